@@ -78,9 +78,9 @@ def _infer(graph: Graph, sizes: Mapping[str, int]) -> None:
             for value in body.inputs:
                 value.type = _bound(value.type, sizes)
             _infer(body, sizes)
-        known = [(_bound(v.type, sizes), _bound_content(v, sizes)) for v in node.outputs]
+        results = [(_bound(v.type, sizes), _bound_content(v, sizes)) for v in node.outputs]
         node.op.infer_node(node)
-        for value, (type, content) in zip(node.outputs, known):
+        for value, (type, content) in zip(node.outputs, results):
             change = compare_types(type, value.type)
             if change is Change.CLASH:
                 raise ShapeError(

@@ -45,14 +45,14 @@ class InlineShortLoop(Pass):
     def _once(self, node: Node, report: Report) -> None:
         assert node.graph is not None
         body = node.subgraphs["body"]
-        given = [
+        initial = [
             constant(0),
             constant(np.array(True)),
             *(v for v in node.inputs[2:] if v is not None),
         ]
-        created, outputs = inlined(body, node.graph, dict(zip(body.inputs, given)))
+        created, outputs = inlined(body, node.graph, dict(zip(body.inputs, initial)))
         patch = Patch(node.graph, node.origin, node.name)
-        count = len(given) - 2
+        count = len(initial) - 2
         rows = [
             patch.add(Unsqueeze(), [v, constant(np.array([0]))]).output
             for v in outputs[1 + count :]
@@ -178,22 +178,24 @@ class PassInvariantsBy(Pass):
             body = node.subgraphs["body"]
             first_in, first_out, count = _carried(node)
             for place in range(count):
-                inside, given = body.inputs[first_in + place], node.inputs[first_in + place]
-                if body.outputs[first_out + place] is inside and given is not None:
-                    self._pass_by(node, inside, given, place, report)
+                inside, outside = body.inputs[first_in + place], node.inputs[first_in + place]
+                if body.outputs[first_out + place] is inside and outside is not None:
+                    self._pass_by(node, inside, outside, place, report)
 
-    def _pass_by(self, node: Node, inside: Value, given: Value, place: int, report: Report) -> None:
+    def _pass_by(
+        self, node: Node, inside: Value, outside: Value, place: int, report: Report
+    ) -> None:
         result = node.outputs[place] if place < len(node.outputs) else None
         own = Use(node.subgraphs["body"], _carried(node)[1] + place)
         readers = [*inside.users(), *(result.users() if result is not None else ())]
         used = len(inside.uses) > 1 or (result is not None and bool(result.uses))
-        if not used or compare_types(inside.type, given.type) in (Change.WEAKER, Change.CLASH):
+        if not used or compare_types(inside.type, outside.type) in (Change.WEAKER, Change.CLASH):
             return
         for user, index in list(inside.uses):
             if (user, index) != own:
-                user.set_operand(index, given)
+                user.set_operand(index, outside)
         if result is not None:
-            redirect(result, given)
+            redirect(result, outside)
         reinfer(readers)
         report.add(
             Rewrite(self.name, (), (), self.level, self.rows, f"{inside.name} never changes")
@@ -226,8 +228,8 @@ def body_key(body: Graph) -> Hashable | None:
 
 def _trips(node: Node) -> int | None:
     """How often a Loop runs, as far as that is known to be 0 or 1."""
-    first, known = node.input(1), known_ints(node.input(0))
-    most = known[0] if known and isinstance(known[0], int) else None
+    first, counts = node.input(1), known_ints(node.input(0))
+    most = counts[0] if counts and isinstance(counts[0], int) else None
     starts = True if first is None else known_truth(first)
     if starts is False or (most is not None and most <= 0):
         return 0
@@ -263,10 +265,10 @@ def _is_unread(node: Node, output: int) -> bool:
     return output >= len(node.outputs) or not node.outputs[output].uses
 
 
-def _feeds_itself(body: Graph, given: int, result: int) -> bool:
-    """Whether only result `result` of a body depends on its input `given`."""
+def _feeds_itself(body: Graph, number: int, result: int) -> bool:
+    """Whether only result `result` of a body depends on its input `number`."""
     reached: set[Node] = set()
-    pending = [body.inputs[given]]
+    pending = [body.inputs[number]]
     while pending:
         value = pending.pop()
         for use in value.uses:
@@ -283,7 +285,7 @@ def _feeds_itself(body: Graph, given: int, result: int) -> bool:
 
 def _without_outputs(body: Graph, gone: Collection[int]) -> list[Node]:
     """Drop outputs of a body; the nodes that are gone with them."""
-    kept = [
+    remaining = [
         (v, name)
         for i, (v, name) in enumerate(zip(body.outputs, body.output_names))
         if i not in gone
@@ -292,7 +294,7 @@ def _without_outputs(body: Graph, gone: Collection[int]) -> list[Node]:
     for index, value in enumerate(body.outputs):
         value.uses.pop(Use(body, index), None)
     body.outputs, body.output_names = [], []
-    for value, name in kept:
+    for value, name in remaining:
         body.add_output(value, name)
     return remove_dead(
         [v.producer for v in dropped if v.producer is not None and is_inside(v, body)]

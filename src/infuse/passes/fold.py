@@ -46,9 +46,9 @@ class Folder:
         op = node.op
         if not isinstance(op, Op) or not op.deterministic or node.subgraphs or not node.outputs:
             return None
-        known = _from_content(node)
-        if known is not None:
-            return known
+        constants = _from_content(node)
+        if constants is not None:
+            return constants
         if (
             any(v is not None and v.const is None for v in node.inputs)
             or node in self.skipped
@@ -83,11 +83,11 @@ class Folder:
             return False
         if growth <= self.limit and self.added + growth <= TOTAL * self.limit:
             return False
-        given = sum(v.const.nbytes for v in dict.fromkeys(node.operands()) if v.const is not None)
-        others = f", {given - freed} of which others read" if freed < given else ""
+        before = sum(v.const.nbytes for v in dict.fromkeys(node.operands()) if v.const is not None)
+        others = f", {before - freed} of which others read" if freed < before else ""
         total = f"; {self.added} bytes were added before" if growth <= self.limit else ""
         self.skipped[node] = (
-            f"{node.kind} would turn {given} bytes of constants{others} into "
+            f"{node.kind} would turn {before} bytes of constants{others} into "
             f"{growth + freed}{total}"
         )
         return True

@@ -104,12 +104,12 @@ def control_nodes(graph: Graph, *kinds: str) -> Iterator[Node]:
     can leave the next.
     """
     for inner in reversed(list(graph.all_graphs())):
-        found = [
+        nodes = [
             n
             for n in inner.unordered_nodes
             if n.subgraphs and n.kind in kinds and n.op.domain == ""
         ]
-        yield from (node for node in found if node.graph is not None)
+        yield from (node for node in nodes if node.graph is not None)
 
 
 def is_inside(value: Value, body: Graph) -> bool:
@@ -154,8 +154,8 @@ def _runs(node: Node) -> bool:
         shapes = [(v.tensor.shape, axis) for v, axis in zip(scanned, axes)]
         return any(s is not None and dims.compare(">", s[axis], 0) is True for s, axis in shapes)
     first, most = node.input(1), node.input(0)
-    known = known_ints(most)
-    enough = most is None or (known is not None and dims.compare(">", known[0], 0) is True)
+    counts = known_ints(most)
+    enough = most is None or (counts is not None and dims.compare(">", counts[0], 0) is True)
     return enough and (first is None or known_truth(first) is True)
 
 

@@ -43,14 +43,14 @@ class InlineConstantIf(Pass):
 
 
 def inlined(
-    body: Graph, graph: Graph, given: Mapping[Value, Value]
+    body: Graph, graph: Graph, values: Mapping[Value, Value]
 ) -> tuple[list[Node], list[Value]]:
-    """Copies in `graph` of the nodes of `body`, with other values in place of those `given`; what
+    """Copies in `graph` of the nodes of `body`, with other values in place of those `values`; what
     the body gives.
     """
-    copies = dict(given)
+    copies = dict(values)
     created = [_copied(node, graph, copies) for node in body.nodes]
-    if given:
+    if values:
         for node in created:
             node.op.infer_node(node)
     return created, [copies.get(v, v) for v in body.outputs]
@@ -74,10 +74,14 @@ def known_truth(condition: Value | None) -> bool | None:
         return None
     if condition.const is not None:
         return bool(condition.const.any())
-    known = None if condition.content is None else condition.content.reshape(-1)
-    if known is None or len(known) != 1 or not isinstance(known[0], (int, np.integer, np.bool_)):
+    elements = None if condition.content is None else condition.content.reshape(-1)
+    if (
+        elements is None
+        or len(elements) != 1
+        or not isinstance(elements[0], (int, np.integer, np.bool_))
+    ):
         return None
-    return bool(known[0])
+    return bool(elements[0])
 
 
 def _copied(node: Node, graph: Graph, copies: dict[Value, Value]) -> Node:

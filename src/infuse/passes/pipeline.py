@@ -218,11 +218,11 @@ def _checked(graph: Graph, name: str) -> None:
 
 def _symbols(graph: Graph) -> set[str]:
     """Names of all symbols in the graph, which sizes made on the way must not take."""
-    found: set[str] = set()
+    names: set[str] = set()
     for inner in graph.all_graphs():
         values = [*inner.inputs, *(v for node in inner.unordered_nodes for v in node.outputs)]
-        found.update(*(symbols_of(v.type) for v in values))
-    return found
+        names.update(*(symbols_of(v.type) for v in values))
+    return names
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -255,11 +255,11 @@ def check_names(options: Options) -> None:
             f"{taken[0]} is the name of a rule of Infuse",
             hint="give your rule or pass another name",
         )
-    known = own | {t.name for t in options.extensions}
+    names = own | {t.name for t in options.extensions}
     for name in sorted(options.disable | options.only | options.enable):
-        if name not in known:
+        if name not in names:
             raise OptionError(
-                f"there is no rule {name!r}", hint=f"did you mean {_nearest(name, known)!r}?"
+                f"there is no rule {name!r}", hint=f"did you mean {_nearest(name, names)!r}?"
             )
 
 
@@ -273,8 +273,8 @@ def find_rule(name: str, extra: Sequence[Rule] = ()) -> Rule:
     return rules[name]
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    return (difflib.get_close_matches(name, sorted(known), 1, 0.0) or [""])[0]
+def _nearest(name: str, names: Iterable[str]) -> str:
+    return (difflib.get_close_matches(name, sorted(names), 1, 0.0) or [""])[0]
 
 
 def why(graph: Graph, name: str, options: Options | None = None) -> list[Explanation]:
@@ -306,8 +306,8 @@ def near_misses(graph: Graph, options: Options) -> list[dict[str, str]]:
         if isinstance(t, Rule) and options.selects(t, options.level)
     ]
     return [
-        {"rule": rule.name, "node": f"{found.kind}({found.node})", "reason": found.reason}
+        {"rule": rule.name, "node": f"{miss.kind}({miss.node})", "reason": miss.reason}
         for rule in rules
-        for found in explain(rule, graph)
-        if found.complete and not found.fires
+        for miss in explain(rule, graph)
+        if miss.complete and not miss.fires
     ]

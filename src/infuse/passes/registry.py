@@ -59,10 +59,10 @@ def _plugins() -> tuple[Extension, ...]:
 @cache
 def _announced() -> tuple[Extension, ...]:
     """What installed packages announce, in the order of its entry points' names."""
-    found: dict[str, Extension] = {}
+    extensions: dict[str, Extension] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.name, e.value)):
-        found.update((thing.name, thing) for thing in _load(entry))
-    return tuple(found.values())
+        extensions.update((thing.name, thing) for thing in _load(entry))
+    return tuple(extensions.values())
 
 
 def _load(entry: EntryPoint) -> list[Extension]:
@@ -83,10 +83,10 @@ def extensions_of(things: Iterable[Any], where: str) -> list[Extension]:
     """Rules and passes as objects, from objects, classes, and lists of them; RuleError for anything
     else.
     """
-    found: list[Extension] = []
+    extensions: list[Extension] = []
     for thing in things:
         if isinstance(thing, (list, tuple)):
-            found += extensions_of(thing, where)
+            extensions += extensions_of(thing, where)
             continue
         made = _made(thing, where) if isinstance(thing, type) else thing
         if not isinstance(made, (Rule, Pass)):
@@ -101,8 +101,8 @@ def extensions_of(things: Iterable[Any], where: str) -> list[Extension]:
                 where=where,
                 hint=f"one of: {LEVELS[1:]}",
             )
-        found.append(made)
-    return found
+        extensions.append(made)
+    return extensions
 
 
 def _made(kind: type, where: str) -> Any:

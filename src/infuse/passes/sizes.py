@@ -35,19 +35,19 @@ class ShortenSizes(Pass):
 
     def run(self, graph: Graph, report: Report) -> None:
         for inner in graph.all_graphs():
-            given = Places(_inputs_around(inner))
+            inputs = Places(_inputs_around(inner))
             for node in inner.nodes:
                 if node.graph is inner and _is_wanted(node):
-                    self._shorten(node, given, report)
+                    self._shorten(node, inputs, report)
 
-    def _shorten(self, node: Node, given: Places, report: Report) -> None:
+    def _shorten(self, node: Node, inputs: Places, report: Report) -> None:
         value, graph = node.output, node.graph
         assert graph is not None
         above = _above(node)
         if len(above) < 2:
             return
         writer = SizeWriter(
-            given, Places(v for n in above if n.kind == "Shape" for v in n.operands())
+            inputs, Places(v for n in above if n.kind == "Shape" for v in n.operands())
         )
         written = writer.value(value)
         if written is None or writer.count >= _alone(node, written):
@@ -66,13 +66,13 @@ class ShortenSizes(Pass):
 
 def _inputs_around(graph: Graph) -> list[Value]:
     """The inputs of a graph and of those around it that have shapes, the outermost first."""
-    found: list[Value] = []
+    values: list[Value] = []
     inner: Graph | None = graph
     while inner is not None:
         ranked = [v for v in inner.inputs if isinstance(v.type, TensorType) and v.type.shape]
-        found = [*ranked, *found]
+        values = [*ranked, *values]
         inner = inner.parent.graph if inner.parent is not None else None
-    return found
+    return values
 
 
 def _is_wanted(node: Node) -> bool:
@@ -93,15 +93,15 @@ def _is_wanted(node: Node) -> bool:
 
 def _above(node: Node) -> list[Node]:
     """The node and those that compute the sizes it is made of, no more than `REACH`."""
-    found = {node: None}
+    above = {node: None}
     pending = [node]
-    while pending and len(found) < REACH:
+    while pending and len(above) < REACH:
         for value in pending.pop().operands():
             producer = value.producer
-            if producer is not None and value.content is not None and producer not in found:
-                found[producer] = None
+            if producer is not None and value.content is not None and producer not in above:
+                above[producer] = None
                 pending.append(producer)
-    return list(found)
+    return list(above)
 
 
 def _alone(node: Node, written: Any) -> int:
@@ -149,10 +149,10 @@ class SizeWriter:
     def __init__(self, *places: Places) -> None:
         self.places = places
         self.count = 0
-        self.known: dict[Any, Any] = {}
+        self.written: dict[Any, Any] = {}
 
-    def found(self, size: Dim) -> list[tuple[Value, int]]:
-        return [found for places in self.places for found in places.of(size)]
+    def places_of(self, size: Dim) -> list[tuple[Value, int]]:
+        return [place for places in self.places for place in places.of(size)]
 
     def value(self, value: Value) -> Any:
         """An expression of the type and content of `value`; None where a size has no source."""
@@ -189,25 +189,27 @@ class SizeWriter:
         """The first sizes, as many as one expression gives, and that."""
         if not isinstance(sizes[0], Expr):
             return 1, np.array([sizes[0]])
-        found = [(_agreeing(sizes, v.shape[axis:]), axis, v) for v, axis in self.found(sizes[0])]
-        if not found:
+        candidates = [
+            (_agreeing(sizes, v.shape[axis:]), axis, v) for v, axis in self.places_of(sizes[0])
+        ]
+        if not candidates:
             return 1, self.size(sizes[0])
-        length, axis, source = max(found, key=lambda each: each[0])
+        length, axis, source = max(candidates, key=lambda each: each[0])
         key = (id(source), axis, length)
-        if key not in self.known:
+        if key not in self.written:
             whole = axis == 0 and length == source.rank
-            self.known[key] = self.made(
+            self.written[key] = self.made(
                 ops.shape(source) if whole else ops.shape(source, start=axis, end=axis + length)
             )
-        return length, self.known[key]
+        return length, self.written[key]
 
     def size(self, dim: Dim) -> Any:
         """One size as a list of one number; None where it cannot be written."""
         if not isinstance(dim, Expr):
             return np.array([dim])
-        if dim not in self.known:
-            self.known[dim] = self.run([dim])[1] if self.found(dim) else self.polynomial(dim)
-        return self.known[dim]
+        if dim not in self.written:
+            self.written[dim] = self.run([dim])[1] if self.places_of(dim) else self.polynomial(dim)
+        return self.written[dim]
 
     def polynomial(self, dim: Expr) -> Any:
         total: Any = None
@@ -233,7 +235,7 @@ class SizeWriter:
 
     def atom(self, atom: Atom) -> Any:
         alone = Expr({((atom, 1),): 1})
-        if self.found(alone):
+        if self.places_of(alone):
             return self.size(alone)
         if atom.kind == "symbol":
             return None

@@ -25,13 +25,13 @@ class SlicesAsSplit(Pass):
 
     def run(self, graph: Graph, report: Report) -> None:
         for inner in graph.all_graphs():
-            found: dict[tuple[Value, int], list[Part]] = defaultdict(list)
+            slices: dict[tuple[Value, int], list[Part]] = defaultdict(list)
             for node in inner.unordered_nodes:
                 cut = _cut(node)
                 if cut is not None:
                     value, axis, start, end = cut
-                    found[value, axis].append((start, end, node))
-            for (value, axis), parts in found.items():
+                    slices[value, axis].append((start, end, node))
+            for (value, axis), parts in slices.items():
                 if len(parts) > 1:
                     self._split(inner, value, axis, sorted(parts, key=lambda p: p[:2]), report)
 

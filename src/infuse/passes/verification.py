@@ -96,21 +96,22 @@ class Witness:
 
     def _trial(self, graph: Graph, trial: Trial) -> float:
         try:
-            found = evaluate(graph, trial.feeds)
+            result = evaluate(graph, trial.feeds)
         except InfuseError as error:
             raise VerificationError(f"the optimized model cannot be evaluated: {error}") from error
         errors = {
-            name: relative_difference(found[name], wanted)
-            for name, wanted in trial.expected.items()
+            name: relative_difference(result[name], exact) for name, exact in trial.expected.items()
         }
         suspects = [
             name for name, error in errors.items() if error > tolerance(trial.expected[name])
         ]
         if suspects:
-            self._check_shaky(trial, found, suspects)
+            self._check_shaky(trial, result, suspects)
         return max((error for name, error in errors.items() if name not in suspects), default=0.0)
 
-    def _check_shaky(self, trial: Trial, found: Mapping[str, Any], suspects: Sequence[str]) -> None:
+    def _check_shaky(
+        self, trial: Trial, result: Mapping[str, Any], suspects: Sequence[str]
+    ) -> None:
         """VerificationError unless the outputs that differ do so as well when the inputs change a
         little.
 
@@ -119,11 +120,11 @@ class Witness:
         """
         shaken = [evaluate(self.original, _nudged(trial.feeds, seed)) for seed in range(NUDGES)]
         for name in suspects:
-            wanted = trial.expected[name]
-            error = distance(found[name], wanted)
-            if error > SHAKINESS * max(distance(answer[name], wanted) for answer in shaken):
+            exact = trial.expected[name]
+            error = distance(result[name], exact)
+            if error > SHAKINESS * max(distance(answer[name], exact) for answer in shaken):
                 raise VerificationError(
-                    f"output {name!r} differs{_amount(error, wanted)}{_at(trial.sizes)}"
+                    f"output {name!r} differs{_amount(error, exact)}{_at(trial.sizes)}"
                 )
 
 
@@ -156,14 +157,14 @@ def _drawing(graph: Graph) -> Iterator[Node]:
         )
 
 
-def trial_sizes(graph: Graph, given: Mapping[str, int]) -> list[dict[str, int]]:
+def trial_sizes(graph: Graph, fixed: Mapping[str, int]) -> list[dict[str, int]]:
     """The sizes to try: usual ones, and others where some are open. OptionError for a symbol that
     the graph lacks.
     """
     symbols = input_symbols(graph)
-    require_symbols(given, symbols)
-    usual = {name: given.get(name, default_size(name)) for name in symbols}
-    other = {name: given.get(name, _second_size(name)) for name in symbols}
+    require_symbols(fixed, symbols)
+    usual = {name: fixed.get(name, default_size(name)) for name in symbols}
+    other = {name: fixed.get(name, _second_size(name)) for name in symbols}
     return [usual, other] if other != usual else [usual]
 
 
@@ -199,34 +200,34 @@ def tolerance(expected: Any) -> float:
     return TOLERANCES.get(bits, TOLERANCES[32])
 
 
-def relative_difference(found: Any, expected: Any) -> float:
+def relative_difference(result: Any, expected: Any) -> float:
     """Largest |found − expected| over the largest |expected|; infinite where shapes, types or
     special values differ, and where elements that are no floats are not equal.
     """
     if isinstance(expected, (list, tuple)):
-        if not isinstance(found, (list, tuple)) or len(found) != len(expected):
+        if not isinstance(result, (list, tuple)) or len(result) != len(expected):
             return math.inf
-        return max((relative_difference(a, b) for a, b in zip(found, expected)), default=0.0)
-    if expected is None or found is None:
-        return 0.0 if found is expected else math.inf
-    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return max((relative_difference(a, b) for a, b in zip(result, expected)), default=0.0)
+    if expected is None or result is None:
+        return 0.0 if result is expected else math.inf
+    if result.shape != expected.shape or result.dtype != expected.dtype:
         return math.inf
     if not dtypes.by_numpy(expected.dtype).is_float:
-        return 0.0 if np.array_equal(found, expected) else math.inf
-    return _float_difference(found.astype(np.float64), expected.astype(np.float64))
+        return 0.0 if np.array_equal(result, expected) else math.inf
+    return _float_difference(result.astype(np.float64), expected.astype(np.float64))
 
 
-def distance(found: Any, expected: Any) -> float:
+def distance(result: Any, expected: Any) -> float:
     """How far apart two results are: for floats their relative difference, for others the share of
     unequal elements.
     """
-    error = relative_difference(found, expected)
+    error = relative_difference(result, expected)
     if math.isfinite(error) or _is_float(expected) or not isinstance(expected, np.ndarray):
         return error
     return (
         error
-        if found.shape != expected.shape or found.dtype != expected.dtype
-        else float(np.mean(found != expected))
+        if result.shape != expected.shape or result.dtype != expected.dtype
+        else float(np.mean(result != expected))
     )
 
 
@@ -234,13 +235,13 @@ def _is_float(array: Any) -> bool:
     return isinstance(array, np.ndarray) and dtypes.by_numpy(array.dtype).is_float
 
 
-def _float_difference(found: Array, expected: Array) -> float:
+def _float_difference(result: Array, expected: Array) -> float:
     finite = np.isfinite(expected)
-    if not np.array_equal(found[~finite], expected[~finite], equal_nan=True):
+    if not np.array_equal(result[~finite], expected[~finite], equal_nan=True):
         return math.inf
     if not finite.any():
         return 0.0
-    error = float(np.abs(found[finite] - expected[finite]).max())
+    error = float(np.abs(result[finite] - expected[finite]).max())
     largest = float(np.abs(expected[finite]).max()) or 1.0
     return math.inf if math.isnan(error) else error / largest
 
@@ -267,9 +268,9 @@ def optimize_verified(
         try:
             difference = witness.difference(result)
         except VerificationError as error:
-            found = _bisect(source, options, witness, report, error)
-            guilty += found
-            options = replace(options, disable=options.disable | {g.rule for g in found})
+            culprit = _bisect(source, options, witness, report, error)
+            guilty += culprit
+            options = replace(options, disable=options.disable | {g.rule for g in culprit})
             continue
         sizes = tuple(trial.sizes for trial in witness.trials)
         report.verification = Verdict(True, difference, sizes, witness.given, guilty=tuple(guilty))
@@ -298,8 +299,8 @@ def _bisect(
         graph, partial = _optimized(source, replace(options, stop_after=middle))
         try:
             witness.difference(graph)
-        except VerificationError as found:
-            wrong, what, latest = middle, found.what, partial.rewrites
+        except VerificationError as difference:
+            wrong, what, latest = middle, difference.what, partial.rewrites
         else:
             right = max(middle, len(partial.rewrites))
     return _blamed(latest[right:], options, what, error)
@@ -309,14 +310,14 @@ def _blamed(
     culprits: Sequence[Rewrite], options: Options, what: str, error: VerificationError
 ) -> list[Guilty]:
     by_rule = {rewrite.rule: rewrite for rewrite in reversed(culprits)}
-    found = [
+    suspects = [
         Guilty(name, rewrite.removed, what)
         for name, rewrite in by_rule.items()
         if name != "RemoveDead"
     ]
-    if not found or all(g.rule in options.disable for g in found):
+    if not suspects or all(g.rule in options.disable for g in suspects):
         raise VerificationError(
             f"the optimized model is wrong, and no rule is to blame: {error.what}",
             hint="this is a defect of Infuse; please report it with the model",
         ) from error
-    return found
+    return suspects

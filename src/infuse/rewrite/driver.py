@@ -294,10 +294,10 @@ class _Rules:
         if len(node.inputs) > NARROW:
             return self._seen(node)
         key = (op.domain, op.name, *map(kind_of, node.inputs))
-        found = self._fitting.get(key)
-        if found is None:
-            found = self._fitting[key] = self._seen(node)
-        return found
+        rules = self._fitting.get(key)
+        if rules is None:
+            rules = self._fitting[key] = self._seen(node)
+        return rules
 
     def _seen(self, node: Node) -> list[tuple[Rule, Call]]:
         rules = self._by_kind.get((node.op.domain, node.op.name), ())

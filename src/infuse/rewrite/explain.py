@@ -37,7 +37,7 @@ def explain(rule: Rule, graph: Graph) -> list[Explanation]:
     """Every place where the pattern of `rule` fits, with what its conditions say; the best partial
     match if none.
     """
-    found: list[Explanation] = []
+    explanations: list[Explanation] = []
     best = Trace()
     roots = {(p.domain, p.kind) for p in rule.patterns}
     for inner in graph.all_graphs():
@@ -45,9 +45,9 @@ def explain(rule: Rule, graph: Graph) -> list[Explanation]:
             if (node.op.domain, node.kind) in roots:
                 here = _at(rule, node, best)
                 if here is not None:
-                    found.append(here)
-    if found:
-        return found
+                    explanations.append(here)
+    if explanations:
+        return explanations
     if best.node is None:
         kinds = " or ".join(sorted({kind for _, kind in roots}))
         return [Explanation("", "", False, f"the graph has no {kinds} node", complete=False)]

@@ -86,22 +86,22 @@ def _match_node(call: Call, node: Node, state: _State, trace: Trace | None) -> I
         if trace:
             trace.note(state, node, f"{node.kind} lies in another graph")
         return
-    for known, matched in state.calls:
-        if known is call.root:
+    for pattern, matched in state.calls:
+        if pattern is call.root:
             if matched is node:
                 yield state
             elif trace:
                 trace.note(state, node, f"the same {call.kind} is needed in both places")
             return
     if call.attributes:
-        found = node.op.attributes()
-        for name, wanted in call.attributes.items():
-            if not _equal(found.get(name), wanted):
+        attributes = node.op.attributes()
+        for name, expected in call.attributes.items():
+            if not _equal(attributes.get(name), expected):
                 if trace:
                     trace.note(
                         state,
                         node,
-                        f"attribute {name} is {found.get(name)!r}, {wanted!r} is needed",
+                        f"attribute {name} is {attributes.get(name)!r}, {expected!r} is needed",
                     )
                 return
     covered = state.cover(call, node)
@@ -116,10 +116,10 @@ def is_commutative(node: Node) -> bool:
     return bool(getattr(node.op, "commutative", False))
 
 
-def _equal(found: Any, wanted: Any) -> bool:
-    if isinstance(wanted, float) and isinstance(found, (int, float)):
-        return math.isclose(found, wanted, rel_tol=TOLERANCE)
-    return bool(found == wanted)
+def _equal(value: Any, expected: Any) -> bool:
+    if isinstance(expected, float) and isinstance(value, (int, float)):
+        return math.isclose(value, expected, rel_tol=TOLERANCE)
+    return bool(value == expected)
 
 
 def _match_operands(
@@ -240,8 +240,8 @@ def is_number(value: Value | None, number: Any) -> bool:
 
 
 def _near(element: Any, number: float, dtype: DType) -> bool:
-    found, wanted = float(element), float(number)
-    return found == wanted or math.isclose(found, wanted, rel_tol=_tolerance(wanted, dtype))
+    x, y = float(element), float(number)
+    return x == y or math.isclose(x, y, rel_tol=_tolerance(y, dtype))
 
 
 def _is_splat(data: Array) -> bool:
@@ -249,10 +249,8 @@ def _is_splat(data: Array) -> bool:
 
 
 def _all_near(data: Array, number: float, dtype: DType) -> bool:
-    wanted = float(number)
-    return bool(
-        np.all(np.abs(data.astype(np.float64) - wanted) <= _tolerance(wanted, dtype) * abs(wanted))
-    )
+    y = float(number)
+    return bool(np.all(np.abs(data.astype(np.float64) - y) <= _tolerance(y, dtype) * abs(y)))
 
 
 def _tolerance(number: float, dtype: DType) -> float:
@@ -305,16 +303,16 @@ def kind_of(value: Value | None) -> str | None:
 
 def may_match(look: Glance, node: Node) -> bool:
     """False where a pattern with this glance certainly does not fit at `node`."""
-    open_ended, wanted = look
+    open_ended, expected = look
     inputs = node.inputs
-    if open_ended or len(inputs) > len(wanted):
+    if open_ended or len(inputs) > len(expected):
         return open_ended
-    if len(inputs) == 2 == len(wanted):
+    if len(inputs) == 2 == len(expected):
         a, b = inputs
-        if _seen(wanted[0], a) and _seen(wanted[1], b):
+        if _seen(expected[0], a) and _seen(expected[1], b):
             return True
-        return is_commutative(node) and _seen(wanted[0], b) and _seen(wanted[1], a)
-    return all(_seen(look, value) for look, value in zip(wanted, inputs))
+        return is_commutative(node) and _seen(expected[0], b) and _seen(expected[1], a)
+    return all(_seen(look, value) for look, value in zip(expected, inputs))
 
 
 def _seen(look: Any, value: Value | None) -> bool:

@@ -37,17 +37,17 @@ def label(nodes: Iterable[Node]) -> tuple[Mention, ...]:
     """Mentions of nodes and of those in their bodies, with their signatures where they are still
     there.
     """
-    found: list[Mention] = []
+    mentions: list[Mention] = []
     for node in nodes:
         gone = node.graph is None
-        found.append(mention(node, None if gone else _signature(node)))
+        mentions.append(mention(node, None if gone else _signature(node)))
         for body in node.subgraphs.values():
             for graph in body.all_graphs():
-                found += [
+                mentions += [
                     mention(inner, None if gone else _signature(inner))
                     for inner in graph.unordered_nodes
                 ]
-    return tuple(found)
+    return tuple(mentions)
 
 
 def mention(node: Node, signature: Signature | None = None) -> Mention:

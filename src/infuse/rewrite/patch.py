@@ -47,10 +47,10 @@ class Patch:
 
     def node(self, call: Call) -> Node:
         """The node of a call; the same call always gives the same node."""
-        known = self._built.get(id(call.root))
-        if known is not None:
-            self._grow(known[1], call.output)
-            return known[1]
+        built = self._built.get(id(call.root))
+        if built is not None:
+            self._grow(built[1], call.output)
+            return built[1]
         operands = [a if a is None or _is_number(a) else self.value(a) for a in call.args]
         inputs = [self.value(a, _type_for(a, operands)) if _is_number(a) else a for a in operands]
         node = self.add(
@@ -140,10 +140,10 @@ def remove_dead(candidates: Iterable[Node]) -> list[Node]:
 
 def producers(node: Node) -> list[Node]:
     """The nodes whose values `node` and its bodies read, those outside the bodies among them."""
-    found = [v.producer for v in node.operands() if v.producer is not None]
+    nodes = [v.producer for v in node.operands() if v.producer is not None]
     if node.subgraphs:
-        found += [v.producer for v in captured(node) if v.producer is not None]
-    return found
+        nodes += [v.producer for v in captured(node) if v.producer is not None]
+    return nodes
 
 
 def redirect(old: Value, new: Value, created: Collection[Node] = ()) -> None:

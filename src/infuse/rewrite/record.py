@@ -106,10 +106,10 @@ class Search:
         return asdict(self)
 
     def __str__(self) -> str:
-        found = len(self.improvements)
+        count = len(self.improvements)
         saved = sum(i.before - i.after for i in self.improvements)
-        text = f"search: {found} improvement{'s' * (found != 1)}"
-        text += f", which save {saved * 1e6:.0f} µs by the cost model" if found else ""
+        text = f"search: {count} improvement{'s' * (count != 1)}"
+        text += f", which save {saved * 1e6:.0f} µs by the cost model" if count else ""
         text += f", in {self.seconds:.1f} s ({self.regions} regions, {self.terms} terms)"
         return text if self.is_complete else f"{text}; its time ran out"
 
@@ -148,12 +148,14 @@ class Report:
     @property
     def effects(self) -> dict[str, Effect]:
         """What each rule did, the one that fired most first."""
-        found: dict[str, Effect] = {}
+        by_rule: dict[str, Effect] = {}
         for rewrite in self.rewrites:
-            effect = found.setdefault(rewrite.rule, Effect(level=rewrite.level, rows=rewrite.rows))
+            effect = by_rule.setdefault(
+                rewrite.rule, Effect(level=rewrite.level, rows=rewrite.rows)
+            )
             effect.fired += 1
             effect.saved += rewrite.saved
-        return dict(sorted(found.items(), key=lambda item: (-item[1].fired, item[0])))
+        return dict(sorted(by_rule.items(), key=lambda item: (-item[1].fired, item[0])))
 
     @property
     def nodes_before(self) -> int:

@@ -337,14 +337,14 @@ class FuseNormGemm(Rule):
             per_column(b, root.output.shape[1])
 
     def build(self, x: Value, w: Value, norm: Node, root: Node, b: Value | None = None) -> Any:
-        given = root.op.attributes()
+        attributes = root.op.attributes()
         factor, addend = scale_and_shift(norm)
         require_factors(w.dtype, w, factor)
         require_addend(addend, w.dtype, magnitude(factor))
-        matrix = (wide(w).T if given.get("transB") else wide(w)) * given.get("alpha", 1.0)
+        matrix = (wide(w).T if attributes.get("transB") else wide(w)) * attributes.get("alpha", 1.0)
         bias = addend @ matrix
         if b is not None:
-            bias = bias + per_column(b, matrix.shape[1]) * given["beta"]
+            bias = bias + per_column(b, matrix.shape[1]) * attributes["beta"]
         return Call("Gemm", (x, rounded(matrix * factor[:, None], w), rounded(bias, w)))
 
 

@@ -75,8 +75,8 @@ class SeparateConv(Rule):
     def build(self, x: Value, w: Value, b: Value | None, conv: Node) -> Any:
         rank = self._rank(w)
         pixels, spatial = _separated(wide(w), rank)
-        given = {**conv.op.attributes(), "group": wide_shape(w)[1]}
-        alone = Call("Conv", (x, rounded(spatial, w)), given)
+        attributes = {**conv.op.attributes(), "group": wide_shape(w)[1]}
+        alone = Call("Conv", (x, rounded(spatial, w)), attributes)
         point = {"kernel_shape": (1,) * (w.rank - 2)}
         return Call("Conv", (alone, rounded(pixels, w), *([] if b is None else [b])), point)
 
@@ -162,9 +162,11 @@ class GemmAsConv(Rule):
         self._shapes(x, root)
 
     def build(self, x: Value, w: Value, root: Node, b: Value | None = None) -> Any:
-        given = root.op.attributes()
-        columns = (wide(w) if given.get("transB") else wide(w).T) * given.get("alpha", 1.0)
-        bias = [] if b is None else [rounded(per_column(b, len(columns)) * given["beta"], w)]
+        attributes = root.op.attributes()
+        columns = (wide(w) if attributes.get("transB") else wide(w).T) * attributes.get(
+            "alpha", 1.0
+        )
+        bias = [] if b is None else [rounded(per_column(b, len(columns)) * attributes["beta"], w)]
         image, rows = self._shapes(x, root)
         conv = Call("Conv", (ops.reshape(x, image), rounded(columns[..., None, None], w), *bias))
         return ops.reshape(conv, rows)

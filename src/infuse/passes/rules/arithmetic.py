@@ -92,19 +92,19 @@ class AddThroughReshape(Rule):
         stay.
         """
         shape = [int(d) for d in inner.output.shape if isinstance(d, int)]
-        given = [int(d) for d in x.shape if isinstance(d, int)]
+        sizes = [int(d) for d in x.shape if isinstance(d, int)]
         require(c.rank <= len(shape), "the constant stretches the shape")
         full = data(c).reshape((1,) * (len(shape) - c.rank) + data(c).shape)
         fine = [i for i, n in enumerate(shape) if n != 1]
-        coarse = [i for i, n in enumerate(given) if n != 1]
-        groups = regroup([shape[i] for i in fine], [given[i] for i in coarse])
+        coarse = [i for i, n in enumerate(sizes) if n != 1]
+        groups = regroup([shape[i] for i in fine], [sizes[i] for i in coarse])
         require(groups is not None, "it cuts the axes of x")
         assert groups is not None
-        target = [1] * len(given)
+        target = [1] * len(sizes)
         for axis, group in zip(coarse, groups):
             varies = [full.shape[fine[g]] != 1 for g in group]
             require(all(varies) or not any(varies), "the constant repeats inside of an axis")
-            target[axis] = given[axis] if any(varies) else 1
+            target[axis] = sizes[axis] if any(varies) else 1
         return full.reshape(target)
 
 

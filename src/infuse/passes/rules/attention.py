@@ -113,9 +113,9 @@ class FuseAttention(Rule):
                 require_factors(q.dtype, wide(constant))
                 require(np.isfinite(number(constant)), "the scale is no number")
                 require(constant.rank <= rank, "the scale stretches the scores")
-        for given in (mask, more, condition):
-            if given is not None:
-                _require_fit(given, product.output)
+        for operand in (mask, more, condition):
+            if operand is not None:
+                _require_fit(operand, product.output)
         require(
             low is None or number(low) <= FAR_BELOW.get(q.dtype.bits, -1e9),
             "what is hidden still counts",

@@ -72,10 +72,10 @@ def _hides_later(mask: Value, q: Value) -> bool:
     node = mask.producer
     if node is None or node.kind != "Where" or node.op.domain:
         return False
-    condition, kept, hidden = node.inputs
+    condition, visible, hidden = node.inputs
     numbers = [
         None if v is None or v.const is None or v.const.size != 1 else float(v.const.flat[0])
-        for v in (kept, hidden)
+        for v in (visible, hidden)
     ]
     if condition is None or numbers[0] != 0 or numbers[1] is None:
         return False

@@ -75,9 +75,9 @@ def _flag(node: Node | None, name: str) -> bool:
 
 def _matrix(w: Value, node: Node | None) -> Array:
     """What a Gemm or MatMul multiplies by, its factor included."""
-    given = {} if node is None else node.op.attributes()
-    weights: Array = wide(w).T if given.get("transB") else wide(w)
-    return weights * float(given.get("alpha", 1.0))
+    attributes = {} if node is None else node.op.attributes()
+    weights: Array = wide(w).T if attributes.get("transB") else wide(w)
+    return weights * float(attributes.get("alpha", 1.0))
 
 
 def _addend(c: Value | None, node: Node | None) -> Array | None:
@@ -374,8 +374,8 @@ class FuseConvMatMul(Rule):
         require_shape(source, conv.output)
         order = (0, *range(2, source.rank), 1)
         require(permutation(moved) == order, "it does not move the channels last")
-        kept = source.shape[:2] == conv.output.shape[:2]
-        require(kept, "the channels are arranged anew")
+        same = source.shape[:2] == conv.output.shape[:2]
+        require(same, "the channels are arranged anew")
         require_cheaper(*self._costs(w, m))
         self._flat(conv, source, m)
 

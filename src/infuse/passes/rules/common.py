@@ -106,11 +106,11 @@ def require_unread(node: Node, what: str) -> None:
 
 def axes_of(axes: Value | None, x: Value) -> list[int]:
     """The elements of an `axes` input counted from the front; Refusal where they are not known."""
-    known = known_ints(axes)
-    require(x.tensor.shape is not None and known is not None, "the axes are not known")
-    assert known is not None
-    require(all(isinstance(a, int) for a in known), "the axes are not known")
-    return [int(a) % x.rank for a in known if isinstance(a, int)]
+    numbers = known_ints(axes)
+    require(x.tensor.shape is not None and numbers is not None, "the axes are not known")
+    assert numbers is not None
+    require(all(isinstance(a, int) for a in numbers), "the axes are not known")
+    return [int(a) % x.rank for a in numbers if isinstance(a, int)]
 
 
 SHARED_LIMIT = 1 << 20
@@ -137,25 +137,25 @@ def permutation(node: Node) -> tuple[int, ...]:
     return tuple(perm)
 
 
-def target_shape(given: Shape, wanted: Shape | None) -> list[int] | None:
-    """A constant Reshape target that gives `wanted`: 0 keeps a size, one -1; None where that cannot
+def target_shape(before: Shape, after: Shape | None) -> list[int] | None:
+    """A constant Reshape target that gives `after`: 0 keeps a size, one -1; None where that cannot
     say it.
     """
-    if wanted is None:
+    if after is None:
         return None
     target: list[int] = []
-    for axis, size in enumerate(wanted):
+    for axis, size in enumerate(after):
         if isinstance(size, int):
             if size == 0:
                 return None
             target.append(size)
-        elif axis < len(given) and given[axis] == size:
+        elif axis < len(before) and before[axis] == size:
             target.append(0)
         elif -1 not in target:
             target.append(-1)
         else:
             return None
-    others = [size for size, place in zip(wanted, target) if place != -1]
+    others = [size for size, place in zip(after, target) if place != -1]
     return None if -1 in target and any(map(_may_vanish, others)) else target
 
 
@@ -171,9 +171,9 @@ def _may_vanish(dim: Dim) -> bool:
     )
 
 
-def reshape_target(given: Shape, wanted: Shape | None) -> Array:
+def reshape_target(before: Shape, after: Shape | None) -> Array:
     """`target_shape` as an array; Refusal where there is none."""
-    target = target_shape(given, wanted)
+    target = target_shape(before, after)
     require(target is not None, "two sizes change symbolically")
     return np.asarray(target, dtype=np.int64)
 

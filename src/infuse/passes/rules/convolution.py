@@ -66,12 +66,12 @@ def by_channel(c: Value, x: Value) -> Array:
     require(shape is not None and isinstance(shape[1], int), "the number of channels is not known")
     assert shape is not None
     require(c.rank <= len(shape), "the constant stretches the shape")
-    given = (1,) * (len(shape) - c.rank) + data(c).shape
+    shape_ = (1,) * (len(shape) - c.rank) + data(c).shape
     require(
-        all(n == 1 for i, n in enumerate(given) if i != 1),
+        all(n == 1 for i, n in enumerate(shape_) if i != 1),
         "the constant varies over pixels or images",
     )
-    require(given[1] in (1, shape[1]), "the constant stretches the shape")
+    require(shape_[1] in (1, shape[1]), "the constant stretches the shape")
     return np.broadcast_to(data(c).reshape(-1), (int(shape[1]),)).astype(np.float64)
 
 
@@ -115,9 +115,9 @@ class FuseConvBatchNormalization(Rule):
     examples = _EXAMPLES
 
     def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
-        given = [ops.const(v) for v in (scale, shift, mean, var)]
+        statistics = [ops.const(v) for v in (scale, shift, mean, var)]
         return [
-            ops.batch_normalization(convolution(kind, x, w, b), *given, name="norm")
+            ops.batch_normalization(convolution(kind, x, w, b), *statistics, name="norm")
             for kind in _CONV
         ]
 
@@ -190,8 +190,8 @@ class FuseBatchNormalizationConv(Rule):
     examples = _EXAMPLES
 
     def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
-        given = [ops.const(v) for v in (scale, shift, mean, var)]
-        return convolution("Conv", ops.batch_normalization(x, *given, name="norm"), w, b)
+        statistics = [ops.const(v) for v in (scale, shift, mean, var)]
+        return convolution("Conv", ops.batch_normalization(x, *statistics, name="norm"), w, b)
 
     def when(self, w: Value, norm: Node, conv: Node) -> None:
         require_float(w)
@@ -266,11 +266,11 @@ class FusePadConv(Rule):
             attribute(conv, "auto_pad") in ("NOTSET", "VALID"), "the convolution pads by itself"
         )
         require(fill is None or not data(fill).any(), "the padding is not zero")
-        known = known_ints(p)
+        pads = known_ints(p)
         require(
-            known is not None and all(isinstance(n, int) for n in known), "the padding is computed"
+            pads is not None and all(isinstance(n, int) for n in pads), "the padding is computed"
         )
-        amounts = [int(n) for n in known or () if isinstance(n, int)]
+        amounts = [int(n) for n in pads or () if isinstance(n, int)]
         rank = len(amounts) // 2
         require(
             not any(amounts[i] for i in (0, 1, rank, rank + 1)), "images or channels are padded"
@@ -281,11 +281,11 @@ class FusePadConv(Rule):
         amounts = [int(n) for n in known_ints(p) or () if isinstance(n, int)]
         rank = len(amounts) // 2
         extra = (*amounts[2:rank], *amounts[rank + 2 :])
-        given = dict(conv.op.attributes())
-        own = (given["auto_pad"] == "NOTSET" and given["pads"]) or (0,) * len(extra)
-        given["pads"] = tuple(a + b for a, b in zip(own, extra))
-        given["auto_pad"] = "NOTSET"
-        return Call("Conv", (x, *rest), given)
+        attributes = dict(conv.op.attributes())
+        own = (attributes["auto_pad"] == "NOTSET" and attributes["pads"]) or (0,) * len(extra)
+        attributes["pads"] = tuple(a + b for a, b in zip(own, extra))
+        attributes["auto_pad"] = "NOTSET"
+        return Call("Conv", (x, *rest), attributes)
 
 
 RULES = (

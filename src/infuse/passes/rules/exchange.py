@@ -77,8 +77,10 @@ class _AfterReduction(Rule):
         )
         self._require_fit(c, reduction)
         full = rounded(full * self._count(x, reduced, reduction), c)
-        kept = full if attribute(reduction, "keepdims") else full.reshape(self._left(full, reduced))
-        return kept.reshape(()) if kept.size == 1 and c.rank == 0 else kept
+        shape = (
+            full if attribute(reduction, "keepdims") else full.reshape(self._left(full, reduced))
+        )
+        return shape.reshape(()) if shape.size == 1 and c.rank == 0 else shape
 
     def _left(self, full: Array, reduced: list[int]) -> list[int]:
         return [n for axis, n in enumerate(full.shape) if axis not in reduced]
@@ -285,19 +287,19 @@ class RemoveTransposesAround(Rule):
 
     def _moved(self, x: Value, inner: Node, f: Node, more: tuple[Value | None, ...]) -> Any:
         """The operator with its axes as they are in x."""
-        perm, given = permutation(inner), dict(f.op.attributes())
+        perm, attributes = permutation(inner), dict(f.op.attributes())
         if f.kind in ("Softmax", "LogSoftmax"):
-            return Call(f.kind, (x,), {"axis": perm[given["axis"] % x.rank]})
+            return Call(f.kind, (x,), {"axis": perm[attributes["axis"] % x.rank]})
         if f.kind == "Slice":
             return sliced(x, {perm[axis]: place for axis, place in cuts(f).items()})
         if f.kind == "Pad":
             assert f.inputs[1] is not None
             amounts = data(f.inputs[1]).reshape(2, -1)
             require(amounts.shape[1] == x.rank, "the axes are listed")
-            return Call("Pad", (x, amounts[:, list(_inverse(perm))].reshape(-1), *more), given)
+            return Call("Pad", (x, amounts[:, list(_inverse(perm))].reshape(-1), *more), attributes)
         if len(f.inputs) == 2 and f.kind != "Clip":
             return self._with_constant(x, inner, f)
-        return Call(f.kind, (x, *more), given)
+        return Call(f.kind, (x, *more), attributes)
 
     def _with_constant(self, x: Value, inner: Node, f: Node) -> Call:
         """An operator with a constant, whose axes go with those of x."""

@@ -27,21 +27,21 @@ def _region(top: Value, root: Node) -> list[Node]:
 
     Refusal where one of them has a reader outside.
     """
-    found: dict[Node, None] = {}
+    region: dict[Node, None] = {}
     pending = [top]
     while pending:
         node = pending.pop().producer
-        if node is not None and node not in found and _is_pointwise(node, top, root):
-            require(len(found) < MOST, "there is much between the two")
-            found[node] = None
+        if node is not None and node not in region and _is_pointwise(node, top, root):
+            require(len(region) < MOST, "there is much between the two")
+            region[node] = None
             pending += node.operands()
-    inside = {*found, root}
-    for node in found:
+    inside = {*region, root}
+    for node in region:
         require(
             all(use.user in inside for use in node.output.uses),
             "something between the two is read elsewhere",
         )
-    return _depth_first(top, found)[::-1]
+    return _depth_first(top, region)[::-1]
 
 
 def _depth_first(top: Value, region: dict[Node, None]) -> list[Node]:
@@ -122,7 +122,7 @@ class ComputeInOuterShape(Rule):
         that of the last.
         """
         require_shape(x, root.output)
-        wanted = root.output.shape
+        shape = root.output.shape
         region = _region(x, root)
         require(len(region) > 0, "nothing elementwise is between the two")
         made: dict[Value, Any] = {}
@@ -131,7 +131,7 @@ class ComputeInOuterShape(Rule):
             args = []
             for value in node.inputs:
                 if value is not None and value not in made:
-                    made[value] = self._outside(value, x.shape, wanted)
+                    made[value] = self._outside(value, x.shape, shape)
                     sources += value.const is None
                 args.append(None if value is None else made[value])
             made[node.output] = call(node, tuple(args))

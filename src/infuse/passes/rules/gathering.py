@@ -124,8 +124,8 @@ def _scaled(value: Value, node: Node, left: int) -> View | None:
 def is_everything(view: View, size: Dim) -> bool:
     """Whether these are all numbers from zero to before `size`, in order."""
     shape = [n for n, _ in view.axes]
-    wanted = dense(shape).axes
-    even = all(is_one(n) or step == other for (n, step), (_, other) in zip(view.axes, wanted))
+    axes = dense(shape).axes
+    even = all(is_one(n) or step == other for (n, step), (_, other) in zip(view.axes, axes))
     return view.offset == 0 and even and dims.product(shape) == size
 
 

@@ -114,13 +114,16 @@ class MergeSplitConvs(Rule):
         first = convs[0].inputs[0]
         assert first is not None
         assert first.producer is not None
-        given = {**convs[0].op.attributes(), "group": attribute(convs[0], "group") * len(convs)}
-        return Call("Conv", (first.producer.inputs[0], *_joined(convs)), given)
+        attributes = {
+            **convs[0].op.attributes(),
+            "group": attribute(convs[0], "group") * len(convs),
+        }
+        return Call("Conv", (first.producer.inputs[0], *_joined(convs)), attributes)
 
     def _convs(self, xs: tuple[Value, ...], root: Node) -> list[Node]:
-        found = [node for x in xs if (node := _convolution(x, root)) is not None]
-        require(len(found) == len(xs), "an operand is no convolution for it alone")
-        return found
+        convolutions = [node for x in xs if (node := _convolution(x, root)) is not None]
+        require(len(convolutions) == len(xs), "an operand is no convolution for it alone")
+        return convolutions
 
 
 class MergeFilters(Rule):
@@ -224,8 +227,8 @@ class SplitGroupedConv(Rule):
         parts = ops.split(x, axis=1, num_outputs=groups)
         filters = np.split(data(w), groups)
         biases = [()] * groups if b is None else [(part,) for part in np.split(data(b), groups)]
-        given = {**conv.op.attributes(), "group": 1}
-        made = [Call("Conv", (parts[i], filters[i], *biases[i]), given) for i in range(groups)]
+        attributes = {**conv.op.attributes(), "group": 1}
+        made = [Call("Conv", (parts[i], filters[i], *biases[i]), attributes) for i in range(groups)]
         for call in made:
             patch.node(call).metadata[SPLIT] = str(groups)
         return ops.concat(*made, axis=1)

@@ -92,10 +92,10 @@ def find_rows(heads: Value) -> Rows | None:
     if not isinstance(count, int) or not isinstance(size, int) or count * size == 0:
         return None
     seen = [_rows(heads, source, view) for source, view in views(heads)]
-    found = [
+    strips = [
         (rows.cost - depth, depth, rows) for depth, rows in enumerate(seen) if rows is not None
     ]
-    return min(found, key=lambda each: each[:2])[2] if found else None
+    return min(strips, key=lambda each: each[:2])[2] if strips else None
 
 
 def _rows(heads: Value, source: Value, view: View) -> Rows | None:
@@ -117,8 +117,8 @@ def _rows(heads: Value, source: Value, view: View) -> Rows | None:
     ):
         return None
     for turned in (False, True):
-        wanted = (width, batch * width) if turned else (length * width, width)
-        if steps[0] in (None, wanted[0]) and steps[2] in (None, wanted[1]):
+        strides = (width, batch * width) if turned else (length * width, width)
+        if steps[0] in (None, strides[0]) and steps[2] in (None, strides[1]):
             return Rows(source, batch, length, width, view.offset, count * size, turned, size, step)
     return None
 
@@ -152,39 +152,39 @@ def _product(source: Value) -> tuple[Value, Value, Value | None] | None:
     )
 
 
-def gathered(found: Sequence[Rows]) -> list[Any] | None:
+def gathered(operands: Sequence[Rows]) -> list[Any] | None:
     """Columns that lie scattered, from one product whose weights are put in another order; None
     where some are left.
     """
-    order = [place for rows in found for place in rows.places]
-    product = _product(found[0].source)
-    one = all(rows.matrix == found[0].matrix for rows in found)
-    if product is None or not one or sorted(order) != list(range(found[0].width)):
+    order = [place for rows in operands for place in rows.places]
+    product = _product(operands[0].source)
+    one = all(rows.matrix == operands[0].matrix for rows in operands)
+    if product is None or not one or sorted(order) != list(range(operands[0].width)):
         return None
     x, weights, bias = product
     result = ops.matmul(x, data(weights)[:, order])
     result = result if bias is None else result + data(bias)[order]
-    if found[0].source.shape != found[0].shape:
-        result = ops.reshape(result, reshape_target(found[0].source.shape, found[0].shape))
-    if found[0].turned:
+    if operands[0].source.shape != operands[0].shape:
+        result = ops.reshape(result, reshape_target(operands[0].source.shape, operands[0].shape))
+    if operands[0].turned:
         result = ops.transpose(result, perm=(1, 0, 2))
-    split = ops.split(result, int64s(*(rows.count for rows in found)), axis=2)
-    return [split[index] for index in range(len(found))]
+    split = ops.split(result, int64s(*(rows.count for rows in operands)), axis=2)
+    return [split[index] for index in range(len(operands))]
 
 
-def columns(found: Sequence[Rows]) -> list[Any]:
+def columns(operands: Sequence[Rows]) -> list[Any]:
     """An expression (batch, length, count) for each; columns of one matrix come from one Split."""
-    if any(rows.is_scattered for rows in found):
-        return gathered(found) or []
+    if any(rows.is_scattered for rows in operands):
+        return gathered(operands) or []
     parts: dict[tuple[Value, bool, int], set[tuple[int, int]]] = {}
-    for rows in found:
+    for rows in operands:
         parts.setdefault(rows.matrix, set()).add((rows.start, rows.count))
-    wholes = {matrix: next(r for r in found if r.matrix == matrix).whole() for matrix in parts}
+    wholes = {matrix: next(r for r in operands if r.matrix == matrix).whole() for matrix in parts}
     splits = {
         matrix: _split(wholes[matrix], matrix[2], sorted(ranges))
         for matrix, ranges in parts.items()
     }
-    return [splits[rows.matrix][rows.start, rows.count] for rows in found]
+    return [splits[rows.matrix][rows.start, rows.count] for rows in operands]
 
 
 def _split(whole: Any, width: int, ranges: list[tuple[int, int]]) -> dict[tuple[int, int], Any]:
@@ -294,8 +294,8 @@ class FlattenAttention(Rule):
         """The order of batch, length and columns in the result; None where it mixes them."""
         shape = attention.output.shape
         perm = [p for p in permutation(moved) if not is_one(shape[p])]
-        for order, wanted in (((0, 1, 2), (0, 2, 1, 3)), ((1, 0, 2), (2, 0, 1, 3))):
-            if perm == [p for p in wanted if not is_one(shape[p])]:
+        for order, expected in (((0, 1, 2), (0, 2, 1, 3)), ((1, 0, 2), (2, 0, 1, 3))):
+            if perm == [p for p in expected if not is_one(shape[p])]:
                 return order
         return None
 
@@ -322,8 +322,8 @@ def _turned(operands: Sequence[Value | None], flat: list[Any]) -> list[Any]:
         assert heads is not None
         turn = _rotary(heads)
         if turn is not None:
-            given = {**turn.op.attributes(), "num_heads": heads.shape[1]}
-            rows = Call("RotaryEmbedding", (rows, *turn.inputs[1:]), given)
+            attributes = {**turn.op.attributes(), "num_heads": heads.shape[1]}
+            rows = Call("RotaryEmbedding", (rows, *turn.inputs[1:]), attributes)
         result.append(rows)
     return result
 

@@ -92,12 +92,12 @@ class FuseGemmAdd(Rule):
             )
 
     def build(self, gemm: Node, x: Value, w: Value, c: Value | None, b: Value) -> Any:
-        given, columns = dict(gemm.op.attributes()), gemm.output.shape[1]
+        attributes, columns = dict(gemm.op.attributes()), gemm.output.shape[1]
         total = per_column(b, columns)
         if c is not None:
-            total = total + given["beta"] * per_column(c, columns)
-        given["beta"] = 1.0
-        return ops.gemm(x, w, rounded(total, b), **given)
+            total = total + attributes["beta"] * per_column(c, columns)
+        attributes["beta"] = 1.0
+        return ops.gemm(x, w, rounded(total, b), **attributes)
 
 
 class FuseGemmScale(Rule):
@@ -128,11 +128,11 @@ class FuseGemmScale(Rule):
 
 def scaled_gemm(gemm: Node, x: Value, w: Value, factor: Array, bias: Array | None) -> Call:
     """The Gemm with its columns scaled and another bias, which is still multiplied by beta."""
-    given = gemm.op.attributes()
+    attributes = gemm.op.attributes()
     require_factors(w.dtype, w, factor)
-    weights = wide(w) * (factor.reshape(-1, 1) if given["transB"] else factor)
+    weights = wide(w) * (factor.reshape(-1, 1) if attributes["transB"] else factor)
     args = [x, rounded(weights, w), *([] if bias is None else [rounded(bias, w)])]
-    return Call("Gemm", tuple(args), given)
+    return Call("Gemm", tuple(args), attributes)
 
 
 class FuseGemmBatchNormalization(Rule):
@@ -155,9 +155,9 @@ class FuseGemmBatchNormalization(Rule):
     )
 
     def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
-        given = [ops.const(v) for v in (scale, shift, mean, var)]
+        statistics = [ops.const(v) for v in (scale, shift, mean, var)]
         gemm = ops.gemm(x, ops.const(w), ops.const(ops.maybe(b)), name="gemm")
-        return ops.batch_normalization(gemm, *given, name="norm")
+        return ops.batch_normalization(gemm, *statistics, name="norm")
 
     def when(self, gemm: Node, b: Value | None, norm: Node) -> None:
         require_float(gemm.output)
@@ -315,10 +315,10 @@ class FuseTransposeGemm(Rule):
 
     def build(self, x: Value, y: Value, rest: tuple[Value, ...], moved: Node, gemm: Node) -> Any:
         first = gemm.inputs[0] is moved.output
-        given = dict(gemm.op.attributes())
+        attributes = dict(gemm.op.attributes())
         name = "transA" if first else "transB"
-        given[name] = 1 - given[name]
-        return Call("Gemm", ((x, y) if first else (y, x)) + tuple(rest), given)
+        attributes[name] = 1 - attributes[name]
+        return Call("Gemm", ((x, y) if first else (y, x)) + tuple(rest), attributes)
 
 
 class UnflattenGemm(Rule):
@@ -384,10 +384,10 @@ class EinsumAsMatMul(Rule):
         self._plan(root)
 
     def build(self, x: Value, y: Value, root: Node) -> Any:
-        left, right, made, wanted = self._plan(root)
+        left, right, made, target = self._plan(root)
         a, b = _labels(root)[:2]
         product = ops.matmul(_ordered(x, a, left), _ordered(y, b, right))
-        return _ordered(product, made, wanted)
+        return _ordered(product, made, target)
 
     def _plan(self, root: Node) -> tuple[str, str, str, str]:
         """Orders of the labels of both operands, of their product, and of the result."""
@@ -420,8 +420,8 @@ def _labels(einsum: Node) -> list[str]:
     return equation.replace(" ", "").replace("->", ",").split(",")
 
 
-def _ordered(x: Any, labels: str, wanted: str) -> Any:
-    return x if labels == wanted else ops.transpose(x, perm=tuple(labels.index(c) for c in wanted))
+def _ordered(x: Any, labels: str, target: str) -> Any:
+    return x if labels == target else ops.transpose(x, perm=tuple(labels.index(c) for c in target))
 
 
 RULES = (

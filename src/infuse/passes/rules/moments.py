@@ -37,13 +37,13 @@ def _reduce(kind: str, x: Any, axes: Any) -> Call:
 
 def _last_axes(x: Value, axes: Value) -> list[int]:
     """The last axes, all of known size, that `axes` lists; Refusal when it lists others."""
-    known = sorted(axes_of(axes, x))
+    numbers = sorted(axes_of(axes, x))
     require(
-        known and known == list(range(x.rank - len(known), x.rank)),
+        numbers and numbers == list(range(x.rank - len(numbers), x.rank)),
         "it does not normalize the last axes",
     )
-    sizes = [d for d in x.shape[known[0] :] if isinstance(d, int)]
-    require(len(sizes) == len(known), "the size is not known")
+    sizes = [d for d in x.shape[numbers[0] :] if isinstance(d, int)]
+    require(len(sizes) == len(numbers), "the size is not known")
     return sizes
 
 
@@ -250,9 +250,9 @@ class FuseGroupedNormalization(Rule):
             "it does not normalize groups",
         )
         groups = grouped[1]
-        known = isinstance(groups, int) and groups > 0 and grouped[0] == x.shape[0]
+        divides = isinstance(groups, int) and groups > 0 and grouped[0] == x.shape[0]
         require(
-            known and int(x.shape[1]) % int(groups) == 0,
+            divides and int(x.shape[1]) % int(groups) == 0,
             "images are mixed, or groups have different sizes",
         )
         require(not any(v.uses for v in norm.outputs[1:]), "its statistics are read")
@@ -262,8 +262,8 @@ class FuseGroupedNormalization(Rule):
         channels, groups = x.shape[1], norm.output.shape[1]
         assert isinstance(channels, int)
         scale, shift = (f(channels, dtype=x.dtype.numpy) for f in (np.ones, np.zeros))
-        given = {"num_groups": groups, "epsilon": attribute(norm, "epsilon")}
-        return Call("GroupNormalization", (x, scale, shift), given)
+        attributes = {"num_groups": groups, "epsilon": attribute(norm, "epsilon")}
+        return Call("GroupNormalization", (x, scale, shift), attributes)
 
 
 class FuseUnshiftedSoftmax(Rule):

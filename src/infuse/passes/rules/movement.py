@@ -32,12 +32,12 @@ def cuts(node: Node) -> Cut:
     axes = tuple(range(len(starts))) if node.input(3) is None else known_ints(node.input(3))
     steps = (1,) * len(starts) if node.input(4) is None else known_ints(node.input(4))
     require(axes is not None and steps is not None, "the range is computed")
-    found: Cut = {}
+    result: Cut = {}
     for axis, start, end, step in zip(axes or (), starts, ends, steps or ()):
         if not all(isinstance(n, int) for n in (axis, start, end, step)):
             raise Refusal("the range is symbolic")
-        found[int(axis) % value.rank] = (int(start), int(end), int(step))
-    return found
+        result[int(axis) % value.rank] = (int(start), int(end), int(step))
+    return result
 
 
 def sliced(x: Value, cut: Cut) -> Any:
@@ -265,9 +265,9 @@ class TileAsExpand(Rule):
         return ops.tile(x, repeats)
 
     def when(self, x: Value, repeats: Value, root: Node) -> None:
-        known = known_ints(repeats)
-        require(x.tensor.shape is not None and known is not None, "the counts are not known")
-        pairs: list[tuple[Dim, Dim]] = list(zip(x.shape, known or ()))
+        counts = known_ints(repeats)
+        require(x.tensor.shape is not None and counts is not None, "the counts are not known")
+        pairs: list[tuple[Dim, Dim]] = list(zip(x.shape, counts or ()))
         require(any(count != 1 for _, count in pairs), "it repeats nothing")
         require(
             all(count == 1 or is_one(size) for size, count in pairs),
@@ -319,8 +319,10 @@ class MergeExpands(Rule):
 
     def when(self, b: Value, root: Node) -> None:
         shape = root.output.tensor.shape
-        known = shape is not None and all(dims.is_static(d) for d in shape)
-        require(known or (shape is not None and known_ints(b) == shape), "the shape is not known")
+        is_static = shape is not None and all(dims.is_static(d) for d in shape)
+        require(
+            is_static or (shape is not None and known_ints(b) == shape), "the shape is not known"
+        )
 
     def build(self, x: Value, b: Value, root: Node) -> Any:
         shape = root.output.shape

@@ -108,8 +108,8 @@ class RemoveTile(Rule):
         return ops.tile(x, repeats)
 
     def when(self, x: Value, repeats: Value) -> None:
-        known = known_ints(repeats)
-        require(known is not None and all(r == 1 for r in known), "it repeats")
+        counts = known_ints(repeats)
+        require(counts is not None and all(r == 1 for r in counts), "it repeats")
 
     def build(self, x: Value) -> Any:
         return x
@@ -134,8 +134,10 @@ class RemoveSlice(Rule):
 
     def when(self, x: Value, steps: Value | None, root: Node) -> None:
         require_same_type(x, root, "it takes a part")
-        known = () if steps is None else known_ints(steps)
-        require(known is not None and all(s == 1 for s in known), "it steps through the elements")
+        strides = () if steps is None else known_ints(steps)
+        require(
+            strides is not None and all(s == 1 for s in strides), "it steps through the elements"
+        )
 
     def build(self, x: Value) -> Any:
         return x
@@ -168,8 +170,8 @@ class RemovePad(Rule):
         return ops.pad(x, pads, ops.rest(more))
 
     def when(self, pads: Value) -> None:
-        known = known_ints(pads)
-        require(known is not None and all(p == 0 for p in known), "it pads")
+        widths = known_ints(pads)
+        require(widths is not None and all(p == 0 for p in widths), "it pads")
 
     def build(self, x: Value) -> Any:
         return x
@@ -209,8 +211,8 @@ class RemoveEmptyOperands(Rule):
 
     def _kept(self, xs: tuple[Value, ...], root: Node) -> list[Value]:
         axis = attribute(root, "axis")
-        kept = [x for x in xs if x.tensor.shape is None or x.shape[axis] != 0]
-        return kept or list(xs[:1])
+        operands = [x for x in xs if x.tensor.shape is None or x.shape[axis] != 0]
+        return operands or list(xs[:1])
 
 
 class RemovePool(Rule):
@@ -223,10 +225,12 @@ class RemovePool(Rule):
         return [ops.max_pool(x), ops.average_pool(x)]
 
     def when(self, x: Value, root: Node) -> None:
-        given = root.op.attributes()
-        require(all(k == 1 for k in given["kernel_shape"]), "the window has more than one pixel")
-        require(all(s == 1 for s in given["strides"] or ()), "it skips pixels")
-        require(not any(given["pads"] or ()) and x.type == root.output.type, "it pads")
+        attributes = root.op.attributes()
+        require(
+            all(k == 1 for k in attributes["kernel_shape"]), "the window has more than one pixel"
+        )
+        require(all(s == 1 for s in attributes["strides"] or ()), "it skips pixels")
+        require(not any(attributes["pads"] or ()) and x.type == root.output.type, "it pads")
         require_unread(root, "the indices are")
 
     def build(self, x: Value) -> Any:
@@ -265,8 +269,8 @@ class RemoveWhere(Rule):
         return [ops.where(ops.const(c), a, b), ops.where(c, a, a)]
 
     def when(self, c: Value, a: Value, root: Node) -> None:
-        kept = self._kept(c, a, root)
-        require_same_type(kept, root, "the other side stretches the shape")
+        choice = self._kept(c, a, root)
+        require_same_type(choice, root, "the other side stretches the shape")
 
     def build(self, c: Value, a: Value, root: Node) -> Any:
         return self._kept(c, a, root)
@@ -293,9 +297,9 @@ class RemoveReduction(Rule):
         return [Call(kind, (x, ops.const(axes))) for kind in kinds]
 
     def when(self, x: Value, axes: Value) -> None:
-        known = axes_of(axes, x)
-        require(len(known) > 0, "the axes are all or none")
-        require(all(is_one(x.shape[a]) for a in known), "an axis has more than one element")
+        numbers = axes_of(axes, x)
+        require(len(numbers) > 0, "the axes are all or none")
+        require(all(is_one(x.shape[a]) for a in numbers), "an axis has more than one element")
 
     def build(self, x: Value, axes: Value, root: Node) -> Any:
         return (

@@ -40,13 +40,13 @@ def _last_axes(x: Value, axes: Value) -> int:
     """The first of the last axes that `axes` lists, all of known size; Refusal when it lists
     others.
     """
-    known = sorted(axes_of(axes, x))
+    numbers = sorted(axes_of(axes, x))
     require(
-        known == list(range(x.rank - len(known), x.rank)) and known,
+        numbers == list(range(x.rank - len(numbers), x.rank)) and numbers,
         "it does not normalize the last axes",
     )
-    require(all(isinstance(d, int) for d in x.shape[known[0] :]), "the size is not known")
-    return known[0]
+    require(all(isinstance(d, int) for d in x.shape[numbers[0] :]), "the size is not known")
+    return numbers[0]
 
 
 def _ones(x: Value, axis: int) -> Array:
@@ -183,7 +183,7 @@ def _affine(c: Value, s: Value, x: Value, norm: Node) -> Array:
             all(n == 1 for i, n in enumerate(shape) if i != 1),
             "the constant varies over pixels or images",
         )
-        kept: tuple[int, ...] = shape[1:2]
+        per_channel: tuple[int, ...] = shape[1:2]
     else:
         axis = attribute(norm, "axis") % x.rank
         require(all(n == 1 for n in shape[:axis]), "the constant varies over what is normalized")
@@ -192,11 +192,12 @@ def _affine(c: Value, s: Value, x: Value, norm: Node) -> Array:
             extra >= 0 and all(n == 1 for n in shape[axis : axis + extra]),
             "the constant stretches the scale",
         )
-        kept = shape[axis + extra :]
+        per_channel = shape[axis + extra :]
     require(
-        all(n in (1, m) for n, m in zip(kept, data(s).shape)), "the constant stretches the shape"
+        all(n in (1, m) for n, m in zip(per_channel, data(s).shape)),
+        "the constant stretches the shape",
     )
-    return np.broadcast_to(data(c).reshape(kept), data(s).shape).astype(np.float64)
+    return np.broadcast_to(data(c).reshape(per_channel), data(s).shape).astype(np.float64)
 
 
 class FuseGroupNormalization(Rule):
@@ -229,9 +230,9 @@ class FuseGroupNormalization(Rule):
     def build(self, x: Value, a: Value, norm: Node) -> Any:
         channels = x.shape[1]
         assert isinstance(channels, int)
-        given = {"num_groups": data(a).size, "epsilon": attribute(norm, "epsilon")}
+        attributes = {"num_groups": data(a).size, "epsilon": attribute(norm, "epsilon")}
         scale, shift = (f(channels, dtype=x.dtype.numpy) for f in (np.ones, np.zeros))
-        return Call("GroupNormalization", (x, scale, shift), given)
+        return Call("GroupNormalization", (x, scale, shift), attributes)
 
 
 class FuseSoftmax(Rule):
@@ -330,11 +331,11 @@ class FuseReductionReshape(Rule):
     def when(self, x: Value, a: Value, reduction: Node, root: Node) -> None:
         axes = axes_of(a, x)
         require(len(axes) > 0, "the axes are all or none")
-        kept: list[Dim] = [1 if i in axes else d for i, d in enumerate(x.shape)]
+        with_ones: list[Dim] = [1 if i in axes else d for i, d in enumerate(x.shape)]
         dropped: list[Dim] = [d for i, d in enumerate(x.shape) if i not in axes]
-        wanted = dropped if attribute(reduction, "keepdims") else kept
+        expected = dropped if attribute(reduction, "keepdims") else with_ones
         require(
-            root.output.tensor.shape == tuple(wanted),
+            root.output.tensor.shape == tuple(expected),
             "it does more than to drop or restore the axes",
         )
 

@@ -26,10 +26,10 @@ _SLOPES = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
 
 def own(kind: str, *operands: Any, **attributes: Any) -> Call:
     """A call of one of the runtime's own operators; trailing absent operands are left out."""
-    given = list(operands)
-    while given and given[-1] is None:
-        given.pop()
-    return Call(kind, tuple(given), attributes, domain=DOMAIN)
+    inputs = list(operands)
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    return Call(kind, tuple(inputs), attributes, domain=DOMAIN)
 
 
 class RuntimeRule(Rule):
@@ -98,12 +98,12 @@ class FuseConvActivation(RuntimeRule):
         low: Value | None = None,
         high: Value | None = None,
     ) -> Any:
-        given = {
+        attributes = {
             **conv.op.attributes(),
             "activation": root.kind,
             "activation_params": _parameters(root, low, high),
         }
-        return own("FusedConv", x, w, b, **given)
+        return own("FusedConv", x, w, b, **attributes)
 
 
 class FuseGemmActivation(RuntimeRule):
@@ -219,10 +219,13 @@ class ScaleInsideMatMul(RuntimeRule):
         require_no_softmax(product)
 
     def build(self, a: Value, b: Value, c: Value, product: Node, root: Node) -> Any:
-        given = dict(product.op.attributes())
+        attributes = dict(product.op.attributes())
         factor = 1 / number(c) if root.kind == "Div" else number(c)
         return own(
-            "FusedMatMul", a, b, **{**given, "alpha": float(given.get("alpha", 1.0) * factor)}
+            "FusedMatMul",
+            a,
+            b,
+            **{**attributes, "alpha": float(attributes.get("alpha", 1.0) * factor)},
         )
 
 
@@ -258,17 +261,17 @@ class TransposeInsideMatMul(RuntimeRule):
             rank >= 2 and (swapped == (1, 0) if perm is None else tuple(perm) == swapped),
             "other axes move",
         )
-        given = product.op.attributes()
+        attributes = product.op.attributes()
         require(
-            not given.get("transBatchA") and not given.get("transBatchB"),
+            not attributes.get("transBatchA") and not attributes.get("transBatchB"),
             "batches are transposed too",
         )
         require_no_softmax(product)
 
     def build(self, a: Value, b: Value, product: Node, left: Node | None = None) -> Any:
-        given = dict(product.op.attributes())
+        attributes = dict(product.op.attributes())
         side = "transA" if left is not None else "transB"
-        return own("FusedMatMul", a, b, **{**given, side: 1 - given.get(side, 0)})
+        return own("FusedMatMul", a, b, **{**attributes, side: 1 - attributes.get(side, 0)})
 
 
 # -- normalizations --------------------------------------------------------------------------------

@@ -86,14 +86,14 @@ class UseMultiHeadAttention(RuntimeRule):
         low: Value | None = None,
         past_key: Value | None = None,
     ) -> None:
-        given = attention.op.attributes()
+        attributes = attention.op.attributes()
         require_float32(q, v, mask)
         require_shape(*(x for x in (q, k, v, past_key) if x is not None))
         require(q.rank == k.rank == v.rank == 3, "Q, K and V do not have three axes")
         require(q.shape[0] == k.shape[0] == v.shape[0], "Q, K and V are broadcast over the batch")
-        require(given["q_num_heads"] == given["kv_num_heads"], "several heads share keys")
+        require(attributes["q_num_heads"] == attributes["kv_num_heads"], "several heads share keys")
         require(
-            all(given[name] == usual for name, usual in _SPECIAL.items()),
+            all(attributes[name] == usual for name, usual in _SPECIAL.items()),
             "it caps, limits or shows the scores",
         )
         require(not attention.outputs[3:] or not attention.outputs[3].uses, "its scores are read")
@@ -101,7 +101,8 @@ class UseMultiHeadAttention(RuntimeRule):
         joined = len(attention.outputs) >= 3 and all(o.uses for o in attention.outputs[1:3])
         require(past_key is None or joined, "nobody reads the joined keys and values")
         require(
-            not given["is_causal"] or q.shape[1] == k.shape[1], "queries and keys differ in number"
+            not attributes["is_causal"] or q.shape[1] == k.shape[1],
+            "queries and keys differ in number",
         )
         if condition is not None and low is not None:
             require_shape(condition)
@@ -117,7 +118,8 @@ class UseMultiHeadAttention(RuntimeRule):
             shape = (1,) * (4 - mask.rank) + mask.shape
             require(is_one(shape[0]) or shape[0] == total[0], "the mask is for another batch")
             require(
-                is_one(shape[1]) or shape[1] == given["q_num_heads"], "the mask is for other heads"
+                is_one(shape[1]) or shape[1] == attributes["q_num_heads"],
+                "the mask is for other heads",
             )
             require(is_one(shape[2]) or shape[2] == q.shape[1], "the mask is for other queries")
             past = 0 if past_key is None else past_key.shape[2]
@@ -139,9 +141,12 @@ class UseMultiHeadAttention(RuntimeRule):
         past_key: Value | None = None,
         past_value: Value | None = None,
     ) -> Any:
-        given = attention.op.attributes()
-        options: dict[str, Any] = {"num_heads": given["q_num_heads"], "scale": given["scale"]}
-        if given["is_causal"]:
+        attributes = attention.op.attributes()
+        options: dict[str, Any] = {
+            "num_heads": attributes["q_num_heads"],
+            "scale": attributes["scale"],
+        }
+        if attributes["is_causal"]:
             options["unidirectional"] = 1
         padding: Any = None
         if condition is not None and low is not None:
@@ -248,13 +253,13 @@ class FusePackedAttention(RuntimeRule):
         padding: Value | None = None,
         bias: Value | None = None,
     ) -> Any:
-        given = dict(attention.op.attributes())
+        attributes = dict(attention.op.attributes())
         sizes = tuple(part.shape[2] for part in split.outputs)
         if len(set(sizes)) > 1:
-            given["qkv_hidden_sizes"] = sizes
+            attributes["qkv_hidden_sizes"] = sizes
         # Its kernel for processors reads the bias without asking whether there is one.
         shift = np.zeros(w.shape[-1:], np.float32) if b is None else b
-        return own("Attention", x, w, shift, padding, None, bias, **given)
+        return own("Attention", x, w, shift, padding, None, bias, **attributes)
 
 
 RULES = (UseMultiHeadAttention, FusePackedAttention)

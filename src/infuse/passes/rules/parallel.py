@@ -118,7 +118,7 @@ class AddConvs(Rule):
         not lie inside.
         """
         rank = len(large.kernel)
-        found = []
+        margins = []
         for k, m, step, begin, other in zip(
             large.kernel, small.kernel, large.dilations, large.pads[:rank], small.pads[:rank]
         ):
@@ -127,8 +127,8 @@ class AddConvs(Rule):
                 left == 0 and before >= 0 and k - m - before >= 0,
                 "one window does not lie inside of the other",
             )
-            found.append((before, k - m - before))
-        return found
+            margins.append((before, k - m - before))
+        return margins
 
 
 class AddInputToConv(Rule):
@@ -152,9 +152,9 @@ class AddInputToConv(Rule):
     )
 
     def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
-        given = [ops.const(v) for v in (scale, shift, mean, var)]
+        statistics = [ops.const(v) for v in (scale, shift, mean, var)]
         conv = convolution("Conv", x, w, b)
-        return [conv + x, conv + ops.batch_normalization(x, *given, name="norm")]
+        return [conv + x, conv + ops.batch_normalization(x, *statistics, name="norm")]
 
     def when(self, x: Value, w: Value, conv: Node, norm: Node | None = None) -> None:
         require_float(x)
@@ -187,12 +187,12 @@ class AddInputToConv(Rule):
 
     def _centre(self, window: Window) -> tuple[int, ...]:
         """The tap that meets the pixel itself; Refusal where there is none."""
-        found = []
+        centre = []
         for kernel, step, begin in zip(window.kernel, window.dilations, window.pads):
             tap, left = divmod(begin, step)
             require(left == 0 and 0 <= tap < kernel, "no tap meets the pixel itself")
-            found.append(tap)
-        return tuple(found)
+            centre.append(tap)
+        return tuple(centre)
 
 
 class FuseGemmSum(Rule):
@@ -223,8 +223,8 @@ class FuseGemmSum(Rule):
             require_addend(wide(y), y.dtype, reach(w, data(w).shape[-1]) if w.is_const else 1.0)
 
     def build(self, x: Value, w: Value, y: Value, gemm: Node | None = None) -> Any:
-        given = {} if gemm is None else {**gemm.op.attributes(), "beta": 1.0}
-        return Call("Gemm", (x, w, y), given)
+        attributes = {} if gemm is None else {**gemm.op.attributes(), "beta": 1.0}
+        return Call("Gemm", (x, w, y), attributes)
 
 
 RULES = (AddMatMuls, AddConvs, AddInputToConv, FuseGemmSum)

@@ -84,9 +84,9 @@ class FuseDepthToSpace(Rule):
 
     def _mode(self, moved: Node) -> str:
         perm = permutation(moved)
-        found = [mode for mode, order in _ORDERS.items() if order == perm]
-        require(found, "the order of the axes is another")
-        return found[0]
+        modes = [mode for mode, order in _ORDERS.items() if order == perm]
+        require(modes, "the order of the axes is another")
+        return modes[0]
 
 
 class FuseSpaceToDepth(Rule):
@@ -227,15 +227,15 @@ def _place(node: Node, side: int, sizes: list[int]) -> tuple[int, int]:
     """Row and column inside of each square that a slice takes."""
     cut = cuts(node)
     require(sorted(cut) == [2, 3], "a slice cuts other axes")
-    found = []
+    result = []
     for axis, size in zip((2, 3), sizes):
         first, last = bounds(size, *cut[axis])
         require(
             cut[axis][2] == side and first < side and last > size - side + first,
             "a slice leaves pixels out",
         )
-        found.append(first)
-    return found[0], found[1]
+        result.append(first)
+    return result[0], result[1]
 
 
 # -- channels --------------------------------------------------------------------------------------
@@ -262,9 +262,9 @@ def _order(
         require(
             places.rank == 1 and data(places).size > 0, "the channels become several axes, or none"
         )
-        found: Array = np.where(data(places) < 0, data(places) + channels, data(places))
-        require(bool(np.all((found >= 0) & (found < channels))), "a channel does not exist")
-        return found
+        order: Array = np.where(data(places) < 0, data(places) + channels, data(places))
+        require(bool(np.all((order >= 0) & (order < channels))), "a channel does not exist")
+        return order
     assert cut is not None
     assert moved is not None
     require_shape(cut.output)

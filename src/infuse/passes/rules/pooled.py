@@ -176,14 +176,16 @@ class FuseConvGemm(Rule):
         root: Node,
         q: Value | None = None,
     ) -> Any:
-        given = root.op.attributes()
-        matrix = (wide(m).T if given.get("transB") else wide(m)) * given.get("alpha", 1.0)
+        attributes = root.op.attributes()
+        matrix = (wide(m).T if attributes.get("transB") else wide(m)) * attributes.get("alpha", 1.0)
         require_factors(w.dtype, w, m)
         args = [x, rounded(np.tensordot(matrix, wide(w), (0, 0)), w)]
         if p is not None or q is not None:
             own = old_bias(p, wide_shape(w)[0]) @ matrix
             later = (
-                np.zeros_like(own) if q is None else per_column(q, matrix.shape[1]) * given["beta"]
+                np.zeros_like(own)
+                if q is None
+                else per_column(q, matrix.shape[1]) * attributes["beta"]
             )
             if p is not None:
                 require_addend(wide(p), w.dtype, reach(w, wide_shape(w)[0]))
@@ -256,8 +258,8 @@ class PullStride(Rule):
     ) -> Any:
         steps = attribute(outer, "strides")
         own = attribute(inner, "strides") or (1,) * len(steps)
-        given = {**inner.op.attributes(), "strides": tuple(s * t for s, t in zip(own, steps))}
-        fewer = Call("Conv", (x, a, *more), given)
+        attributes = {**inner.op.attributes(), "strides": tuple(s * t for s, t in zip(own, steps))}
+        fewer = Call("Conv", (x, a, *more), attributes)
         between = fewer if f is None else Call(f.kind, (fewer,), f.op.attributes())
         return Call("Conv", (between, b, *rest), {**outer.op.attributes(), "strides": ()})
 
@@ -339,10 +341,10 @@ class FusePadPool(Rule):
         )
 
     def build(self, x: Value, p: Value, root: Node) -> Any:
-        given = {**root.op.attributes(), "pads": self._pads(x, p, root), "auto_pad": "NOTSET"}
+        attributes = {**root.op.attributes(), "pads": self._pads(x, p, root), "auto_pad": "NOTSET"}
         if root.kind == "AveragePool":
-            given["count_include_pad"] = 1
-        return Call(root.kind, (x,), given)
+            attributes["count_include_pad"] = 1
+        return Call(root.kind, (x,), attributes)
 
     def _amounts(self, x: Value, p: Value) -> tuple[list[int], list[int]]:
         numbers = [int(n) for n in data(p)]

@@ -26,12 +26,12 @@ def _equal(a: Value | None, b: Value | None) -> bool:
     """Whether two scales or zero points are the same."""
     if a is b:
         return True
-    known = [v for v in (a, b) if v is not None]
-    if not all(v.is_const for v in known):
+    values = [v for v in (a, b) if v is not None]
+    if not all(v.is_const for v in values):
         return False
-    if len(known) == 1:
-        return not np.any(data(known[0]))
-    return known[0].dtype == known[1].dtype and np.array_equal(data(known[0]), data(known[1]))
+    if len(values) == 1:
+        return not np.any(data(values[0]))
+    return values[0].dtype == values[1].dtype and np.array_equal(data(values[0]), data(values[1]))
 
 
 def _require_steps(scale: Value) -> None:
@@ -235,8 +235,8 @@ class QuantizeToUnsigned(Rule):
     def build(
         self, x: Value, s: Value, z: Value, t: Value, y: Value, steps: Node, root: Node
     ) -> Any:
-        given = {**steps.op.attributes(), "output_dtype": None}
-        unsigned = Call("QuantizeLinear", (x, s, _unsigned(z)), given)
+        attributes = {**steps.op.attributes(), "output_dtype": None}
+        unsigned = Call("QuantizeLinear", (x, s, _unsigned(z)), attributes)
         return Call("DequantizeLinear", (unsigned, t, _unsigned(y)), root.op.attributes())
 
 

@@ -41,10 +41,10 @@ class RemoveIdleStates(Rule):
     def build(
         self, x: Value, w: Value, r: Value, more: tuple[Value | None, ...], root: Node
     ) -> Any:
-        kept = list(_kept(x, more, root))
-        while kept and kept[-1] is None:
-            kept.pop()
-        made = Call(root.kind, (x, w, r, *kept), dict(root.op.attributes()))
+        operands = list(_kept(x, more, root))
+        while operands and operands[-1] is None:
+            operands.pop()
+        made = Call(root.kind, (x, w, r, *operands), dict(root.op.attributes()))
         return tuple(made[i] for i in range(len(root.outputs)))
 
 
@@ -56,8 +56,8 @@ def _kept(x: Value, more: tuple[Value | None, ...], root: Node) -> tuple[Value |
         if value is None:
             return False
         if place == _LENGTHS:
-            known = known_ints(value)
-            return known is not None and isinstance(time, int) and all(n == time for n in known)
+            numbers = known_ints(value)
+            return numbers is not None and isinstance(time, int) and all(n == time for n in numbers)
         return place in _STATES and _is_zero(value)
 
     return tuple(None if is_idle(i, value) else value for i, value in enumerate(more))

@@ -280,10 +280,10 @@ class FuseRotaryEmbedding(Rule):
     ) -> Any:
         axis = self._length_axis(x, cos, sin)
         tables = [self._table(x, table, axis, stacked is not None, root) for table in (cos, sin)]
-        given = {"interleaved": int(stacked is not None)}
+        attributes = {"interleaved": int(stacked is not None)}
         if axis == 2:
-            return Call("RotaryEmbedding", (x, *tables), given)
-        return _over_rows(x, x.shape, tables, given)
+            return Call("RotaryEmbedding", (x, *tables), attributes)
+        return _over_rows(x, x.shape, tables, attributes)
 
     def _length_axis(self, x: Value, cos: Value, sin: Value) -> int:
         """Which axis the tables run along; Refusal when it cannot be the length."""
@@ -302,8 +302,8 @@ class FuseRotaryEmbedding(Rule):
                 and shape[axis] == x.shape[axis]
                 and isinstance(x.shape[heads], int)
             ):
-                known = axis == 2 or all(isinstance(n, int) and n > 0 for n in x.shape[2:])
-                require(known, "the heads are not known")
+                unambiguous = axis == 2 or all(isinstance(n, int) and n > 0 for n in x.shape[2:])
+                require(unambiguous, "the heads are not known")
                 return axis
         raise Refusal("the tables do not run along the length")
 
@@ -326,11 +326,11 @@ class FuseRotaryEmbedding(Rule):
         return ops.expand(half, wide)
 
 
-def _over_rows(x: Any, shape: Shape, tables: Sequence[Any], given: Mapping[str, Any]) -> Any:
+def _over_rows(x: Any, shape: Shape, tables: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
     """RotaryEmbedding of (batch, length, heads, size)."""
     heads, size = (int(n) for n in shape[2:] if isinstance(n, int))
     rows = ops.reshape(x, int64s(0, 0, heads * size))
-    turned = Call("RotaryEmbedding", (rows, *tables), {**given, "num_heads": heads})
+    turned = Call("RotaryEmbedding", (rows, *tables), {**attributes, "num_heads": heads})
     return ops.reshape(turned, int64s(0, 0, heads, size))
 
 
@@ -391,11 +391,14 @@ class FusePartialRotaryEmbedding(Rule):
         root: Node,
         t: Value | None = None,
     ) -> Any:
-        given = {"interleaved": attribute(turn, "interleaved"), "rotary_embedding_dim": x.shape[3]}
+        attributes = {
+            "interleaved": attribute(turn, "interleaved"),
+            "rotary_embedding_dim": x.shape[3],
+        }
         whole = self._whole(x, rest, root)
         if t is None:
-            return Call("RotaryEmbedding", (whole, cos, sin), given)
-        return _over_rows(whole, root.output.shape, (cos, sin), given)
+            return Call("RotaryEmbedding", (whole, cos, sin), attributes)
+        return _over_rows(whole, root.output.shape, (cos, sin), attributes)
 
     def _whole(self, x: Value, rest: Value, root: Node) -> Any:
         """What both are cut from, one after the other."""

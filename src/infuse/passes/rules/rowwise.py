@@ -196,7 +196,7 @@ class UnflattenRows(Rule):
 
     def _chain(self, y: Value) -> list[Node]:
         """The operators on rows that make `y`, the last one first, each read by the next alone."""
-        found: list[Node] = []
+        chain: list[Node] = []
         node = y.producer
         while (
             node is not None
@@ -205,12 +205,12 @@ class UnflattenRows(Rule):
         ):
             if node.op.domain or node.inputs[0] is None or node.inputs[0].tensor.shape is None:
                 break
-            found.append(node)
+            chain.append(node)
             node = node.inputs[0].producer
-        while found and found[-1].kind != "Gemm":
-            found.pop()
-        require(found, "no Gemm is between")
-        return found
+        while chain and chain[-1].kind != "Gemm":
+            chain.pop()
+        require(chain, "no Gemm is between")
+        return chain
 
     def _source(self, first: Value) -> Value:
         """What the first operand is a Reshape of, or itself."""
@@ -240,8 +240,8 @@ def _is_plain(node: Node) -> bool:
     """
     if node.kind != "Gemm" or node.inputs[1] is None or not node.inputs[1].is_const:
         return False
-    given, b = node.op.attributes(), node.input(2)
-    if given["transA"] or given["alpha"] != 1 or given["beta"] != 1:
+    attributes, b = node.op.attributes(), node.input(2)
+    if attributes["transA"] or attributes["alpha"] != 1 or attributes["beta"] != 1:
         return False
     return b is None or (
         b.is_const

@@ -226,18 +226,18 @@ class MoveReshapeUp(Rule):
         """The shape before the transpose with the axes cut already, and the order that then gives
         the root's.
         """
-        perm, moved, wanted = permutation(transpose), transpose.output.shape, root.output.shape
-        places = [i for i, size in enumerate(wanted) if not is_one(size)]
-        kept = [i for i, size in enumerate(moved) if not is_one(size)]
-        groups = regroup([wanted[i] for i in places], [moved[i] for i in kept])
+        perm, moved, target = permutation(transpose), transpose.output.shape, root.output.shape
+        places = [i for i, size in enumerate(target) if not is_one(size)]
+        wide = [i for i, size in enumerate(moved) if not is_one(size)]
+        groups = regroup([target[i] for i in places], [moved[i] for i in wide])
         require(groups is not None, "it joins or mixes axes")
         assert groups is not None
-        ones = [i for i, size in enumerate(wanted) if is_one(size)]
+        ones = [i for i, size in enumerate(target) if is_one(size)]
         by_source = sorted(
-            (perm[axis], [places[g] for g in group]) for axis, group in zip(kept, groups)
+            (perm[axis], [places[g] for g in group]) for axis, group in zip(wide, groups)
         )
         order = ones + [place for _, group in by_source for place in group]
-        return [wanted[i] for i in order], tuple(order.index(i) for i in range(len(wanted)))
+        return [target[i] for i in order], tuple(order.index(i) for i in range(len(target)))
 
 
 class RemoveReshapeBeforeBroadcast(Rule):

@@ -46,11 +46,13 @@ def _axes(root: Node, whole: Value) -> list[int]:
         fewer = index.rank == 0 or (index.rank == 1 and isinstance(size, int) and count < size)
         require(fewer, "it may read everything")
         return [axis]
-    given = root.input(3)
+    numbers = root.input(3)
     starts = root.input(1)
     assert starts is not None
     axes = (
-        axes_of(given, whole) if given is not None else list(range(len(known_ints(starts) or ())))
+        axes_of(numbers, whole)
+        if numbers is not None
+        else list(range(len(known_ints(starts) or ())))
     )
     require(axes, "the axes are not known")
     return axes
@@ -286,8 +288,8 @@ class CutBeforeTranspose(Rule):
         axes = [perm[axis] for axis in _axes(root, inner.output)]
         part = _part(root, x, axes)
         if _drops(root):
-            kept = [p for p in perm if p != axes[0]]
-            perm = tuple(sorted(kept).index(p) for p in kept)
+            remaining = [p for p in perm if p != axes[0]]
+            perm = tuple(sorted(remaining).index(p) for p in remaining)
         return part if perm == tuple(range(len(perm))) else ops.transpose(part, perm=perm)
 
 

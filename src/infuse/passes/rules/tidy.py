@@ -150,14 +150,14 @@ class RemoveScatter(Rule):
             "the size is not known",
         )
         sizes = [int(n) for n in x.shape[:depth] if isinstance(n, int)]
-        wanted = np.indices(sizes).reshape(depth, -1).T
+        expected = np.indices(sizes).reshape(depth, -1).T
         flat = places.reshape(-1, depth)
         require(
             places.ndim == 2 or places.shape[:-1] == tuple(sizes),
             "the places are arranged otherwise",
         )
         require(
-            flat.shape == wanted.shape and bool(np.all(flat == wanted)),
+            flat.shape == expected.shape and bool(np.all(flat == expected)),
             "it leaves places out, or in another order",
         )
 
@@ -222,12 +222,12 @@ class FuseUpsample(Rule):
         factors = [
             n for n in (1, 1, wide.output.shape[3], wide.output.shape[5]) if isinstance(n, int)
         ]
-        given = {
+        attributes = {
             "mode": "nearest",
             "coordinate_transformation_mode": "asymmetric",
             "nearest_mode": "floor",
         }
-        return Call("Resize", (x, None, np.asarray(factors, dtype=np.float32)), given)
+        return Call("Resize", (x, None, np.asarray(factors, dtype=np.float32)), attributes)
 
 
 class RemoveExpandBeforeMatMul(Rule):
@@ -271,23 +271,23 @@ class EinsumOfOne(Rule):
 
     def when(self, x: Value, root: Node) -> None:
         require_shape(x)
-        given, kept = self._labels(root)
+        labels, remaining = self._labels(root)
         require(
-            "." not in given + kept and len(set(given)) == len(given),
+            "." not in labels + remaining and len(set(labels)) == len(labels),
             "a label comes twice, or is not written out",
         )
 
     def build(self, x: Value, root: Node) -> Any:
-        given, kept = self._labels(root)
-        gone = [axis for axis, label in enumerate(given) if label not in kept]
+        labels, remaining = self._labels(root)
+        gone = [axis for axis, label in enumerate(labels) if label not in remaining]
         total = ops.reduce_sum(x, int64s(*gone), keepdims=0) if gone else x
-        left = [label for label in given if label in kept]
-        order = tuple(left.index(label) for label in kept)
+        left = [label for label in labels if label in remaining]
+        order = tuple(left.index(label) for label in remaining)
         return total if order == tuple(range(len(order))) else ops.transpose(total, perm=order)
 
     def _labels(self, root: Node) -> tuple[str, str]:
-        terms, kept = parse_equation(attribute(root, "equation"), 1)
-        return terms[0], kept
+        terms, remaining = parse_equation(attribute(root, "equation"), 1)
+        return terms[0], remaining
 
 
 class CastConstantOfShape(Rule):

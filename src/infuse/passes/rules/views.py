@@ -148,15 +148,15 @@ def _cut(node: Node, view: View) -> View | None:
     """A range of one axis or more, perhaps not of all its places."""
     source = node.inputs[0]
     assert source is not None
-    found: View | None = view
+    result: View | None = view
     for axis, cut in cuts(node).items():
         start, length = fixed_range(source, axis, (*cut[:2], 1))
-        if found is None or cut[2] < 1:
+        if result is None or cut[2] < 1:
             return None
-        found = _range(found, axis, start, length)
-        if found is not None and cut[2] > 1:
-            found = _every(found, axis, cut[2])
-    return found
+        result = _range(result, axis, start, length)
+        if result is not None and cut[2] > 1:
+            result = _every(result, axis, cut[2])
+    return result
 
 
 def _every(view: View, axis: int, step: int) -> View:
@@ -172,8 +172,10 @@ def _part(node: Node, result: Value, view: View) -> View | None:
     """One output of a Split."""
     axis = attribute(node, "axis") % len(view.axes)
     sizes = [output.shape[axis] for output in node.outputs[: result.index + 1]]
-    known = [size for size in sizes if isinstance(size, int)]
-    return _range(view, axis, sum(known[:-1]), known[-1]) if len(known) == len(sizes) else None
+    numbers = [size for size in sizes if isinstance(size, int)]
+    return (
+        _range(view, axis, sum(numbers[:-1]), numbers[-1]) if len(numbers) == len(sizes) else None
+    )
 
 
 def _range(view: View, axis: int, start: int, length: int) -> View | None:

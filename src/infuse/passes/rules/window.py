@@ -28,16 +28,19 @@ class Window:
     @staticmethod
     def of(node: Node) -> Window:
         """The window of a node that does not pad by itself (`require_explicit`)."""
-        given = node.op.attributes()
-        kernel = tuple(given["kernel_shape"]) or conv_weights(node)[2:]
+        attributes = node.op.attributes()
+        kernel = tuple(attributes["kernel_shape"]) or conv_weights(node)[2:]
         ones = (1,) * len(kernel)
         pads = (
-            given["pads"]
-            if given["auto_pad"] == "NOTSET" and given["pads"]
+            attributes["pads"]
+            if attributes["auto_pad"] == "NOTSET" and attributes["pads"]
             else (0,) * 2 * len(kernel)
         )
         return Window(
-            kernel, tuple(given["strides"]) or ones, tuple(given.get("dilations") or ones), pads
+            kernel,
+            tuple(attributes["strides"]) or ones,
+            tuple(attributes.get("dilations") or ones),
+            pads,
         )
 
     @property
