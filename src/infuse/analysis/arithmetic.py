@@ -51,9 +51,9 @@ class Call:
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def shape(self, index: int) -> Shape:
-        found = self.inputs[index]
-        assert found is not None
-        return found
+        operand = self.inputs[index]
+        assert operand is not None
+        return operand
 
     def size(self, index: int) -> Dim:
         return dims.product(self.shape(index))
@@ -112,10 +112,10 @@ def weight(term: Term) -> int:
 
 def _formula_weight(call: Call) -> int:
     leaves = inputs(*(kind or dtypes.float32 for kind in call.types))
-    given = [None if kind is None else leaf for kind, leaf in zip(call.types, leaves)]
+    arguments = [None if kind is None else leaf for kind, leaf in zip(call.types, leaves)]
     assert isinstance(call.op, Elementwise)
     try:
-        return weight(call.op.scalar(E, *given))
+        return weight(call.op.scalar(E, *arguments))
     except InfuseError:
         return 1
 
@@ -175,12 +175,13 @@ def _fused_matmul(call: Call) -> Arithmetic:
 @counts("Gemm")
 @counts("FusedGemm", domain=MICROSOFT)
 def _gemm(call: Call) -> Arithmetic:
-    given = call.attributes
-    depth = call.shape(0)[0 if given["transA"] else -1]
-    added = 1 + int(given["beta"] != 1) if call.has(2) and given["beta"] != 0 else 0
+    attributes = call.attributes
+    depth = call.shape(0)[0 if attributes["transA"] else -1]
+    added = 1 + int(attributes["beta"] != 1) if call.has(2) and attributes["beta"] != 0 else 0
     return Arithmetic(
         call.made * depth,
-        call.made * (added + int(given["alpha"] != 1) + int(bool(given.get("activation")))),
+        call.made
+        * (added + int(attributes["alpha"] != 1) + int(bool(attributes.get("activation")))),
     )
 
 
@@ -206,16 +207,16 @@ def _einsum(call: Call) -> Arithmetic:
     held = terms[0]
     for number, term in enumerate([*terms[1:], ""] if len(terms) == 1 else terms[1:], 2):
         here = "".join(dict.fromkeys(held + term))
-        kept = "".join(
+        remaining = "".join(
             c for c in here if c in result or any(c in later for later in terms[number:])
         )
         work = dims.product(sizes[c] for c in here)
-        summed = kept != here
+        summed = remaining != here
         if term and summed:
             total = Arithmetic(total.macs + work, total.others)
         elif term or summed:
             total = Arithmetic(total.macs, total.others + work)
-        held = kept
+        held = remaining
     return total
 
 
@@ -238,17 +239,17 @@ SOFTMAX = 5
 
 @counts("Attention")
 def _attention(call: Call) -> Arithmetic:
-    given = call.attributes
+    attributes = call.attributes
     q, k, v = (call.shape(i) for i in range(3))
-    heads = q[1] if len(q) == 4 else given["q_num_heads"]
-    shared = k[1] if len(k) == 4 else given["kv_num_heads"]
+    heads = q[1] if len(q) == 4 else attributes["q_num_heads"]
+    shared = k[1] if len(k) == 4 else attributes["kv_num_heads"]
     length, keys = q[-2], k[-2]
     if call.has(4):
         keys = keys + call.shape(4)[2]
     depth = q[3] if len(q) == 4 else dims.floordiv(q[2], heads)
     width = v[3] if len(v) == 4 else dims.floordiv(v[2], shared)
     scores = q[0] * heads * length * keys
-    capped = 3 if given["softcap"] else 0
+    capped = 3 if attributes["softcap"] else 0
     return Arithmetic(scores * (depth + width), scores * (SOFTMAX + 1 + int(call.has(3)) + capped))
 
 

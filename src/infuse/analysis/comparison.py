@@ -188,17 +188,20 @@ def compare(
         )
     sizes = Sizes(original, values)
     before = describe(original, sizes)
-    found = Comparison(before, describe(optimized, sizes))
-    _add_steps(found, report.rewrites, sizes)
-    found.seconds, found.notes = dict(report.seconds), list(report.notes)
+    comparison = Comparison(before, describe(optimized, sizes))
+    _add_steps(comparison, report.rewrites, sizes)
+    comparison.seconds, comparison.notes = dict(report.seconds), list(report.notes)
     if report.verification is not None:
-        found.verified, found.verification = report.verification.checked, str(report.verification)
-    return found
+        comparison.verified, comparison.verification = (
+            report.verification.checked,
+            str(report.verification),
+        )
+    return comparison
 
 
-def _add_steps(found: Comparison, rewrites: Sequence[Any], sizes: Sizes) -> None:
-    costs = {n.id: n.cost for n in found.before.nodes}
-    present = costs.keys() | {n.id for n in found.after.nodes}
+def _add_steps(comparison: Comparison, rewrites: Sequence[Any], sizes: Sizes) -> None:
+    costs = {n.id: n.cost for n in comparison.before.nodes}
+    present = costs.keys() | {n.id for n in comparison.after.nodes}
     for rewrite in rewrites:
         removed, created, heirs = (
             [m for m in part if hasattr(m, "serial")] for part in _parts(rewrite)
@@ -208,23 +211,25 @@ def _add_steps(found: Comparison, rewrites: Sequence[Any], sizes: Sizes) -> None
                 costs[mention.serial] = cost_of(
                     mention.signature.op, mention.signature.inputs, mention.signature.outputs, sizes
                 )
-        _check_known(removed, costs, found.before.name)
-        found.labels.update(
+        _check_known(removed, costs, comparison.before.name)
+        comparison.labels.update(
             (m.serial, str(m)) for m in (*removed, *created) if m.serial not in present
         )
         saved = _sum(costs, removed) - _sum(costs, created)
-        gone, made, kept = ([m.serial for m in part] for part in (removed, created, heirs))
+        gone, made, heirs_ = ([m.serial for m in part] for part in (removed, created, heirs))
         step = Step(
-            rewrite.rule, rewrite.level, rewrite.rows, rewrite.note, gone, made, kept, saved
+            rewrite.rule, rewrite.level, rewrite.rows, rewrite.note, gone, made, heirs_, saved
         )
-        found.steps.append(step)
-        effect = found.rules.setdefault(
+        comparison.steps.append(step)
+        effect = comparison.rules.setdefault(
             rewrite.rule, RuleEffect(rewrite.about, rewrite.level, rewrite.rows)
         )
         effect.fired += 1
         effect.nodes += step.nodes_saved
         effect.saved = effect.saved + saved
-    found.rules = dict(sorted(found.rules.items(), key=lambda item: (-item[1].fired, item[0])))
+    comparison.rules = dict(
+        sorted(comparison.rules.items(), key=lambda item: (-item[1].fired, item[0]))
+    )
 
 
 def _parts(rewrite: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
@@ -252,17 +257,17 @@ def _closure(
     start: Sequence[int], ends: set[int], onward: Callable[[int], Sequence[int]]
 ) -> list[int]:
     """The ids among `ends` that are reached from `start`; the way goes on only from others."""
-    found: dict[int, None] = {}
+    closure: dict[int, None] = {}
     seen: set[int] = set()
     pending = list(start)
     while pending:
         id = pending.pop()
         if id in ends:
-            found[id] = None
+            closure[id] = None
         elif id not in seen:
             seen.add(id)
             pending += onward(id)
-    return sorted(found)
+    return sorted(closure)
 
 
 def _number(size: object) -> int:

@@ -79,8 +79,8 @@ class Sizes:
     `assumed` tells the sizes that were not given.
     """
 
-    def __init__(self, graph: Graph, given: Mapping[str, int] | None = None) -> None:
-        self.values: dict[str, int] = dict(given or {})
+    def __init__(self, graph: Graph, values: Mapping[str, int] | None = None) -> None:
+        self.values: dict[str, int] = dict(values or {})
         self.assumed: dict[str, int] = {}
         self._known: dict[Dim, int] = {}
         for name in input_symbols(graph):
@@ -198,25 +198,25 @@ def totals(graph: Graph, values: Mapping[str, int] | None = None) -> Totals:
     A Loop or Scan counts as often as it runs where that is known, else once; of an If, the dearer
     branch counts. The numbers of nodes count every body once.
     """
-    found = Totals()
+    sums = Totals()
     sizes = Sizes(graph, values)
     counting = _Counting(sizes)
-    found.cost = counting.graph(graph)
-    found.costs = dict(counting.costs)
-    found.kinds = Counter(
+    sums.cost = counting.graph(graph)
+    sums.costs = dict(counting.costs)
+    sums.kinds = Counter(
         node.kind for inner in graph.all_graphs() for node in inner.unordered_nodes
     )
-    found.nodes = found.kinds.total()
-    for kind in found.kinds:
-        found.costs.setdefault(kind, NOTHING)
-    found.parameters, found.weight_bytes = _constants(graph)
-    found.assumed = dict(sizes.assumed)
-    found.notes = [
+    sums.nodes = sums.kinds.total()
+    for kind in sums.kinds:
+        sums.costs.setdefault(kind, NOTHING)
+    sums.parameters, sums.weight_bytes = _constants(graph)
+    sums.assumed = dict(sizes.assumed)
+    sums.notes = [
         f"{n} × {kind}: its cost is not known and not counted"
         for kind, n in counting.unknown.items()
     ]
-    found.notes += counting.notes
-    return found
+    sums.notes += counting.notes
+    return sums
 
 
 class _Counting:

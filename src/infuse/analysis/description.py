@@ -62,8 +62,8 @@ class Operand:
     constant: str | None = None
 
     def to_dict(self) -> dict[str, str]:
-        known = {"role": self.role, "name": self.name, "type": self.type}
-        return known if self.constant is None else {**known, "constant": self.constant}
+        result = {"role": self.role, "name": self.name, "type": self.type}
+        return result if self.constant is None else {**result, "constant": self.constant}
 
 
 @dataclass
@@ -127,30 +127,32 @@ class GraphDescription:
 
 def describe(graph: Graph, sizes: Sizes) -> GraphDescription:
     """The description of a graph under these sizes."""
-    found = GraphDescription(graph.name, totals=totals(graph, sizes.values))
-    found.totals.assumed = dict(sizes.assumed)
+    description = GraphDescription(graph.name, totals=totals(graph, sizes.values))
+    description.totals.assumed = dict(sizes.assumed)
     order = list(_flat(graph, ""))
     place: dict[Value, int] = {}
     for number, (node, body) in enumerate(order):
-        found.nodes.append(_node(node, body, sizes))
+        description.nodes.append(_node(node, body, sizes))
         place.update((v, number) for v in node.outputs)
     for value in graph.inputs:
-        place[value] = len(order) + len(found.inputs)
-        found.inputs.append(Operand("input", value.name, str(value.type)))
+        place[value] = len(order) + len(description.inputs)
+        description.inputs.append(Operand("input", value.name, str(value.type)))
     for number, (node, _) in enumerate(order):
         read = [*node.operands(), *(v for body in node.subgraphs.values() for v in body.outputs)]
-        found.edges += [(place[v], number, str(v.type)) for v in dict.fromkeys(read) if v in place]
+        description.edges += [
+            (place[v], number, str(v.type)) for v in dict.fromkeys(read) if v in place
+        ]
     for name, value in zip(graph.output_names, graph.outputs):
-        found.outputs.append(Operand("output", name, str(value.type), _elements(value)))
+        description.outputs.append(Operand("output", name, str(value.type), _elements(value)))
         if value in place:
-            found.edges.append(
+            description.edges.append(
                 (
                     place[value],
-                    len(order) + len(found.inputs) + len(found.outputs) - 1,
+                    len(order) + len(description.inputs) + len(description.outputs) - 1,
                     str(value.type),
                 )
             )
-    return found
+    return description
 
 
 def _flat(graph: Graph, body: str) -> Iterator[tuple[Node, str]]:
@@ -187,12 +189,12 @@ def family(node: Node) -> str:
     known.
     """
     module = type(node.op).__module__.rpartition(".")[2]
-    known = FAMILIES.get(module) if isinstance(node.op, Op) else None
-    if known == "normalization" or known is None:
+    families = FAMILIES.get(module) if isinstance(node.op, Op) else None
+    if families == "normalization" or families is None:
         return next(
-            (name for word, name in _BY_WORD.items() if word in node.kind), known or "other"
+            (name for word, name in _BY_WORD.items() if word in node.kind), families or "other"
         )
-    return known
+    return families
 
 
 def _roles(node: Node) -> list[str]:

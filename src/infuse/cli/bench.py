@@ -64,13 +64,13 @@ def bench(
     With a peer, both take turns in one process (A B A B), and their answers are compared. In
     another precision than fp32, the answer is compared with that of fp32.
     """
-    given = options.dims(dim)
+    sizes = options.dims(dim)
     peer_path = None if against is None else _file_for_peer(model)
     opened = open_model(
         model, threads=threads, level=level, precision=precision, tune=tune, search=search
     )
     with opened.model as compiled:
-        values = inputs.sizes(compiled.inputs, given)
+        values = inputs.sizes(compiled.inputs, sizes)
         limits = {} if opened.graph is None else index_limits(opened.graph)
         feeds = inputs.random_inputs(compiled.inputs, values, seed, limits)
         runs: dict[str, Callable[[], Any]] = {"infuse": lambda: compiled.run(feeds)}
@@ -193,8 +193,8 @@ class _Onnxruntime:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    given = ", ".join(f"{name}: {kind}" for name, kind in facts["inputs"].items())
-    terminal.say(f"{given}; {facts['threads']} thread{'' if facts['threads'] == 1 else 's'}")
+    described = ", ".join(f"{name}: {kind}" for name, kind in facts["inputs"].items())
+    terminal.say(f"{described}; {facts['threads']} thread{'' if facts['threads'] == 1 else 's'}")
     rows = [
         (name, f"{taken['min_ms']:.3f}", f"{taken['median_ms']:.3f}", taken["runs"])
         for name, taken in facts["times"].items()

@@ -15,16 +15,16 @@ from infuse.ops.feeds import default_size, random_array, require_symbols
 from infuse.runtime.shapes import Formula, TensorSpec
 
 
-def sizes(specs: Sequence[TensorSpec], given: Mapping[str, int]) -> dict[str, int]:
+def sizes(specs: Sequence[TensorSpec], chosen: Mapping[str, int]) -> dict[str, int]:
     """A size for every symbol in these inputs: the given one, or the default that `--dim`
     describes.
     """
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for text in (size for spec in specs for size in spec.shape if isinstance(size, str)):
-        for symbol in [text] if text in given else _symbols(text):
-            found[symbol] = given.get(symbol, default_size(symbol))
-    require_symbols(given, found)
-    return found
+        for symbol in [text] if text in chosen else _symbols(text):
+            result[symbol] = chosen.get(symbol, default_size(symbol))
+    require_symbols(chosen, result)
+    return result
 
 
 def _symbols(text: str) -> list[str]:
@@ -52,39 +52,39 @@ def _size(text: str, values: Mapping[str, int]) -> int:
 
 
 def read_inputs(
-    files: Iterable[str] | None, archive: Path | None, known: Sequence[str]
+    files: Iterable[str] | None, archive: Path | None, names: Sequence[str]
 ) -> dict[str, Array]:
     """Arrays by input name from `--inputs FILE.npz` and from `--input NAME=FILE.npy`, which
     wins.
     """
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     if archive is not None:
         loaded = _load(archive)
         if not isinstance(loaded, dict):
             raise InputError(
                 "it is not an .npz archive", where=str(archive), hint="give one array with --input"
             )
-        found.update(loaded)
+        arrays.update(loaded)
     for text in files or ():
-        name, path = _named(text, known)
+        name, path = _named(text, names)
         array = _load(path)
         if isinstance(array, dict):
             raise InputError(
                 "it is an archive of arrays", where=str(path), hint="give it with --inputs"
             )
-        found[name] = array
-    return found
+        arrays[name] = array
+    return arrays
 
 
-def _named(text: str, known: Sequence[str]) -> tuple[str, Path]:
+def _named(text: str, names: Sequence[str]) -> tuple[str, Path]:
     """Input and file of `NAME=FILE`, where the name may hold = itself."""
-    for name in sorted(known, key=len, reverse=True):
+    for name in sorted(names, key=len, reverse=True):
         if text.startswith(f"{name}="):
             return name, Path(text[len(name) + 1 :])
     name, equals, path = text.partition("=")
     if not equals:
         raise OptionError(
-            f"--input {text} names no input", hint=f"write it as --input {known[0]}={text}"
+            f"--input {text} names no input", hint=f"write it as --input {names[0]}={text}"
         )
     return name, Path(path)
 

@@ -47,8 +47,8 @@ for _command in _COMMANDS:
     app.command()(_command)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(asked: bool) -> None:
+    if asked:
         print(f"infuse {infuse.__version__}")
         raise typer.Exit
 
@@ -69,11 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program with these arguments (default: those of the process) and return its exit
     status.
     """
-    given = None if arguments is None else list(arguments)
+    words = None if arguments is None else list(arguments)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            status = _run(given)
+            status = _run(words)
             sys.stdout.flush()
         except KeyboardInterrupt:
             return INTERRUPTED

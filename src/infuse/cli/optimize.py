@@ -179,26 +179,26 @@ def _default_level(output: Path, opset: int, runtime: str) -> Level:
 
 
 def _witness(
-    graph: Graph, wanted: bool | None, archive: Path | None, sizes: dict[str, int]
+    graph: Graph, verify: bool | None, archive: Path | None, sizes: dict[str, int]
 ) -> Witness:
     """The original's answers to compare with; none where that is not wanted, or takes long and was
     not asked for.
     """
-    if wanted is False:
+    if verify is False:
         return Witness(graph, [], reason="--no-verify")
     if archive is not None:
         return Witness.on_given(graph, read_inputs(None, archive, [v.name for v in graph.inputs]))
     work = sum(_multiplications(graph, values) for values in trial_sizes(graph, sizes))
-    if work > LIMIT and not wanted:
+    if work > LIMIT and not verify:
         reason = f"it takes {work:.1e} multiplications in NumPy; --verify does it all the same"
         return Witness(graph, [], reason=reason)
     return Witness.on_random(graph, sizes)
 
 
 def _multiplications(graph: Graph, sizes: dict[str, int]) -> int:
-    found = totals(graph, sizes).cost.macs
-    assert isinstance(found, int)
-    return found
+    macs = totals(graph, sizes).cost.macs
+    assert isinstance(macs, int)
+    return macs
 
 
 def _print(report: Report, facts: dict[str, Any]) -> None:
@@ -223,7 +223,7 @@ def _print(report: Report, facts: dict[str, Any]) -> None:
         terminal.say(f"wrote {written['path']} ({terminal.bytes_text(written['bytes'])})")
 
 
-def _print_search(found: Found) -> None:
+def _print_search(search: Found) -> None:
     """What the search found, and by which equalities."""
     rows = [
         (
@@ -234,14 +234,14 @@ def _print_search(found: Found) -> None:
             f"{each.before * 1e6:.1f}",
             f"{each.after * 1e6:.1f}",
         )
-        for number, each in enumerate(found.improvements, 1)
+        for number, each in enumerate(search.improvements, 1)
     ]
     if rows:
         columns = ("#", "removed", "created", "by", "#µs before", "#µs after")
         terminal.say_table("found by the search, with prices of the region around", columns, rows)
-    for remark in found.notes:
+    for remark in search.notes:
         terminal.say(remark)
-    terminal.say(str(found))
+    terminal.say(str(search))
 
 
 def _fired(report: Report) -> list[tuple[str, str, int, int]]:

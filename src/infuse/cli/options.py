@@ -114,7 +114,7 @@ def dims(texts: Iterable[str] | None, option: str = "--dim") -> dict[str, int]:
     """`["batch=2", "seq=8"]` → `{"batch": 2, "seq": 8}`; OptionError for anything else, and for
     contradictions.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for text in texts or ():
         name, equals, size = text.rpartition("=")
         if not equals or not name or not size.isdecimal():
@@ -122,11 +122,11 @@ def dims(texts: Iterable[str] | None, option: str = "--dim") -> dict[str, int]:
                 f"{option} {text} does not give a symbol its size",
                 hint=f"write it as {option} batch=2",
             )
-        if found.setdefault(name, int(size)) != int(size):
+        if sizes.setdefault(name, int(size)) != int(size):
             raise OptionError(
-                f"{option} gives {name} the sizes {found[name]} and {size}", hint="give it one"
+                f"{option} gives {name} the sizes {sizes[name]} and {size}", hint="give it one"
             )
-    return found
+    return sizes
 
 
 def check_output(path: Path, *endings: str) -> None:

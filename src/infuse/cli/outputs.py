@@ -62,9 +62,9 @@ def _entries(name: str, value: Any) -> Iterator[tuple[str, Array]]:
         yield name, array.astype(str) if array.dtype == object else array
 
 
-def kept_lines(kept: Mapping[str, str]) -> list[str]:
+def kept_lines(reasons: Mapping[str, str]) -> list[str]:
     """What to say of the tensors that precision fp16 has left in float32, by name and reason."""
-    return [f"stays in float32: {name}: {reason}" for name, reason in kept.items()]
+    return [f"stays in float32: {name}: {reason}" for name, reason in reasons.items()]
 
 
 def type_text(array: Any) -> str:
@@ -91,12 +91,12 @@ def statistics(array: Any) -> dict[str, Any]:
         return {"elements": array.size}
     wide = array.astype(np.float64)
     finite = wide[np.isfinite(wide)]
-    found: dict[str, Any] = {"elements": array.size, "not_finite": array.size - finite.size}
+    result: dict[str, Any] = {"elements": array.size, "not_finite": array.size - finite.size}
     if finite.size:
-        found |= {
+        result |= {
             "min": float(finite.min()),
             "max": float(finite.max()),
             "mean": float(finite.mean()),
             "std": float(finite.std()),
         }
-    return found
+    return result

@@ -102,16 +102,16 @@ def profile(
             hint="name the model file",
         )
     graph = infuse.load(model)
-    given = inputs.read_inputs(files, archive, [value.name for value in graph.inputs])
+    arrays = inputs.read_inputs(files, archive, [value.name for value in graph.inputs])
     with terminal.progress(model.name) as progress:
         source = (
             infuse.optimize(graph, level.value, search=search, progress=progress)
             if search
             else graph
         )
-        found = infuse.profile(
+        report = infuse.profile(
             source,
-            given,
+            arrays,
             runs=runs,
             threads=threads,
             target=target,
@@ -126,44 +126,43 @@ def profile(
     if search:
         note_search(source)
     if trace is not None:
-        write_json(trace, trace_events(found))
+        write_json(trace, trace_events(report))
     if as_json:
         terminal.say_json(
-            found.to_dict(by.value) | {"trace": None if trace is None else str(trace)}
+            report.to_dict(by.value) | {"trace": None if trace is None else str(trace)}
         )
     else:
-        _print(found, by.value, top)
+        _print(report, by.value, top)
         if trace is not None:
             terminal.say(f"wrote {trace}: open it at ui.perfetto.dev or in chrome://tracing")
 
 
-def _print(found: Profile, by: str, top: int) -> None:
-    roof, total = found.roof, found.total
-    given = ", ".join(f"{name}: {kind}" for name, kind in found.inputs.items())
-    terminal.say(
-        f"{given}; {roof.threads} thread{'' if roof.threads == 1 else 's'}, target {roof.target}"
-    )
+def _print(report: Profile, by: str, top: int) -> None:
+    roof, total = report.roof, report.total
+    described = ", ".join(f"{name}: {kind}" for name, kind in report.inputs.items())
+    threads = f"{roof.threads} thread{'' if roof.threads == 1 else 's'}"
+    terminal.say(f"{described}; {threads}, target {roof.target}")
     peaks = ", ".join(f"{kind} {rate / 1e9:.1f}" for kind, rate in roof.peaks.items())
     terminal.say(
         f"this machine: {peaks} GFLOP/s, {roof.bandwidth / 1e9:.1f} GB/s from memory; "
-        f"{len(found.runs)} runs: least {min(total.times) * 1e3:.3f} ms, median "
+        f"{len(report.runs)} runs: least {min(total.times) * 1e3:.3f} ms, median "
         f"{total.median * 1e3:.3f} ms"
     )
-    rows = found.table(by)
+    rows = report.table(by)
     shown = rows[:top] if top else rows
     rest = rows[len(shown) :]
     lines = [(str(number), *_line(row), _detail(row, by)) for number, row in enumerate(shown, 1)]
     if rest:
         lines.append(("…", *_summary(f"{len(rest)} more", rest)))
-    outside = found.outside
+    outside = report.outside
     lines.append(
         ("", outside.label, "", "", *_times(outside), f"{outside.share:.1%}", "", "", "", "", "")
     )
-    lines.append(_total(found))
+    lines.append(_total(report))
     columns = _COLUMNS if terminal.console().width >= _WIDE else _NARROW
     picked = [_COLUMNS.index(name) for name in columns]
     terminal.say_table("", columns, [[line[i] for i in picked] for line in lines], last_bold=True)
-    for remark in found.remarks:
+    for remark in report.remarks:
         terminal.say(f"note: {remark}")
 
 
@@ -206,7 +205,7 @@ def _summary(label: str, rows: list[Row]) -> tuple[str, ...]:
     return (label, "", str(calls), least, median, f"{share:.1%}", *_work(rows), "", "")
 
 
-def _total(found: Profile) -> tuple[str, ...]:
-    total = found.total
+def _total(report: Profile) -> tuple[str, ...]:
+    total = report.total
     roof = f"{total.efficiency:.0%}"
     return ("", "total", "", str(total.calls), *_times(total), "100.0%", *_work([total]), roof, "")

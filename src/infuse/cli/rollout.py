@@ -56,9 +56,7 @@ def rollout(
     """
     path = f"/v2/models/{urllib.parse.quote(model, safe='')}"
     verbs = [
-        verb
-        for verb, wanted in (("promote", promote), ("pause", pause), ("resume", resume))
-        if wanted
+        verb for verb, flag in (("promote", promote), ("pause", pause), ("resume", resume)) if flag
     ]
     if len(verbs) + (version is not None) > 1:
         raise OptionError("a version, --promote, --pause and --resume exclude each other")

@@ -61,8 +61,8 @@ def run(
         model, threads=threads, level=level, precision=precision, tune=tune, search=search
     )
     with opened.model as compiled:
-        given = inputs.read_inputs(files, archive, [spec.name for spec in compiled.inputs])
-        fed = complete(opened, given, sizes, seed) if random else _all_given(opened, given)
+        arrays = inputs.read_inputs(files, archive, [spec.name for spec in compiled.inputs])
+        fed = complete(opened, arrays, sizes, seed) if random else _all_given(opened, arrays)
         started = time.perf_counter()
         results = compiled.run(fed)
         seconds = time.perf_counter() - started
@@ -84,7 +84,7 @@ def run(
 
 
 def complete(
-    opened: Opened, given: Mapping[str, Array], sizes: Mapping[str, int], seed: int
+    opened: Opened, arrays: Mapping[str, Array], sizes: Mapping[str, int], seed: int
 ) -> dict[str, Array]:
     """The given inputs, and random ones for the others; sizes that given inputs show hold for
     all.
@@ -93,23 +93,25 @@ def complete(
     shown = {
         size: array.shape[axis]
         for spec in specs
-        if (array := given.get(spec.name)) is not None and array.ndim == len(spec.shape)
+        if (array := arrays.get(spec.name)) is not None and array.ndim == len(spec.shape)
         for axis, size in enumerate(spec.shape)
         if isinstance(size, str) and size.isidentifier()
     }
     values = inputs.sizes(specs, {**shown, **sizes})
     limits = {} if opened.graph is None else index_limits(opened.graph)
-    return {**inputs.random_inputs(specs, values, seed, limits), **given}
+    return {**inputs.random_inputs(specs, values, seed, limits), **arrays}
 
 
-def _all_given(opened: Opened, given: Mapping[str, Array]) -> dict[str, Array]:
-    missing = [spec for spec in opened.model.inputs if spec.name not in given and not spec.optional]
+def _all_given(opened: Opened, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    missing = [
+        spec for spec in opened.model.inputs if spec.name not in arrays and not spec.optional
+    ]
     if missing:
         raise InputError(
             f"no array is given for {', '.join(map(str, missing))}",
             hint=f"give it with --input {missing[0].name}=FILE.npy, or let --random make it up",
         )
-    return dict(given)
+    return dict(arrays)
 
 
 def _print(facts: dict[str, Any]) -> None:

@@ -119,14 +119,14 @@ def serve(
         if not equals:
             raise OptionError(f"--set {text!r} has no value", hint="write it as FIELD=VALUE")
         _put(plain, field, configs.value_of(value))
-    found = configs.convert(
+    settings = configs.convert(
         configs.ServerConfig, plain, str(config) if config else "the command line"
     )
-    if not found.repository:
+    if not settings.repository:
         raise OptionError(
             "there is no repository to serve", hint="name a folder, or set repository in --config"
         )
-    _run(found)
+    _run(settings)
 
 
 def _run(config: Any) -> None:

@@ -21,7 +21,7 @@ from infuse.ops.feeds import (
 
 
 def complete_feeds(
-    graph: Graph, given: Mapping[str, Any], sizes: Mapping[str, int], seed: int
+    graph: Graph, feeds: Mapping[str, Any], sizes: Mapping[str, int], seed: int
 ) -> dict[str, Any]:
     """Values for all inputs of `graph`: the given ones, and random ones.
 
@@ -32,16 +32,16 @@ def complete_feeds(
     symbols = input_symbols(graph)
     require_symbols(sizes, symbols)
     names = [value.name for value in graph.inputs]
-    unknown = [name for name in given if name not in names]
+    unknown = [name for name in feeds if name not in names]
     if unknown:
-        known = ", ".join(map(repr, names))
+        listed = ", ".join(map(repr, names))
         raise InputError(
-            f"the model has no input {', '.join(map(repr, unknown))}", hint=f"it takes {known}"
+            f"the model has no input {', '.join(map(repr, unknown))}", hint=f"it takes {listed}"
         )
-    if all(name in given for name in names):
-        return dict(given)
+    if all(name in feeds for name in names):
+        return dict(feeds)
     if not has_tensor_inputs(graph):
-        missing = next(value for value in graph.inputs if value.name not in given)
+        missing = next(value for value in graph.inputs if value.name not in feeds)
         raise InputError(
             f"no value is given for the input {missing.name!r}: {missing.type}, and none can be "
             "made up"
@@ -49,21 +49,21 @@ def complete_feeds(
     values = (
         {symbol: default_size(symbol) for symbol in symbols}
         | dict(sizes)
-        | shown_sizes(graph, given)
+        | shown_sizes(graph, feeds)
     )
     made = random_feeds(graph, values, seed)
-    return {name: given.get(name, made[name]) for name in names}
+    return {name: feeds.get(name, made[name]) for name in names}
 
 
-def shown_sizes(graph: Graph, given: Mapping[str, Any]) -> dict[str, int]:
+def shown_sizes(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, int]:
     """The sizes of symbols that arrays for these inputs have."""
-    found = {}
+    sizes = {}
     for value in graph.inputs:
-        if value.name not in given or not isinstance(value.type, TensorType):
+        if value.name not in feeds or not isinstance(value.type, TensorType):
             continue
-        for dim, size in zip(value.type.shape or (), np.shape(given[value.name])):
-            found.update({name: size for name in dims.symbols(dim) if dim == dims.symbol(name)})
-    return found
+        for dim, size in zip(value.type.shape or (), np.shape(feeds[value.name])):
+            sizes.update({name: size for name in dims.symbols(dim) if dim == dims.symbol(name)})
+    return sizes
 
 
 def describe(value: Any) -> str:

@@ -62,8 +62,10 @@ def profile_graph(
         ) as model:
             parts.append(_Native(part[0], model.session(), model.metadata["profile"], places))
     report("measure", 0, runs)
-    given = {name: describe(value) for name, value in feeds.items()}
-    found = Profile(graph.name, given, measure_roof(resolved, count, again=calibrate), places, [])
+    described = {name: describe(value) for name, value in feeds.items()}
+    result = Profile(
+        graph.name, described, measure_roof(resolved, count, again=calibrate), places, []
+    )
     works = _Works()
     for number in range(-WARM_UP, runs):
         values, begin = dict(feeds), time.perf_counter_ns()
@@ -74,15 +76,15 @@ def profile_graph(
             table = np.concatenate(
                 [stage.table(works) for stage in parts] or [np.zeros((0, 5), np.int64)]
             )
-            found.runs.append(Run(begin, end, table, works.all))
+            result.runs.append(Run(begin, end, table, works.all))
             report("measure", number + 1, runs)
     lost = sum(stage.lost for stage in parts)
     if lost:
-        found.notes.append(
+        result.notes.append(
             f"{lost} calls of each run were not recorded; their time counts for the loops around "
             "them"
         )
-    return found
+    return result
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -97,10 +99,10 @@ class _Works:
         self._numbers: dict[Work, int] = {}
 
     def number(self, work: Work) -> int:
-        found = self._numbers.setdefault(work, len(self.all))
-        if found == len(self.all):
+        place = self._numbers.setdefault(work, len(self.all))
+        if place == len(self.all):
             self.all.append(work)
-        return found
+        return place
 
 
 class _Native:
@@ -180,12 +182,12 @@ def without_bodies(events: Sequence[Event]) -> list[int]:
     """The time of each event without those of the bodies that it ran. They come in the order in
     which they ended.
     """
-    found: list[int] = []
+    numbers: list[int] = []
     waiting: list[tuple[int, int, int]] = []
     for _, program, begin, end, runs_bodies in events:
         inner = 0
         while runs_bodies and waiting and waiting[-1][0] != program and waiting[-1][1] >= begin:
             inner += waiting.pop()[2]
         waiting.append((program, begin, end - begin))
-        found.append(end - begin - inner)
-    return found
+        numbers.append(end - begin - inner)
+    return numbers

@@ -198,28 +198,28 @@ class Profile:
     @property
     def remarks(self) -> list[str]:
         """What one must know to read the rows."""
-        found = list(self.notes)
+        lines = list(self.notes)
         above = [row for row in self.rows if row.efficiency > 1.02 and row.is_known]
         busy = [row for row in above if row.bound > row.bytes / self.roof.bandwidth]
         winograd = [row for row in busy if "winograd" in row.kernel]
         if winograd:
-            found.append(
+            lines.append(
                 "FLOPs are those of direct convolution: Winograd multiplies less, and may exceed "
                 "the roof"
             )
         if len(busy) > len(winograd):
-            found.append(
+            lines.append(
                 "some steps exceed the peak: the machine was busy when it was measured "
                 "(--calibrate does it again)"
             )
         if len(above) > len(busy):
-            found.append(
+            lines.append(
                 "the bandwidth is that of memory: what still lies in a cache may exceed the roof"
             )
         unknown = dict.fromkeys(row.label for row in self.rows if not row.is_known)
         if unknown:
-            found.append(f"arithmetic that is not known is not counted: {', '.join(unknown)}")
-        return found
+            lines.append(f"arithmetic that is not known is not counted: {', '.join(unknown)}")
+        return lines
 
     @cached_property
     def _times(self) -> NDArray[np.float64]:
@@ -233,11 +233,11 @@ class Profile:
     def _done(self) -> dict[int, list[tuple[Work, int]]]:
         """What every place did in the last run, and how often."""
         last = self.runs[-1]
-        found: dict[int, list[tuple[Work, int]]] = {}
+        works: dict[int, list[tuple[Work, int]]] = {}
         pairs, counts = np.unique(last.table[:, [0, 4]], axis=0, return_counts=True)
         for (place, work), count in zip(pairs.tolist(), counts.tolist()):
-            found.setdefault(place, []).append((last.works[work], count))
-        return found
+            works.setdefault(place, []).append((last.works[work], count))
+        return works
 
     def _key(self, number: int, by: str) -> tuple[str, int | str]:
         """The label of the row to which a place belongs, and what tells rows of one label apart."""

@@ -63,11 +63,11 @@ def measure_roof(target: Target, threads: int, *, again: bool = False) -> Roof:
     )
     name = hashlib.sha256(identity.encode()).hexdigest()[:16]
     file = Cache().root / "machines" / f"{name}.json"
-    found = None if again else _read(file)
-    if found is None:
-        found = _measure(target, threads)
-        _write(file, {"machine": identity, "peaks": found[0], "bandwidth": found[1]})
-    return Roof(target.name, threads, *found)
+    measured = None if again else _read(file)
+    if measured is None:
+        measured = _measure(target, threads)
+        _write(file, {"machine": identity, "peaks": measured[0], "bandwidth": measured[1]})
+    return Roof(target.name, threads, *measured)
 
 
 def _measure(target: Target, threads: int) -> tuple[dict[str, float], float]:
@@ -109,9 +109,9 @@ def _system(name: str) -> int:
 def _read(file: Path) -> tuple[dict[str, float], float] | None:
     """What was measured before; None where nothing was, or where it cannot be read."""
     try:
-        known = json.loads(file.read_text("utf-8"))
-        peaks = {kind: float(known["peaks"][kind]) for kind in KINDS if kind in known["peaks"]}
-        bandwidth = float(known["bandwidth"])
+        content = json.loads(file.read_text("utf-8"))
+        peaks = {kind: float(content["peaks"][kind]) for kind in KINDS if kind in content["peaks"]}
+        bandwidth = float(content["bandwidth"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return (peaks, bandwidth) if "fp32" in peaks and min(*peaks.values(), bandwidth) > 0 else None

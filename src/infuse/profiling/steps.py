@@ -73,8 +73,10 @@ class Place:
             if self.step is None
             else traffic(self.step, values)
         )
-        known = all(cost.is_known and dims.symbols(cost.flops) <= values.keys() for cost in costs)
-        return Work(flops, 0 if self.runs_bodies else size, known, _kind(self.kernel))
+        countable = all(
+            cost.is_known and dims.symbols(cost.flops) <= values.keys() for cost in costs
+        )
+        return Work(flops, 0 if self.runs_bodies else size, countable, _kind(self.kernel))
 
 
 def _kind(kernel: str) -> str:
@@ -101,14 +103,14 @@ def places_of(program: Program) -> list[Place]:
     last: dict[Node, int] = {}
     for number, step in enumerate(program.steps):
         last.update((node, number) for node in step.sources)
-    found = []
+    places = []
     for number, step in enumerate(program.steps):
         counted = tuple(node for node in step.sources if last[node] == number)
         kernel = kernels_in(step.function)
-        found.append(
+        places.append(
             Place(step.label, kernel, step.sources, counted, step, step.function.is_control)
         )
-    return found
+    return places
 
 
 # -- memory ----------------------------------------------------------------------------------------
@@ -142,14 +144,14 @@ def _bytes(tensor: Tensor, values: Mapping[str, int]) -> int:
 
 def _selected(nodes: Sequence[Node], values: Mapping[str, int]) -> dict[int, int]:
     """For nodes that select from a table: its elements, and how many of them are read."""
-    found = {}
+    limits = {}
     for node in nodes:
         table = node.input(0)
         if node.op.domain == "" and node.kind in SELECTIONS and table is not None:
             whole = _size(table.shape, values)
             taken = sum(_size(value.shape, values) for value in node.outputs)
-            found[whole] = min(whole, taken)
-    return found
+            limits[whole] = min(whole, taken)
+    return limits
 
 
 def _size(shape: Shape, values: Mapping[str, int]) -> int:

@@ -63,20 +63,20 @@ class Builder:
 
     def needed(self, roots: Sequence[int]) -> list[int]:
         """The classes that the choice computes for these."""
-        found = dict.fromkeys(roots)
+        terms = dict.fromkeys(roots)
         pending = list(roots)
         while pending:
             number = pending.pop()
             more = (
                 []
                 if self.g.is_const(number)
-                else [a for a in self.choice[number].args if a not in found]
+                else [a for a in self.choice[number].args if a not in terms]
             )
-            found.update(dict.fromkeys(more))
+            terms.update(dict.fromkeys(more))
             pending += more
-        return list(found)
+        return list(terms)
 
-    def kept(self, number: int) -> Value | None:
+    def existing_value(self, number: int) -> Value | None:
         """The value of the model that a class keeps, None where it is computed otherwise now.
 
         Its node stays although its operands may be others. A value may be made of several terms (a
@@ -96,15 +96,15 @@ class Builder:
         return all(map(self._stays, inner))
 
     def _operands(self, number: int) -> list[int]:
-        if self.g.is_const(number) or self.kept(number) is not None:
+        if self.g.is_const(number) or self.existing_value(number) is not None:
             return []
         return list(dict.fromkeys(self.choice[number].args))
 
     def _made(self, number: int) -> Value:
         term = self.choice[number]
-        known = self.kept(number)
-        if known is not None:
-            return known
+        existing = self.existing_value(number)
+        if existing is not None:
+            return existing
         if self.g.is_const(number):
             return self._constant(number)
         self.created.add(number)

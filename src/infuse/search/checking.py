@@ -33,10 +33,10 @@ def difference(
     worst = 0.0
     for old, new in pairs:
         try:
-            expected, found = (_evaluated(v, inside, arrays, rng, size) for v in (old, new))
+            expected, actual = (_evaluated(v, inside, arrays, rng, size) for v in (old, new))
         except InfuseError as error:
             raise VerificationError(f"it cannot be evaluated: {error}") from error
-        apart = relative_difference(found, expected)
+        apart = relative_difference(actual, expected)
         if not apart <= TOLERANCE:
             raise VerificationError(
                 f"value {old.name!r} differs by {apart:.1e} of its largest element"

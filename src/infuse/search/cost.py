@@ -60,9 +60,9 @@ class Roofline:
     def call(
         self, op: Op, operands: Sequence[TensorType], result: TensorType, size: SizeOf
     ) -> float:
-        known = None if self.kernels is None else self.kernels(op, operands, result, size)
-        if known is not None:
-            return known
+        seconds = None if self.kernels is None else self.kernels(op, operands, result, size)
+        if seconds is not None:
+            return seconds
         cost = cost_of(op, operands, [result])
         flops, moved = float(size(cost.flops)), float(size(cost.read) + size(cost.written))
         return (
@@ -118,9 +118,9 @@ class Pricing:
 
     def bytes(self, number: int) -> float:
         """Bytes of a class."""
-        found = self.g[number].type
-        assert found.shape is not None
-        return float(math.prod(self.size(d) for d in found.shape) * found.dtype.bytes)
+        type_ = self.g[number].type
+        assert type_.shape is not None
+        return float(math.prod(self.size(d) for d in type_.shape) * type_.dtype.bytes)
 
     def call(self, at: int, term: Term) -> float:
         """The price of a term's kernel alone."""
@@ -190,11 +190,13 @@ class Pricing:
     def _moved(self, at: int, term: Term) -> float:
         assert isinstance(term.head, Moved)
         shape = self.g.shape(term.args[0])
-        kept = [p for p in term.head.perm if shape[p] != 1]
+        moved_axes = [p for p in term.head.perm if shape[p] != 1]
         return (
             0.0
-            if kept == sorted(kept)
-            else self.prices.copy(2 * self.bytes(at), scattered=kept[-1:] != [max(kept)])
+            if moved_axes == sorted(moved_axes)
+            else self.prices.copy(
+                2 * self.bytes(at), scattered=moved_axes[-1:] != [max(moved_axes)]
+            )
         )
 
     def _dense(self, term: Term, index: int, chosen: Choice) -> float:
@@ -235,11 +237,11 @@ class Pricing:
         for root in roots:
             readers[root] += 1
         nested = self._nested(order, choice)
-        found = 0.0
+        seconds = 0.0
         for number in order:
             if number not in nested:
-                found += self.own(number, choice[number], choice, readers.__getitem__)
-        return found
+                seconds += self.own(number, choice[number], choice, readers.__getitem__)
+        return seconds
 
     def operands(self, number: int, choice: Choice) -> list[int]:
         """The classes that a choice reads for a class, each once; none for a constant."""
@@ -273,7 +275,7 @@ class Pricing:
         """Concatenations that are the beginning of a larger one, of which they are a part without
         any work.
         """
-        found: set[int] = set()
+        classes: set[int] = set()
         families: dict[tuple[int, int], list[int]] = {}
         for number in order:
             term = choice[number]
@@ -282,8 +284,8 @@ class Pricing:
         for family in families.values():
             family.sort(key=lambda n: -len(choice[n].args))
             whole = choice[family[0]].args
-            found.update(n for n in family[1:] if choice[n].args == whole[: len(choice[n].args)])
-        return found
+            classes.update(n for n in family[1:] if choice[n].args == whole[: len(choice[n].args)])
+        return classes
 
 
 _MOVING = frozenset(
@@ -298,7 +300,7 @@ def usual(values: Mapping[str, int]) -> SizeOf:
     def size(dim: Dim) -> int:
         if isinstance(dim, int):
             return dim
-        known = {name: values.get(name, 1) for name in dims.symbols(dim)}
-        return max(dims.evaluate(dim, known), 0)
+        sizes = {name: values.get(name, 1) for name in dims.symbols(dim)}
+        return max(dims.evaluate(dim, sizes), 0)
 
     return size

@@ -70,9 +70,9 @@ class EGraph:
         return self.classes[self.find(number)]
 
     def shape(self, number: int) -> Shape:
-        found = self[number].type.shape
-        assert found is not None
-        return found
+        sizes = self[number].type.shape
+        assert sizes is not None
+        return sizes
 
     def dtype(self, number: int) -> DType:
         return self[number].type.dtype
@@ -86,10 +86,10 @@ class EGraph:
 
     def parents(self, number: int, *kinds: str) -> list[tuple[int, Term]]:
         """The terms of these kinds that have a class as an operand, with their own classes."""
-        found = self[number].parents
+        users = self[number].parents
         return [
             (self.find(at), self.canonical(term))
-            for term, at in found.items()
+            for term, at in users.items()
             if not kinds or term.kind in kinds
         ]
 
@@ -106,9 +106,9 @@ class EGraph:
     def add(self, head: Head, args: Sequence[int] = (), reason: Reason | None = None) -> int:
         """The class of a term; an InfuseError where its operands do not fit."""
         term = Term(head, tuple(map(self.find, args)))
-        known = self._known.get(term)
-        if known is not None:
-            return self.find(known)
+        existing = self._known.get(term)
+        if existing is not None:
+            return self.find(existing)
         type = result_type(head, [self.classes[a].type for a in term.args])
         if isinstance(head, Leaf):
             is_const = head.value.is_const
@@ -144,11 +144,11 @@ class EGraph:
         if a == b:
             return False
         first, second = min(a, b), max(a, b)
-        kept, gone = self.classes[first], self.classes.pop(second)
+        merged, gone = self.classes[first], self.classes.pop(second)
         self._leaders[second] = first
-        kept.is_const = kept.is_const or gone.is_const
-        kept.terms.update(gone.terms)
-        kept.parents.update(gone.parents)
+        merged.is_const = merged.is_const or gone.is_const
+        merged.terms.update(gone.terms)
+        merged.parents.update(gone.parents)
         self._pending.append(first)
         self.unions += 1
         return True
@@ -178,11 +178,11 @@ class EGraph:
             if other is not None:
                 self.union(at, other)
             self._known[fresh] = parents[fresh] = self.find(at)
-        kept = self[number]
+        members = self[number]
         if self.find(number) == number:
-            kept.parents = parents
+            members.parents = parents
         else:
-            kept.parents.update(parents)
+            members.parents.update(parents)
 
     # -- proofs ------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class EGraph:
         """The names of the equalities by which these terms came in, and what those looked at, each
         once, first ones first.
         """
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         seen: set[Term] = set()
 
         def walk(term: Term) -> None:
@@ -201,8 +201,8 @@ class EGraph:
             if reason is not None:
                 for premise in reason.premises:
                     walk(premise)
-                found[reason.equality] = None
+                names[reason.equality] = None
 
         for term in terms:
             walk(term)
-        return list(found)
+        return list(names)

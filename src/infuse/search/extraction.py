@@ -47,11 +47,11 @@ class Extraction:
         self._place = {number: place for place, number in enumerate(self._order)}
         self._base: tuple[dict[int, float], dict[int, Term]] | None = None
 
-    def best(self, known: float) -> tuple[dict[int, Term], float]:
-        """The cheapest choice found, and its price; `first` and the price `known` where nothing is
+    def best(self, limit: float) -> tuple[dict[int, Term], float]:
+        """The cheapest choice found, and its price; `first` and the price `limit` where nothing is
         cheaper by `GAIN`.
 
-        `known` is the price of the model, in which classes that have become one were several.
+        `limit` is the price of the model, in which classes that have become one were several.
         """
         price, choice = self.pricing.total(self.roots, self.first), dict(self.first)
         seeds: list[int] = []
@@ -66,7 +66,7 @@ class Extraction:
             seeds += extra
             candidates = [seed for _, _, other in better for seed in other if seed not in seeds]
         price, choice = self._exchanged(choice, price)
-        return (choice, price) if self._pays(choice, known - price) else (dict(self.first), known)
+        return (choice, price) if self._pays(choice, limit - price) else (dict(self.first), limit)
 
     def _tried(
         self, choice: Choice, seeds: Sequence[int], extra: Sequence[int]
@@ -91,13 +91,13 @@ class Extraction:
 
     def _seeds(self) -> list[int]:
         """Classes that are not in the model and of which several that are in it are cuts."""
-        found = []
+        seeds = []
         for number, each in self.g.classes.items():
             if number not in self.first and not each.is_const:
                 parts = {self.g.find(at) for term, at in each.parents.items() if term.kind == "Cut"}
                 if len(parts & self.first.keys()) > 1:
-                    found.append(number)
-        return found
+                    seeds.append(number)
+        return seeds
 
     # -- class by class ----------------------------------------------------------------------------
 
@@ -176,9 +176,9 @@ class Extraction:
             total = self._price(number, each, price, chosen, free)
             if total < best or (total == best and self.first.get(number) == each):
                 best, term = total, each
-        known = price.get(number, math.inf)
+        least = price.get(number, math.inf)
         if term is None or not (
-            best < known * (1 - 1e-9) or (best <= known and chosen.get(number) != term)
+            best < least * (1 - 1e-9) or (best <= least and chosen.get(number) != term)
         ):
             return False
         price[number], chosen[number] = best, term
@@ -214,9 +214,9 @@ class Extraction:
             uses[number] = number in seeds or any(
                 uses[a] for a in self.pricing.operands(number, whole)
             )
-        found = dict(whole)
-        found.update((n, t) for n, t in choice.items() if not uses.get(n, False))
-        return found
+        terms = dict(whole)
+        terms.update((n, t) for n, t in choice.items() if not uses.get(n, False))
+        return terms
 
     # -- term by term ------------------------------------------------------------------------------
 

@@ -55,13 +55,13 @@ def improve(
         graph.report if isinstance(graph.report, Report) else Report(before=count_operators(graph))
     )
     graph.report = report
-    report.search = found = _Searching(
+    report.search = searching = _Searching(
         graph, seconds, prices or Roofline(), bounds or Bounds()
     ).run(report, progress)
-    if found.improvements:
+    if searching.improvements:
         _merge(report, optimize_in_place(graph, options))
     report.after = count_operators(graph)
-    return found
+    return searching
 
 
 def search(
@@ -90,17 +90,17 @@ def search(
             seconds=dict(old.seconds),
             search=None,
         )
-    found = improve(result, seconds, options, prices=prices, bounds=bounds, progress=progress)
-    if witness is None or not witness.trials or not found.improvements:
+    report = improve(result, seconds, options, prices=prices, bounds=bounds, progress=progress)
+    if witness is None or not witness.trials or not report.improvements:
         return result
     try:
         largest = witness.difference(result)
     except VerificationError as error:
         text = f"all improvements of the search were dropped: {error.what}"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
-        found.improvements.clear()
-        found.notes.append(text)
-        graph.report.search = found
+        report.improvements.clear()
+        report.notes.append(text)
+        graph.report.search = report
         return graph
     verdict = result.report.verification
     if verdict is not None:
@@ -122,13 +122,13 @@ class _Searching:
         self.prices = prices
         self.bounds = bounds
         self.size: SizeOf = Sizes(graph)
-        self.found = Search(seconds)
+        self.report = Search(seconds)
         self.started = time.monotonic()
 
     def expired(self) -> bool:
         """Whether time is over."""
-        late = time.monotonic() - self.started > self.found.limit
-        self.found.is_complete = self.found.is_complete and not late
+        late = time.monotonic() - self.started > self.report.limit
+        self.report.is_complete = self.report.is_complete and not late
         return late
 
     def run(self, report: Report, progress: Progress | None) -> Search:
@@ -145,8 +145,8 @@ class _Searching:
                 if self.expired():
                     break
                 self._region(graph, [n for n in nodes if n.graph is graph], report)
-        self.found.seconds = time.monotonic() - self.started
-        return self.found
+        self.report.seconds = time.monotonic() - self.started
+        return self.report
 
     def _region(self, graph: Graph, nodes: Sequence[Node], report: Report) -> None:
         region = Region(graph, nodes)
@@ -155,8 +155,8 @@ class _Searching:
         pricing = Pricing(region.g, self.prices, self.size, region.is_shared)
         before = pricing.total(region.root_classes, region.original())
         saturate(region.g, self.bounds, self.expired)
-        self.found.regions += 1
-        self.found.terms += len(region.g)
+        self.report.regions += 1
+        self.report.terms += len(region.g)
         extraction = Extraction(
             region.g, pricing, region.root_classes, region.original(), self.expired
         )
@@ -180,7 +180,7 @@ class _Searching:
         except VerificationError as reason:
             patch.undo()
             text = f"an improvement by {', '.join(equalities)} was dropped: {reason.what}"
-            self.found.notes.append(text)
+            self.report.notes.append(text)
             warnings.warn(text, RuntimeWarning, stacklevel=5)
             return
         for old, new in pairs:
@@ -191,7 +191,7 @@ class _Searching:
             node.origin = tuple(dict.fromkeys(name for other in gone for name in other.origin))
         created = [node for node in patch.created if node.graph is not None]
         improvement = Improvement(label(gone), label(created), equalities, before, after, error)
-        self.found.improvements.append(improvement)
+        self.report.improvements.append(improvement)
         note = f"{before * 1e6:.1f} → {after * 1e6:.1f} µs by {', '.join(equalities)}"
         report.add(
             Rewrite(RULE, improvement.removed, improvement.created, "search", ("G37",), note)
@@ -200,11 +200,11 @@ class _Searching:
     def _changes(self, region: Region, builder: Builder) -> list[tuple[Value, Value]]:
         """Values of the model and what takes their place, as far as they are still computed."""
         needed = set(builder.needed(region.root_classes))
-        found = []
+        changes = []
         for node in region.nodes:
             for old in node.outputs:
                 number = region.g.find(region.classes[old])
                 if number in needed:
                     new = builder.value(number)
-                    found += [(old, new)] if new is not old else []
-        return found
+                    changes += [(old, new)] if new is not old else []
+        return changes

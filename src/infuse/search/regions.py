@@ -45,21 +45,21 @@ def regions(graph: Graph, shift: int = 0) -> list[list[Node]]:
     """
     nodes = graph.nodes
     live = _live(graph, nodes)
-    found: list[list[Node]] = []
+    result: list[list[Node]] = []
     start = 0
     while start < len(nodes):
         if not _is_usable(nodes[start]):
             start += 1
             continue
-        least, most = (LEAST, MOST) if found or not shift else (LEAST // 2, MOST // 2)
+        least, most = (LEAST, MOST) if result or not shift else (LEAST // 2, MOST // 2)
         end = start
         while end < len(nodes) and end - start < most and _is_usable(nodes[end]):
             end += 1
         places = range(min(start + least, end), end + 1)
         stop = min(places, key=lambda i: (live[i - 1], -i)) if end < len(nodes) else end
-        found.append(nodes[start:stop])
+        result.append(nodes[start:stop])
         start = stop
-    return found
+    return result
 
 
 def _live(graph: Graph, nodes: Sequence[Node]) -> list[int]:
@@ -75,11 +75,11 @@ def _live(graph: Graph, nodes: Sequence[Node]) -> list[int]:
             last = len(nodes) if value.is_graph_output else last
             changes[index] += 1
             changes[last] -= 1
-    live, found = 0, []
+    live, live_nodes = 0, []
     for change in changes[: len(nodes)]:
         live += change
-        found.append(live)
-    return found
+        live_nodes.append(live)
+    return live_nodes
 
 
 def _meet(one: Shape, other: Shape) -> bool:
@@ -88,11 +88,11 @@ def _meet(one: Shape, other: Shape) -> bool:
 
 
 def _is_usable(node: Node) -> bool:
-    known = all(
+    usable = all(
         isinstance(v.type, TensorType) and v.type.shape is not None
         for v in (*node.outputs, *node.operands())
     )
-    return known and not node.subgraphs and isinstance(node.op, Op) and node.op.deterministic
+    return usable and not node.subgraphs and isinstance(node.op, Op) and node.op.deterministic
 
 
 @dataclass
@@ -131,10 +131,10 @@ class Region:
 
     def original(self) -> dict[int, Term]:
         """The terms of the model by class, as the classes are numbered now."""
-        found: dict[int, Term] = {}
+        terms: dict[int, Term] = {}
         for number, term in self.first.items():
-            found.setdefault(self.g.find(number), self.g.canonical(term))
-        return found
+            terms.setdefault(self.g.find(number), self.g.canonical(term))
+        return terms
 
     def is_shared(self, term: Term) -> bool:
         """Whether a leaf cannot be written straight into the one concatenation that reads it."""
@@ -161,15 +161,15 @@ class Region:
     def _take(self, node: Node) -> None:
         floats = all(v.dtype.is_float for v in node.outputs)
         try:
-            found = self._terms(node) if floats else None
+            taken = self._terms(node) if floats else None
         except (InfuseError, Refusal):
-            found = None
-        if found is not None and any(self.g[n].type != v.type for n, v in zip(found, node.outputs)):
-            found = None
-        if found is None:
+            taken = None
+        if taken is not None and any(self.g[n].type != v.type for n, v in zip(taken, node.outputs)):
+            taken = None
+        if taken is None:
             args = [self._operand(v) for v in node.operands()]
-            found = [self._add(Opaque(node, i), *args) for i in range(len(node.outputs))]
-        for value, number in zip(node.outputs, found):
+            taken = [self._add(Opaque(node, i), *args) for i in range(len(node.outputs))]
+        for value, number in zip(node.outputs, taken):
             self.classes[value] = number
             self.values.setdefault(number, value)
 
@@ -261,13 +261,13 @@ class Region:
     def _split(self, node: Node, op: Split, x: Value) -> list[int] | None:
         axis = op.axis % x.rank
         sizes = [v.shape[axis] for v in node.outputs]
-        found, begin = [], 0
+        pieces, begin = [], 0
         for size in sizes:
             if not isinstance(size, int):
                 return None
-            found.append(self._add(Cut(axis, begin, begin + size), self._operand(x)))
+            pieces.append(self._add(Cut(axis, begin, begin + size), self._operand(x)))
             begin += size
-        return found
+        return pieces
 
     def _slice(self, node: Node, x: Value) -> list[int] | None:
         starts, ends = known_ints(node.input(1)), known_ints(node.input(2))

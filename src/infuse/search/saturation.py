@@ -34,12 +34,12 @@ def saturate(
         if expired():
             return "time"
         before = len(g), g.unions
-        found: list[tuple[Equality, Term, Equal]] = []
+        matches: list[tuple[Equality, Term, Equal]] = []
         for each in _matches(g, chosen):
-            found.append(each)
-            if len(found) % 64 == 0 and expired():
+            matches.append(each)
+            if len(matches) % 64 == 0 and expired():
                 return "time"
-        for equality, term, equal in found:
+        for equality, term, equal in matches:
             if len(g) >= bounds.terms:
                 g.rebuild()
                 return "terms"
@@ -65,10 +65,10 @@ def _matches(g: EGraph, equalities: tuple[Equality, ...]) -> Iterator[tuple[Equa
 
 def _apply(g: EGraph, equality: Equality, term: Term, equal: Equal) -> None:
     """Join the class with the expression; what does not fit, or has another type, is left alone."""
-    known = len(g)
+    before = len(g)
     try:
         number = g.build(equal.to, Reason(equality.name, (term, *equal.by)))
     except InfuseError:
         return
-    if g[number].type == g[equal.at].type and g.union(equal.at, number) and len(g) == known:
+    if g[number].type == g[equal.at].type and g.union(equal.at, number) and len(g) == before:
         g.merged[equality.name] = None

@@ -218,17 +218,17 @@ def result_type(head: Head, operands: Sequence[TensorType]) -> TensorType:
         return TensorType(operands[0].dtype, head.shape(*(s for s in shapes if s is not None)))
     assert isinstance(head, Op)
     inferred = head.infer(*(Value(t) for t in operands))
-    found = inferred[0] if isinstance(inferred, tuple) else inferred
-    assert isinstance(found, TensorType)
-    return found
+    result = inferred[0] if isinstance(inferred, tuple) else inferred
+    assert isinstance(result, TensorType)
+    return result
 
 
-def require_reshape(given: Shape, target: Shape) -> None:
+def require_reshape(shape: Shape, target: Shape) -> None:
     """ShapeError where a constant target of Reshape cannot say it, or the number of elements would
     change.
     """
-    if dims.product(given) != dims.product(target) or target_shape(given, target) is None:
-        raise ShapeError(f"{list(map(str, given))} cannot be reshaped to {list(map(str, target))}")
+    if dims.product(shape) != dims.product(target) or target_shape(shape, target) is None:
+        raise ShapeError(f"{list(map(str, shape))} cannot be reshaped to {list(map(str, target))}")
 
 
 def folded(head: Head, arrays: Sequence[Array]) -> Array:

@@ -100,12 +100,12 @@ def _state(body: Growth, first: Value) -> Value:
     """The inputs of a Loop's body; the carried one."""
     assert body.outer is not None
     runs = len(body.sizes)
-    given = {
+    initial = {
         "i": (TensorType(dtypes.int64, ()), [np.array(0)] * runs),
         "going": (TensorType(dtypes.bool_, ()), [np.array(True)] * runs),
         "state": (first.tensor, body.outer.held(first)),
     }
-    for name, (type, arrays) in given.items():
+    for name, (type, arrays) in initial.items():
         value = body.graph.add_input(name, type)
         body.arrays[value] = list(arrays)
         body.values.append(value)

@@ -18,9 +18,9 @@ def assert_agrees(actual: Array, exact: Array, accuracy: Rounding, what: str = "
     """AssertionError unless `actual` lies within `accuracy` of `exact`; `what` begins the
     message.
     """
-    found = difference(actual, exact, accuracy)
-    if found is not None:
-        raise AssertionError(f"{what}: {found}")
+    worst = difference(actual, exact, accuracy)
+    if worst is not None:
+        raise AssertionError(f"{what}: {worst}")
 
 
 def difference(actual: Array, exact: Array, accuracy: Rounding) -> str | None:
@@ -53,12 +53,12 @@ def difference(actual: Array, exact: Array, accuracy: Rounding) -> str | None:
 
 def _float_difference(actual: Array, exact: Array, accuracy: Rounding) -> str | None:
     with np.errstate(all="ignore"):
-        found, wanted = actual.astype(np.float64), exact.astype(actual.dtype).astype(np.float64)
-        finite = np.isfinite(wanted) & np.isfinite(found)
-        same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
-        units = spacing(wanted, actual.dtype)
-        largest = np.max(np.abs(wanted), where=np.isfinite(wanted), initial=0.0)
-        error = np.abs(found - wanted)
+        got, expected = actual.astype(np.float64), exact.astype(actual.dtype).astype(np.float64)
+        finite = np.isfinite(expected) & np.isfinite(got)
+        same = (got == expected) | (np.isnan(got) & np.isnan(expected))
+        units = spacing(expected, actual.dtype)
+        largest = np.max(np.abs(expected), where=np.isfinite(expected), initial=0.0)
+        error = np.abs(got - expected)
         wrong = ~same & ~(
             finite & (error <= np.maximum(accuracy.ulp * units, accuracy.abs * largest))
         )

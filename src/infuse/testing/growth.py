@@ -88,10 +88,10 @@ class Growth:
 
     def pick(self, fits: Callable[[Value], object] = lambda v: True) -> Value:
         """A value of the graph or the graphs around it that fits, rather a late one."""
-        found = [v for v in self.visible() if isinstance(v.type, TensorType) and fits(v)]
-        if found and self.chance(0.7):
-            found = found[-5:]
-        value: Value = self.one(found)
+        candidates = [v for v in self.visible() if isinstance(v.type, TensorType) and fits(v)]
+        if candidates and self.chance(0.7):
+            candidates = candidates[-5:]
+        value: Value = self.one(candidates)
         return value
 
     def pick_float(self, least_rank: int = 0) -> Value:
@@ -145,17 +145,17 @@ class Growth:
             return np.asarray(self.rng.integers(0 if dtype.kind == "u" else -4, 8, shape)).astype(
                 dtype.numpy
             )
-        found = np.asarray(
+        array = np.asarray(
             self.rng.uniform(0.5, 1.5, shape) * self.rng.choice([-1, 1], shape)
         ).astype(dtype.numpy)
         root = self.root()
-        if root.extreme and found.size:
+        if root.extreme and array.size:
             with np.errstate(all="ignore"):
-                places = self.rng.integers(found.size, size=2)
-                found.reshape(-1)[places] = np.array(self.rng.choice(EXTREMES, 2)).astype(
+                places = self.rng.integers(array.size, size=2)
+                array.reshape(-1)[places] = np.array(self.rng.choice(EXTREMES, 2)).astype(
                     dtype.numpy
                 )
-        return found
+        return array
 
     def constant(self, shape: tuple[int, ...], dtype: DType) -> Value:
         """A constant, often of one special number."""
@@ -244,9 +244,9 @@ class Growth:
         ):
             raise Misfit("it is loud")
 
-    def run_body(self, run: int, body: Graph, given: Sequence[Any]) -> list[Any]:
+    def run_body(self, run: int, body: Graph, arguments: Sequence[Any]) -> list[Any]:
         """The outputs of a body whose captured values hold what they hold in this run."""
-        return run_graph(body, given, lambda v: self.held(v)[run])
+        return run_graph(body, arguments, lambda v: self.held(v)[run])
 
     # -- steps -------------------------------------------------------------------------------------
 
@@ -304,10 +304,10 @@ class Growth:
     def partner(self, x: Value) -> Value:
         """An operand of the element type of x whose shape mostly broadcasts against it."""
         if self.chance(0.4):
-            found = [
+            candidates = [
                 v for v in self.visible() if isinstance(v.type, TensorType) and v.dtype == x.dtype
             ]
-            value: Value = x if self.chance(0.1) else self.one(found)
+            value: Value = x if self.chance(0.1) else self.one(candidates)
             return value
         shape = [d if isinstance(d, int) and self.chance(0.5) else 1 for d in x.shape]
         shape = shape[self.number(0, len(shape)) :]
@@ -333,9 +333,9 @@ class Growth:
         array = np.asarray(spec)
         if dtype and array.dtype == np.float32:
             array = array.astype(dtype.numpy)
-        found = type_of(array)
-        assert isinstance(found, TensorType)
-        return found, array
+        actual = type_of(array)
+        assert isinstance(actual, TensorType)
+        return actual, array
 
     def adapted(self, type: TensorType, spec: Any = None) -> Value:
         """A value of this type made of another one, whatever its shape and its kind of numbers."""
@@ -402,8 +402,8 @@ def check_type(value: Value, array: Any, sizes: Sizes) -> None:
                     raise Misfit("a size turns out to be the zero that stands for another one")
                 raise AssertionError(what)
     if value.content is not None:
-        for known, element in zip(value.content.reshape(-1), array.reshape(-1)):
-            expected = dims.substitute(known, sizes)
+        for declared, element in zip(value.content.reshape(-1), array.reshape(-1)):
+            expected = dims.substitute(declared, sizes)
             assert isinstance(expected, dims.Expr) or int(expected) == int(element), (
                 f"{what}: content {value.content}"
             )

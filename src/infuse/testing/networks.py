@@ -68,7 +68,7 @@ def _grown(
     scale: Scale,
     runs: Sequence[Sizes],
 ) -> Network:
-    wanted = int(rng.integers(3, 26)) if nodes is None else nodes
+    count = int(rng.integers(3, 26)) if nodes is None else nodes
     graph = Graph(name)
     g = Growth(rng, graph, runs, DTYPES[int(rng.integers(len(DTYPES)))], scale=scale)
     g.extreme = bool(rng.random() < 0.1)
@@ -78,8 +78,8 @@ def _grown(
         g.input(
             TensorType(g.one((dtypes.int64, dtypes.int32, dtypes.bool_, dtypes.uint8)), g.shape())
         )
-    for _ in range(TRIES * wanted):
-        if len(graph) >= wanted:
+    for _ in range(TRIES * count):
+        if len(graph) >= count:
             break
         g.step(g.one(ways))
     _finish(g)

@@ -64,7 +64,7 @@ class Judge:
         self._wide: list[Any] | None = None
 
     def complaint(
-        self, found: Mapping[str, Any], names: Collection[str] | None = None
+        self, results: Mapping[str, Any], names: Collection[str] | None = None
     ) -> str | None:
         """What is wrong with these results (only with those of these names), None when nothing
         is.
@@ -72,63 +72,63 @@ class Judge:
         for index, name in enumerate(self.graph.output_names):
             if names is not None and name not in names:
                 continue
-            wrong = self._difference(index, found[name], self.expected[name])
+            wrong = self._difference(index, results[name], self.expected[name])
             if wrong is not None:
                 return f"output {name}: {wrong}"
         return None
 
-    def _difference(self, index: int, found: Any, expected: Any) -> str | None:
-        if isinstance(expected, (list, type(None))) or isinstance(found, (list, type(None))):
-            return self._list_difference(index, found, expected)
-        found, expected = np.asarray(found), np.asarray(expected)
-        if found.dtype != expected.dtype:
-            return f"{found.dtype} in place of {expected.dtype}"
-        if found.shape == expected.shape and same(found, expected):
+    def _difference(self, index: int, result: Any, expected: Any) -> str | None:
+        if isinstance(expected, (list, type(None))) or isinstance(result, (list, type(None))):
+            return self._list_difference(index, result, expected)
+        result, expected = np.asarray(result), np.asarray(expected)
+        if result.dtype != expected.dtype:
+            return f"{result.dtype} in place of {expected.dtype}"
+        if result.shape == expected.shape and same(result, expected):
             return None
         nearby = [np.asarray(run[index]) for run in self.nearby()]
-        if found.shape != expected.shape:
+        if result.shape != expected.shape:
             unstable = any(n.shape != expected.shape for n in nearby)
-            return None if unstable else f"shape {found.shape} in place of {expected.shape}"
-        wrong = self._wrong(index, found, expected, nearby)
+            return None if unstable else f"shape {result.shape} in place of {expected.shape}"
+        wrong = self._wrong(index, result, expected, nearby)
         if not wrong.any():
             return None
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
         near = ", ".join(str(n[place]) for n in nearby[:3] if n.shape == expected.shape)
         count = f"{int(wrong.sum())} of {wrong.size} elements differ"
         return (
-            f"{count}, first at {list(place)}: {found[place]} in place of {expected[place]} (with "
+            f"{count}, first at {list(place)}: {result[place]} in place of {expected[place]} (with "
             f"noise: {near})"
         )
 
-    def _list_difference(self, index: int, found: Any, expected: Any) -> str | None:
-        if type(found) is not type(expected):
-            return f"{type(found).__name__} in place of {type(expected).__name__}"
+    def _list_difference(self, index: int, result: Any, expected: Any) -> str | None:
+        if type(result) is not type(expected):
+            return f"{type(result).__name__} in place of {type(expected).__name__}"
         if expected is None:
             return None
-        if len(found) != len(expected):
-            return f"{len(found)} elements in place of {len(expected)}"
+        if len(result) != len(expected):
+            return f"{len(result)} elements in place of {len(expected)}"
         if any(isinstance(part, dict) for part in expected):
             return (
                 None
-                if all(a.keys() == b.keys() for a, b in zip(found, expected))
+                if all(a.keys() == b.keys() for a, b in zip(result, expected))
                 else "keys of maps differ"
             )
-        pairs = zip(found, expected)
+        pairs = zip(result, expected)
         exact = all(a.dtype == b.dtype and a.shape == b.shape and same(a, b) for a, b in pairs)
         near = all(
             a.shape == b.shape and np.allclose(a, b, 1e-3, 1e-3, equal_nan=True)
-            for a, b in zip(found, expected)
+            for a, b in zip(result, expected)
         )
         return None if exact or near else "elements of the sequence differ"
 
-    def _wrong(self, index: int, found: Array, expected: Array, nearby: Sequence[Array]) -> Any:
+    def _wrong(self, index: int, result: Array, expected: Array, nearby: Sequence[Array]) -> Any:
         fitting = [n for n in nearby if n.shape == expected.shape]
         unstable = len(fitting) < len(nearby)
         if not dtypes.by_numpy(expected.dtype).is_float:
             moved = unstable or any(not same(n, expected) for n in fitting)
-            return np.zeros(expected.shape, bool) if moved else np.asarray(found != expected)
+            return np.zeros(expected.shape, bool) if moved else np.asarray(result != expected)
         with np.errstate(all="ignore"):
-            wide, exact = found.astype(np.float64), expected.astype(np.float64)
+            wide, exact = result.astype(np.float64), expected.astype(np.float64)
             near = [n.astype(np.float64) for n in fitting]
             spread = (
                 np.max([np.abs(n - exact) for n in near], axis=0, initial=0.0) if near else np.inf
@@ -142,7 +142,7 @@ class Judge:
                 fine |= self._as_meant(index, wide, exact, expected.dtype)
         return ~fine & (not unstable)
 
-    def _as_meant(self, index: int, found: Array, exact: Array, dtype: Any) -> Any:
+    def _as_meant(self, index: int, result: Array, exact: Array, dtype: Any) -> Any:
         """Where the graph overflows on its way and the result found is what more digits give."""
         if self._wide is None:
             self._wide = run_wide(self.graph, self.feeds)
@@ -151,7 +151,7 @@ class Judge:
             return np.zeros(exact.shape, bool)
         limits: Any = ml_dtypes.finfo(np.dtype(dtype))  # type: ignore[no-untyped-call]
         allowed = 64 * float(limits.eps) * np.abs(meant) + 4 * float(limits.smallest_subnormal)
-        return ~np.isfinite(exact) & (np.abs(found - meant) <= allowed)
+        return ~np.isfinite(exact) & (np.abs(result - meant) <= allowed)
 
     def nearby(self) -> list[list[Any]]:
         """The outputs of noisy runs."""
@@ -204,8 +204,8 @@ def run_noisy(graph: Graph, feeds: Feeds, seed: int, everywhere: bool) -> list[A
     def before(node: Node, operands: Sequence[Any]) -> Sequence[Any]:
         return [moved(x) for x in operands] if rounds(node, False) else operands
 
-    given = [moved(feeds[v.name]) if everywhere else feeds[v.name] for v in graph.inputs]
-    return _run(graph, given, outer, change, before) or [None] * len(graph.outputs)
+    arguments = [moved(feeds[v.name]) if everywhere else feeds[v.name] for v in graph.inputs]
+    return _run(graph, arguments, outer, change, before) or [None] * len(graph.outputs)
 
 
 def run_wide(graph: Graph, feeds: Feeds) -> list[Any] | None:
@@ -219,17 +219,21 @@ def run_wide(graph: Graph, feeds: Feeds) -> list[Any] | None:
         )
         return x.astype(np.float64) if narrow else x
 
-    given = [wide(feeds[v.name]) for v in graph.inputs]
+    arguments = [wide(feeds[v.name]) for v in graph.inputs]
     return _run(
-        graph, given, lambda v: wide(v.const), lambda node, results: [wide(r) for r in results]
+        graph, arguments, lambda v: wide(v.const), lambda node, results: [wide(r) for r in results]
     )
 
 
 def _run(
-    graph: Graph, given: Sequence[Any], outer: Read, change: Change, before: Change | None = None
+    graph: Graph,
+    arguments: Sequence[Any],
+    outer: Read,
+    change: Change,
+    before: Change | None = None,
 ) -> list[Any] | None:
     try:
-        return run_graph(graph, given, outer, change, before)
+        return run_graph(graph, arguments, outer, change, before)
     except InfuseError:  # an index or a size that depends on floats
         return None
 

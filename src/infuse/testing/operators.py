@@ -111,14 +111,18 @@ def _shipped() -> dict[tuple[str, str], type[Op]]:
 
 def table(domain: str) -> Iterator[Entry]:
     """The lines of a domain: its operators, and those of ONNX that are read as others."""
-    known = {name: op for (where, name), op in _shipped().items() if where == domain}
+    operators = {name: op for (where, name), op in _shipped().items() if where == domain}
     foreign = {s.name: s for s in defs.get_all_schemas() if s.domain == domain and not s.deprecated}
-    read = functions_of(domain) - known.keys() - foreign.keys()
-    for name in sorted(known.keys() | foreign.keys() | read):
+    read = functions_of(domain) - operators.keys() - foreign.keys()
+    for name in sorted(operators.keys() | foreign.keys() | read):
         if name in read:
             yield Entry(name, "1", limits="read as other operators")
             continue
-        yield entry_of(known[name]) if name in known else _read_entry(domain, name, foreign[name])
+        yield (
+            entry_of(operators[name])
+            if name in operators
+            else _read_entry(domain, name, foreign[name])
+        )
 
 
 def _read_entry(domain: str, name: str, schema: Any) -> Entry:
@@ -194,13 +198,13 @@ def _allowed(op: type[Op], samples: Sequence[Row]) -> list[DType]:
     not say.
     """
     main = _main_input(op)
-    found = {_type_at(row, main) for row in samples} - {None}
+    types = {_type_at(row, main) for row in samples} - {None}
     schema = _schema(op)
     if schema is not None and schema.inputs:
-        found |= _named_types(schema.inputs[main].types)
-    elif dtypes.float32 in found:
-        found |= set(_FLOATS)
-    return [d for d in dtypes.ALL if d in found]
+        types |= _named_types(schema.inputs[main].types)
+    elif dtypes.float32 in types:
+        types |= set(_FLOATS)
+    return [d for d in dtypes.ALL if d in types]
 
 
 def _named_types(texts: Iterable[str]) -> set[DType]:
@@ -330,8 +334,8 @@ def _accuracy(rounding: Rounding) -> str:
 
 
 def _brief(why: str) -> str:
-    found = re.search(r"has no native code for (.*)", why)
-    text = found.group(1) if found else why
+    match = re.search(r"has no native code for (.*)", why)
+    text = match.group(1) if match else why
     return text.replace("|", "/")
 
 

@@ -49,14 +49,16 @@ def complaint(network: Network, options: Options, *, export: bool = True) -> str
             expected = evaluate(network.graph, feeds)
         except InfuseError:
             continue
-        found = evaluate(graph, feeds)
+        results = evaluate(graph, feeds)
         wrong = None
         if not (network.extreme and rounds(report)):
-            wrong = Judge(network.graph, feeds, expected, rewritten=rounds(report)).complaint(found)
+            wrong = Judge(network.graph, feeds, expected, rewritten=rounds(report)).complaint(
+                results
+            )
         if wrong is None and again is not None and not network.extreme:
             judge = Judge(again, feeds, evaluate(again, feeds), rewritten=True)
             # Where an operator is written as several, its attributes keep their digits.
-            wrong = judge.complaint(found) and judge.complaint(evaluate(stored, feeds))
+            wrong = judge.complaint(results) and judge.complaint(evaluate(stored, feeds))
             wrong = wrong and f"as ONNX of opset {opset or 'its own'}: {wrong}"
         if wrong is not None:
             sizes = {v.name: list(np.shape(feeds[v.name])) for v in network.graph.inputs}
@@ -87,8 +89,8 @@ def as_stored(graph: Graph) -> Graph:
     copy = clone(graph)
     for inner in copy.all_graphs():
         for node in inner.unordered_nodes:
-            given = changed_attributes(node).items()
-            numbers = {k: float(str(np.float32(v))) for k, v in given if isinstance(v, float)}
+            attributes = changed_attributes(node).items()
+            numbers = {k: float(str(np.float32(v))) for k, v in attributes if isinstance(v, float)}
             if numbers and isinstance(node.op, Op):
                 node.op = node.op.replace(**numbers)
     return copy

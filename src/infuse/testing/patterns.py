@@ -54,7 +54,7 @@ def spellings(rule: Rule, rng: np.random.Generator) -> list[tuple[Call, Call]]:
     """Every pattern of a rule with alternatives chosen: each choice of each OneOf and each optional
     operand once.
     """
-    found = []
+    result = []
     for pattern in rule.patterns:
         seen: set[tuple[int, int]] = set()
         for attempt in range(100):
@@ -62,12 +62,12 @@ def spellings(rule: Rule, rng: np.random.Generator) -> list[tuple[Call, Call]]:
             concrete = chooser.call(pattern)
             if chooser.made - seen:
                 seen |= chooser.made
-                found.append((pattern, concrete))
+                result.append((pattern, concrete))
             elif not attempt:
-                found.append((pattern, concrete))
+                result.append((pattern, concrete))
             if not chooser.made:
                 break
-    return found
+    return result
 
 
 class _Chooser:
@@ -166,8 +166,8 @@ class _Build:
             if any(spec is None for spec in needed.values()):
                 return None
             last = step is self.steps[-1]
-            given = example.get(step.label or "root", {}) if step.label or last else {}
-            choices.append(_Choice(needed, given, example.get("outputs", 1) if last else 1))
+            attributes = example.get(step.label or "root", {}) if step.label or last else {}
+            choices.append(_Choice(needed, attributes, example.get("outputs", 1) if last else 1))
         return self._graph(choices)
 
     def search(self) -> Iterator[tuple[Graph, Node]]:
@@ -188,16 +188,16 @@ class _Build:
                 yield from self._extend([*choices, choice])
 
     def _choices(self, step: Call, before: Sequence[_Choice]) -> Iterator[_Choice]:
-        known = {name for choice in before for name in choice.operands}
+        labels = {name for choice in before for name in choice.operands}
         op = REGISTRY[step.domain, step.kind]
         fresh: dict[str, list[Any]] = {}
         for position, arg in enumerate(step.args):
-            if isinstance(arg, Variable) and arg.name not in known and arg.name not in fresh:
+            if isinstance(arg, Variable) and arg.name not in labels and arg.name not in fresh:
                 fresh[arg.name] = self._ordered(_specs(op, position), arg)
         attributes = self._shuffled(_attributes(op, step))
-        for given, *operands in itertools.product(attributes, *fresh.values()):
-            outputs = given.get("num_outputs") or 1
-            yield _Choice(dict(zip(fresh, operands)), given, outputs)
+        for values, *operands in itertools.product(attributes, *fresh.values()):
+            outputs = values.get("num_outputs") or 1
+            yield _Choice(dict(zip(fresh, operands)), values, outputs)
 
     def _ordered(self, likely: list[Any], variable: Variable) -> list[Any]:
         """Operands to try, mostly those first that the operator's samples have."""
@@ -241,9 +241,10 @@ class _Build:
 
     def _operand(self, graph: Graph, variable: Variable, spec: Any) -> Any:
         if variable.variadic:
-            given = spec if isinstance(spec, list) else [spec]
+            choices = spec if isinstance(spec, list) else [spec]
             return [
-                self._value(graph, f"{variable.name}{i}", one, False) for i, one in enumerate(given)
+                self._value(graph, f"{variable.name}{i}", one, False)
+                for i, one in enumerate(choices)
             ]
         return self._value(graph, variable.name, spec, variable.constant)
 
@@ -298,17 +299,17 @@ def _resolved(arg: Any, values: Mapping[str, Any], nodes: Mapping[int, Node]) ->
 
 
 def _post_order(pattern: Call) -> list[Call]:
-    found: dict[int, Call] = {}
+    calls: dict[int, Call] = {}
 
     def visit(call: Call) -> None:
-        if id(call.root) not in found:
+        if id(call.root) not in calls:
             for arg in call.args:
                 if isinstance(arg, Call):
                     visit(arg)
-            found[id(call.root)] = call.root
+            calls[id(call.root)] = call.root
 
     visit(pattern)
-    return list(found.values())
+    return list(calls.values())
 
 
 def names_of(pattern: Call) -> set[str]:
@@ -346,26 +347,26 @@ def graph_of(*results: Call, rng: np.random.Generator | None = None, **operands:
 
 def _attributes(op: type[Op], step: Call) -> list[Mapping[str, Any]]:
     """Attributes to try: the defaults, and those of the operator's samples."""
-    found: list[Mapping[str, Any]] = [{}]
+    result: list[Mapping[str, Any]] = [{}]
     for sample in sample_rows(op):
-        given = {k: v for k, v in sample.attributes.items() if k not in step.attributes}
-        if not any(repr(given) == repr(other) for other in found):
-            found.append(given)
-    return found
+        free = {k: v for k, v in sample.attributes.items() if k not in step.attributes}
+        if not any(repr(free) == repr(other) for other in result):
+            result.append(free)
+    return result
 
 
 def _specs(op: type[Op], position: int) -> list[Any]:
     """Operands like those of an operator's samples at one input, all sizes alike."""
     names = signature(op).names
     name = names[min(position, len(names) - 1)] if names else ""
-    found: list[Any] = []
+    result: list[Any] = []
     for sample in sample_rows(op):
         spec = sample.inputs.get(name)
         for one in spec if isinstance(spec, list) else [spec]:
             like = _like(one)
-            if like is not None and not any(_same(like, other) for other in found):
-                found.append(like)
-    return found
+            if like is not None and not any(_same(like, other) for other in result):
+                result.append(like)
+    return result
 
 
 def _like(spec: Any) -> Any:

@@ -45,10 +45,10 @@ def reduced(network: Network, fails: Fails) -> Network:
 def text(network: Network) -> str:
     """A network as text, to copy into a test: the graph, its big constants and its inputs."""
     lines = [print_graph(network.graph)]
-    given = [("constant", name, array) for name, array in big_constants(network.graph).items()]
+    arrays = [("constant", name, array) for name, array in big_constants(network.graph).items()]
     for number, feeds in enumerate(network.feeds):
-        given += [(f"run {number}", name, array) for name, array in feeds.items()]
-    for what, name, array in given:
+        arrays += [(f"run {number}", name, array) for name, array in feeds.items()]
+    for what, name, array in arrays:
         lines.append(
             f"{what}: {name} = np.array({np.asarray(array).tolist()}, "
             f"dtype=np.{np.asarray(array).dtype})"
@@ -89,16 +89,16 @@ def _fewer_outputs(network: Network, fails: Fails) -> Network:
     choices = [[i] for i in range(count)] + [
         [i for i in range(count) if i != left] for left in range(count)
     ]
-    for kept in choices if count > 1 else []:
-        smaller = _with_outputs(network, kept)
+    for numbers in choices if count > 1 else []:
+        smaller = _with_outputs(network, numbers)
         if _holds(smaller, fails):
             return _fewer_outputs(smaller, fails)
     return network
 
 
-def _with_outputs(network: Network, kept: list[int]) -> Network:
+def _with_outputs(network: Network, numbers: list[int]) -> Network:
     graph = clone(network.graph)
-    outputs = [(graph.outputs[i], graph.output_names[i]) for i in kept]
+    outputs = [(graph.outputs[i], graph.output_names[i]) for i in numbers]
     for index, value in enumerate(graph.outputs):
         value.uses = {use: None for use in value.uses if use != (graph, index)}
     graph.outputs, graph.output_names = [], []
@@ -175,11 +175,11 @@ def _given(network: Network, place: int) -> Iterator[Network]:
 def _results(network: Network, place: int) -> list[list[Any]] | None:
     """What the outputs of a node hold in each run; None where it cannot be computed."""
     node = _nodes(network.graph)[place]
-    found: list[list[Any]] = []
+    runs: list[list[Any]] = []
 
     def note(each: Node, results: Any) -> Any:
         if each is node:
-            found.append(list(results))
+            runs.append(list(results))
         return results
 
     for feeds in network.feeds:
@@ -192,7 +192,7 @@ def _results(network: Network, place: int) -> list[list[Any]] | None:
             )
         except InfuseError:
             return None
-    return [list(column) for column in zip(*found)]
+    return [list(column) for column in zip(*runs)]
 
 
 def _simpler_numbers(network: Network, fails: Fails) -> Network:
@@ -218,5 +218,5 @@ def _trimmed(graph: Graph, feeds: Any, extreme: bool) -> Network:
         remove_dead([n for n in inner.unordered_nodes if not any(v.uses for v in n.outputs)])
     graph.inputs = [v for v in graph.inputs if v.uses]
     names = [v.name for v in graph.inputs]
-    kept: list[Feeds] = [{name: each[name] for name in names} for each in feeds]
-    return Network(graph, kept, extreme)
+    trimmed: list[Feeds] = [{name: each[name] for name in names} for each in feeds]
+    return Network(graph, trimmed, extreme)

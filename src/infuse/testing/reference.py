@@ -19,12 +19,12 @@ from infuse.ops.ml import MlOp
 from infuse.testing.samples import Row, is_constant, type_of
 
 
-def model_of(row: Row, wanted: Sequence[bool]) -> onnx.ModelProto:
+def model_of(row: Row, outputs_used: Sequence[bool]) -> onnx.ModelProto:
     """A model of one node with the wanted outputs; inputs that types may depend on are
     initializers.
     """
     names = ["" if x is None else f"x{i}" for i, x in enumerate(row.inputs)]
-    results = [f"y{i}" if one else "" for i, one in enumerate(wanted)]
+    results = [f"y{i}" if one else "" for i, one in enumerate(outputs_used)]
     node = helper.make_node(row.op.name, names, results, domain=row.op.domain)
     node.attribute.extend(attributes_of(row.op))
     fed = [
@@ -48,9 +48,9 @@ def model_of(row: Row, wanted: Sequence[bool]) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opsets)
 
 
-def evaluate(row: Row, wanted: Sequence[bool] = (True,)) -> list[Any]:
+def evaluate(row: Row, outputs_used: Sequence[bool] = (True,)) -> list[Any]:
     """The wanted outputs of this row by ONNX's reference evaluator."""
-    model = model_of(row, wanted)
+    model = model_of(row, outputs_used)
     feeds = {
         f"x{i}": x for i, x in enumerate(row.inputs) if x is not None and not is_constant(row, i)
     }
@@ -58,12 +58,12 @@ def evaluate(row: Row, wanted: Sequence[bool] = (True,)) -> list[Any]:
         return list(ReferenceEvaluator(model).run(None, feeds))
 
 
-def inferred(row: Row, wanted: Sequence[bool] = (True,)) -> list[TensorType | None]:
+def inferred(row: Row, outputs_used: Sequence[bool] = (True,)) -> list[TensorType | None]:
     """Types of the wanted outputs by ONNX's shape inference (None: it says nothing, or no
     tensor).
     """
     model = onnx.shape_inference.infer_shapes(
-        model_of(row, wanted), check_type=True, strict_mode=True, data_prop=True
+        model_of(row, outputs_used), check_type=True, strict_mode=True, data_prop=True
     )
     return [_tensor_of(value.type) for value in model.graph.output]
 
@@ -73,13 +73,15 @@ def attributes_of(op: Op) -> list[onnx.AttributeProto]:
     values = dict(op.attributes())
     if op.name == "ConstantOfShape":
         values = {"value": np.full(1, values["value"], values["dtype"].numpy)}
-    known: Any = onnx.defs.get_schema(op.name, onnx_opset_version(), op.domain).attributes
-    given = {
-        k: v for k, v in values.items() if v is not None and (known[k].required or not _is_empty(v))
+    schema: Any = onnx.defs.get_schema(op.name, onnx_opset_version(), op.domain).attributes
+    written = {
+        k: v
+        for k, v in values.items()
+        if v is not None and (schema[k].required or not _is_empty(v))
     }
     return [
-        helper.make_attribute(k, _attribute(v), attr_type=known[k].type.value)
-        for k, v in given.items()
+        helper.make_attribute(k, _attribute(v), attr_type=schema[k].type.value)
+        for k, v in written.items()
     ]
 
 
@@ -121,5 +123,5 @@ def _tensor_of(proto: onnx.TypeProto) -> TensorType | None:
     if not proto.tensor_type.HasField("shape"):
         return TensorType(dtype, None)
     sizes = [d.dim_value if d.HasField("dim_value") else None for d in proto.tensor_type.shape.dim]
-    known = [int(s) for s in sizes if s is not None]
-    return TensorType(dtype, tuple(known) if len(known) == len(sizes) else None)
+    numbers = [int(s) for s in sizes if s is not None]
+    return TensorType(dtype, tuple(numbers) if len(numbers) == len(sizes) else None)

@@ -74,7 +74,7 @@ def cases(rule: Rule, rng: np.random.Generator) -> list[Case]:
     """A graph for every spelling of a rule, on which it fires; AssertionError where none is
     found.
     """
-    found = []
+    result = []
     for pattern, concrete in spellings(rule, rng):
         candidates = _candidates(rule, pattern, concrete, rng)
         fitting = list(candidates) if rule.examples else list(islice(candidates, 1))
@@ -83,8 +83,8 @@ def cases(rule: Rule, rng: np.random.Generator) -> list[Case]:
                 f"no operands were found on which {rule.name} fires on {concrete}; give it "
                 "`examples`"
             )
-        found += fitting
-    return found
+        result += fitting
+    return result
 
 
 def _candidates(
@@ -128,13 +128,13 @@ def random_feeds(
     graph: Graph,
     rng: np.random.Generator,
     sizes: Mapping[str, int] | None = None,
-    known: Mapping[str, TensorType] | None = None,
+    declared: Mapping[str, TensorType] | None = None,
 ) -> dict[str, Array]:
-    """Random inputs, symbols having these sizes, and inputs of unknown rank being of a `known`
+    """Random inputs, symbols having these sizes, and inputs of unknown rank being of a `declared`
     type.
     """
     types = {
-        v.name: v.tensor if v.tensor.shape is not None else (known or {})[v.name]
+        v.name: v.tensor if v.tensor.shape is not None else (declared or {})[v.name]
         for v in graph.inputs
     }
     return {name: random_array(type.substitute(sizes or {}), rng) for name, type in types.items()}
@@ -164,16 +164,16 @@ def check_rule(rule: Rule, seed: int = 0, variants: int = VARIANTS) -> Evidence:
     cases.
     """
     rng = np.random.default_rng(seed)
-    found = Evidence(cases(rule, rng))
-    each = max(LEAST_VARIANTS, variants // len(found.cases))
-    for case in found.cases:
+    evidence = Evidence(cases(rule, rng))
+    each = max(LEAST_VARIANTS, variants // len(evidence.cases))
+    for case in evidence.cases:
         check_meaning(case)
         check_swapped(case)
         check_readers(case)
-        check_surroundings(case, found)
+        check_surroundings(case, evidence)
         for _ in range(each):
-            check_variant(case, rng, found)
-    return found
+            check_variant(case, rng, evidence)
+    return evidence
 
 
 def check_meaning(case: Case) -> None:
@@ -264,12 +264,12 @@ def check_variant(case: Case, rng: np.random.Generator, evidence: Evidence) -> N
     if not _accepted(graph):
         return
     sizes: dict[str, int] = {}
-    known = {v.name: v.tensor for v in graph.inputs}
+    types = {v.name: v.tensor for v in graph.inputs}
     if rng.random() < 0.4:
         if make_symbolic(graph, rng):
             made.append(make_symbolic.__name__)
             pairs = [
-                (d, n) for v in graph.inputs for d, n in zip(v.shape, known[v.name].shape or ())
+                (d, n) for v in graph.inputs for d, n in zip(v.shape, types[v.name].shape or ())
             ]
             sizes = {str(d): n for d, n in pairs if not isinstance(d, int) and isinstance(n, int)}
     elif rng.random() < 0.15 and forget_rank(graph, rng):
@@ -279,7 +279,7 @@ def check_variant(case: Case, rng: np.random.Generator, evidence: Evidence) -> N
     evidence.tried += 1
     what = f"after {', '.join(made)}:\n{print_graph(graph)}"
     for number, binding in enumerate(bindings(list(sizes), sizes, rng) if sizes else ({},)):
-        feeds = random_feeds(graph, rng, binding, known)
+        feeds = random_feeds(graph, rng, binding, types)
         expected = _run_all(graph, feeds, binding, finite=bool(case.rule.rounding))
         if expected is None:
             if not number:
@@ -329,20 +329,20 @@ def _run_all(
         if v.name and isinstance(v.type, TensorType)
     ]
     try:
-        found = evaluate(graph, feeds, fetch=[*graph.output_names, *names])
+        results = evaluate(graph, feeds, fetch=[*graph.output_names, *names])
     except InfuseError:
         return None
-    for value in (v for node in graph.nodes for v in node.outputs if v.name in found):
-        wanted = value.tensor.substitute(sizes)
-        if wanted.is_static and wanted.shape != found[value.name].shape:
+    for value in (v for node in graph.nodes for v in node.outputs if v.name in results):
+        declared = value.tensor.substitute(sizes)
+        if declared.is_static and declared.shape != results[value.name].shape:
             return None
         if (
             finite
             and value.dtype.is_float
-            and not np.isfinite(found[value.name].astype(np.float64)).all()
+            and not np.isfinite(results[value.name].astype(np.float64)).all()
         ):
             return None
-    return {name: found[name] for name in graph.output_names}
+    return {name: results[name] for name in graph.output_names}
 
 
 def _try(graph: Graph, case: Case, what: str) -> tuple[Graph, Report]:
@@ -425,24 +425,24 @@ def _agree(
             f"{case}: the type {old.type} became {new.type} {what}"
         )
     try:
-        found = evaluate(after, feeds)
+        results = evaluate(after, feeds)
     except InfuseError as error:
         raise AssertionError(
             f"{case} {what}: the result cannot run: {error}\n{print_graph(after)}"
         ) from error
-    for name, wanted in expected.items():
-        wrong = _difference(found[name], wanted, _accuracy(case.rule, before))
+    for name, array in expected.items():
+        wrong = _difference(results[name], array, _accuracy(case.rule, before))
         assert wrong is None, f"{case} {what}: output {name}: {wrong}\n{print_graph(after)}"
 
 
-def _difference(found: Array, wanted: Array, accuracy: Rounding) -> str | None:
+def _difference(result: Array, expected: Array, accuracy: Rounding) -> str | None:
     """What is wrong with a result; terms of about one may have cancelled out in it."""
-    wrong = difference(found, wanted, accuracy)
-    if wrong is None or found.shape != wanted.shape or not accuracy.abs:
+    wrong = difference(result, expected, accuracy)
+    if wrong is None or result.shape != expected.shape or not accuracy.abs:
         return wrong
     with np.errstate(invalid="ignore"):
-        error = np.abs(found.astype(np.float64) - wanted.astype(np.float64))
-    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+        error = np.abs(result.astype(np.float64) - expected.astype(np.float64))
+    same = (result == expected) | (np.isnan(result) & np.isnan(expected))
     return None if bool(np.all(same | (error <= accuracy.abs))) else wrong
 
 
@@ -454,6 +454,6 @@ def _accuracy(rule: Rule, graph: Graph) -> Rounding:
         *graph.inputs,
         *(v for node in graph.unordered_nodes for v in (*node.operands(), *node.outputs)),
     ]
-    found = {v.dtype.name for v in values if isinstance(v.type, TensorType)}
-    leeway = max((COARSE[name] for name in found & COARSE.keys()), default=1e-4)
+    types = {v.dtype.name for v in values if isinstance(v.type, TensorType)}
+    leeway = max((COARSE[name] for name in types & COARSE.keys()), default=1e-4)
     return Rounding(ulp=4, abs=max(leeway, rule.error), why="the rule says why it rounds otherwise")

@@ -14,7 +14,7 @@ Change = Callable[[Node, Sequence[Any]], Sequence[Any]]
 
 def run_graph(
     graph: Graph,
-    given: Sequence[Any],
+    arguments: Sequence[Any],
     outer: Read,
     change: Change | None = None,
     before: Change | None = None,
@@ -23,7 +23,7 @@ def run_graph(
     captured values hold, `change` may put other results in place of a node's, and `before` other
     operands.
     """
-    inner: dict[Value, Any] = dict(zip(graph.inputs, given))
+    inner: dict[Value, Any] = dict(zip(graph.inputs, arguments))
 
     def read(value: Value) -> Any:
         return inner[value] if value in inner else outer(value)

@@ -29,8 +29,10 @@ class Row:
     fixed: tuple[bool, ...]
 
     def __str__(self) -> str:
-        given = ", ".join(f"{k}={v}" for k, v in self.op.attributes().items() if not _is_unset(v))
-        return f"{self.op.name}[{', '.join(map(_describe, self.inputs))}]({given})"
+        attributes = ", ".join(
+            f"{k}={v}" for k, v in self.op.attributes().items() if not _is_unset(v)
+        )
+        return f"{self.op.name}[{', '.join(map(_describe, self.inputs))}]({attributes})"
 
     @property
     def has_random_floats(self) -> bool:
@@ -53,18 +55,18 @@ def rows(op: type[Op], rng: np.random.Generator) -> list[Row]:
 def materialize(op: type[Op], sample: Sample, rng: np.random.Generator) -> Row:
     """One sample with arrays in place of shapes."""
     expected = signature(op)
-    given = dict(sample.inputs)
+    arrays = dict(sample.inputs)
     inputs: list[Any] = []
     fixed: list[bool] = []
     for number, name in enumerate(expected.names):
-        spec = given.pop(name, None)
+        spec = arrays.pop(name, None)
         spread = expected.variadic and number == len(expected.names) - 1
         for one in spec if spread and spec is not None else [spec]:
             inputs.append(draw(one, rng))
             fixed.append(isinstance(one, (np.ndarray, np.generic)))
-    if given:
+    if arrays:
         raise ValueError(
-            f"{op.name} has no inputs {', '.join(given)}; its inputs: {', '.join(expected.names)}"
+            f"{op.name} has no inputs {', '.join(arrays)}; its inputs: {', '.join(expected.names)}"
         )
     while inputs and inputs[-1] is None:
         inputs.pop()
@@ -128,8 +130,8 @@ def node_of(row: Row, shapes: Sequence[Type | None] | None = None, outputs: int 
         elif isinstance(x, np.ndarray) and is_constant(row, number):
             values.append(constant(x))
         else:
-            given = shapes[number] if shapes is not None else None
-            values.append(Value(given or type_of(x), f"x{number}"))
+            shape = shapes[number] if shapes is not None else None
+            values.append(Value(shape or type_of(x), f"x{number}"))
     return Node(
         row.op, values, [Value(TensorType(dtypes.float32, None), f"y{i}") for i in range(outputs)]
     )
@@ -143,8 +145,8 @@ def is_constant(row: Row, number: int) -> bool:
 
 def results(row: Row) -> tuple[Any, ...]:
     """All outputs of `eval` for this row."""
-    found = row.op.eval(*row.inputs)
-    return found if isinstance(found, tuple) else (found,)
+    result = row.op.eval(*row.inputs)
+    return result if isinstance(result, tuple) else (result,)
 
 
 def _cast(x: Any, dtype: DType) -> Any:

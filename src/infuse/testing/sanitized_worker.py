@@ -88,9 +88,9 @@ class Model:
             for number, spec in enumerate(self.outputs):
                 shape, address = shapes[number], results[number]
                 if spec.late:
-                    found = (ctypes.c_int64 * (len(spec.shape) + 1))()
-                    address = self.output(ctypes.c_void_p(context), number, found)
-                    shape = tuple(found[: len(spec.shape)])
+                    extents = (ctypes.c_int64 * (len(spec.shape) + 1))()
+                    address = self.output(ctypes.c_void_p(context), number, extents)
+                    shape = tuple(extents[: len(spec.shape)])
                 outputs.append(_copy(address, shape, spec.dtype))
             return outputs, ""
         finally:

@@ -36,20 +36,20 @@ def change_type(graph: Graph, rng: np.random.Generator) -> bool:
 
 def _retyped(graph: Graph, target: DType) -> bool:
     source = next((v.dtype for v in _operands(graph) if v.dtype.is_float), dtypes.int64)
-    given = [
+    values = [
         v for v in _operands(graph) if v.dtype == source and (source.is_float or not v.is_const)
     ]
-    for value in given:
+    for value in values:
         _set(value, value.shape, target)
-    return bool(len(given) > 0 and source != target)
+    return bool(len(values) > 0 and source != target)
 
 
 def change_one_type(graph: Graph, rng: np.random.Generator) -> bool:
     """One operand of another type than the others, which some operators allow."""
-    given = [v for v in _operands(graph) if not _names_sizes(v)]
-    if not given:
+    values = [v for v in _operands(graph) if not _names_sizes(v)]
+    if not values:
         return False
-    value, target = _pick(rng, given), _pick(rng, (dtypes.float32, *FLOATS, *OTHERS))
+    value, target = _pick(rng, values), _pick(rng, (dtypes.float32, *FLOATS, *OTHERS))
     before = value.dtype
     _set(value, value.shape, target)
     return bool(before != target)
@@ -57,10 +57,10 @@ def change_one_type(graph: Graph, rng: np.random.Generator) -> bool:
 
 def scatter_constants(graph: Graph, rng: np.random.Generator) -> bool:
     """Constants whose elements do not lie side by side in memory."""
-    given = [v for v in graph.constants() if v.const is not None and v.const.ndim > 1]
-    for value in given:
+    values = [v for v in graph.constants() if v.const is not None and v.const.ndim > 1]
+    for value in values:
         value.const = np.asfortranarray(_data(value))
-    return len(given) > 0
+    return len(values) > 0
 
 
 def change_size(graph: Graph, rng: np.random.Generator) -> bool:
@@ -96,10 +96,10 @@ def make_narrow(graph: Graph, rng: np.random.Generator) -> bool:
 
 def change_rank(graph: Graph, rng: np.random.Generator) -> bool:
     """One operand, or each, with an axis more or less in front."""
-    given = [v for v in _operands(graph) if not _names_sizes(v)]
-    if not given:
+    values = [v for v in _operands(graph) if not _names_sizes(v)]
+    if not values:
         return False
-    chosen = given if rng.random() < 0.4 else [_pick(rng, given)]
+    chosen = values if rng.random() < 0.4 else [_pick(rng, values)]
     size = _pick(rng, (None, 1, 1, 2))
     for value in chosen:
         _set(value, value.shape[1:] if size is None else (size, *value.shape))
@@ -117,14 +117,14 @@ def count_from_other_end(graph: Graph, rng: np.random.Generator) -> bool:
 def _recount_attributes(node: Node) -> bool:
     rank = _rank_counted(node)
     assert isinstance(node.op, Op)
-    given = {
+    attributes = {
         k: v
         for k, v in node.op.attributes().items()
         if k in COUNTED and v is not None and rank is not None
     }
-    if not given or not rank:
+    if not attributes or not rank:
         return False
-    node.op = node.op.replace(**{k: _other_end(v, rank) for k, v in given.items()})
+    node.op = node.op.replace(**{k: _other_end(v, rank) for k, v in attributes.items()})
     return True
 
 
@@ -172,14 +172,14 @@ def change_attributes(graph: Graph, rng: np.random.Generator) -> bool:
     node = _pick(rng, graph.nodes)
     op = node.op
     assert isinstance(op, Op)
-    given = dict(op.attributes())
-    if not given:
+    attributes = dict(op.attributes())
+    if not attributes:
         return False
-    switches = [k for k, v in given.items() if type(v) is int and v in (0, 1)]
+    switches = [k for k, v in attributes.items() if type(v) is int and v in (0, 1)]
     samples = [s.attributes for s in sample_rows(type(op)) if s.attributes]
     if switches and (not samples or rng.random() < 0.5):
         name = _pick(rng, switches)
-        change = {name: 1 - given[name]}
+        change = {name: 1 - attributes[name]}
     elif samples:
         change = dict(_pick(rng, samples))
     else:
@@ -206,10 +206,10 @@ def change_integers(graph: Graph, rng: np.random.Generator) -> bool:
 
 def change_numbers(graph: Graph, rng: np.random.Generator) -> bool:
     """Some or all elements of a constant of floats replaced by one that is special, or others."""
-    given = [v for v in _operands(graph) if v.is_const and v.dtype.is_float and v.tensor.size != 0]
-    if not given:
+    values = [v for v in _operands(graph) if v.is_const and v.dtype.is_float and v.tensor.size != 0]
+    if not values:
         return False
-    value = _pick(rng, given)
+    value = _pick(rng, values)
     array = _data(value).copy()
     flat = array.reshape(-1)
     chosen = slice(None) if rng.random() < 0.5 else int(rng.integers(flat.size))
@@ -229,8 +229,8 @@ def join_operands(graph: Graph, rng: np.random.Generator) -> bool:
     pairs = [(a, b) for a in graph.inputs for b in graph.inputs if a is not b and a.type == b.type]
     if not pairs:
         return False
-    kept, gone = _pick(rng, pairs)
-    gone.replace_by(kept)
+    first, gone = _pick(rng, pairs)
+    gone.replace_by(first)
     graph.inputs.remove(gone)
     return True
 
@@ -247,10 +247,10 @@ def fix_operand(graph: Graph, rng: np.random.Generator) -> bool:
 
 def free_operand(graph: Graph, rng: np.random.Generator) -> bool:
     """An input in place of a constant."""
-    given = [v for v in _operands(graph) if v.is_const]
-    if not given:
+    values = [v for v in _operands(graph) if v.is_const]
+    if not values:
         return False
-    value = _pick(rng, given)
+    value = _pick(rng, values)
     value.replace_by(graph.add_input(f"free{len(graph.inputs)}", value.type))
     return True
 
@@ -335,8 +335,8 @@ def random_array(type: TensorType, rng: np.random.Generator) -> Array:
 
 def _operands(graph: Graph) -> list[Value]:
     """Inputs and constants of fixed shape, each once."""
-    found = [*graph.inputs, *graph.constants()]
-    return [v for v in found if isinstance(v.type, TensorType) and v.tensor.is_static]
+    values = [*graph.inputs, *graph.constants()]
+    return [v for v in values if isinstance(v.type, TensorType) and v.tensor.is_static]
 
 
 def _names_sizes(value: Value) -> bool:

@@ -100,9 +100,9 @@ def _instance(g: Growth, op: type[Op]) -> list[Value]:
     dtype = g.dtype if g.chance(0.8) else dtypes.float32
     widen = _symbols(g)
     inputs: list[Value | None] = []
-    given = dict(sample.inputs)
+    arrays = dict(sample.inputs)
     for name in signature(op).names:
-        spec = given.get(name)
+        spec = arrays.get(name)
         for one in spec if isinstance(spec, list) else [spec]:
             inputs.append(None if one is None else _operand(g, one, dtype, widen))
     schema = schema_of(op.name, NEWEST, op.domain) if not op.domain else None

@@ -56,10 +56,10 @@ def _along(g: EGraph, c: int, axis: int, rank: int, place: int, weights: int) ->
     shape = g.shape(c)
     if all(size == 1 for size in shape):
         return apply(Shaped((1,) * weights), c)
-    found = place_in(g, c, axis, rank)
-    if found is None or any(size != 1 for i, size in enumerate(shape) if i != found):
+    start = place_in(g, c, axis, rank)
+    if start is None or any(size != 1 for i, size in enumerate(shape) if i != start):
         return None
-    return apply(Shaped(tuple(shape[found] if i == place else 1 for i in range(weights))), c)
+    return apply(Shaped(tuple(shape[start] if i == place else 1 for i in range(weights))), c)
 
 
 @equality("MatMul")

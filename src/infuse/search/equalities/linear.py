@@ -179,14 +179,18 @@ def joined_products(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
             continue
         lines = []
         for arg in term.args:
-            found = (
+            products = (
                 t
                 for t in g.terms(arg, first.kind)
                 if t.head == first.head and t.args[0] == first.args[0]
             )
             lines.append(
                 next(
-                    (t for t in found if _fit(g.shape(t.args[1]), g.shape(first.args[1]), axes[3])),
+                    (
+                        t
+                        for t in products
+                        if _fit(g.shape(t.args[1]), g.shape(first.args[1]), axes[3])
+                    ),
                     None,
                 )
             )
@@ -366,7 +370,7 @@ def products_at_once(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
     x, w = term.args
     if axes is None or not g.is_const(w):
         return
-    found: dict[int, Term] = {}
+    users: dict[int, Term] = {}
     for number, other in g.parents(x, term.kind):
         same = other.head == term.head and other.args[0] == x and g.is_const(other.args[1])
         if (
@@ -374,10 +378,10 @@ def products_at_once(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
             and _fit(g.shape(other.args[1]), g.shape(w), axes[3])
             and not comes_by(g, other, *_MAKERS)
         ):
-            found.setdefault(number, other)
-    if len(found) < 2 or next(iter(found)) != at:
+            users.setdefault(number, other)
+    if len(users) < 2 or next(iter(users)) != at:
         return
-    ordered = list(found.items())
+    ordered = list(users.items())
     groups = (
         [ordered]
         if len(ordered) < 3

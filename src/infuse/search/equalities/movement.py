@@ -15,10 +15,10 @@ MOST_PIECES = 16
 
 def sizes_along(g: EGraph, parts: Sequence[int], axis: int) -> list[int] | None:
     """The sizes of the parts along an axis where all are numbers."""
-    found = [g.shape(p)[axis] for p in parts]
+    sizes = [g.shape(p)[axis] for p in parts]
     return (
-        [size for size in found if isinstance(size, int)]
-        if all(isinstance(s, int) for s in found)
+        [size for size in sizes if isinstance(size, int)]
+        if all(isinstance(s, int) for s in sizes)
         else None
     )
 
@@ -128,9 +128,9 @@ def joined_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
 def _same_cuts(g: EGraph, like: Term, number: int) -> Term | None:
     """A concatenation in a class with parts as large as those of another one."""
     assert isinstance(like.head, Joined)
-    wanted = [g.shape(a)[like.head.axis] for a in like.args]
+    sizes = [g.shape(a)[like.head.axis] for a in like.args]
     for term in g.terms(number, "Joined"):
-        if term.head == like.head and [g.shape(a)[like.head.axis] for a in term.args] == wanted:
+        if term.head == like.head and [g.shape(a)[like.head.axis] for a in term.args] == sizes:
             return term
     return None
 
@@ -180,8 +180,8 @@ def joined_of_moved(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         lines = [next((t for t in g.terms(a, "Moved") if t.head == moved), None) for a in term.args]
         if all(line is not None for line in lines):
             parts = [line.args[0] for line in lines if line is not None]
-            found = tuple(line for line in lines if line is not None)
-            yield Equal(at, apply(moved, apply(Joined(moved.perm[head.axis]), *parts)), found)
+            operands = tuple(line for line in lines if line is not None)
+            yield Equal(at, apply(moved, apply(Joined(moved.perm[head.axis]), *parts)), operands)
 
 
 @equality("Cut")
@@ -322,7 +322,7 @@ def joined_of_pick(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
 
 def total(sizes: Sequence[dims.Dim]) -> dims.Dim:
     """The sum of sizes."""
-    found: dims.Dim = 0
+    sum_: dims.Dim = 0
     for size in sizes:
-        found = found + size
-    return found
+        sum_ = sum_ + size
+    return sum_

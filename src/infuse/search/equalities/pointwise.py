@@ -74,10 +74,10 @@ def pointwise_of_movement(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
             for a in term.args
         ]
         if None not in parts:
-            found = [p for p in parts if p is not None]
+            operands = [p for p in parts if p is not None]
             yield Equal(
                 at,
-                apply(first.head, with_operands(term, *found)),
+                apply(first.head, with_operands(term, *operands)),
                 tuple(t for t in lines.values() if t),
             )
 
@@ -145,16 +145,16 @@ def joined_of_pointwise(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         lines = [
             next((t for t in spread_terms(g, a) if _alike(g, t, first)), None) for a in term.args
         ]
-        found = [line for line in lines if line is not None]
-        if len(found) < len(lines):
+        rows = [line for line in lines if line is not None]
+        if len(rows) < len(lines):
             continue
         operands = [
             _together(g, head.axis, rank, list(column))
-            for column in zip(*(line.args for line in found))
+            for column in zip(*(line.args for line in rows))
         ]
         if None not in operands:
             yield Equal(
-                at, with_operands(first, *(o for o in operands if o is not None)), tuple(found)
+                at, with_operands(first, *(o for o in operands if o is not None)), tuple(rows)
             )
 
 
@@ -259,12 +259,12 @@ def pointwise_at_once(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
             source,
             apply(Joined(head.axis), *constants),
         )
-        found = tuple(user[1] for user in users if user is not None)
+        operands = tuple(user[1] for user in users if user is not None)
         for (number, start, stop), user in zip(parts, users):
             yield Equal(
                 number if user is None else user[0],
                 apply(Cut(head.axis, start, stop), whole),
-                found,
+                operands,
             )
 
 
@@ -278,12 +278,12 @@ def _tiling(g: EGraph, source: int, axis: int) -> list[tuple[int, int, int]] | N
         assert isinstance(head, Cut)
         if head.axis == axis and head.step == 1 and head.start not in cuts:
             cuts[head.start] = (number, head.stop)
-    found, begin = [], 0
+    tiles, begin = [], 0
     while begin in cuts:
         number, stop = cuts[begin]
-        found.append((number, begin, stop))
+        tiles.append((number, begin, stop))
         begin = stop
-    return found if begin == g.shape(source)[axis] and len(found) > 1 else None
+    return tiles if begin == g.shape(source)[axis] and len(tiles) > 1 else None
 
 
 def _user(g: EGraph, part: int, kind: str, axis: int, rank: int) -> tuple[int, Term] | None:
