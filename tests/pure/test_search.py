@@ -28,7 +28,7 @@ from infuse.search.egraph import EGraph
 from infuse.search.equalities.base import Equal, Equality
 from infuse.search.regions import Region, regions
 from infuse.search.saturation import saturate
-from infuse.search.terms import Apply, Cut, Leaf, Opaque, Term, folded
+from infuse.search.terms import Apply, Leaf, Opaque, SliceTerm, Term, folded
 from infuse.testing.networks import random_network
 from infuse.testing.patterns import graph_of
 from tests.cli_tools import Cli
@@ -204,7 +204,7 @@ def test_sizes_that_are_symbols_are_kept() -> None:
     region = region_of(graph)
     saturate(region.g, ENOUGH)
     made = [t.head for each in region.g.classes.values() if not each.is_const for t in each.terms]
-    assert {head.axis for head in made if isinstance(head, Cut)} == {2}, (
+    assert {head.axis for head in made if isinstance(head, SliceTerm)} == {2}, (
         "only columns are known to be cut"
     )
     original = clone(graph)

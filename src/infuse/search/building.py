@@ -23,7 +23,18 @@ from infuse.rewrite.patch import Patch
 from infuse.search.cost import Choice
 from infuse.search.egraph import EGraph
 from infuse.search.regions import Region
-from infuse.search.terms import Cut, Head, Joined, Leaf, Moved, Opaque, Pick, Shaped, Term, folded
+from infuse.search.terms import (
+    ConcatTerm,
+    GatherTerm,
+    Head,
+    Leaf,
+    Opaque,
+    ReshapeTerm,
+    SliceTerm,
+    Term,
+    TransposeTerm,
+    folded,
+)
 
 
 class Builder:
@@ -155,16 +166,16 @@ class Builder:
 
 def _operator(head: Head, operands: list[Value]) -> tuple[Op, list[Value]]:
     """The operator of a term, and the operands that say where elements go."""
-    if isinstance(head, Cut):
+    if isinstance(head, SliceTerm):
         places = [(head.start,), (head.stop,), (head.axis,), (head.step,)]
         return Slice(), [constant(int64s(*p)) for p in places]
-    if isinstance(head, Pick):
+    if isinstance(head, GatherTerm):
         return Gather(axis=head.axis), [constant(int64s(*head.places))]
-    if isinstance(head, Moved):
+    if isinstance(head, TransposeTerm):
         return Transpose(perm=head.perm), []
-    if isinstance(head, Shaped):
+    if isinstance(head, ReshapeTerm):
         return Reshape(), [constant(reshape_target(operands[0].shape, head.target))]
-    if isinstance(head, Joined):
+    if isinstance(head, ConcatTerm):
         return Concat(axis=head.axis), []
     assert isinstance(head, Op)
     if isinstance(head, Conv):

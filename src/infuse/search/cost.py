@@ -23,7 +23,17 @@ from infuse.ops.convolution import Conv
 from infuse.ops.spatial import Sliding
 from infuse.search.egraph import EGraph
 from infuse.search.equalities.linear import CHANNELS, is_unpadded
-from infuse.search.terms import Cut, Joined, Leaf, Moved, Opaque, Pick, Shaped, Term, is_pointwise
+from infuse.search.terms import (
+    ConcatTerm,
+    GatherTerm,
+    Leaf,
+    Opaque,
+    ReshapeTerm,
+    SliceTerm,
+    Term,
+    TransposeTerm,
+    is_pointwise,
+)
 
 SizeOf = Callable[[Dim], int]
 """A number for a size that may be symbolic."""
@@ -134,16 +144,16 @@ class Pricing:
         """The price of a term where its operands are computed as `chosen`; `readers` counts who
         reads a class.
         """
-        if isinstance(term.head, (Leaf, Opaque, Cut, Shaped)) or self.g.is_const(at):
+        if isinstance(term.head, (Leaf, Opaque, SliceTerm, ReshapeTerm)) or self.g.is_const(at):
             return 0.0
         if is_pointwise(term.head):
             return self._pointwise(at, term, chosen, readers)
-        if isinstance(term.head, Joined):
+        if isinstance(term.head, ConcatTerm):
             copied = [a for a in term.args if not self._is_in_place(a, chosen, readers)]
             return sum(self.prices.copy(2 * self.bytes(a)) for a in copied)
-        if isinstance(term.head, Pick):
+        if isinstance(term.head, GatherTerm):
             return self.prices.copy(2 * self.bytes(at), scattered=True)
-        if isinstance(term.head, Moved):
+        if isinstance(term.head, TransposeTerm):
             return self._moved(at, term)
         return self.call(at, term) + sum(
             self._dense(term, index, chosen) for index in range(len(term.args))
@@ -167,7 +177,11 @@ class Pricing:
             ):
                 others = [a for a in free if a != arg]
                 return sum(self.bytes(a) for a in others) * self.prices.copy(1e6) / 1e6 + 1e-9
-        gaps = any(isinstance(chosen[a].head, (Cut, Moved, Pick)) for a in free if a in chosen)
+        gaps = any(
+            isinstance(chosen[a].head, (SliceTerm, TransposeTerm, GatherTerm))
+            for a in free
+            if a in chosen
+        )
         return self.prices.copy(
             (sum(map(self.bytes, free)) + self.bytes(at)) * (1 if gaps else DENSE)
         )
@@ -185,10 +199,12 @@ class Pricing:
             return False
         if isinstance(term.head, Leaf):
             return not self.shared(term)
-        return readers(arg) <= 1 and (self._computes(term) or isinstance(term.head, (Joined, Pick)))
+        return readers(arg) <= 1 and (
+            self._computes(term) or isinstance(term.head, (ConcatTerm, GatherTerm))
+        )
 
     def _moved(self, at: int, term: Term) -> float:
-        assert isinstance(term.head, Moved)
+        assert isinstance(term.head, TransposeTerm)
         shape = self.g.shape(term.args[0])
         moved_axes = [p for p in term.head.perm if shape[p] != 1]
         return (
@@ -203,7 +219,7 @@ class Pricing:
         """The price of a copy where a kernel cannot read a view."""
         arg = term.args[index]
         before = chosen.get(arg)
-        if before is None or not isinstance(before.head, Cut) or self.g.is_const(arg):
+        if before is None or not isinstance(before.head, SliceTerm) or self.g.is_const(arg):
             return 0.0
         axis, rank = before.head.axis, len(self.g.shape(arg))
         rows = isinstance(term.head, MatMul) or (
@@ -279,7 +295,7 @@ class Pricing:
         families: dict[tuple[int, int], list[int]] = {}
         for number in order:
             term = choice[number]
-            if isinstance(term.head, Joined) and not self.g.is_const(number):
+            if isinstance(term.head, ConcatTerm) and not self.g.is_const(number):
                 families.setdefault((term.head.axis, term.args[0]), []).append(number)
         for family in families.values():
             family.sort(key=lambda n: -len(choice[n].args))

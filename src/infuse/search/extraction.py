@@ -94,7 +94,9 @@ class Extraction:
         seeds = []
         for number, each in self.g.classes.items():
             if number not in self.first and not each.is_const:
-                parts = {self.g.find(at) for term, at in each.parents.items() if term.kind == "Cut"}
+                parts = {
+                    self.g.find(at) for term, at in each.parents.items() if term.kind == "SliceTerm"
+                }
                 if len(parts & self.first.keys()) > 1:
                     seeds.append(number)
         return seeds

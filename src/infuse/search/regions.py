@@ -21,15 +21,15 @@ from infuse.passes.rules.merging import require_addend, require_factors, require
 from infuse.rewrite import Refusal
 from infuse.search.egraph import EGraph
 from infuse.search.terms import (
-    Cut,
+    ConcatTerm,
+    GatherTerm,
     Head,
-    Joined,
     Leaf,
-    Moved,
     Opaque,
-    Pick,
-    Shaped,
+    ReshapeTerm,
+    SliceTerm,
     Term,
+    TransposeTerm,
     is_pointwise,
 )
 
@@ -188,16 +188,16 @@ class Region:
         if isinstance(op, (AveragePool, GlobalAveragePool)):
             return [self._add(op, self._operand(x))]
         if isinstance(op, Concat):
-            return [self._add(Joined(op.axis % x.rank), *map(self._operand, operands))]
+            return [self._add(ConcatTerm(op.axis % x.rank), *map(self._operand, operands))]
         if isinstance(op, Transpose):
             return [
                 self._add(
-                    Moved(tuple(op.perm) if op.perm else tuple(range(x.rank))[::-1]),
+                    TransposeTerm(tuple(op.perm) if op.perm else tuple(range(x.rank))[::-1]),
                     self._operand(x),
                 )
             ]
         if isinstance(op, (Reshape, Flatten, Squeeze, Unsqueeze)):
-            return [self._add(Shaped(node.output.shape), self._operand(x))]
+            return [self._add(ReshapeTerm(node.output.shape), self._operand(x))]
         if isinstance(op, Split):
             return self._split(node, op, x)
         if isinstance(op, Slice):
@@ -244,7 +244,7 @@ class Region:
             if (op.alpha, op.beta, op.transA) != (1.0, 1.0, 0):
                 return None
             weights = self._operand(w)
-            weights = self._add(Moved((1, 0)), weights) if op.transB else weights
+            weights = self._add(TransposeTerm((1, 0)), weights) if op.transB else weights
             made = self._add(MatMul(), self._operand(x), weights)
             shape = None if bias is None else bias.shape
         else:
@@ -254,7 +254,9 @@ class Region:
         addend = self._operand(bias)
         return [
             self._add(
-                Add(), made, addend if shape == bias.shape else self._add(Shaped(shape), addend)
+                Add(),
+                made,
+                addend if shape == bias.shape else self._add(ReshapeTerm(shape), addend),
             )
         ]
 
@@ -265,7 +267,7 @@ class Region:
         for size in sizes:
             if not isinstance(size, int):
                 return None
-            pieces.append(self._add(Cut(axis, begin, begin + size), self._operand(x)))
+            pieces.append(self._add(SliceTerm(axis, begin, begin + size), self._operand(x)))
             begin += size
         return pieces
 
@@ -282,7 +284,7 @@ class Region:
             begin, stop = bounds(size, parts[1], parts[2], parts[3])
             if stop <= begin:
                 return None
-            number = self._add(Cut.to(parts[0] % x.rank, begin, stop, parts[3]), number)
+            number = self._add(SliceTerm.to(parts[0] % x.rank, begin, stop, parts[3]), number)
         return [number] if starts and ends else None
 
     def _gather(self, node: Node, op: Gather, x: Value) -> list[int] | None:
@@ -297,4 +299,4 @@ class Region:
         ):
             return None
         chosen = tuple(int(p) % size for p in places.const)
-        return [self._add(Pick(axis, chosen), self._operand(x))] if chosen else None
+        return [self._add(GatherTerm(axis, chosen), self._operand(x))] if chosen else None

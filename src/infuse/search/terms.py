@@ -50,7 +50,7 @@ class Movement:
 
 
 @dataclass(frozen=True)
-class Cut(Movement):
+class SliceTerm(Movement):
     """The elements from `start` to before `stop`, each `step`-th, along an axis."""
 
     axis: int
@@ -59,9 +59,9 @@ class Cut(Movement):
     step: int = 1
 
     @staticmethod
-    def to(axis: int, start: int, stop: int, step: int = 1) -> Cut:
+    def to(axis: int, start: int, stop: int, step: int = 1) -> SliceTerm:
         """The cut of at least one element, ending right after the last one."""
-        return Cut(axis, start, start + (stop - 1 - start) // step * step + 1, step)
+        return SliceTerm(axis, start, start + (stop - 1 - start) // step * step + 1, step)
 
     @property
     def size(self) -> int:
@@ -76,7 +76,7 @@ class Cut(Movement):
 
 
 @dataclass(frozen=True)
-class Pick(Movement):
+class GatherTerm(Movement):
     """The elements at these places along an axis, in this order."""
 
     axis: int
@@ -95,7 +95,7 @@ class Pick(Movement):
 
 
 @dataclass(frozen=True)
-class Moved(Movement):
+class TransposeTerm(Movement):
     """The axes in another order, as a Transpose has them."""
 
     perm: tuple[int, ...]
@@ -108,12 +108,12 @@ class Moved(Movement):
         return result
 
     @property
-    def inverse(self) -> Moved:
-        return Moved(tuple(self.perm.index(i) for i in range(len(self.perm))))
+    def inverse(self) -> TransposeTerm:
+        return TransposeTerm(tuple(self.perm.index(i) for i in range(len(self.perm))))
 
 
 @dataclass(frozen=True)
-class Shaped(Movement):
+class ReshapeTerm(Movement):
     """The elements in order, in another shape."""
 
     target: Shape
@@ -126,7 +126,7 @@ class Shaped(Movement):
 
 
 @dataclass(frozen=True)
-class Joined(Movement):
+class ConcatTerm(Movement):
     """Tensors one after another along an axis."""
 
     axis: int
@@ -142,7 +142,7 @@ class Joined(Movement):
 
 
 @dataclass(frozen=True)
-class Filled(Movement):
+class PadTerm(Movement):
     """Zeros added before and after each axis; for constants."""
 
     before: tuple[int, ...]
@@ -212,7 +212,7 @@ def result_type(head: Head, operands: Sequence[TensorType]) -> TensorType:
         return head.node.outputs[head.index].tensor
     shapes = [t.shape for t in operands]
     assert all(shape is not None for shape in shapes)
-    if isinstance(head, Shaped) and shapes[0] is not None:
+    if isinstance(head, ReshapeTerm) and shapes[0] is not None:
         require_reshape(shapes[0], head.target)
     if isinstance(head, Movement):
         return TensorType(operands[0].dtype, head.shape(*(s for s in shapes if s is not None)))

@@ -68,8 +68,8 @@ class Catalog:
         """
         self._restored = dict(restored)
         files = await self._first_scan()
-        for found in files.values():
-            self._take(found)
+        for files_ in files.values():
+            self._take(files_)
         chosen = set(self.config.models)
         if unknown := sorted(chosen - files.keys()):
             raise NotFoundError(
@@ -157,24 +157,24 @@ class Catalog:
         that a pipeline from `config` or `files` calls.
         """
         if files:
-            found = await self.repository.fetch_uploaded(name, files, config)
+            files_ = await self.repository.fetch_uploaded(name, files, config)
         else:
             try:
-                found = (await self.repository.scan({name: config} if config else None))[name]
+                files_ = (await self.repository.scan({name: config} if config else None))[name]
             except KeyError:
                 raise NotFoundError(
                     f"the repository has no model {name!r}", where=self.config.repository
                 ) from None
-        if found.problem:
-            raise RepositoryError(found.problem, where=f"model {name!r}")
-        parts = sorted(_called(found.config))
+        if files_.problem:
+            raise RepositoryError(files_.problem, where=f"model {name!r}")
+        parts = sorted(_called(files_.config))
         for part in parts if config or files else ():
             caller.require(part, f"the pipeline {name!r}, as this request defines it, calls that")
-        for part in self._loaded_with(found.config):
+        for part in self._loaded_with(files_.config):
             caller.require(part, f"it would be loaded with the pipeline {name!r}")
         if not config and not files and name in self.models:
             self.models[name].override = None
-        model = self._take(found, by_hand=bool(config or files))
+        model = self._take(files_, by_hand=bool(config or files))
         model.wanted = True
         for part in parts:
             if part in self.models and not self.models[part].wanted:
@@ -226,18 +226,18 @@ class Catalog:
     async def look(self) -> None:
         """Take what has changed in the repository. Call `reconcile` then."""
         try:
-            found = await self.repository.scan()
+            scanned = await self.repository.scan()
         except RepositoryError as error:
             if self.problem != str(error):
                 self.problem = str(error)
                 self._journal.emit("repository_unreachable", reason=str(error))
             return
         self.problem = ""
-        for files in found.values():
+        for files in scanned.values():
             self._take(files)
         for name, model in list(self.models.items()):
             model.forget_failures()
-            if name in found or model.override is not None:
+            if name in scanned or model.override is not None:
                 continue
             model.wanted = False
             model.files = replace(model.files, versions={})
@@ -348,40 +348,40 @@ class Catalog:
     ) -> ServedVersion | PipelineVersion:
         check_bounds(model.config, len(self._pool.cores), self.config.workers.max_replicas)
         async with self._loads:
-            kept = [await self.repository.fetch(model.files, number)]
+            retained = [await self.repository.fetch(model.files, number)]
             try:
                 if model.config.pipeline is not None or model.config.warmup.inputs:
-                    kept.append(await self.repository.fetch_files(model.files))
+                    retained.append(await self.repository.fetch_files(model.files))
                 make = self._served if model.config.pipeline is None else self._pipeline
-                version = await make(model, number, kept)
+                version = await make(model, number, retained)
             except BaseException:
-                self._release(kept)
+                self._release(retained)
                 raise
-            version.kept = tuple(kept)
+            version.kept = tuple(retained)
             return version
 
     async def _pipeline(
-        self, model: ServedModel, number: int, kept: Sequence[LocalVersion]
+        self, model: ServedModel, number: int, retained: Sequence[LocalVersion]
     ) -> PipelineVersion:
-        pipelines = {name: found.config.pipeline for name, found in self.models.items()}
-        check_nesting({name: found for name, found in pipelines.items() if found}, model.name)
+        pipelines = {name: part.config.pipeline for name, part in self.models.items()}
+        check_nesting({name: part for name, part in pipelines.items() if part}, model.name)
         metadata = {
             name: self.metadata(name) for name in sorted(_called(model.config) & self.models.keys())
         }
-        folders = [local.folder for local in kept]
+        folders = [local.folder for local in retained]
         return PipelineVersion(
             model.name, number, model.config, self._call, metadata, folders, model.files.labels
         )
 
     async def _served(
-        self, model: ServedModel, number: int, kept: Sequence[LocalVersion]
+        self, model: ServedModel, number: int, retained: Sequence[LocalVersion]
     ) -> ServedVersion:
         files = model.files
-        version = ServedVersion(model.name, number, files.config, kept[0], self._pool)
+        version = ServedVersion(model.name, number, files.config, retained[0], self._pool)
         version.labels = files.labels
         version.troubled = lambda reason: model.traffic.failed(number, reason)
-        if len(kept) > 1:
-            version.extra = kept[1].folder
+        if len(retained) > 1:
+            version.extra = retained[1].folder
         try:
             await version.load(self.cache)
         except InfuseError as error:
@@ -396,8 +396,8 @@ class Catalog:
         """A version has ended: the cache may drop its files."""
         self._release(version.kept)
 
-    def _release(self, kept: Iterable[LocalVersion]) -> None:
-        for local in kept:
+    def _release(self, retained: Iterable[LocalVersion]) -> None:
+        for local in retained:
             self.repository.release(local)
 
 

@@ -228,9 +228,9 @@ def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw 
     return _array(name, datatype, values).reshape(shape)
 
 
-def _wrong_number(name: str, shape: Sequence[int], count: int, given: int) -> RequestError:
+def _wrong_number(name: str, shape: Sequence[int], count: int, actual: int) -> RequestError:
     """The error of a tensor that does not have as many elements as its shape."""
-    what = f"its shape {list(shape)} needs {count} elements, but {given} are given"
+    what = f"its shape {list(shape)} needs {count} elements, but {actual} are given"
     return RequestError(what, where=f"input {name!r}")
 
 

@@ -138,10 +138,10 @@ class Engine:
         """
         if self._phase != "serving":
             return False
-        wanted = [model for model in self.models.values() if model.wanted]
+        models = [model for model in self.models.values() if model.wanted]
         if self.config.strict_readiness:
-            return not self.problem and all(model.ready for model in wanted)
-        return all(model.holds_out for model in wanted if model.served)
+            return not self.problem and all(model.ready for model in models)
+        return all(model.holds_out for model in models if model.served)
 
     def model_ready(self, name: str, version: str = "") -> bool:
         """Whether a model (a version or label of it) answers; NotFoundError when there is no such
@@ -180,14 +180,14 @@ class Engine:
     def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         """Counts and durations of versions as Triton's model_stats."""
         if not name:
-            found = list(self.versions())
+            versions = list(self.versions())
         elif version:
-            found = [self.catalog.model(name).version(version)]
+            versions = [self.catalog.model(name).version(version)]
         else:
             model = self.catalog.model(name)
             model.version()
-            found = list(model.versions.values())
-        return {"model_stats": [entry.statistics.as_triton() for entry in found]}
+            versions = list(model.versions.values())
+        return {"model_stats": [entry.statistics.as_triton() for entry in versions]}
 
     def versions(self) -> Iterator[Any]:
         """All versions that are loaded."""
@@ -395,9 +395,9 @@ class Engine:
             version,
             Outcome(request, version.number, response, error, rows, batch, shadow=True),
         )
-        found = response if response is not None else error
-        assert found is not None
-        model.traffic.compare(version.number, answer, found)
+        outcome = response if response is not None else error
+        assert outcome is not None
+        model.traffic.compare(version.number, answer, outcome)
 
     async def _tick(self) -> None:
         while True:

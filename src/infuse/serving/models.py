@@ -237,8 +237,14 @@ class ServedModel:
 
     def states(self) -> Iterable[tuple[int, str, str]]:
         """(version, state, reason) of every version, loaded or not."""
-        known = {*self.files.versions, *self.versions, *self.failures, *self.loading, *self.leaving}
-        for number in sorted(known):
+        numbers = {
+            *self.files.versions,
+            *self.versions,
+            *self.failures,
+            *self.loading,
+            *self.leaving,
+        }
+        for number in sorted(numbers):
             if number in self.loading:
                 yield number, "LOADING", ""
             elif number in self.versions:

@@ -77,10 +77,10 @@ def _groups(pool: WorkerPool) -> list[dict[str, Any]]:
     """
     loads = pool.loads()
     memory = pool.memory()
-    found = []
+    groups = []
     for group, load in zip(pool.groups, loads):
         worker = group.worker
-        found.append(
+        groups.append(
             {
                 "name": group.name,
                 "cores": list(group.cores),
@@ -92,7 +92,7 @@ def _groups(pool: WorkerPool) -> list[dict[str, Any]]:
                 else 0,
             }
         )
-    return found
+    return groups
 
 
 def _plan(pool: WorkerPool) -> Mapping[str, Any]:

@@ -153,11 +153,11 @@ class Server:
 
 async def _page(scope: Any, _: Any, send: Any) -> None:
     """The files of the console."""
-    found = asset(scope["path"])
-    if found is None or scope["method"] not in ("GET", "HEAD"):
+    page = asset(scope["path"])
+    if page is None or scope["method"] not in ("GET", "HEAD"):
         await _answer(send, 404, "application/json", b'{"error":"there is no such page"}')
         return
-    kind, body = found
+    kind, body = page
     await _answer(send, 200, kind, body)
 
 

@@ -53,11 +53,11 @@ class Checker:
         """The inputs of a request in the model's order; InputError when they are not the
         model's.
         """
-        given = request.inputs
-        if len(given) != len(self.inputs):
+        tensors = request.inputs
+        if len(tensors) != len(self.inputs):
             raise self._wrong_names(request)
-        found: list[Array | None] = [None] * len(given)
-        for tensor in given:
+        found: list[Array | None] = [None] * len(tensors)
+        for tensor in tensors:
             number = self._places.get(tensor.name)
             if number is None or found[number] is not None:
                 raise self._wrong_names(request)

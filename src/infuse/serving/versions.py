@@ -130,9 +130,9 @@ class ServedVersion:
         key = await asyncio.to_thread(
             key_of, self.local.digest, str(main.relative_to(self.local.folder)), options
         )
-        found = None if compiled else await asyncio.to_thread(built.find, key)
-        if found is None:
-            found = await build(
+        folder = None if compiled else await asyncio.to_thread(built.find, key)
+        if folder is None:
+            folder = await build(
                 main,
                 cache / "hosted" / f"{self.local.digest}-{config.precision}",
                 compiled=compiled,
@@ -141,8 +141,8 @@ class ServedVersion:
                 **options,
             )
             if not compiled:
-                await asyncio.to_thread(built.keep, key, found)
-        return found
+                await asyncio.to_thread(built.keep, key, folder)
+        return folder
 
     async def _load(self, cache: Path) -> None:
         config = self.config

@@ -77,27 +77,27 @@ async def warm_up(
     there. A model that refuses random inputs is no failure: a remark says that it was not warmed
     up.
     """
-    found = Findings(most=max(1, most) if checker.batch else 1)
-    given = (
+    findings = Findings(most=max(1, most) if checker.batch else 1)
+    feeds = (
         await asyncio.to_thread(_given, folder, config.inputs, checker) if config.inputs else None
     )
     try:
-        inputs = await _random(checker, config, 1) if given is None else given
+        inputs = await _random(checker, config, 1) if feeds is None else feeds
         await run_once(
             executor, [[array] for array in inputs], hang
         )  # the first one reads the weights
         limit = time.monotonic() + config.seconds
-        if given is not None:
-            found.seconds[given[0].shape[0] if checker.batch else 1] = await _timed(
-                executor, given, hang, limit
+        if feeds is not None:
+            findings.seconds[feeds[0].shape[0] if checker.batch else 1] = await _timed(
+                executor, feeds, hang, limit
             )
-            return found
-        found.seconds[1] = await _timed(executor, inputs, hang, limit)
+            return findings
+        findings.seconds[1] = await _timed(executor, inputs, hang, limit)
         if not checker.batch or most == 1:
-            return found
+            return findings
         dependent = await _dependent_output(executor, checker, config, hang)
         if dependent:
-            found.notes.append(
+            findings.notes.append(
                 f"{dependent} of a row changes with the other rows of a batch"
                 + (
                     "; they are batched because max_size says so"
@@ -106,17 +106,17 @@ async def warm_up(
                 )
             )
             if not most:
-                return found
-        await _grow(executor, checker, config, most, hang, limit, found)
+                return findings
+        await _grow(executor, checker, config, most, hang, limit, findings)
     except WorkerLostError as error:
         raise ModelFailureError(
             f"the model crashed while it was warmed up: {error.what}"
         ) from error
     except (InputError, RuntimeFailure, ModelFailureError) as error:
-        if given is not None:
+        if feeds is not None:
             raise
-        found.notes.append(f"it was not warmed up: it refuses random inputs ({error.what})")
-    return found
+        findings.notes.append(f"it was not warmed up: it refuses random inputs ({error.what})")
+    return findings
 
 
 async def rate(
@@ -152,24 +152,26 @@ async def _grow(
     most: int,
     hang: float,
     limit: float,
-    found: Findings,
+    findings: Findings,
 ) -> None:
     """Measure batches of 2, 4, 8 … rows, up to `most`, or as far as they pay."""
     rows = 1
     while rows < (most or LARGEST):
         if time.monotonic() >= limit:
-            found.open = not most
+            findings.open = not most
             return
-        smaller = found.seconds[rows] / rows
+        smaller = findings.seconds[rows] / rows
         rows = min(2 * rows, most or LARGEST)
         inputs = await _random(checker, config, rows)
         seconds = await _timed(executor, inputs, hang, limit)
-        found.seconds[rows] = seconds
+        findings.seconds[rows] = seconds
         if not most:
             if seconds > _SHORT and seconds / rows * _GAIN > smaller:
-                found.open = time.monotonic() >= limit  # it was not timed as often as it should be
+                findings.open = (
+                    time.monotonic() >= limit
+                )  # it was not timed as often as it should be
                 return
-            found.most = rows
+            findings.most = rows
             if seconds > PATIENCE:
                 return
 

@@ -103,8 +103,8 @@ class _Outline:
         self.values += values
         self.depth = max(self.depth, len(self._open) + depth)
         if self._open:
-            anchor, before, found = self._open[-1]
-            self._open[-1] = anchor, before, max(found, depth)
+            anchor, before, keys = self._open[-1]
+            self._open[-1] = anchor, before, max(keys, depth)
 
     def _name(self, anchor: str | None, values: int, depth: int) -> None:
         if anchor is not None:

@@ -11,12 +11,12 @@ from infuse.rewrite.record import unwrapped
 from infuse.search.egraph import EGraph
 from infuse.search.terms import (
     Apply,
-    Cut,
     Expression,
-    Moved,
-    Pick,
-    Shaped,
+    GatherTerm,
+    ReshapeTerm,
+    SliceTerm,
     Term,
+    TransposeTerm,
     apply,
     is_pointwise,
 )
@@ -100,15 +100,15 @@ def place_in(g: EGraph, constant: int, axis: int, rank: int) -> int | None:
     return None if place < 0 or shape[place] == 1 else place
 
 
-def taken(g: EGraph, head: Cut | Pick, operand: int, rank: int) -> Expression:
-    """What a Cut or Pick of the result of pointwise work takes of an operand."""
+def taken(g: EGraph, head: SliceTerm | GatherTerm, operand: int, rank: int) -> Expression:
+    """What a Slice or Gather of the result of pointwise work takes of an operand."""
     if not g.is_const(operand):
         return apply(head, operand)
     place = place_in(g, operand, head.axis, rank)
     return operand if place is None else apply(replace(head, axis=place), operand)
 
 
-def turned(g: EGraph, head: Moved, operand: int) -> Expression:
+def turned(g: EGraph, head: TransposeTerm, operand: int) -> Expression:
     """An operand of pointwise work with its axes moved as those of the result."""
     if not g.is_const(operand):
         return apply(head, operand)
@@ -124,7 +124,7 @@ def widened(g: EGraph, operand: int, rank: int) -> Expression:
     return (
         operand
         if len(shape) == rank
-        else apply(Shaped((1,) * (rank - len(shape)) + shape), operand)
+        else apply(ReshapeTerm((1,) * (rank - len(shape)) + shape), operand)
     )
 
 

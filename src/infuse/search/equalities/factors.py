@@ -8,7 +8,7 @@ from infuse.ops.arithmetic import Mul
 from infuse.search.egraph import EGraph
 from infuse.search.equalities.base import Equal, equality, place_in, with_operands
 from infuse.search.equalities.linear import is_matrix, product, weight_axes
-from infuse.search.terms import Expression, Moved, Shaped, Term, apply
+from infuse.search.terms import Expression, ReshapeTerm, Term, TransposeTerm, apply
 
 
 @equality("Mul")
@@ -55,11 +55,11 @@ def _along(g: EGraph, c: int, axis: int, rank: int, place: int, weights: int) ->
     """
     shape = g.shape(c)
     if all(size == 1 for size in shape):
-        return apply(Shaped((1,) * weights), c)
+        return apply(ReshapeTerm((1,) * weights), c)
     start = place_in(g, c, axis, rank)
     if start is None or any(size != 1 for i, size in enumerate(shape) if i != start):
         return None
-    return apply(Shaped(tuple(shape[start] if i == place else 1 for i in range(weights))), c)
+    return apply(ReshapeTerm(tuple(shape[start] if i == place else 1 for i in range(weights))), c)
 
 
 @equality("MatMul")
@@ -101,26 +101,26 @@ def number_into_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
 
 @equality("MatMul")
 def product_of_moved(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Moved(x) · w = Moved(x · w) for a matrix w, where the last axis stays"""
+    """Transpose(x) · w = Transpose(x · w) for a matrix w, where the last axis stays"""
     x, w = term.args
     rank = len(g.shape(x))
     if not is_matrix(g, w):
         return
-    for inner in g.terms(x, "Moved"):
-        assert isinstance(inner.head, Moved)
+    for inner in g.terms(x, "TransposeTerm"):
+        assert isinstance(inner.head, TransposeTerm)
         if inner.head.perm[-1] == rank - 1:
             yield Equal(at, apply(inner.head, product(term, inner.args[0], w)), (inner,))
 
 
-@equality("Moved")
+@equality("TransposeTerm")
 def moved_of_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Moved(x · w) = Moved(x) · w, where the last axis stays; (x · y) turned = y turned · x
+    """Transpose(x · w) = Transpose(x) · w, where the last axis stays; (x · y) turned = y turned · x
     turned
     """
     moved = term.head
-    assert isinstance(moved, Moved)
+    assert isinstance(moved, TransposeTerm)
     rank = len(moved.perm)
-    swap = Moved((*range(rank - 2), rank - 1, rank - 2))
+    swap = TransposeTerm((*range(rank - 2), rank - 1, rank - 2))
     for inner in g.terms(term.args[0], "MatMul"):
         x, w = inner.args
         if moved.perm[-1] == rank - 1 and is_matrix(g, w):

@@ -15,7 +15,17 @@ from infuse.ops.pooling import AveragePool, GlobalAveragePool
 from infuse.search.egraph import EGraph
 from infuse.search.equalities.base import Equal, comes_by, equality, with_operands
 from infuse.search.equalities.movement import MOST_PIECES, joined, sizes_along
-from infuse.search.terms import Apply, Cut, Expression, Filled, Joined, Pick, Shaped, Term, apply
+from infuse.search.terms import (
+    Apply,
+    ConcatTerm,
+    Expression,
+    GatherTerm,
+    PadTerm,
+    ReshapeTerm,
+    SliceTerm,
+    Term,
+    apply,
+)
 
 CHANNELS = 1
 """The axis of an image's channels."""
@@ -83,16 +93,16 @@ def weight_axes(g: EGraph, term: Term) -> tuple[int, int, int, int] | None:
 
 @equality("Conv", "MatMul")
 def product_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Joined(x, y) · w = x · Cut(w) + y · Cut(w), along what is summed; along other axes Joined(x ·
-    w, y · w)
+    """Concat(x, y) · w = x · Slice(w) + y · Slice(w), along what is summed; along other axes
+    Concat(x · w, y · w)
     """
     axes = weight_axes(g, term)
     if axes is None:
         return
     depth, _, inner_axis, _ = axes
     x, w = term.args
-    for inner in g.terms(x, "Joined"):
-        assert isinstance(inner.head, Joined)
+    for inner in g.terms(x, "ConcatTerm"):
+        assert isinstance(inner.head, ConcatTerm)
         if len(inner.args) > MOST_PIECES:
             continue
         if inner.head.axis == depth:
@@ -103,7 +113,9 @@ def product_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
                 continue
             parts, begin = [], 0
             for piece, size in zip(inner.args, sizes):
-                parts.append(product(term, piece, apply(Cut(inner_axis, begin, begin + size), w)))
+                parts.append(
+                    product(term, piece, apply(SliceTerm(inner_axis, begin, begin + size), w))
+                )
                 begin += size
             whole: Expression = parts[0]
             for part in parts[1:]:
@@ -117,7 +129,7 @@ def product_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
 
 @equality("Add")
 def sum_of_products(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """X · a + y · b = Joined(x, y) · Joined(a, b); x · a + x · b = x · (a + b)"""
+    """X · a + y · b = Concat(x, y) · Concat(a, b); x · a + x · b = x · (a + b)"""
     left, right = term.args
     for one in g.terms(left, "Conv", "MatMul"):
         axes = weight_axes(g, one)
@@ -137,8 +149,8 @@ def sum_of_products(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
             if x == y and g.shape(a) == g.shape(b):
                 yield Equal(at, product(one, x, apply(Add(), a, b)), (one, two))
             elif _fit(g.shape(x), g.shape(y), depth) and _fit(g.shape(a), g.shape(b), inner_axis):
-                both = apply(Joined(depth), x, y)
-                yield Equal(at, product(one, both, apply(Joined(inner_axis), a, b)), (one, two))
+                both = apply(ConcatTerm(depth), x, y)
+                yield Equal(at, product(one, both, apply(ConcatTerm(inner_axis), a, b)), (one, two))
 
 
 def _fit(a: Shape, b: Shape, axis: int) -> bool:
@@ -168,11 +180,11 @@ def sum_before_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
                 yield Equal(at, product(one, total, one.args[1]), (one, two))
 
 
-@equality("Joined")
+@equality("ConcatTerm")
 def joined_products(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Joined(x · a, x · b) = x · Joined(a, b) of columns or filters"""
+    """Concat(x · a, x · b) = x · Concat(a, b) of columns or filters"""
     head = term.head
-    assert isinstance(head, Joined)
+    assert isinstance(head, ConcatTerm)
     for first in g.terms(term.args[0], "Conv", "MatMul"):
         axes = weight_axes(g, first)
         if axes is None or axes[1] != head.axis:
@@ -196,18 +208,20 @@ def joined_products(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
             )
         parts = [line for line in lines if line is not None]
         if len(parts) == len(lines):
-            weights = apply(Joined(axes[3]), *(part.args[1] for part in parts))
+            weights = apply(ConcatTerm(axes[3]), *(part.args[1] for part in parts))
             yield Equal(at, product(first, first.args[0], weights), tuple(parts))
 
 
 # -- cuts ----------------------------------------------------------------------------------------
 
 
-@equality("Cut", "Pick")
+@equality("SliceTerm", "GatherTerm")
 def cut_of_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Cut(x · w) = x · Cut(w) for columns or filters, Cut(x) · w for rows or images (Pick too)"""
+    """Slice(x · w) = x · Slice(w) for columns or filters, Slice(x) · w for rows or images (Gather
+    too)
+    """
     outer = term.head
-    assert isinstance(outer, (Cut, Pick))
+    assert isinstance(outer, (SliceTerm, GatherTerm))
     for inner in g.terms(term.args[0], "Conv", "MatMul"):
         axes = weight_axes(g, inner)
         if axes is None:
@@ -235,19 +249,19 @@ def steps_as_cut(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
     for axis, (size, step) in enumerate(zip(sizes, steps)):
         if step > 1:
             assert isinstance(size, int)
-            source = apply(Cut.to(axis + 2, 0, size, step), source)
+            source = apply(SliceTerm.to(axis + 2, 0, size, step), source)
     yield Equal(at, apply(op.replace(strides=()), source, w))
 
 
 @equality("Conv")
 def order_into_weights(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Conv(Pick(x), w) = Conv(x, w in the order before); of one channel each: Pick(Conv(x, w in
+    """Conv(Gather(x), w) = Conv(x, w in the order before); of one channel each: Gather(Conv(x, w in
     that order))
     """
     x, w = term.args
-    for inner in g.terms(x, "Pick"):
+    for inner in g.terms(x, "GatherTerm"):
         pick = inner.head
-        assert isinstance(pick, Pick)
+        assert isinstance(pick, GatherTerm)
         if (
             pick.axis != CHANNELS
             or not pick.is_permutation
@@ -256,26 +270,28 @@ def order_into_weights(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
             continue
         inverse = tuple(pick.places.index(i) for i in range(len(pick.places)))
         if conv_of(term).group == 1:
-            yield Equal(at, product(term, inner.args[0], apply(Pick(1, inverse), w)), (inner,))
+            yield Equal(
+                at, product(term, inner.args[0], apply(GatherTerm(1, inverse), w)), (inner,)
+            )
         elif is_depthwise(g, term):
-            filters = product(term, inner.args[0], apply(Pick(0, inverse), w))
+            filters = product(term, inner.args[0], apply(GatherTerm(0, inverse), w))
             yield Equal(at, apply(pick, filters), (inner,))
 
 
 @equality("Conv")
 def depthwise_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Conv of each channel of Joined(x, y) = Joined(Conv(x), Conv(y))"""
+    """Conv of each channel of Concat(x, y) = Concat(Conv(x), Conv(y))"""
     if not is_depthwise(g, term):
         return
     x, w = term.args
-    for inner in g.terms(x, "Joined"):
+    for inner in g.terms(x, "ConcatTerm"):
         sizes = sizes_along(g, inner.args, CHANNELS)
-        if inner.head != Joined(CHANNELS) or sizes is None or len(sizes) > MOST_PIECES:
+        if inner.head != ConcatTerm(CHANNELS) or sizes is None or len(sizes) > MOST_PIECES:
             continue
         parts, begin = [], 0
         for piece, size in zip(inner.args, sizes):
             op = conv_of(term).replace(group=size)
-            parts.append(apply(op, piece, apply(Cut(0, begin, begin + size), w)))
+            parts.append(apply(op, piece, apply(SliceTerm(0, begin, begin + size), w)))
             begin += size
         yield Equal(at, joined(CHANNELS, parts), (inner,))
 
@@ -305,11 +321,13 @@ def pool_before_product(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
 
 @equality("AveragePool", "GlobalAveragePool")
 def pool_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """AveragePool(Joined(x, y)) = Joined(AveragePool(x), AveragePool(y)) of channels"""
-    for inner in g.terms(term.args[0], "Joined"):
-        if inner.head == Joined(CHANNELS) and len(inner.args) <= MOST_PIECES:
+    """AveragePool(Concat(x, y)) = Concat(AveragePool(x), AveragePool(y)) of channels"""
+    for inner in g.terms(term.args[0], "ConcatTerm"):
+        if inner.head == ConcatTerm(CHANNELS) and len(inner.args) <= MOST_PIECES:
             yield Equal(
-                at, apply(Joined(CHANNELS), *(with_operands(term, a) for a in inner.args)), (inner,)
+                at,
+                apply(ConcatTerm(CHANNELS), *(with_operands(term, a) for a in inner.args)),
+                (inner,),
             )
 
 
@@ -342,10 +360,12 @@ def merge_points(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
             continue
         (filters, middle), (_, depth) = g.shape(b)[:2], g.shape(a)[:2]
         flat = apply(
-            MatMul(), apply(Shaped((filters, middle)), b), apply(Shaped((middle, depth)), a)
+            MatMul(),
+            apply(ReshapeTerm((filters, middle)), b),
+            apply(ReshapeTerm((middle, depth)), a),
         )
         shape = (filters, depth, *g.shape(b)[2:])
-        yield Equal(at, product(term, inner.args[0], apply(Shaped(shape), flat)), (inner,))
+        yield Equal(at, product(term, inner.args[0], apply(ReshapeTerm(shape), flat)), (inner,))
 
 
 # -- neighbours ------------------------------------------------------------------------------------
@@ -365,7 +385,7 @@ nowhere new.
 
 @equality("Conv", "MatMul")
 def products_at_once(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """X · a, x · b, … = cuts of x · Joined(a, b, …) of columns or filters"""
+    """X · a, x · b, … = cuts of x · Concat(a, b, …) of columns or filters"""
     axes = weight_axes(g, term)
     x, w = term.args
     if axes is None or not g.is_const(w):
@@ -388,13 +408,15 @@ def products_at_once(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         else [ordered, *(ordered[:i] + ordered[i + 1 :] for i in range(len(ordered)))]
     )
     for group in groups:
-        whole = product(term, x, apply(Joined(axes[3]), *(t.args[1] for _, t in group)))
+        whole = product(term, x, apply(ConcatTerm(axes[3]), *(t.args[1] for _, t in group)))
         begin = 0
         for number, other in group:
             size = g.shape(other.args[1])[axes[3]]
             assert isinstance(size, int)
             yield Equal(
-                number, apply(Cut(axes[1], begin, begin + size), whole), tuple(t for _, t in group)
+                number,
+                apply(SliceTerm(axes[1], begin, begin + size), whole),
+                tuple(t for _, t in group),
             )
             begin += size
 
@@ -425,4 +447,4 @@ def points_as_windows(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         centred = all(s == 1 for s in op.steps(rank)) and op.pads[rank:] == pads
         if centred and all(2 * p == (k - 1) * d for p, k, d in zip(pads, sizes, spread)):
             sides = (0, 0, *((k - 1) // 2 for k in sizes))
-            yield Equal(at, apply(op, x, apply(Filled(sides, sides), w)), (other,))
+            yield Equal(at, apply(op, x, apply(PadTerm(sides, sides), w)), (other,))

@@ -7,7 +7,16 @@ from collections.abc import Iterator, Sequence
 from infuse.ir import dims
 from infuse.search.egraph import EGraph
 from infuse.search.equalities.base import Equal, equality
-from infuse.search.terms import Cut, Expression, Joined, Moved, Pick, Shaped, Term, apply
+from infuse.search.terms import (
+    ConcatTerm,
+    Expression,
+    GatherTerm,
+    ReshapeTerm,
+    SliceTerm,
+    Term,
+    TransposeTerm,
+    apply,
+)
 
 MOST_PIECES = 16
 """Operands of a concatenation up to which it is taken apart."""
@@ -25,7 +34,7 @@ def sizes_along(g: EGraph, parts: Sequence[int], axis: int) -> list[int] | None:
 
 def joined(axis: int, parts: Sequence[Expression]) -> Expression:
     """The concatenation of one or more parts."""
-    return parts[0] if len(parts) == 1 else apply(Joined(axis), *parts)
+    return parts[0] if len(parts) == 1 else apply(ConcatTerm(axis), *parts)
 
 
 def cut(g: EGraph, number: int, axis: int, start: int, stop: int) -> Expression:
@@ -33,36 +42,38 @@ def cut(g: EGraph, number: int, axis: int, start: int, stop: int) -> Expression:
     return (
         number
         if (start, stop) == (0, g.shape(number)[axis])
-        else apply(Cut(axis, start, stop), number)
+        else apply(SliceTerm(axis, start, stop), number)
     )
 
 
-@equality("Cut")
+@equality("SliceTerm")
 def cut_of_cut(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Cut(Cut(x)) = Cut(x); Cut(x) of everything = x; cuts along two axes in any order"""
+    """Slice(Slice(x)) = Slice(x); Slice(x) of everything = x; cuts along two axes in any order"""
     outer = term.head
-    assert isinstance(outer, Cut)
+    assert isinstance(outer, SliceTerm)
     if (outer.start, outer.step) == (0, 1) and outer.stop == g.shape(term.args[0])[outer.axis]:
         yield Equal(at, term.args[0])
-    for inner in g.terms(term.args[0], "Cut"):
+    for inner in g.terms(term.args[0], "SliceTerm"):
         first = inner.head
-        assert isinstance(first, Cut)
+        assert isinstance(first, SliceTerm)
         if first.axis == outer.axis:
             start, step = first.start + outer.start * first.step, first.step * outer.step
             stop = start + (outer.size - 1) * step + 1
-            yield Equal(at, apply(Cut.to(outer.axis, start, stop, step), inner.args[0]), (inner,))
+            yield Equal(
+                at, apply(SliceTerm.to(outer.axis, start, stop, step), inner.args[0]), (inner,)
+            )
         else:
             yield Equal(at, apply(first, apply(outer, inner.args[0])), (inner,))
 
 
-@equality("Cut")
+@equality("SliceTerm")
 def cut_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Cut(Joined(x, y)) = Joined(Cut(x), Cut(y)), or one of them"""
+    """Slice(Concat(x, y)) = Concat(Slice(x), Slice(y)), or one of them"""
     outer = term.head
-    assert isinstance(outer, Cut)
-    for inner in g.terms(term.args[0], "Joined"):
+    assert isinstance(outer, SliceTerm)
+    for inner in g.terms(term.args[0], "ConcatTerm"):
         head = inner.head
-        assert isinstance(head, Joined)
+        assert isinstance(head, ConcatTerm)
         if len(inner.args) > MOST_PIECES:
             continue
         if head.axis != outer.axis:
@@ -81,17 +92,17 @@ def cut_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         yield Equal(at, joined(outer.axis, parts), (inner,))
 
 
-@equality("Joined")
+@equality("ConcatTerm")
 def joined_of_cuts(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Joined(Cut(x, a to b), Cut(x, b to c)) = Cut(x, a to c)"""
+    """Concat(Slice(x, a to b), Slice(x, b to c)) = Slice(x, a to c)"""
     head = term.head
-    assert isinstance(head, Joined)
+    assert isinstance(head, ConcatTerm)
     for index in range(len(term.args) - 1):
-        for left in g.terms(term.args[index], "Cut"):
-            for right in g.terms(term.args[index + 1], "Cut"):
+        for left in g.terms(term.args[index], "SliceTerm"):
+            for right in g.terms(term.args[index + 1], "SliceTerm"):
                 a, b = left.head, right.head
-                assert isinstance(a, Cut)
-                assert isinstance(b, Cut)
+                assert isinstance(a, SliceTerm)
+                assert isinstance(b, SliceTerm)
                 if left.args != right.args or a.axis != head.axis or b.axis != head.axis:
                     continue
                 if a.stop == b.start and a.step == b.step == 1:
@@ -100,21 +111,21 @@ def joined_of_cuts(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
                     yield Equal(at, joined(head.axis, parts), (left, right))
 
 
-@equality("Joined")
+@equality("ConcatTerm")
 def joined_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Joined(Joined(x, y), z) = Joined(x, y, z) along one axis; along two: rows of columns =
+    """Concat(Concat(x, y), z) = Concat(x, y, z) along one axis; along two: rows of columns =
     columns of rows
     """
     head = term.head
-    assert isinstance(head, Joined)
+    assert isinstance(head, ConcatTerm)
     if len(term.args) > MOST_PIECES:
         return
     for index, arg in enumerate(term.args):
-        for inner in g.terms(arg, "Joined"):
+        for inner in g.terms(arg, "ConcatTerm"):
             if inner.head == head and len(inner.args) + len(term.args) <= MOST_PIECES:
                 parts = [*term.args[:index], *inner.args, *term.args[index + 1 :]]
                 yield Equal(at, apply(head, *parts), (inner,))
-    first = [t for t in g.terms(term.args[0], "Joined") if t.head != head]
+    first = [t for t in g.terms(term.args[0], "ConcatTerm") if t.head != head]
     for inner in first:
         lines = [_same_cuts(g, inner, other) for other in term.args]
         if all(line is not None for line in lines):
@@ -127,9 +138,9 @@ def joined_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
 
 def _same_cuts(g: EGraph, like: Term, number: int) -> Term | None:
     """A concatenation in a class with parts as large as those of another one."""
-    assert isinstance(like.head, Joined)
+    assert isinstance(like.head, ConcatTerm)
     sizes = [g.shape(a)[like.head.axis] for a in like.args]
-    for term in g.terms(number, "Joined"):
+    for term in g.terms(number, "ConcatTerm"):
         if term.head == like.head and [g.shape(a)[like.head.axis] for a in term.args] == sizes:
             return term
     return None
@@ -138,86 +149,97 @@ def _same_cuts(g: EGraph, like: Term, number: int) -> Term | None:
 # -- orders of axes --------------------------------------------------------------------------------
 
 
-@equality("Moved")
+@equality("TransposeTerm")
 def moved_of_moved(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Moved(Moved(x)) = Moved(x), or x"""
+    """Transpose(Transpose(x)) = Transpose(x), or x"""
     outer = term.head
-    assert isinstance(outer, Moved)
+    assert isinstance(outer, TransposeTerm)
     if outer.perm == tuple(range(len(outer.perm))):
         yield Equal(at, term.args[0])
-    for inner in g.terms(term.args[0], "Moved"):
-        assert isinstance(inner.head, Moved)
+    for inner in g.terms(term.args[0], "TransposeTerm"):
+        assert isinstance(inner.head, TransposeTerm)
         both = tuple(inner.head.perm[p] for p in outer.perm)
-        yield Equal(at, apply(Moved(both), inner.args[0]), (inner,))
+        yield Equal(at, apply(TransposeTerm(both), inner.args[0]), (inner,))
 
 
-@equality("Moved")
+@equality("TransposeTerm")
 def moved_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Moved(Joined(x, y)) = Joined(Moved(x), Moved(y)); Moved(Cut(x)) = Cut(Moved(x))"""
+    """Transpose(Concat(x, y)) = Concat(Transpose(x), Transpose(y)); Transpose(Slice(x)) =
+    Slice(Transpose(x))
+    """
     outer = term.head
-    assert isinstance(outer, Moved)
-    for inner in g.terms(term.args[0], "Joined", "Cut"):
+    assert isinstance(outer, TransposeTerm)
+    for inner in g.terms(term.args[0], "ConcatTerm", "SliceTerm"):
         head = inner.head
-        if isinstance(head, Joined):
+        if isinstance(head, ConcatTerm):
             yield Equal(
                 at,
-                apply(Joined(outer.perm.index(head.axis)), *(apply(outer, a) for a in inner.args)),
+                apply(
+                    ConcatTerm(outer.perm.index(head.axis)), *(apply(outer, a) for a in inner.args)
+                ),
                 (inner,),
             )
-        elif isinstance(head, Cut):
-            other = Cut(outer.perm.index(head.axis), head.start, head.stop, head.step)
+        elif isinstance(head, SliceTerm):
+            other = SliceTerm(outer.perm.index(head.axis), head.start, head.stop, head.step)
             yield Equal(at, apply(other, apply(outer, inner.args[0])), (inner,))
 
 
-@equality("Joined")
+@equality("ConcatTerm")
 def joined_of_moved(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Joined(Moved(x), Moved(y)) = Moved(Joined(x, y))"""
+    """Concat(Transpose(x), Transpose(y)) = Transpose(Concat(x, y))"""
     head = term.head
-    assert isinstance(head, Joined)
-    for first in g.terms(term.args[0], "Moved"):
+    assert isinstance(head, ConcatTerm)
+    for first in g.terms(term.args[0], "TransposeTerm"):
         moved = first.head
-        assert isinstance(moved, Moved)
-        lines = [next((t for t in g.terms(a, "Moved") if t.head == moved), None) for a in term.args]
+        assert isinstance(moved, TransposeTerm)
+        lines = [
+            next((t for t in g.terms(a, "TransposeTerm") if t.head == moved), None)
+            for a in term.args
+        ]
         if all(line is not None for line in lines):
             parts = [line.args[0] for line in lines if line is not None]
             operands = tuple(line for line in lines if line is not None)
-            yield Equal(at, apply(moved, apply(Joined(moved.perm[head.axis]), *parts)), operands)
+            yield Equal(
+                at, apply(moved, apply(ConcatTerm(moved.perm[head.axis]), *parts)), operands
+            )
 
 
-@equality("Cut")
+@equality("SliceTerm")
 def cut_of_moved(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Cut(Moved(x)) = Moved(Cut(x))"""
+    """Slice(Transpose(x)) = Transpose(Slice(x))"""
     outer = term.head
-    assert isinstance(outer, Cut)
-    for inner in g.terms(term.args[0], "Moved"):
+    assert isinstance(outer, SliceTerm)
+    for inner in g.terms(term.args[0], "TransposeTerm"):
         moved = inner.head
-        assert isinstance(moved, Moved)
+        assert isinstance(moved, TransposeTerm)
         cut_first = apply(
-            Cut(moved.perm[outer.axis], outer.start, outer.stop, outer.step), inner.args[0]
+            SliceTerm(moved.perm[outer.axis], outer.start, outer.stop, outer.step), inner.args[0]
         )
         yield Equal(at, apply(moved, cut_first), (inner,))
 
 
-@equality("Shaped")
+@equality("ReshapeTerm")
 def shaped_of_shaped(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Shaped(Shaped(x)) = Shaped(x), or x"""
-    assert isinstance(term.head, Shaped)
+    """Reshape(Reshape(x)) = Reshape(x), or x"""
+    assert isinstance(term.head, ReshapeTerm)
     if g.shape(term.args[0]) == term.head.target:
         yield Equal(at, term.args[0])
-    for inner in g.terms(term.args[0], "Shaped"):
+    for inner in g.terms(term.args[0], "ReshapeTerm"):
         yield Equal(at, apply(term.head, inner.args[0]), (inner,))
 
 
 # -- choices of places -----------------------------------------------------------------------------
 
 
-@equality("Shaped")
+@equality("ReshapeTerm")
 def shuffle_as_pick(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Shaped(Moved(Shaped(x))) that splits an axis in two, swaps these and joins them = Pick(x)"""
-    for moved in g.terms(term.args[0], "Moved"):
-        for inner in g.terms(moved.args[0], "Shaped"):
-            assert isinstance(moved.head, Moved)
-            assert isinstance(inner.head, Shaped)
+    """Reshape(Transpose(Reshape(x))) that splits an axis in two, swaps these and joins them =
+    Gather(x)
+    """
+    for moved in g.terms(term.args[0], "TransposeTerm"):
+        for inner in g.terms(moved.args[0], "ReshapeTerm"):
+            assert isinstance(moved.head, TransposeTerm)
+            assert isinstance(inner.head, ReshapeTerm)
             source, split, perm = g.shape(inner.args[0]), inner.head.target, moved.head.perm
             if g.shape(at) != source or len(split) != len(source) + 1:
                 continue
@@ -231,49 +253,51 @@ def shuffle_as_pick(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
                 groups, each = split[axis : axis + 2]
                 if isinstance(groups, int) and isinstance(each, int):
                     places = tuple(i * each + j for j in range(each) for i in range(groups))
-                    yield Equal(at, apply(Pick(axis, places), inner.args[0]), (moved, inner))
+                    yield Equal(at, apply(GatherTerm(axis, places), inner.args[0]), (moved, inner))
 
 
-@equality("Pick")
+@equality("GatherTerm")
 def pick_as_cut(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Pick(x) of neighbouring places = Cut(x)"""
+    """Gather(x) of neighbouring places = Slice(x)"""
     head = term.head
-    assert isinstance(head, Pick)
+    assert isinstance(head, GatherTerm)
     first = head.places[0]
     if head.places == tuple(range(first, first + len(head.places))):
         yield Equal(at, cut(g, term.args[0], head.axis, first, first + len(head.places)))
 
 
-@equality("Pick", "Cut")
+@equality("GatherTerm", "SliceTerm")
 def pick_of_pick(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Pick(Pick(x)), Cut(Pick(x)) = Pick(x)"""
+    """Gather(Gather(x)), Slice(Gather(x)) = Gather(x)"""
     outer = term.head
-    assert isinstance(outer, (Pick, Cut))
-    for inner in g.terms(term.args[0], "Pick"):
+    assert isinstance(outer, (GatherTerm, SliceTerm))
+    for inner in g.terms(term.args[0], "GatherTerm"):
         first = inner.head
-        assert isinstance(first, Pick)
+        assert isinstance(first, GatherTerm)
         if first.axis == outer.axis:
             chosen = (
                 outer.places
-                if isinstance(outer, Pick)
+                if isinstance(outer, GatherTerm)
                 else range(outer.start, outer.stop, outer.step)
             )
             yield Equal(
                 at,
-                apply(Pick(outer.axis, tuple(first.places[i] for i in chosen)), inner.args[0]),
+                apply(
+                    GatherTerm(outer.axis, tuple(first.places[i] for i in chosen)), inner.args[0]
+                ),
                 (inner,),
             )
 
 
-@equality("Pick")
+@equality("GatherTerm")
 def pick_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Pick(Joined(x, y)) = Pick(Joined(Cut(x), Cut(y))), only what is taken, where that is a range
-    of each
+    """Gather(Concat(x, y)) = Gather(Concat(Slice(x), Slice(y))), only what is taken, where that is
+    a range of each
     """
     outer = term.head
-    assert isinstance(outer, Pick)
-    for inner in g.terms(term.args[0], "Joined"):
-        assert isinstance(inner.head, Joined)
+    assert isinstance(outer, GatherTerm)
+    for inner in g.terms(term.args[0], "ConcatTerm"):
+        assert isinstance(inner.head, ConcatTerm)
         sizes = sizes_along(g, inner.args, outer.axis) if inner.head.axis == outer.axis else None
         if sizes is None or len(inner.args) > MOST_PIECES:
             continue
@@ -292,21 +316,23 @@ def pick_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
             if len(new) == sum(sizes):
                 continue
             places = tuple(new[p] for p in outer.places)
-            yield Equal(at, apply(Pick(outer.axis, places), joined(outer.axis, parts)), (inner,))
+            yield Equal(
+                at, apply(GatherTerm(outer.axis, places), joined(outer.axis, parts)), (inner,)
+            )
 
 
-@equality("Joined")
+@equality("ConcatTerm")
 def joined_of_pick(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Joined(Pick(x), y) = Pick(Joined(x, y))"""
+    """Concat(Gather(x), y) = Gather(Concat(x, y))"""
     head = term.head
-    assert isinstance(head, Joined)
+    assert isinstance(head, ConcatTerm)
     sizes = sizes_along(g, term.args, head.axis)
     if sizes is None or len(term.args) > MOST_PIECES:
         return
     for index, arg in enumerate(term.args):
-        for inner in g.terms(arg, "Pick"):
+        for inner in g.terms(arg, "GatherTerm"):
             pick = inner.head
-            assert isinstance(pick, Pick)
+            assert isinstance(pick, GatherTerm)
             width = g.shape(inner.args[0])[head.axis] if pick.axis == head.axis else None
             if not isinstance(width, int):
                 continue
@@ -317,7 +343,7 @@ def joined_of_pick(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
                 *range(before + width, before + width + after),
             )
             parts = [*term.args[:index], inner.args[0], *term.args[index + 1 :]]
-            yield Equal(at, apply(Pick(head.axis, places), apply(head, *parts)), (inner,))
+            yield Equal(at, apply(GatherTerm(head.axis, places), apply(head, *parts)), (inner,))
 
 
 def total(sizes: Sequence[dims.Dim]) -> dims.Dim:

@@ -21,14 +21,14 @@ from infuse.search.equalities.base import (
 )
 from infuse.search.equalities.movement import MOST_PIECES, sizes_along
 from infuse.search.terms import (
-    Cut,
+    ConcatTerm,
     Expression,
+    GatherTerm,
     Head,
-    Joined,
-    Moved,
-    Pick,
-    Shaped,
+    ReshapeTerm,
+    SliceTerm,
     Term,
+    TransposeTerm,
     apply,
     is_pointwise,
 )
@@ -39,29 +39,29 @@ def spread_terms(g: EGraph, number: int) -> list[Term]:
     return [t for t in g.terms(number) if is_pointwise(t.head) and is_spread(g, number, t)]
 
 
-@equality("Cut", "Pick", "Moved")
+@equality("SliceTerm", "GatherTerm", "TransposeTerm")
 def movement_of_pointwise(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Cut(f(x, c)) = f(Cut(x), Cut(c)) (Pick and Moved too)"""
+    """Slice(f(x, c)) = f(Slice(x), Slice(c)) (Gather and Transpose too)"""
     head = term.head
     rank = len(g.shape(term.args[0]))
     for inner in spread_terms(g, term.args[0]):
-        if isinstance(head, Moved):
+        if isinstance(head, TransposeTerm):
             parts = [turned(g, head, a) for a in inner.args]
         else:
-            assert isinstance(head, (Cut, Pick))
+            assert isinstance(head, (SliceTerm, GatherTerm))
             parts = [taken(g, head, a, rank) for a in inner.args]
         yield Equal(at, with_operands(inner, *parts), (inner,))
 
 
 @equality("pointwise")
 def pointwise_of_movement(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """f(Pick(x), c) = Pick(f(x, c in the order before)) (Moved, Cut and Shaped too, where c allows
-    it)
+    """f(Gather(x), c) = Gather(f(x, c in the order before)) (Transpose, Slice and Reshape too,
+    where c allows it)
     """
     if not is_spread(g, at, term):
         return
     free = [a for a in term.args if not g.is_const(a)]
-    for first in g.terms(free[0], "Cut", "Pick", "Moved", "Shaped"):
+    for first in g.terms(free[0], "SliceTerm", "GatherTerm", "TransposeTerm", "ReshapeTerm"):
         lines = {
             a: next((t for t in g.terms(a, first.kind) if t.head == first.head), None) for a in free
         }
@@ -88,42 +88,42 @@ def _before(
     """A constant as it meets the tensor before the movement, None where there is none."""
     if all(size == 1 for size in g.shape(constant)) and len(g.shape(constant)) <= len(source):
         return constant
-    if isinstance(head, Moved):
+    if isinstance(head, TransposeTerm):
         return turned(g, head.inverse, constant)
-    if isinstance(head, Cut):
+    if isinstance(head, SliceTerm):
         return constant if place_in(g, constant, head.axis, rank) is None else None
-    if isinstance(head, Pick):
+    if isinstance(head, GatherTerm):
         place = place_in(g, constant, head.axis, rank)
         if place is None:
             return constant
         if not head.is_permutation or len(head.places) != source[head.axis]:
             return None
         inverse = tuple(head.places.index(i) for i in range(len(head.places)))
-        return apply(Pick(place, inverse), constant)
-    assert isinstance(head, Shaped)
+        return apply(GatherTerm(place, inverse), constant)
+    assert isinstance(head, ReshapeTerm)
     whole = g.shape(constant) == head.target and all(isinstance(size, int) for size in source)
-    return apply(Shaped(source), constant) if whole else None  # type: ignore[arg-type]
+    return apply(ReshapeTerm(source), constant) if whole else None  # type: ignore[arg-type]
 
 
 @equality("pointwise")
 def pointwise_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """f(Joined(x, y), c) = Joined(f(x, Cut(c)), f(y, Cut(c)))"""
+    """f(Concat(x, y), c) = Concat(f(x, Slice(c)), f(y, Slice(c)))"""
     if not is_spread(g, at, term):
         return
     rank = len(g.shape(at))
     for index, arg in enumerate(term.args):
         if g.is_const(arg):
             continue
-        for inner in g.terms(arg, "Joined"):
+        for inner in g.terms(arg, "ConcatTerm"):
             head = inner.head
-            assert isinstance(head, Joined)
+            assert isinstance(head, ConcatTerm)
             sizes = sizes_along(g, inner.args, head.axis)
             if sizes is None or len(inner.args) > MOST_PIECES:
                 continue
             parts = []
             begin = 0
             for piece, size in zip(inner.args, sizes):
-                each = Cut(head.axis, begin, begin + size)
+                each = SliceTerm(head.axis, begin, begin + size)
                 others = [
                     piece if i == index else taken(g, each, a, rank)
                     for i, a in enumerate(term.args)
@@ -133,11 +133,11 @@ def pointwise_of_joined(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
             yield Equal(at, apply(head, *parts), (inner,))
 
 
-@equality("Joined")
+@equality("ConcatTerm")
 def joined_of_pointwise(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """Joined(f(x, c), f(y, d)) = f(Joined(x, y), Joined(c, d))"""
+    """Concat(f(x, c), f(y, d)) = f(Concat(x, y), Concat(c, d))"""
     head = term.head
-    assert isinstance(head, Joined)
+    assert isinstance(head, ConcatTerm)
     if len(term.args) > MOST_PIECES:
         return
     rank = len(g.shape(at))
@@ -171,7 +171,7 @@ def _together(g: EGraph, axis: int, rank: int, column: list[int]) -> Expression 
     is none.
     """
     if not g.is_const(column[0]):
-        return apply(Joined(axis), *column)
+        return apply(ConcatTerm(axis), *column)
     if all(c == column[0] for c in column) and place_in(g, column[0], axis, rank) is None:
         return column[0]
     shapes = [g.shape(c) for c in column]
@@ -182,7 +182,7 @@ def _together(g: EGraph, axis: int, rank: int, column: list[int]) -> Expression 
     assert place is not None
     if len({(*s[:place], *s[place + 1 :]) for s in shapes}) != 1:
         return None
-    return apply(Joined(place), *column)
+    return apply(ConcatTerm(place), *column)
 
 
 # -- sums and products -----------------------------------------------------------------------------
@@ -230,14 +230,14 @@ def merge_factors(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
 _NEUTRAL = {"Add": 0.0, "Mul": 1.0, "Relu": -np.inf}
 
 
-@equality("Cut")
+@equality("SliceTerm")
 def pointwise_at_once(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
-    """f(Cut(x, 0 to a), c), f(Cut(x, a to b), d), … = cuts of f(x, Joined(c, d)), f being +, · or
-    Relu (as Max)
+    """f(Slice(x, 0 to a), c), f(Slice(x, a to b), d), … = cuts of f(x, Concat(c, d)), f being +, ·
+    or Relu (as Max)
     """
     source = term.args[0]
     head = term.head
-    assert isinstance(head, Cut)
+    assert isinstance(head, SliceTerm)
     if head.start != 0 or head.step != 1:
         return
     parts = _tiling(g, source, head.axis)
@@ -257,13 +257,13 @@ def pointwise_at_once(g: EGraph, at: int, term: Term) -> Iterator[Equal]:
         whole = apply(
             Max() if kind == "Relu" else {"Add": Add(), "Mul": Mul()}[kind],
             source,
-            apply(Joined(head.axis), *constants),
+            apply(ConcatTerm(head.axis), *constants),
         )
         operands = tuple(user[1] for user in users if user is not None)
         for (number, start, stop), user in zip(parts, users):
             yield Equal(
                 number if user is None else user[0],
-                apply(Cut(head.axis, start, stop), whole),
+                apply(SliceTerm(head.axis, start, stop), whole),
                 operands,
             )
 
@@ -273,9 +273,9 @@ def _tiling(g: EGraph, source: int, axis: int) -> list[tuple[int, int, int]] | N
     such.
     """
     cuts: dict[int, tuple[int, int]] = {}
-    for number, term in g.parents(source, "Cut"):
+    for number, term in g.parents(source, "SliceTerm"):
         head = term.head
-        assert isinstance(head, Cut)
+        assert isinstance(head, SliceTerm)
         if head.axis == axis and head.step == 1 and head.start not in cuts:
             cuts[head.start] = (number, head.stop)
     tiles, begin = [], 0

@@ -400,13 +400,13 @@ class Batcher:
         if not self.config.preserve_ordering:
             _hand_over(entry, result)
             return
-        for waiting, kept in self._ordered:
-            if waiting is entry and not kept:
-                kept.append(result)
+        for waiting, remaining in self._ordered:
+            if waiting is entry and not remaining:
+                remaining.append(result)
         while self._ordered and (self._ordered[0][1] or self._ordered[0][0].future.done()):
-            first, kept = self._ordered.popleft()
-            if kept:
-                _hand_over(first, kept[0])
+            first, remaining = self._ordered.popleft()
+            if remaining:
+                _hand_over(first, remaining[0])
 
 
 def _hand_over(entry: Entry, result: list[Array] | Exception) -> None:

@@ -85,11 +85,11 @@ class Padding:
             arrays = []
             for entry in entries:
                 array = entry.inputs[number]
-                wanted = [longest.get(str(s), n) for s, n in zip(spec.shape[1:], array.shape[1:])]
-                if value is not None and list(array.shape[1:]) != wanted:
+                target = [longest.get(str(s), n) for s, n in zip(spec.shape[1:], array.shape[1:])]
+                if value is not None and list(array.shape[1:]) != target:
                     grown = [
                         (0, 0),
-                        *((0, want - have) for want, have in zip(wanted, array.shape[1:])),
+                        *((0, want - have) for want, have in zip(target, array.shape[1:])),
                     ]
                     array = np.pad(array, grown, constant_values=array.dtype.type(value))
                 arrays.append(array)

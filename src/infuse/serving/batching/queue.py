@@ -45,14 +45,14 @@ class Entry:
         inputs: Sequence[Array],
         rows: int,
         key: Hashable,
-        wanted: Sequence[int],
+        outputs: Sequence[int],
         future: asyncio.Future[list[Array]],
     ) -> None:
         self.request = request
         self.inputs = inputs
         self.rows = rows
         self.key = key
-        self.wanted = wanted
+        self.wanted = outputs
         self.future = future
         self.level = 0
         self.deadline: float | None = None

@@ -70,7 +70,7 @@ class DecodeAudio(Builtin):
             Port("rates", frozenset({"INT64"}), (-1,)),
         )
 
-    def run(self, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array], outputs: Collection[str]) -> dict[str, Array]:
         sounds = of_each(elements(inputs["audio"], "audio"), "audio", self._sound)
         self._check_channels(sounds)
         cut = self.options.samples
@@ -99,9 +99,9 @@ class DecodeAudio(Builtin):
         """One file, mixed and brought to the rate that is asked for."""
         kind = _kind(file)
         if kind is None or kind not in self.options.formats:
-            known = ", ".join(self.options.formats)
+            formats = ", ".join(self.options.formats)
             raise RequestError(
-                f"its {len(file)} bytes are {kind or 'nothing known'}; formats are {known}"
+                f"its {len(file)} bytes are {kind or 'nothing formats'}; formats are {formats}"
             )
         sound = read_wave(file, self._check) if kind == "wav" else self._other(file)
         data = sound.data.mean(1, keepdims=True) if self.options.mono else sound.data

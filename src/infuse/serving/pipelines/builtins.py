@@ -28,10 +28,10 @@ def load(name: str) -> type[Builtin]:
     if name not in BUILTINS:
         raise ConfigurationError(f"there is no built-in '{name}'", hint=nearest(name, BUILTINS))
     file, kind = BUILTINS[name]
-    found: type[Builtin] = getattr(
+    builtin: type[Builtin] = getattr(
         importlib.import_module(f"infuse.serving.pipelines.{file}"), kind
     )
-    return found
+    return builtin
 
 
 def create(name: str, options: Mapping[str, Any], folders: Sequence[Path], where: str) -> Builtin:

@@ -94,10 +94,10 @@ class PipelineRunner:
         return f"pipeline '{self.name}'"
 
     def _check_inputs(self, request: InferRequest) -> None:
-        given = {tensor.name: tensor for tensor in request.inputs}
-        if len(given) < len(request.inputs):
+        tensors = {tensor.name: tensor for tensor in request.inputs}
+        if len(tensors) < len(request.inputs):
             raise InputError("an input is given twice", where=self._where)
-        for name in given:
+        for name in tensors:
             if name not in self.plan.inputs:
                 raise InputError(
                     f"it has no input '{name}'",
@@ -105,18 +105,18 @@ class PipelineRunner:
                     hint=nearest(name, self.plan.inputs),
                 )
         for name, port in self.plan.inputs.items():
-            if name not in given:
+            if name not in tensors:
                 raise InputError(f"input '{name}' is missing", where=self._where)
-            if not _agrees(port, given[name]):
-                found = f"{given[name].datatype}{list(given[name].shape)}"
-                raise InputError(f"input '{name}' takes {port}, found {found}", where=self._where)
+            if not _agrees(port, tensors[name]):
+                actual = f"{tensors[name].datatype}{list(tensors[name].shape)}"
+                raise InputError(f"input '{name}' takes {port}, found {actual}", where=self._where)
 
     def _output(self, name: str, value: Tensor) -> Tensor:
         port = self.plan.outputs[name]
         if not _agrees(port, value):
-            found = f"{value.datatype}{list(value.shape)}"
+            actual = f"{value.datatype}{list(value.shape)}"
             raise ModelFailureError(
-                f"output '{name}' is declared as {port}, and is {found}", where=self._where
+                f"output '{name}' is declared as {port}, and is {actual}", where=self._where
             )
         return Tensor(name, value.datatype, value.data, labels=value.labels)
 
@@ -129,10 +129,10 @@ class PipelineRunner:
             if request.deadline is not None and time.monotonic() >= request.deadline:
                 raise DeadlineError("its time was over before the step began")
             if step.builtin is not None:
-                found = await self._builtin(step.builtin, inputs, outputs)
+                results = await self._builtin(step.builtin, inputs, outputs)
             else:
-                found = (await self._call(_request_of(step, request, inputs, outputs))).outputs
-            return _wanted(found, outputs)
+                results = (await self._call(_request_of(step, request, inputs, outputs))).outputs
+            return _wanted(results, outputs)
         except InfuseError as error:
             raise _located(error, place) from error
         except Exception as error:
@@ -146,8 +146,8 @@ class PipelineRunner:
         work = partial(
             builtin.run, {tensor.name: tensor.data for tensor in inputs}, frozenset(outputs)
         )
-        found = await asyncio.get_running_loop().run_in_executor(self._pool, work)
-        return [Tensor(name, name_of(data.dtype), data) for name, data in found.items()]
+        arrays = await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        return [Tensor(name, name_of(data.dtype), data) for name, data in arrays.items()]
 
 
 class _Run:
@@ -260,7 +260,7 @@ def _agrees(port: Port, tensor: Tensor) -> bool:
 
 def _located(error: InfuseError, place: str) -> InfuseError:
     """The same error with its place in front. A copy: a batch's error belongs to many requests."""
-    found = copy.copy(error)
-    found.__dict__.update(error.__dict__)
-    found.within(place)
-    return found
+    copied = copy.copy(error)
+    copied.__dict__.update(error.__dict__)
+    copied.within(place)
+    return copied

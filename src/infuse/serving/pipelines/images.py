@@ -105,7 +105,7 @@ class DecodeImage(Builtin):
             Port("placement", frozenset({"FP32"}), (-1, 4)),
         )
 
-    def run(self, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array], outputs: Collection[str]) -> dict[str, Array]:
         files = elements(inputs["image"], "image")
         pictures = of_each(files, "image", self._read)
         self._check_sizes([picture for picture, _, _ in pictures])

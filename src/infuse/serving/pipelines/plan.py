@@ -48,14 +48,14 @@ class Plan:
 
     def needed(self, outputs: Iterable[str]) -> list[Step]:
         """The steps without which these values would not be there, in the order of the listing."""
-        found: set[int] = set()
+        numbers: set[int] = set()
         pending = list(outputs)
         while pending:
             maker = self.makers[pending.pop()]
-            if maker is not None and maker.number not in found:
-                found.add(maker.number)
+            if maker is not None and maker.number not in numbers:
+                numbers.add(maker.number)
                 pending.extend(maker.reads)
-        return [step for step in self.steps if step.number in found]
+        return [step for step in self.steps if step.number in numbers]
 
 
 def check(name: str, pipeline: Pipeline, models: Metadata | None, folders: Sequence[Path]) -> Plan:

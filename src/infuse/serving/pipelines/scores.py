@@ -40,7 +40,7 @@ class Softmax(Builtin):
         self.inputs = (Port("scores", FLOATS),)
         self.outputs = (Port("probabilities", frozenset({"FP32"})),)
 
-    def run(self, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array], outputs: Collection[str]) -> dict[str, Array]:
         scores = inputs["scores"]
         axis = self.options.axis
         if not -scores.ndim <= axis < scores.ndim:
@@ -92,7 +92,7 @@ class TopkLabels(Builtin):
             Port("scores", frozenset({"FP32"})),
         )
 
-    def run(self, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array], outputs: Collection[str]) -> dict[str, Array]:
         scores = inputs["scores"].astype(np.float32)
         if scores.ndim not in (1, 2):
             raise InputError(
@@ -140,7 +140,7 @@ class MeanPool(Builtin):
         )
         self.outputs = (Port("vectors", frozenset({"FP32"}), (-1, -1)),)
 
-    def run(self, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array], outputs: Collection[str]) -> dict[str, Array]:
         embeddings = inputs["embeddings"]
         if embeddings.ndim != 3:
             raise InputError(

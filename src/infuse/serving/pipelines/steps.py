@@ -80,7 +80,7 @@ class Builtin(ABC):
         """Check the options and set the ports; ConfigurationError when they have no meaning."""
 
     @abstractmethod
-    def run(self, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array], outputs: Collection[str]) -> dict[str, Array]:
         """Compute at least the wanted outputs. InfuseErrors name the input and the element that is
         to blame.
         """
@@ -93,14 +93,14 @@ def elements(data: Array, name: str) -> list[bytes]:
             f"input '{name}' has one element per row, so shape [n] or [n, 1], not "
             f"{list(data.shape)}"
         )
-    found = data.reshape(-1).tolist()
-    for number, part in enumerate(found):
+    items = data.reshape(-1).tolist()
+    for number, part in enumerate(items):
         if not isinstance(part, bytes | str):
             raise RequestError(
                 f"it is no bytes but {type(part).__name__}",
                 where=f"element {number} of input '{name}'",
             )
-    return [part.encode() if isinstance(part, str) else part for part in found]
+    return [part.encode() if isinstance(part, str) else part for part in items]
 
 
 def of_each(items: Sequence[bytes], name: str, do: Callable[[bytes], _T]) -> list[_T]:

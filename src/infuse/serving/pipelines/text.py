@@ -100,7 +100,7 @@ class Tokenize(Builtin):
             raise place.fail(f"'{path.name}': {what}", "set `pad_token`, or `padding: none`")
         return int(number), 0
 
-    def run(self, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array], outputs: Collection[str]) -> dict[str, Array]:
         texts = self._texts(inputs["text"], "text")
         seconds: Sequence[str | None] = [None] * len(texts)
         if "pair" in inputs:
@@ -196,7 +196,7 @@ class Detokenize(Builtin):
         self.inputs = (Port("ids", INTEGERS, (-1, -1)),)
         self.outputs = (Port("text", frozenset({BYTES}), (-1,)),)
 
-    def run(self, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array], outputs: Collection[str]) -> dict[str, Array]:
         ids = inputs["ids"]
         if ids.ndim != 2:
             raise RequestError(f"input 'ids' has shape [n, tokens], not {list(ids.shape)}")

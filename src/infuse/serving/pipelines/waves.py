@@ -75,8 +75,8 @@ def _head(chunk: bytes) -> tuple[int, int, int, int, int]:
     if kind == _EXTENSIBLE and len(chunk) >= 26:
         kind = int.from_bytes(chunk[24:26], "little")
     width = (bits + 7) // 8
-    known = (kind == _PCM and 1 <= width <= 4) or (kind == _FLOAT and bits in (32, 64))
-    if not known:
+    supported = (kind == _PCM and 1 <= width <= 4) or (kind == _FLOAT and bits in (32, 64))
+    if not supported:
         raise RequestError(
             f"it is a WAV file of a kind that is not read (format {kind}, {bits} bits)"
         )

@@ -97,11 +97,11 @@ class Cache:
         """
         blob = self._blob(digest)
         try:
-            found = blob.stat()
-            known = (digest, found.st_ino) in self._verified
-            whole = size in (None, found.st_size) and (known or digest_of(blob) == digest)
+            status = blob.stat()
+            verified = (digest, status.st_ino) in self._verified
+            whole = size in (None, status.st_size) and (verified or digest_of(blob) == digest)
             if whole:
-                self._verified.add((digest, found.st_ino))
+                self._verified.add((digest, status.st_ino))
                 os.utime(blob)
             else:
                 blob.unlink()
@@ -137,7 +137,7 @@ class Cache:
     @property
     def stored_bytes(self) -> int:
         """What all copies take on disk; 0 before the first use."""
-        return sum(found.st_size for _, found in self._blobs()) if self._prepared else 0
+        return sum(status.st_size for _, status in self._blobs()) if self._prepared else 0
 
     def add(self, content: bytes) -> str:
         """Keep a content; its hash."""
@@ -201,12 +201,12 @@ class Cache:
         free = shutil.disk_usage(self.root).free
         if size > free:
             raise self._full(f"{size} bytes are needed and {free} are free")
-        found, count = sha256(), 0
+        digest_, count = sha256(), 0
         with self._new() as path:
             with path.open("wb") as target:
                 for chunk in chunks:
                     target.write(chunk)
-                    found.update(chunk)
+                    digest_.update(chunk)
                     count += len(chunk)
                 target.flush()
                 os.fsync(target.fileno())
@@ -214,7 +214,7 @@ class Cache:
                 inode = os.fstat(target.fileno()).st_ino
             if count != size:
                 raise RepositoryError(f"it has {count} bytes where {size} were listed")
-            blob = self._blob(digest := found.hexdigest())
+            blob = self._blob(digest := digest_.hexdigest())
             blob.parent.mkdir(exist_ok=True)
             path.replace(blob)
             _sync(blob.parent)
@@ -306,7 +306,7 @@ class Cache:
         self._grown = False
         with self._mapped(), self._lock("evict"):
             self._sweep()
-            excess = sum(found.st_size for _, found in self._blobs()) - self.limit
+            excess = sum(status.st_size for _, status in self._blobs()) - self.limit
             excess = self._drop_unlinked(excess)
             for folder in sorted(
                 (self.root / "versions").iterdir(), key=lambda path: path.stat().st_mtime
@@ -317,20 +317,20 @@ class Cache:
                     excess = self._drop_unlinked(excess)
 
     def _blobs(self) -> list[tuple[Path, os.stat_result]]:
-        found = []
+        blobs = []
         for path in (self.root / "blobs").glob("*/*"):
             with contextlib.suppress(FileNotFoundError):
-                found.append((path, path.stat()))
-        return sorted(found, key=lambda pair: pair[1].st_mtime)
+                blobs.append((path, path.stat()))
+        return sorted(blobs, key=lambda pair: pair[1].st_mtime)
 
     def _drop_unlinked(self, excess: int) -> int:
         """Remove contents that no folder holds, oldest first; the excess that is left."""
-        for path, found in self._blobs():
+        for path, status in self._blobs():
             if excess <= 0:
                 break
-            if found.st_nlink == 1 and self._aged(found):
+            if status.st_nlink == 1 and self._aged(status):
                 path.unlink(missing_ok=True)
-                excess -= found.st_size
+                excess -= status.st_size
         return excess
 
     def _drop(self, folder: Path) -> bool:
@@ -355,8 +355,8 @@ class Cache:
                 if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
                     shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
 
-    def _aged(self, found: os.stat_result) -> bool:
-        return time.time() - found.st_mtime >= self.fresh_seconds
+    def _aged(self, status: os.stat_result) -> bool:
+        return time.time() - status.st_mtime >= self.fresh_seconds
 
     # --------------------------------------------------------------------------------------- places
 
@@ -366,8 +366,8 @@ class Cache:
             return
         try:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            found = self.root.stat()
-            if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            status = self.root.stat()
+            if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise RepositoryError(
                     "other users may write to the cache of models",
                     where=str(self.root),

@@ -35,19 +35,19 @@ class ModelText:
 
 def read_config(
     name: str,
-    found: Sequence[FileEntry],
+    files: Sequence[FileEntry],
     read: Callable[[FileEntry], bytes],
     defaults: Mapping[str, Any],
 ) -> ModelText:
     """The configuration of the model `name` from the files that were found; ConfigurationError if
     it is not one.
     """
-    if len(found) > 1:
-        names = " and ".join(sorted(file.path.rpartition("/")[2] for file in found))
+    if len(files) > 1:
+        names = " and ".join(sorted(file.path.rpartition("/")[2] for file in files))
         raise ConfigurationError(f"there are both {names}", hint="keep one of them")
-    if not found:
+    if not files:
         return parse_config(name, "", "", defaults)
-    file = found[0]
+    file = files[0]
     if file.bytes > MOST_BYTES:
         raise ConfigurationError(
             f"it has {file.bytes} bytes, and at most {MOST_BYTES} are read", where=file.path

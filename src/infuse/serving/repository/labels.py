@@ -40,8 +40,8 @@ def read_labels(
             )
         outputs[output] = _lines(content, file.path)
         prints.append(f"{output}\0{digest}")
-    found = frozenset(str(PurePosixPath(name)) for name in config.label_files.values())
-    return Labels(outputs, found, sha256("\n".join(prints).encode()).hexdigest())
+    paths = frozenset(str(PurePosixPath(name)) for name in config.label_files.values())
+    return Labels(outputs, paths, sha256("\n".join(prints).encode()).hexdigest())
 
 
 def _find(output: str, name: str, named: Mapping[str, FileEntry]) -> FileEntry:

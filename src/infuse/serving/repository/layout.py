@@ -87,15 +87,15 @@ class Rules:
 Known = Mapping[str, tuple[Shelf, ModelFiles]]
 
 
-def arrange(listing: Listing, rules: Rules, known: Known) -> dict[str, tuple[Shelf, ModelFiles]]:
-    """The models of a repository by name, each with its part of the listing; what is `known` and
+def arrange(listing: Listing, rules: Rules, seen: Known) -> dict[str, tuple[Shelf, ModelFiles]]:
+    """The models of a repository by name, each with its part of the listing; what is `seen` and
     unchanged is kept.
 
     A fault that may pass (`transient`) is raised, others are `problem`s.
     """
-    found = {}
+    result = {}
     for shelf in _shelves(listing):
-        before, model = known.get(shelf.name, (None, None))
+        before, model = seen.get(shelf.name, (None, None))
         if (
             model is None
             or before != shelf
@@ -103,8 +103,8 @@ def arrange(listing: Listing, rules: Rules, known: Known) -> dict[str, tuple[She
             or _unsettled(shelf, model, rules)
         ):
             model = _model(shelf, rules)
-        found[shelf.name] = shelf, model
-    return found
+        result[shelf.name] = shelf, model
+    return result
 
 
 def _unsettled(shelf: Shelf, model: ModelFiles, rules: Rules) -> bool:
@@ -142,7 +142,7 @@ def _shelves(listing: Listing) -> list[Shelf]:
 def _add_single(shelves: dict[str, Shelf], rooted: list[FileEntry]) -> None:
     """Models that are a file in the root, with what lies beside it under its name."""
     named = {file.name: file for file in rooted}
-    for file in sorted(rooted, key=lambda found: not found.name.endswith(_MODELS[0])):
+    for file in sorted(rooted, key=lambda entry: not entry.name.endswith(_MODELS[0])):
         stem, dot, ending = file.name.rpartition(".")
         if dot + ending not in _MODELS or not stem:
             continue
@@ -172,8 +172,8 @@ def _model(shelf: Shelf, rules: Rules) -> ModelFiles:
                 shelf.name, rules.configs[shelf.name], "the configuration given", rules.defaults
             )
         else:
-            found = [file for file in shelf.files if file.name in FILES]
-            text = read_config(shelf.name, found, rules.read, rules.defaults)
+            configs = [file for file in shelf.files if file.name in FILES]
+            text = read_config(shelf.name, configs, rules.read, rules.defaults)
         labels = read_labels(text.config, shelf.files, rules.read)
     except (RepositoryError, ConfigurationError) as error:
         if isinstance(error, RepositoryError) and error.transient:
@@ -236,22 +236,22 @@ def _assemble(
     )
 
 
-def _version(found: VersionFiles, text: ModelText, problem: str) -> VersionFiles:
-    """`found` with its main file, marks and fingerprint."""
-    unfinished = next((file.name for file in found.files if file.name.endswith(_UNFINISHED)), "")
-    marks = {file.name for file in found.files} & {_FINISHED}
+def _version(version: VersionFiles, text: ModelText, problem: str) -> VersionFiles:
+    """`version` with its main file, marks and fingerprint."""
+    unfinished = next((file.name for file in version.files if file.name.endswith(_UNFINISHED)), "")
+    marks = {file.name for file in version.files} & {_FINISHED}
     files = tuple(
         file
-        for file in found.files
+        for file in version.files
         if not file.name.endswith(_UNFINISHED) and file.name != _FINISHED
     )
     main, compiled, missing = "", False, ""
     if text.config.pipeline is None:
         main, compiled, missing = _main({file.name for file in files}, text.config.file)
-    changed = max([found.changed, *(file.changed for file in found.files)])
+    changed = max([version.changed, *(file.changed for file in version.files)])
     print_of = _hash(main, *(f"{file.name}\0{file.bytes}\0{file.stamp}" for file in files))
     return replace(
-        found,
+        version,
         files=files,
         fingerprint=print_of,
         main=main,
@@ -263,16 +263,16 @@ def _version(found: VersionFiles, text: ModelText, problem: str) -> VersionFiles
     )
 
 
-def _main(names: set[str], wanted: str) -> tuple[str, bool, str]:
+def _main(names: set[str], declared: str) -> tuple[str, bool, str]:
     """The file or compiled folder to load, whether it is compiled, and what is wrong if there is
     none.
     """
-    if wanted:
-        if wanted in names:
-            return wanted, False, ""
-        if any(f"{wanted}/{mark}" in names for mark in _COMPILED):
-            return wanted, True, ""
-        return "", False, f"there is no {wanted!r}, which its configuration names as its file"
+    if declared:
+        if declared in names:
+            return declared, False, ""
+        if any(f"{declared}/{mark}" in names for mark in _COMPILED):
+            return declared, True, ""
+        return "", False, f"there is no {declared!r}, which its configuration names as its file"
     if standard := next((name for name in _STANDARD if name in names), ""):
         return standard, False, ""
     if any(mark in names for mark in _COMPILED):
@@ -280,10 +280,10 @@ def _main(names: set[str], wanted: str) -> tuple[str, bool, str]:
     single = sorted(name for name in names if "/" not in name and name.endswith(_MODELS))
     inner = [name.split("/") for name in names]
     folders = sorted({parts[0] for parts in inner if len(parts) == 2 and parts[1] in _COMPILED})
-    if len(found := [*single, *folders]) == 1:
-        return found[0], bool(folders), ""
-    if found:
-        several = ", ".join(found)
+    if len(candidates := [*single, *folders]) == 1:
+        return candidates[0], bool(folders), ""
+    if candidates:
+        several = ", ".join(candidates)
         return (
             "",
             False,
@@ -325,7 +325,7 @@ def _of_version(path: str) -> bool:
 
 
 def _hash(*parts: str) -> str:
-    found = sha256()
+    digest = sha256()
     for part in parts:
-        found.update(part.encode("utf-8", "surrogateescape") + b"\n")
-    return found.hexdigest()
+        digest.update(part.encode("utf-8", "surrogateescape") + b"\n")
+    return digest.hexdigest()

@@ -108,19 +108,19 @@ class _Walk:
         to, as rsync does.
         """
         with contextlib.suppress(FileNotFoundError, PermissionError):
-            found = entry.stat(follow_symlinks=False)
-            if path and stat.S_ISREG(found.st_mode):
-                self.folders[path] = max(self.folders[path], found.st_mtime, found.st_ctime)
+            status = entry.stat(follow_symlinks=False)
+            if path and stat.S_ISREG(status.st_mode):
+                self.folders[path] = max(self.folders[path], status.st_mtime, status.st_ctime)
 
     def _take(self, path: str, entry: os.DirEntry[str], above: tuple[str, ...]) -> None:
         real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
-        found = entry.stat()
-        changed = max(found.st_mtime, found.st_ctime)
+        status = entry.stat()
+        changed = max(status.st_mtime, status.st_ctime)
         if not _inside(real, self.root):
             self.problems[path] = _LEAVES
-        elif stat.S_ISREG(found.st_mode):
-            self.files.append(FileEntry(path, found.st_size, _stamp(found), path, changed))
-        elif not stat.S_ISDIR(found.st_mode):
+        elif stat.S_ISREG(status.st_mode):
+            self.files.append(FileEntry(path, status.st_size, _stamp(status), path, changed))
+        elif not stat.S_ISDIR(status.st_mode):
             self.problems[path] = "it is neither a file nor a folder"
         elif real in above or len(above) > _DEEPEST:
             self.problems[path] = (
@@ -134,12 +134,12 @@ class _Walk:
 _LEAVES: Final = "it is a link that leaves the repository"
 
 
-def _stamp(found: os.stat_result) -> str:
-    return f"{found.st_mtime_ns}-{found.st_ino}-{found.st_size}"
+def _stamp(status: os.stat_result) -> str:
+    return f"{status.st_mtime_ns}-{status.st_ino}-{status.st_size}"
 
 
-def _expect(found: os.stat_result, file: FileEntry, where: str) -> None:
-    if not stat.S_ISREG(found.st_mode) or _stamp(found) != file.stamp:
+def _expect(status: os.stat_result, file: FileEntry, where: str) -> None:
+    if not stat.S_ISREG(status.st_mode) or _stamp(status) != file.stamp:
         raise changed_error(where)
 
 

@@ -275,13 +275,13 @@ class _Translation:
             if size := policy.number("max_queue_size"):
                 batching["max_queue"] = size
             self._others(policy, "timeout_action", "default_timeout_microseconds", "max_queue_size")
-        known = (
+        understood = (
             "preserve_ordering",
             "priority_levels",
             "default_priority_level",
             "default_queue_policy",
         )
-        self._others(read, *known)
+        self._others(read, *understood)
 
     def _warmup(self) -> None:
         self.fields["warmup"] = {"enabled": True}
@@ -336,12 +336,12 @@ def _tensor(tensor: _Reader, batched: bool = False) -> dict[str, Any]:
         raise tensor.wrong("data_type" if tensor.text("name") else "name", "it is missing")
     batch = (-1,) if batched else ()
     datatype = "BYTES" if datatype == "STRING" else datatype
-    found: dict[str, Any] = {"name": tensor.text("name"), "datatype": datatype}
+    result: dict[str, Any] = {"name": tensor.text("name"), "datatype": datatype}
     if sizes := tensor.numbers("dims"):
-        found["shape"] = (*batch, *sizes)
+        result["shape"] = (*batch, *sizes)
     for reshape in tensor.inner("reshape"):
-        found["reshape"] = (*batch, *reshape.numbers("shape"))
-    return found
+        result["reshape"] = (*batch, *reshape.numbers("shape"))
+    return result
 
 
 def _sized(tensor: _Reader, batched: bool) -> dict[str, Any]:

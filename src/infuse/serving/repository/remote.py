@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import obstore
@@ -78,10 +79,10 @@ class ObjectStore:
         """All objects; RepositoryError when they cannot be listed."""
         problems: dict[str, str] = {}
         try:
-            found = self._retry(lambda: self._objects(None), self.address)
+            entries = self._retry(lambda: self._objects(None), self.address)
         except exceptions.InvalidPathError:
-            found = self._each_folder(problems)
-        return _listing(found, problems)
+            entries = self._each_folder(problems)
+        return _listing(entries, problems)
 
     def place(self, path: str) -> str:
         """The address of an object."""
@@ -152,13 +153,13 @@ class ObjectStore:
         them only.
         """
         top = self._retry(lambda: obstore.list_with_delimiter(self._store), self.address)
-        found = [_entry(meta) for meta in top["objects"]]
+        entries = [_entry(meta) for meta in top["objects"]]
         for prefix in top["common_prefixes"]:
             try:
-                found += self._retry(lambda below=prefix: self._objects(below), self.place(prefix))  # type: ignore[misc]
+                entries += self._retry(partial(self._objects, prefix), self.place(prefix))
             except exceptions.InvalidPathError as error:
                 problems[prefix] = f"an object has a name that is no path: {_first_line(error)}"
-        return found
+        return entries
 
     def _retry(self, work: Callable[[], _T], where: str) -> _T:
         """The result of a request, which is tried again while that may help."""
@@ -225,12 +226,12 @@ def _entry(meta: Any) -> FileEntry:
     return FileEntry(meta["path"], meta["size"], stamp, meta["path"], modified)
 
 
-def _listing(found: list[FileEntry], problems: dict[str, str]) -> Listing:
+def _listing(entries: list[FileEntry], problems: dict[str, str]) -> Listing:
     """Objects as files in folders. An empty object with others below it, or with a number for a
     name, is a folder.
     """
     visible = [
-        file for file in found if not any(part.startswith(".") for part in file.name.split("/"))
+        file for file in entries if not any(part.startswith(".") for part in file.name.split("/"))
     ]
     folders: dict[str, float] = {}
     for file in visible:

@@ -178,9 +178,9 @@ class Repository:
 
     def _scan(self, configs: Mapping[str, str]) -> Mapping[str, ModelFiles]:
         source = self._open()
-        found = arrange(source.listing(), self._rules(source, configs), self._known)
-        self._known = {name: pair for name, pair in found.items() if name not in configs}
-        return {name: model for name, (_, model) in found.items()}
+        models = arrange(source.listing(), self._rules(source, configs), self._known)
+        self._known = {name: pair for name, pair in models.items() if name not in configs}
+        return {name: model for name, (_, model) in models.items()}
 
     def _rules(self, source: Source, configs: Mapping[str, str]) -> Rules:
         trusted = any(
@@ -205,8 +205,8 @@ class Repository:
         for model in models.values():
             for number, version in model.versions.items():
                 state = f"{version.fingerprint} {version.changed}"
-                known, since = self._seen.get((model.name, number), ("", now))
-                seen[model.name, number] = state, since if known == state else now
+                stamp, since = self._seen.get((model.name, number), ("", now))
+                seen[model.name, number] = state, since if stamp == state else now
         self._seen = seen
         self._scans += 1
 
@@ -303,17 +303,17 @@ def _expected(model: ModelFiles, version: VersionFiles) -> dict[str, str]:
     """
     names = {file.name for file in version.files}
     others = {file.name for file in model.files}
-    wanted: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for path, digest in model.config.sha256.items():
         first, _, rest = path.partition("/")
         own = rest if first == str(version.number) else path
         if own in names:
-            wanted[own] = digest
+            digests[own] = digest
         elif first == str(version.number) or not (first.isdigit() or path in others):
             raise RepositoryError(
                 f"there is no {path!r}, whose sha256 is in the configuration", where=version.source
             )
-    return wanted
+    return digests
 
 
 def _check_path(path: str) -> None:

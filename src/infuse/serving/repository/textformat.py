@@ -39,15 +39,15 @@ def _message(tokens: text_format.Tokenizer, closing: str, depth: int) -> Message
     """Fields up to `closing`, which is taken too, or to the end."""
     if depth > _DEEPEST:
         raise tokens.ParseError(f"messages lie more than {_DEEPEST} deep in one another")
-    found: Message = {}
+    message: Message = {}
     while not (tokens.TryConsume(closing) if closing else tokens.AtEnd()):
         if tokens.AtEnd():
             raise tokens.ParseError(f"{closing!r} is missing")
         name = tokens.ConsumeIdentifier()
         colon = tokens.TryConsume(":")
-        found.setdefault(name, []).extend(_values(tokens, colon, depth))
+        message.setdefault(name, []).extend(_values(tokens, colon, depth))
         tokens.TryConsume(",") or tokens.TryConsume(";")
-    return found
+    return message
 
 
 def _values(tokens: text_format.Tokenizer, colon: bool, depth: int) -> list[Value]:

@@ -180,8 +180,8 @@ def _check_value(value: Value, form: str, where: str, place: str) -> None:
         _check_entry(value, form[4:], where, place)
     elif form.startswith("="):
         names = ENUMERATIONS[form[1:]]
-        known = value in names or (type(value) is int and 0 <= value < len(names))
-        wrong = "" if known else f"it must be one of {', '.join(names)}"
+        is_name = value in names or (type(value) is int and 0 <= value < len(names))
+        wrong = "" if is_name else f"it must be one of {', '.join(names)}"
     elif form in MESSAGES:
         if isinstance(value, dict):
             check(value, where, form, f"{place}.")

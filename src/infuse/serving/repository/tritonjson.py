@@ -65,7 +65,7 @@ def _value(name: str, value: Any, where: str) -> Value:
 def _snake(name: str) -> str:
     """`maxBatchSize` → `max_batch_size`."""
     return (
-        _UPPER.sub(lambda found: f"_{found[1].lower()}", name)
+        _UPPER.sub(lambda letter: f"_{letter[1].lower()}", name)
         if isinstance(name, str)
         else str(name)
     )

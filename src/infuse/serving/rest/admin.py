@@ -166,7 +166,7 @@ async def _set_logs(call: Call) -> Any:
     for name in ("log_file", "log_format"):
         if getattr(asked, name) not in (None, now[name]):
             raise _fixed(name)
-    wanted = {
+    changes = {
         **now,
         **{
             name: value
@@ -175,10 +175,10 @@ async def _set_logs(call: Call) -> Any:
         },
     }
     steps = [
-        bool(wanted["log_verbose_level"]),
-        wanted["log_info"],
-        wanted["log_warning"],
-        wanted["log_error"],
+        bool(changes["log_verbose_level"]),
+        changes["log_info"],
+        changes["log_warning"],
+        changes["log_error"],
     ]
     if steps != sorted(steps):
         raise Refusal(

@@ -288,10 +288,10 @@ def is_long(request: InferRequest, response: InferResponse, many: int, large: in
     classified.
     """
     binary = bool(request.parameters.get("binary_data_output", False))
-    wanted = {output.name: output.parameters for output in request.outputs}
+    parameters = {output.name: output.parameters for output in request.outputs}
     written: list[Tensor] = []
     for tensor in response.outputs:
-        asked = wanted.get(tensor.name, _NONE)
+        asked = parameters.get(tensor.name, _NONE)
         copied = (
             asked.get("binary_data", binary)
             and not asked.get("classification", 0)
@@ -312,12 +312,12 @@ def encode(
     until they are sent.
     """
     binary = bool(request.parameters.get("binary_data_output", False))
-    wanted = {output.name: output.parameters for output in request.outputs}
+    parameters = {output.name: output.parameters for output in request.outputs}
     items: list[OutputTensor] = []
     parts: list[bytes | memoryview] = [b""]
     extended = False
     for tensor in response.outputs:
-        asked = wanted.get(tensor.name, _NONE)
+        asked = parameters.get(tensor.name, _NONE)
         array, datatype = tensor.data, tensor.datatype
         most = asked.get("classification", 0)
         if most:

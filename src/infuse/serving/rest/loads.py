@@ -32,10 +32,10 @@ def read_load(body: Buffer) -> tuple[str, dict[str, bytes]]:
     return config, files
 
 
-def unknown(name: str, known: str) -> RequestError:
+def unknown(name: str, names: str) -> RequestError:
     """The error of a parameter that a request cannot have."""
     what = f"the parameter {name[:100]!r} has no meaning here, or not with such a value"
-    return RequestError(what, hint=f"use {known}")
+    return RequestError(what, hint=f"use {names}")
 
 
 def _file(name: str, text: str) -> bytes:

@@ -143,15 +143,15 @@ class Router:
         method.
         """
         parts = segments(path)
-        found = _found(self._root, parts, 0)
-        if found is None:
+        match = _found(self._root, parts, 0)
+        if match is None:
             raise NotFoundError(
                 "there is nothing at this address", hint="GET /openapi.json tells what there is"
             )
-        route = found.routes.get("GET" if method == "HEAD" else method)
+        route = match.routes.get("GET" if method == "HEAD" else method)
         if route is None:
-            allowed = sorted(found.routes)
-            if "GET" in found.routes:
+            allowed = sorted(match.routes)
+            if "GET" in match.routes:
                 allowed.append("HEAD")
             raise Refusal(405, f"{method} is not taken here", headers={"allow": ", ".join(allowed)})
         names = {
@@ -166,9 +166,9 @@ def _found(node: _Node, parts: list[str], place: int) -> _Node | None:
     for name in (parts[place], _WILD):
         child = node.children.get(name)
         if child is not None and (name or parts[place]):
-            found = _found(child, parts, place + 1)
-            if found is not None:
-                return found
+            match = _found(child, parts, place + 1)
+            if match is not None:
+                return match
     return None
 
 

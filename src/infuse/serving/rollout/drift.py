@@ -11,14 +11,14 @@ from infuse.serving.messages import InferResponse, Tensor
 _FLOATS: Final = frozenset({"FP16", "BF16", "FP32", "FP64"})
 
 
-def difference(expected: InferResponse, found: InferResponse, tolerance: float) -> str | None:
+def difference(expected: InferResponse, actual: InferResponse, tolerance: float) -> str | None:
     """What differs, or None.
 
     Every output of `expected` must be there with its type and shape. Floats may differ by
     `tolerance` times the largest finite magnitude of the expected output, and must have their NaN
     and infinities in the same places; everything else must be equal.
     """
-    answers = {tensor.name: tensor for tensor in found.outputs}
+    answers = {tensor.name: tensor for tensor in actual.outputs}
     for tensor in expected.outputs:
         if tensor.name not in answers:
             return f"output {tensor.name!r} is missing"
@@ -28,30 +28,30 @@ def difference(expected: InferResponse, found: InferResponse, tolerance: float) 
     return None
 
 
-def _between(expected: Tensor, found: Tensor, tolerance: float) -> str | None:
-    if expected.datatype != found.datatype:
-        return f"is {found.datatype} instead of {expected.datatype}"
-    if expected.shape != found.shape:
-        return f"has the shape {list(found.shape)} instead of {list(expected.shape)}"
+def _between(expected: Tensor, actual: Tensor, tolerance: float) -> str | None:
+    if expected.datatype != actual.datatype:
+        return f"is {actual.datatype} instead of {expected.datatype}"
+    if expected.shape != actual.shape:
+        return f"has the shape {list(actual.shape)} instead of {list(expected.shape)}"
     if expected.datatype not in _FLOATS:
-        return None if np.array_equal(expected.data, found.data) else "has other elements"
+        return None if np.array_equal(expected.data, actual.data) else "has other elements"
     return _between_floats(
-        expected.data.astype(np.float64), found.data.astype(np.float64), tolerance
+        expected.data.astype(np.float64), actual.data.astype(np.float64), tolerance
     )
 
 
 def _between_floats(
-    expected: np.ndarray[Any, Any], found: np.ndarray[Any, Any], tolerance: float
+    expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any], tolerance: float
 ) -> str | None:
     finite = np.isfinite(expected)
-    if not np.array_equal(finite, np.isfinite(found)):
+    if not np.array_equal(finite, np.isfinite(actual)):
         return "is not finite in other places"
-    if not np.array_equal(expected[~finite], found[~finite], equal_nan=True):
+    if not np.array_equal(expected[~finite], actual[~finite], equal_nan=True):
         return "has other NaN or infinities"
     if not finite.any():
         return None
     magnitude = float(np.abs(expected[finite]).max())
-    moved = float(np.abs(expected[finite] - found[finite]).max())
+    moved = float(np.abs(expected[finite] - actual[finite]).max())
     if moved > tolerance * magnitude:
         return f"moved by {moved:.3g} where its largest magnitude is {magnitude:.3g}"
     return None

@@ -20,11 +20,11 @@ _PRECISION: Final = 1e-4
 _GROWTH: Final = 1.05
 
 
-def bounds(found: int, count: int) -> tuple[float, float]:
-    """Between what the true rate lies, where `found` of `count` were seen; (0, 1) without any."""
+def bounds(errors: int, count: int) -> tuple[float, float]:
+    """Between what the true rate lies, where `errors` of `count` were seen; (0, 1) without any."""
     if not count:
         return 0.0, 1.0
-    return _lower(found, count), 1 - _lower(count - found, count)
+    return _lower(errors, count), 1 - _lower(count - errors, count)
 
 
 def rate_excess(
@@ -44,15 +44,15 @@ def rate_excess(
     return rate - base - math.hypot(rate - low, high - base)
 
 
-def latency_ratio(found: Tally, reference: Tally, part: float) -> float:
+def latency_ratio(tally: Tally, reference: Tally, part: float) -> float:
     """How many times the reference's latency at the quantile `part` is exceeded at least; 0 if one
     has no answers.
     """
-    if not found.answered or not reference.answered:
+    if not tally.answered or not reference.answered:
         return 0.0
-    low, _ = bounds(math.floor(part * found.answered), found.answered)
+    low, _ = bounds(math.floor(part * tally.answered), tally.answered)
     _, high = bounds(math.ceil(part * reference.answered), reference.answered)
-    return found.quantile(low)[0] / reference.quantile(high)[1]
+    return tally.quantile(low)[0] / reference.quantile(high)[1]
 
 
 def outside(count: int, part: float) -> bool:
@@ -78,28 +78,28 @@ class Looks:
         return True
 
 
-def _lower(found: int, count: int) -> float:
-    """The rate at which `found` or more of `count` would be a chance of `_ERROR`."""
-    if not found:
+def _lower(errors: int, count: int) -> float:
+    """The rate at which `errors` or more of `count` would be a chance of `_ERROR`."""
+    if not errors:
         return 0.0
-    low, high = 0.0, found / count
+    low, high = 0.0, errors / count
     while high - low > _PRECISION * high:
         middle = (low + high) / 2
-        if _chance(found, count, middle) < _ERROR:
+        if _chance(errors, count, middle) < _ERROR:
             low = middle
         else:
             high = middle
     return low
 
 
-def _chance(found: int, count: int, rate: float) -> float:
-    """The chance of `found` or more of `count` at a rate that is below found / count, so that terms
+def _chance(errors: int, count: int, rate: float) -> float:
+    """The chance of `errors` or more of `count` at a rate below errors / count, so that terms
     fall.
     """
-    ways = math.lgamma(count + 1) - math.lgamma(found + 1) - math.lgamma(count - found + 1)
-    term = math.exp(ways + found * math.log(rate) + (count - found) * math.log1p(-rate))
+    ways = math.lgamma(count + 1) - math.lgamma(errors + 1) - math.lgamma(count - errors + 1)
+    term = math.exp(ways + errors * math.log(rate) + (count - errors) * math.log1p(-rate))
     odds, total = rate / (1 - rate), 0.0
-    for number in range(found, count + 1):
+    for number in range(errors, count + 1):
         total += term
         term *= (count - number) / (number + 1) * odds
         if term <= total * _PRECISION**2:

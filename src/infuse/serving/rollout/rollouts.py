@@ -224,8 +224,8 @@ class Rollouts:
         """
         self.seen[number] = fingerprint
         if len(self.seen) > _REMEMBERED:
-            known = self._routing.known()
-            gone = min(self.seen, key=lambda other: (other == number, other in known, other))
+            numbers = self._routing.known()
+            gone = min(self.seen, key=lambda other: (other == number, other in numbers, other))
             del self.seen[gone]
             self.refused.pop(gone, None)
 

@@ -27,8 +27,10 @@ class Routing:
     there are.
     """
 
-    def __init__(self, model: str, config: ModelConfig, loaded: Versions, known: Versions) -> None:
-        self.model, self.loaded, self.known = model, loaded, known
+    def __init__(
+        self, model: str, config: ModelConfig, loaded: Versions, existing: Versions
+    ) -> None:
+        self.model, self.loaded, self.known = model, loaded, existing
         self.where = f"model {model!r}"
         _check(config)
         self.configured = Routes.of(config)

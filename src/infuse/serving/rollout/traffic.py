@@ -44,7 +44,7 @@ class Traffic:
         model: str,
         config: ModelConfig,
         loaded: Versions,
-        known: Versions,
+        existing: Versions,
         *,
         clock: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = chance.random,
@@ -52,9 +52,9 @@ class Traffic:
     ) -> None:
         self.model = model
         self._config = config
-        self._loaded, self._known = loaded, known
+        self._loaded, self._known = loaded, existing
         self._clock, self._random = clock, random
-        self._routing = Routing(model, config, loaded, known)
+        self._routing = Routing(model, config, loaded, existing)
         self._rollouts = Rollouts(self._routing, self._recent, clock, wall)
         self._windows: dict[int, Window] = {}
 
@@ -116,17 +116,17 @@ class Traffic:
         labels, split, shadows and the running rollout need, and what a rollback or a promotion
         settled on.
         """
-        wanted = set(self._routing.named())
-        wanted.update(
+        versions = set(self._routing.named())
+        versions.update(
             number
             for number in (self._rollouts.settled, self._rollouts.waiting)
             if number is not None
         )
-        wanted.update(self._rollouts.held)
+        versions.update(self._rollouts.held)
         if self._rollouts.active is not None:
             record = self._rollouts.active.record
-            wanted.update((record.version, *record.origin))
-        return frozenset(wanted).intersection(self._known())
+            versions.update((record.version, *record.origin))
+        return frozenset(versions).intersection(self._known())
 
     # ------------------------------------------------------------------------------------ operators
 
@@ -283,7 +283,7 @@ class Traffic:
             window.at(self._clock()).count(outcome.error, outcome.seconds)
 
     def compare(
-        self, version: int, expected: InferResponse, found: InferResponse | Exception
+        self, version: int, expected: InferResponse, actual: InferResponse | Exception
     ) -> None:
         """Count the answer of a shadow beside the one that was given.
 
@@ -291,15 +291,15 @@ class Traffic:
         deadline, not there.
         """
         window = self._window(version)
-        if window is None or isinstance(found, (OverloadError, DeadlineError, UnavailableError)):
+        if window is None or isinstance(actual, (OverloadError, DeadlineError, UnavailableError)):
             return
         active = self._rollouts.active
         if active is not None and active.record.version != version:
             active = None
         canary = active.record.canary if active is not None else self._config.canary or Canary()
         drifted = (
-            isinstance(found, Exception)
-            or difference(expected, found, canary.max_drift) is not None
+            isinstance(actual, Exception)
+            or difference(expected, actual, canary.max_drift) is not None
         )
         tally = window.at(self._clock())
         tally.compared += 1

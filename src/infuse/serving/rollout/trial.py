@@ -156,9 +156,9 @@ class Trial:
             return ""
         return "it is paused" if self.record.state == "paused" else self.lacks()
 
-    def _short(self, found: int, what: str) -> str:
-        wanted = self.record.canary.min_requests
-        return f"{found} of {wanted} {what}" if found < wanted else ""
+    def _short(self, answers: int, what: str) -> str:
+        required = self.record.canary.min_requests
+        return f"{answers} of {required} {what}" if answers < required else ""
 
     def _errors(self) -> str | None:
         """Rejections for overload count only beside the old side's in the same step: both may drown
@@ -219,10 +219,10 @@ class Trial:
         beside = reference.answered >= enough
         if not beside:
             reference.add(self.earlier)
-        known = reference.answered >= enough and outside(new.answered, part)
+        enough_seen = reference.answered >= enough and outside(new.answered, part)
         oldest = self._new_flight.oldest(now)
         lasts = (
-            known
+            enough_seen
             and oldest > limit * reference.quantile(part)[1]
             and latency_ratio(new, reference, part) > limit
         )
@@ -230,14 +230,14 @@ class Trial:
         patience = _STALL if beside and new.answered >= enough else _LONG_STALL
         if not lasts or (self._hanging - 1) * _LOOK < patience:
             return None
-        count, found, usual = (
+        count, hanging, usual = (
             self._new_flight.plain(now)["in_flight"],
             _middle(new, part),
             _middle(reference, part),
         )
         return (
             f"latency: {count} requests are under way, one for {oldest:.3g} s; with them, "
-            f"{found:.3g} ms or more at "
+            f"{hanging:.3g} ms or more at "
             f"the {part:g} quantile, {usual:.3g} ms of the old version's; the limit is {limit:g} "
             "times as long"
         )

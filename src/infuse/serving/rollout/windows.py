@@ -100,11 +100,11 @@ class Tally:
         """
         if not self.answered:
             return 0.0, 0.0
-        wanted = max(1, math.ceil(part * self.answered))
+        rank = max(1, math.ceil(part * self.answered))
         passed = 0
         for index, count in enumerate(self.buckets):
             passed += count
-            if passed >= wanted:
+            if passed >= rank:
                 return edges(index)
         return edges(_BUCKETS - 1)
 

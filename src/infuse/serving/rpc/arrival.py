@@ -96,10 +96,10 @@ class _Timed(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def service(self, handler_call_details: Any) -> Any:
         """The handler of a call, None for one that is not known."""
-        known = self._known.get(handler_call_details.method)
-        if known is None and (found := self._handlers.service(handler_call_details)) is not None:
-            known = self._known[handler_call_details.method] = self._change(found)
-        return known
+        timed = self._known.get(handler_call_details.method)
+        if timed is None and (handler := self._handlers.service(handler_call_details)) is not None:
+            timed = self._known[handler_call_details.method] = self._change(handler)
+        return timed
 
 
 class _Messages:

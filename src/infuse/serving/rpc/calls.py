@@ -332,8 +332,8 @@ def _cut(text: str) -> str:
     one.
     """
     sizes = accumulate(len(quote(letter, safe=_PLAIN)) for letter in text)
-    kept = sum(size <= _MOST_TEXT for size in sizes)
-    return text if kept == len(text) else f"{text[:kept]}…"
+    length = sum(size <= _MOST_TEXT for size in sizes)
+    return text if length == len(text) else f"{text[:length]}…"
 
 
 def _filled(result: Any, plain: Mapping[str, Any]) -> Any:

@@ -274,10 +274,10 @@ def parts_of(request: InferRequest, response: InferResponse) -> list[bytes | mem
 
 def _classified(request: InferRequest, outputs: Sequence[Tensor]) -> list[Tensor]:
     """Outputs, those of them as their best classes for which a number of classes was asked."""
-    wanted = {output.name: output.parameters.get(_CLASSES, 0) for output in request.outputs}
+    classes = {output.name: output.parameters.get(_CLASSES, 0) for output in request.outputs}
     result = []
     for output in outputs:
-        most = wanted.get(output.name)
+        most = classes.get(output.name)
         if isinstance(most, int) and most:
             best = classified(output.name, output.data, output.datatype, most, output.labels)
             output = Tensor(output.name, BYTES, best, output.parameters)

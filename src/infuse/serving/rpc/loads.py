@@ -47,7 +47,7 @@ def check_repository(request: object) -> None:
         )
 
 
-def unknown_parameter(name: str, known: str) -> RequestError:
+def unknown_parameter(name: str, names: str) -> RequestError:
     """The error of a parameter that a message cannot have."""
     what = f"the parameter '{name[:100]}' has no meaning here, or not with such a value"
-    return RequestError(what, hint=f"use {known}")
+    return RequestError(what, hint=f"use {names}")

@@ -39,7 +39,7 @@ def split(data: bytes, number: int, naming: int = 1) -> Split:
     """
     view, end, start, position = memoryview(data), len(data), 0, 0
     rest: list[memoryview] = []
-    found: list[memoryview] = []
+    pieces: list[memoryview] = []
     name = view[:0]
     fields = depth = size = 0
     while position < end:
@@ -61,9 +61,9 @@ def split(data: bytes, number: int, naming: int = 1) -> Split:
             if depth or position > end:
                 continue
             if tag >> 3 == number:
-                if len(found) == MOST_TENSORS:
+                if len(pieces) == MOST_TENSORS:
                     raise RequestError(f"the message has more than {MOST_TENSORS} tensors")
-                found.append(view[first:position])
+                pieces.append(view[first:position])
                 rest.append(view[start:before])
                 size += before - start
                 start = position
@@ -80,7 +80,7 @@ def split(data: bytes, number: int, naming: int = 1) -> Split:
     if position > end or depth:
         raise RequestError("the message is cut off")
     rest.append(view[start:end])
-    return Split(rest, size + end - start, found, name)
+    return Split(rest, size + end - start, pieces, name)
 
 
 def field(number: int, size: int) -> bytes:

@@ -65,8 +65,8 @@ def _check_host(config: ServerConfig, host: str) -> None:
     name = _name(host)
     if _is_private(name):
         return
-    known = (*config.security.hosts, config.http.host, config.admin.host)
-    if name not in (each.lower() for each in known):
+    hosts = (*config.security.hosts, config.http.host, config.admin.host)
+    if name not in (each.lower() for each in hosts):
         error = _refused(f"'{name[:80]}' is not known as a name of this server")
         error.hint = _HINT
         raise error

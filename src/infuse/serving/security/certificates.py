@@ -71,12 +71,12 @@ class Certificates:
         except ConfigurationError as error:
             return str(error)
 
-    def _take(self, found: Files | str) -> None:
-        if isinstance(found, str):
-            raise ConfigurationError(found)
-        expires = check_files(self._tls, found, self._clock())
-        context = ssl_context(self._tls, found)
-        self.files, self.expires, self.context.newest = found, expires, context
+    def _take(self, files: Files | str) -> None:
+        if isinstance(files, str):
+            raise ConfigurationError(files)
+        expires = check_files(self._tls, files, self._clock())
+        context = ssl_context(self._tls, files)
+        self.files, self.expires, self.context.newest = files, expires, context
 
 
 class _Newest(ssl.SSLContext):

@@ -54,11 +54,11 @@ class Tokens:
         are.
         """
         shown = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        found = None
+        match = None
         for digest, holder in self._holders:
             if hmac.compare_digest(digest, shown):
-                found = holder
-        return found
+                match = holder
+        return match
 
 
 def new_token() -> tuple[str, str]:

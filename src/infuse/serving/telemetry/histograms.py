@@ -69,13 +69,13 @@ def quantile(counts: Sequence[int], share: float) -> float:
     total = sum(counts)
     if total == 0:
         return 0.0
-    wanted = max(share * total, 1e-9)
+    rank = max(share * total, 1e-9)
     below = 0
     for index, count in enumerate(counts):
-        if below + count >= wanted and count:
+        if below + count >= rank and count:
             low = BOUNDS[index - 1] if index else 0
             high = BOUNDS[min(index, len(BOUNDS) - 1)]
-            return (low + (high - low) * (wanted - below) / count) / 1e9
+            return (low + (high - low) * (rank - below) / count) / 1e9
         below += count
     return BOUNDS[-1] / 1e9
 

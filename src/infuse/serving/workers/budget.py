@@ -75,8 +75,8 @@ def limit_of(memory_mb: int, host: Host | None = None) -> int | None:
     """
     if memory_mb:
         return memory_mb << 20
-    found = (host or Host()).memory()
-    return found[1] if found else None
+    limit = (host or Host()).memory()
+    return limit[1] if limit else None
 
 
 def build_limit_of(memory_mb: int, host: Host | None = None) -> int | None:
@@ -87,8 +87,8 @@ def build_limit_of(memory_mb: int, host: Host | None = None) -> int | None:
     """
     if memory_mb:
         return memory_mb << 20
-    found = (host or Host()).memory()
-    return found[1] // 2 if found else None
+    limit = (host or Host()).memory()
+    return limit[1] // 2 if limit else None
 
 
 class Budget:
@@ -123,9 +123,9 @@ class Budget:
 
     async def measure(self, pids: Iterable[int]) -> None:
         """Measure processes, beside the loop: the kernel walks through all of their pages."""
-        wanted = list(pids)
-        found = await asyncio.to_thread(lambda: [memory_of(pid) for pid in wanted])
-        self._seen = dict(zip(wanted, found))
+        listed = list(pids)
+        sizes = await asyncio.to_thread(lambda: [memory_of(pid) for pid in listed])
+        self._seen = dict(zip(listed, sizes))
 
     def look(self, pids: Mapping[str, int]) -> dict[str, Memory]:
         """The memory of workers by name, as it was last measured; of new ones, as it is."""

@@ -202,12 +202,12 @@ def _symbols(specs: Sequence[TensorSpec]) -> list[str]:
     """
     from infuse.runtime.shapes import Formula
 
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for spec in specs:
         for size in spec.shape:
             if isinstance(size, str):
-                found |= dict.fromkeys(sorted(Formula(size).symbols))
-    return list(found)
+                names |= dict.fromkeys(sorted(Formula(size).symbols))
+    return list(names)
 
 
 def made(order: Mapping[str, Any]) -> dict[str, Any]:

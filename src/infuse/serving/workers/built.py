@@ -119,7 +119,7 @@ def _stamp(path: str | None) -> tuple[int, int]:
     if path is None:
         return 0, 0
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return 0, 0
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns

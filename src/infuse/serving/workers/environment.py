@@ -21,10 +21,10 @@ def child_environment(environment: Mapping[str, str] | None = None) -> dict[str,
 
     Modules are not looked for in the current folder. `environment` stands for that of this process.
     """
-    known = os.environ if environment is None else environment
-    kept = {
+    variables = os.environ if environment is None else environment
+    result = {
         name: value
-        for name, value in known.items()
+        for name, value in variables.items()
         if not name.upper().startswith(_STORES) and not _SECRET.search(name)
     }
-    return {**kept, "PYTHONSAFEPATH": "1"}
+    return {**result, "PYTHONSAFEPATH": "1"}

@@ -63,16 +63,16 @@ class Slot:
         """Make room for so many bytes. ModelFailureError when there is no memory for them."""
         if size <= self.size:
             return
-        wanted = -(-size // _PAGE) * _PAGE
+        extent = -(-size // _PAGE) * _PAGE
         try:
-            if os.fstat(self.descriptor).st_size < wanted:
-                os.ftruncate(self.descriptor, wanted)
-            self._map = mmap.mmap(self.descriptor, wanted)
+            if os.fstat(self.descriptor).st_size < extent:
+                os.ftruncate(self.descriptor, extent)
+            self._map = mmap.mmap(self.descriptor, extent)
         except (OSError, ValueError) as error:
             raise ModelFailureError(
                 f"there is no memory for {size} bytes of tensors: {error}"
             ) from error
-        self.size = wanted
+        self.size = extent
 
     def view(self, where: Where) -> Array:
         """The tensor that lies there, without a copy; BYTES are unpacked. The peer's figures are

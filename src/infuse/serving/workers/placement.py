@@ -162,16 +162,16 @@ def pack(
     if len({item.name for item in ordered}) != len(ordered):
         raise ValueError("two items have one name")
     current = current or {}
-    kept = _kept(ordered, bins, current, memory)
+    unmoved = _kept(ordered, bins, current, memory)
     fresh = min(
         (_fresh(order, bins, current, memory) for order in _orders(ordered, bins, memory)),
         key=_worth,
     )
-    before = kept.highest() if bins else 0.0
-    better = len(fresh.left) < len(kept.left) or (
-        len(fresh.left) == len(kept.left) and fresh.highest() < (1 - gain) * before - _TIE
+    before = unmoved.highest() if bins else 0.0
+    better = len(fresh.left) < len(unmoved.left) or (
+        len(fresh.left) == len(unmoved.left) and fresh.highest() < (1 - gain) * before - _TIE
     )
-    chosen = _settled(fresh, ordered, current, memory) if better else kept
+    chosen = _settled(fresh, ordered, current, memory) if better else unmoved
     moved = [
         item
         for item in ordered
@@ -179,7 +179,8 @@ def pack(
     ]
     moved = [item for item in moved if item.name in chosen.places]
     hot = {
-        item.name: kept.loads[current[item.name]] / bins[current[item.name]].cores for item in moved
+        item.name: unmoved.loads[current[item.name]] / bins[current[item.name]].cores
+        for item in moved
     }
     moved.sort(key=lambda item: (-hot[item.name], -item.load))
     return Assignment(

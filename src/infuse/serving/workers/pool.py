@@ -77,13 +77,13 @@ class WorkerPool:
         if self.config.awake_ms and self.config.mode == "process":
             self.vigil = Vigil(loop)
 
-    def threads(self, wanted: int, replicas: int = 0) -> int:
+    def threads(self, asked: int, replicas: int = 0) -> int:
         """Threads of a replica that asks for so many; 0 means as many as its worker has cores.
 
         That is all cores, or those of a group when so many `replicas` are asked for and packed.
         """
-        if wanted:
-            return min(wanted, len(self.cores))
+        if asked:
+            return min(asked, len(self.cores))
         return (
             min(len(group.cores) for group in self.groups)
             if self.packed and replicas
@@ -101,8 +101,8 @@ class WorkerPool:
         if need.threads > min(len(group.cores) for group in self.groups):
             return self.wide
         item = Item("new", need.name, need.threads, 0.0, need.weights_bytes, self._own_bytes(need))
-        found = pack([*self._items(), item], self._bins(), self._current(), gain=1.0)
-        return self.groups[found.places["new"]]
+        groups = pack([*self._items(), item], self._bins(), self._current(), gain=1.0)
+        return self.groups[groups.places["new"]]
 
     async def open(self, need: Need, group: Group) -> RemoteExecutor | LocalExecutor:
         """An instance of a version in a group's worker, or in the server itself. Raises what

@@ -224,18 +224,18 @@ class RemoteExecutor:
         """Copy the inputs into a slot, one below the other, if they are not in one already, and
         tell the worker.
         """
-        found = self._found(parts) if self._lent else None
-        number = self._idle.pop() if found is None else found[0]
+        lent = self._found(parts) if self._lent else None
+        number = self._idle.pop() if lent is None else lent[0]
         slot = self._slots[number]
         timer = self._loop.call_later(seconds * (1 + len(self._pending)), self._hung, seconds)
         vigil, long = self.worker.vigil, self._compute >= _SOON
         self._pending[number] = _Pending(done, timer, long)
         if vigil is not None:
             vigil.runs += long
-        if found is None and _heavy([array for arrays in parts for array in arrays]):
+        if lent is None and _heavy([array for arrays in parts for array in arrays]):
             self._aside(number, partial(_written, slot, parts), partial(self._send, number))
         else:
-            self._send(number, lambda: _written(slot, parts) if found is None else found[1])
+            self._send(number, lambda: _written(slot, parts) if lent is None else lent[1])
 
     def _aside(
         self, number: int, work: Callable[[], _T], then: Callable[[Callable[[], _T]], None]

@@ -190,12 +190,12 @@ class Replica:
     async def _restarted(self) -> RemoteExecutor:
         async with self._placing:
             assert self.group is not None
-            found = await self._pool.open(self.need, self.group)
-            assert isinstance(found, RemoteExecutor)
+            executor = await self._pool.open(self.need, self.group)
+            assert isinstance(executor, RemoteExecutor)
             self.restarts += 1
             self.failures = 0
-            self._pool.journal.emit("worker_started", model=self.need.name, worker=found.name)
-            self.executor = found
+            self._pool.journal.emit("worker_started", model=self.need.name, worker=executor.name)
+            self.executor = executor
             self.reason = ""
-            self._changed(found, self)
-            return found
+            self._changed(executor, self)
+            return executor

@@ -89,7 +89,7 @@ class Deployment:
         self.replicas = []
         try:
             await self._add(len(self._pool.groups), replace(self._need, threads=threads))
-            found = await self._warmed(self.replicas[0], checker, folder)
+            findings = await self._warmed(self.replicas[0], checker, folder)
             warmup = self._config.warmup
             rates = [
                 await rate(
@@ -100,7 +100,7 @@ class Deployment:
                     folder,
                     self._hang,
                 )
-                for replicas, seen in ((wide, wide_found), (self.replicas, found))
+                for replicas, seen in ((wide, wide_found), (self.replicas, findings))
             ]
         except (NoRoomError, WorkerLostError) as error:
             await self.close()
@@ -113,8 +113,8 @@ class Deployment:
             self.replicas += wide
             raise
         surplus = wide
-        if rates[1] > _GAIN * rates[0] and not self._too_slow(wide_found, found):
-            self.found = found
+        if rates[1] > _GAIN * rates[0] and not self._too_slow(wide_found, findings):
+            self.found = findings
         else:
             surplus, self.replicas = self.replicas, wide
         shape = f"{len(self.replicas)} replicas of {self.replicas[0].need.threads} threads"
@@ -141,6 +141,6 @@ def _running(replica: Replica) -> Executor:
     return replica.executor
 
 
-def _best(found: Findings) -> int:
+def _best(findings: Findings) -> int:
     """The rows of the batch with the highest rate."""
-    return max(found.seconds, key=lambda rows: rows / found.seconds[rows])
+    return max(findings.seconds, key=lambda rows: rows / findings.seconds[rows])
