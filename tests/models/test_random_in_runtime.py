@@ -15,9 +15,9 @@ from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.ir.types import TensorType
 from infuse.ops.evaluate import evaluate
-from infuse.testing.networks import Network, network_of, random_network
-from infuse.testing.noise import Judge
-from infuse.testing.reducing import reduced, text
+from infuse.testing.generators.networks import Network, network_of, random_network
+from infuse.testing.sensitivity import Judge
+from infuse.testing.shrinking import reduced, text
 from tests.models.onnx_tools import session
 
 # NumPy warns of means of nothing and of casts of what is not a number: both have a result.

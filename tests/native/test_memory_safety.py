@@ -22,8 +22,8 @@ from infuse.ir.graph import Graph, Node, UnknownRank, Value
 from infuse.ir.types import TensorType, tensor
 from infuse.ops.base import Op
 from infuse.targets import Target
+from infuse.testing.generators.networks import random_network
 from infuse.testing.hostile import Case, Feeds, cases, feeds
-from infuse.testing.networks import random_network
 from infuse.testing.samples import rows
 from infuse.testing.sanitizing import Job, Outcome, build_sanitized, run_sanitized
 from tests.native.kernel_tools import targets

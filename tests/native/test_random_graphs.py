@@ -13,7 +13,7 @@ from infuse.codegen.compile import compile_graph, generate
 from infuse.ir.graph import Graph
 from infuse.ops.evaluate import evaluate
 from infuse.targets import Target
-from infuse.testing.noise import Judge
+from infuse.testing.sensitivity import Judge
 from tests.native.builder import assert_plan_is_safe
 from tests.native.random_models import native_network, together
 

@@ -16,10 +16,10 @@ from infuse.ops.evaluate import evaluate
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule
-from infuse.testing.networks import Network, network_of, random_network
-from infuse.testing.noise import Judge
+from infuse.testing.generators.networks import Network, network_of, random_network
 from infuse.testing.optimizing import failure, guilty
-from infuse.testing.reducing import reduced, text
+from infuse.testing.sensitivity import Judge
+from infuse.testing.shrinking import reduced, text
 
 OPTIONS = (
     Options("basic"),

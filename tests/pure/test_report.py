@@ -21,7 +21,7 @@ from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.rewrite import Rule
-from infuse.testing.networks import random_network
+from infuse.testing.generators.networks import random_network
 from tests.pure.rewriting import X, rule_of, written
 
 pytestmark = pytest.mark.row("G38")

@@ -21,7 +21,7 @@ from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule
 from infuse.targets import Machine
 from infuse.targets.machine import USUAL
-from infuse.testing.variants import random_array
+from infuse.testing.generators.variants import random_array
 from tests.pure.row_models import EXAMPLES, Example
 from tests.pure.test_features import rows as features
 

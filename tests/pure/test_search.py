@@ -29,7 +29,7 @@ from infuse.search.equalities.base import Equal, Equality
 from infuse.search.regions import Region, regions
 from infuse.search.saturation import saturate
 from infuse.search.terms import Apply, Leaf, Opaque, SliceTerm, Term, folded
-from infuse.testing.networks import random_network
+from infuse.testing.generators.networks import random_network
 from infuse.testing.patterns import graph_of
 from tests.cli_tools import Cli
 from tests.pure.rewriting import kinds

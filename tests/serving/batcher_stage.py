@@ -124,7 +124,12 @@ class Bench:
         arrays = self.checker.arrays(request)
         key, lengths = self.checker.key(arrays)
         entry = Entry(
-            request, arrays, rows, key, self.checker.wanted(request), loop.create_future()
+            request,
+            arrays,
+            rows,
+            key,
+            self.checker.requested_outputs(request),
+            loop.create_future(),
         )
         entry.lengths = lengths
         entry.future.add_done_callback(lambda _: self.answered.append(mark))

@@ -54,12 +54,12 @@ class TextVersion:
     most_rows = 1
 
     def __init__(self, name: str, number: int, config: ModelConfig, local: Any, pool: Any) -> None:
-        self.kept = [local]
+        self.retained_files = [local]
         self.name, self.number, self.config = name, number, config
         self.state, self.reason = "LOADING", ""
         self.statistics = VersionStatistics(name, number)
         self.notes: list[str] = []
-        self.extra: Path | None = None
+        self.assets: Path | None = None
         self.running = 0
         self.times: Mapping[int, float] = {}
         self.replicas: Mapping[str, int] = {}

@@ -47,7 +47,7 @@ def model_of(**seconds: float) -> TimeModel:
 
 def test_nothing_is_known_at_first() -> None:
     times = TimeModel()
-    assert not times.known
+    assert not times.measured
     assert times.predict(8) == 0.0
     assert times.best(5) == 5
 
@@ -247,13 +247,15 @@ def test_inputs_that_are_not_the_models_are_refused(inputs: list[Tensor], words:
 
 
 def test_outputs_are_those_that_are_asked_for_in_their_order() -> None:
-    assert checker().wanted(InferRequest("m")) == [0, 1]
-    assert checker().wanted(
+    assert checker().requested_outputs(InferRequest("m")) == [0, 1]
+    assert checker().requested_outputs(
         InferRequest("m", outputs=[RequestedOutput("z"), RequestedOutput("y")])
     ) == [1, 0]
     for names in (["q"], ["y", "y"]):
         with pytest.raises(InputError):
-            checker().wanted(InferRequest("m", outputs=[RequestedOutput(name) for name in names]))
+            checker().requested_outputs(
+                InferRequest("m", outputs=[RequestedOutput(name) for name in names])
+            )
 
 
 # --------------------------------------------------------------------------------------- warming up

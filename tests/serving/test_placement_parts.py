@@ -23,15 +23,15 @@ from infuse.serving.config import Batching, ModelConfig, Workers
 from infuse.serving.messages import InferRequest
 from infuse.serving.telemetry.host import Host
 from infuse.serving.telemetry.journal import Journal
-from infuse.serving.warmup import Findings
+from infuse.serving.warmup import WarmupReport
 from infuse.serving.workers.budget import Budget, NoRoomError, limit_of, memory_of, mib
 from infuse.serving.workers.executor import Callback, Result
 from infuse.serving.workers.groups import split
 from infuse.serving.workers.load import WINDOW, Load
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import WorkerPool
+from infuse.serving.workers.replica_layout import Deployment
 from infuse.serving.workers.replicas import Replica
-from infuse.serving.workers.spread import Deployment
 
 pytestmark = pytest.mark.row("S5")
 
@@ -137,7 +137,7 @@ def test_replicas_of_all_models_together_have_a_limit() -> None:
 
 def test_a_target_that_only_all_cores_reach_decides() -> None:
     need = Need("m/1", Path(), 1)
-    wide, narrow = Findings({1: 0.004, 8: 0.01}), Findings({1: 0.008, 8: 0.02})
+    wide, narrow = WarmupReport({1: 0.004, 8: 0.01}), WarmupReport({1: 0.008, 8: 0.02})
 
     def too_slow(target: float | None) -> bool:
         config = ModelConfig(batching=Batching(latency_target_ms=target))

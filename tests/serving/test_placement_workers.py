@@ -17,12 +17,12 @@ import pytest
 from infuse.errors import CompiledModelError, UnavailableError
 from infuse.serving.console.data import snapshot
 from infuse.serving.engine import Engine
-from infuse.serving.workers import spread
+from infuse.serving.workers import replica_layout
 from infuse.serving.workers.budget import NoRoomError
 from infuse.serving.workers.executor import Executor
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.pool import WorkerPool
-from infuse.serving.workers.remote import RemoteExecutor
+from infuse.serving.workers.process_executor import ProcessExecutor
 from infuse.serving.workers.replicas import Replica
 from tests.serving import placement_stage as stage
 
@@ -31,8 +31,8 @@ pytestmark = [pytest.mark.row("S5"), stage.needs_two_cores]
 ONE = {"replicas": 1, "batching": {"max_size": 1}}
 
 
-def remote(replica: Replica) -> RemoteExecutor:
-    assert isinstance(replica.executor, RemoteExecutor)
+def remote(replica: Replica) -> ProcessExecutor:
+    assert isinstance(replica.executor, ProcessExecutor)
     return replica.executor
 
 
@@ -338,7 +338,7 @@ def test_loads_are_balanced_every_so_often(tmp_path: Path) -> None:
 def test_a_move_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_models(tmp_path, "a", "b")
 
-    async def broken(*_: Any) -> RemoteExecutor:
+    async def broken(*_: Any) -> ProcessExecutor:
         raise CompiledModelError("the folder is gone")
 
     async def check() -> None:
@@ -404,7 +404,7 @@ def test_the_faster_of_one_replica_and_one_per_group_is_kept(
     async def rate(executors: Sequence[Executor], *_: Any) -> float:
         return 104.0 + 2 * grouped if len(executors) == 2 else 100.0
 
-    monkeypatch.setattr(spread, "rate", rate)
+    monkeypatch.setattr(replica_layout, "rate", rate)
 
     async def check() -> None:
         async with stage.engine(tmp_path) as opened:

@@ -22,7 +22,7 @@ def test_all_who_wait_are_answered_after_losses(
     gain: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With lanes that bring nothing, and with lanes, whatever the clock says here."""
-    monkeypatch.setattr("infuse.serving.workers.lanes._GAIN", gain)
+    monkeypatch.setattr("infuse.serving.workers.core_instances._GAIN", gain)
     monkeypatch.setattr("infuse.serving.batching.batcher._HUNG_LEAST", 3.0)
     tally = asyncio.run(serving_recovery.torment(tmp_path, 6, 60.0, 5, 5, 0.0))
     assert not tally.faults
@@ -54,16 +54,16 @@ def test_what_a_measurement_held_up_runs_when_it_ends() -> None:
     run(main)
 
 
-def test_lanes_of_a_lost_worker_hold_nobody_up() -> None:
+def test_core_instances_of_a_lost_worker_hold_nobody_up() -> None:
     """They are added after they were lost: what waits runs elsewhere."""
 
     async def main(_: ShiftedLoop) -> None:
         bench = Bench()
         held = bench.hold()
         asked = bench.ask(1)
-        lane = HeldExecutor(places=0)
-        lane.alive = False
-        bench.batcher.places.add_lanes(lane)
+        instance = HeldExecutor(places=0)
+        instance.alive = False
+        bench.batcher.places.add_core_instances(instance)
         bench.finish()
         await held.check()
         await asked.check()

@@ -18,9 +18,9 @@ from infuse.runtime.folder import LIBRARY
 from infuse.runtime.shapes import TensorSpec
 from infuse.serving import versions
 from infuse.serving.engine import Engine
-from infuse.serving.workers import built
+from infuse.serving.workers import build_cache
 from infuse.serving.workers.build import Signature, build
-from infuse.serving.workers.built import Built, key_of
+from infuse.serving.workers.build_cache import BuildCache, key_of
 from tests.serving import models
 from tests.serving.engine_stage import served
 from tests.serving.models import ask, write
@@ -122,8 +122,8 @@ def signature(folder: Path, *host_steps: str) -> Signature:
 
 def test_a_record_says_what_was_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("read_metadata", "verify", "check_cpu"):
-        monkeypatch.setattr(built, name, lambda *_: None)
-    known, made = Built(tmp_path), signature(tmp_path)
+        monkeypatch.setattr(build_cache, name, lambda *_: None)
+    known, made = BuildCache(tmp_path), signature(tmp_path)
     assert known.find("key") is None
     known.keep("key", made)
     assert known.find("key") == replace(made, seconds=0.0)
@@ -131,7 +131,7 @@ def test_a_record_says_what_was_built(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_models_that_the_interpreter_runs_in_part_are_not_recorded(tmp_path: Path) -> None:
-    Built(tmp_path).keep("key", signature(tmp_path, "Tokenize"))
+    BuildCache(tmp_path).keep("key", signature(tmp_path, "Tokenize"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -140,25 +140,25 @@ def test_nothing_is_recorded_where_packages_extend_infuse(
 ) -> None:
     entry = EntryPoint("mine", "my_package:register", GROUP)
     monkeypatch.setattr(
-        built, "entry_points", lambda group: EntryPoints([entry]).select(group=group)
+        build_cache, "entry_points", lambda group: EntryPoints([entry]).select(group=group)
     )
     assert key_of("content", "model.onnx", OPTIONS) == ""
-    Built(tmp_path).keep("", signature(tmp_path))
-    assert Built(tmp_path).find("") is None
+    BuildCache(tmp_path).keep("", signature(tmp_path))
+    assert BuildCache(tmp_path).find("") is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_written_holds_no_records(tmp_path: Path) -> None:
     (tmp_path / "built").write_text("in the way")
-    known = Built(tmp_path)
+    known = BuildCache(tmp_path)
     known.keep("key", signature(tmp_path))
     assert known.find("key") is None
 
 
 def test_there_is_an_end_to_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(built, "_MOST", 10)
+    monkeypatch.setattr(build_cache, "_MOST", 10)
     for number in range(25):
-        Built(tmp_path).keep(f"key{number}", signature(tmp_path))
+        BuildCache(tmp_path).keep(f"key{number}", signature(tmp_path))
     names = {path.name for path in (tmp_path / "built").iterdir()}
     assert len(names) <= 10
     assert "key24" in names
@@ -184,6 +184,6 @@ def test_a_key_stands_for_all_that_a_build_depends_on(
     script.write_text("#!/bin/sh\necho\n")
     others.append(key_of("content", "model.onnx", OPTIONS))
     for name in ("_code", "cpu_description"):
-        monkeypatch.setattr(built, name, lambda: "other")
+        monkeypatch.setattr(build_cache, name, lambda: "other")
         others.append(key_of("content", "model.onnx", OPTIONS))
     assert len({key, *others}) == 1 + len(others)

@@ -20,7 +20,7 @@ from infuse.serving.workers.executor import Executor, LocalExecutor
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import Replica, WorkerPool
 from infuse.serving.workers.process import WorkerProcess
-from infuse.serving.workers.remote import RemoteExecutor
+from infuse.serving.workers.process_executor import ProcessExecutor
 from tests.serving import models
 from tests.serving.workers_stage import add, folders, run, worked
 
@@ -39,7 +39,7 @@ def test_a_lost_worker_is_replaced(add: Path) -> None:
         told: list[Executor | None] = []
         replica = Replica(workers, Need("add", add, 1), lambda executor, _: told.append(executor))
         first = await replica.start()
-        assert isinstance(first, RemoteExecutor)
+        assert isinstance(first, ProcessExecutor)
         for turn in (1, 2):
             os.kill(workers.workers[0].pid, signal.SIGKILL)
             await models.until(

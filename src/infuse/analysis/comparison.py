@@ -206,10 +206,13 @@ def _add_steps(comparison: Comparison, rewrites: Sequence[Any], sizes: Sizes) ->
         removed, created, heirs = (
             [m for m in part if hasattr(m, "serial")] for part in _parts(rewrite)
         )
-        for mention in created:
-            if mention.signature is not None:
-                costs[mention.serial] = cost_of(
-                    mention.signature.op, mention.signature.inputs, mention.signature.outputs, sizes
+        for node_ref in created:
+            if node_ref.signature is not None:
+                costs[node_ref.serial] = cost_of(
+                    node_ref.signature.op,
+                    node_ref.signature.inputs,
+                    node_ref.signature.outputs,
+                    sizes,
                 )
         _check_known(removed, costs, comparison.before.name)
         comparison.labels.update(
@@ -237,19 +240,19 @@ def _parts(rewrite: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
 
 
 def _check_known(removed: Sequence[Any], costs: Mapping[int, Cost], name: str) -> None:
-    for mention in removed:
-        if mention.serial not in costs:
+    for node_ref in removed:
+        if node_ref.serial not in costs:
             raise GraphError(
-                f"the report removes {mention}, which the original graph does not have",
+                f"the report removes {node_ref}, which the original graph does not have",
                 where=f"graph {name!r}",
                 hint="give the graph object that was optimized, as it was",
             )
 
 
-def _sum(costs: Mapping[int, Cost], mentions: Sequence[Any]) -> Cost:
+def _sum(costs: Mapping[int, Cost], refs: Sequence[Any]) -> Cost:
     total = NOTHING
-    for mention in mentions:
-        total = total + costs.get(mention.serial, NOTHING)
+    for node_ref in refs:
+        total = total + costs.get(node_ref.serial, NOTHING)
     return total
 
 

@@ -10,11 +10,11 @@ from infuse.errors import GraphError, InfuseError, ModelFileError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.lexer import Cursor
+from infuse.ir.literals import Literals
 from infuse.ir.nesting import DEEPEST, room
 from infuse.ir.registry import make_operator
 from infuse.ir.text import content_hash
 from infuse.ir.types import UNKNOWN
-from infuse.ir.words import Words
 
 
 def parse(text: str, constants: Mapping[str, Array] | None = None) -> Graph:
@@ -37,7 +37,7 @@ def parse_dim(text: str) -> Dim:
     """The dimension that `text.dim_text` wrote; ModelFileError for anything else."""
     cursor = Cursor(text)
     with room(DEEPEST):
-        dim = Words(cursor).dim()
+        dim = Literals(cursor).dim()
     if cursor.token.kind != "end":
         cursor.fail("expected the end of a dimension")
     return dim
@@ -46,7 +46,7 @@ def parse_dim(text: str) -> Dim:
 class _Parser:
     def __init__(self, cursor: Cursor, arrays: Mapping[str, Array]) -> None:
         self.cursor = cursor
-        self.words = Words(cursor)
+        self.literals = Literals(cursor)
         self.arrays = arrays
         self.constants: dict[str, Value] = {}
         self.scopes: list[dict[str, Value]] = []
@@ -80,9 +80,9 @@ class _Parser:
     def typed(self, name: str) -> Value:
         """`: TYPE`, perhaps with known elements in braces, as a new value."""
         self.cursor.expect(":")
-        value = Value(self.words.type(), name)
+        value = Value(self.literals.type(), name)
         if self.cursor.at("{"):
-            value.content = self.words.content(value.type)
+            value.content = self.literals.content(value.type)
         return value
 
     def outputs(self, graph: Graph) -> None:
@@ -133,9 +133,9 @@ class _Parser:
 
     def constant(self, name: str) -> Value:
         start = self.cursor.token
-        type = self.words.tensor()
+        type = self.literals.tensor()
         if self.cursor.token.kind != "hash":
-            return constant(self.words.elements(type), name, type.dtype)
+            return constant(self.literals.elements(type), name, type.dtype)
         digest = self.cursor.advance().text[1:]
         array = self.arrays.get(name)
         if array is None:
@@ -181,7 +181,7 @@ class _Parser:
             if cursor.follows("="):
                 key = cursor.name("an attribute")
                 cursor.expect("=")
-                attributes[key] = self.words.attribute()
+                attributes[key] = self.literals.attribute()
             elif cursor.accept("_"):
                 operands.append(None)
             else:

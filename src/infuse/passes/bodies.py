@@ -15,7 +15,7 @@ from infuse.ops.shaping import Unsqueeze
 from infuse.passes.hoist import control_nodes, is_inside
 from infuse.passes.inline import inlined, known_truth, replace_outputs
 from infuse.rewrite import Pass
-from infuse.rewrite.mention import label
+from infuse.rewrite.node_ref import label
 from infuse.rewrite.patch import Patch, redirect, remove_dead
 from infuse.rewrite.record import Report, Rewrite
 from infuse.rewrite.refine import Change, compare_types, reinfer

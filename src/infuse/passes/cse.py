@@ -15,7 +15,7 @@ from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ir.types import TensorType, Type
 from infuse.ops.base import Op
 from infuse.rewrite import Pass
-from infuse.rewrite.mention import label, mention
+from infuse.rewrite.node_ref import label, node_ref
 from infuse.rewrite.patch import redirect, remove_dead
 from infuse.rewrite.record import Report, Rewrite
 
@@ -76,7 +76,7 @@ class EliminateCommonSubexpressions(Pass):
                 removed = label(remove_dead([node]))
                 same = f"same as {first.name}"
                 report.add(
-                    Rewrite(self.name, removed, (), self.level, self.rows, same, (mention(first),))
+                    Rewrite(self.name, removed, (), self.level, self.rows, same, (node_ref(first),))
                 )
                 break
 

@@ -13,7 +13,7 @@ from infuse.ops.base import Elementwise, Op
 from infuse.passes.cse import node_key
 from infuse.passes.inline import known_truth
 from infuse.rewrite import Pass
-from infuse.rewrite.mention import label
+from infuse.rewrite.node_ref import label
 from infuse.rewrite.patch import redirect, remove_dead
 from infuse.rewrite.record import Report, Rewrite
 from infuse.rewrite.refine import Change, compare_types

@@ -9,7 +9,7 @@ import numpy as np
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value
 from infuse.rewrite import Pass
-from infuse.rewrite.mention import label
+from infuse.rewrite.node_ref import label
 from infuse.rewrite.patch import redirect, remove_dead
 from infuse.rewrite.record import Report, Rewrite
 from infuse.rewrite.refine import reinfer

@@ -14,7 +14,7 @@ from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
 from infuse.rewrite import Pass
-from infuse.rewrite.mention import label
+from infuse.rewrite.node_ref import label
 from infuse.rewrite.patch import Patch, redirect, remove_dead
 from infuse.rewrite.record import Report, Rewrite
 

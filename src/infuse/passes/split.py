@@ -9,7 +9,7 @@ import numpy as np
 from infuse.ir.graph import Graph, Node, Value, known_ints
 from infuse.ops.movement import Slice, Split, bounds
 from infuse.rewrite import Pass
-from infuse.rewrite.mention import label
+from infuse.rewrite.node_ref import label
 from infuse.rewrite.patch import Patch, redirect, remove_dead
 from infuse.rewrite.record import Report, Rewrite
 

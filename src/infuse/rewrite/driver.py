@@ -15,7 +15,7 @@ from infuse.ir.broadcasting import open_broadcasts
 from infuse.ir.expression import Call
 from infuse.ir.graph import Graph, Node, UnknownRank, Use, Value
 from infuse.rewrite.matcher import Glance, Match, glance, kind_of, matches, may_match
-from infuse.rewrite.mention import label, mention
+from infuse.rewrite.node_ref import label, node_ref
 from infuse.rewrite.patch import Patch, other_use, producers, redirect, remove_dead
 from infuse.rewrite.record import Report, Rewrite
 from infuse.rewrite.refine import Change, compare_types, reinfer
@@ -172,7 +172,7 @@ class Driver:
         place = {node: index for index, node in enumerate(covered)}
         removed = label(sorted(gone, key=lambda node: place.get(node, len(place))))
         self.report.add(
-            Rewrite(name, removed, label(created), level, rows, note, tuple(map(mention, heirs)))
+            Rewrite(name, removed, label(created), level, rows, note, tuple(map(node_ref, heirs)))
         )
         if self.check is not None:
             self.check(graph, name)

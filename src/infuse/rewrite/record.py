@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from infuse.ir.graph import Graph
-from infuse.rewrite.mention import Mention, label
+from infuse.rewrite.node_ref import NodeRef, label
 from infuse.rewrite.verdict import Verdict
 
 ABOUT: dict[str, str] = {
@@ -225,7 +225,7 @@ __all__ = [
     "ABOUT",
     "Effect",
     "Improvement",
-    "Mention",
+    "NodeRef",
     "Report",
     "Rewrite",
     "Search",

@@ -76,7 +76,7 @@ class Catalog:
                 f"the repository has no model {unknown[0]!r}", where=self.config.repository
             )
         for model in self.models.values():
-            model.wanted = self.config.control != "explicit" or model.name in chosen
+            model.requested = self.config.control != "explicit" or model.name in chosen
         for name in chosen:
             self._want_parts(name)
         await self.reconcile()
@@ -86,7 +86,7 @@ class Catalog:
         up.
         """
         for model in self.models.values():
-            model.wanted = False
+            model.requested = False
         ends = [model.reconcile(self.repository.stable) for model in self.models.values()]
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.gather(*ends), seconds)
@@ -175,9 +175,9 @@ class Catalog:
         if not config and not files and name in self.models:
             self.models[name].override = None
         model = self._take(files_, by_hand=bool(config or files))
-        model.wanted = True
+        model.requested = True
         for part in parts:
-            if part in self.models and not self.models[part].wanted:
+            if part in self.models and not self.models[part].requested:
                 await self.load(part, caller=caller)
         before = dict(model.failures)
         await model.reconcile(lambda *_: True, force=True)
@@ -204,7 +204,7 @@ class Catalog:
             caller.require(part, f"it would be unloaded with the pipeline {name!r}")
             leaving.append(self.model(part))
         for model in leaving:
-            model.wanted = False
+            model.requested = False
             await model.reconcile(self.repository.stable)
 
     async def start_rollout(self, name: str, version: int, canary: Canary | None = None) -> None:
@@ -239,7 +239,7 @@ class Catalog:
             model.forget_failures()
             if name in scanned or model.override is not None:
                 continue
-            model.wanted = False
+            model.requested = False
             model.files = replace(model.files, versions={})
             if not model.versions and not model.lock.locked():
                 self._remember(model)
@@ -259,7 +259,9 @@ class Catalog:
         await asyncio.gather(*plain)
         for _ in range(len(models)):
             open_before = [
-                m for m in models if m.config.pipeline is not None and m.wanted and not m.versions
+                m
+                for m in models
+                if m.config.pipeline is not None and m.requested and not m.versions
             ]
             for model in models:
                 if model.config.pipeline is not None:
@@ -277,7 +279,7 @@ class Catalog:
             model = self.models[files.name] = ServedModel(
                 files, self._load_version, self._ended, self._journal
             )
-            model.wanted = self.config.control == "poll"
+            model.requested = self.config.control == "poll"
         elif by_hand or model.override is None:
             model.update(files)
         if not model.problem and (remembered := self._restored.pop(files.name, None)) is not None:
@@ -300,7 +302,7 @@ class Catalog:
         configs, parts = [config], set[str]()
         for one in configs:
             for part in _called(one) - parts:
-                if part in self.models and not self.models[part].wanted:
+                if part in self.models and not self.models[part].requested:
                     parts.add(part)
                     configs.append(self.models[part].config)
         return sorted(parts)
@@ -327,8 +329,8 @@ class Catalog:
     def _want_parts(self, name: str) -> None:
         """The models that a pipeline calls are wanted as it is."""
         for part in _called(self.models[name].config) if name in self.models else ():
-            if part in self.models and not self.models[part].wanted:
-                self.models[part].wanted = True
+            if part in self.models and not self.models[part].requested:
+                self.models[part].requested = True
                 self._want_parts(part)
 
     async def _first_scan(self) -> Mapping[str, ModelFiles]:
@@ -357,7 +359,7 @@ class Catalog:
             except BaseException:
                 self._release(retained)
                 raise
-            version.kept = tuple(retained)
+            version.retained_files = tuple(retained)
             return version
 
     async def _pipeline(
@@ -379,9 +381,9 @@ class Catalog:
         files = model.files
         version = ServedVersion(model.name, number, files.config, retained[0], self._pool)
         version.labels = files.labels
-        version.troubled = lambda reason: model.traffic.failed(number, reason)
+        version.on_failure = lambda reason: model.traffic.failed(number, reason)
         if len(retained) > 1:
-            version.extra = retained[1].folder
+            version.assets = retained[1].folder
         try:
             await version.load(self.cache)
         except InfuseError as error:
@@ -394,7 +396,7 @@ class Catalog:
 
     def _ended(self, version: Any) -> None:
         """A version has ended: the cache may drop its files."""
-        self._release(version.kept)
+        self._release(version.retained_files)
 
     def _release(self, retained: Iterable[LocalVersion]) -> None:
         for local in retained:

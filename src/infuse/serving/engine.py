@@ -26,7 +26,7 @@ from infuse.serving.rollout import StateFile, Traffic
 from infuse.serving.telemetry.bottleneck import explain
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.telemetry.views import Reading
-from infuse.serving.workers.awake import Gaps
+from infuse.serving.workers.polling import InterArrivalMean
 from infuse.serving.workers.pool import WorkerPool
 
 _TICK: Final = 0.1  # seconds between looks at rollouts
@@ -65,7 +65,7 @@ class Engine:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._shadows = 0
         self._inflight = 0
-        self._gaps = Gaps(config.workers.awake_ms / 1000)
+        self._gaps = InterArrivalMean(config.workers.awake_ms / 1000)
         self._last = 0.0
         self._phase = "new"
 
@@ -138,7 +138,7 @@ class Engine:
         """
         if self._phase != "serving":
             return False
-        models = [model for model in self.models.values() if model.wanted]
+        models = [model for model in self.models.values() if model.requested]
         if self.config.strict_readiness:
             return not self.problem and all(model.ready for model in models)
         return all(model.holds_out for model in models if model.served)
@@ -230,17 +230,18 @@ class Engine:
         model = self.models.get(name)
         return model.config.sticky.header.lower() if model is not None else ""
 
-    def lend(self, model: str, version: str, size: int) -> Array | None:
+    def receive_buffer(self, model: str, version: str, size: int) -> Array | None:
         """Memory for so many bytes of a request that arrives: tensors that lie there are not copied
         on their way to the model. None: there is none, or the request would be refused. It is given
         back when nobody refers to it.
         """
         served = self.models.get(model)
         try:
-            lend = getattr(served.version(version), "lend", None) if served is not None else None
+            at = served.version(version) if served is not None else None
+            receive_buffer = getattr(at, "receive_buffer", None)
         except InfuseError:
             return None
-        return lend(size) if lend is not None else None
+        return receive_buffer(size) if receive_buffer is not None else None
 
     async def infer(self, request: InferRequest) -> InferResponse:
         """Answer a request; its timeline and all observers tell how it went. Raises InfuseError
@@ -260,10 +261,10 @@ class Engine:
         longest = self.config.limits.request_seconds
         if request.deadline is not None and longest:
             request.deadline = min(request.deadline, time.monotonic() + longest)
-        vigil = self.pool.vigil
+        poller = self.pool.poller
         self._inflight += 1
-        if vigil is not None:
-            vigil.requests = self._inflight
+        if poller is not None:
+            poller.requests = self._inflight
             self._gaps.add(time.perf_counter() - self._last)
         response: InferResponse | None = None
         error: BaseException | None = None
@@ -276,11 +277,11 @@ class Engine:
             raise
         finally:
             self._inflight -= 1
-            if vigil is not None:
-                vigil.requests = self._inflight
+            if poller is not None:
+                poller.requests = self._inflight
                 self._last = time.perf_counter()
                 if self._gaps.short:
-                    vigil.keep(2 * self._gaps.mean)
+                    poller.keep(2 * self._gaps.mean)
             request.timeline.finished = time.perf_counter_ns()
             outcome = Outcome(
                 request, version.number, response, error, _rows(request, version), batch

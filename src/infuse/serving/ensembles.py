@@ -47,7 +47,7 @@ class PipelineVersion:
         self.reason = ""
         self.notes: list[str] = []
         self.labels = labels
-        self.kept: tuple[LocalVersion, ...] = ()
+        self.retained_files: tuple[LocalVersion, ...] = ()
         self.statistics = VersionStatistics(name, number)
         self.loaded_at = time.time()
         self.load_seconds = self.build_seconds = 0.0

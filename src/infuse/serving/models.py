@@ -86,7 +86,7 @@ class ServedModel:
     ) -> None:
         self.name = files.name
         self.files = files
-        self.wanted = False
+        self.requested = False
         self.served = False
         self.problem = ""
         self.versions: dict[int, Any] = {}
@@ -156,7 +156,7 @@ class ServedModel:
         """The versions that should serve, and their keys: what the policy says, and what the
         traffic needs.
         """
-        if not self.wanted:
+        if not self.requested:
             return {}
         if self.problem:
             return dict(self._keys)
@@ -196,7 +196,7 @@ class ServedModel:
             targets = self.targets(stable)
             await self._unload([number for number in self.versions if number not in targets])
             self._initial = self._initial and not self.versions
-            self.served = self.served and self.wanted
+            self.served = self.served and self.requested
 
     @asynccontextmanager
     async def holding(

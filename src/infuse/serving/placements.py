@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from infuse.serving.workers.pool import WorkerPool
-from infuse.serving.workers.remote import RemoteExecutor
+from infuse.serving.workers.process_executor import ProcessExecutor
 from infuse.serving.workers.replicas import Replica
 
 
@@ -60,7 +60,7 @@ def _placed(replica: Replica) -> dict[str, Any]:
     executor = replica.executor
     return {
         "group": replica.group.name if replica.group is not None else "",
-        "worker": executor.worker.name if isinstance(executor, RemoteExecutor) else "",
+        "worker": executor.worker.name if isinstance(executor, ProcessExecutor) else "",
         "threads": replica.need.threads,
         "state": replica.state,
         "reason": replica.reason,

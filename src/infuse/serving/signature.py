@@ -56,10 +56,10 @@ class Checker:
         tensors = request.inputs
         if len(tensors) != len(self.inputs):
             raise self._wrong_names(request)
-        found: list[Array | None] = [None] * len(tensors)
+        by_number: list[Array | None] = [None] * len(tensors)
         for tensor in tensors:
             number = self._places.get(tensor.name)
-            if number is None or found[number] is not None:
+            if number is None or by_number[number] is not None:
                 raise self._wrong_names(request)
             if tensor.datatype != self.datatypes[number]:
                 raise InputError(
@@ -67,8 +67,8 @@ class Checker:
                     f"{self.datatypes[number]}",
                     hint=f"the model takes {self.inputs[number]}",
                 )
-            found[number] = self._declared.enter(tensor.name, tensor.data)
-        arrays: list[Array] = [array for array in found if array is not None]
+            by_number[number] = self._declared.enter(tensor.name, tensor.data)
+        arrays: list[Array] = [array for array in by_number if array is not None]
         shapes = tuple([array.shape for array in arrays])
         if shapes not in self._known:
             self._binder.bind(shapes)
@@ -77,7 +77,7 @@ class Checker:
             self._known[shapes] = None
         return arrays
 
-    def wanted(self, request: InferRequest) -> list[int]:
+    def requested_outputs(self, request: InferRequest) -> list[int]:
         """The numbers of the outputs that a request asks for, in its order: all, if it names
         none.
         """

@@ -15,7 +15,7 @@ import numpy as np
 from infuse.errors import InfuseError, InputError, ModelFailureError, UnavailableError
 from infuse.runtime.session import Array
 from infuse.serving.batching.batcher import Batcher
-from infuse.serving.batching.growth import LARGEST, Growth
+from infuse.serving.batching.max_batch import LARGEST, MaxBatchTuner
 from infuse.serving.batching.queue import Entry
 from infuse.serving.config import ModelConfig
 from infuse.serving.declared import Declared
@@ -23,19 +23,19 @@ from infuse.serving.messages import InferRequest, InferResponse, Tensor
 from infuse.serving.repository import Labels, LocalVersion
 from infuse.serving.signature import Checker
 from infuse.serving.telemetry.statistics import VersionStatistics
-from infuse.serving.warmup import Findings
+from infuse.serving.warmup import WarmupReport
 from infuse.serving.workers.budget import build_limit_of
 from infuse.serving.workers.build import Signature, build
-from infuse.serving.workers.built import Built, key_of
+from infuse.serving.workers.build_cache import BuildCache, key_of
+from infuse.serving.workers.core_instances import close_core_instances, open_core_instances
 from infuse.serving.workers.executor import Executor, Result
-from infuse.serving.workers.lanes import close_lanes, open_lanes
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import WorkerPool
-from infuse.serving.workers.remote import RemoteExecutor
+from infuse.serving.workers.process_executor import ProcessExecutor
+from infuse.serving.workers.replica_layout import Deployment
 from infuse.serving.workers.replicas import Replica
-from infuse.serving.workers.spread import Deployment
 
-_SHORT: Final = 2e-3  # seconds of a run, below which lanes do not pay
+_SHORT: Final = 2e-3  # seconds of a run, below which instances per core do not pay
 # Seconds of a run, below which a worker is given the next one before it has ended this one: between
 # two that it is given one after the other, up to a millisecond passes where the cores are busy.
 _BRISK: Final = 0.03
@@ -65,11 +65,11 @@ class ServedVersion:
         self.build_seconds = 0.0
         self.statistics = VersionStatistics(name, number)
         self.signature: Signature | None = None
-        self.found = Findings()
-        self.extra: Path | None = None
+        self.warmup_report = WarmupReport()
+        self.assets: Path | None = None
         self.labels = Labels()
-        self.kept: tuple[LocalVersion, ...] = (local,)
-        self.troubled: Callable[[str], None] = _log.error
+        self.retained_files: tuple[LocalVersion, ...] = (local,)
+        self.on_failure: Callable[[str], None] = _log.error
         self._losses: deque[float] = deque(maxlen=_LOSSES)
         self._pool = pool
         self._deployment: Deployment | None = None
@@ -126,7 +126,7 @@ class ServedVersion:
             "tune": config.tune,
             "threads": self._pool.threads(config.threads),
         }
-        built, compiled = Built(cache), main.is_dir()
+        built, compiled = BuildCache(cache), main.is_dir()
         key = await asyncio.to_thread(
             key_of, self.local.digest, str(main.relative_to(self.local.folder)), options
         )
@@ -163,9 +163,9 @@ class ServedVersion:
             f"{self.name}/{self.number}", self.signature.folder, threads, config.memory_mb, weights
         )
         self._deployment = Deployment(self._pool, need, config, self._replica_changed)
-        await self._deployment.start(checker, self.extra or self.local.folder)
-        self.found = self._deployment.found
-        self.notes += self.found.notes
+        await self._deployment.start(checker, self.assets or self.local.folder)
+        self.warmup_report = self._deployment.warmup_report
+        self.notes += self.warmup_report.notes
         self._start_batcher(checker)
         await self.widened()
 
@@ -174,15 +174,15 @@ class ServedVersion:
         batcher = Batcher(
             self.where,
             config.batching,
-            self.found.most if checker.batch else 1,
+            self.warmup_report.most if checker.batch else 1,
             padding=checker.padding,
             retries=self._pool.config.retries,
             timeout=config.timeout_ms / 1000 or None,
             observe=self._observe_batch,
         )
-        if self.found.open:
-            batcher.growth = Growth(self.found.most, LARGEST, self._has_room)
-        for rows, seconds in self.found.seconds.items():
+        if self.warmup_report.open:
+            batcher.max_batch = MaxBatchTuner(self.warmup_report.most, LARGEST, self._has_room)
+        for rows, seconds in self.warmup_report.seconds.items():
             batcher.places.times.observe(rows, seconds)
         self._checker, self._batcher = checker, batcher
         for replica in self.instances:
@@ -199,14 +199,14 @@ class ServedVersion:
     def _admit(self, executor: Executor) -> None:
         assert self._batcher is not None
         self._batcher.places.add(executor)
-        if isinstance(executor, RemoteExecutor):
-            seconds = min(self.found.seconds.values(), default=_BRISK)
+        if isinstance(executor, ProcessExecutor):
+            seconds = min(self.warmup_report.seconds.values(), default=_BRISK)
             if seconds >= _SHORT and self._elastic(executor):
-                self._widening = asyncio.create_task(self._add_lanes(executor))
+                self._widening = asyncio.create_task(self._add_core_instances(executor))
             else:
                 executor.depth = _depth(seconds)
 
-    def _elastic(self, executor: RemoteExecutor) -> bool:
+    def _elastic(self, executor: ProcessExecutor) -> bool:
         """Whether requests that meet each other may run side by side, on a core each, in the worker
         of an executor.
 
@@ -215,20 +215,22 @@ class ServedVersion:
         """
         config = self.config
         free = not (config.replicas or config.threads or self._pool.packed)
-        return free and executor.threads > 1 and bool(self.found.seconds)
+        return free and executor.threads > 1 and bool(self.warmup_report.seconds)
 
-    async def _add_lanes(self, executor: RemoteExecutor) -> None:
-        """Give an executor lanes, if they bring something; a version serves without them, too."""
+    async def _add_core_instances(self, executor: ProcessExecutor) -> None:
+        """Give an executor instances per core, if they bring something; a version serves without
+        them, too.
+        """
         checker, batcher, signature = self._checker, self._batcher, self.signature
         if checker is None or batcher is None or signature is None:
             return
-        rows = min(self.found.seconds)
-        folder = self.extra or self.local.folder
+        rows = min(self.warmup_report.seconds)
+        folder = self.assets or self.local.folder
         # Requests wait for these runs: one that hangs must not hold them up longer than a run of
         # theirs.
-        hang = batcher.patience(self.found.seconds[rows] * executor.threads)
+        hang = batcher.patience(self.warmup_report.seconds[rows] * executor.threads)
         try:
-            lanes, seconds = await open_lanes(
+            core_instances, seconds = await open_core_instances(
                 executor,
                 signature.folder,
                 checker,
@@ -241,13 +243,13 @@ class ServedVersion:
         except InfuseError as error:
             _log.warning("%s: it runs one batch at a time: %s", self.where, error)
             return
-        if lanes:
-            batcher.places.lane_times.observe(rows, seconds)
-            for lane in lanes:
-                lane.depth = _depth(seconds)
-            batcher.places.add_lanes(*lanes)
+        if core_instances:
+            batcher.places.core_times.observe(rows, seconds)
+            for instance in core_instances:
+                instance.depth = _depth(seconds)
+            batcher.places.add_core_instances(*core_instances)
         else:
-            executor.depth = _depth(min(self.found.seconds.values()))
+            executor.depth = _depth(min(self.warmup_report.seconds.values()))
 
     def _replica_changed(self, executor: Executor | None, replica: Replica) -> None:
         """A worker was lost, or came back."""
@@ -258,7 +260,7 @@ class ServedVersion:
             self._losses.append(time.monotonic())
             if len(self._losses) == _LOSSES and self._losses[-1] - self._losses[0] < _LOSS_SECONDS:
                 self._losses.clear()
-                self.troubled(
+                self.on_failure(
                     f"its workers were lost {_LOSSES} times within {_LOSS_SECONDS:g} s: "
                     f"{replica.reason}"
                 )
@@ -284,18 +286,18 @@ class ServedVersion:
             self._widening.cancel()
             await asyncio.gather(self._widening, return_exceptions=True)
         if self._batcher is not None:
-            lanes = self._batcher.places.lanes
-            self._batcher.places.remove(*lanes)
-            await close_lanes([lane for lane in lanes if isinstance(lane, RemoteExecutor)])
+            instances = self._batcher.places.core_instances
+            self._batcher.places.remove(*instances)
+            await close_core_instances([x for x in instances if isinstance(x, ProcessExecutor)])
         if self._deployment is not None:
             await self._deployment.close()
 
     # -- work --------------------------------------------------------------------------------------
 
-    def lend(self, size: int) -> Array | None:
+    def receive_buffer(self, size: int) -> Array | None:
         """Memory for so many bytes of a request to come; None: there is none."""
         return (
-            self._batcher.lend(size)
+            self._batcher.receive_buffer(size)
             if self._batcher is not None and self.state == "READY"
             else None
         )
@@ -310,7 +312,7 @@ class ServedVersion:
         if not batcher.places.executors and (reason := self._hopeless()):
             raise UnavailableError(reason, where=self.where)
         arrays = checker.arrays(request)
-        wanted = checker.wanted(request)
+        numbers = checker.requested_outputs(request)
         key, lengths = checker.key(arrays)
         rows = arrays[0].shape[0] if checker.batch else 1
         limit = self.config.batching.max_size
@@ -319,7 +321,7 @@ class ServedVersion:
                 f"the batch has {rows} rows, and max_size is {limit}", where=self.where
             )
         loop = asyncio.get_running_loop()
-        entry = Entry(request, arrays, rows, key if rows else None, wanted, loop.create_future())
+        entry = Entry(request, arrays, rows, key if rows else None, numbers, loop.create_future())
         entry.lengths = lengths
         deadline = request.deadline
         if deadline is not None:
@@ -338,7 +340,7 @@ class ServedVersion:
                 checker.output_datatypes[number],
                 checker.leaving(number, array),
             )
-            for number, array in zip(wanted, results)
+            for number, array in zip(numbers, results)
         ]
         self.labels.put(outputs)
         return InferResponse(self.name, str(self.number), request.id, outputs), entry.batch_rows
@@ -431,16 +433,18 @@ class ServedVersion:
         return self._batcher.places.times.table() if self._batcher else {}
 
     @property
-    def lane_times(self) -> dict[int, float]:
-        """Measured seconds by rows of a batch that has one core; empty where there are no lanes."""
+    def core_times(self) -> dict[int, float]:
+        """Measured seconds by rows of a batch that has one core; empty where there are no instances
+        per core.
+        """
         return (
-            self._batcher.places.lane_times.table()
-            if self._batcher and self._batcher.places.lanes
+            self._batcher.places.core_times.table()
+            if self._batcher and self._batcher.places.core_instances
             else {}
         )
 
     async def widened(self) -> None:
-        """Return when it is settled whether there are lanes."""
+        """Return when it is settled whether there are instances per core."""
         if self._widening is not None:
             await asyncio.wait([self._widening])
 

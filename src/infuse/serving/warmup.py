@@ -17,7 +17,7 @@ import numpy as np
 from infuse.errors import ConfigurationError, InputError, ModelFailureError, RuntimeFailure
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import Formula, TensorSpec
-from infuse.serving.batching.growth import LARGEST, PATIENCE
+from infuse.serving.batching.max_batch import LARGEST, PATIENCE
 from infuse.serving.config import Warmup
 from infuse.serving.signature import Checker
 from infuse.serving.workers.executor import Executor, Result, WorkerLostError
@@ -35,7 +35,7 @@ _TOLERANCE: Final = (
 
 
 @dataclass
-class Findings:
+class WarmupReport:
     """What warming up found: seconds by rows, rows of the largest batch that pays, and remarks.
 
     `open`: the time was over before a larger batch was found not to pay.
@@ -69,7 +69,7 @@ async def run_once(
 
 async def warm_up(
     executor: Executor, checker: Checker, config: Warmup, most: int, folder: Path, hang: float
-) -> Findings:
+) -> WarmupReport:
     """Run the model with batches of 1, 2, 4 … rows while that pays, at most `config.seconds` long.
 
     `most`: rows that the configuration sets (0: find out). Raises WorkerLostError and
@@ -77,7 +77,7 @@ async def warm_up(
     there. A model that refuses random inputs is no failure: a remark says that it was not warmed
     up.
     """
-    findings = Findings(most=max(1, most) if checker.batch else 1)
+    report = WarmupReport(most=max(1, most) if checker.batch else 1)
     feeds = (
         await asyncio.to_thread(_given, folder, config.inputs, checker) if config.inputs else None
     )
@@ -88,16 +88,16 @@ async def warm_up(
         )  # the first one reads the weights
         limit = time.monotonic() + config.seconds
         if feeds is not None:
-            findings.seconds[feeds[0].shape[0] if checker.batch else 1] = await _timed(
+            report.seconds[feeds[0].shape[0] if checker.batch else 1] = await _timed(
                 executor, feeds, hang, limit
             )
-            return findings
-        findings.seconds[1] = await _timed(executor, inputs, hang, limit)
+            return report
+        report.seconds[1] = await _timed(executor, inputs, hang, limit)
         if not checker.batch or most == 1:
-            return findings
+            return report
         dependent = await _dependent_output(executor, checker, config, hang)
         if dependent:
-            findings.notes.append(
+            report.notes.append(
                 f"{dependent} of a row changes with the other rows of a batch"
                 + (
                     "; they are batched because max_size says so"
@@ -106,8 +106,8 @@ async def warm_up(
                 )
             )
             if not most:
-                return findings
-        await _grow(executor, checker, config, most, hang, limit, findings)
+                return report
+        await _grow(executor, checker, config, most, hang, limit, report)
     except WorkerLostError as error:
         raise ModelFailureError(
             f"the model crashed while it was warmed up: {error.what}"
@@ -115,8 +115,8 @@ async def warm_up(
     except (InputError, RuntimeFailure, ModelFailureError) as error:
         if feeds is not None:
             raise
-        findings.notes.append(f"it was not warmed up: it refuses random inputs ({error.what})")
-    return findings
+        report.notes.append(f"it was not warmed up: it refuses random inputs ({error.what})")
+    return report
 
 
 async def rate(
@@ -152,26 +152,24 @@ async def _grow(
     most: int,
     hang: float,
     limit: float,
-    findings: Findings,
+    report: WarmupReport,
 ) -> None:
     """Measure batches of 2, 4, 8 … rows, up to `most`, or as far as they pay."""
     rows = 1
     while rows < (most or LARGEST):
         if time.monotonic() >= limit:
-            findings.open = not most
+            report.open = not most
             return
-        smaller = findings.seconds[rows] / rows
+        smaller = report.seconds[rows] / rows
         rows = min(2 * rows, most or LARGEST)
         inputs = await _random(checker, config, rows)
         seconds = await _timed(executor, inputs, hang, limit)
-        findings.seconds[rows] = seconds
+        report.seconds[rows] = seconds
         if not most:
             if seconds > _SHORT and seconds / rows * _GAIN > smaller:
-                findings.open = (
-                    time.monotonic() >= limit
-                )  # it was not timed as often as it should be
+                report.open = time.monotonic() >= limit  # it was not timed as often as it should be
                 return
-            findings.most = rows
+            report.most = rows
             if seconds > PATIENCE:
                 return
 

@@ -21,8 +21,8 @@ from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Report
 from infuse.rewrite.refine import Change, compare_types
-from infuse.testing.networks import Network
-from infuse.testing.noise import Judge
+from infuse.testing.generators.networks import Network
+from infuse.testing.sensitivity import Judge
 
 OPSETS = (None, 13, None, 15, 18, None, 20, 21, 22, 24)
 """Opsets that graphs are written in, in turn; None is the lowest one that can express them."""

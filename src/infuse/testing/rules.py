@@ -33,9 +33,15 @@ from infuse.rewrite.driver import refusal
 from infuse.rewrite.matcher import is_commutative, matches
 from infuse.rewrite.refine import Change, compare_types
 from infuse.testing.compare import difference
+from infuse.testing.generators.variants import (
+    CHANGES,
+    bindings,
+    forget_rank,
+    make_symbolic,
+    random_array,
+)
 from infuse.testing.patterns import build, names_of, spellings
-from infuse.testing.surroundings import CONDITION, around_branch, in_branches, in_loop, reread
-from infuse.testing.variants import CHANGES, bindings, forget_rank, make_symbolic, random_array
+from infuse.testing.wrapping import CONDITION, around_branch, in_branches, in_loop, reread
 
 EXACT = Rounding(ulp=0)
 COARSE = {"float16": 2.0**-6, "bfloat16": 2.0**-3}

@@ -21,7 +21,7 @@ from infuse.errors import (
     UnavailableError,
 )
 from infuse.runtime.session import Array
-from infuse.serving.batching.growth import Growth
+from infuse.serving.batching.max_batch import MaxBatchTuner
 from infuse.serving.batching.padding import Padding
 from infuse.serving.batching.places import Places
 from infuse.serving.batching.queue import Entry, RequestQueue
@@ -43,12 +43,11 @@ BatchObserver = Callable[[Sequence[Entry], int, str, Result], None]
 class Batcher:
     """The queue of one version and what runs it.
 
-    Executors in `places` use all cores that a replica has. Lanes, where there are some, use one
-    core each and the same
-    worker: a request that finds everything idle runs on an executor, requests that meet others run
-    side by side in lanes.
+    Executors in `places` use all cores that a replica has. Instances per core, where there are
+    some, use one core each and the same worker: a request that finds everything idle runs on an
+    executor, requests that meet others run side by side in instances per core.
 
-    `most`: rows of a batch, unless a `growth` is set that finds more. `timeout`: seconds after
+    `most`: rows of a batch, unless a `max_batch` is set that finds more. `timeout`: seconds after
     which a run counts as hung; None: `_HUNG_FACTOR` times what is expected. `observe` is called
     after every run.
     """
@@ -66,7 +65,7 @@ class Batcher:
     ) -> None:
         self.name = name
         self.config = config
-        self.growth = Growth(most)
+        self.max_batch = MaxBatchTuner(most)
         self.places = Places(self.pump)
         self.running = 0
         self._turn = 0
@@ -86,7 +85,7 @@ class Batcher:
     @property
     def most(self) -> int:
         """Rows of the largest batch."""
-        return self.growth.most
+        return self.max_batch.most
 
     @property
     def waiting(self) -> int:
@@ -136,7 +135,7 @@ class Batcher:
 
     def expected_wait(self) -> float:
         """Seconds until what waits now would have run, by the model of time."""
-        if not self._queue.rows or not self.places.times.known:
+        if not self._queue.rows or not self.places.times.measured:
             return 0.0
         executors, times = self.places.usual()
         size = times.best(min(self.most, self._queue.rows))
@@ -159,19 +158,19 @@ class Batcher:
                 return
             self._run(min(free, key=lambda executor: -executor.free), times, entries, reason)
 
-    def lend(self, size: int) -> Array | None:
+    def receive_buffer(self, size: int) -> Array | None:
         """Memory for so many bytes of a request to come, of whoever would run it now; None: there
         is none.
         """
         if self.running or self._queue.count:
             return None
         free, _ = self.places.free(alone=True)
-        return free[0].lend(size) if free else None
+        return free[0].receive_buffer(size) if free else None
 
     def close(self, why: str) -> None:
         """Take nothing more, and answer what waits with UnavailableError(`why`)."""
         self._closed = why
-        self.growth.close()
+        self.max_batch.close()
         self.refuse(why)
 
     def refuse(self, why: str) -> None:
@@ -214,20 +213,20 @@ class Batcher:
             left = self._target - (time.perf_counter_ns() - head.request.timeline.received) / 1e9
         fair = max(head.rows, -(-rows // idle))
         self._turn += 1
-        wanted = times.best(fair, max(left, 0.0) if left is not None else None)
+        goal = times.best(fair, max(left, 0.0) if left is not None else None)
         if self._turn % _EXPLORE == 0 and left is None:
-            wanted = min(fair, larger(wanted, self._turn // _EXPLORE))
+            goal = min(fair, larger(goal, self._turn // _EXPLORE))
         chosen: list[Entry] = []
         taken = 0
         for entry in alike:
-            if chosen and taken + entry.rows > wanted:
+            if chosen and taken + entry.rows > goal:
                 break
             chosen.append(entry)
             taken += entry.rows
-        reason = "idle" if taken >= rows else "shared" if wanted >= fair else "best"
+        reason = "idle" if taken >= rows else "shared" if goal >= fair else "best"
         if taken >= self.most:
             reason = "full"
-        elif reason == "best" and left is not None and times.best(fair) > wanted:
+        elif reason == "best" and left is not None and times.best(fair) > goal:
             reason = "target"
         return self._taken(chosen), reason
 
@@ -321,9 +320,9 @@ class Batcher:
             if result.error is None:
                 times.observe(rows, (time.perf_counter_ns() - since) / 1e9)
                 if fills and rows == self.most:
-                    self.growth.full(times)
+                    self.max_batch.full(times)
             else:
-                self.growth.failed(rows if len(entries) > 1 else 1)
+                self.max_batch.failed(rows if len(entries) > 1 else 1)
             self._finished(entries, rows, reason, result)
 
         try:
@@ -353,7 +352,7 @@ class Batcher:
                         "the model gave outputs of another batch size", where=self.name
                     )
                 answers = []
-                for number in entry.wanted:
+                for number in entry.outputs:
                     output = outputs[number]
                     if len(entries) > 1:
                         output = output[row : row + entry.rows]

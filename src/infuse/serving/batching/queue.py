@@ -52,7 +52,7 @@ class Entry:
         self.inputs = inputs
         self.rows = rows
         self.key = key
-        self.wanted = outputs
+        self.outputs = outputs
         self.future = future
         self.level = 0
         self.deadline: float | None = None

@@ -25,7 +25,7 @@ class TimeModel:
         self._counts: dict[int, int] = {}
 
     @property
-    def known(self) -> bool:
+    def measured(self) -> bool:
         """Whether anything was measured."""
         return bool(self._sizes)
 

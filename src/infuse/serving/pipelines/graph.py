@@ -132,7 +132,7 @@ class PipelineRunner:
                 results = await self._builtin(step.builtin, inputs, outputs)
             else:
                 results = (await self._call(_request_of(step, request, inputs, outputs))).outputs
-            return _wanted(results, outputs)
+            return _selected(results, outputs)
         except InfuseError as error:
             raise _located(error, place) from error
         except Exception as error:
@@ -243,8 +243,8 @@ def _request_of(
     )
 
 
-def _wanted(found: Sequence[Tensor], outputs: Sequence[str]) -> list[Tensor]:
-    tensors = {tensor.name: tensor for tensor in found}
+def _selected(results: Sequence[Tensor], outputs: Sequence[str]) -> list[Tensor]:
+    tensors = {tensor.name: tensor for tensor in results}
     missing = [name for name in outputs if name not in tensors]
     if missing:
         raise ModelFailureError(

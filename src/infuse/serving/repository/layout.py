@@ -210,9 +210,9 @@ def _assemble(
     if not versions:
         folders = () if shelf.single else tuple(shelf.folders.values())
         alone = VersionFiles(1, source, tuple(own), "", "", False, max(folders, default=0.0))
-        found = _version(alone, text, "")
-        if not found.problem or found.unfinished:
-            versions, own = {1: found}, []
+        whole = _version(alone, text, "")
+        if not whole.problem or whole.unfinished:
+            versions, own = {1: whole}, []
     elif any(file.name.endswith(_MODELS) for file in own):
         notes.append("model files beside the version folders are passed over")
     problem = (

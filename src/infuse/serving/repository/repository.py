@@ -225,12 +225,12 @@ class Repository:
         self, number: int, files: tuple[FileEntry, ...], main: str, expected: Mapping[str, str]
     ) -> LocalVersion:
         digests = {file.name: self._content(file) for file in files}
-        for name, wanted in expected.items():
-            if digests[name] != wanted.lower():
+        for name, digest in expected.items():
+            if digests[name] != digest.lower():
                 raise RepositoryError(
                     f"{name} is not the file that the model's configuration expects: its SHA-256 "
                     f"is {digests[name]}, "
-                    f"expected {wanted}",
+                    f"expected {digest}",
                     where=next(self._place(file) for file in files if file.name == name),
                 )
         stored = [file for file in files if not file.stamp.startswith(_BY_CONTENT)]

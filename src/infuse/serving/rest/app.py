@@ -20,7 +20,7 @@ from infuse.serving.elements import Buffer
 from infuse.serving.messages import InferRequest
 from infuse.serving.rest import codec, large
 from infuse.serving.rest.admin import CHANGES, INSIGHTS, SETTINGS
-from infuse.serving.rest.compression import deflate, inflate, wanted
+from infuse.serving.rest.compression import accepted_coding, deflate, inflate
 from infuse.serving.rest.data import INFERENCE, SHARED_MEMORY, VIEWS
 from infuse.serving.rest.exchange import ABANDON
 from infuse.serving.rest.openapi import document
@@ -165,21 +165,22 @@ class DataApp(_App):
         self._elsewhere = Router(
             [] if config.security.admin_on_data_port else [*INSIGHTS, *CHANGES]
         )
-        self._lend: Callable[[str, str, int], Array | None] | None = getattr(engine, "lend", None)
+        self._receive_buffer: Callable[[str, str, int], Array | None] | None
+        self._receive_buffer = getattr(engine, "receive_buffer", None)
         self._sticky_header: Callable[[str], str] = getattr(engine, "sticky_header", _no_header)
 
-    def lend(self, scope: Scope, size: int) -> Array | None:
+    def receive_buffer(self, scope: Scope, size: int) -> Array | None:
         """Memory for so many bytes of the body of a request that arrives; None: there is none of
         its own for it.
         """
         named = _inferred(scope["method"], _path(scope))
         if (
             named is None
-            or self._lend is None
+            or self._receive_buffer is None
             or any(name == b"content-encoding" for name, _ in scope["headers"])
         ):
             return None
-        return self._lend(*named, size)
+        return self._receive_buffer(*named, size)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = _path(scope)
@@ -233,7 +234,7 @@ class DataApp(_App):
         answer = [JSON if length is None else _BINARY]
         if length is not None:
             answer.append((b"inference-header-content-length", b"%d" % length))
-        coding = wanted(headers["accept-encoding"]) if "accept-encoding" in headers else ""
+        coding = accepted_coding(headers["accept-encoding"]) if "accept-encoding" in headers else ""
         if coding:
             answer.append((b"content-encoding", coding.encode()))
             aside = sum(map(len, parts)) > _LARGE

@@ -191,9 +191,9 @@ def _from_json(item: InputTensor | LooseTensor) -> Tensor:
     return Tensor(item.name, item.datatype, array, item.parameters or _NONE)
 
 
-def _outputs(wanted: Sequence[WantedOutput]) -> list[RequestedOutput]:
+def _outputs(items: Sequence[WantedOutput]) -> list[RequestedOutput]:
     outputs = []
-    for item in wanted:
+    for item in items:
         parameters = item.parameters or _NONE
         where = f"output {item.name!r}"
         refuse_shared_memory(parameters, where)

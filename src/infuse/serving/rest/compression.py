@@ -59,7 +59,7 @@ def _inflated(body: Buffer, bits: int, most: int) -> bytearray:
     return plain
 
 
-def wanted(accept: str) -> str:
+def accepted_coding(accept: str) -> str:
     """The coding of an answer by the request's Accept-Encoding: `gzip`, `deflate` or none.
 
     A client that names exactly one coding wants it. Those that name several are HTTP libraries that

@@ -77,7 +77,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.limits = config.limits
         self.scratch = config.scratch
-        self.lend = config.lend
+        self.receive_buffer = config.receive_buffer
         self.clock: Callable[[], float] = self.loop.time
         self.header_bytes = 0
         self.bare_bytes = (
@@ -309,12 +309,12 @@ class Connection(HttpToolsProtocol):
         head = int(text) if text.isdigit() and len(text) < 10 else 0
         memory = None
         if (
-            self.lend is not None
+            self.receive_buffer is not None
             and length >= _LENT_BYTES
             and text.isdigit()
             and head < _LENT_BYTES
         ):
-            memory = self.lend(self.scope, length + _ALIGNMENT)
+            memory = self.receive_buffer(self.scope, length + _ALIGNMENT)
         if memory is None:
             memory = np.empty(length + _ALIGNMENT, np.uint8)
         start = -(memory.ctypes.data + head) % _ALIGNMENT

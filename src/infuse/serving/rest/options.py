@@ -16,8 +16,8 @@ SCRATCH_BYTES: Final = 1 << 14
 class ServerOptions(uvicorn.Config):
     """uvicorn's options with what connections, which are of the class `http`, need to know.
 
-    `scratch` is where all of them receive what is short. `lend(scope, size)`, where the application
-    has it, gives memory for a large body, or None.
+    `scratch` is where all of them receive what is short. `receive_buffer(scope, size)`, where the
+    application has it, gives memory for a large body, or None.
     """
 
     def __init__(self, app: Any, limits: Limits, context: ssl.SSLContext | None, http: Any) -> None:
@@ -35,5 +35,5 @@ class ServerOptions(uvicorn.Config):
             ssl_context_factory=None if context is None else lambda config, default: context,
         )
         self.limits = limits
-        self.lend = getattr(app, "lend", None)
+        self.receive_buffer = getattr(app, "receive_buffer", None)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))

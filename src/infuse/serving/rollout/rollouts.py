@@ -156,7 +156,7 @@ class Rollouts:
             return promoted.origin
         before = [
             number
-            for number in self._routing.known()
+            for number in self._routing.versions()
             if number < serving and number not in self.refused
         ]
         return (max(before),) if before else ()
@@ -207,7 +207,7 @@ class Rollouts:
         elif self.waiting is not None and self.waiting in self._routing.loaded():
             number, self.waiting = self.waiting, None
             self._take(number, canary)
-        elif self.waiting is not None and self.waiting not in self._routing.known():
+        elif self.waiting is not None and self.waiting not in self._routing.versions():
             self.waiting = None
         events, self._events = self._events, []
         return events
@@ -224,14 +224,14 @@ class Rollouts:
         """
         self.seen[number] = fingerprint
         if len(self.seen) > _REMEMBERED:
-            numbers = self._routing.known()
+            numbers = self._routing.versions()
             gone = min(self.seen, key=lambda other: (other == number, other in numbers, other))
             del self.seen[gone]
             self.refused.pop(gone, None)
 
     def _drive(self, trial: Trial, passed: float) -> None:
         record = trial.record
-        if record.version not in self._routing.known():
+        if record.version not in self._routing.versions():
             self.rollback("its files are gone")
             return
         goes_on = record.state == "running" and record.version in self._routing.loaded()

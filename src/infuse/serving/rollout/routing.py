@@ -30,7 +30,7 @@ class Routing:
     def __init__(
         self, model: str, config: ModelConfig, loaded: Versions, existing: Versions
     ) -> None:
-        self.model, self.loaded, self.known = model, loaded, existing
+        self.model, self.loaded, self.versions = model, loaded, existing
         self.where = f"model {model!r}"
         _check(config)
         self.configured = Routes.of(config)
@@ -75,7 +75,7 @@ class Routing:
             raise NotFoundError(
                 f"there is no version or label {version[:80]!r}",
                 where=self.where,
-                hint=f"its versions are {_listed(self.known())}, its labels {labels}",
+                hint=f"its versions are {_listed(self.versions())}, its labels {labels}",
             )
         self.require_loaded(number)
         return number
@@ -84,7 +84,7 @@ class Routing:
         """UnavailableError if the version is not loaded, NotFoundError if there is none."""
         if number in self.loaded():
             return
-        if number in self.known() or number in self.current.labels.values():
+        if number in self.versions() or number in self.current.labels.values():
             raise UnavailableError(
                 f"version {number} is not loaded",
                 where=self.where,
@@ -93,7 +93,7 @@ class Routing:
         raise NotFoundError(
             f"there is no version {number}",
             where=self.where,
-            hint=f"its versions are {_listed(self.known())}",
+            hint=f"its versions are {_listed(self.versions())}",
         )
 
     def set_label(self, label: str, version: int) -> None:

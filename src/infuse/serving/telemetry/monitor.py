@@ -60,7 +60,7 @@ class Monitor:
         sources: Iterable[Source] = (),
     ) -> None:
         self._engine = engine
-        self._known: dict[str, tuple[Objective, ...]] = {}
+        self._objectives: dict[str, tuple[Objective, ...]] = {}
         self.journal = journal
         self.objectives = Objectives(journal)
         own = (journal.readings, self.objectives.readings, self._traffic, self._workers)
@@ -78,13 +78,13 @@ class Monitor:
         """Take up objectives that models brought, changed or took along, and end alerts that are
         over.
         """
-        wanted = {name: model.config.objectives for name, model in self._engine.models.items()}
-        for name in self._known.keys() - wanted.keys():
+        current = {name: model.config.objectives for name, model in self._engine.models.items()}
+        for name in self._objectives.keys() - current.keys():
             self.objectives.remove(name)
-        for name, objectives in wanted.items():
-            if self._known.get(name, ()) != objectives:
+        for name, objectives in current.items():
+            if self._objectives.get(name, ()) != objectives:
                 self._set(name, objectives)
-        self._known = wanted
+        self._objectives = current
         self.objectives.check()
 
     def explain(self) -> list[dict[str, Any]]:

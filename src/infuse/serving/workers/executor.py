@@ -76,7 +76,7 @@ class Executor(Protocol):
         hung.
         """
 
-    def lend(self, size: int) -> Array | None:
+    def receive_buffer(self, size: int) -> Array | None:
         """Memory for so many bytes of inputs to come, which need not be copied then; None: there is
         none.
         """
@@ -119,7 +119,7 @@ class LocalExecutor:
     def alive(self) -> bool:
         return not self._closed
 
-    def lend(self, size: int) -> Array | None:
+    def receive_buffer(self, size: int) -> Array | None:
         """None: inputs are not copied, wherever they lie."""
         return None
 

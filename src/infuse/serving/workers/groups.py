@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.process import WorkerProcess
-from infuse.serving.workers.remote import RemoteExecutor, Worker
+from infuse.serving.workers.process_executor import ProcessExecutor, Worker
 
 
 class Group:
@@ -29,7 +29,7 @@ class Group:
         """The same cores for one replica: what it does to its worker harms no other."""
         return Group(f"{self.name}-alone", self.cores, self._started)
 
-    async def open(self, need: Need, memory_mb: int, seconds: float) -> RemoteExecutor:
+    async def open(self, need: Need, memory_mb: int, seconds: float) -> ProcessExecutor:
         """Load a model into the group's worker, which is started if there is none. Raises what
         loading raises.
         """

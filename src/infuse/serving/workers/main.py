@@ -24,9 +24,9 @@ import infuse
 from infuse.runtime.session import Array
 from infuse.serving.failures import describe
 from infuse.serving.workers import wire
-from infuse.serving.workers.awake import Ear
 from infuse.serving.workers.budget import memory_of
 from infuse.serving.workers.memory import Slot, aligned
+from infuse.serving.workers.polling import PollingReceiver
 
 
 class Runner:
@@ -80,7 +80,7 @@ class Instance(threading.Thread):
     def __init__(self, start: wire.Start, channel: socket.socket, slots: Sequence[Slot]) -> None:
         super().__init__(daemon=True, name=f"instance-{start.instance}")
         self._channel = channel
-        self._ear = Ear(channel, wire.MOST_BYTES, start.awake, self.running)
+        self._ear = PollingReceiver(channel, wire.MOST_BYTES, start.awake, self.running)
         self._number = start.instance
         self._slots = slots
         self.runner = Runner(start.folder, start.threads)

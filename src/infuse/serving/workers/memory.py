@@ -29,7 +29,7 @@ def aligned(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-class Loan(np.ndarray[Any, Any]):
+class ReceiveBuffer(np.ndarray[Any, Any]):
     """Bytes of a slot that somebody fills. `back` is called when nobody refers to them, or to a
     view, any more.
     """
@@ -143,12 +143,12 @@ class Slot:
             row = end
         return (name_of(first.dtype), shape, start, length)
 
-    def lend(self, size: int, back: Callable[[], None]) -> Loan:
+    def receive_buffer(self, size: int, back: Callable[[], None]) -> ReceiveBuffer:
         """The first `size` bytes; ModelFailureError when there is no memory for them."""
         self.reserve(size)
-        loan: Loan = Loan((size,), np.uint8, self._mapped())
-        loan.back = back
-        return loan
+        buffer: ReceiveBuffer = ReceiveBuffer((size,), np.uint8, self._mapped())
+        buffer.back = back
+        return buffer
 
     def close(self) -> None:
         """Give the memory back, once nobody looks at it any more."""

@@ -12,7 +12,6 @@ from infuse.errors import InfuseError
 from infuse.runtime.cpus import available_cpus
 from infuse.serving.config import Workers
 from infuse.serving.telemetry.journal import Journal
-from infuse.serving.workers.awake import Vigil
 from infuse.serving.workers.budget import (
     PROCESS_BYTES,
     Budget,
@@ -27,8 +26,9 @@ from infuse.serving.workers.groups import Group, split
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.placement import GAIN, Assignment, Bin, Item, pack
+from infuse.serving.workers.polling import BusyPoller
 from infuse.serving.workers.process import WorkerProcess
-from infuse.serving.workers.remote import RemoteExecutor
+from infuse.serving.workers.process_executor import ProcessExecutor
 from infuse.serving.workers.replicas import Replica
 
 REPLICAS_PER_CORE: Final = 64
@@ -52,7 +52,7 @@ class WorkerPool:
         self.cores = sorted(os.sched_getaffinity(0))[: config.cores or available_cpus()]
         self.workers: list[WorkerProcess] = []
         self.replicas: list[Replica] = []
-        self.vigil: Vigil | None = None
+        self.poller: BusyPoller | None = None
         self.lost = 0
         self.budget = Budget(limit_of(config.memory_mb))
         self.wide = Group("all", self.cores, self._came)
@@ -75,7 +75,7 @@ class WorkerPool:
     def stay_awake(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let the loop wait without sleeping for runs that end soon, as the configuration says."""
         if self.config.awake_ms and self.config.mode == "process":
-            self.vigil = Vigil(loop)
+            self.poller = BusyPoller(loop)
 
     def threads(self, asked: int, replicas: int = 0) -> int:
         """Threads of a replica that asks for so many; 0 means as many as its worker has cores.
@@ -104,7 +104,7 @@ class WorkerPool:
         groups = pack([*self._items(), item], self._bins(), self._current(), gain=1.0)
         return self.groups[groups.places["new"]]
 
-    async def open(self, need: Need, group: Group) -> RemoteExecutor | LocalExecutor:
+    async def open(self, need: Need, group: Group) -> ProcessExecutor | LocalExecutor:
         """An instance of a version in a group's worker, or in the server itself. Raises what
         loading raises.
         """
@@ -157,7 +157,7 @@ class WorkerPool:
             self.budget.keep(replica)
             if replica.executor is not None:
                 replica.executor.load = Load()  # the runs of the warm-up are no load
-            if isinstance(replica.executor, RemoteExecutor):
+            if isinstance(replica.executor, ProcessExecutor):
                 replica.own_bytes = self._measured(replica, replica.executor)
         limit, taken = self.budget.limit, self.taken()
         if limit is not None and taken > limit and replicas:
@@ -195,7 +195,7 @@ class WorkerPool:
         own = sum(
             self._measured(r, r.executor)
             for r in replicas
-            if isinstance(r.executor, RemoteExecutor)
+            if isinstance(r.executor, ProcessExecutor)
         )
         left = self.budget.left(self.taken())
         return left is None or own <= left
@@ -206,7 +206,7 @@ class WorkerPool:
             (each.own_bytes for each in self.replicas if each.need.folder == need.folder), default=0
         )
 
-    def _measured(self, replica: Replica, executor: RemoteExecutor) -> int:
+    def _measured(self, replica: Replica, executor: ProcessExecutor) -> int:
         """What its worker has, less what it had before it loaded anything and what is other
         instances'.
         """
@@ -347,7 +347,7 @@ class WorkerPool:
 
     def _came(self, worker: WorkerProcess) -> None:
         worker.on_exit.append(self._gone)
-        worker.awake, worker.vigil = self.config.awake_ms / 1000, self.vigil
+        worker.awake, worker.poller = self.config.awake_ms / 1000, self.poller
         self.workers.append(worker)
 
     def _gone(self, worker: WorkerProcess) -> None:

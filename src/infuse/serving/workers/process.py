@@ -19,10 +19,10 @@ from typing import Final
 
 from infuse.errors import CompiledModelError, ModelFailureError
 from infuse.serving.workers import wire
-from infuse.serving.workers.awake import Vigil
 from infuse.serving.workers.environment import child_environment
 from infuse.serving.workers.executor import WorkerLostError
-from infuse.serving.workers.remote import RemoteExecutor
+from infuse.serving.workers.polling import BusyPoller
+from infuse.serving.workers.process_executor import ProcessExecutor
 
 _MODULE: Final = "infuse.serving.workers.main"
 
@@ -38,7 +38,7 @@ class WorkerProcess:
         self.name = f"worker-{next(self._numbers)}"
         self.started_at = time.time()
         self.base_bytes = 0
-        self.instances: dict[int, RemoteExecutor] = {}
+        self.instances: dict[int, ProcessExecutor] = {}
         self.on_exit: list[Callable[[WorkerProcess], None]] = []
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._starts: dict[int, asyncio.Future[wire.Started]] = {}
@@ -47,10 +47,10 @@ class WorkerProcess:
         self._pidfd = -1
         self.hung = ""
         self.awake = 0.0  # seconds within which it waits for messages without sleeping
-        self.vigil: Vigil | None = None
+        self.poller: BusyPoller | None = None
         self.expected = False
         self.farewell = ""
-        self.carried: list[RemoteExecutor] = []
+        self.carried: list[ProcessExecutor] = []
 
     @property
     def pid(self) -> int:
@@ -92,12 +92,12 @@ class WorkerProcess:
         self._pidfd = os.pidfd_open(self._process.pid)
         loop.add_reader(self._pidfd, self._exited)
 
-    async def add(self, label: str, folder: Path, threads: int, seconds: float) -> RemoteExecutor:
+    async def add(self, label: str, folder: Path, threads: int, seconds: float) -> ProcessExecutor:
         """Load a compiled model in the worker. CompiledModelError when it cannot, WorkerLostError
         when it died.
         """
         try:
-            executor = RemoteExecutor(self, label, threads)
+            executor = ProcessExecutor(self, label, threads)
         except OSError as error:
             raise ModelFailureError(
                 f"{self.name} cannot be given memory and a socket: {error}"

@@ -13,7 +13,7 @@ from infuse.serving.telemetry.journal import Journal
 from infuse.serving.workers.executor import Executor, LocalExecutor, WorkerLostError
 from infuse.serving.workers.groups import Group
 from infuse.serving.workers.need import Need
-from infuse.serving.workers.remote import RemoteExecutor
+from infuse.serving.workers.process_executor import ProcessExecutor
 
 _FIRST_WAIT: Final = 0.05  # seconds before a lost worker is started again; doubled each time
 _LONGEST_WAIT: Final = 10.0
@@ -38,7 +38,7 @@ class Pool(Protocol):
         what is there.
         """
 
-    async def open(self, need: Need, group: Group) -> RemoteExecutor | LocalExecutor:
+    async def open(self, need: Need, group: Group) -> ProcessExecutor | LocalExecutor:
         """An instance of a version in a group's worker, or in the server itself. Raises what
         loading raises.
         """
@@ -65,7 +65,7 @@ class Replica:
     ) -> None:
         self.need = need
         self.group = group
-        self.executor: RemoteExecutor | LocalExecutor | None = None
+        self.executor: ProcessExecutor | LocalExecutor | None = None
         self.restarts = 0
         self.failures = 0
         self.moves = 0
@@ -107,7 +107,7 @@ class Replica:
             self._pool.forget(self)
             if executor is not None:
                 await executor.close()
-            if self.group is not None and isinstance(executor, RemoteExecutor):
+            if self.group is not None and isinstance(executor, ProcessExecutor):
                 await self.group.release(executor.worker)
 
     async def move(self, group: Group) -> bool:
@@ -119,7 +119,7 @@ class Replica:
         """
         async with self._placing:
             old, left = self.executor, self.group
-            if self._closing.is_set() or left is None or not isinstance(old, RemoteExecutor):
+            if self._closing.is_set() or left is None or not isinstance(old, ProcessExecutor):
                 return False
             executor = await self._pool.open(self.need, group)
             await self._unwatch()
@@ -133,7 +133,7 @@ class Replica:
         return True
 
     def _observe(self) -> None:
-        if isinstance(self.executor, RemoteExecutor):
+        if isinstance(self.executor, ProcessExecutor):
             self._watch = asyncio.create_task(self._supervise(self.executor))
 
     async def _unwatch(self) -> None:
@@ -142,7 +142,7 @@ class Replica:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
 
-    async def _supervise(self, executor: RemoteExecutor) -> None:
+    async def _supervise(self, executor: ProcessExecutor) -> None:
         while not self._closing.is_set():
             began = time.monotonic()
             await asyncio.shield(executor.worker.ended)
@@ -187,11 +187,11 @@ class Replica:
     def _shared(self) -> bool:
         return self.group is not None and self._pool.shares(self.group)
 
-    async def _restarted(self) -> RemoteExecutor:
+    async def _restarted(self) -> ProcessExecutor:
         async with self._placing:
             assert self.group is not None
             executor = await self._pool.open(self.need, self.group)
-            assert isinstance(executor, RemoteExecutor)
+            assert isinstance(executor, ProcessExecutor)
             self.restarts += 1
             self.failures = 0
             self._pool.journal.emit("worker_started", model=self.need.name, worker=executor.name)

@@ -11,7 +11,7 @@ from typing import Final
 
 from infuse.serving.config import ModelConfig
 from infuse.serving.signature import Checker
-from infuse.serving.warmup import Findings, rate, warm_up
+from infuse.serving.warmup import WarmupReport, rate, warm_up
 from infuse.serving.workers.budget import NoRoomError
 from infuse.serving.workers.executor import Executor, WorkerLostError
 from infuse.serving.workers.need import Need
@@ -25,13 +25,13 @@ _GAIN: Final = 1.05
 class Deployment:
     """Starts the replicas of a version and warms them up.
 
-    `replicas` and `found` are there when `start` has returned; a version that fails leaves nothing
-    behind.
+    `replicas` and `warmup_report` are there when `start` has returned; a version that fails leaves
+    nothing behind.
     """
 
     def __init__(self, pool: WorkerPool, need: Need, config: ModelConfig, changed: Changed) -> None:
         self.replicas: list[Replica] = []
-        self.found = Findings()
+        self.warmup_report = WarmupReport()
         self._pool = pool
         self._need = need
         self._config = config
@@ -45,14 +45,14 @@ class Deployment:
         config = self._config
         count = config.replicas or 1
         await self._add(count, self._need)
-        self.found = await self._warmed(self.replicas[0], checker, folder)
+        self.warmup_report = await self._warmed(self.replicas[0], checker, folder)
         decides = (
             self._pool.packed
             and not config.replicas
             and not config.threads
             and len(self._pool.groups) > 1
         )
-        if decides and self.found.seconds:
+        if decides and self.warmup_report.seconds:
             await self._spread(checker, folder)
         await self._pool.settle(self.replicas)
 
@@ -67,10 +67,10 @@ class Deployment:
             await replica.start()
             self.replicas.append(replica)
 
-    async def _warmed(self, replica: Replica, checker: Checker, folder: Path) -> Findings:
+    async def _warmed(self, replica: Replica, checker: Checker, folder: Path) -> WarmupReport:
         config = self._config
         if not config.warmup.enabled:
-            return Findings(most=config.batching.max_size or 32)
+            return WarmupReport(most=config.batching.max_size or 32)
         return await warm_up(
             _running(replica), checker, config.warmup, config.batching.max_size, folder, self._hang
         )
@@ -84,12 +84,12 @@ class Deployment:
         """Try one replica per group beside the one on all cores, and keep what answers more rows
         per second.
         """
-        wide, wide_found = self.replicas, self.found
+        wide, wide_report = self.replicas, self.warmup_report
         threads = self._pool.threads(0, replicas=len(self._pool.groups))
         self.replicas = []
         try:
             await self._add(len(self._pool.groups), replace(self._need, threads=threads))
-            findings = await self._warmed(self.replicas[0], checker, folder)
+            report = await self._warmed(self.replicas[0], checker, folder)
             warmup = self._config.warmup
             rates = [
                 await rate(
@@ -100,12 +100,12 @@ class Deployment:
                     folder,
                     self._hang,
                 )
-                for replicas, seen in ((wide, wide_found), (self.replicas, findings))
+                for replicas, seen in ((wide, wide_report), (self.replicas, report))
             ]
         except (NoRoomError, WorkerLostError) as error:
             await self.close()
             self.replicas = wide
-            self.found.notes.append(
+            self.warmup_report.notes.append(
                 f"it runs on all cores, for one replica per group was not possible: {error.what}"
             )
             return
@@ -113,8 +113,8 @@ class Deployment:
             self.replicas += wide
             raise
         surplus = wide
-        if rates[1] > _GAIN * rates[0] and not self._too_slow(wide_found, findings):
-            self.found = findings
+        if rates[1] > _GAIN * rates[0] and not self._too_slow(wide_report, report):
+            self.warmup_report = report
         else:
             surplus, self.replicas = self.replicas, wide
         shape = f"{len(self.replicas)} replicas of {self.replicas[0].need.threads} threads"
@@ -127,7 +127,7 @@ class Deployment:
         )
         await asyncio.gather(*(replica.close() for replica in surplus))
 
-    def _too_slow(self, wide: Findings, narrow: Findings) -> bool:
+    def _too_slow(self, wide: WarmupReport, narrow: WarmupReport) -> bool:
         """Whether a single row misses the latency target in a group, and does not on all cores."""
         target = self._config.batching.latency_target_ms
         if target is None:
@@ -141,6 +141,6 @@ def _running(replica: Replica) -> Executor:
     return replica.executor
 
 
-def _best(findings: Findings) -> int:
+def _best(report: WarmupReport) -> int:
     """The rows of the batch with the highest rate."""
-    return max(findings.seconds, key=lambda rows: rows / findings.seconds[rows])
+    return max(report.seconds, key=lambda rows: rows / report.seconds[rows])

@@ -19,7 +19,7 @@ _FULL: Final = 8  # batches of the most rows, while more waited, after which the
 _AGAIN: Final = 4  # times as many before the next try, each time that one was in vain
 
 
-class Growth:
+class MaxBatchTuner:
     """The most rows of a batch, `most`. It is doubled, up to `largest`, while full batches are the
     best ones.
 

@@ -20,20 +20,20 @@ from infuse.runtime.session import Array
 from infuse.serving.datatypes import name_of
 from infuse.serving.failures import restored
 from infuse.serving.workers import wire
-from infuse.serving.workers.awake import Vigil
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.memory import Slot, address_of, aligned
+from infuse.serving.workers.polling import BusyPoller
 
 _T = TypeVar("_T")
 
 _SOON: Final = 2e-4  # seconds of a run for whose end the server does not sleep
 _SLOTS: Final = 3  # two runs under way, and one whose outputs are being read
-_LOANS: Final = 2  # more slots, which are lent
+_RECEIVE_BUFFERS: Final = 2  # more slots, which requests are received in
 _MUCH: Final = 1 << 20  # bytes of inputs or outputs, from which a thread copies them
 _MANY: Final = 4096  # elements of BYTES, likewise
 _COPIERS: Final = 2
-_MOST_LENT: Final = 16 << 20  # bytes: slots do not shrink
+_LARGEST_BUFFER: Final = 16 << 20  # bytes: slots do not shrink
 
 
 def _written(slot: Slot, parts: Sequence[Sequence[Array]]) -> list[wire.Where]:
@@ -100,20 +100,20 @@ class Worker(Protocol):
     """The process that instances run in, as those see it that do not start it."""
 
     name: str
-    instances: dict[int, RemoteExecutor]
+    instances: dict[int, ProcessExecutor]
     ended: asyncio.Future[int]
     expected: bool
     farewell: str
     hung: str
     base_bytes: int
     awake: float
-    vigil: Vigil | None
+    poller: BusyPoller | None
 
     @property
     def alive(self) -> bool:
         """Whether it runs."""
 
-    async def add(self, label: str, folder: Path, threads: int, seconds: float) -> RemoteExecutor:
+    async def add(self, label: str, folder: Path, threads: int, seconds: float) -> ProcessExecutor:
         """Load a compiled model. CompiledModelError when it cannot, WorkerLostError when it
         died.
         """
@@ -125,7 +125,7 @@ class Worker(Protocol):
         """End it, and wait for its end."""
 
 
-class RemoteExecutor:
+class ProcessExecutor:
     """An instance of a model in a worker process."""
 
     _numbers = itertools.count(1)
@@ -140,9 +140,9 @@ class RemoteExecutor:
         self._loop = asyncio.get_running_loop()
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
-        self._slots = [Slot() for _ in range(_SLOTS + _LOANS)]
-        self._idle = list(range(_SLOTS + _LOANS))
-        self._lent: dict[int, tuple[int, int]] = {}  # by slot: where the loan begins and ends
+        self._slots = [Slot() for _ in range(_SLOTS + _RECEIVE_BUFFERS)]
+        self._idle = list(range(_SLOTS + _RECEIVE_BUFFERS))
+        self._buffers: dict[int, tuple[int, int]] = {}  # by slot: where the buffer begins and ends
         self._pending: dict[int, _Pending] = {}
         self._aside_slots: set[int] = set()  # in which a thread reads or writes
         self._open = False
@@ -198,25 +198,25 @@ class RemoteExecutor:
         self._open = True
         self._loop.add_reader(self._ours.fileno(), self._answered)
 
-    def lend(self, size: int) -> Array | None:
+    def receive_buffer(self, size: int) -> Array | None:
         """Memory for inputs, which are not copied then where one run takes them alone; None: there
         is none.
         """
-        if not self.alive or len(self._lent) == _LOANS or size > _MOST_LENT:
+        if not self.alive or len(self._buffers) == _RECEIVE_BUFFERS or size > _LARGEST_BUFFER:
             return None
         number = self._idle.pop()
         try:
-            loan = self._slots[number].lend(size, partial(self._returned, number))
+            buffer = self._slots[number].receive_buffer(size, partial(self._returned, number))
         except ModelFailureError:
             self._idle.append(number)
             return None
-        start = address_of(loan)
-        self._lent[number] = (start, start + size)
-        return loan
+        start = address_of(buffer)
+        self._buffers[number] = (start, start + size)
+        return buffer
 
     def _returned(self, number: int) -> None:
-        """Nobody refers to a loan any more."""
-        del self._lent[number]
+        """Nobody refers to a receive buffer any more."""
+        del self._buffers[number]
         if number not in self._pending:
             self._idle.append(number)
 
@@ -224,18 +224,18 @@ class RemoteExecutor:
         """Copy the inputs into a slot, one below the other, if they are not in one already, and
         tell the worker.
         """
-        lent = self._found(parts) if self._lent else None
-        number = self._idle.pop() if lent is None else lent[0]
+        placed = self._buffer_with(parts) if self._buffers else None
+        number = self._idle.pop() if placed is None else placed[0]
         slot = self._slots[number]
         timer = self._loop.call_later(seconds * (1 + len(self._pending)), self._hung, seconds)
-        vigil, long = self.worker.vigil, self._compute >= _SOON
+        poller, long = self.worker.poller, self._compute >= _SOON
         self._pending[number] = _Pending(done, timer, long)
-        if vigil is not None:
-            vigil.runs += long
-        if lent is None and _heavy([array for arrays in parts for array in arrays]):
+        if poller is not None:
+            poller.runs += long
+        if placed is None and _heavy([array for arrays in parts for array in arrays]):
             self._aside(number, partial(_written, slot, parts), partial(self._send, number))
         else:
-            self._send(number, lambda: _written(slot, parts) if lent is None else lent[1])
+            self._send(number, lambda: _written(slot, parts) if placed is None else placed[1])
 
     def _aside(
         self, number: int, work: Callable[[], _T], then: Callable[[Callable[[], _T]], None]
@@ -256,7 +256,7 @@ class RemoteExecutor:
 
     def _send(self, number: int, write: Callable[[], list[wire.Where]]) -> None:
         """Tell the worker where the inputs lie, which `write` says."""
-        vigil, slot = self.worker.vigil, self._slots[number]
+        poller, slot = self.worker.poller, self._slots[number]
         pending = self._pending.get(number)
         if pending is None:
             return
@@ -264,10 +264,10 @@ class RemoteExecutor:
         try:
             inputs = write()
             end = max((offset + length for *_, offset, length in inputs), default=0)
-            alone = vigil is None or vigil.alone
+            alone = poller is None or poller.alone
             self._ours.send(wire.encode(wire.Work(number, slot.size, aligned(end), inputs, alone)))
-            if vigil is not None and not pending.long:
-                vigil.keep(min(self._compute + _SOON, self.worker.awake))
+            if poller is not None and not pending.long:
+                poller.keep(min(self._compute + _SOON, self.worker.awake))
         except ConnectionError as error:
             lost = WorkerLostError(f"{self.name} does not take work: {error}")
             lost.begun = False
@@ -280,15 +280,15 @@ class RemoteExecutor:
             )
             self._loop.call_soon(self._finish, number, Result(error=failure))
 
-    def _found(self, parts: Sequence[Sequence[Array]]) -> tuple[int, list[wire.Where]] | None:
-        """The slot on loan that all inputs lie in, and where; None: there is none, or it is being
+    def _buffer_with(self, parts: Sequence[Sequence[Array]]) -> tuple[int, list[wire.Where]] | None:
+        """The receive buffer that all inputs lie in, and where; None: there is none, or it is being
         run from.
         """
         first = address_of(parts[0][0]) if parts else 0
-        lent = [number for number, (start, end) in self._lent.items() if start <= first < end]
-        if not lent or lent[0] in self._pending:
+        placed = [number for number, (start, end) in self._buffers.items() if start <= first < end]
+        if not placed or placed[0] in self._pending:
             return None
-        start, end = self._lent[lent[0]]
+        start, end = self._buffers[placed[0]]
         inputs: list[wire.Where] = []
         for arrays in parts:
             array = arrays[0]
@@ -302,7 +302,7 @@ class RemoteExecutor:
             ):
                 return None
             inputs.append((name_of(array.dtype), array.shape, place - start, array.nbytes))
-        return lent[0], inputs
+        return placed[0], inputs
 
     def lost(self, error: WorkerLostError) -> None:
         """The worker has ended, and with it all runs that it did not answer: the first is the one
@@ -384,12 +384,12 @@ class RemoteExecutor:
             return
         self.runs += result.error is None
         pending.timer.cancel()
-        if self.worker.vigil is not None:
-            self.worker.vigil.runs -= pending.long
+        if self.worker.poller is not None:
+            self.worker.poller.runs -= pending.long
         try:
             pending.done(result)
         finally:
-            if number not in self._lent:
+            if number not in self._buffers:
                 self._idle.append(number)
             if self.freed is not None:
                 self.freed()

@@ -10,14 +10,14 @@ from infuse import dtypes
 from infuse.ir.graph import Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops.base import REGISTRY
-from infuse.testing.growth import Growth, numbers
+from infuse.testing.generators.builder import NetworkBuilder, numbers
 
 REDUCTIONS = sorted(
     op.name for op in REGISTRY.values() if op.name.startswith("Reduce") and not op.domain
 )
 
 
-def reduce(g: Growth) -> None:
+def reduce(g: NetworkBuilder) -> None:
     """A reduction over some, all or no axes."""
     kind = g.one((*REDUCTIONS, "ReduceMean", "ReduceSum"))
     x = g.pick(lambda v: v.dtype.kind in "fi")
@@ -27,7 +27,7 @@ def reduce(g: Growth) -> None:
     g.call(kind, x, axes if axes and g.chance(0.85) else None, keepdims=g.number(0, 1), **more)
 
 
-def line(g: Growth) -> None:
+def line(g: NetworkBuilder) -> None:
     """Softmax and its like, running sums, extremes, normalization along an axis."""
     x = g.pick_float(1)
     kind = g.one(
@@ -60,7 +60,7 @@ def line(g: Growth) -> None:
         g.call(kind, x, axis=axis)
 
 
-def product(g: Growth) -> None:
+def product(g: NetworkBuilder) -> None:
     """A matrix product with a constant or another value, often with what is fused into one."""
     x = g.pick_float(1)
     (depth,) = numbers(x.shape[-1:])
@@ -85,7 +85,7 @@ def product(g: Growth) -> None:
         g.call(g.one(("Relu", "Sigmoid", "Gelu")), y)
 
 
-def image(g: Growth) -> None:
+def image(g: NetworkBuilder) -> None:
     """A convolution with what is fused into one before and after it."""
     x = g.like(
         TensorType(
@@ -111,7 +111,7 @@ def image(g: Growth) -> None:
         y = g.one((_batch_normalization, _channels, _activation, _activation))(g, y)
 
 
-def _batch_normalization(g: Growth, x: Value) -> Value:
+def _batch_normalization(g: NetworkBuilder, x: Value) -> Value:
     spread = constant(np.linspace(0.5, 2, 4).astype(x.dtype.numpy), "", x.dtype)
     return g.call(
         "BatchNormalization",
@@ -122,12 +122,12 @@ def _batch_normalization(g: Growth, x: Value) -> Value:
     )
 
 
-def _channels(g: Growth, x: Value) -> Value:
+def _channels(g: NetworkBuilder, x: Value) -> Value:
     shape = g.one(((), (1,), (4, 1, 1), (1, 4, 1, 1), (1, 1, 1), (1, 1, 1, 1)))
     return g.call(g.one(("Add", "Mul", "Sub", "Div")), x, g.constant(shape, x.dtype))
 
 
-def _activation(g: Growth, x: Value) -> Value:
+def _activation(g: NetworkBuilder, x: Value) -> Value:
     if g.chance(0.3):
         return g.call("Clip", x, g.full((), 0, x.dtype), g.full((), 6, x.dtype))
     return g.call(g.one(("Relu", "Sigmoid", "HardSwish", "LeakyRelu", "Tanh")), x)

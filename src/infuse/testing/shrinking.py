@@ -17,7 +17,7 @@ from infuse.ir.verify import verify
 from infuse.passes.inline import InlineConstantIf
 from infuse.rewrite import Report
 from infuse.rewrite.patch import redirect, remove_dead
-from infuse.testing.networks import Feeds, Network
+from infuse.testing.generators.networks import Feeds, Network
 from infuse.testing.running import run_graph
 
 Fails = Callable[[Network], bool]

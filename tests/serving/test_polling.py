@@ -8,15 +8,20 @@ from collections.abc import Callable
 
 import pytest
 
-from infuse.serving.workers import awake
-from infuse.serving.workers.awake import Crowd, Ear, Gaps, Vigil
+from infuse.serving.workers import polling
+from infuse.serving.workers.polling import (
+    BusyPoller,
+    ContentionDetector,
+    InterArrivalMean,
+    PollingReceiver,
+)
 from tests.serving.clock import Clock
 
 pytestmark = pytest.mark.row("S7")
 
 
 def test_gaps_are_short_once_they_were_for_a_while() -> None:
-    gaps = Gaps(1.0)
+    gaps = InterArrivalMean(1.0)
     assert not gaps.short
     for _ in range(20):
         gaps.add(0.1)
@@ -28,7 +33,7 @@ def test_gaps_are_short_once_they_were_for_a_while() -> None:
 
 
 def test_without_a_length_nothing_is_short() -> None:
-    gaps = Gaps(0.0)
+    gaps = InterArrivalMean(0.0)
     gaps.add(0.0)
     assert not gaps.short
 
@@ -37,7 +42,7 @@ def test_without_a_length_nothing_is_short() -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The time of what stays awake."""
     clock = Clock()
-    monkeypatch.setattr(awake, "time", clock)
+    monkeypatch.setattr(polling, "time", clock)
     return clock
 
 
@@ -48,14 +53,14 @@ def test_a_vigil_lets_everything_else_run_and_ends(
 
     async def main() -> int:
         loop = asyncio.get_running_loop()
-        vigil = Vigil(loop)
-        vigil.keep(0.05)
-        vigil.keep(0.02)
+        poller = BusyPoller(loop)
+        poller.keep(0.05)
+        poller.keep(0.02)
         turns = 0
-        while vigil._turning and turns < 100:
+        while poller._turning and turns < 100:
             turns += 1
             await asyncio.sleep(0)
-        assert not vigil._turning
+        assert not poller._turning
         return turns
 
     assert 5 <= asyncio.run(main()) <= 7
@@ -63,17 +68,17 @@ def test_a_vigil_lets_everything_else_run_and_ends(
 
 def test_a_vigil_ends_while_something_long_runs() -> None:
     async def main() -> None:
-        vigil = Vigil(asyncio.get_running_loop())
-        vigil.keep(1000.0)
+        poller = BusyPoller(asyncio.get_running_loop())
+        poller.keep(1000.0)
         await asyncio.sleep(0)
-        assert vigil._turning
-        vigil.runs += 1
+        assert poller._turning
+        poller.runs += 1
         for _ in range(3):
             await asyncio.sleep(0)
-        assert not vigil._turning
-        vigil.runs -= 1
-        vigil.keep(1000.0)
-        assert vigil._turning
+        assert not poller._turning
+        poller.runs -= 1
+        poller.keep(1000.0)
+        assert poller._turning
 
     asyncio.run(main())
 
@@ -87,7 +92,7 @@ def late_yield(clock: Clock) -> Callable[[], None]:
 def test_it_is_crowded_for_a_while_where_yields_are_late_again_and_again(
     monkeypatch: pytest.MonkeyPatch, late_yield: Callable[[], None]
 ) -> None:
-    crowd = Crowd()
+    crowd = ContentionDetector()
     for late in (False, True, False, False, True, True):  # a single one says nothing
         monkeypatch.setattr("os.sched_yield", late_yield if late else lambda: None)
         crowd.let_run()
@@ -98,14 +103,14 @@ def test_it_is_crowded_for_a_while_where_yields_are_late_again_and_again(
         crowd.let_run()
         crowd.end(5.0, alone=False)
     assert crowd.here(5.0)
-    assert not crowd.here(5.0 + awake._PAUSE)
+    assert not crowd.here(5.0 + polling._PAUSE)
 
 
 def test_one_caller_alone_is_no_crowd(
     monkeypatch: pytest.MonkeyPatch, late_yield: Callable[[], None]
 ) -> None:
     monkeypatch.setattr("os.sched_yield", late_yield)
-    crowd = Crowd()
+    crowd = ContentionDetector()
     for _ in range(10):
         crowd.let_run()
         crowd.end(5.0, alone=True)
@@ -113,19 +118,19 @@ def test_one_caller_alone_is_no_crowd(
 
 
 def test_in_a_crowd_nobody_stays_awake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Crowd, "here", lambda *_: True)
+    monkeypatch.setattr(ContentionDetector, "here", lambda *_: True)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        ear = Ear(theirs, 100, 1000.0)
+        ear = PollingReceiver(theirs, 100, 1000.0)
         ear._gaps.mean = 0.0
         assert not ear._stays(time.perf_counter())
         ours.send(b"word")
         assert ear.receive() == b"word"
 
     async def main() -> None:
-        vigil = Vigil(asyncio.get_running_loop())
-        vigil.keep(1000.0)
-        assert not vigil._turning
+        poller = BusyPoller(asyncio.get_running_loop())
+        poller.keep(1000.0)
+        assert not poller._turning
 
     asyncio.run(main())
 
@@ -133,7 +138,7 @@ def test_in_a_crowd_nobody_stays_awake(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_ear_does_not_look_again_while_something_runs() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     runs = {1}
-    ear = Ear(theirs, 100, 1000.0, runs)
+    ear = PollingReceiver(theirs, 100, 1000.0, runs)
     assert ear._at_once(time.perf_counter() + 1000.0) is None  # it would look for as many seconds
     ours.send(b"word")
     assert ear.receive() == b"word"
@@ -150,7 +155,7 @@ def test_an_ear_hears_messages_soon_and_late_and_the_end(seconds: float) -> None
     heard = []
 
     def listen() -> None:
-        ear = Ear(theirs, 100, seconds)
+        ear = PollingReceiver(theirs, 100, seconds)
         while message := ear.receive():
             heard.append(message)
             theirs.send(message)

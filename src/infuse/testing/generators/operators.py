@@ -20,10 +20,10 @@ from infuse.ops.base import REGISTRY, Bools, Elementwise, Floats, Ints, Op, samp
 from infuse.ops.creation import Random
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule
-from infuse.testing.bodies import Way, control_flow
-from infuse.testing.growth import SYMBOLS, Growth, Misfit, numbers
-from infuse.testing.layers import image, line, product, reduce
-from infuse.testing.moves import movement, sizes
+from infuse.testing.generators.builder import SYMBOLS, Misfit, NetworkBuilder, numbers
+from infuse.testing.generators.control import Generator, control_flow
+from infuse.testing.generators.layers import image, line, product, reduce
+from infuse.testing.generators.movement import movement, sizes
 from infuse.testing.patterns import build, spellings
 
 CASTS = (
@@ -87,12 +87,12 @@ INVERSE = (("Neg", "Neg"), ("Reciprocal", "Reciprocal"), ("Abs", "Abs"), ("Relu"
 # -- operators -------------------------------------------------------------------------------------
 
 
-def sampled(g: Growth) -> None:
+def sampled(g: NetworkBuilder) -> None:
     """Any operator as one of its samples has it, on operands made to fit."""
     _instance(g, g.one(OPERATORS))
 
 
-def _instance(g: Growth, op: type[Op]) -> list[Value]:
+def _instance(g: NetworkBuilder, op: type[Op]) -> list[Value]:
     sample = g.one(sample_rows(op))
     made = op(**sample.attributes)
     if isinstance(made, Random) and made.seed is None:
@@ -114,7 +114,7 @@ def _instance(g: Growth, op: type[Op]) -> list[Value]:
     )
 
 
-def _symbols(g: Growth) -> Callable[[tuple[int, ...]], tuple[dims.Dim, ...]]:
+def _symbols(g: NetworkBuilder) -> Callable[[tuple[int, ...]], tuple[dims.Dim, ...]]:
     """What turns one of the sizes of the shapes given to it into a symbol, or nothing."""
     if not g.symbolic or g.chance(0.4):
         return lambda shape: shape
@@ -129,7 +129,10 @@ def _symbols(g: Growth) -> Callable[[tuple[int, ...]], tuple[dims.Dim, ...]]:
 
 
 def _operand(
-    g: Growth, spec: Any, dtype: DType, widen: Callable[[tuple[int, ...]], tuple[dims.Dim, ...]]
+    g: NetworkBuilder,
+    spec: Any,
+    dtype: DType,
+    widen: Callable[[tuple[int, ...]], tuple[dims.Dim, ...]],
 ) -> Value:
     if isinstance(spec, tuple):
         return g.like(TensorType(dtype, widen(spec)))
@@ -141,7 +144,7 @@ def _operand(
     return g.like(spec, dtype)
 
 
-def unary(g: Growth) -> None:
+def unary(g: NetworkBuilder) -> None:
     """An elementwise operator on one value, its other operands as in its samples."""
     op = g.one(UNARY)
     sample = g.one(sample_rows(op))
@@ -150,7 +153,7 @@ def unary(g: Growth) -> None:
     g.add(op(**sample.attributes), [x, *(None if m is None else g.like(m, x.dtype) for m in more)])
 
 
-def binary(g: Growth) -> None:
+def binary(g: NetworkBuilder) -> None:
     """An elementwise operator on two values that broadcast, or on a value and a constant."""
     x = g.pick(lambda v: v.dtype.kind in "fiub")
     op = g.one(BINARY)
@@ -160,7 +163,7 @@ def binary(g: Growth) -> None:
     g.add(op(**g.one(sample_rows(op)).attributes), [*pair, *more])
 
 
-def where(g: Growth) -> None:
+def where(g: NetworkBuilder) -> None:
     """A choice between two values."""
     x = g.pick()
     conditions = [v for v in g.visible() if isinstance(v.type, TensorType) and v.dtype.is_bool]
@@ -170,7 +173,7 @@ def where(g: Growth) -> None:
     g.call("Where", condition if g.chance(0.7) else g.call("Not", condition), x, g.partner(x))
 
 
-def neutral(g: Growth) -> None:
+def neutral(g: NetworkBuilder) -> None:
     """An operator with a number that does little, as a constant that may stretch the shape."""
     kind, number, kinds = g.one(NEUTRAL)
     x = g.pick(lambda v: v.dtype.kind in kinds)
@@ -183,14 +186,14 @@ def neutral(g: Growth) -> None:
     g.call(kind, x, c) if g.chance(0.7) else g.call(kind, c, x)
 
 
-def cast(g: Growth) -> None:
+def cast(g: NetworkBuilder) -> None:
     """One to three conversions."""
     x = g.pick(lambda v: v.dtype.kind in "fiub")
     for _ in range(g.number(1, 3)):
         x = g.call("Cast", x, to=g.one((*CASTS, x.dtype, g.dtype)))
 
 
-def repeated(g: Growth) -> None:
+def repeated(g: NetworkBuilder) -> None:
     """An operator after itself or its inverse, or once more on the same operand."""
     first, second = g.one(INVERSE)
     if g.chance(0.3):
@@ -211,7 +214,7 @@ def repeated(g: Growth) -> None:
 # -- rules -----------------------------------------------------------------------------------------
 
 
-def fragment(g: Growth) -> None:
+def fragment(g: NetworkBuilder) -> None:
     """What a rule looks for, on operands of the network, in its element type."""
     rule = g.one(ALL_RULES)
     drawn = g.one(_drawn(rule))
@@ -248,7 +251,7 @@ def _retyped(type: TensorType, dtype: DType) -> TensorType:
     return TensorType(dtype, type.shape) if type.dtype == dtypes.float32 else type
 
 
-def _constant_like(g: Growth, value: Value, dtype: DType) -> Value:
+def _constant_like(g: NetworkBuilder, value: Value, dtype: DType) -> Value:
     """A constant of a fragment, now and then another one."""
     assert value.const is not None
     array = value.const.astype(dtype.numpy) if value.dtype == dtypes.float32 else value.const
@@ -259,7 +262,7 @@ def _constant_like(g: Growth, value: Value, dtype: DType) -> Value:
 
 # -- all ways --------------------------------------------------------------------------------------
 
-ELEMENTWISE: tuple[Way, ...] = (
+ELEMENTWISE: tuple[Generator, ...] = (
     unary,
     unary,
     binary,
@@ -270,7 +273,7 @@ ELEMENTWISE: tuple[Way, ...] = (
     cast,
     repeated,
 )
-SINGLE: tuple[Way, ...] = (
+SINGLE: tuple[Generator, ...] = (
     *ELEMENTWISE,
     movement,
     movement,
@@ -281,7 +284,7 @@ SINGLE: tuple[Way, ...] = (
     fragment,
     sampled,
 )
-STRAIGHT: tuple[Way, ...] = (
+STRAIGHT: tuple[Generator, ...] = (
     *(
         *SINGLE,
         *ELEMENTWISE[:6],
@@ -297,4 +300,4 @@ STRAIGHT: tuple[Way, ...] = (
     *(fragment, fragment, fragment, fragment, fragment, sampled, sampled, sampled),
 )
 """All ways without control flow."""
-WAYS: tuple[Way, ...] = (*STRAIGHT, *control_flow((*SINGLE, *control_flow(SINGLE))))
+WAYS: tuple[Generator, ...] = (*STRAIGHT, *control_flow((*SINGLE, *control_flow(SINGLE))))

@@ -1,4 +1,6 @@
-"""Lanes: one request alone has all cores, requests that meet each other run side by side."""
+"""Instances per core: one request alone has all cores, requests that meet each other run side by
+side.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -18,65 +20,67 @@ from tests.serving.batcher_stage import Bench, HeldExecutor, Unmeasured
 pytestmark = pytest.mark.row("S4")
 
 
-def with_lanes(
+def with_core_instances(
     work: Callable[[Bench, list[HeldExecutor]], Coroutine[Any, Any, None]], **config: Any
 ) -> None:
     async def main() -> None:
         bench = Bench(**config)
-        lanes = [HeldExecutor(), HeldExecutor()]
-        bench.batcher.places.add_lanes(*lanes)
-        bench.batcher.places.lane_times = Unmeasured()
-        await work(bench, lanes)
+        core_instances = [HeldExecutor(), HeldExecutor()]
+        bench.batcher.places.add_core_instances(*core_instances)
+        bench.batcher.places.core_times = Unmeasured()
+        await work(bench, core_instances)
 
     asyncio.run(main())
 
 
 def test_a_request_that_meets_no_other_has_all_cores() -> None:
-    async def work(bench: Bench, lanes: list[HeldExecutor]) -> None:
+    async def work(bench: Bench, core_instances: list[HeldExecutor]) -> None:
         for mark in range(3):
             asked = bench.ask(2, mark=mark)
             assert len(bench.executors[0].runs) == 1
             bench.executors[0].finish()
             await asked.check()
-        assert not lanes[0].sizes
+        assert not core_instances[0].sizes
 
-    with_lanes(work)
+    with_core_instances(work)
 
 
-def test_requests_that_meet_run_in_lanes_once_all_cores_are_free() -> None:
-    async def work(bench: Bench, lanes: list[HeldExecutor]) -> None:
+def test_requests_that_meet_run_in_core_instances_once_all_cores_are_free() -> None:
+    async def work(bench: Bench, core_instances: list[HeldExecutor]) -> None:
         first, second, third = (bench.ask(1, mark=mark, width=16 + mark) for mark in range(3))
         assert len(bench.executors[0].runs) == 1
-        assert not lanes[0].runs
+        assert not core_instances[0].runs
         bench.executors[0].finish()
-        assert [len(lane.runs) for lane in lanes] == [1, 1]
-        lanes[0].finish()
+        assert [len(instance.runs) for instance in core_instances] == [1, 1]
+        core_instances[0].finish()
         fourth = bench.ask(1, mark=3)
-        assert [len(lane.runs) for lane in lanes] == [1, 1]
+        assert [len(instance.runs) for instance in core_instances] == [1, 1]
         assert not bench.executors[0].runs
-        for lane in lanes:
-            lane.finish()
+        for instance in core_instances:
+            instance.finish()
         for asked in (first, second, third, fourth):
             await asked.check()
 
-    with_lanes(work)
+    with_core_instances(work)
 
 
-def test_what_waits_is_shared_among_the_lanes() -> None:
-    async def work(bench: Bench, lanes: list[HeldExecutor]) -> None:
+def test_what_waits_is_shared_among_core_instances() -> None:
+    async def work(bench: Bench, core_instances: list[HeldExecutor]) -> None:
         bench.hold()
         for mark in range(4):
             bench.ask(1, mark=mark)
         bench.executors[0].finish()
-        assert [lane.sizes for lane in lanes] == [[2], [2]]
+        assert [instance.sizes for instance in core_instances] == [[2], [2]]
 
-    with_lanes(work)
+    with_core_instances(work)
 
 
-def test_a_version_gets_lanes_and_gives_right_answers_in_them(
+def test_a_version_gets_core_instances_and_gives_right_answers_in_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("infuse.serving.workers.lanes._GAIN", 0.0)  # whatever the clock says here
+    monkeypatch.setattr(
+        "infuse.serving.workers.core_instances._GAIN", 0.0
+    )  # whatever the clock says here
     weights = np.random.default_rng(0).standard_normal((768, 768)).astype(np.float32) / 28
     nodes = [
         helper.make_node("MatMul", ["x" if n == 0 else f"h{n}", "w"], [f"h{n + 1}"])
@@ -113,11 +117,11 @@ def test_a_version_gets_lanes_and_gives_right_answers_in_them(
         async with Engine(config) as engine:
             (version,) = engine.versions()
             if engine.cores < 2:
-                pytest.skip("lanes need two cores")
-            before = version.lane_times
+                pytest.skip("instances per core need two cores")
+            before = version.core_times
             await asyncio.gather(*(ask(engine, number) for number in range(24)))
             assert version.statistics.total().successes == 24
-            assert version.lane_times
-            assert version.lane_times != before
+            assert version.core_times
+            assert version.core_times != before
 
     asyncio.run(main())

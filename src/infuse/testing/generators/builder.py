@@ -46,7 +46,7 @@ class Misfit(Exception):
     """What was tried does not fit the values that there are."""
 
 
-class Growth:
+class NetworkBuilder:
     """A graph with its values and, for each assignment of sizes to symbols, the arrays that they
     hold there.
 
@@ -59,7 +59,7 @@ class Growth:
         graph: Graph,
         sizes: Sequence[Sizes],
         dtype: DType,
-        outer: Growth | None = None,
+        outer: NetworkBuilder | None = None,
         scale: Scale | None = None,
     ) -> None:
         self.rng, self.graph, self.sizes, self.dtype, self.outer = rng, graph, sizes, dtype, outer
@@ -120,7 +120,7 @@ class Growth:
 
     # -- sources -----------------------------------------------------------------------------------
 
-    def root(self) -> Growth:
+    def root(self) -> NetworkBuilder:
         return self if self.outer is None else self.outer.root()
 
     def input(self, type: TensorType, spec: Any = None) -> Value:
@@ -250,7 +250,7 @@ class Growth:
 
     # -- steps -------------------------------------------------------------------------------------
 
-    def step(self, way: Callable[[Growth], Any]) -> bool:
+    def step(self, way: Callable[[NetworkBuilder], Any]) -> bool:
         """Add what `way` makes, or nothing where it does not fit; whether it did."""
         root = self.root()
         nodes, inputs, visible = len(self.patch.created), len(root.graph.inputs), len(self.values)

@@ -21,7 +21,7 @@ _MOST_LATE: Final = 0.15  # of waits; beyond, one sleeps for _PAUSE
 _PAUSE: Final = 0.1
 
 
-class Gaps:
+class InterArrivalMean:
     """The mean of the last gaps between two things, in seconds; long ones count as `longest`."""
 
     def __init__(self, longest: float) -> None:
@@ -38,7 +38,7 @@ class Gaps:
         return self.mean < 0.5 * self.longest
 
 
-class Crowd:
+class ContentionDetector:
     """Whether others need the processors: where too many waits saw one come back late from letting
     them run.
     """
@@ -69,7 +69,7 @@ class Crowd:
             self._share = 0.0
 
 
-class Vigil:
+class BusyPoller:
     """Keeps an event loop from sleeping: it goes on looking at its sockets, and lets other
     processes run between.
 
@@ -82,7 +82,7 @@ class Vigil:
         self.runs = 0
         self.requests = 0
         self._loop = loop
-        self._crowd = Crowd()
+        self._contention = ContentionDetector()
         self._limit = 0.0
         self._turning = False
 
@@ -94,21 +94,21 @@ class Vigil:
     def keep(self, seconds: float) -> None:
         """Stay awake so long from now."""
         now = time.perf_counter()
-        self._crowd.end(now, self.alone)
+        self._contention.end(now, self.alone)
         self._limit = max(self._limit, now + seconds)
-        if not self._turning and not self._crowd.here(now):
+        if not self._turning and not self._contention.here(now):
             self._turning = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
         if not self.runs and time.perf_counter() < self._limit:
-            self._crowd.let_run()
+            self._contention.let_run()
             self._loop.call_soon(self._turn)
         else:
             self._turning = False
 
 
-class Ear:
+class PollingReceiver:
     """Receives messages from a socket; while they come within `seconds` of each other, it does not
     sleep for them.
 
@@ -121,9 +121,9 @@ class Ear:
     ) -> None:
         self._channel = channel
         self._most = most_bytes
-        self._gaps = Gaps(seconds)
+        self._gaps = InterArrivalMean(seconds)
         self._runs = runs
-        self._crowd = Crowd()
+        self._contention = ContentionDetector()
         self.alone = True
 
     def receive(self) -> bytes:
@@ -134,16 +134,16 @@ class Ear:
             message = self._channel.recv(self._most)
         ended = time.perf_counter()
         self._gaps.add(ended - began)
-        self._crowd.end(ended, self.alone)
+        self._contention.end(ended, self.alone)
         return message
 
     def _stays(self, now: float) -> bool:
-        return self._gaps.short and not self._crowd.here(now)
+        return self._gaps.short and not self._contention.here(now)
 
     def _at_once(self, limit: float) -> bytes | None:
         while not self._runs and time.perf_counter() < limit:
             try:
                 return self._channel.recv(self._most, socket.MSG_DONTWAIT)
             except BlockingIOError:
-                self._crowd.let_run()
+                self._contention.let_run()
         return None

@@ -12,17 +12,17 @@ from infuse import dtypes
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
-from infuse.testing.growth import Growth, Misfit
+from infuse.testing.generators.builder import Misfit, NetworkBuilder
 
-Way = Callable[[Growth], Any]
+Generator = Callable[[NetworkBuilder], Any]
 
 
-def control_flow(inner: Sequence[Way]) -> tuple[Way, ...]:
+def control_flow(inner: Sequence[Generator]) -> tuple[Generator, ...]:
     """An If, a Loop and a Scan, whose bodies grow in these ways."""
     return partial(branches, inner), partial(loop, inner), partial(scan, inner)
 
 
-def branches(inner: Sequence[Way], g: Growth) -> None:
+def branches(inner: Sequence[Generator], g: NetworkBuilder) -> None:
     """An If whose branches grow by themselves and agree in their result."""
     condition = _condition(g)
     then, other = _body(g, "then"), _body(g, "else")
@@ -39,7 +39,7 @@ def branches(inner: Sequence[Way], g: Growth) -> None:
                   subgraphs={"then_branch": then.graph, "else_branch": other.graph}))  # fmt: skip
 
 
-def _condition(g: Growth) -> Value:
+def _condition(g: NetworkBuilder) -> Value:
     if g.chance(0.3):
         return constant(np.array(g.chance(0.5)))
     x = g.pick(lambda v: v.dtype.kind in "fi")
@@ -52,7 +52,7 @@ def _condition(g: Growth) -> Value:
     )
 
 
-def loop(inner: Sequence[Way], g: Growth) -> None:
+def loop(inner: Sequence[Generator], g: NetworkBuilder) -> None:
     """A Loop with a carried value and a stacked one; the body also reads values around it."""
     first = g.pick_float()
     body = _body(g, "body")
@@ -81,7 +81,7 @@ def loop(inner: Sequence[Way], g: Growth) -> None:
     )
 
 
-def scan(inner: Sequence[Way], g: Growth) -> None:
+def scan(inner: Sequence[Generator], g: NetworkBuilder) -> None:
     """A Scan over the first axis of a value."""
     rows = g.pick_float(1)
     body = _body(g, "body")
@@ -96,7 +96,7 @@ def scan(inner: Sequence[Way], g: Growth) -> None:
     _hold(g, Node(op, [rows], [Value(UNKNOWN)], subgraphs={"body": body.graph}))
 
 
-def _state(body: Growth, first: Value) -> Value:
+def _state(body: NetworkBuilder, first: Value) -> Value:
     """The inputs of a Loop's body; the carried one."""
     assert body.outer is not None
     runs = len(body.sizes)
@@ -112,15 +112,15 @@ def _state(body: Growth, first: Value) -> Value:
     return value
 
 
-def _body(g: Growth, name: str) -> Growth:
+def _body(g: NetworkBuilder, name: str) -> NetworkBuilder:
     if g.outer is not None and g.outer.outer is not None:
         raise Misfit("bodies are deep enough")
     body = Graph(name)
     g.bodies.append(body)
-    return Growth(g.rng, body, g.sizes, g.dtype, g)
+    return NetworkBuilder(g.rng, body, g.sizes, g.dtype, g)
 
 
-def _hold(g: Growth, node: Node) -> None:
+def _hold(g: NetworkBuilder, node: Node) -> None:
     """Take a node with bodies into the graph."""
     node.origin = g.patch.origin
     g.graph.add_node(node)

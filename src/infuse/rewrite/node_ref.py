@@ -19,7 +19,7 @@ class Signature(NamedTuple):
     outputs: tuple[Type, ...]
 
 
-class Mention(str):
+class NodeRef(str):
     """`Kind(name)` of a node.
 
     `serial` finds the node in the graphs before and after. `signature` is None for a node that was
@@ -33,26 +33,26 @@ class Mention(str):
     signature: Signature | None
 
 
-def label(nodes: Iterable[Node]) -> tuple[Mention, ...]:
+def label(nodes: Iterable[Node]) -> tuple[NodeRef, ...]:
     """Mentions of nodes and of those in their bodies, with their signatures where they are still
     there.
     """
-    mentions: list[Mention] = []
+    refs: list[NodeRef] = []
     for node in nodes:
         gone = node.graph is None
-        mentions.append(mention(node, None if gone else _signature(node)))
+        refs.append(node_ref(node, None if gone else _signature(node)))
         for body in node.subgraphs.values():
             for graph in body.all_graphs():
-                mentions += [
-                    mention(inner, None if gone else _signature(inner))
+                refs += [
+                    node_ref(inner, None if gone else _signature(inner))
                     for inner in graph.unordered_nodes
                 ]
-    return tuple(mentions)
+    return tuple(refs)
 
 
-def mention(node: Node, signature: Signature | None = None) -> Mention:
+def node_ref(node: Node, signature: Signature | None = None) -> NodeRef:
     """The mention of one node."""
-    text = Mention(f"{node.op.name}({node.name})")
+    text = NodeRef(f"{node.op.name}({node.name})")
     text.serial = node.serial
     text.signature = signature
     return text

@@ -37,7 +37,7 @@ _PRODUCTS: dict[str, Callable[[Dim, Dim], Dim]] = {
 }
 
 
-class Words:
+class Literals:
     """A reader of words at `cursor`."""
 
     def __init__(self, cursor: Cursor) -> None:

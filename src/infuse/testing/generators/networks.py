@@ -12,9 +12,9 @@ from infuse.ir.graph import Array, Graph
 from infuse.ir.types import TensorType
 from infuse.ops.inference import symbols_of
 from infuse.ops.sizes import numbering
-from infuse.testing.bodies import Way
-from infuse.testing.growth import SYMBOLS, Growth, Scale, Sizes
-from infuse.testing.ways import WAYS
+from infuse.testing.generators.builder import SYMBOLS, NetworkBuilder, Scale, Sizes
+from infuse.testing.generators.control import Generator
+from infuse.testing.generators.operators import WAYS
 
 Feeds = Mapping[str, Array]
 RUNS: tuple[Sizes, ...] = ({"n": 3, "m": 2}, {"n": 1, "m": 4}, {"n": 4, "m": 1})
@@ -40,7 +40,7 @@ class Network:
 def random_network(
     seed: int,
     nodes: int | None = None,
-    ways: Sequence[Way] = WAYS,
+    ways: Sequence[Generator] = WAYS,
     scale: Scale | None = None,
     runs: Sequence[Sizes] | None = None,
 ) -> Network:
@@ -64,13 +64,13 @@ def _grown(
     rng: np.random.Generator,
     name: str,
     nodes: int | None,
-    ways: Sequence[Way],
+    ways: Sequence[Generator],
     scale: Scale,
     runs: Sequence[Sizes],
 ) -> Network:
     count = int(rng.integers(3, 26)) if nodes is None else nodes
     graph = Graph(name)
-    g = Growth(rng, graph, runs, DTYPES[int(rng.integers(len(DTYPES)))], scale=scale)
+    g = NetworkBuilder(rng, graph, runs, DTYPES[int(rng.integers(len(DTYPES)))], scale=scale)
     g.extreme = bool(rng.random() < 0.1)
     for _ in range(g.number(1, 2)):
         g.input(TensorType(g.dtype, g.shape(1)))
@@ -87,7 +87,7 @@ def _grown(
     return Network(graph, feeds, g.extreme)
 
 
-def _finish(g: Growth) -> None:
+def _finish(g: NetworkBuilder) -> None:
     """Outputs, names and origins; inputs that nobody reads go away, but for the first."""
     graph = g.graph
     made = [v for v in g.values if v.producer is not None] or g.values
@@ -114,7 +114,7 @@ def network_of(graph: Graph, seed: int = 0) -> Network:
     sizes = [dict(zip(symbols, numbers)) for numbers in ((3, 2, 4), (1, 4, 2), (4, 1, 3))][
         : 3 if symbols else 1
     ]
-    g = Growth(np.random.default_rng(seed), Graph(), sizes, dtypes.float32)
+    g = NetworkBuilder(np.random.default_rng(seed), Graph(), sizes, dtypes.float32)
     copies = [(v.name, g.input(v.tensor)) for v in graph.inputs]
     return Network(
         graph, [{name: g.arrays[copy][run] for name, copy in copies} for run in range(len(sizes))]

@@ -7,10 +7,10 @@ import numpy as np
 from infuse import dtypes
 from infuse.ir.graph import Value, constant
 from infuse.ir.types import TensorType
-from infuse.testing.growth import Growth
+from infuse.testing.generators.builder import NetworkBuilder
 
 
-def movement(g: Growth) -> None:
+def movement(g: NetworkBuilder) -> None:
     """A chain of one to four operators that move elements, with a computing one here and there."""
     x = g.pick()
     for _ in range(g.number(1, 4)):
@@ -19,7 +19,7 @@ def movement(g: Growth) -> None:
             x = g.call(g.one(("Relu", "Neg", "Sigmoid", "Abs")), x)
 
 
-def _transpose(g: Growth, x: Value) -> Value:
+def _transpose(g: NetworkBuilder, x: Value) -> Value:
     perm = tuple(int(i) for i in g.rng.permutation(x.rank))
     y = g.call("Transpose", x, perm=perm)
     if g.chance(0.2):
@@ -31,7 +31,7 @@ def _transpose(g: Growth, x: Value) -> Value:
     return y
 
 
-def _reshape(g: Growth, x: Value) -> Value:
+def _reshape(g: NetworkBuilder, x: Value) -> Value:
     if x.rank and g.chance(0.2):
         return g.call("Flatten", x, axis=g.axis(x, 1))
     numbers = [d for d in x.shape if isinstance(d, int)]
@@ -47,7 +47,7 @@ def _reshape(g: Growth, x: Value) -> Value:
     return g.call("Reshape", x, [0 if axis == 0 and g.chance(0.5) else -1, *parts])
 
 
-def _factors(g: Growth, total: int) -> list[int]:
+def _factors(g: NetworkBuilder, total: int) -> list[int]:
     """One to four factors with this product."""
     if total == 0:
         return [0, g.one(g.scale.sizes)]
@@ -59,7 +59,7 @@ def _factors(g: Growth, total: int) -> list[int]:
     return [*parts, total]
 
 
-def _axes(g: Growth, x: Value) -> Value:
+def _axes(g: NetworkBuilder, x: Value) -> Value:
     ones = [i for i, d in enumerate(x.shape) if d == 1]
     if ones and g.chance(0.5):
         axis = g.one(ones)
@@ -70,7 +70,7 @@ def _axes(g: Growth, x: Value) -> Value:
     return g.call("Squeeze", y) if g.chance(0.1) else y
 
 
-def _slice(g: Growth, x: Value) -> Value:
+def _slice(g: NetworkBuilder, x: Value) -> Value:
     axes = sorted({g.axis(x) % x.rank for _ in range(g.number(1, 2))})
     starts = [g.one((0, 0, 1, -1, -2, -9, 2)) for _ in axes]
     ends = [g.one((2**62, 9, 2, 1, -1, 3)) for _ in axes]
@@ -81,7 +81,7 @@ def _slice(g: Growth, x: Value) -> Value:
     )
 
 
-def _concat(g: Growth, x: Value) -> Value:
+def _concat(g: NetworkBuilder, x: Value) -> Value:
     axis = g.axis(x)
     others = [
         v
@@ -95,7 +95,7 @@ def _concat(g: Growth, x: Value) -> Value:
     return y
 
 
-def _split(g: Growth, x: Value) -> Value:
+def _split(g: NetworkBuilder, x: Value) -> Value:
     axis = g.axis(x)
     count = g.number(1, 3)
     sizes: list[int] | None = None
@@ -113,16 +113,16 @@ def _split(g: Growth, x: Value) -> Value:
     return part
 
 
-def _expand(g: Growth, x: Value) -> Value:
+def _expand(g: NetworkBuilder, x: Value) -> Value:
     shape = [g.one(g.scale.sizes) if d == 1 else 1 for d in x.shape]
     return g.call("Expand", x, [g.one(g.scale.sizes), *shape] if g.chance(0.3) else shape)
 
 
-def _tile(g: Growth, x: Value) -> Value:
+def _tile(g: NetworkBuilder, x: Value) -> Value:
     return g.call("Tile", x, [g.one((1, 1, 2, 3)) for _ in x.shape])
 
 
-def _pad(g: Growth, x: Value) -> Value:
+def _pad(g: NetworkBuilder, x: Value) -> Value:
     axes = sorted({g.axis(x) % x.rank for _ in range(g.number(1, 2))})
     amounts = [g.one((0, 0, 1, 2, -1)) for _ in range(2 * len(axes))]
     mode = g.one(("constant", "constant", "edge", "reflect", "wrap"))
@@ -130,13 +130,13 @@ def _pad(g: Growth, x: Value) -> Value:
     return g.call("Pad", x, amounts, fill, axes, mode=mode)
 
 
-def _gather(g: Growth, x: Value) -> Value:
+def _gather(g: NetworkBuilder, x: Value) -> Value:
     size = max(1, x.shape[axis]) if isinstance(x.shape[axis := g.axis(x)], int) else 1  # type: ignore[type-var]
     indices = np.asarray(g.rng.integers(-int(size), int(size), g.one(((), (1,), (2,), (2, 2)))))
     return g.call("Gather", x, indices, axis=axis)
 
 
-def _identity(g: Growth, x: Value) -> Value:
+def _identity(g: NetworkBuilder, x: Value) -> Value:
     return g.call(g.one(("Identity", "Dropout")), x)
 
 
@@ -145,7 +145,7 @@ MOVES = (_transpose, _transpose, _reshape, _reshape, _axes, _slice, _concat, _sp
          _identity)  # fmt: skip
 
 
-def sizes(g: Growth) -> None:
+def sizes(g: NetworkBuilder) -> None:
     """Arithmetic on the sizes of a value, and something that takes sizes."""
     x = g.pick(lambda v: v.rank > 0)
     shape = g.call("Shape", x, start=g.number(0, 1) if g.chance(0.2) else 0)
@@ -168,7 +168,7 @@ def sizes(g: Growth) -> None:
     )
 
 
-def _reshape_by(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
+def _reshape_by(g: NetworkBuilder, x: Value, shape: Value, size: Value, axis: int) -> None:
     axis %= x.rank
     if g.chance(0.4):
         before, after = (
@@ -185,7 +185,7 @@ def _reshape_by(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> No
         g.call("Reshape", g.call("Relu", other) if other.dtype.is_float else other, shape)
 
 
-def _expand_by(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
+def _expand_by(g: NetworkBuilder, x: Value, shape: Value, size: Value, axis: int) -> None:
     if g.chance(0.5):
         g.call("Expand", x, g.call("Concat", size, shape, axis=0) if g.chance(0.5) else shape)
     else:
@@ -194,13 +194,13 @@ def _expand_by(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> Non
         g.call("Expand", x, g.call("Where", same, ones, shape))
 
 
-def _filled(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
+def _filled(g: NetworkBuilder, x: Value, shape: Value, size: Value, axis: int) -> None:
     filled = g.call("ConstantOfShape", g.one((shape, size)), value=g.one((0, 1)), dtype=x.dtype)
     if x.dtype.kind in "fiu":
         g.call(g.one(("Add", "Mul")), x, filled)
 
 
-def _range(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
+def _range(g: NetworkBuilder, x: Value, shape: Value, size: Value, axis: int) -> None:
     limit = g.call("Squeeze", size, [0])
     numbers = g.call(
         "Range", constant(np.array(g.one((0, 1)))), limit, constant(np.array(g.one((1, 2))))
@@ -208,11 +208,11 @@ def _range(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
     g.call("Gather", x, g.call("Mod", numbers, np.int64(1)), axis=axis) if g.chance(0.5) else None
 
 
-def _slice_by(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
+def _slice_by(g: NetworkBuilder, x: Value, shape: Value, size: Value, axis: int) -> None:
     g.call("Slice", x, [g.one((0, 0, 1))], size, [axis])
 
 
-def _compared(g: Growth, x: Value, shape: Value, size: Value, axis: int) -> None:
+def _compared(g: NetworkBuilder, x: Value, shape: Value, size: Value, axis: int) -> None:
     condition = g.call(
         g.one(("Equal", "Less", "Greater")), size, constant(np.array([g.one((1, 2, 3))]))
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infuse.errors import ModelFailureError
-from infuse.serving.batching.growth import Growth
+from infuse.serving.batching.max_batch import MaxBatchTuner
 from infuse.serving.batching.timing import TimeModel
 from infuse.serving.config import Workers
 from infuse.serving.engine import Engine
@@ -33,7 +33,7 @@ class Priced(TimeModel):
         super().observe(rows, self.seconds(rows))
 
 
-class Crowd:
+class ContentionDetector:
     """Requests of one row that wait all the time, on a bench."""
 
     def __init__(
@@ -50,15 +50,15 @@ class Crowd:
         self.times = self.bench.batcher.places.times = Priced(seconds)
         for rows in {1, most}:
             self.times.observe(rows, 0.0)
-        self.growth = self.bench.batcher.growth = Growth(most, largest, self._has_room)
+        self.max_batch = self.bench.batcher.max_batch = MaxBatchTuner(most, largest, self._has_room)
 
     async def _has_room(self) -> bool:
-        self.rooms.append(self.growth.most)
-        return self.room is None or self.room(self.growth.most)
+        self.rooms.append(self.max_batch.most)
+        return self.room is None or self.room(self.max_batch.most)
 
     @property
     def running(self) -> HeldExecutor | None:
-        places = [*self.bench.batcher.places.lanes, *self.bench.executors]
+        places = [*self.bench.batcher.places.core_instances, *self.bench.executors]
         return next(
             (place for place in places if isinstance(place, HeldExecutor) and place.runs), None
         )
@@ -92,11 +92,11 @@ def played(play: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def test_it_grows_to_what_pays() -> None:
     async def play() -> None:
-        crowd = Crowd(lambda rows: 1e-3 + 1e-4 * rows, 1)
+        crowd = ContentionDetector(lambda rows: 1e-3 + 1e-4 * rows, 1)
         sizes = await crowd.serve(100)
         assert sorted(set(sizes)) == [1, 2, 4, 8, 16, 32, 64]
         assert sizes[-1] == crowd.bench.batcher.most == 64
-        assert not crowd.growth.open
+        assert not crowd.max_batch.open
         assert crowd.rooms == [1, 2, 4, 8, 16, 32]
         await crowd.end()
 
@@ -105,7 +105,7 @@ def test_it_grows_to_what_pays() -> None:
 
 def test_a_larger_batch_that_does_not_pay_is_given_up() -> None:
     async def play() -> None:
-        crowd = Crowd(lambda rows: (1e-3 + 1e-4 * rows) * (3 if rows > 8 else 1), 4)
+        crowd = ContentionDetector(lambda rows: (1e-3 + 1e-4 * rows) * (3 if rows > 8 else 1), 4)
         sizes = await crowd.serve(1000)
         assert set(sizes) == {1, 4, 8, 16}
         assert sizes.count(16) < 1000 / 32
@@ -118,7 +118,7 @@ def test_a_larger_batch_that_does_not_pay_is_given_up() -> None:
 @pytest.mark.parametrize(("seconds", "most"), [(0.26, 4), (0.2, 64)])
 def test_a_batch_that_takes_too_long_is_the_last_one(seconds: float, most: int) -> None:
     async def play() -> None:
-        crowd = Crowd(lambda rows: seconds, 4)
+        crowd = ContentionDetector(lambda rows: seconds, 4)
         await crowd.serve(100)
         assert crowd.bench.batcher.most == most
         await crowd.end()
@@ -128,7 +128,7 @@ def test_a_batch_that_takes_too_long_is_the_last_one(seconds: float, most: int) 
 
 def test_it_does_not_grow_where_there_is_no_memory() -> None:
     async def play() -> None:
-        crowd = Crowd(lambda rows: 1e-3, 2, room=lambda most: most < 8)
+        crowd = ContentionDetector(lambda rows: 1e-3, 2, room=lambda most: most < 8)
         await crowd.serve(100)
         assert set(crowd.rooms) == {2, 4, 8}
         assert crowd.bench.batcher.most == 8
@@ -143,7 +143,7 @@ def test_it_does_not_grow_where_there_is_no_memory() -> None:
 def test_a_measurement_that_was_chance_is_taken_again() -> None:
     async def play() -> None:
         slow = 4
-        crowd = Crowd(lambda rows: 1e-3 * (10 if rows == slow else 1), 2, largest=8)
+        crowd = ContentionDetector(lambda rows: 1e-3 * (10 if rows == slow else 1), 2, largest=8)
         await crowd.serve(300, queued=16)
         assert crowd.bench.batcher.most <= 4
         slow = 0
@@ -156,7 +156,7 @@ def test_a_measurement_that_was_chance_is_taken_again() -> None:
 
 def test_a_size_that_fails_is_not_tried_again_and_costs_no_answer() -> None:
     async def play() -> None:
-        crowd = Crowd(lambda rows: 1e-3, 2)
+        crowd = ContentionDetector(lambda rows: 1e-3, 2)
         sizes = await crowd.serve(200, breaks=lambda rows: rows > 8)
         assert sizes.count(16) == 1
         assert crowd.bench.batcher.most == 8
@@ -166,17 +166,17 @@ def test_a_size_that_fails_is_not_tried_again_and_costs_no_answer() -> None:
 
 
 def test_what_fails_alone_says_nothing_of_batches() -> None:
-    growth = Growth(4, 64)
-    growth.failed(4)
-    growth.failed(1)
-    assert growth.open
-    growth.failed(8)
-    assert (growth.most, growth.open) == (4, False)
+    max_batch = MaxBatchTuner(4, 64)
+    max_batch.failed(4)
+    max_batch.failed(1)
+    assert max_batch.open
+    max_batch.failed(8)
+    assert (max_batch.most, max_batch.open) == (4, False)
 
 
 def test_without_more_that_waits_nothing_grows() -> None:
     async def play() -> None:
-        crowd = Crowd(lambda rows: 1e-3, 4)
+        crowd = ContentionDetector(lambda rows: 1e-3, 4)
         assert set(await crowd.serve(40, queued=0)) == {1}
         for _ in range(20):
             held = crowd.bench.ask(1, width=3)
@@ -192,7 +192,7 @@ def test_without_more_that_waits_nothing_grows() -> None:
 
 def test_a_size_that_is_set_or_was_found_stays() -> None:
     async def play() -> None:
-        crowd = Crowd(lambda rows: 1e-3, 4, largest=4)
+        crowd = ContentionDetector(lambda rows: 1e-3, 4, largest=4)
         assert set((await crowd.serve(100))[1:]) == {4}
         assert crowd.rooms == []
         await crowd.end()
@@ -200,17 +200,17 @@ def test_a_size_that_is_set_or_was_found_stays() -> None:
     played(play)
 
 
-def test_lanes_are_judged_by_their_own_times() -> None:
+def test_core_instances_are_judged_by_their_own_times() -> None:
     """On all cores larger batches pay, in lanes they do not: that is where they run."""
 
     async def play() -> None:
-        crowd = Crowd(lambda rows: 1e-3, 4)
-        crowd.bench.batcher.places.add_lanes(HeldExecutor(), HeldExecutor())
-        crowd.bench.batcher.places.lane_times = Priced(lambda rows: 1e-3 * rows)
+        crowd = ContentionDetector(lambda rows: 1e-3, 4)
+        crowd.bench.batcher.places.add_core_instances(HeldExecutor(), HeldExecutor())
+        crowd.bench.batcher.places.core_times = Priced(lambda rows: 1e-3 * rows)
         await crowd.serve(800)
         assert crowd.bench.batcher.most == 4
-        crowd.bench.batcher.places.lane_times = Priced(lambda rows: 1e-3)
-        crowd.growth = crowd.bench.batcher.growth = Growth(4, 64)
+        crowd.bench.batcher.places.core_times = Priced(lambda rows: 1e-3)
+        crowd.max_batch = crowd.bench.batcher.max_batch = MaxBatchTuner(4, 64)
         await crowd.serve(400)
         assert crowd.bench.batcher.most == 64
         await crowd.end()
@@ -220,20 +220,20 @@ def test_lanes_are_judged_by_their_own_times() -> None:
 
 def test_a_version_that_ends_asks_no_more() -> None:
     async def play() -> None:
-        crowd = Crowd(lambda rows: 1e-3, 4)
+        crowd = ContentionDetector(lambda rows: 1e-3, 4)
         asked, answer = asyncio.Event(), asyncio.Event()
 
         async def has_room() -> bool:
             asked.set()
             return await answer.wait()
 
-        crowd.growth = crowd.bench.batcher.growth = Growth(4, 64, has_room)
+        crowd.max_batch = crowd.bench.batcher.max_batch = MaxBatchTuner(4, 64, has_room)
         await crowd.serve(20)
         assert asked.is_set()
         crowd.bench.batcher.close("it was unloaded")
         answer.set()
         await asyncio.sleep(0)
-        assert (crowd.growth.most, crowd.growth.open) == (4, False)
+        assert (crowd.max_batch.most, crowd.max_batch.open) == (4, False)
         for each in crowd.asked:
             each.entry.future.exception() if each.done else each.entry.future.cancel()
 
@@ -266,7 +266,7 @@ def test_a_model_that_was_hardly_warmed_up_gets_its_batches(mode: Any, tmp_path:
         async with Engine(given) as engine:
             (version,) = engine.versions()
             assert version.most_rows == 1
-            assert version.found.open
+            assert version.warmup_report.open
             await crowded(engine, lambda: version.most_rows >= 8)
             assert max(version.times) >= 4
 

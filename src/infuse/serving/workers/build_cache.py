@@ -34,7 +34,7 @@ load.
 _MOST: Final = 4096  # records; each is a few hundred bytes
 
 
-class Built:
+class BuildCache:
     """Records in a folder of the cache: which compiled model came of which content and options.
 
     A record counts only while its compiled folder is whole, and made for this processor. Models of

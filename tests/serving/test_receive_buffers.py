@@ -1,4 +1,4 @@
-"""Memory of workers that is lent to requests while they arrive: never copied, always right, always
+"""Memory of workers that is that requests are received in: never copied, always right, always
 given back.
 """
 
@@ -22,10 +22,10 @@ from infuse.serving.engine import Engine
 from infuse.serving.rest.app import DataApp
 from infuse.serving.rest.server import HttpServer
 from infuse.serving.warmup import run_once
-from infuse.serving.workers import remote
+from infuse.serving.workers import process_executor
 from infuse.serving.workers.memory import Slot
 from infuse.serving.workers.process import WorkerProcess
-from infuse.serving.workers.remote import RemoteExecutor
+from infuse.serving.workers.process_executor import ProcessExecutor
 from tests.serving import models
 from tests.serving.workers_stage import add, folders, run, worked
 
@@ -40,26 +40,26 @@ BYTES = ROWS * 16
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many arrays each run copied; one that copied nothing is not there."""
     made: list[int] = []
-    written = remote._written
+    written = process_executor._written
 
     def noted(slot: Slot, parts: Any) -> Any:
         made.append(len(parts))
         return written(slot, parts)
 
-    monkeypatch.setattr(remote, "_written", noted)
+    monkeypatch.setattr(process_executor, "_written", noted)
     return made
 
 
-def filled(loan: np.ndarray, first: float, rows: int = ROWS, start: int = 0) -> np.ndarray:
-    """A tensor in a loan, as a request has it."""
-    array = np.frombuffer(loan.data, np.float32, rows * 4, start).reshape(rows, 4)
-    loan[start : start + array.nbytes] = np.arange(first, first + rows * 4, dtype=np.float32).view(
-        np.uint8
-    )
+def filled(buffer: np.ndarray, first: float, rows: int = ROWS, start: int = 0) -> np.ndarray:
+    """A tensor in a receive buffer, as a request has it."""
+    array = np.frombuffer(buffer.data, np.float32, rows * 4, start).reshape(rows, 4)
+    buffer[start : start + array.nbytes] = np.arange(
+        first, first + rows * 4, dtype=np.float32
+    ).view(np.uint8)
     return array
 
 
-def taken(executor: RemoteExecutor) -> int:
+def taken(executor: ProcessExecutor) -> int:
     """Slots that are not idle."""
     gc.collect()
     return len(executor._slots) - len(executor._idle)
@@ -67,10 +67,10 @@ def taken(executor: RemoteExecutor) -> int:
 
 def test_a_loan_is_given_back_with_the_last_view_of_it() -> None:
     slot, back = Slot(), []
-    loan = slot.lend(1000, lambda: back.append(1))
-    view = np.frombuffer(loan[8:40].data, np.float32)
+    buffer = slot.receive_buffer(1000, lambda: back.append(1))
+    view = np.frombuffer(buffer[8:40].data, np.float32)
     reshaped = view.reshape(2, 4)[1:]
-    del loan, view
+    del buffer, view
     assert back == []
     assert reshaped.shape == (1, 4)
     del reshaped
@@ -87,10 +87,10 @@ def test_inputs_in_a_loan_run_where_they_lie(add: Path, copies: list[int]) -> No
             (-3.0, 4),
             (2.0, 1),
         ):  # the last one: not even aligned as floats are
-            loan = executor.lend(BYTES + 64)
-            assert loan is not None
-            array = filled(loan, first, start=start)
-            del loan
+            buffer = executor.receive_buffer(BYTES + 64)
+            assert buffer is not None
+            array = filled(buffer, first, start=start)
+            del buffer
             assert taken(executor) == 1
             (found,) = await run(executor, array)
             np.testing.assert_array_equal(found, array + 1)
@@ -110,9 +110,9 @@ def test_what_does_not_lie_in_one_loan_is_copied(
     async def work(worker: WorkerProcess) -> None:
         executor = await worker.add("add", add, 1, 60)
         other = await worker.add("add too", add, 1, 60)
-        loan = executor.lend(BYTES)
-        assert loan is not None
-        array = filled(loan, 1.0)
+        buffer = executor.receive_buffer(BYTES)
+        assert buffer is not None
+        array = filled(buffer, 1.0)
         for place, part in ((other, array), (executor, array[::2]), (executor, array.copy())):
             (found,) = await run(place, part)
             np.testing.assert_array_equal(found, part + 1)
@@ -121,25 +121,25 @@ def test_what_does_not_lie_in_one_loan_is_copied(
         assert copies == [1] * 4
         texts = await worker.add("BYTES", folder, 1, 60)
         words = np.array([[b"a", b"", b"c", b"\xff"]], object)
-        held = texts.lend(BYTES)
+        held = texts.receive_buffer(BYTES)
         assert (await run(texts, words))[0].tolist() == words.tolist()
         del held
 
     worked(work)
 
 
-def test_loans_are_few_and_not_too_large(add: Path) -> None:
+def test_receive_buffers_are_few_and_not_too_large(add: Path) -> None:
     async def work(worker: WorkerProcess) -> None:
         executor = await worker.add("add", add, 1, 60)
-        assert executor.lend(remote._MOST_LENT + 1) is None
-        loans = [executor.lend(BYTES) for _ in range(remote._LOANS)]
-        assert all(loan is not None for loan in loans)
-        assert executor.lend(BYTES) is None
+        assert executor.receive_buffer(process_executor._LARGEST_BUFFER + 1) is None
+        loans = [executor.receive_buffer(BYTES) for _ in range(process_executor._RECEIVE_BUFFERS)]
+        assert all(buffer is not None for buffer in loans)
+        assert executor.receive_buffer(BYTES) is None
         (found,) = await run(executor, np.ones((3, 4), np.float32))  # others run as ever
         assert (found == 2).all()
         loans.clear()
         assert taken(executor) == 0
-        assert executor.lend(BYTES) is not None
+        assert executor.receive_buffer(BYTES) is not None
 
     worked(work)
 
@@ -147,13 +147,13 @@ def test_loans_are_few_and_not_too_large(add: Path) -> None:
 def test_a_loan_whose_worker_died_can_still_be_read_and_runs_elsewhere(add: Path) -> None:
     async def work(worker: WorkerProcess) -> None:
         executor = await worker.add("add", add, 1, 60)
-        loan = executor.lend(BYTES)
-        assert loan is not None
-        array = filled(loan, 5.0)
-        del loan
+        buffer = executor.receive_buffer(BYTES)
+        assert buffer is not None
+        array = filled(buffer, 5.0)
+        del buffer
         os.kill(worker.pid, signal.SIGKILL)
         await models.until(lambda: not worker.alive, "the worker's end is noticed")
-        assert executor.lend(BYTES) is None
+        assert executor.receive_buffer(BYTES) is None
         other = WorkerProcess(())
         await other.start()
         try:
@@ -173,14 +173,14 @@ def test_a_loan_that_is_dropped_during_its_run_comes_back_after_it(add: Path) ->
     async def work(worker: WorkerProcess) -> None:
         executor = await worker.add("add", add, 1, 60)
         done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        loan = executor.lend(BYTES)
-        assert loan is not None
+        buffer = executor.receive_buffer(BYTES)
+        assert buffer is not None
         executor.submit(
-            [[filled(loan, 1.0)]],
+            [[filled(buffer, 1.0)]],
             60.0,
             lambda result: done.set_result(float(result.outputs[0][0, 0])),
         )
-        del loan
+        del buffer
         assert taken(executor) == 1
         assert await done == 2.0
         await asyncio.sleep(0)
@@ -209,10 +209,10 @@ async def served(tmp_path: Path, **fields: Any) -> AsyncIterator[tuple[Engine, H
             await server.stop(5.0)
 
 
-def executor_of(engine: Engine, name: str = "add") -> RemoteExecutor:
+def executor_of(engine: Engine, name: str = "add") -> ProcessExecutor:
     (version,) = engine.models[name].versions.values()
     executor = version._batcher.places.executors[0]
-    assert isinstance(executor, RemoteExecutor)
+    assert isinstance(executor, ProcessExecutor)
     return executor
 
 
@@ -343,7 +343,10 @@ def test_callers_that_stall_keep_no_others_from_being_answered_and_give_back_wha
                 _, writer = await asyncio.open_connection("127.0.0.1", server.port)
                 writer.write(message(large(0.0))[: BYTES // 2])
                 stalled.append(writer)
-            await models.until(lambda: len(executor._lent) == remote._LOANS, "all loans are taken")
+            await models.until(
+                lambda: len(executor._buffers) == process_executor._RECEIVE_BUFFERS,
+                "all loans are taken",
+            )
             ((status, _, data),) = await ask(server, message(large(3.0)))
             assert status == 200
             np.testing.assert_array_equal(
@@ -395,7 +398,7 @@ def test_json_alone_is_never_read_from_a_loan(
     lent = []
 
     async def check() -> None:
-        monkeypatch.setattr(Engine, "lend", lambda *asked: lent.append(asked))
+        monkeypatch.setattr(Engine, "receive_buffer", lambda *asked: lent.append(asked))
         async with served(tmp_path) as (_, server):
             found = await ask(server, message(np.empty(0, np.float32), head), message(large(0.0)))
             assert [each[0] for each in found] == [200, 200]
@@ -411,10 +414,10 @@ def test_there_is_no_loan_for_what_would_be_refused(tmp_path: Path) -> None:
 
     async def check() -> None:
         async with served(tmp_path) as (engine, server):
-            assert engine.lend("add", "", BYTES) is not None
-            assert engine.lend("add", "1", BYTES) is not None
+            assert engine.receive_buffer("add", "", BYTES) is not None
+            assert engine.receive_buffer("add", "1", BYTES) is not None
             for model, version in (("none", ""), ("add", "7"), ("add", "canary")):
-                assert engine.lend(model, version, BYTES) is None
+                assert engine.receive_buffer(model, version, BYTES) is None
             found = await ask(
                 server, message(large(0.0), path="none"), message(large(0.0), path="add/versions/9")
             )

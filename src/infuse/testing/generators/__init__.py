@@ -1,0 +1,1 @@
+"""Random networks: values, operators, control flow and layers drawn from a generator of numbers."""
