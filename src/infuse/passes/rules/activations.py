@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.conversion import finite_limit
 from infuse.passes.rules.common import (
@@ -31,7 +31,7 @@ class FuseErfGelu(Rule):
     rows = ("G27",)
     rounding = _FUSED
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         gate = ops.erf(ops.one_of(x / math.sqrt(2), x * math.sqrt(0.5))) + 1.0
         return [(x * gate) * 0.5, (x * 0.5) * gate, x * (gate * 0.5), (x * gate) / 2.0]
 
@@ -50,7 +50,7 @@ class FuseTanhGelu(Rule):
     rows = ("G27",)
     rounding = _FUSED
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         k = math.sqrt(2 / math.pi)
         cubes = ops.one_of(x**3.0, x * (x * x))
         inner = ops.one_of(
@@ -76,7 +76,7 @@ class FuseSwish(Rule):
     rows = ("G18", "G27")
     rounding = _FUSED
 
-    def match(self, x: Any, a: Any) -> Any:
+    def match(self, x: Variable, a: Variable) -> Any:
         return [x * ops.sigmoid(x), x * ops.sigmoid(x * ops.const(a), name="gate")]
 
     def when(self, x: Value, root: Node) -> None:
@@ -105,7 +105,7 @@ class FuseHardSigmoid(Rule):
     rows = ("G18", "G27")
     rounding = _FUSED
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         gate = ops.clip(x + 3.0, 0.0, 6.0)
         return [gate / 6.0, gate * (1 / 6)]
 
@@ -125,7 +125,7 @@ class FuseHardSwish(Rule):
     rows = ("G18", "G27")
     rounding = _FUSED
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         product = x * ops.clip(x + 3.0, 0.0, 6.0)
         return [x * ops.hard_sigmoid(x, alpha=1 / 6, beta=0.5), product / 6.0, product * (1 / 6)]
 
@@ -144,7 +144,7 @@ class FuseMish(Rule):
     rows = ("G27",)
     rounding = _FUSED
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return x * ops.tanh(ops.softplus(x))
 
     def when(self, x: Value) -> None:
@@ -159,7 +159,7 @@ class PReluAsLeakyRelu(Rule):
 
     rows = ("G20",)
 
-    def match(self, x: Any, s: Any) -> Any:
+    def match(self, x: Variable, s: Variable) -> Any:
         return ops.p_relu(x, ops.const(s))
 
     def when(self, x: Value, s: Value, root: Node) -> None:
@@ -179,7 +179,7 @@ class RemoveRepeated(Rule):
     rows = ("G8", "G26")
     shares = True
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         kinds = ("Relu", "Abs", "Sign", "Ceil", "Floor", "Round")
         return [Call(kind, (Call(kind, (x,), label="inner"),)) for kind in kinds]
 
@@ -193,7 +193,7 @@ class RemoveInverse(Rule):
     rows = ("G9", "G26")
     shares = True
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return [Call(kind, (Call(kind, (x,)),)) for kind in ("Neg", "Not", "BitwiseNot")]
 
     def build(self, x: Value) -> Any:
@@ -206,7 +206,7 @@ class MergeClips(Rule):
     rows = ("G8", "G26")
     shares = True
 
-    def match(self, x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable, c: Variable, d: Variable) -> Any:
         inner = ops.clip(x, ops.const(ops.maybe(a)), ops.const(ops.maybe(b)), name="inner")
         below = ops.one_of(inner, ops.relu(x, name="inner"))
         outer = ops.clip(below, ops.const(ops.maybe(c)), ops.const(ops.maybe(d)), name="outer")
@@ -252,7 +252,7 @@ class LimitAsClip(Rule):
 
     rows = ("G26",)
 
-    def match(self, x: Any, c: Any) -> Any:
+    def match(self, x: Variable, c: Variable) -> Any:
         return [Call(kind, (x, ops.const(c))) for kind in ("Max", "Min")]
 
     def when(self, x: Value, c: Value, root: Node) -> None:
@@ -276,7 +276,7 @@ class ClipAsRelu(Rule):
     rounding = "infinity stays infinite where Clip without a limit ends it"
     examples = ({"x": (4, 4), "high": np.float32(np.inf)},)
 
-    def match(self, x: Any, high: Any) -> Any:
+    def match(self, x: Variable, high: Variable) -> Any:
         return ops.clip(x, 0.0, ops.const(ops.maybe(high)))
 
     def when(self, x: Value, high: Value | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.passes.rules.chains import require_filled
 from infuse.passes.rules.common import (
@@ -63,7 +63,15 @@ class FuseNormScale(Rule):
     rounding = _MERGED
     examples = _EXAMPLES
 
-    def match(self, x: Any, scale: Any, shift: Any, mean: Any, var: Any, c: Any) -> Any:
+    def match(
+        self,
+        x: Variable,
+        scale: Variable,
+        shift: Variable,
+        mean: Variable,
+        var: Variable,
+        c: Variable,
+    ) -> Any:
         instance = ops.instance_normalization(x, ops.const(scale), ops.const(shift), name="norm")
         return [
             norm * ops.const(c) for norm in (_normalization(x, scale, shift, mean, var), instance)
@@ -88,7 +96,15 @@ class FuseNormShift(Rule):
     rounding = _MERGED
     examples = _EXAMPLES
 
-    def match(self, x: Any, scale: Any, shift: Any, mean: Any, var: Any, c: Any) -> Any:
+    def match(
+        self,
+        x: Variable,
+        scale: Variable,
+        shift: Variable,
+        mean: Variable,
+        var: Variable,
+        c: Variable,
+    ) -> Any:
         instance = ops.instance_normalization(x, ops.const(scale), ops.const(shift), name="norm")
         return [
             norm + ops.const(c) for norm in (_normalization(x, scale, shift, mean, var), instance)
@@ -114,7 +130,15 @@ class FuseAffineNorm(Rule):
     rounding = _MERGED
     examples = _EXAMPLES
 
-    def match(self, x: Any, scale: Any, shift: Any, mean: Any, var: Any, c: Any) -> Any:
+    def match(
+        self,
+        x: Variable,
+        scale: Variable,
+        shift: Variable,
+        mean: Variable,
+        var: Variable,
+        c: Variable,
+    ) -> Any:
         before = [Call(kind, (x, ops.const(c)), label="before") for kind in ("Mul", "Add")]
         return [_normalization(part, scale, shift, mean, var) for part in before]
 
@@ -152,7 +176,16 @@ class MergeNorms(Rule):
     examples = ({"x": (2, 4, 3), **_STATISTICS, "s": (4,), "b": (4,), "m": (4,), "v": (4,)},)
 
     def match(
-        self, x: Any, scale: Any, shift: Any, mean: Any, var: Any, s: Any, b: Any, m: Any, v: Any
+        self,
+        x: Variable,
+        scale: Variable,
+        shift: Variable,
+        mean: Variable,
+        var: Variable,
+        s: Variable,
+        b: Variable,
+        m: Variable,
+        v: Variable,
     ) -> Any:
         return _normalization(
             _normalization(x, scale, shift, mean, var, "inner"), s, b, m, v, "outer"
@@ -188,7 +221,16 @@ class FuseProductNorm(Rule):
         {"x": (3, 5, 2), "w": (2, 4), "b": (4,), **_STATISTICS, "moved": {"perm": (0, 2, 1)}},
     )
 
-    def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
+    def match(
+        self,
+        x: Variable,
+        w: Variable,
+        b: Variable,
+        scale: Variable,
+        shift: Variable,
+        mean: Variable,
+        var: Variable,
+    ) -> Any:
         product = ops.matmul(x, ops.const(w), name="product")
         rows = [ops.transpose(part, name="moved") for part in (product, product + ops.const(b))]
         return [_normalization(part, scale, shift, mean, var) for part in (product, *rows)]
@@ -248,7 +290,7 @@ class FuseProductScale(Rule):
         },
     )
 
-    def match(self, x: Any, w: Any, b: Any, c: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable, c: Variable) -> Any:
         product = ops.matmul(x, ops.const(w), name="product")
         shifted = product + ops.const(b)
         moved = ops.one_of(*(ops.transpose(part, name="moved") for part in (shifted, product)))
@@ -321,7 +363,16 @@ class FuseNormGemm(Rule):
         for w, gemm in (((4, 5), {"alpha": 0.5, "beta": 2.0}), ((5, 4), {"transB": 1}))
     )
 
-    def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
+    def match(
+        self,
+        x: Variable,
+        w: Variable,
+        b: Variable,
+        scale: Variable,
+        shift: Variable,
+        mean: Variable,
+        var: Variable,
+    ) -> Any:
         norm = _normalization(x, scale, shift, mean, var)
         gemm = ops.gemm(norm, ops.const(w), ops.const(ops.maybe(b)), name="gemm")
         return [gemm, ops.matmul(norm, ops.const(w))]
@@ -366,7 +417,7 @@ class FuseAffineConv(Rule):
         },
     )
 
-    def match(self, x: Any, w: Any, b: Any, c: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable, c: Variable) -> Any:
         before = [Call(kind, (x, ops.const(c)), label="before") for kind in ("Mul", "Add")]
         return [convolution("Conv", part, w, b) for part in before]
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.passes.rules.chains import require_filled, wide_shape
 from infuse.passes.rules.common import (
@@ -55,7 +55,7 @@ class SeparateConv(Rule):
     def __init__(self) -> None:
         self.error = 4 * self.tolerance
 
-    def match(self, x: Any, w: Any, b: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable) -> Any:
         return convolution("Conv", x, w, b)
 
     def when(self, w: Value, conv: Node) -> None:
@@ -145,7 +145,7 @@ class GemmAsConv(Rule):
         for w, given in (((3, 5), {"alpha": 0.5, "beta": 2.0}), ((5, 3), {"transB": 1}))
     )
 
-    def match(self, x: Any, w: Any, b: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable) -> Any:
         return [
             ops.gemm(x, ops.const(w), ops.const(ops.maybe(b)), name="gemm"),
             ops.matmul(x, ops.const(w)),
@@ -187,7 +187,7 @@ class ConvAsGemm(Rule):
     rounding = "sums run in another order"
     examples = ({"x": (2, 3, 1, 1), "w": (5, 3, 1, 1), "b": (5,)},)
 
-    def match(self, x: Any, w: Any, b: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable) -> Any:
         return convolution("Conv", x, w, b)
 
     def when(self, x: Value, w: Value, conv: Node) -> None:

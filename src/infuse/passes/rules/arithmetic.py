@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
@@ -31,7 +31,7 @@ class _MergeConstants(Rule):
     rounding = _MERGED
     kind = ""
 
-    def match(self, x: Any, a: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
         return Call(self.kind, (Call(self.kind, (x, ops.const(a))), ops.const(b)))
 
     def when(self, a: Value, b: Value) -> None:
@@ -74,7 +74,7 @@ class AddThroughReshape(Rule):
         for outside in (int64s(4, 3, 2), int64s(0))
     )
 
-    def match(self, x: Any, inside: Any, c: Any, outside: Any) -> Any:
+    def match(self, x: Variable, inside: Variable, c: Variable, outside: Variable) -> Any:
         into = [Call(kind, (x, inside), label="inner") for kind in ("Reshape", "Unsqueeze")]
         shifted = ops.one_of(*into) + ops.const(c)
         return [Call(kind, (shifted, outside)) for kind in ("Reshape", "Squeeze")]
@@ -113,7 +113,7 @@ class SubtractAsAdd(Rule):
 
     rows = ("G26",)
 
-    def match(self, x: Any, c: Any) -> Any:
+    def match(self, x: Variable, c: Variable) -> Any:
         return x - ops.const(c)
 
     def when(self, c: Value) -> None:
@@ -128,7 +128,7 @@ class AbsorbNegation(Rule):
 
     rows = ("G26",)
 
-    def match(self, x: Any, y: Any) -> Any:
+    def match(self, x: Variable, y: Variable) -> Any:
         return [x + (-y), x - (-y), (-x) * (-y), (-x) / (-y)]
 
     def build(self, x: Value, y: Value, root: Node) -> Any:
@@ -140,7 +140,7 @@ class DoubleAsProduct(Rule):
 
     rows = ("G26",)
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return x + x
 
     def when(self, x: Value) -> None:
@@ -155,7 +155,7 @@ class SumAsAdd(Rule):
 
     rows = ("G26",)
 
-    def match(self, x: Any, y: Any) -> Any:
+    def match(self, x: Variable, y: Variable) -> Any:
         return ops.sum(x, y)
 
     def build(self, x: Value, y: Value) -> Any:
@@ -169,7 +169,7 @@ class ReciprocalAsQuotient(Rule):
     rounding = "one rounding in place of two, and no overflow of 1 / y on the way"
     examples = ({"x": (3, 4), "y": (4,)},)
 
-    def match(self, x: Any, y: Any) -> Any:
+    def match(self, x: Variable, y: Variable) -> Any:
         return [x * ops.reciprocal(y), x * (1.0 / y), ops.div(1.0, y, name="inverse")]
 
     def when(self, y: Value, root: Node) -> None:
@@ -187,7 +187,7 @@ class DivideByPowerOfTwo(Rule):
     rows = ("G26",)
     examples = ({"x": (4,), "c": np.array([0.5, 2, -4, 1], dtype=np.float32)},)
 
-    def match(self, x: Any, c: Any) -> Any:
+    def match(self, x: Variable, c: Variable) -> Any:
         return x / ops.const(c)
 
     def when(self, c: Value) -> None:
@@ -207,7 +207,7 @@ class DivideByConstant(Rule):
     rows = ("G26",)
     rounding = "the reciprocal is rounded"
 
-    def match(self, x: Any, c: Any) -> Any:
+    def match(self, x: Variable, c: Variable) -> Any:
         return x / ops.const(c)
 
     def when(self, c: Value) -> None:
@@ -230,7 +230,7 @@ class PowAsProduct(Rule):
     rows = ("G26",)
     rounding = "products round at every step"
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return [x**2.0, x**3.0, x**-1.0]
 
     def when(self, x: Value, root: Node) -> None:
@@ -250,7 +250,7 @@ class RemoveNotBeforeWhere(Rule):
     rows = ("G26",)
     shares = True
 
-    def match(self, c: Any, a: Any, b: Any) -> Any:
+    def match(self, c: Variable, a: Variable, b: Variable) -> Any:
         return ops.where(Call("Not", (c,)), a, b)
 
     def build(self, c: Value, a: Value, b: Value) -> Any:

@@ -60,7 +60,16 @@ class FuseAttention(Rule):
         for heads in ((2, 3), (3,))
     )
 
-    def match(self, q: Any, kt: Any, v: Any, mask: Any, more: Any, condition: Any, low: Any) -> Any:
+    def match(
+        self,
+        q: Variable,
+        kt: Variable,
+        v: Variable,
+        mask: Variable,
+        more: Variable,
+        condition: Variable,
+        low: Variable,
+    ) -> Any:
         product = ops.matmul(_scaled(q, "q"), _scaled(kt, "k"), name="product")
         scores = _scaled(product, "s")
         chosen = ops.one_of(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value, known_ints
 from infuse.passes.rules.attention import FAR_BELOW
 from infuse.passes.rules.common import attribute, data, is_one, require_shape
@@ -44,7 +44,7 @@ class CausalMask(Rule):
         )
     )
 
-    def match(self, q: Any, k: Any, v: Any, mask: Any) -> Any:
+    def match(self, q: Variable, k: Variable, v: Variable, mask: Variable) -> Any:
         return Call("Attention", (q, k, v, mask))
 
     def when(self, q: Value, k: Value, mask: Value, root: Node) -> None:

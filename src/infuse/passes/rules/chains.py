@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ir.types import Shape
 from infuse.ops.sizes import int64s
@@ -100,7 +100,7 @@ class MergeMatMuls(Rule):
     rounding = _MERGED
     examples = ({"x": (2, 3, 4), "a": (4, 6), "p": (6,), "b": (6, 5)},)
 
-    def match(self, x: Any, a: Any, p: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, p: Variable, b: Variable) -> Any:
         inner = ops.matmul(x, ops.const(a), name="inner")
         return [ops.matmul(part, ops.const(b)) for part in (inner, inner + ops.const(p))]
 
@@ -145,7 +145,7 @@ class MergeGemms(Rule):
         for first in ({}, {"transA": 1, "transB": 1, "alpha": 0.5}, {"beta": 2.0})
     )
 
-    def match(self, x: Any, a: Any, p: Any, b: Any, q: Any) -> Any:
+    def match(self, x: Variable, a: Variable, p: Variable, b: Variable, q: Variable) -> Any:
         gemm = ops.gemm(x, ops.const(a), ops.const(ops.maybe(p)), name="first")
         inner = ops.matmul(x, ops.const(a), name="inner")
         both = [
@@ -256,7 +256,7 @@ class MergeConvs(Rule):
         },
     )
 
-    def match(self, x: Any, a: Any, p: Any, b: Any, q: Any) -> Any:
+    def match(self, x: Variable, a: Variable, p: Variable, b: Variable, q: Variable) -> Any:
         return convolution("Conv", convolution("Conv", x, a, p, "first"), b, q, "second")
 
     def when(
@@ -345,7 +345,7 @@ class FuseConvMatMul(Rule):
         },
     )
 
-    def match(self, x: Any, w: Any, b: Any, s: Any, m: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable, s: Variable, m: Variable) -> Any:
         conv = convolution("Conv", x, w, b)
         rows, last = (
             ops.transpose(ops.reshape(conv, s), name="rows"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
@@ -46,7 +46,7 @@ class FusePRelu(Rule):
         },
     )
 
-    def match(self, x: Any, a: Any, low: Any) -> Any:
+    def match(self, x: Variable, a: Variable, low: Variable) -> Any:
         relu, mirrored, a = ops.relu(x), ops.relu(-x), ops.const(a)
         lower, scaled = (
             ops.one_of(ops.clip(x, ops.const(ops.maybe(low)), 0.0), ops.min(x, 0.0)),
@@ -110,7 +110,7 @@ class FuseClippedLine(Rule):
     rounding = _FUSED
     examples = ({"x": (3, 4), "a": np.float32(0.2), "b": np.float32(0.5)},)
 
-    def match(self, x: Any, a: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
         return [ops.clip(part + ops.const(b), 0.0, 1.0) for part in (x * ops.const(a), x)]
 
     def when(self, x: Value, b: Value, root: Node, a: Value | None = None) -> None:
@@ -130,7 +130,7 @@ class FuseSigmoid(Rule):
     rows = ("G18", "G27")
     rounding = _FUSED
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         below = ops.exp(-x) + 1.0
         return [ops.reciprocal(below), Call("Div", (1.0, below))]
 
@@ -149,7 +149,7 @@ class FuseTanh(Rule):
     rows = ("G18", "G27")
     rounding = _FUSED
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         double = ops.sigmoid(x * 2.0) * 2.0
         return [double - 1.0, double + -1.0]
 
@@ -167,7 +167,7 @@ class FuseSoftsign(Rule):
     rows = ("G18", "G27")
     rounding = _FUSED
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return x / (ops.abs(x) + 1.0)
 
     def when(self, x: Value, root: Node) -> None:
@@ -187,7 +187,7 @@ class FuseLogSoftmax(Rule):
     rows = ("G27",)
     rounding = _FUSED
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return ops.log(ops.softmax(x, name="inner"))
 
     def build(self, x: Value, inner: Node) -> Any:
@@ -205,7 +205,7 @@ class ArgMaxBeforeSoftmax(Rule):
         {"x": (2, 3, 4), "root": {"axis": -1, "keepdims": 0}, "inner": {"axis": 2}},
     )
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         inner = [Call(kind, (x,), label="inner") for kind in ("Softmax", "LogSoftmax")]
         return [Call(kind, (part,)) for kind in ("ArgMax", "ArgMin") for part in inner]
 
@@ -233,7 +233,7 @@ class FuseReduction(Rule):
     rounding = _FUSED
     examples = ({"x": (3, 4), "axes": int64s(1), "inner": {"keepdims": 0}},)
 
-    def match(self, x: Any, axes: Any) -> Any:
+    def match(self, x: Variable, axes: Variable) -> Any:
         return [ops.log(_reduced("ReduceSum", x, axes)), _reduced("ReduceSum", ops.abs(x), axes)]
 
     def when(self, x: Value) -> None:
@@ -251,7 +251,7 @@ class FuseSumSquare(Rule):
     rows = ("G27",)
     rounding = _FUSED
 
-    def match(self, x: Any, axes: Any) -> Any:
+    def match(self, x: Variable, axes: Variable) -> Any:
         squares = ops.one_of(x * x, x**2.0)
         return [
             _reduced("ReduceSum", squares, axes),
@@ -290,7 +290,7 @@ class RemoveReluOfPositive(Rule):
     rows = ("G26",)
     shares = True
 
-    def match(self, x: Any, axes: Any) -> Any:
+    def match(self, x: Variable, axes: Variable) -> Any:
         plain = [
             Call(kind, (x,), label="inner") for kind in POSITIVE if not kind.startswith("Reduce")
         ]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value, known_ints
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
@@ -114,7 +114,16 @@ class FuseConvBatchNormalization(Rule):
     rounding = _SCALED
     examples = _EXAMPLES
 
-    def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
+    def match(
+        self,
+        x: Variable,
+        w: Variable,
+        b: Variable,
+        scale: Variable,
+        shift: Variable,
+        mean: Variable,
+        var: Variable,
+    ) -> Any:
         statistics = [ops.const(v) for v in (scale, shift, mean, var)]
         return [
             ops.batch_normalization(convolution(kind, x, w, b), *statistics, name="norm")
@@ -141,7 +150,7 @@ class FuseConvScale(Rule):
     rounding = _SCALED
     examples = _EXAMPLES
 
-    def match(self, x: Any, w: Any, b: Any, c: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable, c: Variable) -> Any:
         convs = [convolution(kind, x, w, b) for kind in _CONV]
         return [*(conv * ops.const(c) for conv in convs), *(conv / ops.const(c) for conv in convs)]
 
@@ -166,7 +175,7 @@ class FuseConvAdd(Rule):
     rounding = "the bias is added first"
     examples = _EXAMPLES
 
-    def match(self, x: Any, w: Any, b: Any, c: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable, c: Variable) -> Any:
         convs = [convolution(kind, x, w, b) for kind in _CONV]
         return [*(conv + ops.const(c) for conv in convs), *(conv - ops.const(c) for conv in convs)]
 
@@ -189,7 +198,16 @@ class FuseBatchNormalizationConv(Rule):
     rounding = _SCALED
     examples = _EXAMPLES
 
-    def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
+    def match(
+        self,
+        x: Variable,
+        w: Variable,
+        b: Variable,
+        scale: Variable,
+        shift: Variable,
+        mean: Variable,
+        var: Variable,
+    ) -> Any:
         statistics = [ops.const(v) for v in (scale, shift, mean, var)]
         return convolution("Conv", ops.batch_normalization(x, *statistics, name="norm"), w, b)
 
@@ -231,7 +249,9 @@ class BatchNormalizationAsScale(Rule):
     rounding = "scale and deviation are one factor"
     examples = ({"x": (2, 4, 3, 3), **_STATISTICS}, {"x": (3, 4), **_STATISTICS})
 
-    def match(self, x: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
+    def match(
+        self, x: Variable, scale: Variable, shift: Variable, mean: Variable, var: Variable
+    ) -> Any:
         return ops.batch_normalization(x, *(ops.const(v) for v in (scale, shift, mean, var)))
 
     def when(self, x: Value, root: Node) -> None:
@@ -257,7 +277,7 @@ class FusePadConv(Rule):
         {"x": (1, 4, 5, 5), "p": _AROUND, "fill": np.float32(0), "rest": [(3, 4, 3, 3), (3,)]},
     )
 
-    def match(self, x: Any, p: Any, fill: Any, rest: Any) -> Any:
+    def match(self, x: Variable, p: Variable, fill: Variable, rest: Variable) -> Any:
         padded = ops.pad(x, p, ops.const(ops.maybe(fill)), mode="constant")
         return ops.conv(padded, ops.rest(rest), name="conv")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from infuse import dtypes, ops
 from infuse.ir import dims
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.base import Bools, Floats, Ints
 from infuse.ops.sizes import int64s
@@ -50,7 +50,7 @@ class _AfterReduction(Rule):
     )
     kind = ""
 
-    def match(self, x: Any, axes: Any, c: Any) -> Any:
+    def match(self, x: Variable, axes: Variable, c: Variable) -> Any:
         part = Call(self.kind, (x, ops.const(c)), label="inner")
         return [
             Call(kind, (part, ops.const(axes)), label="reduction") for kind in (*LINEAR, *ORDERED)
@@ -138,7 +138,7 @@ class AffineAfterPool(Rule):
     rounding = "means are scaled or shifted, not their terms"
     examples = ({"x": (2, 4, 6), "c": (4, 1), "pool": {"kernel_shape": (2,), "strides": (2,)}},)
 
-    def match(self, x: Any, c: Any) -> Any:
+    def match(self, x: Variable, c: Variable) -> Any:
         inner = [Call(kind, (x, ops.const(c)), label="inner") for kind in ("Mul", "Add")]
         local = [ops.average_pool(part, name="pool") for part in inner]
         return [*local, *(ops.global_average_pool(part) for part in inner)]
@@ -196,7 +196,7 @@ class ReduceBeforeTranspose(Rule):
         },
     )
 
-    def match(self, x: Any, axes: Any) -> Any:
+    def match(self, x: Variable, axes: Variable) -> Any:
         moved = ops.transpose(x, name="moved")
         return [Call(kind, (moved, ops.const(axes)), label="reduction") for kind in REDUCTIONS]
 
@@ -246,7 +246,7 @@ class RemoveTransposesAround(Rule):
         *_AROUND,
     )
 
-    def match(self, x: Any, c: Any, cut: Any, pads: Any, more: Any) -> Any:
+    def match(self, x: Variable, c: Variable, cut: Variable, pads: Variable, more: Variable) -> Any:
         moved = ops.transpose(x, name="inner")
         elements = [Call(kind, (moved,), label="f") for kind in UNARY]
         limited = ops.clip(moved, ops.rest(more), name="f")
@@ -330,7 +330,7 @@ class SinkTransposeConcat(Rule):
         },
     )
 
-    def match(self, xs: Any) -> Any:
+    def match(self, xs: Variable) -> Any:
         return ops.concat(ops.rest(xs))
 
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
@@ -367,7 +367,7 @@ class WidenLater(Rule):
         {"x": Ints((3, 4), dtype=dtypes.int8), "i": np.array(2), "wider": {"to": dtypes.int64}},
     )
 
-    def match(self, x: Any, i: Any) -> Any:
+    def match(self, x: Variable, i: Variable) -> Any:
         return ops.gather(ops.cast(x, name="wider"), i)
 
     def when(self, x: Value, wider: Node, root: Node) -> None:
@@ -386,7 +386,7 @@ class SinkExpandConstant(Rule):
     rows = ("G25",)
     examples = ({"x": (4,), "s": int64s(3, 4), "c": np.float32(0.5)},)
 
-    def match(self, x: Any, s: Any, c: Any) -> Any:
+    def match(self, x: Variable, s: Variable, c: Variable) -> Any:
         wide_x = ops.expand(x, s, name="expanded")
         kinds = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow")
         pairs = [

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.passes.rules.common import data, require_float, require_same_type, rounded, wide
 from infuse.passes.rules.merging import merged_product, require_product
@@ -45,7 +45,7 @@ class CommonFactor(Rule):
     rows = ("G26",)
     rounding = "one product in place of two"
 
-    def match(self, x: Any, y: Any, a: Any) -> Any:
+    def match(self, x: Variable, y: Variable, a: Variable) -> Any:
         products = (Call("Mul", (a, x), label="one"), a * y)
         quotients = (Call("Div", (x, a), label="one"), y / a)
         return [Call(kind, pair) for pair in (products, quotients) for kind in ("Add", "Sub")]
@@ -68,7 +68,7 @@ class CommonOperand(Rule):
     rows = ("G26",)
     rounding = _MERGED
 
-    def match(self, x: Any, a: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
         return [x * ops.const(a) + x * ops.const(b), x + x * ops.const(a)]
 
     def when(self, x: Value, a: Value, b: Value | None = None) -> None:
@@ -93,7 +93,7 @@ class MergeAffine(Rule):
     rows = ("G26",)
     rounding = _MERGED
 
-    def match(self, x: Any, a: Any, b: Any, c: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable, c: Variable) -> Any:
         shifted = Call("Add", (x * ops.const(a), ops.const(b)), label="shifted")
         return [shifted * ops.const(c), shifted / ops.const(c)]
 
@@ -124,7 +124,7 @@ class MergeQuotients(Rule):
     rows = ("G26",)
     rounding = _MERGED
 
-    def match(self, x: Any, a: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
         a, b = ops.const(a), ops.const(b)
         over, under, times = (
             Call("Div", (x, a), label="over"),
@@ -177,7 +177,7 @@ class NegateConstant(Rule):
 
     rows = ("G26",)
 
-    def match(self, x: Any, c: Any) -> Any:
+    def match(self, x: Variable, c: Variable) -> Any:
         c = ops.const(c)
         return [-(x * c), (-x) * c, -(x / c), (-x) / c, -Call("Div", (c, x)), Call("Div", (c, -x))]
 
@@ -203,7 +203,7 @@ class NegateDifference(Rule):
 
     rows = ("G26",)
 
-    def match(self, x: Any, y: Any) -> Any:
+    def match(self, x: Variable, y: Variable) -> Any:
         return -(x - y)
 
     def build(self, x: Value, y: Value) -> Any:
@@ -215,7 +215,7 @@ class ProductAsNegation(Rule):
 
     rows = ("G26",)
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return [x * -1.0, x / -1.0]
 
     def when(self, x: Value, root: Node) -> None:
@@ -232,7 +232,7 @@ class RemoveNegationBeforeAbs(Rule):
     rows = ("G26",)
     shares = True
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return ops.abs(-x)
 
     def build(self, x: Value) -> Any:
@@ -246,7 +246,7 @@ class PowAsRoot(Rule):
     rows = ("G26",)
     rounding = "a root is exact"
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return x**0.5
 
     def when(self, x: Value, root: Node) -> None:
@@ -266,7 +266,7 @@ class NotOfComparison(Rule):
         {"x": np.arange(4, dtype=np.int32), "y": np.array(2, dtype=np.int32)},
     )
 
-    def match(self, x: Any, y: Any) -> Any:
+    def match(self, x: Variable, y: Variable) -> Any:
         return [Call("Not", (Call(kind, (x, y), label="inner"),)) for kind in self._OPPOSITE]
 
     _OPPOSITE = {

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ir.types import Shape
 from infuse.ops.base import Elementwise
@@ -105,7 +105,7 @@ class ComputeInOuterShape(Rule):
         {"x": f(Call(inner, (x, *target))), "more": more} for f, inner, x, target, more in _BETWEEN
     )
 
-    def match(self, x: Any, more: Any) -> Any:
+    def match(self, x: Variable, more: Variable) -> Any:
         return reshapes(x, more)
 
     def when(self, x: Value, root: Node) -> None:

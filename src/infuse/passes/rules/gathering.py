@@ -11,7 +11,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value, known_ints
 from infuse.ops.base import Ints
 from infuse.ops.sizes import int64s
@@ -155,7 +155,7 @@ class RemoveGatherInOrder(Rule):
         {"x": (2, 3, 2), "i": np.stack(np.meshgrid([0, 1], [0, 1, 2], indexing="ij"), -1)},
     )
 
-    def match(self, x: Any, i: Any) -> Any:
+    def match(self, x: Variable, i: Variable) -> Any:
         return [ops.gather(x, i), ops.gather_nd(x, i)]
 
     def when(self, x: Value, i: Value, root: Node) -> None:
@@ -244,7 +244,7 @@ class GatherEqualElements(Rule):
     rows = ("G1", "G32")
     examples = ({"x": np.zeros(6, np.int64), "i": Ints((4,), 0, 6)},)
 
-    def match(self, x: Any, i: Any) -> Any:
+    def match(self, x: Variable, i: Variable) -> Any:
         return ops.gather_elements(ops.const(x), i)
 
     def when(self, x: Value) -> None:
@@ -263,7 +263,7 @@ class AddEqualRows(Rule):
     rows = ("G1", "G32")
     examples = ({"y": (2, 3, 4), "t": (5, 4), "i": np.array([[2]]), "s": int64s(2, 3)},)
 
-    def match(self, y: Any, t: Any, i: Any, s: Any) -> Any:
+    def match(self, y: Variable, t: Variable, i: Variable, s: Variable) -> Any:
         return ops.gather(ops.const(t), ops.expand(ops.const(i), s, name="wide"), axis=0) + y
 
     def when(self, y: Value, t: Value, i: Value, root: Node) -> None:
@@ -290,7 +290,7 @@ class AddIntoTable(Rule):
         {"x": (2, 4), "t": (5, 4), "cut": [int64s(1), int64s(3), int64s(0)], "c": (4,)},
     )
 
-    def match(self, x: Any, t: Any, i: Any, cut: Any, c: Any) -> Any:
+    def match(self, x: Variable, t: Variable, i: Variable, cut: Variable, c: Variable) -> Any:
         table = ops.const(t)
         reads = (
             ops.gather(table, i, axis=0, name="read"),
@@ -345,7 +345,7 @@ class SliceGatheredTable(Rule):
         },
     )
 
-    def match(self, t: Any, i: Any, n: Any, axes: Any) -> Any:
+    def match(self, t: Variable, i: Variable, n: Variable, axes: Variable) -> Any:
         cut = ops.slice(ops.const(i), int64s(0), n, ops.const(axes), int64s(1), name="cut")
         return ops.gather(ops.const(t), cut, axis=0)
 

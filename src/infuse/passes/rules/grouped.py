@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.passes.rules.common import attribute, data, require_float, require_own, require_shape
 from infuse.passes.rules.convolution import convolution
@@ -79,7 +79,7 @@ class MergeSplitConvs(Rule):
         for group, bias in ((1, (np.ones(3, np.float32),)), (1, ()))
     )
 
-    def match(self, xs: Any) -> Any:
+    def match(self, xs: Variable) -> Any:
         return ops.concat(ops.rest(xs))
 
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
@@ -149,7 +149,7 @@ class MergeFilters(Rule):
         for more in ((), ((2, 1, 5),))
     )
 
-    def match(self, xs: Any) -> Any:
+    def match(self, xs: Variable) -> Any:
         return ops.concat(ops.rest(xs))
 
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
@@ -211,7 +211,7 @@ class SplitGroupedConv(Rule):
         },
     )
 
-    def match(self, x: Any, w: Any, b: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable) -> Any:
         return convolution("Conv", x, w, b)
 
     def when(self, x: Value, w: Value, conv: Node) -> None:

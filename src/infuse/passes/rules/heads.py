@@ -13,7 +13,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import data, is_one, permutation, require_shape, reshape_target
@@ -237,7 +237,7 @@ class FlattenAttention(Rule):
         {"operands": _interleaved(bias), "moved": {"perm": (0, 2, 1, 3)}} for bias in (False, True)
     )
 
-    def match(self, operands: Any) -> Any:
+    def match(self, operands: Variable) -> Any:
         return ops.transpose(
             Call("Attention", (ops.rest(operands),), label="attention"), name="moved"
         )
@@ -349,7 +349,14 @@ class ShareHeads(Rule):
     )
 
     def match(
-        self, q: Any, k: Any, v: Any, wide: Any, k_shape: Any, v_shape: Any, more: Any
+        self,
+        q: Variable,
+        k: Variable,
+        v: Variable,
+        wide: Variable,
+        k_shape: Variable,
+        v_shape: Variable,
+        more: Variable,
     ) -> Any:
         keys, values = (
             ops.reshape(ops.expand(k, wide), k_shape),

@@ -9,7 +9,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
@@ -58,7 +58,7 @@ class FuseMatMulAdd(Rule):
     rounding = "the bias may be added first"
     examples = ({"x": (3, 4), "w": (4, 5), "b": (5,)}, {"x": (3, 4), "w": (4, 5), "b": (1, 5)})
 
-    def match(self, x: Any, w: Any, b: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable) -> Any:
         return ops.matmul(x, ops.const(w)) + ops.const(b)
 
     def when(self, x: Value, w: Value, b: Value, root: Node) -> None:
@@ -78,7 +78,7 @@ class FuseGemmAdd(Rule):
     rows = ("G15",)
     rounding = "constants are added first"
 
-    def match(self, x: Any, w: Any, c: Any, b: Any) -> Any:
+    def match(self, x: Variable, w: Variable, c: Variable, b: Variable) -> Any:
         return ops.gemm(x, w, ops.const(ops.maybe(c)), name="gemm") + ops.const(b)
 
     def when(self, gemm: Node, b: Value, c: Value | None) -> None:
@@ -106,7 +106,7 @@ class FuseGemmScale(Rule):
     rows = ("G13", "G16")
     rounding = _SCALED
 
-    def match(self, x: Any, w: Any, b: Any, c: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable, c: Variable) -> Any:
         gemm = ops.gemm(x, ops.const(w), ops.const(ops.maybe(b)), name="gemm")
         return [gemm * ops.const(c), gemm / ops.const(c)]
 
@@ -154,7 +154,16 @@ class FuseGemmBatchNormalization(Rule):
         for t, w in enumerate([(4, 5), (5, 4)])
     )
 
-    def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
+    def match(
+        self,
+        x: Variable,
+        w: Variable,
+        b: Variable,
+        scale: Variable,
+        shift: Variable,
+        mean: Variable,
+        var: Variable,
+    ) -> Any:
         statistics = [ops.const(v) for v in (scale, shift, mean, var)]
         gemm = ops.gemm(x, ops.const(w), ops.const(ops.maybe(b)), name="gemm")
         return ops.batch_normalization(gemm, *statistics, name="norm")
@@ -181,7 +190,7 @@ class FuseMatMulScale(Rule):
     rows = ("G16",)
     rounding = _SCALED
 
-    def match(self, x: Any, w: Any, c: Any) -> Any:
+    def match(self, x: Variable, w: Variable, c: Variable) -> Any:
         product = ops.matmul(x, ops.const(w))
         return [product * ops.const(c), product / ops.const(c)]
 
@@ -206,7 +215,7 @@ class FuseScaleMatMul(Rule):
     rows = ("G16",)
     rounding = _SCALED
 
-    def match(self, x: Any, w: Any, c: Any) -> Any:
+    def match(self, x: Variable, w: Variable, c: Variable) -> Any:
         scaled = [x * ops.const(c), x / ops.const(c)]
         return [
             ops.matmul(part, ops.const(w), name=name)
@@ -250,7 +259,7 @@ class ScaleOneOperand(Rule):
         for a, b in (((), ()), ((1, 1), (1,)))
     )
 
-    def match(self, x: Any, a: Any, y: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, y: Variable, b: Variable) -> Any:
         left = [("times", x * ops.const(a)), ("over", x / ops.const(a))]
         right = [("", y * ops.const(b)), ("under", y / ops.const(b))]
         return [Call("MatMul", (_named(p, m), _named(q, n))) for m, p in left for n, q in right]
@@ -305,7 +314,7 @@ class FuseTransposeGemm(Rule):
     shares = True
     examples = ({"x": (4, 3), "y": (4, 5), "rest": []}, {"x": (3, 5), "y": (4, 5), "rest": [(3,)]})
 
-    def match(self, x: Any, y: Any, rest: Any) -> Any:
+    def match(self, x: Variable, y: Variable, rest: Variable) -> Any:
         left = ops.gemm(ops.transpose(x, name="moved"), y, ops.rest(rest), name="gemm")
         right = ops.gemm(y, ops.transpose(x, name="moved"), ops.rest(rest), name="gemm")
         return [left, right]
@@ -341,7 +350,7 @@ class UnflattenGemm(Rule):
         for t, w in enumerate([(4, 5), (5, 4)])
     )
 
-    def match(self, x: Any, s: Any, w: Any, b: Any, t: Any) -> Any:
+    def match(self, x: Variable, s: Variable, w: Variable, b: Variable, t: Variable) -> Any:
         weights, bias = ops.const(w), ops.const(ops.maybe(b))
         gemm = ops.gemm(
             ops.reshape(x, s), weights, bias, transA=0, alpha=1.0, beta=1.0, name="gemm"
@@ -376,7 +385,7 @@ class EinsumAsMatMul(Rule):
     rows = ("G24",)
     rounding = "sums run in another order"
 
-    def match(self, x: Any, y: Any) -> Any:
+    def match(self, x: Variable, y: Variable) -> Any:
         return ops.einsum(x, y)
 
     def when(self, x: Value, y: Value, root: Node) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes, ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
@@ -61,7 +61,7 @@ class FuseL2Normalization(Rule):
         {"x": (2, 3, 4), "a": a, "e": np.float32(1e-5)} for a in (int64s(-1), int64s(1, 2))
     )
 
-    def match(self, x: Any, a: Any, e: Any) -> Any:
+    def match(self, x: Variable, a: Variable, e: Variable) -> Any:
         total = ops.one_of(
             _reduce("ReduceSum", _square(x), a), _reduce("ReduceSumSquare", x, a)
         ) + ops.const(e)
@@ -91,7 +91,7 @@ class FuseLpNormalization(Rule):
         for axis in (-1, 1)
     )
 
-    def match(self, x: Any, a: Any, e: Any, high: Any) -> Any:
+    def match(self, x: Variable, a: Variable, e: Variable, high: Variable) -> Any:
         end = ops.const(ops.maybe(high))
         total = ops.one_of(_reduce("ReduceSum", _square(x), a), _reduce("ReduceSumSquare", x, a))
         one, two = _reduce("ReduceL1", x, a), ops.one_of(_reduce("ReduceL2", x, a), ops.sqrt(total))
@@ -140,7 +140,7 @@ class FuseShiftedNormalization(Rule):
         for a, size in ((int64s(-1), (4,)), (int64s(1, 2), (3, 4)))
     )
 
-    def match(self, x: Any, a: Any, e: Any, s: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, e: Variable, s: Variable, b: Variable) -> Any:
         mean, _, variance = _centred(x, a)
         total = variance + ops.const(e)
         root = ops.sqrt(total)
@@ -179,7 +179,7 @@ class FuseInstanceNormalization(Rule):
         },
     )
 
-    def match(self, x: Any, a: Any, s: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, s: Variable, b: Variable) -> Any:
         return Call("LayerNormalization", (x, ops.const(a)), label="norm") * ops.const(
             s
         ) + ops.const(b)
@@ -235,7 +235,7 @@ class FuseGroupedNormalization(Rule):
         | {"norm": {"axis": 2}},
     )
 
-    def match(self, x: Any, s: Any, a: Any, t: Any) -> Any:
+    def match(self, x: Variable, s: Variable, a: Variable, t: Variable) -> Any:
         return ops.reshape(
             Call("LayerNormalization", (ops.reshape(x, s), ops.const(a)), label="norm"), t
         )
@@ -273,7 +273,7 @@ class FuseUnshiftedSoftmax(Rule):
     rows = ("G27",)
     rounding = _MOMENTS
 
-    def match(self, x: Any, a: Any) -> Any:
+    def match(self, x: Variable, a: Variable) -> Any:
         powers = ops.exp(x)
         return powers / _reduce("ReduceSum", powers, a)
 
@@ -292,7 +292,7 @@ class FuseLogSoftmaxParts(Rule):
     rows = ("G27",)
     rounding = _MOMENTS
 
-    def match(self, x: Any, a: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
         shifted = x - _reduce("ReduceMax", x, b)
         sums = [ops.log(_reduce("ReduceSum", ops.exp(y), a)) for y in (shifted, x)]
         return [shifted - sums[0], x - sums[1], x - _reduce("ReduceLogSumExp", x, a)]
@@ -322,7 +322,7 @@ class FuseNormalizationCasts(Rule):
         },
     )
 
-    def match(self, x: Any, s: Any) -> Any:
+    def match(self, x: Variable, s: Variable) -> Any:
         up = ops.cast(x, name="up")
         kinds = ("LayerNormalization", "RMSNormalization")
         return [

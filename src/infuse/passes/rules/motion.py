@@ -10,7 +10,7 @@ import numpy as np
 
 from infuse import ops
 from infuse.ir import dims
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.base import Bools
 from infuse.ops.sizes import int64s
@@ -61,7 +61,7 @@ class SinkTransposeUnary(Rule):
         {"x": Bools((3, 2))},
     )
 
-    def match(self, x: Any, more: Any) -> Any:
+    def match(self, x: Variable, more: Variable) -> Any:
         moved = ops.transpose(x, name="moved")
         return [*(Call(kind, (moved,)) for kind in UNARY), ops.clip(moved, ops.rest(more))]
 
@@ -78,7 +78,7 @@ class SinkTransposeConstant(Rule):
     rows = ("G24",)
     examples = ({"x": (2, 3, 4, 5), "c": (5, 4, 1), **_PERM}, {"x": (2, 3, 4, 5), "c": (), **_PERM})
 
-    def match(self, x: Any, c: Any) -> Any:
+    def match(self, x: Variable, c: Variable) -> Any:
         moved = ops.transpose(x, name="moved")
         return [
             *(Call(k, (moved, ops.const(c))) for k in BINARY),
@@ -111,7 +111,7 @@ class SinkTransposePair(Rule):
     rows = ("G24",)
     examples = ({"x": (2, 3, 4, 5), "y": (2, 3, 4, 5), **_PERM},)
 
-    def match(self, x: Any, y: Any) -> Any:
+    def match(self, x: Variable, y: Variable) -> Any:
         pair = (ops.transpose(x, name="moved"), ops.transpose(y, name="other"))
         return [Call(kind, pair) for kind in BINARY]
 
@@ -135,7 +135,7 @@ class SinkTransposeResidual(Rule):
         {"x": Call("Relu", ((2, 3, 4, 5),)), "y": (2, 5, 3, 4), "moved": {"perm": (0, 3, 1, 2)}},
     )
 
-    def match(self, x: Any, y: Any) -> Any:
+    def match(self, x: Variable, y: Variable) -> Any:
         return [Call(kind, (ops.transpose(x, name="moved"), y)) for kind in ("Add", "Mul")]
 
     def when(self, x: Value, y: Value, moved: Node) -> None:
@@ -169,7 +169,7 @@ class NeutralAsExpand(Rule):
         )
     )
 
-    def match(self, y: Any, s: Any) -> Any:
+    def match(self, y: Variable, s: Variable) -> Any:
         wide = ops.constant_of_shape(s, name="wide")
         return [Call(kind, (y, wide)) for kind in ("Add", "Mul", "And", "Or")]
 
@@ -196,7 +196,7 @@ class CompareRange(Rule):
         },
     )
 
-    def match(self, a: Any, n: Any, d: Any, b: Any, s: Any) -> Any:
+    def match(self, a: Variable, n: Variable, d: Variable, b: Variable, s: Variable) -> Any:
         numbers = ops.range(ops.const(a), n, ops.const(d))
         shaped = ops.one_of(numbers, ops.reshape(numbers, s), ops.unsqueeze(numbers, s))
         return Call("GreaterOrEqual", (shaped, ops.const(b)))
@@ -228,7 +228,7 @@ class SinkExpand(Rule):
         {"x": Bools((4,)), "s": int64s(3, 4), "a": np.float32(0.5), "b": np.float32(2)},
     )
 
-    def match(self, x: Any, s: Any, a: Any, b: Any) -> Any:
+    def match(self, x: Variable, s: Variable, a: Variable, b: Variable) -> Any:
         wide = ops.expand(x, s)
         first, second = ops.const(a), ops.const(b)
         return [*(Call(kind, (wide,)) for kind in UNARY), ops.where(wide, first, second)]
@@ -266,7 +266,7 @@ class RemoveExpandBeforeAttention(Rule):
         },
     )
 
-    def match(self, q: Any, k: Any, v: Any, mask: Any, s: Any) -> Any:
+    def match(self, q: Variable, k: Variable, v: Variable, mask: Variable, s: Variable) -> Any:
         return Call("Attention", (q, k, v, ops.expand(mask, s, name="wide")))
 
     def when(self, q: Value, mask: Value, wide: Node, root: Node) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ops.movement import bounds
 from infuse.ops.sizes import int64s
@@ -63,7 +63,7 @@ class MergeSlices(Rule):
     rows = ("G8",)
     shares = True
 
-    def match(self, x: Any, a: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
         return ops.slice(ops.slice(x, ops.rest(a), name="inner"), ops.rest(b), name="outer")
 
     def when(self, x: Value, inner: Node, outer: Node) -> None:
@@ -90,7 +90,7 @@ class MergeConcats(Rule):
         {"xs": [Call("Concat", ((4, 3), (4, 2)), {"axis": 1}), (4, 1)], "root": {"axis": -1}},
     )
 
-    def match(self, xs: Any) -> Any:
+    def match(self, xs: Variable) -> Any:
         return ops.concat(ops.rest(xs))
 
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
@@ -123,7 +123,7 @@ class RemoveSplitConcat(Rule):
     shares = True
     examples = ({"xs": [_HALVES, _HALVES[1]], "root": {"axis": 1}},)
 
-    def match(self, xs: Any) -> Any:
+    def match(self, xs: Variable) -> Any:
         return ops.concat(ops.rest(xs))
 
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
@@ -157,7 +157,7 @@ class RemoveConcatSplit(Rule):
     rows = ("G9",)
     shares = True
 
-    def match(self, xs: Any, more: Any) -> Any:
+    def match(self, xs: Variable, more: Variable) -> Any:
         return ops.split(ops.concat(ops.rest(xs), name="concat"), ops.rest(more), name="split")
 
     def when(self, xs: tuple[Value, ...], concat: Node, split: Node) -> None:
@@ -178,7 +178,7 @@ class RemoveConcatSlice(Rule):
     rows = ("G9",)
     shares = True
 
-    def match(self, xs: Any, more: Any) -> Any:
+    def match(self, xs: Variable, more: Variable) -> Any:
         return ops.slice(ops.concat(ops.rest(xs), name="concat"), ops.rest(more), name="slice")
 
     def when(self, xs: tuple[Value, ...], concat: Node, slice: Node) -> None:
@@ -209,7 +209,7 @@ class CountIndicesFromFront(Rule):
 
     rows = ("G5",)
 
-    def match(self, x: Any, i: Any) -> Any:
+    def match(self, x: Variable, i: Variable) -> Any:
         return ops.gather(x, ops.const(i))
 
     def when(self, x: Value, i: Value, root: Node) -> None:
@@ -232,7 +232,7 @@ class SqueezeSliceAsGather(Rule):
     rows = ("G8",)
     examples = ({"x": (3, 4), "cut": [int64s(-2), int64s(3), int64s(1)], "axes": int64s(1)},)
 
-    def match(self, x: Any, cut: Any, axes: Any) -> Any:
+    def match(self, x: Variable, cut: Variable, axes: Variable) -> Any:
         return ops.squeeze(ops.slice(x, ops.rest(cut), name="slice"), axes)
 
     def when(self, x: Value, slice: Node, root: Node) -> None:
@@ -261,7 +261,7 @@ class TileAsExpand(Rule):
 
     rows = ("G24",)
 
-    def match(self, x: Any, repeats: Any) -> Any:
+    def match(self, x: Variable, repeats: Variable) -> Any:
         return ops.tile(x, repeats)
 
     def when(self, x: Value, repeats: Value, root: Node) -> None:
@@ -295,7 +295,7 @@ class MergePads(Rule):
         },
     )
 
-    def match(self, x: Any, a: Any, b: Any, fill: Any, other: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable, fill: Variable, other: Variable) -> Any:
         inner = ops.pad(x, ops.const(a), ops.const(ops.maybe(fill)), mode="constant")
         return ops.pad(inner, ops.const(b), ops.const(ops.maybe(other)), mode="constant")
 
@@ -314,7 +314,7 @@ class MergeExpands(Rule):
     rows = ("G8",)
     shares = True
 
-    def match(self, x: Any, a: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
         return ops.expand(ops.expand(x, a), b)
 
     def when(self, b: Value, root: Node) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
@@ -27,7 +27,7 @@ class RemoveIdentity(Rule):
 
     rows = ("G4",)
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return ops.identity(x)
 
     def build(self, x: Value) -> Any:
@@ -39,7 +39,7 @@ class RemoveDropout(Rule):
 
     rows = ("G4",)
 
-    def match(self, x: Any, more: Any) -> Any:
+    def match(self, x: Variable, more: Variable) -> Any:
         return ops.dropout(x, ops.rest(more))
 
     def when(self, root: Node, more: tuple[Value | None, ...]) -> None:
@@ -59,7 +59,7 @@ class RemoveCast(Rule):
 
     rows = ("G5",)
 
-    def match(self, x: Any, y: Any) -> Any:
+    def match(self, x: Variable, y: Variable) -> Any:
         return [ops.cast(x), ops.cast_like(x, y)]
 
     def when(self, x: Value, root: Node) -> None:
@@ -74,7 +74,7 @@ class RemoveExpand(Rule):
 
     rows = ("G5",)
 
-    def match(self, x: Any, shape: Any) -> Any:
+    def match(self, x: Variable, shape: Variable) -> Any:
         return ops.expand(x, shape)
 
     def when(self, x: Value, root: Node) -> None:
@@ -89,7 +89,7 @@ class RemoveReshape(Rule):
 
     rows = ("G5",)
 
-    def match(self, x: Any, more: Any) -> Any:
+    def match(self, x: Variable, more: Variable) -> Any:
         return [Call(kind, (x, ops.rest(more))) for kind in ("Reshape", "Flatten", "Squeeze")]
 
     def when(self, x: Value, root: Node) -> None:
@@ -104,7 +104,7 @@ class RemoveTile(Rule):
 
     rows = ("G5",)
 
-    def match(self, x: Any, repeats: Any) -> Any:
+    def match(self, x: Variable, repeats: Variable) -> Any:
         return ops.tile(x, repeats)
 
     def when(self, x: Value, repeats: Value) -> None:
@@ -129,7 +129,9 @@ class RemoveSlice(Rule):
         },
     )
 
-    def match(self, x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
+    def match(
+        self, x: Variable, starts: Variable, ends: Variable, axes: Variable, steps: Variable
+    ) -> Any:
         return ops.slice(x, starts, ends, ops.maybe(axes), ops.maybe(steps))
 
     def when(self, x: Value, steps: Value | None, root: Node) -> None:
@@ -148,7 +150,7 @@ class RemoveTranspose(Rule):
 
     rows = ("G5",)
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return ops.transpose(x)
 
     def when(self, x: Value, root: Node) -> None:
@@ -166,7 +168,7 @@ class RemovePad(Rule):
     rows = ("G5",)
     examples = ({"x": (4, 4), "pads": int64s(0, 0, 0, 0), "more": []},)
 
-    def match(self, x: Any, pads: Any, more: Any) -> Any:
+    def match(self, x: Variable, pads: Variable, more: Variable) -> Any:
         return ops.pad(x, pads, ops.rest(more))
 
     def when(self, pads: Value) -> None:
@@ -182,7 +184,7 @@ class RemoveSingle(Rule):
 
     rows = ("G5",)
 
-    def match(self, x: Any, more: Any) -> Any:
+    def match(self, x: Variable, more: Variable) -> Any:
         variadic = [Call(kind, (x,)) for kind in ("Concat", "Sum", "Mean", "Max", "Min")]
         return [*variadic, ops.split(x, ops.rest(more))]
 
@@ -200,7 +202,7 @@ class RemoveEmptyOperands(Rule):
     rows = ("G5",)
     examples = ({"xs": [(4, 4), (0, 4)], "root": {"axis": 0}},)
 
-    def match(self, xs: Any) -> Any:
+    def match(self, xs: Variable) -> Any:
         return ops.concat(ops.rest(xs))
 
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
@@ -221,7 +223,7 @@ class RemovePool(Rule):
     rows = ("G5",)
     examples = ({"x": (1, 4, 4, 4), "root": {"kernel_shape": (1, 1)}},)
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return [ops.max_pool(x), ops.average_pool(x)]
 
     def when(self, x: Value, root: Node) -> None:
@@ -244,7 +246,7 @@ class RemoveNeutral(Rule):
 
     rows = ("G5", "G26")
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         logic = [
             Call(kind, (x, neutral))
             for kind, neutral in (("And", True), ("Or", False), ("Xor", False))
@@ -265,7 +267,7 @@ class RemoveWhere(Rule):
 
     rows = ("G5",)
 
-    def match(self, c: Any, a: Any, b: Any) -> Any:
+    def match(self, c: Variable, a: Variable, b: Variable) -> Any:
         return [ops.where(ops.const(c), a, b), ops.where(c, a, a)]
 
     def when(self, c: Value, a: Value, root: Node) -> None:
@@ -292,7 +294,7 @@ class RemoveReduction(Rule):
 
     rows = ("G5", "G7")
 
-    def match(self, x: Any, axes: Any) -> Any:
+    def match(self, x: Variable, axes: Variable) -> Any:
         kinds = ("ReduceMean", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin")
         return [Call(kind, (x, ops.const(axes))) for kind in kinds]
 
@@ -315,7 +317,7 @@ class RemoveClip(Rule):
     rows = ("G5",)
     examples = ({"x": (4,), "low": np.float32(-np.inf), "high": np.float32(np.inf)},)
 
-    def match(self, x: Any, low: Any, high: Any) -> Any:
+    def match(self, x: Variable, low: Variable, high: Variable) -> Any:
         return ops.clip(x, ops.const(low), ops.const(high))
 
     def when(self, low: Value, high: Value) -> None:

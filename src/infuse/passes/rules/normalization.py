@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse import ops
 from infuse.ir.dims import Dim
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
@@ -66,7 +66,7 @@ class FuseLayerNormalization(Rule):
     rounding = _MOMENTS
     examples = _MOMENT_EXAMPLES
 
-    def match(self, x: Any, a: Any, e: Any) -> Any:
+    def match(self, x: Variable, a: Variable, e: Variable) -> Any:
         centred = x - _mean(x, a)
         variance = _mean(ops.one_of(centred**2.0, centred * centred), a)
         deviation = ops.sqrt(variance + ops.const(e))
@@ -93,7 +93,7 @@ class FuseRMSNormalization(Rule):
     rounding = _MOMENTS
     examples = _MOMENT_EXAMPLES
 
-    def match(self, x: Any, a: Any, e: Any) -> Any:
+    def match(self, x: Variable, a: Variable, e: Variable) -> Any:
         mean = _mean(ops.one_of(x**2.0, x * x), a) + ops.const(e)
         root = ops.sqrt(mean)
         return [x / root, x * ops.one_of(ops.reciprocal(root), 1.0 / root, mean**-0.5)]
@@ -134,7 +134,7 @@ class FuseNormalizationScale(Rule):
     rounding = "two factors are multiplied first"
     examples = _EXAMPLES
 
-    def match(self, x: Any, s: Any, b: Any, c: Any) -> Any:
+    def match(self, x: Variable, s: Variable, b: Variable, c: Variable) -> Any:
         return [norm * ops.const(c) for norm in _normalizations(x, s, b)]
 
     def when(self, x: Value, s: Value, c: Value, norm: Node) -> None:
@@ -156,7 +156,7 @@ class FuseNormalizationShift(Rule):
     rounding = "two addends are added first"
     examples = _EXAMPLES
 
-    def match(self, x: Any, s: Any, b: Any, c: Any) -> Any:
+    def match(self, x: Variable, s: Variable, b: Variable, c: Variable) -> Any:
         norms = _normalizations(x, s, b)
         return [norm + ops.const(c) for norm in norms if norm.kind != "RMSNormalization"]
 
@@ -213,7 +213,7 @@ class FuseGroupNormalization(Rule):
         },
     )
 
-    def match(self, x: Any, s: Any, a: Any, b: Any, t: Any) -> Any:
+    def match(self, x: Variable, s: Variable, a: Variable, b: Variable, t: Variable) -> Any:
         norm = ops.instance_normalization(
             ops.reshape(x, s), ops.const(a), ops.const(b), name="norm"
         )
@@ -242,7 +242,7 @@ class FuseSoftmax(Rule):
     rows = ("G27",)
     rounding = "exponentials are summed in another order"
 
-    def match(self, x: Any, a: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
         powers = ops.exp(x - Call("ReduceMax", (x, ops.const(a)), {"keepdims": 1}))
         return powers / Call("ReduceSum", (powers, ops.const(b)), {"keepdims": 1})
 
@@ -263,7 +263,7 @@ class GlobalAveragePool(Rule):
     rows = ("G31",)
     rounding = _MOMENTS
 
-    def match(self, x: Any, a: Any) -> Any:
+    def match(self, x: Variable, a: Variable) -> Any:
         return _mean(x, a)
 
     def when(self, x: Value, a: Value, root: Node) -> None:
@@ -299,7 +299,7 @@ class MergeReductions(Rule):
     rows = ("G31",)
     rounding = _MOMENTS
 
-    def match(self, x: Any, a: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
         inner = [Call(kind, (x, ops.const(a)), {"keepdims": 1}) for kind in REDUCTIONS]
         return [
             Call(kind, (part, ops.const(b)), {"keepdims": 1})
@@ -324,7 +324,7 @@ class FuseReductionReshape(Rule):
 
     rows = ("G7", "G9")
 
-    def match(self, x: Any, a: Any, more: Any) -> Any:
+    def match(self, x: Variable, a: Variable, more: Variable) -> Any:
         parts = [Call(kind, (x, ops.const(a)), label="reduction") for kind in REDUCTIONS]
         return [Call(kind, (ops.one_of(*parts), ops.rest(more))) for kind in RESHAPES]
 

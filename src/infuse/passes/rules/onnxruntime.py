@@ -79,7 +79,7 @@ class FuseConvActivation(RuntimeRule):
     rows = ("G18",)
     examples = ({"x": (1, 4, 5, 5), "w": (4, 4, 3, 3), "b": (4,), **_LIMITS},)
 
-    def match(self, x: Any, w: Any, b: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable) -> Any:
         return _activated(ops.conv(x, w, ops.maybe(b), name="conv"))
 
     def when(
@@ -113,7 +113,7 @@ class FuseGemmActivation(RuntimeRule):
     examples = ({"a": (3, 4), "b": (4, 5), "c": (5,), **_LIMITS},)
     _names: ClassVar = ("activation_alpha", "activation_beta")
 
-    def match(self, a: Any, b: Any, c: Any) -> Any:
+    def match(self, a: Variable, b: Variable, c: Variable) -> Any:
         return [
             p for p in _activated(ops.gemm(a, b, ops.maybe(c), name="gemm")) if p.kind != "Clip"
         ]
@@ -143,7 +143,7 @@ class SwishAsQuickGelu(RuntimeRule):
 
     rows = ("G18",)
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return ops.swish(x)
 
     def when(self, x: Value) -> None:
@@ -161,7 +161,7 @@ class UseOwnGelu(RuntimeRule):
     rows = ("G32",)
     rounding = "the runtime's own approximation"
 
-    def match(self, x: Any, b: Any) -> Any:
+    def match(self, x: Variable, b: Variable) -> Any:
         return [ops.gelu(x + ops.const(b)), ops.gelu(x)]
 
     def when(self, x: Value, root: Node, b: Value | None = None) -> None:
@@ -207,7 +207,7 @@ class ScaleInsideMatMul(RuntimeRule):
     rows = ("G16",)
     rounding = "the number multiplies sums and not results"
 
-    def match(self, a: Any, b: Any, c: Any) -> Any:
+    def match(self, a: Variable, b: Variable, c: Variable) -> Any:
         return [s for p in _products(a, b) for s in (p * ops.const(c), p / ops.const(c))]
 
     def when(self, a: Value, c: Value, product: Node, root: Node) -> None:
@@ -236,7 +236,7 @@ class TransposeInsideMatMul(RuntimeRule):
 
     rows = ("G29",)
 
-    def match(self, a: Any, b: Any) -> Any:
+    def match(self, a: Variable, b: Variable) -> Any:
         return [
             pattern
             for moved in (ops.transpose(b, name="right"),)
@@ -298,7 +298,9 @@ class FuseSkipNormalization(RuntimeRule):
         {"x": (2, 3, 4), "skip": (2, 3, 4), "gamma": (4,), "beta": (4,)},
     )
 
-    def match(self, x: Any, skip: Any, bias: Any, gamma: Any, beta: Any) -> Any:
+    def match(
+        self, x: Variable, skip: Variable, bias: Variable, gamma: Variable, beta: Variable
+    ) -> Any:
         total = ops.one_of(ops.add(ops.add(x, ops.const(bias)), skip), ops.add(x, skip))
         return [
             ops.layer_normalization(total, gamma, ops.maybe(beta)),
@@ -356,7 +358,7 @@ class UseSimplifiedNormalization(RuntimeRule):
 
     rows = ("G27",)
 
-    def match(self, x: Any, scale: Any) -> Any:
+    def match(self, x: Variable, scale: Variable) -> Any:
         return ops.rms_normalization(x, scale)
 
     def when(self, x: Value, scale: Value) -> None:

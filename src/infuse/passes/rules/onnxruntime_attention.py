@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes, ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.sizes import int64s
@@ -55,14 +55,14 @@ class UseMultiHeadAttention(RuntimeRule):
 
     def match(
         self,
-        q: Any,
-        k: Any,
-        v: Any,
-        mask: Any,
-        condition: Any,
-        low: Any,
-        past_key: Any,
-        past_value: Any,
+        q: Variable,
+        k: Variable,
+        v: Variable,
+        mask: Variable,
+        condition: Variable,
+        low: Variable,
+        past_key: Variable,
+        past_value: Variable,
     ) -> Any:
         padding = ops.one_of(
             ops.where(condition, 0.0, ops.const(low), name="keeps"),
@@ -211,7 +211,15 @@ class FusePackedAttention(RuntimeRule):
         },
     )
 
-    def match(self, x: Any, w: Any, b: Any, more: Any, padding: Any, bias: Any) -> Any:
+    def match(
+        self,
+        x: Variable,
+        w: Variable,
+        b: Variable,
+        more: Variable,
+        padding: Variable,
+        bias: Variable,
+    ) -> Any:
         product = ops.matmul(x, ops.const(w))
         parts = ops.split(ops.one_of(product + ops.const(b), product), ops.rest(more), name="split")
         operands = (parts[0], parts[1], parts[2])

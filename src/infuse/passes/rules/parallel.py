@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.passes.rules.chains import require_filled
 from infuse.passes.rules.common import (
@@ -37,7 +37,7 @@ class AddMatMuls(Rule):
     rounding = _ADDED
     examples = ({"x": (2, 3, 4), "a": (4, 5), "b": (4, 5)},)
 
-    def match(self, x: Any, a: Any, b: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
         pair = (ops.matmul(x, ops.const(a), name="one"), ops.matmul(x, ops.const(b), name="two"))
         return [Call(kind, pair) for kind in ("Add", "Sub")]
 
@@ -76,7 +76,7 @@ class AddConvs(Rule):
         )
     )
 
-    def match(self, x: Any, a: Any, p: Any, b: Any, q: Any) -> Any:
+    def match(self, x: Variable, a: Variable, p: Variable, b: Variable, q: Variable) -> Any:
         return convolution("Conv", x, a, p, "one") + convolution("Conv", x, b, q, "two")
 
     def when(self, x: Value, a: Value, b: Value, one: Node, two: Node) -> None:
@@ -151,7 +151,16 @@ class AddInputToConv(Rule):
         },
     )
 
-    def match(self, x: Any, w: Any, b: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
+    def match(
+        self,
+        x: Variable,
+        w: Variable,
+        b: Variable,
+        scale: Variable,
+        shift: Variable,
+        mean: Variable,
+        var: Variable,
+    ) -> Any:
         statistics = [ops.const(v) for v in (scale, shift, mean, var)]
         conv = convolution("Conv", x, w, b)
         return [conv + x, conv + ops.batch_normalization(x, *statistics, name="norm")]
@@ -204,7 +213,7 @@ class FuseGemmSum(Rule):
         {"x": (3, 4), "w": (4, 5), "y": y, "gemm": {"alpha": 0.5}} for y in ((3, 5), (3, 1), (5,))
     )
 
-    def match(self, x: Any, w: Any, y: Any) -> Any:
+    def match(self, x: Variable, w: Variable, y: Variable) -> Any:
         return [ops.gemm(x, w, name="gemm") + y, ops.matmul(x, w, name="product") + y]
 
     def when(self, x: Value, w: Value, y: Value, root: Node, product: Node | None = None) -> None:

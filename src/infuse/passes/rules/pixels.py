@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.movement import bounds
 from infuse.ops.sizes import int64s
@@ -54,7 +54,7 @@ class FuseDepthToSpace(Rule):
         },
     )
 
-    def match(self, x: Any, s: Any, t: Any) -> Any:
+    def match(self, x: Variable, s: Variable, t: Variable) -> Any:
         return _moved(x, s, t)
 
     def when(self, x: Value, cut: Node, moved: Node, root: Node) -> None:
@@ -100,7 +100,7 @@ class FuseSpaceToDepth(Rule):
         },
     )
 
-    def match(self, x: Any, s: Any, t: Any) -> Any:
+    def match(self, x: Variable, s: Variable, t: Variable) -> Any:
         return _moved(x, s, t)
 
     def when(self, x: Value, cut: Node, moved: Node, root: Node) -> None:
@@ -145,7 +145,7 @@ class SlicesAsSpaceToDepth(Rule):
     shares = True
     examples = ({"xs": _slices(_IMAGE, (0, 0), (0, 1), (1, 0), (1, 1)), "root": {"axis": 1}},)
 
-    def match(self, xs: Any) -> Any:
+    def match(self, xs: Variable) -> Any:
         return ops.concat(ops.rest(xs))
 
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
@@ -174,7 +174,7 @@ class FuseSlicesConv(Rule):
         },
     )
 
-    def match(self, xs: Any, w: Any, b: Any) -> Any:
+    def match(self, xs: Variable, w: Variable, b: Variable) -> Any:
         return convolution("Conv", ops.concat(ops.rest(xs), name="joined"), w, b)
 
     def when(self, xs: tuple[Value, ...], w: Value, joined: Node, conv: Node) -> None:
@@ -303,7 +303,9 @@ class FuseOrderConv(Rule):
         {"x": (2, 6, 5), "w": (4, 6, 2), "b": (4,), "i": int64s(3, 0, 5, 1, -4, 4), **_SHUFFLE},
     )
 
-    def match(self, x: Any, s: Any, t: Any, i: Any, w: Any, b: Any) -> Any:
+    def match(
+        self, x: Variable, s: Variable, t: Variable, i: Variable, w: Variable, b: Variable
+    ) -> Any:
         return [convolution("Conv", part, w, b) for part in _chosen(x, s, t, i)]
 
     def when(
@@ -347,7 +349,9 @@ class FuseConvOrder(Rule):
     rounding = "a library may sum for other filters in another order"
     examples = ({"x": (2, 3, 6), "w": (6, 3, 2), "b": (6,), "i": int64s(3, 0, -1), **_SHUFFLE},)
 
-    def match(self, x: Any, s: Any, t: Any, i: Any, w: Any, b: Any) -> Any:
+    def match(
+        self, x: Variable, s: Variable, t: Variable, i: Variable, w: Variable, b: Variable
+    ) -> Any:
         return _chosen(convolution("Conv", x, w, b), s, t, i)
 
     def when(

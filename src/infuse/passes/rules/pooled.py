@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.chains import require_cheaper, require_filled, saving, wide_shape
@@ -64,7 +64,7 @@ class PoolBeforeConv(Rule):
         },
     )
 
-    def match(self, x: Any, w: Any, b: Any, axes: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable, axes: Variable) -> Any:
         conv = convolution("Conv", x, w, b)
         mean = Call("ReduceMean", (conv, ops.const(axes)), {"keepdims": 1})
         return [ops.average_pool(conv, name="pool"), ops.global_average_pool(conv), mean]
@@ -140,7 +140,9 @@ class FuseConvGemm(Rule):
         for more in ([int64s(2, 6)], [], [int64s(2, 3)])
     )
 
-    def match(self, x: Any, w: Any, p: Any, m: Any, q: Any, more: Any) -> Any:
+    def match(
+        self, x: Variable, w: Variable, p: Variable, m: Variable, q: Variable, more: Variable
+    ) -> Any:
         conv = convolution("Conv", x, w, p)
         flat = ops.one_of(
             *(Call(kind, (conv, ops.rest(more)), label="flat") for kind in RESHAPES[:3])
@@ -231,7 +233,7 @@ class PullStride(Rule):
         },
     )
 
-    def match(self, x: Any, a: Any, b: Any, more: Any, rest: Any) -> Any:
+    def match(self, x: Variable, a: Variable, b: Variable, more: Variable, rest: Variable) -> Any:
         inner = ops.conv(x, a, ops.rest(more), name="inner")
         between = (Call(kind, (inner,), label="f") for kind in UNARY if kind not in ("Not", "Cast"))
         return ops.conv(ops.one_of(inner, *between), b, ops.rest(rest), name="outer")
@@ -271,7 +273,7 @@ class PoolAsGlobalPool(Rule):
     rounding = "means are summed in another order"
     examples = ({"x": (2, 3, 4, 5), "root": {"kernel_shape": (4, 5)}},)
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return [ops.average_pool(x), ops.max_pool(x)]
 
     def when(self, x: Value, root: Node) -> None:
@@ -308,7 +310,7 @@ class FusePadPool(Rule):
         )
     )
 
-    def match(self, x: Any, p: Any, fill: Any) -> Any:
+    def match(self, x: Variable, p: Variable, fill: Variable) -> Any:
         padded = ops.pad(x, ops.const(p), ops.const(ops.maybe(fill)), mode="constant")
         return [ops.average_pool(padded), ops.max_pool(padded)]
 

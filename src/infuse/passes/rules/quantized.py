@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes, ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, constant
 from infuse.ops.base import Ints
 from infuse.ops.quantization import i8, limits, u8
@@ -63,7 +63,7 @@ class RemoveRequantization(Rule):
         },
     )
 
-    def match(self, q: Any, s: Any, z: Any, t: Any, y: Any) -> Any:
+    def match(self, q: Variable, s: Variable, z: Variable, t: Variable, y: Variable) -> Any:
         numbers = ops.dequantize_linear(q, ops.const(s), ops.maybe(z), name="numbers")
         return Call("QuantizeLinear", (numbers, ops.const(t), ops.maybe(y)))
 
@@ -110,7 +110,7 @@ class SinkDequantization(Rule):
         {**_WHOLE, "q": Ints((2, 1), 0, 9, dtypes.uint8), "more": [int64s(1)]},
     )
 
-    def match(self, q: Any, s: Any, z: Any, more: Any) -> Any:
+    def match(self, q: Variable, s: Variable, z: Variable, more: Variable) -> Any:
         numbers = ops.dequantize_linear(q, s, ops.maybe(z), name="numbers")
         return [Call(kind, (numbers, ops.rest(more))) for kind in MOVEMENTS]
 
@@ -150,7 +150,7 @@ class PoolBeforeDequantization(Rule):
         },
     )
 
-    def match(self, q: Any, s: Any, z: Any) -> Any:
+    def match(self, q: Variable, s: Variable, z: Variable) -> Any:
         numbers = ops.dequantize_linear(q, ops.const(s), ops.maybe(z), name="numbers")
         return Call("MaxPool", (numbers,))
 
@@ -180,7 +180,7 @@ class RemoveLimitBeforeQuantization(Rule):
         {"x": (2, 3), "s": _ROWS, "z": u8(0, 0, 0), "low": np.float32(0), "high": np.float32(200)},
     )
 
-    def match(self, x: Any, s: Any, z: Any, low: Any, high: Any) -> Any:
+    def match(self, x: Variable, s: Variable, z: Variable, low: Variable, high: Variable) -> Any:
         clipped = ops.clip(x, ops.maybe(ops.const(low)), ops.maybe(ops.const(high)), name="limit")
         return [
             Call("QuantizeLinear", (limited, ops.const(s), ops.maybe(ops.const(z))))
@@ -225,7 +225,7 @@ class QuantizeToUnsigned(Rule):
         {"x": (2, 3), "s": _STEP, "z": np.int8(0), "t": np.array(0.3, np.float32), "y": np.int8(5)},
     )
 
-    def match(self, x: Any, s: Any, z: Any, t: Any, y: Any) -> Any:
+    def match(self, x: Variable, s: Variable, z: Variable, t: Variable, y: Variable) -> Any:
         steps = Call("QuantizeLinear", (x, s, ops.const(z)), label="steps")
         return Call("DequantizeLinear", (steps, t, ops.const(y)))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.passes.rules.common import attribute
 from infuse.rewrite import Rule, require
@@ -32,7 +32,7 @@ class RemoveIdleStates(Rule):
         for gates in _CELLS.values()
     )
 
-    def match(self, x: Any, w: Any, r: Any, more: Any) -> Any:
+    def match(self, x: Variable, w: Variable, r: Variable, more: Variable) -> Any:
         return [Call(kind, (x, w, r, ops.rest(more))) for kind in _CELLS]
 
     def when(self, x: Value, more: tuple[Value | None, ...], root: Node) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from infuse import ops
 from infuse.ir.dims import Dim
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Graph, Node, Value, known_ints
 from infuse.ir.types import Shape
 from infuse.ops.base import Floats
@@ -226,7 +226,16 @@ class FuseRotaryEmbedding(Rule):
         _example((2, 3, 5, 4), (1, 1, 5, 4), True, "Reshape"),
     )
 
-    def match(self, x: Any, cos: Any, sin: Any, a: Any, b: Any, s: Any, t: Any) -> Any:
+    def match(
+        self,
+        x: Variable,
+        cos: Variable,
+        sin: Variable,
+        a: Variable,
+        b: Variable,
+        s: Variable,
+        t: Variable,
+    ) -> Any:
         halves = ops.concat(-b, a, name="joined")
         columns = [
             [Call(kind, (part, ops.rest(s))) for part in (-b, a)]
@@ -361,7 +370,9 @@ class FusePartialRotaryEmbedding(Rule):
         | _ANGLES,
     )
 
-    def match(self, x: Any, cos: Any, sin: Any, rest: Any, s: Any, t: Any) -> Any:
+    def match(
+        self, x: Variable, cos: Variable, sin: Variable, rest: Variable, s: Variable, t: Variable
+    ) -> Any:
         heads = Call("RotaryEmbedding", (x, cos, sin), label="turn")
         rows = Call("RotaryEmbedding", (ops.reshape(x, s), cos, sin), label="turn")
         return [ops.concat(heads, rest), ops.concat(ops.reshape(rows, t), rest)]

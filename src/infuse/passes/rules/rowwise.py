@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse import ops
 from infuse.ir import dims
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ir.types import Shape
 from infuse.ops.sizes import int64s
@@ -64,7 +64,7 @@ class RemoveReshapesAroundProduct(Rule):
         for outer in ([int64s(2, 1, 5)], [], [int64s(0)])
     )
 
-    def match(self, x: Any, inner: Any, w: Any, b: Any, outer: Any) -> Any:
+    def match(self, x: Variable, inner: Variable, w: Variable, b: Variable, outer: Variable) -> Any:
         arranged = ops.one_of(*reshapes(x, inner))
         return [
             Call(kind, (each, ops.rest(outer)))
@@ -113,7 +113,7 @@ class RemoveTransposesAroundProduct(Rule):
         for outer in ((1, 0, 2, 3), (2, 1, 0, 3))
     )
 
-    def match(self, x: Any, w: Any, b: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable) -> Any:
         moved = ops.transpose(x, name="inner")
         return [ops.transpose(each, name="outer") for each in _products(moved, w, b)]
 
@@ -158,7 +158,7 @@ class UnflattenRows(Rule):
         for end, shape in ((2, (2, 3, 5)), (3, (2, 3, 5)), (2, (3, 1, 2, 5)))
     )
 
-    def match(self, y: Any, t: Any) -> Any:
+    def match(self, y: Variable, t: Variable) -> Any:
         return ops.reshape(y, t)
 
     def when(self, y: Value, root: Node) -> None:

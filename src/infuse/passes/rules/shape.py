@@ -9,7 +9,7 @@ import numpy as np
 from infuse import ops
 from infuse.dtypes import DType
 from infuse.ir.dims import Dim
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.types import TensorType
 from infuse.ops.base import Bools
@@ -34,7 +34,7 @@ class MergeTransposes(Rule):
     rows = ("G8", "G9")
     shares = True
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return ops.transpose(ops.transpose(x, name="inner"), name="outer")
 
     def build(self, x: Value, inner: Node, outer: Node) -> Any:
@@ -49,7 +49,7 @@ class MergeReshapes(Rule):
     rows = ("G8", "G9")
     shares = True
 
-    def match(self, x: Any, inner: Any, outer: Any) -> Any:
+    def match(self, x: Variable, inner: Variable, outer: Variable) -> Any:
         return reshapes(ops.one_of(*reshapes(x, inner)), outer)
 
     def when(self, x: Value, root: Node) -> None:
@@ -72,7 +72,7 @@ class MaterializeReshape(Rule):
     rows = ("G6", "G7")
     examples = ({"x": (4, 6), "shape": Call("Shape", ((3, 8),))},)
 
-    def match(self, x: Any, shape: Any) -> Any:
+    def match(self, x: Variable, shape: Variable) -> Any:
         return ops.reshape(x, shape)
 
     def when(self, x: Value, shape: Value, root: Node) -> None:
@@ -94,7 +94,7 @@ class MergeCasts(Rule):
     rows = ("G8", "G9")
     shares = True
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return ops.cast(ops.cast(x, name="inner"), name="outer")
 
     def when(self, x: Value, inner: Node) -> None:
@@ -123,7 +123,7 @@ class CastLikeAsCast(Rule):
 
     rows = ("G6",)
 
-    def match(self, x: Any, y: Any) -> Any:
+    def match(self, x: Variable, y: Variable) -> Any:
         return ops.cast_like(x, y)
 
     def when(self, x: Value, y: Value) -> None:
@@ -139,7 +139,7 @@ class SqueezeAsReshape(Rule):
     level = "all"
     rows = ("G2",)
 
-    def match(self, x: Any, more: Any) -> Any:
+    def match(self, x: Variable, more: Variable) -> Any:
         return [Call(kind, (x, ops.rest(more))) for kind in RESHAPES[1:]]
 
     def when(self, x: Value, root: Node) -> None:
@@ -157,7 +157,7 @@ class TransposeAsReshape(Rule):
 
     rows = ("G8", "G24")
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return ops.transpose(x)
 
     def when(self, x: Value, root: Node) -> None:
@@ -206,7 +206,7 @@ class MoveReshapeUp(Rule):
         for outer in (moved["outer"], [], [int64s()], [int64s(1)], [int64s(0)])
     )
 
-    def match(self, x: Any, inner: Any, outer: Any) -> Any:
+    def match(self, x: Variable, inner: Variable, outer: Variable) -> Any:
         moved = ops.transpose(ops.one_of(*reshapes(x, inner)), name="transpose")
         return reshapes(moved, outer)
 
@@ -248,7 +248,7 @@ class RemoveReshapeBeforeBroadcast(Rule):
     rows = ("G7",)
     examples = tuple({"x": (4,), "more": more, "y": (3, 4)} for more in (int64s(1, 4), int64s(0)))
 
-    def match(self, x: Any, more: Any, y: Any) -> Any:
+    def match(self, x: Variable, more: Variable, y: Variable) -> Any:
         wide = ops.one_of(
             *(Call(kind, (x, more), label="wide") for kind in ("Reshape", "Unsqueeze"))
         )
@@ -285,7 +285,7 @@ class RemoveExpandBeforeBroadcast(Rule):
         {"x": Bools((4,)), "shape": int64s(3, 4), "y": Bools((3, 4))},
     )
 
-    def match(self, x: Any, shape: Any, y: Any) -> Any:
+    def match(self, x: Variable, shape: Variable, y: Variable) -> Any:
         expanded = ops.expand(x, shape, name="wide")
         wide = ops.one_of(expanded, ops.constant_of_shape(shape, name="wide"))
         one_way = [Call(kind, (wide, y)) for kind in ("Add", "Mul", "Sub", "Div", "Equal", "Less")]
@@ -315,7 +315,7 @@ class ReadShapeEarlier(Rule):
     rows = ("G6",)
     examples = ({"y": Call("Relu", ((3, 4),)), "root": {"start": 1}},)
 
-    def match(self, y: Any) -> Any:
+    def match(self, y: Variable) -> Any:
         return ops.shape(y)
 
     def when(self, y: Value) -> None:

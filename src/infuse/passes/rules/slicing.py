@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value, known_ints
 from infuse.ops.base import Bools
 from infuse.ops.sizes import int64s
@@ -107,7 +107,7 @@ class CutBeforeElements(Rule):
         {"x": Bools((3, 4)), **_FIRST},
     )
 
-    def match(self, x: Any, c: Any, cut: Any, i: Any) -> Any:
+    def match(self, x: Variable, c: Variable, cut: Variable, i: Variable) -> Any:
         single = ops.one_of(*(Call(kind, (x,), label="inner") for kind in UNARY))
         first = ops.one_of(*(Call(kind, (x, ops.const(c)), label="inner") for kind in BINARY))
         second = ops.one_of(
@@ -140,7 +140,7 @@ class CutBeforePair(Rule):
     rows = ("G24",)
     examples = ({"x": Call("Mul", ((3, 4), (4,))), "y": (3, 4), **_FIRST},)
 
-    def match(self, x: Any, y: Any, cut: Any, i: Any) -> Any:
+    def match(self, x: Variable, y: Variable, cut: Variable, i: Variable) -> Any:
         pair = ops.one_of(*(Call(kind, (x, y), label="inner") for kind in BINARY))
         return _readers(pair, cut, i)
 
@@ -182,7 +182,7 @@ class CutBeforeProduct(Rule):
         },
     )
 
-    def match(self, x: Any, w: Any, b: Any, cut: Any, i: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable, cut: Variable, i: Variable) -> Any:
         weights = ops.const(w)
         plain = ops.matmul(x, weights, name="inner")
         gemm = ops.gemm(x, weights, ops.const(ops.maybe(b)), transA=0, name="inner")
@@ -243,7 +243,7 @@ class CutBeforeNormalization(Rule):
         | {"read": {"axis": 2}},
     )
 
-    def match(self, x: Any, s: Any, b: Any, cut: Any, i: Any) -> Any:
+    def match(self, x: Variable, s: Variable, b: Variable, cut: Variable, i: Variable) -> Any:
         along = [ops.softmax(x, name="inner"), Call("LogSoftmax", (x,), label="inner")]
         scaled = [
             Call("LayerNormalization", (x, s, ops.maybe(b)), label="inner"),
@@ -277,7 +277,7 @@ class CutBeforeTranspose(Rule):
         {"x": (3, 4, 2), "inner": {"perm": (2, 0, 1)}, **_FIRST, "i": int64s(1)},
     )
 
-    def match(self, x: Any, cut: Any, i: Any) -> Any:
+    def match(self, x: Variable, cut: Variable, i: Variable) -> Any:
         return _readers(ops.transpose(x, name="inner"), cut, i)
 
     def when(self, x: Value, inner: Node, root: Node) -> None:
@@ -311,7 +311,7 @@ class CutBeforeConv(Rule):
         {"x": (3, 2, 5, 5), "rest": [(2, 4, 3, 3)], "cut": _SLICE, "i": int64s(1), "inner": {}},
     )
 
-    def match(self, x: Any, rest: Any, cut: Any, i: Any) -> Any:
+    def match(self, x: Variable, rest: Variable, cut: Variable, i: Variable) -> Any:
         inner = ops.one_of(*(Call(kind, (x, ops.rest(rest)), label="inner") for kind in _BY_IMAGE))
         return _readers(inner, cut, i)
 

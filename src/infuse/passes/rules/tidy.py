@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse import dtypes, ops
 from infuse.ir.broadcasting import broadcast_shapes
-from infuse.ir.expression import Call
+from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.contraction import parse_equation
 from infuse.ops.sizes import int64s
@@ -33,7 +33,9 @@ class RemoveResize(Rule):
         },
     )
 
-    def match(self, x: Any, roi: Any, scales: Any, none: Any, sizes: Any) -> Any:
+    def match(
+        self, x: Variable, roi: Variable, scales: Variable, none: Variable, sizes: Variable
+    ) -> Any:
         whole = ops.maybe(roi)
         return [
             ops.resize(x, whole, ops.const(scales)),
@@ -61,7 +63,7 @@ class RemoveGlobalPool(Rule):
     rows = ("G5", "G31")
     examples = ({"x": (2, 3, 1, 1)},)
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return [ops.global_average_pool(x), ops.global_max_pool(x)]
 
     def when(self, x: Value) -> None:
@@ -81,7 +83,7 @@ class RemoveZeroBias(Rule):
         {"x": (2, 3), "w": (3, 4), "b": np.zeros((1, 4), np.float32)},
     )
 
-    def match(self, x: Any, w: Any, b: Any) -> Any:
+    def match(self, x: Variable, w: Variable, b: Variable) -> Any:
         return [Call(kind, (x, w, ops.const(b))) for kind in ("Conv", "ConvTranspose", "Gemm")]
 
     def when(self, b: Value, root: Node) -> None:
@@ -98,7 +100,7 @@ class RemoveTwin(Rule):
 
     rows = ("G5", "G26")
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return [Call(kind, (x, x)) for kind in ("Max", "Min", "And", "Or")]
 
     def build(self, x: Value) -> Any:
@@ -111,7 +113,7 @@ class GatherAsSlice(Rule):
     rows = ("G8", "G24")
     examples = ({"x": (3, 9), "i": int64s(2, 3, 4), "root": {"axis": 1}},)
 
-    def match(self, x: Any, i: Any) -> Any:
+    def match(self, x: Variable, i: Variable) -> Any:
         return ops.gather(x, ops.const(i))
 
     def when(self, x: Value, i: Value, root: Node) -> None:
@@ -135,7 +137,7 @@ class RemoveScatter(Rule):
     rows = ("G5",)
     examples = ({"x": (3, 4), "i": np.arange(3).reshape(3, 1), "u": (3, 4)},)
 
-    def match(self, x: Any, i: Any, u: Any) -> Any:
+    def match(self, x: Variable, i: Variable, u: Variable) -> Any:
         return ops.scatter_nd(x, ops.const(i), u)
 
     def when(self, x: Value, i: Value, u: Value, root: Node) -> None:
@@ -174,7 +176,7 @@ class ConcatAsExpand(Rule):
         {"xs": [_ONE, _ONE, _ONE], "root": {"axis": -1}} for _ONE in (Call("Neg", ((2, 3, 1),)),)
     )
 
-    def match(self, xs: Any) -> Any:
+    def match(self, xs: Variable) -> Any:
         return ops.concat(ops.rest(xs))
 
     def when(self, xs: tuple[Value, ...], root: Node) -> None:
@@ -200,7 +202,7 @@ class FuseUpsample(Rule):
         for r in (int64s(2, 3, 4, 2, 5, 3), int64s(1, 1, 1, 2, 1, 3))
     )
 
-    def match(self, x: Any, s: Any, r: Any, t: Any) -> Any:
+    def match(self, x: Variable, s: Variable, r: Variable, t: Variable) -> Any:
         cut = [Call(kind, (x, s), label="cut") for kind in ("Reshape", "Unsqueeze")]
         repeated = [Call(kind, (ops.one_of(*cut), r), label="wide") for kind in ("Expand", "Tile")]
         return [ops.reshape(part, t) for part in repeated]
@@ -241,7 +243,7 @@ class RemoveExpandBeforeMatMul(Rule):
         {"x": (4, 3), "s": int64s(2, 1, 1), "y": (2, 5, 4)},
     )
 
-    def match(self, x: Any, s: Any, y: Any) -> Any:
+    def match(self, x: Variable, s: Variable, y: Variable) -> Any:
         stack = ops.expand(x, s, name="stack")
         return [ops.matmul(stack, y), ops.matmul(y, stack)]
 
@@ -266,7 +268,7 @@ class EinsumOfOne(Rule):
         for equation in ("abc->cab", "abc->ca", "abc->ab")
     )
 
-    def match(self, x: Any) -> Any:
+    def match(self, x: Variable) -> Any:
         return ops.einsum(x)
 
     def when(self, x: Value, root: Node) -> None:
@@ -303,7 +305,7 @@ class CastConstantOfShape(Rule):
         },
     )
 
-    def match(self, s: Any) -> Any:
+    def match(self, s: Variable) -> Any:
         return ops.cast(ops.constant_of_shape(s, name="made"))
 
     def when(self, made: Node, root: Node) -> None:
