@@ -4,11 +4,9 @@ from collections.abc import Callable
 from functools import partial
 
 from benchmarks.family_network import Network
-from benchmarks.family_timm import TIMM
-from benchmarks.family_timm import make as make_timm
+from benchmarks.family_timm import TIMM, make as make_timm
 from benchmarks.family_transformers import TRANSFORMERS
-from benchmarks.family_written import WRITTEN
-from benchmarks.family_written import make as make_written
+from benchmarks.family_written import WRITTEN, make as make_written
 
 FAMILIES: dict[str, Callable[[], Network]] = {
     **{f"written/{name}": partial(make_written, name) for name in WRITTEN},

@@ -123,9 +123,11 @@ def optimize(
     be added in another order.
     """
     from infuse.ir.clone import clone
-    from infuse.passes.binding import fix_defaults as fix_inputs
-    from infuse.passes.binding import set_dims as fix_sizes
-    from infuse.passes.binding import warn_of_defaults
+    from infuse.passes.binding import (
+        fix_defaults as fix_inputs,
+        set_dims as fix_sizes,
+        warn_of_defaults,
+    )
     from infuse.passes.pipeline import Options, optimize_in_place
     from infuse.passes.verification import Witness, optimize_verified
 

@@ -14,9 +14,7 @@ import onnxruntime
 import pytest
 
 import infuse
-from infuse.codegen.autotune import cost_model as costs
-from infuse.codegen.autotune import measurement as tuning
-from infuse.codegen.autotune import selector as choices
+from infuse.codegen.autotune import cost_model as costs, measurement as tuning, selector as choices
 from infuse.codegen.autotune.selector import Choice, Chooser, Key
 from infuse.codegen.compile import compile_program, generate, stages_of
 from infuse.codegen.program import Program

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.codegen import build as build_module
-from infuse.codegen import cache as cache_module
+from infuse.codegen import build as build_module, cache as cache_module
 from infuse.codegen.build import build
 from infuse.codegen.cache import Cache
 from infuse.codegen.toolchain import Toolchain

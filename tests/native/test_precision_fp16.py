@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from infuse.codegen.packing import pack_gemm_b
 from infuse.codegen.winograd import winograd_weights
 from tests.native.kernel_tools import assert_close, build, empty, fenced, longs, pointer, targets
-from tests.native.test_kernels_gemm import check_conv as check_conv_of
-from tests.native.test_kernels_gemm import numbers, windows
+from tests.native.test_kernels_gemm import check_conv as check_conv_of, numbers, windows
 
 pytestmark = pytest.mark.row("R3")
 Doubles = NDArray[np.float64]

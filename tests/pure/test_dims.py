@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from infuse.errors import GraphError, ShapeError
-from infuse.ir import dim_text, dims
-from infuse.ir import text as type_text
+from infuse.ir import dim_text, dims, text as type_text
 from infuse.ir.dims import Dim, Expr, symbol
 from infuse.ir.parser import parse_dim
 

@@ -14,8 +14,7 @@ import pytest
 from infuse.errors import GraphError, ModelFileError, UnsupportedOperatorError
 from infuse.ir import Graph, Node
 from infuse.ir.file import VERSION, load, load_bytes, read_header, save
-from infuse.ir.flat import decode as decoding
-from infuse.ir.flat import records
+from infuse.ir.flat import decode as decoding, records
 from infuse.ir.flat.encode import encode
 from infuse.ir.verify import verify
 from tests.pure.infuse_bytes import HEADER, parts, repack, sample

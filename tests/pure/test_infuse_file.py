@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import DataFormat, Graph, Node, Value, constant, dims, registry, tensor
 from infuse.ir.equality import equal
 from infuse.ir.file import VERSION, load, load_bytes, save
-from infuse.ir.flat import decode as decoding
-from infuse.ir.flat import records
+from infuse.ir.flat import decode as decoding, records
 from infuse.ir.flat.encode import encode
 from infuse.ir.flat.from_graph import to_records
 from infuse.ir.printer import print_graph

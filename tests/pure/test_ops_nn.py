@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from infuse import dtypes, ops
 from infuse.errors import InfuseError, ShapeError, TypeMismatchError, UnsupportedOperatorError

@@ -6,8 +6,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from infuse.ops.base import EXACT, Rounding
 from infuse.testing import compare

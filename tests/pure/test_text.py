@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from infuse import dtypes
 from infuse.errors import GraphError, InfuseError, ModelFileError, UnsupportedOperatorError

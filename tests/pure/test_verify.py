@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from infuse import dtypes
 from infuse.errors import GraphError, ShapeError, UnsupportedOperatorError

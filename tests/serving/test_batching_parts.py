@@ -11,8 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from infuse.errors import ConfigurationError, InputError, ModelFailureError, RuntimeFailure
 from infuse.runtime.shapes import TensorSpec

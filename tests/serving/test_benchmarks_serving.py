@@ -26,8 +26,7 @@ from benchmarks.serving_calls import (
 )
 from benchmarks.serving_load import Load, LoadError, apply, checked, enough_seconds, read_h2load
 from benchmarks.serving_overhead import Line, Row, measure, save_model
-from benchmarks.serving_peers import OURS, read, summarize
-from benchmarks.serving_peers import Turn as PeerTurn
+from benchmarks.serving_peers import OURS, Turn as PeerTurn, read, summarize
 from benchmarks.serving_process import Ports, ServerError, infuse_server, running
 
 ROW = {"x": np.arange(4, dtype=np.float32).reshape(1, 4)}

@@ -23,8 +23,7 @@ from infuse.serving.coders.memory import Memory, joined
 from infuse.serving.coders.messages import Done, Job
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
 from infuse.serving.rest import codec, large
-from infuse.serving.rpc import codec as rpc_codec
-from infuse.serving.rpc import large as rpc_large
+from infuse.serving.rpc import codec as rpc_codec, large as rpc_large
 from tests.serving.rest_tools import plain
 
 pytestmark = pytest.mark.row("S1")

@@ -6,8 +6,7 @@ from collections import Counter
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from infuse.serving.workers.placement import Assignment, Bin, Item, pack
 

@@ -22,8 +22,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from infuse.serving.config import Listener, ServerConfig, Tls
 from infuse.serving.rest.app import DataApp
 from tests.serving import rest_tools, rpc_tools
-from tests.serving.console_server import serving as serving_all
-from tests.serving.console_server import write_model
+from tests.serving.console_server import serving as serving_all, write_model
 from tests.serving.rest_tools import plain, post, reply
 from tests.serving.test_certificates import put, renew, served
 from tests.serving.test_security_server import ask, data_port

@@ -9,8 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
 from infuse.errors import InfuseError, RequestError, TooLargeError, UnsupportedRequestError

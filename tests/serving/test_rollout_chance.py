@@ -6,8 +6,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from infuse.serving.config import ModelConfig
 from infuse.serving.messages import InferRequest

@@ -8,8 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from infuse.errors import InfuseError, UnavailableError

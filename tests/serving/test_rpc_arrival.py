@@ -9,8 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tritonclient.grpc import service_pb2 as messages
-from tritonclient.grpc import service_pb2_grpc
+from tritonclient.grpc import service_pb2 as messages, service_pb2_grpc
 
 from infuse.serving.config import Limits, Listener, ServerConfig
 from tests.serving.h2_frames import END_HEADERS, END_STREAM, HEADERS, Caller, frame, head, message

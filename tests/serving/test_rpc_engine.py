@@ -15,8 +15,7 @@ import pytest
 import tritonclient.grpc as triton
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from onnx import TensorProto, helper
-from tritonclient.grpc import service_pb2 as messages
-from tritonclient.grpc import service_pb2_grpc
+from tritonclient.grpc import service_pb2 as messages, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 from infuse.serving.config import Listener, Security, ServerConfig, Workers

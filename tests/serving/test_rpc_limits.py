@@ -9,8 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2
-from tritonclient.grpc import service_pb2 as messages
-from tritonclient.grpc import service_pb2_grpc
+from tritonclient.grpc import service_pb2 as messages, service_pb2_grpc
 
 from infuse.errors import (
     AccessError,

@@ -12,8 +12,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from tritonclient.grpc import service_pb2 as messages
-from tritonclient.grpc import service_pb2_grpc
+from tritonclient.grpc import service_pb2 as messages, service_pb2_grpc
 
 from infuse.errors import (
     AccessError,

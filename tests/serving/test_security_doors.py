@@ -7,8 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from infuse.errors import AccessError, ConfigurationError
 from infuse.serving.config import Listener, Security, ServerConfig, Tls, Token

@@ -6,8 +6,7 @@ import hashlib
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from infuse.errors import AccessError, ConfigurationError, OverloadError
 from infuse.serving.config import Limits, Security, ServerConfig, Token

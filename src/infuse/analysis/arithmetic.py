@@ -19,10 +19,11 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Operator
 from infuse.ir.types import Shape
-from infuse.ops.base import Elementwise
+from infuse.ops.base import Elementwise, kinds_with
 from infuse.ops.contraction import parse_equation
 from infuse.ops.formula import E, Term, inputs
 from infuse.ops.reduction import Reduction
+from infuse.ops.traits import Trait
 
 
 class Arithmetic(NamedTuple):
@@ -399,11 +400,11 @@ def _suppression(call: Call) -> Arithmetic:
 
 # -- none ------------------------------------------------------------------------------------------
 
-VIEWS = frozenset(["Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze"])
+VIEWS = frozenset(["Identity", "Dropout", *kinds_with(Trait.RESHAPE)])
 """Operators whose result is their first operand, seen otherwise: no memory is touched."""
 SIZES = frozenset(["Shape", "Size", "SequenceLength", "OptionalHasElement"])
 """Operators that look at no element."""
-SELECTIONS = frozenset(["Gather", "GatherElements", "GatherND", "Slice", "Split", "Compress"])
+SELECTIONS = frozenset(kinds_with(Trait.SELECTION))
 """Operators that read of their first operand only what they give."""
 _LISTS = """SequenceConstruct SequenceEmpty SequenceAt SequenceInsert SequenceErase SplitToSequence
     Optional

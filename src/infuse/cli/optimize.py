@@ -20,8 +20,7 @@ from infuse.ir.graph import Graph
 from infuse.passes.binding import fix_defaults, set_dims, warn_of_defaults
 from infuse.passes.pipeline import Options, near_misses
 from infuse.passes.verification import Witness, optimize_verified, trial_sizes
-from infuse.rewrite import Report, Verdict
-from infuse.rewrite import Search as Found
+from infuse.rewrite import Report, Search as Found, Verdict
 
 RuleNames = list[str] | None
 LIMIT = 5e10

@@ -17,8 +17,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.build import check_replaceable, publish
 from infuse.errors import CompiledModelError, InputError, OptionError
-from infuse.ir.file import load as load_graph
-from infuse.ir.file import save as save_graph
+from infuse.ir.file import load as load_graph, save as save_graph
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType, Type
 from infuse.ops.evaluate import evaluate

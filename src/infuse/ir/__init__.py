@@ -1,30 +1,20 @@
 """The intermediate representation: graphs, types, symbolic dimensions."""
 
-from infuse.ir.graph import Graph, Node, Use, Value, constant, known_ints
-from infuse.ir.types import (
-    DataFormat,
-    MapType,
-    OptionalType,
-    SequenceType,
-    Shape,
-    TensorType,
-    Type,
-    tensor,
+from infuse.ir.graph import (
+    Graph as Graph,
+    Node as Node,
+    Use as Use,
+    Value as Value,
+    constant as constant,
+    known_ints as known_ints,
 )
-
-__all__ = [
-    "DataFormat",
-    "Graph",
-    "MapType",
-    "Node",
-    "OptionalType",
-    "SequenceType",
-    "Shape",
-    "TensorType",
-    "Type",
-    "Use",
-    "Value",
-    "constant",
-    "known_ints",
-    "tensor",
-]
+from infuse.ir.types import (
+    DataFormat as DataFormat,
+    MapType as MapType,
+    OptionalType as OptionalType,
+    SequenceType as SequenceType,
+    Shape as Shape,
+    TensorType as TensorType,
+    Type as Type,
+    tensor as tensor,
+)

@@ -15,6 +15,7 @@ from infuse.ops.base import Array, Floats, Inferred, Ints, Rounding, cases
 from infuse.ops.elementwise import Floating, Numeric, Signed, f32, require_shape, rounded
 from infuse.ops.formula import Formulas, Term
 from infuse.ops.special import erf, sigmoid, softplus
+from infuse.ops.traits import Trait
 from infuse.ops.unary import SPECIALS
 
 _FLOATS = cases(x=[(), (2, 3), (4, 1, 17), Floats((50,), -30, 30), SPECIALS])
@@ -26,6 +27,7 @@ GELU_CUBIC = 0.044715
 class Relu(Signed):
     """max(x, 0); NaN stays."""
 
+    traits = Trait.CONTINUOUS | Trait.FINITE | Trait.NONNEGATIVE | Trait.IDEMPOTENT
     since = 14
     samples = cases(x=[(), (2, 3), (4, 1, 17), Ints((9,), dtype=dtypes.int32), SPECIALS])
 
@@ -39,6 +41,7 @@ class Relu(Signed):
 class LeakyRelu(Floating):
     """x where it is not negative, else alpha · x."""
 
+    traits = Trait.CONTINUOUS
     alpha: float = 0.01
 
     since = 16
@@ -78,6 +81,7 @@ class PRelu(Numeric):
 class Elu(Floating):
     """x where it is positive, else alpha · (exp(x) − 1)."""
 
+    traits = Trait.CONTINUOUS
     alpha: float = 1.0
 
     since = 22
@@ -145,6 +149,7 @@ class ThresholdedRelu(Floating):
 class Sigmoid(Floating):
     """1 / (1 + exp(−x))."""
 
+    traits = Trait.CONTINUOUS | Trait.NONNEGATIVE
     since = 13
     accuracy = Rounding(ulp=4)
     samples = _FLOATS
@@ -159,6 +164,7 @@ class Sigmoid(Floating):
 class HardSigmoid(Floating):
     """alpha · x + beta, clipped to [0, 1]."""
 
+    traits = Trait.NONNEGATIVE
     alpha: float = 0.2
     beta: float = 0.5
 
@@ -176,6 +182,7 @@ class HardSigmoid(Floating):
 class HardSwish(Floating):
     """x · clip(x / 6 + 0.5, 0, 1)."""
 
+    traits = Trait.CONTINUOUS
     since = 22
     accuracy = Rounding(ulp=2, abs=2e-7, why="near −3 the sum cancels")
     samples = _FLOATS
@@ -190,6 +197,7 @@ class HardSwish(Floating):
 class Swish(Floating):
     """x · sigmoid(alpha · x), also known as SiLU."""
 
+    traits = Trait.CONTINUOUS
     alpha: float = 1.0
 
     since = 24
@@ -224,6 +232,7 @@ class Gelu(Floating):
     says "tanh".
     """
 
+    traits = Trait.CONTINUOUS
     approximate: str = "none"
 
     since = 20
@@ -254,6 +263,7 @@ class Gelu(Floating):
 class Softplus(Floating):
     """log(1 + exp(x))."""
 
+    traits = Trait.CONTINUOUS | Trait.NONNEGATIVE
     since = 22
     accuracy = Rounding(ulp=4)
     samples = _FLOATS

@@ -25,6 +25,7 @@ from infuse.ops.elementwise import (
     widened,
 )
 from infuse.ops.formula import Formulas, Term
+from infuse.ops.traits import Trait
 
 _PAIRS = cases(
     a=[
@@ -55,6 +56,7 @@ _SPECIALS = cases(
 class Add(Numeric):
     """Sum of two tensors: a + b."""
 
+    traits = Trait.ARITHMETIC | Trait.CONTINUOUS | Trait.FINITE
     commutative = True
     carries_dims = True
     samples = (_PAIRS, _SPECIALS)
@@ -69,6 +71,7 @@ class Add(Numeric):
 class Sub(Numeric):
     """Difference of two tensors: a − b."""
 
+    traits = Trait.ARITHMETIC | Trait.CONTINUOUS | Trait.FINITE
     carries_dims = True
     samples = (_PAIRS, _SPECIALS)
 
@@ -82,6 +85,7 @@ class Sub(Numeric):
 class Mul(Numeric):
     """Product of two tensors, element by element: a · b."""
 
+    traits = Trait.ARITHMETIC | Trait.CONTINUOUS | Trait.FINITE
     commutative = True
     carries_dims = True
     samples = (_PAIRS, _SPECIALS)
@@ -98,6 +102,7 @@ class Div(Numeric):
     zero.
     """
 
+    traits = Trait.ARITHMETIC | Trait.CONTINUOUS
     carries_dims = True
     samples = (
         cases(
@@ -202,6 +207,7 @@ class Mod(Numeric):
 class Pow(Elementwise):
     """Power with the base's type: x ** y; exponents may be of another type."""
 
+    traits = Trait.ARITHMETIC | Trait.CONTINUOUS
     since = 15
     accuracy = Rounding(ulp=8, why="the error of log(x) grows with y · log(x)")
     samples = (
@@ -250,6 +256,7 @@ class Pow(Elementwise):
 class Max(Numeric):
     """Largest of the operands, element by element; NaN when one is NaN."""
 
+    traits = Trait.ARITHMETIC | Trait.CONTINUOUS | Trait.FINITE
     since = 13
     commutative = True
     carries_dims = True
@@ -276,6 +283,7 @@ class Max(Numeric):
 class Min(Numeric):
     """Smallest of the operands, element by element; NaN when one is NaN."""
 
+    traits = Trait.ARITHMETIC | Trait.CONTINUOUS | Trait.FINITE
     since = 13
     commutative = True
     carries_dims = True
@@ -294,6 +302,7 @@ class Min(Numeric):
 class Sum(Floating):
     """Sum of any number of tensors, element by element."""
 
+    traits = Trait.CONTINUOUS
     since = 13
     commutative = True
     accuracy = Rounding(ulp=1, abs=4e-7, why="terms may cancel")
@@ -309,6 +318,7 @@ class Sum(Floating):
 class Mean(Floating):
     """Mean of any number of tensors, element by element."""
 
+    traits = Trait.CONTINUOUS
     since = 13
     commutative = True
     accuracy = Rounding(ulp=1, abs=4e-7, why="terms may cancel")

@@ -15,6 +15,7 @@ from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Bools, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, require_shape, widened
 from infuse.ops.sizes import agree, agree_shapes, at_most, require_rank, whole_parts
+from infuse.ops.traits import Trait
 
 
 class Attention(Op):
@@ -29,6 +30,7 @@ class Attention(Op):
     and v; `nonpad_kv_seqlen` (batch) says instead how many of k and v are valid.
     """
 
+    traits = Trait.FLOAT32
     is_causal: int = 0
     kv_num_heads: int | None = None
     left_window_size: int = -1
@@ -238,6 +240,7 @@ class RotaryEmbedding(Op):
     the first `rotary_embedding_dim` channels turn unless that is 0.
     """
 
+    traits = Trait.FLOAT32
     interleaved: int = 0
     num_heads: int | None = None
     rotary_embedding_dim: int = 0

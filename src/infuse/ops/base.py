@@ -33,6 +33,7 @@ from infuse.ir.graph import Node, Value
 from infuse.ir.registry import register_operator
 from infuse.ir.types import TensorType, Type
 from infuse.ops.formula import Formulas, Term
+from infuse.ops.traits import Trait
 
 Array = npt.NDArray[Any]
 Inferred = Type | tuple[Type, ...]
@@ -95,6 +96,8 @@ class Op:
     """How many axes at the end of its inputs are not broadcast against each other, where all others
     are; None where the inputs are not broadcast so.
     """
+    traits: ClassVar[Trait] = Trait.NONE
+    """What passes and code generation may rely on, beside what its abstract base classes state."""
     deterministic: ClassVar[bool] = True
     accuracy: ClassVar[Rounding] = EXACT
     samples: ClassVar[Samples] = ()
@@ -106,6 +109,10 @@ class Op:
         cls._names = tuple(f.name for f in dataclasses.fields(cls))  # type: ignore[arg-type]
         if "eval" in cls.__dict__:
             cls.eval = _quiet(cls.__dict__["eval"])  # type: ignore[method-assign]
+        cls.traits = cls.__dict__.get("traits", Trait.NONE)
+        for base in cls.__mro__[1:]:
+            if not base.__dict__.get("name"):
+                cls.traits |= base.__dict__.get("traits", Trait.NONE)
         if abstract:
             return
         cls.name = cls.__dict__.get("name", cls.__name__)
@@ -302,6 +309,13 @@ def _content_of(value: Value) -> Any:
     ):
         return value.const.astype(object)
     return None
+
+
+def kinds_with(trait: Trait, domain: str = "") -> tuple[str, ...]:
+    """The names of a domain's operators that have these traits, in order."""
+    return tuple(
+        sorted(k for (where, k), op in REGISTRY.items() if where == domain and trait in op.traits)
+    )
 
 
 class Elementwise(Op, abstract=True):

@@ -15,6 +15,7 @@ from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.convolution import SUMS
 from infuse.ops.elementwise import require_kind, require_shape, widened
+from infuse.ops.traits import Trait
 
 
 def _match(op: str, a: Dim, b: Dim) -> None:
@@ -27,6 +28,7 @@ class MatMul(Op):
     them.
     """
 
+    traits = Trait.TOTAL | Trait.FLOAT32
     since = 13
     fixed_axes = 2
     accuracy = SUMS
@@ -58,6 +60,7 @@ class Gemm(Op):
     result.
     """
 
+    traits = Trait.TOTAL | Trait.FLOAT32
     alpha: float = 1.0
     beta: float = 1.0
     transA: int = 0
@@ -107,6 +110,8 @@ class Einsum(Op):
     """Einstein's summation: products over named axes, summed over those that the result does not
     name.
     """
+
+    traits = Trait.FLOAT32
 
     equation: str
 

@@ -17,12 +17,14 @@ from infuse.ops.base import Array, Bools, Elementwise, Inferred, Ints, cases, sa
 from infuse.ops.elementwise import Numeric, f32, on_dims, require_kind
 from infuse.ops.formula import Formulas, Term
 from infuse.ops.numerals import integer, number
+from infuse.ops.traits import Trait
 from infuse.ops.unary import SPECIALS
 
 
 class Where(Elementwise):
     """x where the condition is true, else y; all three broadcast."""
 
+    traits = Trait.CONTINUOUS
     since = 16
     carries_dims = True
     samples = cases(
@@ -58,6 +60,7 @@ class Clip(Numeric):
     it.
     """
 
+    traits = Trait.FINITE
     since = 13
     fixed_axes = None
     carries_dims = True
@@ -118,6 +121,8 @@ class Cast(Elementwise):
     """Elements converted to the type `to`; with `saturate`, small floats stop at their largest
     number.
     """
+
+    traits = Trait.TOTAL | Trait.FINITE
 
     to: DType
     saturate: int = 1

@@ -16,6 +16,7 @@ from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Inferred, Rounding, Sample, cases, same_dtype
 from infuse.ops.elementwise import require_kind, widened
 from infuse.ops.spatial import Pads, Sliding, padded, split_padding, static, taps, windows
+from infuse.ops.traits import Trait
 
 SUMS = Rounding(ulp=4, abs=2e-6, why="long sums round in another order")
 
@@ -63,6 +64,7 @@ class Conv(Convolving):
     one.
     """
 
+    traits = Trait.TOTAL | Trait.FLOAT32 | Trait.PER_IMAGE
     since = 22
     accuracy = SUMS
     samples = (
@@ -101,6 +103,7 @@ class ConvTranspose(Sliding):
     bias b (M).
     """
 
+    traits = Trait.FLOAT32 | Trait.PER_IMAGE
     group: int = 1
     output_padding: tuple[int, ...] = ()
     output_shape: tuple[int, ...] = ()

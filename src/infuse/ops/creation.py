@@ -15,6 +15,7 @@ from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Floats, Inferred, Ints, Op, cases, same_dtype
 from infuse.ops.sizes import fresh_dim, fresh_shape, int64s, integers, known_one, length, scalar
+from infuse.ops.traits import Trait
 
 _MOST = 2**62
 """Elements that no tensor has."""
@@ -56,6 +57,7 @@ class ConstantOfShape(Op):
 class Range(Op):
     """Numbers from `start` to before `limit` in steps of `delta`."""
 
+    traits = Trait.FLOAT32
     since = 11
     carries_dims = True
     samples = cases(

@@ -35,6 +35,7 @@ from infuse.ops.sizes import (
     with_dim,
 )
 from infuse.ops.special import sigmoid
+from infuse.ops.traits import Trait
 
 
 class SwiGLU(Floating):
@@ -76,6 +77,7 @@ class CausalConvWithState(Op):
     reaches.
     """
 
+    traits = Trait.FLOAT32
     activation: str = "none"
 
     since = 27
@@ -150,6 +152,8 @@ class LinearAttention(Op):
     With a decay, the sum fades first; with `beta`, what the key already finds in it is taken from
     the value.
     """
+
+    traits = Trait.FLOAT32
 
     kv_num_heads: int
     q_num_heads: int
@@ -397,6 +401,7 @@ class TensorScatter(Op):
 class Det(Op):
     """The determinant of every square matrix in the last two axes."""
 
+    traits = Trait.FLOAT32
     since = 22
     accuracy = Rounding(
         ulp=2, abs=1e-12, why="eliminated in float64 in another order, and rounded once"

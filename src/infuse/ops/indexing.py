@@ -24,6 +24,7 @@ from infuse.ops.sizes import (
     scalar,
     with_dim,
 )
+from infuse.ops.traits import Trait
 
 REDUCTIONS: dict[str, Any] = {
     **{"none": None, "add": np.add, "mul": np.multiply},
@@ -48,6 +49,7 @@ def checked(indices: Array, size: Any, op: str) -> Array:
 class Gather(Op):
     """The parts of an axis that the indices name; their shape takes the place of the axis."""
 
+    traits = Trait.MOVEMENT | Trait.SELECTION
     axis: int = 0
     since = 11
     carries_dims = True
@@ -75,6 +77,7 @@ class Gather(Op):
 class GatherElements(Op):
     """Each element from the place that its index names along an axis."""
 
+    traits = Trait.MOVEMENT | Trait.SELECTION
     axis: int = 0
     since = 11
     samples = (
@@ -124,6 +127,7 @@ class GatherND(Op):
     side.
     """
 
+    traits = Trait.MOVEMENT | Trait.SELECTION
     batch_dims: int = 0
     since = 12
     carries_dims = True
@@ -260,6 +264,7 @@ class ReverseSequence(Op):
     `sequence_lens` says.
     """
 
+    traits = Trait.MOVEMENT
     batch_axis: int = 1
     time_axis: int = 0
 
@@ -342,6 +347,7 @@ class TopK(Op):
     ones in order.
     """
 
+    traits = Trait.FLOAT32
     axis: int = -1
     largest: int = 1
     sorted: int = 1

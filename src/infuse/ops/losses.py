@@ -11,6 +11,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, Sample, cases
 from infuse.ops.elementwise import f32, require_kind, widened
 from infuse.ops.sizes import agree, agree_shapes, nonempty, require_rank
+from infuse.ops.traits import Trait
 
 _SUMS = Rounding(ulp=8, abs=1e-5, why="terms of both signs cancel in the sum")
 
@@ -102,6 +103,7 @@ _ROWS = (
 class NegativeLogLikelihoodLoss(_Loss):
     """Minus the given logarithms of probabilities at the wanted classes, weighed and reduced."""
 
+    traits = Trait.FLOAT32
     since = 13
     samples = _ROWS
 
@@ -117,6 +119,7 @@ class SoftmaxCrossEntropyLoss(_Loss):
     logarithms of all.
     """
 
+    traits = Trait.FLOAT32
     since = 13
     samples = tuple(
         cases(scores=[(3, 5), (2, 3, 4), (2, 4, 3, 2)], labels=_CLASSES, weights=weights, **options)

@@ -31,6 +31,7 @@ from infuse.ops.elementwise import Floating, require_kind, require_shape, rounde
 from infuse.ops.formula import Formulas, Term
 from infuse.ops.sizes import agree
 from infuse.ops.special import erf, sigmoid
+from infuse.ops.traits import Trait
 from infuse.ops.unary import Tanh
 
 DOMAIN = "com.microsoft"
@@ -65,6 +66,7 @@ class FusedConv(Conv):
     parameters.
     """
 
+    traits = Trait.FLOAT32
     activation: str = ""
     activation_params: tuple[float, ...] = ()
 
@@ -120,6 +122,7 @@ class FusedConv(Conv):
 class FusedGemm(Gemm):
     """activation(alpha · A · B + beta · C), with up to three parameters of the activation."""
 
+    traits = Trait.FLOAT32
     activation: str = ""
     activation_alpha: float = 0.0
     activation_beta: float = 0.0
@@ -154,6 +157,7 @@ class FusedMatMul(Op):
     first to the last but one, behind those that are left.
     """
 
+    traits = Trait.FLOAT32
     alpha: float = 1.0
     transA: int = 0
     transB: int = 0
@@ -283,6 +287,8 @@ class BiasSoftmax(Op):
     """Softmax(data + bias) over all axes from `axis` on, taken as one; the bias broadcasts to the
     data.
     """
+
+    traits = Trait.FLOAT32
 
     is_inner_broadcast: int
     axis: int = 1

@@ -20,6 +20,7 @@ from infuse.ops.base import Array, Inferred, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, require_shape, widened
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.sizes import agree, agree_shapes, fresh_dim, require_rank, whole_parts
+from infuse.ops.traits import Trait
 
 SUMS = Rounding(ulp=8, abs=1e-5, why="two long sums and exponentials between them")
 
@@ -32,6 +33,8 @@ class MultiHeadAttention(Op):
     front already (batch, heads, length, size). The mask says how many keys count, or by ones which
     (batch, keys).
     """
+
+    traits = Trait.FLOAT32
 
     num_heads: int
     mask_filter_value: float = -10000.0
@@ -163,6 +166,8 @@ class Attention(Op):
     The mask says how many keys count, or by ones which: (batch, keys), (batch, queries, keys).
     Present values are NaN where they do not have the size of keys.
     """
+
+    traits = Trait.FLOAT32
 
     num_heads: int
     do_rotary: int = 0

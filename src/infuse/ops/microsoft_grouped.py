@@ -26,6 +26,7 @@ from infuse.ops.sizes import (
     require_rank,
     whole_parts,
 )
+from infuse.ops.traits import Trait
 
 
 class RotaryEmbedding(Op):
@@ -36,6 +37,7 @@ class RotaryEmbedding(Op):
     length), or the first position of all rows.
     """
 
+    traits = Trait.FLOAT32
     interleaved: int = 0
     is_packed_batching: int = 0
     num_heads: int = 0
@@ -117,6 +119,8 @@ class GroupQueryAttention(Op):
     of the batch has `seqlens_k[b]` + 1 keys, the past ones first; with `do_rotary` q and k are
     turned by their positions.
     """
+
+    traits = Trait.FLOAT32
 
     num_heads: int
     kv_num_heads: int

@@ -13,6 +13,7 @@ from infuse.ops.elementwise import require_kind, require_shape, widened
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.normalization import LayerNormalization, RMSNormalization
 from infuse.ops.sizes import agree, agree_shapes, at_most, nonempty, require_rank
+from infuse.ops.traits import Trait
 
 _MOMENTS = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
 
@@ -22,6 +23,7 @@ class SimplifiedLayerNormalization(RMSNormalization):
     ONNX's own domain.
     """
 
+    traits = Trait.FLOAT32
     samples = cases(x=[(2, 3, 8)], scale=[(8,)], epsilon=[1e-5, 1e-2])  # type: ignore[assignment]
 
 
@@ -32,6 +34,7 @@ class SkipLayerNormalization(Op):
     `skip` may lack the batch or have one of size 1.
     """
 
+    traits = Trait.FLOAT32
     epsilon: float = 1e-12
 
     domain = DOMAIN
@@ -76,6 +79,7 @@ class SkipSimplifiedLayerNormalization(Op):
     the sum.
     """
 
+    traits = Trait.FLOAT32
     epsilon: float = 1e-12
 
     domain = DOMAIN

@@ -28,11 +28,13 @@ from infuse.ops.sizes import (
     scalar,
     with_dim,
 )
+from infuse.ops.traits import Trait
 
 
 class Identity(Op):
     """The input itself."""
 
+    traits = Trait.MOVEMENT | Trait.TOTAL
     carries_dims = True
     samples = cases(input=[(2, 3), (), Ints((2,))])
 
@@ -79,6 +81,8 @@ class Dropout(Op):
 class Concat(Op):
     """The inputs one after another along an axis."""
 
+    traits = Trait.TOTAL
+
     axis: int
 
     since = 11
@@ -123,6 +127,7 @@ class Split(Op):
     smaller last.
     """
 
+    traits = Trait.MOVEMENT | Trait.SELECTION
     num_outputs: int | None = None
     axis: int = 0
 
@@ -197,6 +202,7 @@ class Slice(Op):
     from the end.
     """
 
+    traits = Trait.MOVEMENT | Trait.SELECTION
     since = 10
     carries_dims = True
     samples = cases(
@@ -318,6 +324,7 @@ def _from_front(index: Dim, size: Dim) -> Dim | None:
 class Tile(Op):
     """The input repeated along each axis."""
 
+    traits = Trait.MOVEMENT
     since = 6
     carries_dims = True
     samples = cases(input=[(2, 3), (1,), ()], repeats=[int64s(2, 1), int64s(0), int64s()])

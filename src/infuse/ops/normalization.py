@@ -14,6 +14,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Op, Rounding, cases, normalize_axis, same_dtype
 from infuse.ops.elementwise import f32, mean, require_kind, require_shape, widened
 from infuse.ops.sizes import agree, require_rank
+from infuse.ops.traits import Trait
 
 _MOMENTS = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
 
@@ -43,6 +44,7 @@ class BatchNormalization(Op):
     no training.
     """
 
+    traits = Trait.FLOAT32
     epsilon: float = 1e-5
     momentum: float = 0.9
     training_mode: int = 0
@@ -79,6 +81,7 @@ class BatchNormalization(Op):
 class InstanceNormalization(Op):
     """Every channel of every image to mean 0 and variance 1, then · scale + bias."""
 
+    traits = Trait.FLOAT32
     epsilon: float = 1e-5
 
     since = 22
@@ -103,6 +106,8 @@ class GroupNormalization(Op):
     """Every group of channels of every image to mean 0 and variance 1, then · scale + bias for
     every channel.
     """
+
+    traits = Trait.TOTAL | Trait.FLOAT32
 
     num_groups: int
     epsilon: float = 1e-5
@@ -148,6 +153,7 @@ class LayerNormalization(Op):
     / deviation.
     """
 
+    traits = Trait.TOTAL | Trait.FLOAT32
     axis: int = -1
     epsilon: float = 1e-5
     stash_type: int = 1
@@ -182,6 +188,7 @@ class LayerNormalization(Op):
 class RMSNormalization(Op):
     """x / √(mean of x² over all axes from `axis` on + epsilon) · scale."""
 
+    traits = Trait.TOTAL | Trait.FLOAT32
     axis: int = -1
     epsilon: float = 1e-5
     stash_type: int = 1
@@ -217,6 +224,7 @@ def _check_broadcast(op: str, x: Value, *others: Value | None) -> None:
 class _AlongAxis(Op, abstract=True):
     """An operator that treats every line along one axis on its own."""
 
+    traits = Trait.FLOAT32
     axis: int = -1
 
     def infer(self, x: Value) -> Inferred:
@@ -243,6 +251,7 @@ class LpNormalization(_AlongAxis):
 class Softmax(_AlongAxis):
     """Exponentials along one axis, scaled so that they sum to one."""
 
+    traits = Trait.TOTAL | Trait.NONNEGATIVE
     since = 13
     accuracy = Rounding(ulp=8, why="exponentials are rounded before and after they are summed")
     samples = cases(x=[(3,), (2, 5), (4, 1, 7)], axis=[-1, 0])
@@ -255,6 +264,7 @@ class Softmax(_AlongAxis):
 class LogSoftmax(_AlongAxis):
     """Logarithm of the softmax along one axis."""
 
+    traits = Trait.TOTAL
     since = 13
     accuracy = Rounding(ulp=8, abs=5e-7, why="near zero the difference cancels")
     samples = Softmax.samples
@@ -289,6 +299,8 @@ class Hardmax(_AlongAxis):
 class LRN(Op):
     """x / (bias + alpha / size · sum of squares over `size` neighbouring channels) ** beta."""
 
+    traits = Trait.FLOAT32
+
     size: int
     alpha: float = 0.0001
     beta: float = 0.75
@@ -322,6 +334,7 @@ class LRN(Op):
 class MeanVarianceNormalization(Op):
     """(x − mean) / (deviation + 1e-9) over some axes."""
 
+    traits = Trait.FLOAT32
     axes: tuple[int, ...] = (0, 2, 3)
 
     since = 13

@@ -16,11 +16,13 @@ from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
 from infuse.ops.elementwise import mean, require_kind, widened
 from infuse.ops.sizes import nonempty
 from infuse.ops.spatial import Sliding, last_axes, padded, static, taps, windows
+from infuse.ops.traits import Trait
 
 
 class _Pool(Sliding, abstract=True):
     """A pooling over windows."""
 
+    traits = Trait.FLOAT32
     ceil_mode: int = 0
 
     def shape(self, x: Value, dtype: DType) -> TensorType:
@@ -86,6 +88,7 @@ class MaxPool(_Pool):
     of equals.
     """
 
+    traits = Trait.PER_IMAGE
     storage_order: int = 0
 
     since = 12
@@ -138,6 +141,7 @@ class AveragePool(_Pool):
     never.
     """
 
+    traits = Trait.PER_IMAGE
     count_include_pad: int = 0
 
     since = 22
@@ -190,6 +194,7 @@ class LpPool(_Pool):
 class _GlobalPool(Op, abstract=True):
     """A pooling over all spatial axes, which become one element each."""
 
+    traits = Trait.FLOAT32
     accuracy = Rounding(ulp=2, abs=5e-7, why="sums round in another order")
     samples = cases(x=[(2, 3, 7, 5), (1, 2, 9), (2, 1, 3, 4, 5)])
 
@@ -211,6 +216,7 @@ def _spatial(x: Array) -> tuple[int, ...]:
 class GlobalAveragePool(_GlobalPool):
     """Mean of each channel."""
 
+    traits = Trait.PER_IMAGE
     since = 22
 
     def eval(self, x: Array) -> Array:
@@ -220,6 +226,7 @@ class GlobalAveragePool(_GlobalPool):
 class GlobalMaxPool(_GlobalPool):
     """Largest element of each channel."""
 
+    traits = Trait.PER_IMAGE
     since = 22
     accuracy = Rounding(ulp=0)
 

@@ -16,6 +16,7 @@ from infuse.ops.recurrent_base import (
     usual_samples,
 )
 from infuse.ops.sizes import agree_shapes, require_rank
+from infuse.ops.traits import Trait
 
 
 class OneState(Recurrent, abstract=True):
@@ -48,6 +49,7 @@ class OneState(Recurrent, abstract=True):
 class RNN(OneState):
     """h = f(x · Wᵀ + h · Rᵀ + biases) along a sequence."""
 
+    traits = Trait.FLOAT32
     gates = 1
     usual = ("Tanh",)
     samples = usual_samples(1, 1, "B", "sequence_lens", "initial_h")
@@ -66,6 +68,7 @@ class GRU(OneState):
     instead.
     """
 
+    traits = Trait.FLOAT32
     linear_before_reset: int = 0
 
     gates = 3
@@ -98,6 +101,7 @@ class LSTM(Recurrent):
     The gates lie in the order i, o, f, c. With `input_forget`, f is 1 − i.
     """
 
+    traits = Trait.FLOAT32
     input_forget: int = 0
 
     gates = 4

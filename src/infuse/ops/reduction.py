@@ -26,6 +26,7 @@ from infuse.ops.base import (
 from infuse.ops.elementwise import f32, mean, require_kind, widened
 from infuse.ops.formula import Formulas, Term
 from infuse.ops.sizes import fresh_shape, int64s, known_axes, length, nonempty, normalize_axes
+from infuse.ops.traits import Trait
 
 _SUMS = Rounding(ulp=4, abs=1e-6, why="sums round in another order")
 _AXES = (
@@ -51,6 +52,7 @@ class Reduction(Op, abstract=True):
     needs to know of a reduction.
     """
 
+    traits = Trait.FLOAT32
     keepdims: int = 1
     noop_with_empty_axes: int = 0
 
@@ -115,6 +117,7 @@ def _sum(data: Array, axes: tuple[int, ...]) -> Any:
 class ReduceSum(Reduction):
     """Sum of the elements."""
 
+    traits = Trait.TOTAL
     since = 13
     carries_dims = True
     accuracy = _SUMS
@@ -127,6 +130,7 @@ class ReduceSum(Reduction):
 class ReduceMean(Reduction):
     """Mean of the elements; integers round toward zero."""
 
+    traits = Trait.TOTAL
     since = 18
     accuracy = _SUMS
     samples = _NUMBERS
@@ -141,6 +145,7 @@ class ReduceMean(Reduction):
 class ReduceMax(Reduction):
     """Largest element, or the lowest number when there is none."""
 
+    traits = Trait.TOTAL
     since = 20
     kinds = "fiub"
     combine = "max"
@@ -153,6 +158,7 @@ class ReduceMax(Reduction):
 class ReduceMin(Reduction):
     """Smallest element, or the highest number when there is none."""
 
+    traits = Trait.TOTAL
     since = 20
     kinds = "fiub"
     combine = "min"
@@ -175,6 +181,7 @@ def _highest(data: Array) -> Any:
 class ReduceProd(Reduction):
     """Product of the elements."""
 
+    traits = Trait.TOTAL
     since = 18
     carries_dims = True
     combine = "mul"
@@ -191,6 +198,7 @@ class ReduceProd(Reduction):
 class ReduceSumSquare(Reduction):
     """Sum of the squares."""
 
+    traits = Trait.TOTAL | Trait.NONNEGATIVE
     since = 18
     accuracy = _SUMS
     samples = _NUMBERS
@@ -206,6 +214,7 @@ class ReduceSumSquare(Reduction):
 class ReduceL1(Reduction):
     """Sum of the magnitudes."""
 
+    traits = Trait.TOTAL | Trait.NONNEGATIVE
     since = 18
     accuracy = _SUMS
     samples = _NUMBERS
@@ -220,6 +229,7 @@ class ReduceL1(Reduction):
 class ReduceL2(Reduction):
     """Square root of the sum of the squares; integers lose the fraction."""
 
+    traits = Trait.TOTAL | Trait.NONNEGATIVE
     since = 18
     accuracy = _SUMS
     samples = _NUMBERS
@@ -283,6 +293,7 @@ class ReduceLogSumExp(Reduction):
 class _Arg(Op, abstract=True):
     """The index of an extreme element along one axis."""
 
+    traits = Trait.FLOAT32
     axis: int = 0
     keepdims: int = 1
     select_last_index: int = 0
@@ -340,6 +351,7 @@ class ArgMin(_Arg):
 class _Running(Op, abstract=True):
     """A running combination along the axis that the second input names."""
 
+    traits = Trait.FLOAT32
     exclusive: int = 0
     reverse: int = 0
 

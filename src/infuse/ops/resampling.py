@@ -18,6 +18,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
 from infuse.ops.elementwise import f32
 from infuse.ops.sizes import at_most, fresh_dim, int64s, normalize_axes, with_dim
+from infuse.ops.traits import Trait
 
 _CHOICES = {
     "mode": ("nearest", "linear", "cubic"),
@@ -68,6 +69,7 @@ class Resize(Op):
     empty).
     """
 
+    traits = Trait.FLOAT32
     antialias: int = 0
     axes: tuple[int, ...] = ()
     coordinate_transformation_mode: str = "half_pixel"

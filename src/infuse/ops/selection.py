@@ -11,6 +11,7 @@ from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Bools, Floats, Inferred, Ints, Op, cases, normalize_axis
 from infuse.ops.sizes import agree, fresh_dim, known_one, require_rank, scalar, with_dim
+from infuse.ops.traits import Trait
 
 
 class NonZero(Op):
@@ -38,6 +39,7 @@ class Compress(Op):
     holds.
     """
 
+    traits = Trait.MOVEMENT | Trait.SELECTION
     axis: int | None = None
     since = 11
     samples = cases(

@@ -13,8 +13,7 @@ from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.relations import must_equal
-from infuse.ir.types import Shape as Sizes
-from infuse.ir.types import TensorType
+from infuse.ir.types import Shape as Sizes, TensorType
 from infuse.ops.base import Array, Inferred, Op, cases
 from infuse.ops.sizes import (
     fresh_dim,
@@ -27,11 +26,13 @@ from infuse.ops.sizes import (
     normalize_axes,
     whole_parts,
 )
+from infuse.ops.traits import Trait
 
 
 class Shape(Op):
     """The sizes of axes `start` to `end` as a list of integers."""
 
+    traits = Trait.TOTAL
     start: int = 0
     end: int | None = None
 
@@ -56,6 +57,7 @@ class Shape(Op):
 class Size(Op):
     """The number of elements."""
 
+    traits = Trait.TOTAL
     carries_dims = True
     samples = cases(data=[(2, 3, 4), (), (0, 3)])
 
@@ -76,6 +78,7 @@ class Reshape(Op):
     what is left.
     """
 
+    traits = Trait.RESHAPE | Trait.MOVEMENT
     allowzero: int = 0
 
     since = 14
@@ -163,6 +166,7 @@ def _listed(sizes: Sequence[Dim]) -> str:
 class Flatten(Op):
     """A matrix: the axes before `axis` become its rows, the others its columns."""
 
+    traits = Trait.RESHAPE | Trait.MOVEMENT | Trait.TOTAL
     axis: int = 1
 
     since = 11
@@ -189,6 +193,7 @@ class Flatten(Op):
 class Squeeze(Op):
     """Without the given axes, which have size one; without all such axes where none are given."""
 
+    traits = Trait.RESHAPE | Trait.MOVEMENT
     since = 13
     carries_dims = True
     samples = cases(
@@ -230,6 +235,7 @@ class Squeeze(Op):
 class Unsqueeze(Op):
     """With axes of size one inserted; `axes` counts in the result."""
 
+    traits = Trait.RESHAPE | Trait.MOVEMENT | Trait.TOTAL
     since = 13
     carries_dims = True
     samples = cases(data=[(2, 3), (2, 3), ()], axes=[int64s(0), int64s(-1, 1), int64s(0)])
@@ -255,6 +261,7 @@ class Unsqueeze(Op):
 class Expand(Op):
     """The input broadcast against a shape; either may stretch the other."""
 
+    traits = Trait.MOVEMENT
     since = 8
     carries_dims = True
     samples = cases(
@@ -289,6 +296,7 @@ class Expand(Op):
 class Transpose(Op):
     """The axes in another order; reversed where no order is given."""
 
+    traits = Trait.MOVEMENT | Trait.TOTAL
     perm: tuple[int, ...] | None = None
     carries_dims = True
     samples = (
@@ -342,6 +350,7 @@ class BlockMove(Op, abstract=True):
 class DepthToSpace(BlockMove):
     """Channels rearranged into blocks of the plane."""
 
+    traits = Trait.MOVEMENT
     since = 11
     samples = cases(input=[(2, 12, 2, 3), (1, 8, 1, 1)], blocksize=[2], mode=["DCR", "CRD"])
 
@@ -367,6 +376,7 @@ class DepthToSpace(BlockMove):
 class SpaceToDepth(BlockMove):
     """Blocks of the plane rearranged into channels."""
 
+    traits = Trait.MOVEMENT
     since = 28
     samples = cases(input=[(2, 3, 4, 6), (1, 1, 2, 2)], blocksize=[2], mode=["DCR", "CRD"])
 

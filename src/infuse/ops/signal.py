@@ -16,6 +16,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Op, Rounding, cases, normalize_axis
 from infuse.ops.elementwise import require_kind
 from infuse.ops.sizes import at_most, fresh_dim, known_one, nonempty, require_rank, scalar, with_dim
+from infuse.ops.traits import Trait
 
 _SUMS = Rounding(
     ulp=4, abs=4e-6, why="sums over all elements round in another order, and may cancel"
@@ -57,6 +58,7 @@ class DFT(Op):
     cut or continued with zeros to `dft_length`. The inverse of a onesided spectrum is real.
     """
 
+    traits = Trait.FLOAT32
     inverse: int = 0
     onesided: int = 0
 
@@ -145,6 +147,7 @@ class STFT(Op):
     The frames are as long as `frame_length` says, else as the window, else as the signal.
     """
 
+    traits = Trait.FLOAT32
     onesided: int = 1
 
     since = 17

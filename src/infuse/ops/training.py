@@ -16,6 +16,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Floats, Inferred, Op, Rounding, Sample
 from infuse.ops.elementwise import require_kind
 from infuse.ops.sizes import agree_shapes, known_one, scalar
+from infuse.ops.traits import Trait
 
 DOMAIN = "ai.onnx.preview.training"
 _TERMS = Rounding(ulp=8, abs=1e-6, why="terms may cancel")
@@ -95,6 +96,7 @@ def _rows(groups: int, **options: float | str) -> tuple[Sample, ...]:
 class Adagrad(_Step):
     """A step of Adagrad: the rate of every element falls with the sum of its squared gradients."""
 
+    traits = Trait.FLOAT32
     decay_factor: float = 0.0
     epsilon: float = 1e-6
     norm_coefficient: float = 0.0
@@ -115,6 +117,7 @@ class Adam(_Step):
     squares.
     """
 
+    traits = Trait.FLOAT32
     alpha: float = 0.9
     beta: float = 0.999
     epsilon: float = 1e-6
@@ -146,6 +149,8 @@ class Momentum(_Step):
     """A step along a sum of the gradients so far that fades; with mode `nesterov` as if it had been
     made already.
     """
+
+    traits = Trait.FLOAT32
 
     alpha: float
     beta: float

@@ -25,6 +25,7 @@ from infuse.ops.elementwise import (
 )
 from infuse.ops.formula import Formulas, Term
 from infuse.ops.special import erf
+from infuse.ops.traits import Trait
 
 SPECIALS = f32(np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, 1e-40, 88.0, -104.0)
 _NUMBERS = cases(x=[(), (2, 3), Ints((7,)), Ints((5,), dtype=dtypes.int32), SPECIALS])
@@ -35,6 +36,7 @@ _UNIT = cases(x=[Floats((), -1, 1), Floats((3, 17), -1, 1), f32(1, -1, 0, -0.0, 
 class Neg(Signed):
     """Negative: −x."""
 
+    traits = Trait.CONTINUOUS | Trait.FINITE
     since = 13
     carries_dims = True
     samples = _NUMBERS
@@ -49,6 +51,7 @@ class Neg(Signed):
 class Abs(Numeric):
     """Magnitude: |x|."""
 
+    traits = Trait.CONTINUOUS | Trait.FINITE | Trait.NONNEGATIVE | Trait.IDEMPOTENT
     since = 13
     carries_dims = True
     samples = _NUMBERS
@@ -66,6 +69,7 @@ class Abs(Numeric):
 class Sign(Numeric):
     """−1, 0 or 1 as x is negative, zero or positive; NaN stays."""
 
+    traits = Trait.IDEMPOTENT
     since = 13
     carries_dims = True
     samples = _NUMBERS
@@ -91,6 +95,7 @@ def _sign(value: Dim) -> int | None:
 class Reciprocal(Floating):
     """1 / x."""
 
+    traits = Trait.CONTINUOUS
     since = 13
     accuracy = Rounding(ulp=1)
     samples = _FLOATS
@@ -105,6 +110,7 @@ class Reciprocal(Floating):
 class Sqrt(Floating):
     """Square root; NaN for negative x."""
 
+    traits = Trait.CONTINUOUS | Trait.NONNEGATIVE
     since = 13
     samples = cases(x=[Floats((), 0, 9), Floats((3, 17), 0, 1000), SPECIALS])
 
@@ -130,6 +136,7 @@ class _Function(Floating, abstract=True):
 class Exp(_Function):
     """e to the power x."""
 
+    traits = Trait.CONTINUOUS | Trait.NONNEGATIVE
     since = 13
     formula = "exp"
     samples = _FLOATS
@@ -141,6 +148,7 @@ class Exp(_Function):
 class Log(_Function):
     """Natural logarithm; NaN for negative x."""
 
+    traits = Trait.CONTINUOUS
     since = 13
     formula = "log"
     samples = cases(
@@ -280,6 +288,7 @@ class Atanh(_Function):
 class Erf(_Function):
     """Error function: 2/√π times the integral of exp(−t²) from 0 to x."""
 
+    traits = Trait.CONTINUOUS
     since = 13
     formula = "erf"
     samples = _FLOATS
@@ -291,6 +300,7 @@ class Erf(_Function):
 class Tanh(_Function):
     """Hyperbolic tangent."""
 
+    traits = Trait.CONTINUOUS
     since = 13
     formula = "tanh"
     samples = _FLOATS
@@ -302,6 +312,7 @@ class Tanh(_Function):
 class Floor(Floating):
     """Largest whole number not above x."""
 
+    traits = Trait.IDEMPOTENT
     since = 13
     samples = _FLOATS
 
@@ -315,6 +326,7 @@ class Floor(Floating):
 class Ceil(Floating):
     """Smallest whole number not below x."""
 
+    traits = Trait.IDEMPOTENT
     since = 13
     samples = _FLOATS
 
@@ -328,6 +340,7 @@ class Ceil(Floating):
 class Round(Floating):
     """Nearest whole number; halves go to the even one."""
 
+    traits = Trait.FINITE | Trait.IDEMPOTENT
     since = 22
     samples = _FLOATS
 

@@ -9,8 +9,9 @@ import numpy as np
 from infuse.errors import InfuseError
 from infuse.ir.graph import Node, Value, constant
 from infuse.ir.types import TensorType
-from infuse.ops.base import Op
+from infuse.ops.base import Op, kinds_with
 from infuse.ops.evaluate import evaluate_node
+from infuse.ops.traits import Trait
 
 GROWTH_LIMIT = 1 << 20
 """Bytes by which a folded result may be larger than what it is made of: folding must not blow up
@@ -22,7 +23,7 @@ at every run.
 """
 TOTAL = 16
 """How many times the limit all results together may add: many small ones blow up a file, too."""
-VIEWS = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
+VIEWS = frozenset({"Transpose", "Identity", *kinds_with(Trait.RESHAPE)})
 """Operators whose results share the bytes of their operand."""
 KEPT = frozenset({"DequantizeLinear"})
 """Operators whose constants stay as they are: runtimes look for them, to compute with few bits."""

@@ -10,6 +10,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value, known_ints
 from infuse.ir.relations import relations
 from infuse.ops.base import Elementwise, Op
+from infuse.ops.traits import Trait, has_trait
 from infuse.passes.cse import node_key
 from infuse.passes.inline import known_truth
 from infuse.rewrite import Pass
@@ -18,43 +19,6 @@ from infuse.rewrite.patch import redirect, remove_dead
 from infuse.rewrite.record import Report, Rewrite
 from infuse.rewrite.refine import Change, compare_types
 
-HARMLESS = frozenset(
-    {
-        *(
-            "MatMul",
-            "Gemm",
-            "Conv",
-            "Transpose",
-            "Identity",
-            "Cast",
-            "Concat",
-            "Shape",
-            "Size",
-            "Flatten",
-            "Unsqueeze",
-        ),
-        *(
-            "Softmax",
-            "LogSoftmax",
-            "LayerNormalization",
-            "RMSNormalization",
-            "GroupNormalization",
-            "ReduceMean",
-        ),
-        *(
-            "ReduceSum",
-            "ReduceMax",
-            "ReduceMin",
-            "ReduceProd",
-            "ReduceSumSquare",
-            "ReduceL1",
-            "ReduceL2",
-        ),
-    }
-)
-"""Operators, beside the elementwise ones, that compute something from any elements once the shapes
-fit.
-"""
 PARTIAL = frozenset({"Div", "Mod", "Pow"})
 """Elementwise operators that may stop a run when they compute with integers."""
 
@@ -164,7 +128,7 @@ def _cannot_fail(node: Node) -> bool:
     included.
     """
     op = node.op
-    if not isinstance(op, Elementwise) and (op.domain or op.name not in HARMLESS):
+    if not isinstance(op, Elementwise) and not has_trait(node, Trait.TOTAL):
         return False
     if op.name in PARTIAL and not all(v.dtype.is_float for v in node.operands()):
         return False

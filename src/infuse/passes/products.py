@@ -15,8 +15,9 @@ from infuse.ops.movement import Split
 from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import SHARED_LIMIT, data
 from infuse.rewrite import Pass
+from infuse.rewrite.node_ref import label
 from infuse.rewrite.patch import Patch, redirect, remove_dead
-from infuse.rewrite.record import Report, Rewrite, label
+from infuse.rewrite.record import Report, Rewrite
 
 MERGED_LIMIT = 1 << 26
 """Bytes of the largest weights that are put side by side."""

@@ -2,28 +2,20 @@
 rule.
 """
 
-from infuse.rewrite.driver import Driver
-from infuse.rewrite.explain import Explanation, explain
-from infuse.rewrite.patch import Patch, remove_dead
-from infuse.rewrite.record import Improvement, Report, Rewrite, Search
-from infuse.rewrite.rule import LEVELS, Pass, Refusal, Rule, require
-from infuse.rewrite.verdict import Guilty, Verdict
-
-__all__ = [
-    "LEVELS",
-    "Driver",
-    "Explanation",
-    "Guilty",
-    "Improvement",
-    "Pass",
-    "Patch",
-    "Refusal",
-    "Report",
-    "Rewrite",
-    "Rule",
-    "Search",
-    "Verdict",
-    "explain",
-    "remove_dead",
-    "require",
-]
+from infuse.rewrite.driver import Driver as Driver
+from infuse.rewrite.explain import Explanation as Explanation, explain as explain
+from infuse.rewrite.patch import Patch as Patch, remove_dead as remove_dead
+from infuse.rewrite.record import (
+    Improvement as Improvement,
+    Report as Report,
+    Rewrite as Rewrite,
+    Search as Search,
+)
+from infuse.rewrite.rule import (
+    LEVELS as LEVELS,
+    Pass as Pass,
+    Refusal as Refusal,
+    Rule as Rule,
+    require as require,
+)
+from infuse.rewrite.verdict import Guilty as Guilty, Verdict as Verdict

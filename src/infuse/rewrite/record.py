@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from infuse.ir.graph import Graph
-from infuse.rewrite.node_ref import NodeRef, label
 from infuse.rewrite.verdict import Verdict
 
 ABOUT: dict[str, str] = {
@@ -219,17 +218,3 @@ class Report:
 def count_operators(graph: Graph) -> Counter[str]:
     """Operators of a graph and its bodies by kind."""
     return Counter(node.kind for g in graph.all_graphs() for node in g.unordered_nodes)
-
-
-__all__ = [
-    "ABOUT",
-    "Effect",
-    "Improvement",
-    "NodeRef",
-    "Report",
-    "Rewrite",
-    "Search",
-    "count_operators",
-    "label",
-    "unwrapped",
-]

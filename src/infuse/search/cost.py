@@ -21,6 +21,7 @@ from infuse.ops.base import Op
 from infuse.ops.contraction import MatMul
 from infuse.ops.convolution import Conv
 from infuse.ops.spatial import Sliding
+from infuse.ops.traits import Trait, has_trait
 from infuse.search.egraph import EGraph
 from infuse.search.equalities.linear import CHANNELS, is_unpadded
 from infuse.search.terms import (
@@ -189,7 +190,9 @@ class Pricing:
     def _computes(self, term: Term) -> bool:
         """Whether a kernel makes this, to which work can be added."""
         if isinstance(term.head, Opaque):
-            return len(term.head.node.outputs) == 1 and term.head.node.kind not in _MOVING
+            node = term.head.node
+            moves = has_trait(node, Trait.MOVEMENT) or node.kind == "Concat"
+            return len(node.outputs) == 1 and not moves
         return isinstance(term.head, Op)
 
     def _is_in_place(self, arg: int, chosen: Choice, readers: Callable[[int], int]) -> bool:
@@ -302,12 +305,6 @@ class Pricing:
             whole = choice[family[0]].args
             classes.update(n for n in family[1:] if choice[n].args == whole[: len(choice[n].args)])
         return classes
-
-
-_MOVING = frozenset(
-    ["Split", "Slice", "Gather", "Reshape", "Transpose", "Concat", "Expand", "Squeeze", "Unsqueeze"]
-)
-"""Operators that only move elements, where they are opaque."""
 
 
 def usual(values: Mapping[str, int]) -> SizeOf:

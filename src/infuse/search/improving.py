@@ -16,8 +16,9 @@ from infuse.ir.graph import Graph, Node, Value
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.passes.verification import Witness
 from infuse.rewrite import Improvement, Patch, Report, Rewrite, Search, remove_dead
+from infuse.rewrite.node_ref import label
 from infuse.rewrite.patch import redirect
-from infuse.rewrite.record import count_operators, label
+from infuse.rewrite.record import count_operators
 from infuse.search.building import Builder
 from infuse.search.checking import difference
 from infuse.search.cost import Prices, Pricing, Roofline, SizeOf

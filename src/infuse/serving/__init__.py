@@ -6,27 +6,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infuse.serving.config import ModelConfig, ServerConfig
-from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
+from infuse.serving.config import ModelConfig as ModelConfig, ServerConfig as ServerConfig
+from infuse.serving.messages import (
+    InferRequest as InferRequest,
+    InferResponse as InferResponse,
+    RequestedOutput as RequestedOutput,
+    Tensor as Tensor,
+)
 
 if TYPE_CHECKING:
-    from infuse.serving.engine import Engine
-
-__all__ = [
-    "Engine",
-    "InferRequest",
-    "InferResponse",
-    "ModelConfig",
-    "RequestedOutput",
-    "ServerConfig",
-    "Tensor",
-]
+    from infuse.serving.engine import Engine as Engine
 
 
 def __getattr__(name: str) -> Any:
     # Workers import this room too, and must stay small.
     if name == "Engine":
-        from infuse.serving.engine import Engine
+        from infuse.serving.engine import Engine as Engine
 
         return Engine
     raise AttributeError(f"module 'infuse.serving' has no attribute {name!r}")

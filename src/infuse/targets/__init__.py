@@ -2,7 +2,10 @@
 cache or a unit.
 """
 
-from infuse.targets.base import EXTENSIONS, Target
-from infuse.targets.machine import Caches, DotType, DotUnit, Machine
-
-__all__ = ["EXTENSIONS", "Caches", "DotType", "DotUnit", "Machine", "Target"]
+from infuse.targets.base import EXTENSIONS as EXTENSIONS, Target as Target
+from infuse.targets.machine import (
+    Caches as Caches,
+    DotType as DotType,
+    DotUnit as DotUnit,
+    Machine as Machine,
+)

@@ -13,93 +13,17 @@ from infuse.codegen.expand.composer import EXPANSIONS, Composer, Results, expand
 from infuse.codegen.formulas import is_narrow
 from infuse.ir.graph import Node, Value
 from infuse.ir.types import TensorType
+from infuse.ops.base import kinds_with
+from infuse.ops.microsoft import DOMAIN as MICROSOFT
 from infuse.ops.training import DOMAIN as TRAINING
+from infuse.ops.traits import Trait, has_trait
 
-_COMPUTING = (
-    *(
-        "Conv",
-        "ConvTranspose",
-        "MatMul",
-        "Gemm",
-        "Einsum",
-        "Attention",
-        "RotaryEmbedding",
-        "Resize",
-    ),
-    *(
-        "BatchNormalization",
-        "InstanceNormalization",
-        "GroupNormalization",
-        "LayerNormalization",
-        "RMSNormalization",
-    ),
-    *("LpNormalization", "Softmax", "LogSoftmax", "Hardmax", "LRN", "MeanVarianceNormalization"),
-    *("MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"),
-    *(
-        "ReduceSum",
-        "ReduceMean",
-        "ReduceMax",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceSumSquare",
-        "ReduceL1",
-        "ReduceL2",
-    ),
-    *("DFT", "STFT", "Det", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
-    *("LinearAttention", "CausalConvWithState"),
-    *("ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin", "CumSum", "CumProd", "TopK", "Range"),
-    *("RNN", "GRU", "LSTM"),
-    "SimplifiedLayerNormalization",
-)
-_COMPUTING_IN_RUNTIME = (
-    *("FusedConv", "FusedGemm", "FusedMatMul", "BiasSoftmax", "SkipLayerNormalization"),
-    *(
-        "SkipSimplifiedLayerNormalization",
-        "Attention",
-        "MultiHeadAttention",
-        "GroupQueryAttention",
-        "RotaryEmbedding",
-    ),
-)
-"""Those of ONNX Runtime's own (domain com.microsoft)."""
-_ELEMENTWISE = (
-    *(
-        "Add",
-        "Sub",
-        "Mul",
-        "Div",
-        "Sum",
-        "Mean",
-        "Pow",
-        "Max",
-        "Min",
-        "Neg",
-        "Abs",
-        "Sqrt",
-        "Reciprocal",
-        "Where",
-    ),
-    *(
-        "Exp",
-        "Log",
-        "Erf",
-        "Tanh",
-        "Sigmoid",
-        "Softplus",
-        "Relu",
-        "LeakyRelu",
-        "Elu",
-        "Gelu",
-        "Swish",
-        "HardSwish",
-    ),
-)
-_MOVING = ("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Expand")
+_MOVING = ("Identity", "Transpose", "Slice", "Expand", *kinds_with(Trait.RESHAPE))
 
 
-@expands(*_COMPUTING_IN_RUNTIME, domain="com.microsoft", first=True)
-@expands("Adagrad", "Adam", "Momentum", domain=TRAINING, first=True)
-@expands(*_COMPUTING, first=True)
+@expands(*kinds_with(Trait.FLOAT32, MICROSOFT), domain=MICROSOFT, first=True)
+@expands(*kinds_with(Trait.FLOAT32, TRAINING), domain=TRAINING, first=True)
+@expands(*kinds_with(Trait.FLOAT32), first=True)
 def widen(make: Composer, node: Node) -> Results:
     if not any(is_narrow(v.dtype) for v in (*node.operands(), *node.outputs)):
         return None
@@ -110,14 +34,14 @@ def widen(make: Composer, node: Node) -> Results:
     return [_narrowed(make, new, old) for new, old in zip(outputs, node.outputs)]
 
 
-@expands(*_ELEMENTWISE, first=True)
+@expands(*kinds_with(Trait.CONTINUOUS), first=True)
 @expands(*_MOVING, first=True)
 def stay_wide(make: Composer, node: Node) -> Results:
     """In float32 where an operand comes so, or the result is wanted so."""
     comes = any(v is not None and _is_wide(make, v) for v in node.inputs)
     reader = next(node.output.users(), None)
     widens = reader is not None and widen in EXPANSIONS.get((reader.op.domain, reader.kind), ())
-    return widen(make, node) if comes or (widens and node.kind in _ELEMENTWISE) else None
+    return widen(make, node) if comes or (widens and has_trait(node, Trait.CONTINUOUS)) else None
 
 
 @expands("Cast", "CastLike")

@@ -13,6 +13,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ops.evaluate import evaluate_node
 from infuse.ops.quantization import DequantizeLinear, QuantizeLinear, limits
+from infuse.ops.traits import Trait, has_trait
 
 
 def quantized(
@@ -264,9 +265,6 @@ def _is_constant(value: Value | None) -> bool:
     return value is not None and value.const is not None
 
 
-_AFTER_PRODUCTS = frozenset(["Add", "Mul", "Relu", "Clip", "Cast", "Round"])
-
-
 def _ends_product(x: Value | None, depth: int = 16) -> bool:
     """Whether a value is a product of integers with little elementwise work after it: no NaN."""
     node = None if x is None else x.producer
@@ -276,7 +274,7 @@ def _ends_product(x: Value | None, depth: int = 16) -> bool:
         return True
     others = node.inputs[1:]
     constant = all(v is None or v.const is not None for v in others)
-    return constant and node.kind in _AFTER_PRODUCTS and _ends_product(node.input(0), depth - 1)
+    return constant and has_trait(node, Trait.FINITE) and _ends_product(node.input(0), depth - 1)
 
 
 def _is_known(scale: Value) -> bool:

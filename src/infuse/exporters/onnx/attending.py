@@ -12,9 +12,9 @@ from infuse.exporters.onnx.decompose import Inputs, instead
 from infuse.exporters.onnx.spelling import NotExpressible
 from infuse.ir.graph import Value
 from infuse.ops.base import call
+from infuse.ops.traits import Trait, has_trait
 
 _AND, _ISNAN = call("And"), call("IsNaN")
-_MOVING = ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "Identity")
 
 
 @instead("Attention")
@@ -179,10 +179,7 @@ def is_finite(value: Value | None, left: int = 8) -> bool:
         return False
     if node.kind == "Where":
         return all(is_finite(choice, left - 1) for choice in node.inputs[1:])
-    return node.kind in _MOVING and is_finite(node.inputs[0], left - 1)
-
-
-_MOVING = ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "Identity")
+    return has_trait(node, Trait.MOVEMENT) and is_finite(node.inputs[0], left - 1)
 
 
 def _length(x: Any) -> Any:

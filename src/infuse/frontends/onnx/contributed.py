@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from onnx import AttributeProto, FunctionProto, NodeProto, helper, parser
 
-from infuse.frontends.onnx import contributed_calls as calls
-from infuse.frontends.onnx import contributed_gates as gates
+from infuse.frontends.onnx import contributed_calls as calls, contributed_gates as gates
 from infuse.frontends.onnx.contributed_experts import experts, quantized_experts
 from infuse.ir.graph import Value
 

@@ -10,7 +10,9 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
+from infuse.ops.base import kinds_with
 from infuse.ops.conversion import finite_limit
+from infuse.ops.traits import Trait
 from infuse.passes.rules.common import (
     data,
     number,
@@ -180,7 +182,7 @@ class RemoveRepeated(Rule):
     shares = True
 
     def match(self, x: Variable) -> Any:
-        kinds = ("Relu", "Abs", "Sign", "Ceil", "Floor", "Round")
+        kinds = kinds_with(Trait.IDEMPOTENT)
         return [Call(kind, (Call(kind, (x,), label="inner"),)) for kind in kinds]
 
     def build(self, inner: Node) -> Any:

@@ -9,7 +9,9 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
+from infuse.ops.base import kinds_with
 from infuse.ops.sizes import int64s
+from infuse.ops.traits import Trait
 from infuse.passes.rules.common import (
     attribute,
     data,
@@ -268,22 +270,6 @@ class FuseSumSquare(Rule):
         return Call(kind, (x, axes), inner.op.attributes())
 
 
-POSITIVE = (
-    *(
-        "Relu",
-        "Abs",
-        "Sigmoid",
-        "Exp",
-        "Softmax",
-        "HardSigmoid",
-        "Softplus",
-        "ReduceL1",
-        "ReduceL2",
-    ),
-    *("ReduceSumSquare", "Sqrt"),
-)
-
-
 class RemoveReluOfPositive(Rule):
     """Relu(f(x)), Abs(f(x)) → f(x), where f is never negative: Sigmoid, Exp, Softmax, Abs …"""
 
@@ -291,10 +277,9 @@ class RemoveReluOfPositive(Rule):
     shares = True
 
     def match(self, x: Variable, axes: Variable) -> Any:
-        plain = [
-            Call(kind, (x,), label="inner") for kind in POSITIVE if not kind.startswith("Reduce")
-        ]
-        reduced = [_reduced(kind, x, axes) for kind in POSITIVE if kind.startswith("Reduce")]
+        kinds = kinds_with(Trait.NONNEGATIVE)
+        plain = [Call(kind, (x,), label="inner") for kind in kinds if not kind.startswith("Reduce")]
+        reduced = [_reduced(kind, x, axes) for kind in kinds if kind.startswith("Reduce")]
         parts = {
             outer: [p for p in (*plain, *reduced) if p.kind != outer] for outer in ("Relu", "Abs")
         }

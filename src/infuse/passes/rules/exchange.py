@@ -28,7 +28,7 @@ from infuse.passes.rules.common import (
 )
 from infuse.passes.rules.convolution import by_channel
 from infuse.passes.rules.merging import require_addend
-from infuse.passes.rules.motion import UNARY
+from infuse.passes.rules.motion import BINARY, UNARY
 from infuse.passes.rules.movement import cuts, sliced
 from infuse.passes.rules.window import Window, require_explicit
 from infuse.rewrite import Rule, require
@@ -388,9 +388,8 @@ class SinkExpandConstant(Rule):
 
     def match(self, x: Variable, s: Variable, c: Variable) -> Any:
         wide_x = ops.expand(x, s, name="expanded")
-        kinds = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow")
         pairs = [
-            *((kind, (wide_x, ops.const(c))) for kind in kinds),
+            *((kind, (wide_x, ops.const(c))) for kind in BINARY),
             *((k, (ops.const(c), wide_x)) for k in ("Sub", "Div")),
         ]
         return [Call(kind, pair) for kind, pair in pairs]

@@ -12,8 +12,10 @@ from infuse import ops
 from infuse.ir import dims
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
-from infuse.ops.base import Bools
+from infuse.ops.base import REGISTRY, Bools, Op, kinds_with, signature
+from infuse.ops.elementwise import Numeric
 from infuse.ops.sizes import int64s
+from infuse.ops.traits import Trait
 from infuse.passes.rules.common import (
     attribute,
     data,
@@ -24,23 +26,19 @@ from infuse.passes.rules.common import (
 )
 from infuse.rewrite import Rule, require
 
-UNARY = (
-    *(
-        "Relu",
-        "LeakyRelu",
-        "Sigmoid",
-        "Tanh",
-        "Gelu",
-        "Swish",
-        "HardSwish",
-        "HardSigmoid",
-        "Mish",
-        "Elu",
-        "Selu",
-    ),
-    *("Exp", "Log", "Sqrt", "Abs", "Neg", "Not", "Cast", "Erf", "Softplus", "Reciprocal"),
-)
-BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min")
+
+def _is_function(op: type[Op]) -> bool:
+    """Whether it maps a real number to one."""
+    if op.domain or not issubclass(op, Numeric) or "f" not in op.kinds:
+        return False
+    operands = signature(op)
+    return len(operands.names) == 1 and not operands.variadic
+
+
+FUNCTIONS = tuple(op.name for _, op in sorted(REGISTRY.items()) if _is_function(op))
+"""Elementwise operators of one operand that give its type."""
+UNARY = (*FUNCTIONS, "Cast", "Not")
+BINARY = kinds_with(Trait.ARITHMETIC)
 _PERM = {"moved": {"perm": (0, 2, 3, 1)}, "other": {"perm": (0, 2, 3, 1)}}
 
 

@@ -11,6 +11,7 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.sizes import int64s
+from infuse.ops.traits import Trait, has_trait
 from infuse.passes.rules.common import attribute, is_one, number, require_shape
 from infuse.passes.rules.onnxruntime import RuntimeRule, own, require_float32
 from infuse.rewrite import require
@@ -19,8 +20,6 @@ PANEL = 16
 """Columns that the runtime's product of matrices takes at a time."""
 _Q = (2, 5, 8)
 _HEADS = {"q_num_heads": 2, "kv_num_heads": 2}
-_MOVING = ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "Gather", "Cast")
-_FINITE = (*_MOVING, "Where", "Add", "Sub", "Mul")
 _SPECIAL = {
     **{"softcap": 0.0, "left_window_size": -1, "right_window_size": -1, "qk_matmul_output_mode": 0},
     **{"softmax_precision": None},
@@ -171,14 +170,15 @@ def _is_finite(value: Value | None, left: int = 12) -> bool:
     node = value.producer
     if node is None or node.op.domain or not left:
         return False
-    operands = (
-        node.inputs[1:]
-        if node.kind == "Where"
-        else node.inputs[:1]
-        if node.kind in _MOVING
-        else node.inputs
-    )
-    return node.kind in _FINITE and all(_is_finite(v, left - 1) for v in operands)
+    if has_trait(node, Trait.MOVEMENT):
+        operands = node.inputs[:1]
+    elif node.kind == "Where":
+        operands = node.inputs[1:]
+    elif node.kind in ("Add", "Sub", "Mul", "Cast"):
+        operands = node.inputs
+    else:
+        return False
+    return all(_is_finite(v, left - 1) for v in operands)
 
 
 def _as_bias(mask: Value, q: Value) -> Any:

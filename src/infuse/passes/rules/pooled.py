@@ -35,7 +35,7 @@ from infuse.passes.rules.merging import (
     require_factors,
     require_sum,
 )
-from infuse.passes.rules.motion import UNARY
+from infuse.passes.rules.motion import FUNCTIONS
 from infuse.passes.rules.window import Window, conv_weights, require_explicit
 from infuse.rewrite import Rule, require
 
@@ -235,7 +235,7 @@ class PullStride(Rule):
 
     def match(self, x: Variable, a: Variable, b: Variable, more: Variable, rest: Variable) -> Any:
         inner = ops.conv(x, a, ops.rest(more), name="inner")
-        between = (Call(kind, (inner,), label="f") for kind in UNARY if kind not in ("Not", "Cast"))
+        between = (Call(kind, (inner,), label="f") for kind in FUNCTIONS)
         return ops.conv(ops.one_of(inner, *between), b, ops.rest(rest), name="outer")
 
     def when(self, b: Value, inner: Node, outer: Node) -> None:

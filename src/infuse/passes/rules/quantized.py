@@ -9,9 +9,10 @@ import numpy as np
 from infuse import dtypes, ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, constant
-from infuse.ops.base import Ints
+from infuse.ops.base import Ints, kinds_with
 from infuse.ops.quantization import i8, limits, u8
 from infuse.ops.sizes import int64s
+from infuse.ops.traits import Trait
 from infuse.passes.rules.common import attribute, data, number
 from infuse.rewrite import Rule, require
 
@@ -19,7 +20,7 @@ _BYTES = Ints((2, 3), 0, 256, dtypes.uint8)
 _STEP = np.array(0.02, np.float32)
 _ROWS = np.array([0.02, 0.5, 0.1], np.float32)
 _WHOLE: dict[str, Any] = {"q": _BYTES, "s": _STEP, "z": np.uint8(128)}
-MOVEMENTS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather")
+MOVEMENTS = (*kinds_with(Trait.RESHAPE), "Transpose", "Slice", "Gather")
 
 
 def _equal(a: Value | None, b: Value | None) -> bool:

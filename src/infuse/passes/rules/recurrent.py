@@ -9,12 +9,12 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, known_ints
+from infuse.ops.traits import Trait, has_trait
 from infuse.passes.rules.common import attribute
 from infuse.rewrite import Rule, require
 
 _LENGTHS, _STATES = 1, (2, 3)
 """Where lengths and initial states stand after the weights."""
-_MOVES = ("Expand", "Split", "Slice", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity")
 _CELLS = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
@@ -70,12 +70,7 @@ def _is_zero(value: Value) -> bool:
     maker = value.producer
     if value.const is not None:
         return not value.const.any() and not np.signbit(value.const).any()
-    if (
-        maker is not None
-        and maker.op.domain == ""
-        and maker.kind in _MOVES
-        and maker.inputs[0] is not None
-    ):
+    if maker is not None and has_trait(maker, Trait.MOVEMENT) and maker.inputs[0] is not None:
         return _is_zero(maker.inputs[0])
     if maker is not None and maker.op.domain == "" and maker.kind == "ConstantOfShape":
         fill = attribute(maker, "value")

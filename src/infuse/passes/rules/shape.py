@@ -12,8 +12,9 @@ from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.types import TensorType
-from infuse.ops.base import Bools
+from infuse.ops.base import Bools, kinds_with
 from infuse.ops.sizes import int64s
+from infuse.ops.traits import Trait
 from infuse.passes.rules.common import (
     RESHAPES,
     attribute,
@@ -288,9 +289,15 @@ class RemoveExpandBeforeBroadcast(Rule):
     def match(self, x: Variable, shape: Variable, y: Variable) -> Any:
         expanded = ops.expand(x, shape, name="wide")
         wide = ops.one_of(expanded, ops.constant_of_shape(shape, name="wide"))
-        one_way = [Call(kind, (wide, y)) for kind in ("Add", "Mul", "Sub", "Div", "Equal", "Less")]
+        one_way = [
+            Call(kind, (wide, y)) for kind in (*kinds_with(Trait.ARITHMETIC), "Equal", "Less")
+        ]
         logic = [Call(kind, (expanded, y)) for kind in ("And", "Or")]
-        return [*one_way, *logic, *(Call(kind, (y, wide)) for kind in ("Sub", "Div", "Less"))]
+        return [
+            *one_way,
+            *logic,
+            *(Call(kind, (y, wide)) for kind in ("Sub", "Div", "Pow", "Less")),
+        ]
 
     def when(self, y: Value, wide: Node, root: Node) -> None:
         require(

@@ -11,8 +11,9 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value, known_ints
-from infuse.ops.base import Bools
+from infuse.ops.base import Bools, kinds_with
 from infuse.ops.sizes import int64s
+from infuse.ops.traits import Trait
 from infuse.passes.rules.common import (
     attribute,
     axes_of,
@@ -312,7 +313,12 @@ class CutBeforeConv(Rule):
     )
 
     def match(self, x: Variable, rest: Variable, cut: Variable, i: Variable) -> Any:
-        inner = ops.one_of(*(Call(kind, (x, ops.rest(rest)), label="inner") for kind in _BY_IMAGE))
+        inner = ops.one_of(
+            *(
+                Call(kind, (x, ops.rest(rest)), label="inner")
+                for kind in kinds_with(Trait.PER_IMAGE)
+            )
+        )
         return _readers(inner, cut, i)
 
     def when(self, inner: Node, root: Node) -> None:
@@ -323,14 +329,6 @@ class CutBeforeConv(Rule):
         return Call(inner.kind, (_part(root, x, [0]), *inner.inputs[1:]), inner.op.attributes())
 
 
-_BY_IMAGE = (
-    "Conv",
-    "ConvTranspose",
-    "MaxPool",
-    "AveragePool",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-)
 RULES = (
     *(
         CutBeforeElements,

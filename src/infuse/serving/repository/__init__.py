@@ -4,27 +4,14 @@ content.
 
 from __future__ import annotations
 
-from infuse.serving.repository.configs import ModelText, parse_config
+from infuse.serving.repository.configs import ModelText as ModelText, parse_config as parse_config
 from infuse.serving.repository.files import (
-    FileEntry,
-    Labels,
-    LocalVersion,
-    ModelFiles,
-    VersionFiles,
-    check_name,
-    identity_of,
+    FileEntry as FileEntry,
+    Labels as Labels,
+    LocalVersion as LocalVersion,
+    ModelFiles as ModelFiles,
+    VersionFiles as VersionFiles,
+    check_name as check_name,
+    identity_of as identity_of,
 )
-from infuse.serving.repository.repository import Repository
-
-__all__ = [
-    "FileEntry",
-    "Labels",
-    "LocalVersion",
-    "ModelFiles",
-    "ModelText",
-    "Repository",
-    "VersionFiles",
-    "check_name",
-    "identity_of",
-    "parse_config",
-]
+from infuse.serving.repository.repository import Repository as Repository
