@@ -102,7 +102,7 @@ def test_integers_are_multiplied_by_units_for_dot_products(
     graph, feeds = infuse.optimize(quantized.graph), quantized.feeds()
     model = compiled(graph, tmp_path / unit, f"{TARGET}+{unit}")
     assert unit in model.metadata["cpu_features"]
-    assert "Quads" in (model.folder / "model.cpp").read_text()
+    assert "U8S8x4" in (model.folder / "model.cpp").read_text()
     plain = compiled(graph, tmp_path / "plain")
     results = [run_foreign(one, feeds, tmp_path) for one in (model, plain)]
     for name, expected in results[1].items():

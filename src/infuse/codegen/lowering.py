@@ -12,13 +12,13 @@ from typing import Any, NoReturn
 
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Chooser
+from infuse.codegen.bf16_values import stored_rounded
 from infuse.codegen.concat_slots import ConcatSlots
 from infuse.codegen.epilogue import Epilogue
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group, cost, is_vector_term, partition, register_fusible
 from infuse.codegen.iteration_space import IterationSpace
 from infuse.codegen.liveness import is_known, live_nodes, relations_of
-from infuse.codegen.pairs import stored_rounded
 from infuse.codegen.placing import Placing
 from infuse.codegen.producers import Producers, fuse_producers
 from infuse.codegen.program import FunctionWriter, Program, size_text

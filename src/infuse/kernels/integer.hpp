@@ -1,7 +1,7 @@
 // Products of 8-bit integers, summed up in 32 bits: sinks receive sums without zero points.
 //
 // The right operand is packed in panels of columns, [panel, group of rows, column, row of the group];
-// a group fills a lane of 32 bits. `sums` has the sum of every column of it for Quads, else nothing.
+// a group fills a lane of 32 bits. `sums` has the sum of every column of it for U8S8x4, else nothing.
 #pragma once
 #include "gemm.hpp"
 #include "integer_layouts.hpp"
@@ -283,14 +283,14 @@ inline long integer_packed(long k, long n) {
 }
 
 /**
- * Packs matrices b, element (i, j) at i · row + j · column, as Pairs without their zero points
+ * Packs matrices b, element (i, j) at i · row + j · column, as I16x2 without their zero points
  * (column j of matrix g has zero[(g · shift + j) · step]), one after another.
  */
 template <class T>
 inline void integer_pack(Context& c, long matrices, long k, long n, long matrix, long row, long column,
                          const T* b, const T* zero, long step, long shift, int16_t* to) {
   using namespace integer_detail;
-  const long count = lanes_of<Pairs>(k), each = panels(n);
+  const long count = lanes_of<I16x2>(k), each = panels(n);
   c.parallel(matrices * each, [&](long begin, long end, int) {
     for (long unit = begin; unit < end; ++unit) {
       const T* from = b + unit / each * matrix;

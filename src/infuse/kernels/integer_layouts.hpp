@@ -1,9 +1,9 @@
 // How 8-bit integers lie in registers so that one instruction multiplies and adds several of them.
 //
-//   Pairs   both operands widened to 16 bits, zero points taken off; two products a lane
-//   Quads   bytes times signed bytes (weights less their zero points); four products a lane, no saturation
+//   I16x2   both operands widened to 16 bits, zero points taken off; two products a lane
+//   U8S8x4  bytes times signed bytes (weights less their zero points); four products a lane, no saturation
 //
-// Quads leave the zero point of the bytes in the sum: `zero · (sum of the weights)` has to come off.
+// U8S8x4 leave the zero point of the bytes in the sum: `zero · (sum of the weights)` has to come off.
 // Signed elements become bytes by adding 128 to them and to their zero point. Where instructions multiply signed bytes
 // only, it is the other way round: 128 is taken off unsigned elements and their zero point.
 #pragma once
@@ -70,14 +70,14 @@ constexpr bool SIGNED_BYTES = false;
 template <class T>
 constexpr bool SIGNED = T(-1) < T(0);
 
-/** The bit of an element that changes where it becomes a byte of Quads. */
+/** The bit of an element that changes where it becomes a byte of U8S8x4. */
 template <class T>
 constexpr int FLIP = SIGNED<T> == SIGNED_BYTES ? 0 : 128;
 
 }  // namespace integer_detail
 
 /** Two 16-bit integers a lane. */
-struct Pairs {
+struct I16x2 {
   typedef int16_t Left;
   typedef int16_t Right;
   static constexpr int GROUP = 2;
@@ -100,7 +100,7 @@ struct Pairs {
 };
 
 /** Four bytes a lane. */
-struct Quads {
+struct U8S8x4 {
   typedef uint8_t Left;
   typedef int8_t Right;
   static constexpr int GROUP = 4;

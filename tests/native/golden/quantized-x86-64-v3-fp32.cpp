@@ -60,7 +60,7 @@ __attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes
     const auto t7 = convert<uint8_t>(t6);
     store(p1 + row * n2 + col, t7, lanes);
   };
-  integer_depthwise<Pairs, 2, 3, 1>(c, sizes5, p4, p3, p6, (const int32_t*)nullptr, sink);
+  integer_depthwise<I16x2, 2, 3, 1>(c, sizes5, p4, p3, p6, (const int32_t*)nullptr, sink);
   return 0;
 }
 
@@ -87,7 +87,7 @@ __attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes
     const auto t16 = convert<uint8_t>(t15);
     store(p3 + row * n4 + col, t16, lanes);
   };
-  integer_matmul<Pairs>(c, n7, n8, n9, n10, p6, p5, 0L, p11, (const int32_t*)nullptr, sink);
+  integer_matmul<I16x2>(c, n7, n8, n9, n10, p6, p5, 0L, p11, (const int32_t*)nullptr, sink);
   return 0;
 }
 
@@ -106,7 +106,7 @@ __attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Siz
     const auto t8 = t7 * splat<L>(0x1.99999a0000000p-4f);
     store(p2 + 0L + col, t8, lanes);
   };
-  integer_matmul<Pairs>(c, n3, n4, n5, n6, p7, p8, 0L, p9, (const int32_t*)nullptr, sink);
+  integer_matmul<I16x2>(c, n3, n4, n5, n6, p7, p8, 0L, p9, (const int32_t*)nullptr, sink);
   return 0;
 }
 
@@ -129,7 +129,7 @@ __attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes
     store(p2 + row * n3 + col, t11, lanes);
   };
   const Windows windows = {n20, n21, 2, {{n6, n7, n8, n9, n10, n11, n12}, {n13, n14, n15, n16, n17, n18, n19}}};
-  integer_conv<Pairs>(c, windows, n22, n23, p5, p4, p24, (const int32_t*)nullptr, sink);
+  integer_conv<I16x2>(c, windows, n22, n23, p5, p4, p24, (const int32_t*)nullptr, sink);
   return 0;
 }
 
@@ -249,10 +249,10 @@ static long place_0(const Sizes& d, long* offsets) {
 static long scratch_bytes_0(const Sizes& d) {
   (void)d;
   long most = 64;
-  most = max_long(most, integer_scratch<Pairs>(54L));
+  most = max_long(most, integer_scratch<I16x2>(54L));
   most = max_long(most, integer_depthwise_scratch(10L, 20L));
-  most = max_long(most, integer_scratch<Pairs>(20L));
-  most = max_long(most, integer_scratch<Pairs>(180L));
+  most = max_long(most, integer_scratch<I16x2>(20L));
+  most = max_long(most, integer_scratch<I16x2>(180L));
   return most;
 }
 

@@ -39,8 +39,8 @@ class Layout:
     dtype: dtypes.DType
 
 
-PAIRS = Layout("Pairs", 2, dtypes.int16)
-QUADS = Layout("Quads", 4, dtypes.int8)
+I16X2 = Layout("I16x2", 2, dtypes.int16)
+U8S8X4 = Layout("U8S8x4", 4, dtypes.int8)
 
 
 def pack_groups(b: Integers, lanes: int, layout: Layout) -> Integers:
@@ -70,7 +70,7 @@ def layout_of(low: Lowering, weights: Integers) -> Layout:
     """The best layout for known weights less their zero points."""
     fits = weights.size == 0 or (weights.min() >= -128 and weights.max() <= 127)
     unit = low.machine.dot(DotType.U8S8)
-    return QUADS if fits and unit is not None and unit.products == QUADS.group else PAIRS
+    return U8S8X4 if fits and unit is not None and unit.products == U8S8X4.group else I16X2
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _packed_matrices(low: Lowering, node: Node, right: Tensor) -> Packed:
 def _stored(low: Lowering, matrices: Integers, lead: Sequence[Dim], what: str) -> Packed:
     """Known matrices [.., k, n] less their zero points in the weight file."""
     k, n = matrices.shape[-2:]
-    layout = layout_of(low, matrices) if what == "filters" or not lead else PAIRS
+    layout = layout_of(low, matrices) if what == "filters" or not lead else I16X2
     width = 2 * low.lanes
     each = -(-n // width) * -(-k // layout.group) * layout.group * width
     count = int(np.prod(matrices.shape[:-2], dtype=np.int64))
@@ -157,7 +157,7 @@ def _stored(low: Lowering, matrices: Integers, lead: Sequence[Dim], what: str) -
     )
     sums = (
         low.program.weight(matrices.sum(-2, dtype=np.int32).reshape(-1))
-        if layout is QUADS
+        if layout is U8S8X4
         else None
     )
     return Packed(layout, dense(buffer, layout.dtype, (*lead, each)), sums)
@@ -184,7 +184,7 @@ def _packed(
     zeros, last = _zero(f, low, zero, whole.dtype), f.number(shift)
     f.line(f"integer_pack(c, {sizes}, {f.read(whole)}, {zeros}, {last}, {f.write(target)});")
     f.finish("pack")
-    return Packed(PAIRS, target, None)
+    return Packed(I16X2, target, None)
 
 
 # -- images ----------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def _depthwise(
     filters = wide.reshape(wide.shape[0], height, kw)
     packed = pack_columns(filters, together, layout)
     sums = filters.sum((1, 2), dtype=np.int32)
-    total = f.read(low.program.weight(sums)) if layout is QUADS else "(const int32_t*)nullptr"
+    total = f.read(low.program.weight(sums)) if layout is U8S8X4 else "(const int32_t*)nullptr"
     f.scratch(
         f"integer_depthwise_scratch({size_text(sizes.width)}, {size_text(sizes.channels)})",
         "integer_depthwise.hpp",
