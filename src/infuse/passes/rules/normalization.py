@@ -274,6 +274,7 @@ class GlobalAveragePool(Rule):
             "other axes than the spatial ones",
         )
         require(isinstance(x.shape[1], int), "the channels are not known")
+        require(0 not in x.shape[2:], "it is the mean of nothing")
         require(not self._is_moment(x, root), "it may be part of a normalization")
 
     def build(self, x: Value) -> Any:

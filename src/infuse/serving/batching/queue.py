@@ -36,7 +36,7 @@ class Entry:
             "own",
             "request",
         ),
-        *("rows", "state", "timer", "tries", "turn", "wanted"),
+        *("outputs", "rows", "state", "timer", "tries", "turn"),
     )
 
     def __init__(
