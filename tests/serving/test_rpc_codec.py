@@ -206,7 +206,7 @@ def test_callers_are_admitted_before_tensors_are_read() -> None:
 
     for raw in (b"?", bytes(1 << 15)):  # neither fits its shape
         with pytest.raises(AccessError, match="not to m"):
-            codec.Message(message(raw=raw).SerializeToString()).admit(admit)
+            codec.InferMessage(message(raw=raw).SerializeToString()).admit(admit)
 
 
 def test_raw_contents_are_one_for_each_input() -> None:

@@ -22,8 +22,10 @@ from infuse.serving.ensembles import PipelineVersion
 from infuse.serving.messages import InferRequest, InferResponse
 from infuse.serving.models import ServedModel
 from infuse.serving.pipelines import check_nesting
+from infuse.serving.plain import JsonObject
 from infuse.serving.repository import LocalVersion, ModelFiles, Repository
 from infuse.serving.telemetry.journal import Journal
+from infuse.serving.version import Version
 from infuse.serving.versions import ServedVersion
 from infuse.serving.workers.pool import WorkerPool
 
@@ -61,7 +63,7 @@ class Catalog:
         self._restored: dict[str, Mapping[str, Any]] = {}
         self._loads = asyncio.Semaphore(config.parallel_loads)
 
-    async def start(self, restored: Mapping[str, Mapping[str, Any]]) -> None:
+    async def start(self, restored: Mapping[str, JsonObject]) -> None:
         """Find all models, and load what is to be loaded; models that fail do not keep the others.
 
         `restored` is what was remembered of their traffic.
@@ -394,7 +396,7 @@ class Catalog:
             _log.warning("%s: %s", version.where, note)
         return version
 
-    def _ended(self, version: Any) -> None:
+    def _ended(self, version: Version) -> None:
         """A version has ended: the cache may drop its files."""
         self._release(version.retained_files)
 

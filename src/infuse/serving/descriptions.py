@@ -7,6 +7,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import infuse
+from infuse.serving.config import PipelineStep
+from infuse.serving.models import ServedModel
+from infuse.serving.plain import JsonObject
+from infuse.serving.version import Version
 
 EXTENSIONS: Final = (
     "binary_tensor_data",
@@ -27,7 +31,7 @@ def server() -> dict[str, Any]:
     return {"name": "infuse", "version": infuse.__version__, "extensions": list(EXTENSIONS)}
 
 
-def metadata(model: Any, version: Any) -> dict[str, Any]:
+def metadata(model: ServedModel, version: Version) -> dict[str, Any]:
     """A model, as one of its versions describes it."""
     return {
         "name": model.name,
@@ -38,14 +42,14 @@ def metadata(model: Any, version: Any) -> dict[str, Any]:
     }
 
 
-def platform(version: Any) -> str:
+def platform(version: Version) -> str:
     """What a version is: Triton's word for it."""
     if version.config.pipeline is not None:
         return "ensemble"
     return str(version.config.platform or "onnx_infuse")
 
 
-def configuration(version: Any) -> dict[str, Any]:
+def configuration(version: Version) -> dict[str, Any]:
     """A version's configuration as Triton's ModelConfig, in JSON."""
     config = version.config
     batched = version.batched
@@ -101,7 +105,7 @@ def configuration(version: Any) -> dict[str, Any]:
     return described
 
 
-def _step(step: Any) -> dict[str, Any]:
+def _step(step: PipelineStep) -> dict[str, Any]:
     return {
         "model_name": step.model or step.builtin,
         "model_version": int(step.version) if step.version.isdecimal() else -1,
@@ -110,7 +114,7 @@ def _step(step: Any) -> dict[str, Any]:
     }
 
 
-def _tensor(described: dict[str, Any], batched: bool) -> dict[str, Any]:
+def _tensor(described: JsonObject, batched: bool) -> dict[str, Any]:
     datatype = described["datatype"]
     dims = described["shape"][1:] if batched else described["shape"]
     kind = "TYPE_STRING" if datatype == "BYTES" else f"TYPE_{datatype}"

@@ -18,6 +18,7 @@ from infuse.errors import RequestError, TooLargeError, UnsupportedRequestError
 from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY, pack_bytes, unpack_bytes
 from infuse.serving.messages import Tensor
+from infuse.serving.plain import JsonObject
 
 Buffer = bytes | bytearray | memoryview
 
@@ -108,7 +109,7 @@ def check_id(id: str) -> None:
         raise RequestError(f"its id has {len(id)} characters, at most {MOST_NAME} are taken")
 
 
-def check_parameters(several: Sequence[Mapping[str, Any]]) -> None:
+def check_parameters(several: Sequence[JsonObject]) -> None:
     """RequestError for more or longer parameters, of a request and its tensors, than are taken."""
     count = sum(map(len, several))
     if count > MOST_PARAMETERS:
@@ -397,7 +398,7 @@ def _suffix(labels: Sequence[bytes], place: int) -> bytes:
     return b":" + labels[place] if place < len(labels) and labels[place] else b""
 
 
-def refuse_shared_memory(parameters: Mapping[str, Any], where: str) -> None:
+def refuse_shared_memory(parameters: JsonObject, where: str) -> None:
     """UnsupportedRequestError when a tensor is said to lie in shared memory."""
     if "shared_memory_region" in parameters:
         raise UnsupportedRequestError(

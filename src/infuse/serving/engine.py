@@ -8,7 +8,7 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +26,7 @@ from infuse.serving.rollout import StateFile, Traffic
 from infuse.serving.telemetry.bottleneck import explain
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.telemetry.views import Reading
+from infuse.serving.version import Version
 from infuse.serving.workers.polling import InterArrivalMean
 from infuse.serving.workers.pool import WorkerPool
 
@@ -62,7 +63,7 @@ class Engine:
         self.started_at = 0.0
         self._state = _state_of(config)
         self._saved: dict[str, Mapping[str, Any]] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._shadows = 0
         self._inflight = 0
         self._gaps = InterArrivalMean(config.workers.awake_ms / 1000)
@@ -189,7 +190,7 @@ class Engine:
             versions = list(model.versions.values())
         return {"model_stats": [entry.statistics.as_triton() for entry in versions]}
 
-    def versions(self) -> Iterator[Any]:
+    def versions(self) -> Iterator[Version]:
         """All versions that are loaded."""
         for _, model in sorted(self.models.items()):
             for _, version in sorted(model.versions.items()):
@@ -354,7 +355,7 @@ class Engine:
 
     # -- what goes on beside -----------------------------------------------------------------------
 
-    def _observe(self, model: ServedModel, version: Any, outcome: Outcome) -> None:
+    def _observe(self, model: ServedModel, version: Version, outcome: Outcome) -> None:
         version.statistics.observe(outcome)
         model.traffic.observe(outcome)
         for observe in self.observers:
@@ -378,7 +379,7 @@ class Engine:
         self._spawn(self._run_shadow(model, version, twin, answer))
 
     async def _run_shadow(
-        self, model: ServedModel, version: Any, request: InferRequest, answer: InferResponse
+        self, model: ServedModel, version: Version, request: InferRequest, answer: InferResponse
     ) -> None:
         response: InferResponse | None = None
         error: Exception | None = None
@@ -426,12 +427,12 @@ class Engine:
         except InfuseError as error:
             _log.error("the state cannot be saved: %s", error)
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[object, object, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("a task of the engine failed", exc_info=task.exception())
@@ -445,6 +446,6 @@ def _state_of(config: ServerConfig) -> StateFile:
     return StateFile.of(repository, config.cache_folder / "state")
 
 
-def _rows(request: InferRequest, version: Any) -> int:
+def _rows(request: InferRequest, version: Version) -> int:
     shape = request.inputs[0].shape if request.inputs else ()
     return shape[0] if version.batched and shape else 1

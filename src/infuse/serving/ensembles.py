@@ -14,6 +14,7 @@ from infuse.errors import ConfigurationError, UnavailableError
 from infuse.serving.config import ModelConfig
 from infuse.serving.messages import InferRequest, InferResponse
 from infuse.serving.pipelines import PipelineRunner
+from infuse.serving.plain import JsonObject
 from infuse.serving.repository import Labels, LocalVersion
 from infuse.serving.telemetry.statistics import VersionStatistics
 
@@ -33,7 +34,7 @@ class PipelineVersion:
         number: int,
         config: ModelConfig,
         call: Call,
-        models: Mapping[str, Mapping[str, Any]],
+        models: Mapping[str, JsonObject],
         folders: Sequence[Path],
         labels: Labels = _NO_LABELS,
     ) -> None:

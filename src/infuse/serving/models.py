@@ -9,17 +9,17 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final
 
 import msgspec
 
 from infuse.errors import ConfigurationError, InfuseError, RepositoryError, UnavailableError
 from infuse.serving.config import ModelConfig, VersionPolicy
-from infuse.serving.messages import InferRequest, InferResponse
+from infuse.serving.messages import InferRequest
 from infuse.serving.repository import ModelFiles
 from infuse.serving.rollout import Traffic
 from infuse.serving.telemetry.journal import Journal
-from infuse.serving.telemetry.statistics import VersionStatistics
+from infuse.serving.version import Version
 
 _log = logging.getLogger("infuse.serving")
 
@@ -35,31 +35,6 @@ _TRAFFIC: Final = (
     "load_order",
     "objectives",
 )
-
-
-class Version(Protocol):
-    """What a model needs of a version (`versions.ServedVersion`, `ensembles.PipelineVersion`)."""
-
-    name: str
-    number: int
-    config: ModelConfig
-    state: str
-    reason: str
-    statistics: VersionStatistics
-
-    @property
-    def serving(self) -> bool: ...
-
-    @property
-    def holds_out(self) -> bool: ...
-
-    async def infer(self, request: InferRequest) -> tuple[InferResponse, int]: ...
-
-    async def unload(self, why: str = ...) -> None: ...
-
-    def abort(self, why: str) -> None: ...
-
-    def described(self, inputs: bool) -> list[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True)
@@ -82,16 +57,16 @@ class ServedModel:
     """
 
     def __init__(
-        self, files: ModelFiles, load: Loader, ended: Callable[[Any], None], journal: Journal
+        self, files: ModelFiles, load: Loader, ended: Callable[[Version], None], journal: Journal
     ) -> None:
         self.name = files.name
         self.files = files
         self.requested = False
         self.served = False
         self.problem = ""
-        self.versions: dict[int, Any] = {}
-        self.loading: dict[int, Any] = {}
-        self.leaving: dict[int, Any] = {}
+        self.versions: dict[int, Version] = {}
+        self.loading: dict[int, Version | None] = {}
+        self.leaving: dict[int, Version] = {}
         self.failures: dict[int, Failure] = {}
         self.override: ModelFiles | None = None
         self.lock = asyncio.Lock()
@@ -118,7 +93,7 @@ class ServedModel:
         """Whether requests are taken by some version, if only once a lost worker is replaced."""
         return any(version.holds_out for version in self.versions.values())
 
-    def version(self, version: str = "") -> Any:
+    def version(self, version: str = "") -> Version:
         """The loaded version of a number or label; empty: the one that serves. NotFoundError,
         UnavailableError.
         """
@@ -126,7 +101,7 @@ class ServedModel:
             raise self._unavailable()
         return self.versions[self.traffic.resolve(version)]
 
-    def choose(self, request: InferRequest) -> Any:
+    def choose(self, request: InferRequest) -> Version:
         """The version that answers a request."""
         if not self.versions:
             raise self._unavailable()

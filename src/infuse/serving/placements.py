@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from infuse.serving.version import Version
 from infuse.serving.workers.pool import WorkerPool
 from infuse.serving.workers.process_executor import ProcessExecutor
 from infuse.serving.workers.replicas import Replica
 
 
-def describe(pool: WorkerPool, versions: Iterable[Any]) -> dict[str, Any]:
+def describe(pool: WorkerPool, versions: Iterable[Version]) -> dict[str, Any]:
     """The whole placement as plain data. Loads are busy cores in the mean of the last half
     minute.
     """
@@ -30,7 +31,7 @@ def describe(pool: WorkerPool, versions: Iterable[Any]) -> dict[str, Any]:
     }
 
 
-def _instances(version: Any) -> list[dict[str, Any]]:
+def _instances(version: Version) -> list[dict[str, Any]]:
     replicas = list(getattr(version, "instances", ()))
     rates = [_recent(replica)[0] for replica in replicas]
     total = sum(rates)

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from infuse.serving.coders import Coders
 from infuse.serving.config import ServerConfig
@@ -14,6 +14,7 @@ from infuse.serving.console import asset
 from infuse.serving.engine import Engine
 from infuse.serving.renewal import Renewal
 from infuse.serving.rest.app import AdminApp, DataApp, Mount
+from infuse.serving.rest.asgi import Receive, Scope, Send
 from infuse.serving.rest.server import HttpServer
 from infuse.serving.rpc.server import GrpcServer
 from infuse.serving.security import PAGE_HEADERS, Guard, check_exposure
@@ -144,14 +145,14 @@ class Server:
             await asyncio.sleep(_SECOND)
             self.monitor.tick()
 
-    async def _metrics(self, scope: Any, _: Any, send: Any) -> None:
+    async def _metrics(self, scope: Scope, _: Receive, send: Send) -> None:
         """GET /metrics, for Prometheus."""
         headers = dict(scope["headers"])
         kind, body = self.monitor.metrics.render(headers.get(b"accept", b"").decode("latin-1"))
         await _answer(send, 200, kind, body)
 
 
-async def _page(scope: Any, _: Any, send: Any) -> None:
+async def _page(scope: Scope, _: Receive, send: Send) -> None:
     """The files of the console."""
     page = asset(scope["path"])
     if page is None or scope["method"] not in ("GET", "HEAD"):
@@ -161,7 +162,7 @@ async def _page(scope: Any, _: Any, send: Any) -> None:
     await _answer(send, 200, kind, body)
 
 
-async def _answer(send: Any, status: int, kind: str, body: bytes) -> None:
+async def _answer(send: Send, status: int, kind: str, body: bytes) -> None:
     headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
     headers += [(name.lower().encode(), value.encode()) for name, value in PAGE_HEADERS.items()]
     await send({"type": "http.response.start", "status": status, "headers": headers})

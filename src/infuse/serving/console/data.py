@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import infuse
+from infuse.serving.plain import JsonObject
 from infuse.serving.telemetry.statistics import Recent
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _server(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _model(model: ServedModel, objectives: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _model(model: ServedModel, objectives: Iterable[JsonObject]) -> dict[str, Any]:
     traffic = model.traffic.describe()
     rollout = traffic["rollout"]
     if rollout is not None:
@@ -100,7 +101,7 @@ def _model(model: ServedModel, objectives: Iterable[Mapping[str, Any]]) -> dict[
 
 
 def _version(
-    model: ServedModel, number: int, state: str, reason: str, traffic: Mapping[str, Any]
+    model: ServedModel, number: int, state: str, reason: str, traffic: JsonObject
 ) -> dict[str, Any]:
     labels = sorted(label for label, version in traffic["labels"].items() if version == number)
     shadows = {

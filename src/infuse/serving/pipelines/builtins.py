@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from infuse.errors import ConfigurationError
 from infuse.serving.pipelines.ports import nearest
 from infuse.serving.pipelines.steps import Builtin, Place
+from infuse.serving.plain import JsonObject
 
 # Name → file of its family, class.
 BUILTINS: Final[Mapping[str, tuple[str, str]]] = {
@@ -34,7 +35,7 @@ def load(name: str) -> type[Builtin]:
     return builtin
 
 
-def create(name: str, options: Mapping[str, Any], folders: Sequence[Path], where: str) -> Builtin:
+def create(name: str, options: JsonObject, folders: Sequence[Path], where: str) -> Builtin:
     """A built-in step with its options checked and its files read; ConfigurationError when that
     fails.
     """

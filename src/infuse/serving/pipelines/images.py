@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,6 +15,9 @@ from infuse.serving.config import Positive
 from infuse.serving.datatypes import BYTES, NUMPY
 from infuse.serving.pipelines.ports import Port
 from infuse.serving.pipelines.steps import Builtin, Options, Place, elements, of_each
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _ORIENTATION: Final = 0x0112  # the tag of EXIF
 # Orientation → the transposition of Pillow that undoes it.
@@ -179,7 +182,7 @@ class DecodeImage(Builtin):
                 hint=f"formats are {', '.join(_FORMATS)}",
             ) from error
 
-    def _decoded(self, image: Any) -> tuple[Array, tuple[int, int], _Placement]:
+    def _decoded(self, image: Image) -> tuple[Array, tuple[int, int], _Placement]:
         turned = _UPRIGHT.get(_orientation(image)) if self.options.orient else None
         image = _eight_bits(image, self._pillow)
         image = image.convert("L" if self.channels == 1 else "RGB")
@@ -189,7 +192,7 @@ class DecodeImage(Builtin):
         image, placement = self._resized(image)
         return np.asarray(image).reshape(image.height, image.width, self.channels), size, placement
 
-    def _resized(self, image: Any) -> tuple[Any, _Placement]:
+    def _resized(self, image: Image) -> tuple[Any, _Placement]:
         if self._size is None:
             return image, (1.0, 1.0, 0, 0)
         height, width = self._size
@@ -247,14 +250,14 @@ def _height_and_width(size: int | tuple[int, ...] | None, place: Place) -> tuple
     return pair[0], pair[1]
 
 
-def _orientation(image: Any) -> int:
+def _orientation(image: Image) -> int:
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
     except Exception:  # damaged EXIF data are no reason to refuse the picture
         return 1
 
 
-def _eight_bits(image: Any, pillow: Any) -> Any:
+def _eight_bits(image: Image, pillow: Any) -> Any:
     """Images with 16 bits of gray, which Pillow would clip, cut to 8."""
     if not image.mode.startswith("I"):
         return image

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import TensorConfig
 from infuse.serving.datatypes import NUMPY
+from infuse.serving.plain import JsonObject
 
 FLOATS: Final = frozenset({"FP16", "BF16", "FP32", "FP64"})
 INTEGERS: Final = frozenset({"INT32", "INT64"})
@@ -68,7 +69,7 @@ MOST_NAME: Final = 256
 """Characters of a name that others are compared with."""
 
 
-def described(tensors: Iterable[Mapping[str, Any]]) -> dict[str, Port]:
+def described(tensors: Iterable[JsonObject]) -> dict[str, Port]:
     """The inputs or outputs of a model, by name, from its metadata in the form of the protocol."""
     return {
         tensor["name"]: Port(

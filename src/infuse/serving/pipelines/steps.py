@@ -18,6 +18,7 @@ from infuse.errors import ConfigurationError, InfuseError, RequestError
 from infuse.runtime.session import Array
 from infuse.serving.config import convert
 from infuse.serving.pipelines.ports import Port
+from infuse.serving.plain import JsonObject
 
 _T = TypeVar("_T")
 
@@ -72,7 +73,7 @@ class Builtin(ABC):
     inputs: Sequence[Port]
     outputs: Sequence[Port]
 
-    def __init__(self, options: Mapping[str, Any], place: Place) -> None:
+    def __init__(self, options: JsonObject, place: Place) -> None:
         self.prepare(convert(self.kind, dict(options), place.where), place)
 
     @abstractmethod

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import ModelConfig, convert
+from infuse.serving.plain import JsonObject
 from infuse.serving.repository.files import FileEntry
 from infuse.serving.repository.pbtxt import read_message, read_pbtxt
 from infuse.serving.repository.tritonjson import is_triton, to_message
@@ -37,7 +38,7 @@ def read_config(
     name: str,
     files: Sequence[FileEntry],
     read: Callable[[FileEntry], bytes],
-    defaults: Mapping[str, Any],
+    defaults: JsonObject,
 ) -> ModelText:
     """The configuration of the model `name` from the files that were found; ConfigurationError if
     it is not one.
@@ -59,7 +60,7 @@ def read_config(
     return parse_config(name, text, file.path, defaults)
 
 
-def parse_config(name: str, text: str, where: str, defaults: Mapping[str, Any]) -> ModelText:
+def parse_config(name: str, text: str, where: str, defaults: JsonObject) -> ModelText:
     """The configuration that `text` is: protobuf's text format if `where` ends in .pbtxt, else YAML
     or JSON.
 
@@ -89,7 +90,7 @@ def _read_yaml(text: str, where: str) -> dict[str, Any]:
     return plain
 
 
-def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(below: JsonObject, above: JsonObject) -> dict[str, Any]:
     """`above` over `below`, tables field by field."""
     merged = dict(below)
     for key, value in above.items():

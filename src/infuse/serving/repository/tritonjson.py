@@ -5,11 +5,11 @@ it stands for.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import ModelConfig
+from infuse.serving.plain import JsonObject
 from infuse.serving.repository.textformat import Message, Value
 from infuse.serving.repository.tritonfields import FIELDS
 
@@ -21,7 +21,7 @@ _TEXTS: Final = frozenset(
 _OWN: Final = frozenset(ModelConfig.__struct_fields__)
 
 
-def is_triton(plain: Mapping[str, Any]) -> bool:
+def is_triton(plain: JsonObject) -> bool:
     """Whether a table has Triton's fields rather than those of `ModelConfig`."""
     names = {_snake(name) for name in plain}
     policy = plain.get("version_policy", plain.get("versionPolicy"))
@@ -31,7 +31,7 @@ def is_triton(plain: Mapping[str, Any]) -> bool:
     return bool(names & (FIELDS - _OWN)) or of_policy
 
 
-def to_message(plain: Mapping[str, Any], where: str) -> Message:
+def to_message(plain: JsonObject, where: str) -> Message:
     """The message that the JSON of one stands for; ConfigurationError when it is none."""
     return {
         _snake(name): _values(_snake(name), value, where)

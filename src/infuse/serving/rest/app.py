@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from infuse.serving.elements import Buffer
 from infuse.serving.messages import InferRequest
 from infuse.serving.rest import codec, large
 from infuse.serving.rest.admin import CHANGES, INSIGHTS, SETTINGS
+from infuse.serving.rest.asgi import Receive, Scope, Send
 from infuse.serving.rest.compression import accepted_coding, deflate, inflate
 from infuse.serving.rest.data import INFERENCE, SHARED_MEMORY, VIEWS
 from infuse.serving.rest.exchange import ABANDON
@@ -27,11 +28,6 @@ from infuse.serving.rest.openapi import document
 from infuse.serving.rest.refusals import JSON, Headers, Refusal, refused
 from infuse.serving.rest.routes import Call, Route, Router, name_of, segments
 from infuse.serving.security import PAGE_HEADERS, Guard, Role, check_browser
-
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _SHORT: Final = 4 << 10  # bytes of a body that inflates to little, whatever it is
 _LARGE: Final = 1 << 20  # bytes, from which compression is left to a thread

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isinf, prod
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -31,6 +31,7 @@ from infuse.serving.elements import (
     to_json,
 )
 from infuse.serving.messages import InferRequest, InferResponse, Parameter, RequestedOutput, Tensor
+from infuse.serving.plain import JsonObject
 from infuse.serving.rest.wire import (
     Answer,
     Inference,
@@ -208,7 +209,7 @@ def _outputs(items: Sequence[WantedOutput]) -> list[RequestedOutput]:
     return outputs
 
 
-def _apply(request: InferRequest, parameters: Mapping[str, Any]) -> None:
+def _apply(request: InferRequest, parameters: JsonObject) -> None:
     """What parameters of a request mean to the engine."""
     request.parameters = parameters
     if type(parameters.get("binary_data_output", False)) is not bool:
@@ -219,7 +220,7 @@ def _apply(request: InferRequest, parameters: Mapping[str, Any]) -> None:
         request.deadline = time.monotonic() + timeout / 1e6
 
 
-def _natural(parameters: Mapping[str, Any], name: str) -> int:
+def _natural(parameters: JsonObject, name: str) -> int:
     value = parameters.get(name, 0)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MOST_TEXT:
         value = int(value)

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from infuse.serving.rest.asgi import Message
+
 _JOINED_BYTES: Final = 16 << 10  # parts of an answer up to this size are sent as one
 _HELD_BYTES: Final = 1 << 20  # of an answer in several parts
 # Set in the scope by an application that is to be cancelled when nobody waits for its answer any
@@ -87,7 +89,7 @@ class Exchange(RequestResponseCycle):
             self.transport.writelines(pieces)
         self.held = 0
 
-    def _written_head(self, message: dict[str, Any]) -> bytes:
+    def _written_head(self, message: Message) -> bytes:
         pieces = [STATUS_LINES[message["status"]]]
         for name, value in (*self.default_headers, *message["headers"]):
             if name == b"connection" and value == b"close":
@@ -98,5 +100,5 @@ class Exchange(RequestResponseCycle):
         return b"".join(pieces)
 
 
-def _has_length(message: Any) -> bool:
+def _has_length(message: Message) -> bool:
     return any(name == b"content-length" for name, _ in message.get("headers", ()))

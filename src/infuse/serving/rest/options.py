@@ -8,6 +8,7 @@ from typing import Any, Final
 import uvicorn
 
 from infuse.serving.config import Limits
+from infuse.serving.rest.asgi import Application
 
 _BACKLOG: Final = 2048
 SCRATCH_BYTES: Final = 1 << 14
@@ -20,7 +21,9 @@ class ServerOptions(uvicorn.Config):
     application has it, gives memory for a large body, or None.
     """
 
-    def __init__(self, app: Any, limits: Limits, context: ssl.SSLContext | None, http: Any) -> None:
+    def __init__(
+        self, app: Application, limits: Limits, context: ssl.SSLContext | None, http: Any
+    ) -> None:
         super().__init__(
             app,
             http=http,

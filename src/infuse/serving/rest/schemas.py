@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from infuse.serving.datatypes import NUMPY
+from infuse.serving.plain import JsonObject
 
 Schema = Mapping[str, Any]
 
@@ -17,7 +18,7 @@ _COUNT: Final = {"type": "integer", "minimum": 0}
 OBJECT: Final[Schema] = {"type": "object"}
 
 
-def _object(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Schema:
+def _object(required: JsonObject, optional: JsonObject | None = None) -> Schema:
     return {
         "type": "object",
         "properties": {**required, **(optional or {})},
@@ -25,7 +26,7 @@ def _object(required: Mapping[str, Any], optional: Mapping[str, Any] | None = No
     }
 
 
-def _closed(parameters: Mapping[str, Any]) -> Schema:
+def _closed(parameters: JsonObject) -> Schema:
     return {"type": "object", "properties": {"parameters": parameters}}
 
 

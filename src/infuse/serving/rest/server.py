@@ -8,12 +8,13 @@ import errno
 import socket
 from collections.abc import Iterator
 from math import inf
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Limits, Listener
+from infuse.serving.rest.asgi import Application
 from infuse.serving.rest.connection import Connection, Receiver
 from infuse.serving.rest.options import ServerOptions
 from infuse.serving.security import Certificates
@@ -45,7 +46,7 @@ class HttpServer:
     `certificates`: those of a listener with TLS. Whoever looks at them lets it take new ones.
     """
 
-    def __init__(self, app: Any, listener: Listener, limits: Limits) -> None:
+    def __init__(self, app: Application, listener: Listener, limits: Limits) -> None:
         self._listener = listener
         self.certificates = None if listener.tls is None else Certificates(listener.tls)
         context = None if self.certificates is None else self.certificates.context

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from infuse.runtime.session import Array
 from infuse.serving.messages import InferResponse, Tensor
 
 _FLOATS: Final = frozenset({"FP16", "BF16", "FP32", "FP64"})
@@ -40,9 +41,7 @@ def _between(expected: Tensor, actual: Tensor, tolerance: float) -> str | None:
     )
 
 
-def _between_floats(
-    expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any], tolerance: float
-) -> str | None:
+def _between_floats(expected: Array, actual: Array, tolerance: float) -> str | None:
     finite = np.isfinite(expected)
     if not np.array_equal(finite, np.isfinite(actual)):
         return "is not finite in other places"

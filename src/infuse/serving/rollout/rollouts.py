@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import Final
 
 from infuse.errors import OptionError, UnavailableError
 from infuse.serving.config import Canary
 from infuse.serving.rollout.events import Event
 from infuse.serving.rollout.routing import Routing
-from infuse.serving.rollout.snapshot import Record, Refusal
+from infuse.serving.rollout.snapshot import Record, Refusal, State
 from infuse.serving.rollout.trial import Trial, check_canary
 from infuse.serving.rollout.windows import Tally
 
@@ -284,7 +284,7 @@ class Rollouts:
         self.last = self.active = Trial(record, self._recent(origin), self._clock)
         self.tell("rollout_started", version, reason, self.share)
 
-    def _end(self, record: Record, state: Any, reason: str) -> None:
+    def _end(self, record: Record, state: State, reason: str) -> None:
         record.state, record.reason, record.since = state, reason, self._wall()
         self.active = None
 
@@ -294,7 +294,7 @@ class Rollouts:
             self.settled = None
         self.tell("rolled_back", version, reason)
 
-    def _switch(self, before: Any, after: Any, kind: str) -> None:
+    def _switch(self, before: State, after: State, kind: str) -> None:
         record = self._demand(before).record
         record.state, record.since = after, self._wall()
         self.tell(kind, record.version, "", self.share)

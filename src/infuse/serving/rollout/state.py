@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from infuse.errors import ConfigurationError
+from infuse.serving.plain import JsonObject
 from infuse.serving.rollout.claim import Claim
 
 _FORMAT: Final = 1
@@ -67,7 +68,7 @@ class StateFile:
             )
         return models
 
-    def save(self, models: Mapping[str, Mapping[str, Any]]) -> None:
+    def save(self, models: Mapping[str, JsonObject]) -> None:
         """Replace the file; it is on the disk when this returns. ConfigurationError leaves the old
         one.
         """

@@ -13,6 +13,7 @@ import msgspec
 from infuse.errors import DeadlineError, OptionError, OverloadError, UnavailableError
 from infuse.serving.config import Canary, ModelConfig
 from infuse.serving.messages import InferRequest, InferResponse, Outcome
+from infuse.serving.plain import JsonObject
 from infuse.serving.rollout.chance import pick, pick_for, point
 from infuse.serving.rollout.drift import difference
 from infuse.serving.rollout.events import Event
@@ -365,7 +366,7 @@ class Traffic:
         plain: dict[str, Any] = msgspec.to_builtins(state, str_keys=True)
         return plain
 
-    def restore(self, plain: Mapping[str, Any]) -> None:
+    def restore(self, plain: JsonObject) -> None:
         """Go on from a snapshot; a running rollout at its step. One that is not understood is left
         with a warning.
         """

@@ -41,7 +41,7 @@ class Arrival:
         """The same handlers, with messages that are waited for as long as that."""
         return _Timed(handlers, self._timed)
 
-    def _timed(self, handler: Any) -> Any:
+    def _timed(self, handler: grpc.RpcMethodHandler) -> Any:
         forms = {
             name: getattr(handler, name) for name in ("request_deserializer", "response_serializer")
         }
@@ -55,12 +55,12 @@ class Arrival:
             )
         return grpc.stream_unary_rpc_method_handler(self._single(handler.unary_unary), **forms)
 
-    def _single(self, answer: Callable[[Any, Any], Awaitable[Any]]) -> Any:
+    def _single(self, answer: Callable[[bytes, grpc.aio.ServicerContext], Awaitable[bytes]]) -> Any:
         """A handler that reads the one message of its call itself, so that it can stop waiting for
         it.
         """
 
-        async def answered(_: Any, context: Any) -> Any:
+        async def answered(_: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> Any:
             try:
                 with _Patience(self._seconds):
                     message = await context.read()
@@ -72,8 +72,12 @@ class Arrival:
 
         return answered
 
-    def _stream(self, answer: Callable[[Any, Any], AsyncIterator[Any]]) -> Any:
-        async def answered(_: Any, context: Any) -> AsyncIterator[Any]:
+    def _stream(
+        self, answer: Callable[[_Messages, grpc.aio.ServicerContext], AsyncIterator[bytes]]
+    ) -> Any:
+        async def answered(
+            _: AsyncIterator[bytes], context: grpc.aio.ServicerContext
+        ) -> AsyncIterator[Any]:
             messages = _Messages(self, self._seconds, context)
             try:
                 async with aclosing(answer(messages, context)) as answers:  # type: ignore[type-var]
@@ -89,12 +93,16 @@ class Arrival:
 class _Timed(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Handlers of another, each changed when it is first asked for."""
 
-    def __init__(self, handlers: grpc.GenericRpcHandler, change: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        handlers: grpc.GenericRpcHandler,
+        change: Callable[[grpc.RpcMethodHandler], grpc.RpcMethodHandler],
+    ) -> None:
         self._handlers = handlers
         self._change = change
         self._known: dict[str, Any] = {}
 
-    def service(self, handler_call_details: Any) -> Any:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         """The handler of a call, None for one that is not known."""
         timed = self._known.get(handler_call_details.method)
         if timed is None and (handler := self._handlers.service(handler_call_details)) is not None:
@@ -105,7 +113,7 @@ class _Timed(grpc.GenericRpcHandler):  # type: ignore[misc]
 class _Messages:
     """The messages of a stream."""
 
-    def __init__(self, arrival: Arrival, seconds: float, context: Any) -> None:
+    def __init__(self, arrival: Arrival, seconds: float, context: grpc.aio.ServicerContext) -> None:
         self._arrival = arrival
         self._seconds = seconds
         self._context = context

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import grpc
+import grpc.aio
 from google.protobuf import json_format
+from google.protobuf.message import Message
 
 from infuse.errors import (
     AccessError,
@@ -28,6 +30,7 @@ from infuse.serving.coders.memory import joined
 from infuse.serving.coders.pool import LARGE, MANY, Coders
 from infuse.serving.config import ServerConfig
 from infuse.serving.messages import InferRequest, InferResponse
+from infuse.serving.plain import JsonObject
 from infuse.serving.rpc import codec, large, wire
 from infuse.serving.rpc.loads import check_repository, read_load, unknown_parameter
 from infuse.serving.rpc.schema import POOL, SERVICE, message, parse
@@ -112,7 +115,7 @@ class Calls:
 
     # ------------------------------------------------------------------------------------ inference
 
-    async def _infer(self, data: bytes, context: Any) -> bytes:
+    async def _infer(self, data: bytes, context: grpc.aio.ServicerContext) -> bytes:
         started = time.perf_counter_ns()
         try:
             request = await self._decoded(data, context)
@@ -126,7 +129,7 @@ class Calls:
         return answer
 
     async def _stream_infer(
-        self, requests: AsyncIterator[bytes], context: Any
+        self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
     ) -> AsyncIterator[bytes]:
         """Requests of a stream run side by side; each has one answer, in the order of the
         requests.
@@ -134,7 +137,7 @@ class Calls:
         async for answer in in_order(requests, partial(self._streamed, context)):
             yield answer
 
-    async def _streamed(self, context: Any, data: bytes) -> bytes:
+    async def _streamed(self, context: grpc.aio.ServicerContext, data: bytes) -> bytes:
         started = time.perf_counter_ns()
         id = ""
         try:
@@ -149,9 +152,9 @@ class Calls:
         request.timeline.sent = time.perf_counter_ns()
         return answer
 
-    async def _decoded(self, data: bytes, context: Any) -> InferRequest:
+    async def _decoded(self, data: bytes, context: grpc.aio.ServicerContext) -> InferRequest:
         """The request of a message, once its caller is admitted."""
-        message = codec.Message(data)
+        message = codec.InferMessage(data)
         if (door := self._door(context)) is not None:
             message.admit(door)
         if message.is_long(LARGE, MANY):
@@ -174,13 +177,13 @@ class Calls:
             return await asyncio.to_thread(joined, parts)
         return b"".join(parts)
 
-    def _door(self, context: Any) -> Callable[[str], object] | None:
+    def _door(self, context: grpc.aio.ServicerContext) -> Callable[[str], object] | None:
         """Admits the caller to inference with a model, or raises; None: everybody may."""
         if self._guard is None or self._guard.open:
             return None
         return partial(self._guard.admit, _metadata(context), context.peer(), "infer")
 
-    def _complete(self, request: InferRequest, context: Any) -> None:
+    def _complete(self, request: InferRequest, context: grpc.aio.ServicerContext) -> None:
         """Add what the call itself says: until when its answer is awaited, what it sticks by, and
         in which trace.
         """
@@ -200,7 +203,12 @@ class Calls:
     # ---------------------------------------------------------------------------------- other calls
 
     async def _unary(
-        self, kind: Any, role: Role, answer: _Answer, data: bytes, context: Any
+        self,
+        kind: type[Message],
+        role: Role,
+        answer: _Answer,
+        data: bytes,
+        context: grpc.aio.ServicerContext,
     ) -> bytes:
         try:
             if len(data) > LARGE:
@@ -214,7 +222,7 @@ class Calls:
             await refuse(context, error)
         return result
 
-    def _admitted(self, context: Any, role: Role, model: str) -> Caller:
+    def _admitted(self, context: grpc.aio.ServicerContext, role: Role, model: str) -> Caller:
         """The caller; AccessError or OverloadError unless they may do this."""
         if role == "admin" and not self._config.security.admin_on_data_port:
             raise _admin_elsewhere()
@@ -222,37 +230,37 @@ class Calls:
             return ANYBODY
         return self._guard.admit(_metadata(context), context.peer(), role, model)
 
-    async def _server_live(self, _: Any, _caller: Caller) -> Any:
+    async def _server_live(self, _: Message, _caller: Caller) -> Any:
         return _ServerLive(live=self._engine.live())
 
-    async def _server_ready(self, _: Any, _caller: Caller) -> Any:
+    async def _server_ready(self, _: Message, _caller: Caller) -> Any:
         return _ServerReady(ready=self._engine.ready())
 
-    async def _model_ready(self, request: Any, _: Caller) -> Any:
+    async def _model_ready(self, request: Message, _: Caller) -> Any:
         try:
             return _ModelReady(ready=self._engine.model_ready(request.name, request.version))
         except NotFoundError:
             return _ModelReady(ready=False)
 
-    async def _server_metadata(self, _: Any, _caller: Caller) -> Any:
+    async def _server_metadata(self, _: Message, _caller: Caller) -> Any:
         return _filled(_ServerMetadata(), self._engine.server_metadata())
 
-    async def _model_metadata(self, request: Any, _: Caller) -> Any:
+    async def _model_metadata(self, request: Message, _: Caller) -> Any:
         return _filled(_ModelMetadata(), self._engine.model_metadata(request.name, request.version))
 
-    async def _model_config(self, request: Any, _: Caller) -> Any:
+    async def _model_config(self, request: Message, _: Caller) -> Any:
         return _filled(
             _ModelConfig(), {"config": self._engine.model_config(request.name, request.version)}
         )
 
-    async def _model_statistics(self, request: Any, _: Caller) -> Any:
+    async def _model_statistics(self, request: Message, _: Caller) -> Any:
         return _filled(_ModelStatistics(), self._engine.statistics(request.name, request.version))
 
-    async def _repository_index(self, request: Any, _: Caller) -> Any:
+    async def _repository_index(self, request: Message, _: Caller) -> Any:
         check_repository(request)
         return _filled(_RepositoryIndex(), {"models": await self._engine.index(request.ready)})
 
-    async def _load(self, data: bytes, context: Any) -> bytes:
+    async def _load(self, data: bytes, context: grpc.aio.ServicerContext) -> bytes:
         try:
             try:
                 model = bytes(wire.split(data, _PARAMETERS, _MODEL).name).decode()
@@ -269,7 +277,7 @@ class Calls:
         done: bytes = _Load().SerializeToString()
         return done
 
-    async def _unload(self, request: Any, caller: Caller) -> Any:
+    async def _unload(self, request: Message, caller: Caller) -> Any:
         check_repository(request)
         dependents = False
         for name, value in request.parameters.items():
@@ -279,7 +287,7 @@ class Calls:
         await self._engine.unload(request.model_name, dependents, caller=caller)
         return _Unload()
 
-    async def _trace_setting(self, request: Any, _: Caller) -> Any:
+    async def _trace_setting(self, request: Message, _: Caller) -> Any:
         _check_unchanged(request, "traces are set in the server's configuration")
         settings = trace_settings(self._config.telemetry).items()
         values = {
@@ -288,31 +296,31 @@ class Calls:
         }
         return _filled(_Traces(), {"settings": values})
 
-    async def _log_settings(self, request: Any, _: Caller) -> Any:
+    async def _log_settings(self, request: Message, _: Caller) -> Any:
         _check_unchanged(request, "set the level over the admin port, POST /v2/logging")
         values = {
             name: _log_value(value) for name, value in log_settings(self._config.telemetry).items()
         }
         return _filled(_Logs(), {"settings": values})
 
-    async def _no_regions(self, request: Any, _: Caller) -> Any:
+    async def _no_regions(self, request: Message, _: Caller) -> Any:
         """Which regions of shared memory are registered: never any."""
         if request.name:
             raise _no_such_region(request.name)
         return message(request.DESCRIPTOR.name.replace("Request", "Response"))()
 
-    async def _no_region(self, request: Any, caller: Caller) -> Any:
+    async def _no_region(self, request: Message, caller: Caller) -> Any:
         """Unregister all regions (there are none), or one, which cannot be there."""
         return await self._no_regions(request, caller)
 
-    async def _no_shared_memory(self, _: Any, _caller: Caller) -> Any:
+    async def _no_shared_memory(self, _: Message, _caller: Caller) -> Any:
         raise UnsupportedRequestError(
             "this server takes no shared memory from callers",
             hint="send and ask for tensors as raw contents",
         )
 
 
-async def refuse(context: Any, error: Exception) -> None:
+async def refuse(context: grpc.aio.ServicerContext, error: Exception) -> None:
     """End a call with the status and the text of an error."""
     trailing = (
         (("retry-after", f"{error.retry_after:g}"),) if isinstance(error, OverloadError) else ()
@@ -336,14 +344,14 @@ def _cut(text: str) -> str:
     return text if length == len(text) else f"{text[:length]}…"
 
 
-def _filled(result: Any, plain: Mapping[str, Any]) -> Any:
+def _filled(result: Message, plain: JsonObject) -> Any:
     """A message with the fields of plain data; those that the protocol does not have are left
     out.
     """
     return json_format.ParseDict(plain, result, ignore_unknown_fields=True)
 
 
-def _asked(role: Role, request: Any) -> tuple[Role, str]:
+def _asked(role: Role, request: Message) -> tuple[Role, str]:
     """What a call asks for, and of which model; statistics of all models are for those who may see
     all.
     """
@@ -353,7 +361,7 @@ def _asked(role: Role, request: Any) -> tuple[Role, str]:
     return ("watch" if "Statistics" in request.DESCRIPTOR.name and not model else role), model
 
 
-def _metadata(context: Any) -> dict[str, str]:
+def _metadata(context: grpc.aio.ServicerContext) -> dict[str, str]:
     """What a call says besides its message, by name; RequestError for two tokens."""
     pairs = context.invocation_metadata()
     named = dict(pairs)
@@ -369,7 +377,7 @@ def _log_value(value: bool | int | str) -> dict[str, Any]:
     return {"uint32_param": value} if isinstance(value, int) else {"string_param": value}
 
 
-def _check_unchanged(request: Any, hint: str) -> None:
+def _check_unchanged(request: Message, hint: str) -> None:
     """Settings are shown only."""
     for name, value in request.settings.items():
         if value.ListFields():

@@ -12,6 +12,8 @@ from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
+from google.protobuf.message import Message as ProtobufMessage
+
 from infuse.errors import RequestError
 from infuse.serving.datatypes import BYTES
 from infuse.serving.elements import (
@@ -45,7 +47,7 @@ _CLASSES: Final = "classification"
 _MOST: Final = 1 << 62  # of a priority or a timeout
 
 
-class Message:
+class InferMessage:
     """A ModelInferRequest message, of which nothing is read but where its fields are.
 
     RequestError: it is cut off, or has too many fields.
@@ -124,11 +126,11 @@ class Message:
 
 
 def decode(data: bytes) -> InferRequest:
-    """The request that a ModelInferRequest message is, as `Message.decode`."""
-    return Message(data).decode()
+    """The request that a ModelInferRequest message is, as `InferMessage.decode`."""
+    return InferMessage(data).decode()
 
 
-def decode_parameters(parameters: Any) -> dict[str, Parameter]:
+def decode_parameters(parameters: Mapping[str, ProtobufMessage]) -> dict[str, Parameter]:
     """The values of a map of InferParameter; RequestError where one is empty."""
     return {name: _parameter(name, value) for name, value in parameters.items()}
 
@@ -172,7 +174,7 @@ _FINAL: Final = _final()
 # ----------------------------------------------------------------------------------------- requests
 
 
-def _inputs(tensors: Any, raw: Sequence[bytes | memoryview]) -> list[Tensor]:
+def _inputs(tensors: Sequence[ProtobufMessage], raw: Sequence[bytes | memoryview]) -> list[Tensor]:
     result = []
     if raw and len(raw) != len(tensors):
         _refuse_shared_memory(tensors)
@@ -199,7 +201,7 @@ def _inputs(tensors: Any, raw: Sequence[bytes | memoryview]) -> list[Tensor]:
     return result
 
 
-def _outputs(outputs: Any) -> list[RequestedOutput]:
+def _outputs(outputs: Sequence[ProtobufMessage]) -> list[RequestedOutput]:
     result = []
     for output in outputs:
         parameters = decode_parameters(output.parameters) if output.parameters else {}
@@ -217,7 +219,7 @@ def _check_names(what: str, parts: Sequence[Tensor] | Sequence[RequestedOutput])
         raise RequestError(f"two of the {what}s have the same name")
 
 
-def _parameter(name: str, value: Any) -> Parameter:
+def _parameter(name: str, value: ProtobufMessage) -> Parameter:
     choice = value.WhichOneof("parameter_choice")
     if choice is None:
         raise RequestError(f"the parameter '{name}' has no value")
@@ -234,7 +236,7 @@ def _natural(parameters: Mapping[str, Parameter], name: str, where: str | None =
     return value
 
 
-def _refuse_shared_memory(tensors: Any) -> None:
+def _refuse_shared_memory(tensors: Sequence[ProtobufMessage]) -> None:
     """Inputs in shared memory have no raw contents."""
     for tensor in tensors:
         refuse_shared_memory(tensor.parameters, f"input {tensor.name!r}")
@@ -310,7 +312,7 @@ def _described_with(response: InferResponse, outputs: Sequence[Tensor]) -> bytes
     return data
 
 
-def _set_parameters(target: Any, parameters: Mapping[str, Parameter]) -> None:
+def _set_parameters(target: ProtobufMessage, parameters: Mapping[str, Parameter]) -> None:
     for name, value in parameters.items():
         if isinstance(value, bool):
             target[name].bool_param = value

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from google.protobuf.message import Message
 
 from infuse.errors import RequestError
 from infuse.runtime.session import Array
@@ -34,7 +35,7 @@ _WIDE: Final[Mapping[str, str]] = {
 }
 
 
-def from_contents(name: str, datatype: str, shape: tuple[int, ...], contents: Any) -> Array:
+def from_contents(name: str, datatype: str, shape: tuple[int, ...], contents: Message) -> Array:
     """The input `name` as an array, from InferTensorContents.
 
     RequestError: the shape is none or does not fit the number of elements, another field than that

@@ -8,6 +8,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
+import grpc.aio
 from grpc_health.v1 import health_pb2
 
 from infuse.errors import NotFoundError
@@ -41,7 +42,9 @@ class Health:
         }
         return grpc.method_handlers_generic_handler(NAME, methods)
 
-    async def check(self, request: Any, context: Any) -> Any:
+    async def check(
+        self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext
+    ) -> Any:
         """The status of a service; NOT_FOUND for one that is not known."""
         status = self._status(request.service)
         if status == _Response.SERVICE_UNKNOWN:
@@ -50,7 +53,9 @@ class Health:
             )
         return _Response(status=status)
 
-    async def watch(self, request: Any, context: Any) -> None:
+    async def watch(
+        self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext
+    ) -> None:
         """The status of a service now and whenever it changes, until the caller ends it."""
         last = None
         while True:

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
@@ -41,7 +41,7 @@ def message(name: str) -> Any:
     return message_factory.GetMessageClass(POOL.FindMessageTypeByName(f"inference.{name}"))
 
 
-def parse(kind: Any, data: bytes) -> Any:
+def parse(kind: type[Message], data: bytes) -> Any:
     """The message of class `kind` that `data` is; RequestError when it is none."""
     try:
         return kind.FromString(data)

@@ -94,7 +94,7 @@ def _reflection() -> Any:
     )
 
 
-def _listen(server: Any, listener: Listener, certificates: Certificates | None) -> int:
+def _listen(server: grpc.aio.Server, listener: Listener, certificates: Certificates | None) -> int:
     """Bind the address of a listener; its port."""
     host = f"[{listener.host}]" if ":" in listener.host else listener.host
     address = f"{host}:{listener.port}"

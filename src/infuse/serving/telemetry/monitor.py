@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Objective, Telemetry
 from infuse.serving.messages import Outcome
+from infuse.serving.plain import JsonObject
 from infuse.serving.telemetry.bottleneck import explain
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.telemetry.logs import access_log
@@ -129,7 +130,7 @@ class Monitor:
             )
 
 
-def _shares(name: str, told: Mapping[str, Any]) -> Iterator[Reading]:
+def _shares(name: str, told: JsonObject) -> Iterator[Reading]:
     """What a model's traffic tells of its versions."""
     for version, share in told["shares"].items():
         yield Reading("infuse_traffic_share", share, (name, version))

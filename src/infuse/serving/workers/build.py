@@ -28,6 +28,7 @@ from infuse import dtypes
 from infuse.errors import CompileError, InfuseError, ModelFailureError, ModelFileError
 from infuse.runtime.shapes import TensorSpec
 from infuse.serving.failures import restored
+from infuse.serving.plain import JsonObject
 from infuse.serving.workers.budget import mib
 from infuse.serving.workers.environment import child_environment
 from infuse.serving.workers.process import ending
@@ -121,7 +122,7 @@ def _crash(status: int, trouble: bytes, source: Path, memory: int | None) -> Mod
     return ModelFailureError(what, where=str(source), hint=hint)
 
 
-def signature_of(answer: Mapping[str, Any], seconds: float) -> Signature:
+def signature_of(answer: JsonObject, seconds: float) -> Signature:
     """What an answer of the compiling process says, which took so long; raises the error that it
     tells.
     """
@@ -138,7 +139,7 @@ def signature_of(answer: Mapping[str, Any], seconds: float) -> Signature:
     )
 
 
-def _spec(entry: Mapping[str, Any]) -> TensorSpec:
+def _spec(entry: JsonObject) -> TensorSpec:
     return TensorSpec(
         entry["name"], dtypes.by_name(entry["dtype"]).numpy, tuple(entry["shape"]), entry["late"]
     )
@@ -210,7 +211,7 @@ def _symbols(specs: Sequence[TensorSpec]) -> list[str]:
     return list(names)
 
 
-def made(order: Mapping[str, Any]) -> dict[str, Any]:
+def made(order: JsonObject) -> dict[str, Any]:
     """Do what a request says: the answer as plain data."""
     import infuse
 
@@ -258,7 +259,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     return False
 
 
-def _told(error: Exception, order: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def _told(error: Exception, order: JsonObject) -> tuple[str, str, str, str]:
     """An error as `failures.restored` reads it; raises it again where it is none that a model may
     cause.
     """

@@ -9,17 +9,17 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import infuse
 from infuse.errors import CompiledModelError
 from infuse.runtime.cpus import cpu_description
 from infuse.runtime.folder import check_cpu, read_metadata, verify
+from infuse.serving.plain import JsonObject
 from infuse.serving.workers.build import Signature, described, signature_of
 
 _COMPILERS: Final = (
@@ -87,7 +87,7 @@ class BuildCache:
             path.unlink(missing_ok=True)
 
 
-def key_of(content: str, main: str, options: Mapping[str, Any]) -> str:
+def key_of(content: str, main: str, options: JsonObject) -> str:
     """The key of a model: `content` is a digest of all its files, `main` the name of the one to
     load.
 
