@@ -314,7 +314,8 @@ class Lowering(Placing):
         head = "using L = decltype(lanes);" if vector else "using L = One; const One lanes{};"
         f.line(f"{kernel}(c, {rows}, {columns}, [=]{signature} INFUSE_LAMBDA {{")
         f.line(f"  {head}")
-        f.function.lines += [f"  {line}" for line in text]
+        for line in text:
+            f.line(f"  {line}")
         f.line(f"}}, {sum(map(cost, terms))});")
         if body.printer.divides:
             f.fail_unless("!zero", "DIVIDES_BY_ZERO")
@@ -444,5 +445,6 @@ def _define(f: FunctionWriter, name: str, parameters: str, text: list[str]) -> N
     f.include("element.hpp")
     f.line(f"const auto {name} = [=]({parameters}) INFUSE_LAMBDA {{")
     f.line("  using L = decltype(lanes);")
-    f.function.lines += [f"  {line}" for line in text]
+    for line in text:
+        f.line(f"  {line}")
     f.line("};")

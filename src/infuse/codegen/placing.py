@@ -279,7 +279,7 @@ class Placing:
         from_, to = (f.numbers(*t.strides) or "0L" for t in (source, target))
         f.line(f"const long shape[] = {{{shape}}}, from[] = {{{from_}}}, to[] = {{{to}}};")
         rank = max(1, target.rank)
-        f.line(f"copy_nd<{source.dtype.bytes}>(c, {rank}, shape, from, to, {read}, {write});")
+        f.call("copy_nd", rank, "shape", "from", "to", read, write, template=(source.dtype.bytes,))
         f.finish(label)
 
     def function(self, name: str, *nodes: Node | None, control: bool = False) -> FunctionWriter:

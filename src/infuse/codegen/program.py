@@ -22,6 +22,8 @@ from infuse.ir import dim_text, dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
+from infuse.targets.cpu.emit import statements as cpp
+from infuse.targets.cpu.emit.statements import Statement
 
 Array = npt.NDArray[Any]
 WEIGHT_ALIGN = 64
@@ -72,10 +74,15 @@ class Function:
 
     name: str
     parameters: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
     includes: set[str] = field(default_factory=set)
     is_control: bool = False
     """Whether it runs bodies: it is given the whole model."""
+
+    @property
+    def lines(self) -> list[str]:
+        """The body in C++."""
+        return [line for statement in self.statements for line in statement.lines()]
 
     def text(self) -> str:
         """Parameters and body: the identity of the function."""
@@ -306,7 +313,44 @@ class FunctionWriter:
         return f"s{len(self.arguments) - 1}"
 
     def line(self, text: str) -> None:
-        self.function.lines.append(text)
+        """Add C++ as it is."""
+        self.add(cpp.Text(text))
+
+    def add(self, statement: Statement) -> None:
+        """Add a statement to the body."""
+        self.function.statements.append(statement)
+
+    def call(
+        self,
+        kernel: str,
+        *arguments: object,
+        template: Sequence[object] = (),
+        failure: str = "",
+        context: bool = True,
+    ) -> None:
+        """Add a call of a kernel (see `KernelCall`)."""
+        named = tuple(map(str, arguments)), tuple(map(str, template))
+        self.add(cpp.KernelCall(kernel, *named, failure, context))
+
+    def array(self, name: str, *elements: object) -> None:
+        """Add a constant list of whole numbers."""
+        self.add(cpp.Array(name, tuple(map(str, elements))))
+
+    def struct(self, type: str, name: str, *fields: object) -> None:
+        """Add the parameters of a kernel, by the order of their fields."""
+        self.add(cpp.Struct(type, name, tuple(map(str, fields))))
+
+    def constant(self, name: str, value: object, type: str = "long") -> None:
+        """Add a value under a name."""
+        self.add(cpp.Constant(type, name, str(value)))
+
+    def room(self, **lengths: int) -> None:
+        """Add lists of whole numbers, by name and length, that a call fills."""
+        self.add(cpp.Room(tuple(lengths.items())))
+
+    def assign(self, place: str, value: object) -> None:
+        """Add the store of a value in an element or field, or (`*p`) where a name points."""
+        self.add(cpp.Assign(((place, str(value)),)))
 
     def fail_unless(self, condition: str, failure: str = "BAD_SIZES") -> None:
         """Let the function end with a failure of `kernels/failure.hpp` unless a C++ condition
@@ -314,7 +358,7 @@ class FunctionWriter:
         """
         self.checks = True
         self.include("failure.hpp")
-        self.function.lines.append(f"if (!({condition})) return {failure};")
+        self.add(cpp.Require(condition, failure))
 
     def include(self, *headers: str) -> None:
         self.function.includes.update(headers)

@@ -107,7 +107,7 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
         f.line(f"shape.block = {_BLOCKS[form]};")
     mask = _mask(low, f, heads)
     rows = [f"HeadRows{{{f.read(t)}, {f.numbers(*t.strides[:3])}}}" for t in (q, k, v)]
-    f.line(f"{kernel}(c, shape, {', '.join(rows)}, {mask}, {sink});")
+    f.call(kernel, "shape", *rows, mask, sink)
     f.finish(label(group))
 
 

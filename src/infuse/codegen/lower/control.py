@@ -196,7 +196,7 @@ class _Iteration:
         for number, value in enumerate(self.state):
             block, at = self.results.block(number), f"in[{self.first_input + number}]"
             f.line(f"if ({at} == {self.pointers[number]}) {{")
-            f.line(f"if (!keep({block}, {at}, {_bytes(value)})) return NO_MEMORY;")
+            f.call("keep", block, at, _bytes(value), failure="NO_MEMORY", context=False)
             f.line(f"}} else {block}.data = (char*){at};")
             self.results.find(f, number, _sizes(value))
         for number, value in enumerate(self.stacked):

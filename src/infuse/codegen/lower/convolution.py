@@ -149,7 +149,7 @@ def _windows(
     kernel = "conv" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")
     f.scratch(f"{kernel}_scratch({marked(sizes_text(sizes))})", f"{kernel}.hpp")
-    f.line(f"{kernel}(c, {marked(f.sizes(sizes))}, {f.read(tensor)}, {f.read(weights)}, {store});")
+    f.call(kernel, marked(f.sizes(sizes)), f.read(tensor), f.read(weights), store)
 
 
 def _forms(low: Lowering, node: Node, win: Window, sizes: ConvSizes) -> list[str]:
@@ -290,8 +290,18 @@ def _depthwise(
     f.include("depthwise.hpp")
     x, packed = f.read(tensor), f.read(weights)
     if form == "rows":
-        f.line(f"depthwise<{kw}, {stride}>(c, {text}, {x}, {packed}, {store});")
+        f.call(
+            "depthwise",
+            text,
+            x,
+            packed,
+            store,
+            template=(
+                kw,
+                stride,
+            ),
+        )
     else:
         assert isinstance(channels, int)
         assert isinstance(out, int)
-        f.line(f"depthwise_any(c, {text}, {f.number(out // channels)}, {x}, {packed}, {store});")
+        f.call("depthwise_any", text, f.number(out // channels), x, packed, store)

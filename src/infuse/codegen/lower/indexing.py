@@ -57,10 +57,10 @@ def gather(low: Lowering, node: Node, group: Group) -> None:
     text = f.numbers(*sizes)
     if source.dtype == x.dtype:
         pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
-        f.line(f"if (!gather<{x.dtype.bytes}>(c, {text}, {pointers})) return 2;")
+        f.call("gather", text, pointers, template=(x.dtype.bytes,), failure="2")
     else:
         pointers = f"{f.read(source)}, {f.read(places)}, {f.write(target)}"
-        f.line(f"if (!gather_fp16(c, {text}, {pointers})) return 2;")
+        f.call("gather_fp16", text, pointers, failure="2")
     f.finish("Gather")
     low.tensors[node.output] = target
 
@@ -100,9 +100,15 @@ def gather_elements(low: Lowering, node: Node, group: Group) -> None:
     sizes_array(f, "index_sizes", index.shape)
     sizes_array(f, "sizes", x.shape)
     pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
-    f.line(
-        f"if (!gather_elements<{x.dtype.bytes}>(c, {x.rank}, index_sizes, sizes, {axis}, "
-        f"{pointers})) return 2;"
+    f.call(
+        "gather_elements",
+        x.rank,
+        "index_sizes",
+        "sizes",
+        axis,
+        pointers,
+        template=(x.dtype.bytes,),
+        failure="2",
     )
     f.finish("GatherElements")
     low.tensors[node.output] = target
@@ -125,7 +131,7 @@ def gather_nd(low: Lowering, node: Node, group: Group) -> None:
     slice_ = dims.product(x.shape[lead + depth :])
     text = f"{f.numbers(batch, points)}, {depth}, sizes, {f.number(slice_)}"
     pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
-    f.line(f"if (!gather_nd<{x.dtype.bytes}>(c, {text}, {pointers})) return 2;")
+    f.call("gather_nd", text, pointers, template=(x.dtype.bytes,), failure="2")
     f.finish("GatherND")
     low.tensors[node.output] = target
 
@@ -146,7 +152,7 @@ def scatter_nd(low: Lowering, node: Node, group: Group) -> None:
     pointers = ", ".join([*(f.read(t) for t in tensors), f.write(target)])
     join = _JOINS[node.op.attributes()["reduction"]]
     text = f"{f.number(points)}, {depth}, sizes, {f.number(slice_)}, {pointers}"
-    f.line(f"if (!scatter_nd<{join}>(c, {text})) return 2;")
+    f.call("scatter_nd", text, template=(join,), failure="2")
     f.finish("ScatterND")
     low.tensors[node.output] = target
 
@@ -165,7 +171,7 @@ def scatter_elements(low: Lowering, node: Node, group: Group) -> None:
     pointers = ", ".join([*(f.read(t) for t in tensors), f.write(target)])
     join = _JOINS[node.op.attributes()["reduction"]]
     text = f"{x.rank}, index_sizes, sizes, {axis}, {pointers}"
-    f.line(f"if (!scatter_elements<{join}>(c, {text})) return 2;")
+    f.call("scatter_elements", text, template=(join,), failure="2")
     f.finish("ScatterElements")
     low.tensors[node.output] = target
 
@@ -184,9 +190,7 @@ def trilu(low: Lowering, node: Node, group: Group) -> None:
         diagonal = f"long({f.read(low.dense(offset))}[0])"
     upper = "true" if node.op.attributes()["upper"] else "false"
     # Bits of zero are zero in every type.
-    f.line(
-        f"triangle(c, {sizes}, {diagonal}, {upper}, {f.read(source.bits)}, {f.write(target.bits)});"
-    )
+    f.call("triangle", sizes, diagonal, upper, f.read(source.bits), f.write(target.bits))
     f.finish("Trilu")
     low.tensors[node.output] = target
 
@@ -205,7 +209,7 @@ def top_k(low: Lowering, node: Node, group: Group) -> None:
         dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :]), count
     )
     largest = "true" if attributes["largest"] else "false"
-    f.line(f"top_k<{largest}>(c, {sizes}, {f.read(source)}, {f.write(values)}, {f.write(places)});")
+    f.call("top_k", sizes, f.read(source), f.write(values), f.write(places), template=(largest,))
     f.finish("TopK")
     low.tensors[node.output] = values
 
@@ -232,6 +236,6 @@ def reverse_sequence(low: Lowering, node: Node, group: Group) -> None:
     rest = dims.product(x.shape[a] for a in order[2:])
     sizes = f.numbers(x.shape[batch], x.shape[time], rest * x.dtype.bytes)
     read, write = f"(const char*){f.read(source.bits)}", f"(char*){f.write(target.bits)}"
-    f.line(f"if (!reverse_lines(c, {sizes}, {read}, {f.read(counts)}, {write})) return 2;")
+    f.call("reverse_lines", sizes, read, f.read(counts), write, failure="2")
     f.finish("ReverseSequence")
     low.tensors[node.output] = target

@@ -124,7 +124,7 @@ def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
         f.line(f"  integer_matmul<{name}>(c, {sizes}, a, {zeros}, b, {sums}, part);")
         f.line("}")
     else:
-        f.line(f"integer_matmul<{name}>(c, {sizes}, {x}, {zeros}, {w}, {sums}, {sink});")
+        f.call("integer_matmul", sizes, x, zeros, w, sums, sink, template=(name,))
     f.finish(label(group))
 
 
@@ -182,7 +182,7 @@ def _packed(
     f.include("integer.hpp")
     sizes = f.numbers(dims.product(lead), k, n, k * n, *strides)
     zeros, last = _zero(f, low, zero, whole.dtype), f.number(shift)
-    f.line(f"integer_pack(c, {sizes}, {f.read(whole)}, {zeros}, {last}, {f.write(target)});")
+    f.call("integer_pack", sizes, f.read(whole), zeros, last, f.write(target))
     f.finish("pack")
     return Packed(I16X2, target, None)
 
@@ -211,14 +211,14 @@ def conv_integer(low: Lowering, node: Node, group: Group) -> None:
         f.scratch(f"integer_scratch<{packed.layout.name}>({size_text(depth)})", "integer.hpp")
         sizes = f.numbers(rows, w.shape[0], depth, depth)
         text = ", ".join((sizes, pointers[0], zeros, *packed.text(f), sink))
-        f.line(f"integer_matmul<{packed.layout.name}>(c, {text});")
+        f.call("integer_matmul", text, template=(packed.layout.name,))
     else:
         packed = _filters(low, node, op.group)
         _windows(low, node, f, w.shape[2:])
         depth = dims.product(w.shape[1:])
         f.scratch(f"integer_scratch<{packed.layout.name}>({size_text(depth)})", "integer.hpp")
         text = ", ".join((f.numbers(w.shape[0], op.group), *pointers, *packed.text(f), sink))
-        f.line(f"integer_conv<{packed.layout.name}>(c, windows, {text});")
+        f.call("integer_conv", "windows", text, template=(packed.layout.name,))
     f.finish(label(group))
 
 
@@ -252,9 +252,7 @@ def _depthwise(
     if win is None or not _has_kernel(win):
         weights = low.program.weight(np.ascontiguousarray(wide.reshape(wide.shape[0], -1).T))
         _windows(low, node, f, operand(node, 1).shape[2:])
-        f.line(
-            f"integer_depthwise_any(c, windows, {', '.join(pointers)}, {f.read(weights)}, {sink});"
-        )
+        f.call("integer_depthwise_any", "windows", *pointers, f.read(weights), sink)
         return
     layout = layout_of(low, wide)
     sizes = depthwise_sizes(node, win)
@@ -269,7 +267,16 @@ def _depthwise(
         "integer_depthwise.hpp",
     )
     text = ", ".join((f.sizes(sizes), *pointers, f.read(low.program.weight(packed)), total, sink))
-    f.line(f"integer_depthwise<{layout.name}, {together}, {kw}, {win.strides[1]}>(c, {text});")
+    f.call(
+        "integer_depthwise",
+        text,
+        template=(
+            layout.name,
+            together,
+            kw,
+            win.strides[1],
+        ),
+    )
 
 
 def _has_kernel(win: Window) -> bool:

@@ -99,7 +99,7 @@ def call_gemm(
     kernel = "gemm" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")
     f.scratch(f"{kernel}_scratch({sizes_text(sizes)})", f"{kernel}.hpp")
-    f.line(f"{kernel}(c, {f.sizes(sizes)}, {f.read(left)}, {f.read(weights)}, {sink});")
+    f.call(kernel, f.sizes(sizes), f.read(left), f.read(weights), sink)
 
 
 def takes_pairs(low: Lowering, sizes: GemmSizes) -> bool:
@@ -161,11 +161,11 @@ def batched_product(
     named = f.sizes(sizes)
     f.scratch(f"matmul_scratch({sizes_text(sizes)})", "matmul.hpp")
     if not general:
-        f.line(f"matmul(c, {named}, {pa}, {pb}, {sink});")
+        f.call("matmul", named, pa, pb, sink)
     else:
         f.line(f"const auto a_at = [=](long i) {{ return {_batch_offset(f, a, len(lead))}; }};")
         f.line(f"const auto b_at = [=](long i) {{ return {_batch_offset(f, b, len(lead))}; }};")
-        f.line(f"matmul(c, {named}, {pa}, {pb}, a_at, b_at, {sink});")
+        f.call("matmul", named, pa, pb, "a_at", "b_at", sink)
     f.finish(label(group))
 
 

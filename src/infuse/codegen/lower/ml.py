@@ -62,7 +62,17 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
         f.scratch(f"trees_scratch({attributes['count']})", "trees.hpp")
     plain = "true" if forest.is_plain else "false"
     sizes = f"{f.number(x.shape[0])}, {width}, {targets}, {f.number(forest.depth)}"
-    f.line(f"run_trees<{plain}, {join}>(c, trees, {sizes}, {f.read(source)}, {f.write(target)});")
+    f.call(
+        "run_trees",
+        "trees",
+        sizes,
+        f.read(source),
+        f.write(target),
+        template=(
+            plain,
+            join,
+        ),
+    )
     f.finish("trees")
     low.tensors[node.output] = target
 
@@ -101,7 +111,7 @@ def square_distances(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("square_distances", node)
     f.include("vectors.hpp")
     sizes = f.numbers(*x.shape, count, padded)
-    f.line(f"square_distances(c, {sizes}, {f.read(source)}, {f.read(weights)}, {f.write(target)});")
+    f.call("square_distances", sizes, f.read(source), f.read(weights), f.write(target))
     f.finish("SquareDistances")
     low.tensors[node.output] = target
 
@@ -113,7 +123,7 @@ def couple_pairs(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("couple_pairs", node)
     f.include("vectors.hpp")
     f.scratch(f"couple_pairs_scratch({count})", "vectors.hpp")
-    f.line(f"couple_pairs(c, {f.numbers(x.shape[0], count)}, {f.read(source)}, {f.write(target)});")
+    f.call("couple_pairs", f.numbers(x.shape[0], count), f.read(source), f.write(target))
     f.finish("CouplePairs")
     low.tensors[node.output] = target
 
@@ -149,9 +159,8 @@ def label_encoder(low: Lowering, node: Node, group: Group) -> None:
         f"{f.read(listed)}, {f.number(len(distinct))}, {f.read(beside.bits)}, "
         f"{f.read(otherwise.bits)}"
     )
-    f.line(
-        f"lookup(c, {f.number(dims.product(x.shape))}, {f.read(source)}, {pointers}, "
-        f"{f.write(target.bits)});"
+    f.call(
+        "lookup", f.number(dims.product(x.shape)), f.read(source), pointers, f.write(target.bits)
     )
     f.finish("LabelEncoder")
     low.tensors[node.output] = target
@@ -178,6 +187,6 @@ def count_ngrams(low: Lowering, node: Node, group: Group) -> None:
     )
     rows = x.shape[0] if x.rank == 2 else 1
     sizes = f.numbers(rows, dims.product(x.shape[-1:]), op.columns)
-    f.line(f"count_ngrams(c, grams, {sizes}, {f.read(source)}, {f.write(target)});")
+    f.call("count_ngrams", "grams", sizes, f.read(source), f.write(target))
     f.finish("TfIdfVectorizer")
     low.tensors[node.output] = target

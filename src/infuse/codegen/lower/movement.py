@@ -128,7 +128,7 @@ def _padded(low: Lowering, node: Node, source: Tensor, target: Tensor, before: l
     arguments = (
         f"{len(order)}, size, begin, out, {mode}, {number}, {f.read(source)}, {f.write(target)}"
     )
-    f.line(f"pad_nd<{source.dtype.bytes}>(c, {arguments});")
+    f.call("pad_nd", arguments, template=(source.dtype.bytes,))
     f.finish("pad")
 
 
@@ -139,10 +139,7 @@ def fill(
     assert number is not None
     f = low.function("fill", node)
     f.include("copy.hpp")
-    f.line(
-        f"fill(c, {f.write(target)}, {f.number(target.size)}, "
-        f"{stored_literal(number, target.dtype)});"
-    )
+    f.call("fill", f.write(target), f.number(target.size), stored_literal(number, target.dtype))
     f.finish("fill")
 
 
@@ -178,7 +175,7 @@ def range_(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("range", node)
     f.include("sequence.hpp")
     first, delta = (_single(f, t) for t in (start, step))
-    f.line(f"range(c, {first}, {delta}, {f.number(node.output.shape[0])}, {f.write(target)});")
+    f.call("range", first, delta, f.number(node.output.shape[0]), f.write(target))
     f.finish("range")
     low.tensors[node.output] = target
 

@@ -50,5 +50,5 @@ def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     held = [low.program.weight(np.ascontiguousarray(array)) for array in (b.const, scales, shifts)]
     f.scratch(f"nbits_scratch({sizes_text(sizes)})", "nbits.hpp")
     pointers = ", ".join(f.read(tensor) for tensor in (left, *held))
-    f.line(f"nbits_matmul<{op.bits}>(c, {f.sizes(sizes)}, {pointers}, {sink});")
+    f.call("nbits_matmul", f.sizes(sizes), pointers, sink, template=(op.bits,))
     f.finish(label(group))

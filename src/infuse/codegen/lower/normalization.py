@@ -34,7 +34,7 @@ def softmax(low: Lowering, node: Node, group: Group) -> None:
     reader(f, tensor, columns)
     name = "log_softmax" if node.kind == "LogSoftmax" else "softmax"
     f.scratch(f"softmax_scratch({size_text(size)})", "softmax.hpp")
-    f.line(f"{name}(c, {f.number(rows)}, {columns}, input, {sink});")
+    f.call(name, f.number(rows), columns, "input", sink)
     f.finish(label(group))
 
 
@@ -70,9 +70,9 @@ def layer_norm(low: Lowering, node: Node, group: Group) -> None:
     epsilon = f"{float(attributes['epsilon'])!r}f"
     f.scratch(f"norm_scratch({size_text(columns)})", "norm.hpp")
     if node.kind == "RMSNormalization":
-        f.line(f"rms_norm(c, {sizes}, input, {pointers[0]}, {epsilon}, {sink});")
+        f.call("rms_norm", sizes, "input", pointers[0], epsilon, sink)
     else:
-        f.line(f"layer_norm(c, {sizes}, input, {pointers[0]}, {pointers[1]}, {epsilon}, {sink});")
+        f.call("layer_norm", sizes, "input", pointers[0], pointers[1], epsilon, sink)
     f.finish(label(group))
 
 
@@ -93,7 +93,7 @@ def group_norm(low: Lowering, node: Node, group: Group) -> None:
     reader(f, tensor, f.number(channels))
     f.scratch(f"group_norm_scratch({sizes_text(sizes)})", "norm.hpp")
     epsilon = f"{float(attributes['epsilon'])!r}f"
-    f.line(f"group_norm(c, {f.sizes(sizes)}, input, {', '.join(pointers)}, {epsilon}, {sink});")
+    f.call("group_norm", f.sizes(sizes), "input", *pointers, epsilon, sink)
     f.finish(label(group))
 
 

@@ -24,7 +24,7 @@ def plain_matmul(low: Lowering, node: Node) -> None:
     sizes = f.numbers(dims.product(lead), m, n, k, *a.strides[-2:], *b.strides[-2:])
     offsets = [f"[=](long i) {{ return {batch_offset(f, t, len(lead))}; }}" for t in (a, b)]
     arguments = f"{f.read(a)}, {offsets[0]}, {f.read(b)}, {offsets[1]}, {f.write(target)}"
-    f.line(f"plain_matmul(c, PlainProduct{{{sizes}}}, {arguments});")
+    f.call("plain_matmul", f"PlainProduct{{{sizes}}}", arguments)
     f.finish("MatMul")
     low.tensors[node.output] = target
 

@@ -39,7 +39,7 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     ]
     if bytes_too:
         kind = f"MaxIntegerPool{{{-128 if x.dtype == dtypes.int8 else 0}}}"
-    f.line(f"pool(c, {sizes}, {kind}, {f.read(tensor)}, {sink});")
+    f.call("pool", sizes, kind, f.read(tensor), sink)
     f.finish(label(group))
 
 
@@ -52,5 +52,5 @@ def global_pool(low: Lowering, node: Node, group: Group) -> None:
     sink = low.sink(f, group, channels_last(x.rank))
     sizes = f.numbers(x.shape[0], dims.product(x.shape[2:]), x.shape[1])
     kernel = "global_mean_pool" if node.kind == "GlobalAveragePool" else "global_max_pool"
-    f.line(f"{kernel}(c, {sizes}, {f.read(tensor)}, {sink});")
+    f.call(kernel, sizes, f.read(tensor), sink)
     f.finish(label(group))

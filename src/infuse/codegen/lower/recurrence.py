@@ -51,7 +51,7 @@ def causal_conv(low: Lowering, node: Node, group: Group) -> None:
     gate = "false" if node.op.attributes()["activation"] == "none" else "true"
     sizes = f.numbers(batch * channels, channels, length, taps)
     pointers = ", ".join(_given(low, f, tensors, i) for i in range(4))
-    f.line(f"causal_conv(c, {sizes}, {gate}, {pointers}, {f.write(target)}, {f.write(state)});")
+    f.call("causal_conv", sizes, gate, pointers, f.write(target), f.write(state))
     f.finish("CausalConvWithState")
 
 
@@ -80,7 +80,7 @@ def linear_attention(low: Lowering, node: Node, group: Group) -> None:
     sizes = f.numbers(batch, length, op.q_num_heads, op.kv_num_heads, key, value, decays, rates)
     pointers = ", ".join(_given(low, f, tensors, i) for i in range(6))
     f.line(f"const LinearAttention shape = {{{sizes}, {literal(op.scale, dtypes.float32)}}};")
-    f.line(f"linear_attention(c, shape, {pointers}, {f.write(target)}, {f.write(state)});")
+    f.call("linear_attention", "shape", pointers, f.write(target), f.write(state))
     f.finish("LinearAttention")
 
 
@@ -118,7 +118,7 @@ def determinant(low: Lowering, node: Node, group: Group) -> None:
     f.include("recurrence.hpp")
     f.scratch(f"determinant_scratch({size_text(x.shape[-1])})", "recurrence.hpp")
     sizes = f.numbers(dims.product(x.shape[:-2]), x.shape[-1])
-    f.line(f"determinants(c, {sizes}, {f.read(source)}, {f.write(target)});")
+    f.call("determinants", sizes, f.read(source), f.write(target))
     f.finish("Det")
     low.tensors[node.output] = target
 

@@ -230,7 +230,7 @@ class Layer:
             f.line(f"r.{name} = {pointer};")
         f.line(f"r.reverse = {'true' if self.op.direction == 'reverse' else 'false'};")
         self._step(f, [f.read(w) for w in weights])
-        f.line("if (!recurrent(c, r, step)) return BAD_SIZES;")
+        f.call("recurrent", "r", "step", failure="BAD_SIZES")
         f.finish(node.kind)
 
     def _states(self, f: FunctionWriter, fields: dict[str, Dim], pointers: dict[str, str]) -> None:

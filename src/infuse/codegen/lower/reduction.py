@@ -130,7 +130,7 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
         kernel = (
             f"reduce_scalar<{_REDUCERS[node.kind]}>" if node.kind in _REDUCERS else "log_sum_exp"
         )
-        f.line(f"{kernel}(c, {shape}, {f.read(tensor)}, {f.write(target)});")
+        f.call(kernel, shape, f.read(tensor), f.write(target))
         low.tensors[node.output] = target
         f.finish(node.kind)
         return
@@ -141,9 +141,9 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
         f.line("const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {")
         f.line(f"  return load({pointer} + row * width + col, lanes);")
         f.line("};")
-        f.line(f"log_sum_exp(c, {shape}, input, {sink});")
+        f.call("log_sum_exp", shape, "input", sink)
     else:
-        f.line(f"reduce<{_REDUCERS[node.kind]}>(c, {shape}, {f.read(tensor)}, {sink});")
+        f.call("reduce", shape, f.read(tensor), sink, template=(_REDUCERS[node.kind],))
     f.finish(label(group))
 
 
@@ -166,7 +166,7 @@ def arg_extreme(low: Lowering, node: Node, group: Group) -> None:
     largest = "true" if node.kind == "ArgMax" else "false"
     last = "true" if attributes["select_last_index"] else "false"
     text = ", ".join(map(size_text, sizes))
-    f.line(f"arg_extreme<{largest}>(c, {text}, {last}, {f.read(tensor)}, {f.write(target)});")
+    f.call("arg_extreme", text, last, f.read(tensor), f.write(target), template=(largest,))
     f.finish(node.kind)
     low.tensors[node.output] = target
 
@@ -184,8 +184,6 @@ def running(low: Lowering, node: Node, group: Group) -> None:
         "true" if attributes[name] else "false" for name in ("exclusive", "reverse")
     )
     join = "RunningSum" if node.kind == "CumSum" else "RunningProduct"
-    f.line(
-        f"running<{join}>(c, {sizes}, {exclusive}, {reverse}, {f.read(tensor)}, {f.write(target)});"
-    )
+    f.call("running", sizes, exclusive, reverse, f.read(tensor), f.write(target), template=(join,))
     f.finish(node.kind)
     low.tensors[node.output] = target

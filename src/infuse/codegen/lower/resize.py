@@ -111,7 +111,7 @@ def _image(low: Lowering, node: Node, group: Group, sides: list[Side], kernel: s
     sink = low.sink(f, group, order)
     plane = (ONE, *sides[2:])[-2:]
     f.scratch(f"{kernel}_scratch({_shape(op, x.shape[:2], plane, size_text)})", header)
-    f.line(f"{kernel}(c, {_shape(op, x.shape[:2], plane, f.number, f)}, {f.read(tensor)}, {sink});")
+    f.call(kernel, _shape(op, x.shape[:2], plane, f.number, f), f.read(tensor), sink)
     f.finish(label(group))
 
 
@@ -184,11 +184,9 @@ def _axis(
         number = literal(
             int(outside.reshape(1).view(source.bits.dtype.numpy)[0]), source.bits.dtype
         )
-        f.line(
-            f"pick(c, {shape}, {sizes}, {f.read(source.bits)}, {f.write(target.bits)}, {number});"
-        )
+        f.call("pick", shape, sizes, f.read(source.bits), f.write(target.bits), number)
     else:
-        f.line(f"resample<{computes}>(c, {shape}, {sizes}, {f.read(source)}, {f.write(target)});")
+        f.call("resample", shape, sizes, f.read(source), f.write(target), template=(computes,))
     f.finish("Resize")
 
 

@@ -136,7 +136,7 @@ def nonzero(low: Lowering, node: Node, group: Group) -> None:
     f.include("sizes.hpp")
     longs(f, "in", x.shape)
     total, count = f.number(dims.product(x.shape)), f.number(node.output.shape[1])
-    f.line(f"nonzero({f.read(source)}, in, {x.rank}, {total}, {count}, {f.write(target)});")
+    f.call("nonzero", f.read(source), "in", x.rank, total, count, f.write(target), context=False)
     f.finish("NonZero")
     low.tensors[node.output] = target
 
@@ -179,9 +179,13 @@ def compress(low: Lowering, node: Node, group: Group) -> None:
     arguments = f"{f.read(low.dense(condition))}, {f.number(condition.shape[0])}"
     inner = dims.product(shape[axis + 1 :]) * x.dtype.bytes
     sizes = f.numbers(dims.product(shape[:axis]), shape[axis], inner)
-    f.line(
-        f"compress((const char*){f.read(source.bits)}, {arguments}, {sizes}, "
-        f"(char*){f.write(target.bits)});"
+    f.call(
+        "compress",
+        f"(const char*){f.read(source.bits)}",
+        arguments,
+        sizes,
+        f"(char*){f.write(target.bits)}",
+        context=False,
     )
     f.finish("Compress")
     low.tensors[node.output] = target
@@ -205,6 +209,8 @@ def one_hot(low: Lowering, node: Node, group: Group) -> None:
     sizes = f.numbers(
         dims.product(index.shape[:axis]), node.output.shape[axis], dims.product(index.shape[axis:])
     )
-    f.line(f"one_hot({f.read(places)}, {sizes}, {f.read(choices.bits)}, {f.write(target.bits)});")
+    f.call(
+        "one_hot", f.read(places), sizes, f.read(choices.bits), f.write(target.bits), context=False
+    )
     f.finish("OneHot")
     low.tensors[node.output] = target

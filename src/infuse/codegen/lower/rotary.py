@@ -128,10 +128,7 @@ def _store(
         tensor = row_major(low, past)
         old = f"HeadRows{{{f.read(tensor)}, {f.numbers(*tensor.strides[:3])}}}"
     fresh = f"HeadRows{{{f.read(new)}, {f.numbers(*new.strides[:3])}}}"
-    f.line(
-        f"store_rows(c, {f.sizes(CacheSizes(*shape))}, {old}, {fresh}, {f.read(valid)}, "
-        f"{f.write(target)});"
-    )
+    f.call("store_rows", f.sizes(CacheSizes(*shape)), old, fresh, f.read(valid), f.write(target))
     f.finish("GroupQueryAttention: cache")
     low.tensors[node.outputs[number]] = target
     return target

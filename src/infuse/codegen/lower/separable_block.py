@@ -146,7 +146,7 @@ def _made_rows(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> No
     f.include("gemm_made.hpp")
     f.scratch(f"gemm_made_scratch({sizes_text(sizes)})", "gemm_made.hpp")
     weights = f.read(packed_filters(low, node, 1))
-    f.line(f"gemm_made(c, {f.sizes(sizes)}, value, {weights}, {sink});")
+    f.call("gemm_made", f.sizes(sizes), "value", weights, sink)
 
 
 def _chain(low: Lowering, group: Group, f: FunctionWriter) -> None:
@@ -158,7 +158,7 @@ def _chain(low: Lowering, group: Group, f: FunctionWriter) -> None:
     projecting = "nullptr" if project is None else f.read(packed_filters(low, _anchor(project), 1))
     sink = low.sink(f, group, channels_last(4), bias=channel_bias(low, _anchor(group), 2))
     f.scratch(f"chain_scratch({call.sizes})", "chain.hpp")
-    f.line(f"chain<{call.form}>(c, {call.operands}, {projecting}, {call.expand}, {last}, {sink});")
+    f.call("chain", call.operands, projecting, call.expand, last, sink, template=(call.form,))
 
 
 @dataclass(frozen=True)
@@ -231,9 +231,7 @@ def pool_with_producers(low: Lowering, node: Node, group: Group) -> None:
     means = low.sink(f, group, channels_last(4), name="means")
     f.scratch(f"pooled_chain_scratch({call.sizes})", "chain.hpp")
     made = f.write(low.tensor(middle.result))
-    f.line(
-        f"pooled_chain<{call.form}>(c, {call.operands}, {call.expand}, {sink}, {made}, {means});"
-    )
+    f.call("pooled_chain", call.operands, call.expand, sink, made, means, template=(call.form,))
     f.finish(" + ".join(n.kind for n in group.all_nodes))
 
 

@@ -76,8 +76,8 @@ def _transform(
     f.line("if (shape.parts < 1 || shape.parts > 2) return BAD_SIZES;")
     f.include("failure.hpp")
     f.checks = True
-    f.line(
-        f"fourier<{target.dtype.c_name}>(c, shape, {source}, {window}, {table}, {f.write(target)});"
+    f.call(
+        "fourier", "shape", source, window, table, f.write(target), template=(target.dtype.c_name,)
     )
 
 
@@ -134,7 +134,7 @@ def fourier_table(low: Lowering, node: Node, n: Dim) -> Tensor:
     f = low.function("fourier_table", node)
     f.include("fourier.hpp")
     f.scratch(f"fourier_table_scratch({size_text(n)}, {dtype.bytes})", "fourier.hpp")
-    f.line(f"fourier_table<{dtype.c_name}>(c, {f.number(n)}, {f.write(table)});")
+    f.call("fourier_table", f.number(n), f.write(table), template=(dtype.c_name,))
     f.finish(f"{node.kind}: roots")
     return table
 

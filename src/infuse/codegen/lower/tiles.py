@@ -55,7 +55,9 @@ def call_winograd(
     header = f"winograd{SUFFIXES[weights.dtype]}.hpp"
     f.include(header)
     f.scratch(f"winograd_scratch<{kind}>({sizes_text(sizes)})", header)
-    f.line(f"winograd<{kind}>(c, {f.sizes(sizes)}, {f.read(x)}, {cast}{f.read(weights)}, {store});")
+    f.call(
+        "winograd", f.sizes(sizes), f.read(x), f"{cast}{f.read(weights)}", store, template=(kind,)
+    )
 
 
 def _packed(low: Lowering, node: Node, tile: int, pair: tuple[Line, Line], pairs: bool) -> Tensor:

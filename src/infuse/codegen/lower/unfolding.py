@@ -68,9 +68,7 @@ def col2im(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("col2im", node)
     f.include("unfold.hpp")
     f.line(f"const UnfoldShape shape = {_windows(f, node, sizes, block, counts)};")
-    f.line(
-        f"col2im(c, shape, {f.number(x.shape[0] * channels)}, {f.read(source)}, {f.write(target)});"
-    )
+    f.call("col2im", "shape", f.number(x.shape[0] * channels), f.read(source), f.write(target))
     f.finish("Col2Im")
     low.tensors[node.output] = target
 
@@ -96,7 +94,7 @@ def max_unpool(low: Lowering, node: Node, group: Group) -> None:
     )
     pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
     count = f.number(dims.product(x.shape))
-    f.line(f"if (!max_unpool(c, {x.rank}, least, size, {count}, {pointers})) return BAD_INDEX;")
+    f.call("max_unpool", x.rank, "least", "size", count, pointers, failure="BAD_INDEX")
     f.checks = True
     f.finish("MaxUnpool")
     low.tensors[node.output] = target
@@ -124,7 +122,7 @@ def deform_conv(low: Lowering, node: Node, group: Group) -> None:
     kernel = "conv" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")
     f.scratch(f"{kernel}_scratch({sizes_text(sizes)})", f"{kernel}.hpp")
-    f.line(f"{kernel}(c, {f.sizes(sizes)}, {f.read(columns)}, {f.read(weights)}, {sink});")
+    f.call(kernel, f.sizes(sizes), f.read(columns), f.read(weights), sink)
     f.finish(label(group))
 
 
@@ -144,10 +142,7 @@ def _columns(low: Lowering, node: Node, op: DeformConv) -> Tensor:
         f"const DeformShape shape = {{{sizes}, {_windows(f, node, x.shape[2:], kernel, counts)}}};"
     )
     scale = f"(const {x.dtype.c_name}*)nullptr" if weights is None else f.read(weights)
-    f.line(
-        f"deform_columns(c, shape, {f.read(source)}, {f.read(offset)}, {scale}, "
-        f"{f.write(columns)});"
-    )
+    f.call("deform_columns", "shape", f.read(source), f.read(offset), scale, f.write(columns))
     f.finish("DeformConv: columns")
     return columns
 
@@ -171,9 +166,8 @@ def _plain(low: Lowering, node: Node, op: DeformConv, columns: Tensor) -> None:
     )
     added = f"(const {out.dtype.c_name}*)nullptr" if bias is None else f.read(low.dense(bias))
     sizes = f.numbers(out.shape[1], op.group)
-    f.line(
-        f"window_conv(c, windows, {sizes}, {f.read(columns)}, {f.read(filters)}, {added}, "
-        f"{f.write(target)});"
+    f.call(
+        "window_conv", "windows", sizes, f.read(columns), f.read(filters), added, f.write(target)
     )
     f.finish("DeformConv")
     low.tensors[out] = target

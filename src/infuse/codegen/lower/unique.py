@@ -78,6 +78,6 @@ def _take(
         f"(const char*){f.read(source.bits)}, {f.numbers(*lines)}, {f.read(places)}, "
         f"{f.number(count)}"
     )
-    f.line(f"take_slices(c, {pointers}, (char*){f.write(target.bits)});")
+    f.call("take_slices", pointers, f"(char*){f.write(target.bits)}")
     f.finish("Unique")
     low.tensors[node.output] = target

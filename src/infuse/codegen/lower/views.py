@@ -108,7 +108,9 @@ def _repeated(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift:
     read, write = f.read(source.bits), f.write(place.bits)
     f.line(f"const long shape[] = {{{f.numbers(*shape)}}}, from[] = {{{', '.join(strides)}}},")
     f.line(f"  to[] = {{{f.numbers(*place.strides)}}};")
-    f.line(f"copy_nd<{source.dtype.bytes}>(c, {source.rank}, shape, from, to, {read}, {write});")
+    f.call(
+        "copy_nd", source.rank, "shape", "from", "to", read, write, template=(source.dtype.bytes,)
+    )
     f.finish(f"Expand {node.name}")
     buffer = Buffer("either", place.size * source.dtype.bytes, either=(missing, source, place))
     return replace(place, buffer=buffer)

@@ -41,7 +41,7 @@ def grid_sample(low: Lowering, node: Node, group: Group) -> None:
     read, write = (
         (f.read(source.bits), f.write(target.bits)) if moves else (f.read(source), f.write(target))
     )
-    f.line(f"grid_sample(c, shape, {read}, {f.read(places)}, {write});")
+    f.call("grid_sample", "shape", read, f.read(places), write)
     f.finish("GridSample")
     low.tensors[node.output] = target
 
@@ -70,9 +70,7 @@ def affine_grid(low: Lowering, node: Node, group: Group) -> None:
     f.line(f"const long size[] = {{{f.numbers(*shape[1:-1])}}};")
     aligned = "true" if node.op.attributes()["align_corners"] else "false"
     count, read = f.number(shape[0]), f.read(source)
-    f.line(
-        f"affine_grid(c, {count}, {len(shape) - 2}, size, {aligned}, {read}, {f.write(target)});"
-    )
+    f.call("affine_grid", count, len(shape) - 2, "size", aligned, read, f.write(target))
     f.finish("AffineGrid")
     low.tensors[node.output] = target
 
@@ -97,9 +95,8 @@ def roi_align(low: Lowering, node: Node, group: Group) -> None:
     largest, half = (("false", "true")[flag] for flag in (op.mode == "max", _shifted(op)))
     pointers = f"{f.read(source)}, {f.read(rois)}, {f.read(indices)}, {f.write(target)}"
     ratio = f.number(max(op.sampling_ratio, 0))
-    f.line(
-        f"if (!roi_align<{largest}>(c, {shape}, {scale}, {ratio}, {half}, {pointers})) return "
-        "BAD_INDEX;"
+    f.call(
+        "roi_align", shape, scale, ratio, half, pointers, template=(largest,), failure="BAD_INDEX"
     )
     f.include("failure.hpp")
     f.finish("RoiAlign")
@@ -119,7 +116,7 @@ def max_roi_pool(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("max_roi_pool", node)
     shape, scale = _regions(f, node), literal(op.spatial_scale, source.dtype)
     pointers = f"{f.read(source)}, {f.read(rois)}, {f.write(target)}"
-    f.line(f"if (!max_roi_pool(c, {shape}, {scale}, {pointers})) return BAD_INDEX;")
+    f.call("max_roi_pool", shape, scale, pointers, failure="BAD_INDEX")
     f.include("failure.hpp")
     f.finish("MaxRoiPool")
     low.tensors[node.output] = target
@@ -137,9 +134,7 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     f.include("suppress.hpp")
     centers = "true" if node.op.attributes()["center_point_box"] else "false"
     sizes = f.numbers(images, count)
-    f.line(
-        f"box_corners(c, {sizes}, {centers}, {f.read(row_major(low, boxes))}, {f.write(corners)});"
-    )
+    f.call("box_corners", sizes, centers, f.read(row_major(low, boxes)), f.write(corners))
     f.finish("NonMaxSuppression: corners")
     selected = low.scratch_tensor(dtypes.int32, (units, count), natural(2))
     counts = low.scratch_tensor(dtypes.int32, (units,), natural(1))
@@ -157,7 +152,7 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     )
     f.line(f"const long limit = {f.number(count)};")
     pointers = f"{f.read(corners)}, {f.read(row_major(low, scores))}, {f.write(selected)}"
-    f.line(f"suppress(c, shape, limit, {pointers}, {f.write(counts)});")
+    f.call("suppress", "shape", "limit", pointers, f.write(counts))
     f.line(f"const long out[] = {{suppressed_total({f.write(counts)}, {f.number(units)}), 3}};")
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish("NonMaxSuppression")
@@ -165,7 +160,7 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("list_kept", node)
     f.include("suppress.hpp")
     sizes = f.numbers(units, classes, count)
-    f.line(f"list_kept({sizes}, {f.read(selected)}, {f.read(counts)}, {f.write(target)});")
+    f.call("list_kept", sizes, f.read(selected), f.read(counts), f.write(target), context=False)
     f.finish("NonMaxSuppression: rows")
     low.tensors[node.output] = target
 

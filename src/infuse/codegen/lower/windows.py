@@ -51,10 +51,7 @@ def plain_conv(low: Lowering, node: Node) -> None:
     _windows(low, node, f, operand(node, 1).shape[2:])
     added = f"(const {x.dtype.c_name}*)nullptr" if bias is None else f.read(low.dense(bias))
     sizes = f.numbers(node.output.shape[1], groups)
-    f.line(
-        f"window_conv(c, windows, {sizes}, {f.read(tensor)}, {f.read(filters)}, {added}, "
-        f"{f.write(target)});"
-    )
+    f.call("window_conv", "windows", sizes, f.read(tensor), f.read(filters), added, f.write(target))
     f.finish("Conv")
     low.tensors[node.output] = target
 
@@ -89,7 +86,7 @@ def plain_pool(low: Lowering, node: Node) -> None:
         places = [low.allocate(v, order) for v in node.outputs[1:] if v.uses]
         index = f.write(places[0]) if places else "nullptr"
         first = "true" if attributes["storage_order"] else "false"
-        f.line(f"window_max(c, windows, {_lowest(node)}, {read}, {write}, {index}, {first});")
+        f.call("window_max", "windows", _lowest(node), read, write, index, first)
         low.tensors.update(zip(node.outputs[1:], places))
     else:
         op = (
@@ -98,7 +95,7 @@ def plain_pool(low: Lowering, node: Node) -> None:
             else "WindowMean{}"
         )
         counted = "true" if attributes.get("count_include_pad") else "false"
-        f.line(f"window_sum(c, windows, {counted}, {op}, {read}, {write});")
+        f.call("window_sum", "windows", counted, op, read, write)
     f.finish(node.kind)
     low.tensors[node.output] = target
 

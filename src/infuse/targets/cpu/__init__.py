@@ -1,0 +1,1 @@
+"""Processors: what lowered programs are written as for them."""

@@ -1,0 +1,1 @@
+"""C++: the only place that knows how it is written."""
