@@ -273,7 +273,7 @@ class Lowering(Placing):
             if not unknown:
                 f.fail_unless(f"{sizes}[{axis}] == {size_text(size)}", "DIFFERENT_SIZES")
             elif size == dims.symbol(min(unknown)):
-                f.line(f"*{f.resolves(min(unknown))} = {sizes}[{axis}];")
+                f.assign(f"*{f.resolves(min(unknown))}", f"{sizes}[{axis}]")
             else:
                 self.unsupported(node, f"a result of size {size}")
 

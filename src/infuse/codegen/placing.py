@@ -171,7 +171,7 @@ class Placing:
         f = self.function("sizes", value.producer)
         pointer = f.write(target)
         for i, size in enumerate(value.content.reshape(-1).tolist()):
-            f.line(f"{pointer}[{i}] = ({value.dtype.c_name}){size_text(size)};")
+            f.assign(f"{pointer}[{i}]", f"({value.dtype.c_name}){size_text(size)}")
         f.finish("sizes")
         return target
 

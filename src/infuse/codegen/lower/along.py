@@ -44,13 +44,13 @@ def along(
     f = low.function("find_axis", node)
     f.include("sizes.hpp")
     longs(f, "in", x.shape)
-    f.line(f"const int axis = axis_index((long){f.read(low.dense(axis))}[0], {x.rank});")
+    f.constant("axis", f"axis_index((long){f.read(low.dense(axis))}[0], {x.rank})", type="int")
     f.fail_unless(f"axis >= 0 && axis < {x.rank - last}")
     f.line("long outer = 1, inner = 1;")
     f.line(
         f"for (int i = 0; i < {x.rank}; ++i) (i < axis ? outer : inner) *= i == axis ? 1 : in[i];"
     )
     for name, text in zip(names, ("axis", "outer", "in[axis]", "inner")):
-        f.line(f"*{f.resolves(name)} = {text};")
+        f.assign(f"*{f.resolves(name)}", text)
     f.finish(f"{node.kind} {node.name}: axis")
     return Along(*map(dims.symbol, names))

@@ -97,14 +97,14 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
         f"{'true' if heads.causal else 'false'}}};"
     )
     if heads.valid is not None:
-        f.line(f"shape.valid = {f.read(heads.valid)};")
+        f.assign("shape.valid", f.read(heads.valid))
     if heads.sinks is not None:
-        f.line(f"shape.sinks = {f.read(heads.sinks)};")
-    f.line(f"shape.left = {heads.left};")
+        f.assign("shape.sinks", f.read(heads.sinks))
+    f.assign("shape.left", heads.left)
     if form in ("rows", "panels"):
-        f.line(f"shape.few = {MOST_FEW if form == 'rows' else 0};")
+        f.assign("shape.few", MOST_FEW if form == "rows" else 0)
     elif form in _BLOCKS:
-        f.line(f"shape.block = {_BLOCKS[form]};")
+        f.assign("shape.block", _BLOCKS[form])
     mask = _mask(low, f, heads)
     rows = [f"HeadRows{{{f.read(t)}, {f.numbers(*t.strides[:3])}}}" for t in (q, k, v)]
     f.call(kernel, "shape", *rows, mask, sink)
@@ -193,11 +193,11 @@ def _mask(low: Lowering, f: FunctionWriter, heads: Heads) -> str:
     text = _given_mask(low, f, heads.mask)
     if heads.left >= 0 or heads.right >= 0:
         valid = "nullptr" if heads.valid is None else f.read(heads.valid)
-        f.line(f"const auto inner = {text};")
+        f.constant("inner", text, type="auto")
         place = f"{f.number(heads.first)}, {valid}, shape.queries"
         text = f"Windowed<decltype(inner)>{{inner, {heads.left}, {heads.right}, {place}}}"
     if heads.softcap:
-        f.line(f"const auto seen = {text};")
+        f.constant("seen", text, type="auto")
         text = f"Capped<decltype(seen)>{{seen, {float(heads.softcap)!r}f}}"
     return text
 

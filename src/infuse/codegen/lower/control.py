@@ -43,7 +43,7 @@ class _Results:
                 if text != size_text(size):
                     f.fail_unless(f"{text} == {size_text(size)}", "DIFFERENT_SIZES")
             elif size == dims.symbol(min(unknown)):
-                f.line(f"d.{symbol_field(min(unknown))} = {text};")
+                f.assign(f"d.{symbol_field(min(unknown))}", text)
             else:
                 self.low.unsupported(self.node, f"a result of size {size}")
 
@@ -87,7 +87,7 @@ def if_(low: Lowering, node: Node, group: Group) -> None:
         f.line(f"const void* in[] = {{{', '.join([*_captures(f, body), 'nullptr'])}}};")
         f.line(f"if (int failed = run_{n}(m, in, nullptr)) return failed;")
         for number, value in enumerate(body.graph.outputs[: len(node.outputs)]):
-            f.line(f"{results.block(number)}.data = (char*)m.f{n}.results[{number}];")
+            f.assign(f"{results.block(number)}.data", f"(char*)m.f{n}.results[{number}]")
             results.find(f, number, _sizes(value))
         f.line("}")
         word = "else"
@@ -127,7 +127,7 @@ class _Iteration:
         for value, start in zip(self.state, self.carried):
             for size, start_size in zip(value.shape, start.shape):
                 if size != start_size and isinstance(size, dims.Expr):
-                    self.f.line(f"d.{symbol_field(str(size))} = {size_text(start_size)};")
+                    self.f.assign(f"d.{symbol_field(str(size))}", size_text(start_size))
         for number, value in enumerate(self.stacked):
             if value.rank:
                 self.f.line(f"long rows{number}[{value.rank}] = {{}};")
@@ -172,7 +172,7 @@ class _Iteration:
         moved: list[tuple[str, str]] = []
         for number, value in enumerate(self.state):
             place = self.first_output + number
-            f.line(f"in[{self.first_input + number}] = {self.frame}.results[{place}];")
+            f.assign(f"in[{self.first_input + number}]", f"{self.frame}.results[{place}]")
             sizes = self.graph.outputs[place].shape
             moved += [
                 (str(a), size_text(b))
@@ -184,9 +184,9 @@ class _Iteration:
             for i, symbol in enumerate(dict.fromkeys(symbol for symbol, _ in moved))
         }
         for symbol, text in dict(moved).items():
-            f.line(f"const long {names[symbol]} = {text};")
+            f.constant(names[symbol], text)
         for symbol, name in names.items():
-            f.line(f"d.{symbol_field(symbol)} = {name};")
+            f.assign(f"d.{symbol_field(symbol)}", name)
 
     def finish(self, count: str, axes: Sequence[int]) -> None:
         """Leave the carried values and the stacked ones, which get their new axis at these
@@ -240,14 +240,14 @@ def loop(low: Lowering, node: Node, group: Group) -> None:
     f = work.f
     count, truth = (None if t is None else f.read(t) for t in tensors)
     f.line("int64_t number = 0;")
-    f.line(f"const long most = {f'*{count}' if count else 'INT64_MAX'};")
+    f.constant("most", f"*{count}" if count else "INT64_MAX")
     f.line(f"bool going = {f'*{truth}' if truth else 'true'};")
     work.begin(["&number", "&going", *work.pointers])
     f.line("long i = 0;")
     f.line("for (; going && i < most; number = ++i) {")
     f.line(f"if (i == {MOST_ITERATIONS}L) return ENDLESS;")
     work.run()
-    f.line(f"going = *(const bool*){work.frame}.results[0];")
+    f.assign("going", f"*(const bool*){work.frame}.results[0]")
     work.stack("i")
     work.carry()
     f.line("}")
@@ -264,7 +264,7 @@ def scan(low: Lowering, node: Node, group: Group) -> None:
     work = _Iteration(low, node, 0, 0, [operand(node, i) for i in range(count)])
     f = work.f
     trips: Dim = values[0].shape[axes[0]]
-    f.line(f"const long trips = {size_text(trips)};")
+    f.constant("trips", size_text(trips))
     pointers = [f.read(t) for t in slices]
     work.begin([*work.pointers, *pointers])
     f.line("long i = 0;")
@@ -273,7 +273,7 @@ def scan(low: Lowering, node: Node, group: Group) -> None:
     for number, (tensor, pointer) in enumerate(zip(slices, pointers)):
         index = "(trips - 1 - i)" if turned[number] else "i"
         stride = size_text(dims.product(tensor.shape[1:]))
-        f.line(f"in[{count + number}] = {pointer} + {index} * {stride};")
+        f.assign(f"in[{count + number}]", f"{pointer} + {index} * {stride}")
     work.run()
     backwards = attributes["scan_output_directions"] or [0] * len(work.stacked)
     _stack_scan(work, backwards)

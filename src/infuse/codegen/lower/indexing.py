@@ -85,7 +85,7 @@ def _require_inside(low: Lowering, node: Node, index: Dim, size: Dim) -> None:
 
 def sizes_array(f: FunctionWriter, name: str, sizes: Sequence[Dim]) -> None:
     """Define a C array of sizes."""
-    f.line(f"const long {name}[] = {{{f.numbers(*sizes) or '1L'}}};")
+    f.array(name, f.numbers(*sizes) or "1L")
 
 
 @lowers("GatherElements")

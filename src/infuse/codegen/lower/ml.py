@@ -54,9 +54,14 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
     f.fail_unless(f"{width} >= {forest.columns}")
     count = f.number(len(forest.roots))
     starts = f"{lists[2]}, {lists[3]}, {f.read(votes)}"
-    f.line(
-        f"const Trees<{kind}> trees = {{(const TreeNode<{kind}>*){nodes}, {lists[0]}, {lists[1]}, "
-        f"{count}, {starts}}};"
+    f.struct(
+        f"Trees<{kind}>",
+        "trees",
+        f"(const TreeNode<{kind}>*){nodes}",
+        lists[0],
+        lists[1],
+        count,
+        starts,
     )
     if attributes["aggregate"] in ("MIN", "MAX"):
         f.scratch(f"trees_scratch({attributes['count']})", "trees.hpp")
@@ -182,9 +187,7 @@ def count_ngrams(low: Lowering, node: Node, group: Group) -> None:
         low.program.weight(np.array(v if len(v) else [0]).astype(k)) for v, k in zip(lists, kinds)
     ]
     limits = f.numbers(op.min_gram_length, op.max_gram_length, op.max_skip_count)
-    f.line(
-        f"const Ngrams<{x.dtype.c_name}> grams = {{{', '.join(map(f.read, arrays))}, {limits}}};"
-    )
+    f.struct(f"Ngrams<{x.dtype.c_name}>", "grams", *map(f.read, arrays), limits)
     rows = x.shape[0] if x.rank == 2 else 1
     sizes = f.numbers(rows, dims.product(x.shape[-1:]), op.columns)
     f.call("count_ngrams", "grams", sizes, f.read(source), f.write(target))

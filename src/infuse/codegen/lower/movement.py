@@ -60,14 +60,14 @@ def _pad_as_found(low: Lowering, node: Node) -> None:
     if axes is not None:
         array(low, f, node, "axes", axes)
     else:
-        f.line(f"const long axes[] = {{{', '.join(map(str, range(data.rank)))}}};")
+        f.array("axes", *map(str, range(data.rank)))
     longs(f, "in", data.shape)
-    f.line(f"long before[{data.rank}], out[{data.rank}];")
+    f.room(before=data.rank, out=data.rank)
     repeats = "false" if node.op.attributes()["mode"] == "constant" else "true"
     f.fail_unless(f"pad_sizes(in, {data.rank}, pads, axes, {count}, {repeats}, before, out)")
     low.resolve_sizes(f, node, node.output.shape, "out")
     for axis, name in enumerate(names):
-        f.line(f"*{f.resolves(name)} = before[{axis}];")
+        f.assign(f"*{f.resolves(name)}", f"before[{axis}]")
     f.finish(f"Pad {node.name}: sizes")
     target = low.allocate(node.output)
     _padded(
@@ -112,18 +112,15 @@ def _padded(low: Lowering, node: Node, source: Tensor, target: Tensor, before: l
     f.include("pad.hpp")
     value = node.input(2)
     if value is None or value.const is not None:
-        f.line(
-            f"const {source.dtype.c_name} value = "
-            f"{stored_literal(_fill_number(node) or 0, source.dtype)};"
+        f.constant(
+            "value", stored_literal(_fill_number(node) or 0, source.dtype), type=source.dtype.c_name
         )
         number = "&value"
     else:
         number = f.read(low.dense(value))
     order = source.order or (0,)
     for name, sizes in (("size", source.shape), ("begin", before), ("out", target.shape)):
-        f.line(
-            f"const long {name}[] = {{{f.numbers(*(sizes[a] if sizes else 1 for a in order))}}};"
-        )
+        f.array(name, f.numbers(*(sizes[a] if sizes else 1 for a in order)))
     mode = _MODES[node.op.attributes().get("mode", "constant")]
     arguments = (
         f"{len(order)}, size, begin, out, {mode}, {number}, {f.read(source)}, {f.write(target)}"

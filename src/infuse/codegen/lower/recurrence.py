@@ -79,7 +79,7 @@ def linear_attention(low: Lowering, node: Node, group: Group) -> None:
     f.scratch(f"linear_attention_scratch({size_text(key)})", "recurrence.hpp")
     sizes = f.numbers(batch, length, op.q_num_heads, op.kv_num_heads, key, value, decays, rates)
     pointers = ", ".join(_given(low, f, tensors, i) for i in range(6))
-    f.line(f"const LinearAttention shape = {{{sizes}, {literal(op.scale, dtypes.float32)}}};")
+    f.struct("LinearAttention", "shape", sizes, literal(op.scale, dtypes.float32))
     f.call("linear_attention", "shape", pointers, f.write(target), f.write(state))
     f.finish("LinearAttention")
 

@@ -225,10 +225,10 @@ class Layer:
         self._states(f, fields, pointers)
         self._outputs(f, fields, pointers)
         for name, size in fields.items():
-            f.line(f"r.{name} = {f.number(size)};")
+            f.assign(f"r.{name}", f.number(size))
         for name, pointer in pointers.items():
-            f.line(f"r.{name} = {pointer};")
-        f.line(f"r.reverse = {'true' if self.op.direction == 'reverse' else 'false'};")
+            f.assign(f"r.{name}", pointer)
+        f.assign("r.reverse", "true" if self.op.direction == "reverse" else "false")
         self._step(f, [f.read(w) for w in weights])
         f.call("recurrent", "r", "step", failure="BAD_SIZES")
         f.finish(node.kind)

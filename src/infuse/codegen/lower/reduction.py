@@ -91,7 +91,7 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
     f.include("axes.hpp")
     count = array(low, f, node, "axes", operand(node, 1))
     longs(f, "in", x.shape)
-    f.line(f"long kept[{x.rank + 1}], reduced[{x.rank + 1}], out[{out.rank + 1}];")
+    f.room(kept=x.rank + 1, reduced=x.rank + 1, out=out.rank + 1)
     none, keep = (
         "true" if attributes[name] else "false" for name in ("noop_with_empty_axes", "keepdims")
     )
@@ -137,7 +137,7 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
     sink = low.sink(f, group, result_order)
     if node.kind == "ReduceLogSumExp":
         size, inner, pointer = f.number(sizes[1]), f.number(sizes[2]), f.read(tensor)
-        f.line(f"const long width = {inner} == 1 ? {size} : {inner};")
+        f.constant("width", f"{inner} == 1 ? {size} : {inner}")
         f.line("const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {")
         f.line(f"  return load({pointer} + row * width + col, lanes);")
         f.line("};")

@@ -264,7 +264,7 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
         f"const long in[] = {{{', '.join(map(size_text, x.shape))}}}, axes[] = "
         f"{{{', '.join(map(str, axes))}}};"
     )
-    f.line(f"long out[{x.rank}];")
+    f.room(out=x.rank)
     part = f.read(low.dense(roi)) if crops and roi is not None else none
     policy = f"ResizePolicy({_POLICIES.index(op.keep_aspect_ratio_policy)})"
     arguments = (

@@ -104,9 +104,9 @@ def range_(low: Lowering, node: Node) -> None:
     f = low.function("range_count", node)
     f.include("sizes.hpp")
     numbers = ", ".join(f"{f.read(low.dense(operand(node, i)))}[0]" for i in range(3))
-    f.line(f"const long count = range_count<{node.output.dtype.c_name}>({numbers});")
+    f.constant("count", f"range_count<{node.output.dtype.c_name}>({numbers})")
     f.fail_unless("count >= 0")
-    f.line("const long out[] = {count};")
+    f.array("out", "count")
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish(f"Range {node.name}: sizes")
 
@@ -120,10 +120,7 @@ def count_nonzero(low: Lowering, node: Node) -> None:
     f = low.function("count_nonzero", node)
     f.include("sizes.hpp")
     pointer = f.read(row_major(low, x))
-    f.line(
-        f"const long out[] = {{{x.rank}, count_nonzero({pointer}, "
-        f"{f.number(dims.product(x.shape))})}};"
-    )
+    f.array("out", x.rank, f"count_nonzero({pointer}, {f.number(dims.product(x.shape))})")
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish("NonZero: count")
 

@@ -62,10 +62,10 @@ def stored_keys(low: Lowering, node: Node) -> None:
         set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape)) - low.available_sizes
     )
     f = low.function("stored_keys", node)
-    f.line(f"const long total = (long)*{f.read(low.dense(operand(node, 6)))};")
+    f.constant("total", f"(long)*{f.read(low.dense(operand(node, 6)))}")
     f.fail_unless("total >= 0")
     for name in unknown:
-        f.line(f"*{f.resolves(name)} = total;")
+        f.assign(f"*{f.resolves(name)}", "total")
     f.finish("GroupQueryAttention: sizes")
 
 

@@ -41,7 +41,7 @@ def integers(
     for i, name in enumerate(names):
         if least is not None:
             f.fail_unless(f"{pointer}[{i}] >= {least}")
-        f.line(f"*{f.resolves(name)} = (long){pointer}[{i}];")
+        f.assign(f"*{f.resolves(name)}", f"(long){pointer}[{i}]")
     if names:
         f.finish(f"{node.kind} {node.name}: sizes")
     return tuple(dims.symbol(name) for name in names)
@@ -71,7 +71,7 @@ def refuse_large(low: Lowering, node: Node, *sizes: Dim) -> None:
 def define(low: Lowering, node: Node, value: Value, sizes: Sequence[Dim]) -> None:
     """A step that finds the sizes of `value`, which are these."""
     f = low.function("sizes_of", node)
-    f.line(f"const long sizes[] = {{{f.numbers(*sizes) or '0L'}}};")
+    f.array("sizes", f.numbers(*sizes) or "0L")
     low.resolve_sizes(f, node, value.shape, "sizes")
     f.finish(f"{node.kind} {node.name}: sizes")
 
@@ -83,7 +83,7 @@ def array(low: Lowering, f: FunctionWriter, node: Node, name: str, value: Value)
         longs(f, name, numbers)
         return len(numbers)
     count = _length(low, node, value)
-    f.line(f"long {name}[{count + 1}];")
+    f.room(**{name: count + 1})
     if count:
         f.line(
             f"for (int i = 0; i < {count}; ++i) {name}[i] = (long){f.read(low.dense(value))}[i];"
@@ -101,7 +101,7 @@ def _length(low: Lowering, node: Node, value: Value) -> int:
 def longs(f: FunctionWriter, name: str, numbers: Iterable[Dim | str]) -> None:
     """Define the C array `name` of sizes or of C++ expressions in `f`; it may be empty."""
     texts = [n if isinstance(n, str) else size_text(n) for n in numbers]
-    f.line(f"const long {name}[] = {{{', '.join([*texts, '0L'])}}};")
+    f.array(name, *[*texts, "0L"])
 
 
 def found_by(low: Lowering, node: Node, call: Callable[[FunctionWriter], str]) -> None:
@@ -115,7 +115,7 @@ def found_by(low: Lowering, node: Node, call: Callable[[FunctionWriter], str]) -
     shape, rank = operand(node).shape, node.output.rank
     longs(f, "in", shape)
     condition = call(f)
-    f.line(f"long out[{rank + 1}];")
+    f.room(out=rank + 1)
     f.fail_unless(condition)
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish(f"{node.kind} {node.name}: sizes")

@@ -43,7 +43,7 @@ def dft(low: Lowering, node: Node, group: Group) -> None:
     modes = f"{'true' if op.inverse else 'false'}, {'true' if real else 'false'}"
     from_ = f.numbers(inner, line.size * inner * parts, parts, inner * parts)
     to = f.numbers(inner, results * inner * width, width, inner * width)
-    f.line(f"const FourierShape shape = {{{shape}, {modes}, {{{from_}}}, {{{to}}}}};")
+    f.struct("FourierShape", "shape", shape, modes, f"{{{from_}}}", f"{{{to}}}")
     _transform(f, n, f.read(source), "nullptr", f.read(table), target)
     f.finish("DFT")
     low.tensors[out] = target
@@ -63,7 +63,7 @@ def _find_dft_sizes(low: Lowering, node: Node, line: Along, n: Dim, results: Dim
     f = low.function("sizes_of", node)
     f.fail_unless(f"{size_text(n)} > 0")
     f.line(f"long sizes[] = {{{', '.join(map(size_text, (*x.shape[:-1], out.shape[-1])))}}};")
-    f.line(f"sizes[{size_text(line.axis)}] = {size_text(results)};")
+    f.assign(f"sizes[{size_text(line.axis)}]", size_text(results))
     low.resolve_sizes(f, node, out.shape, "sizes")
     f.finish(f"DFT {node.name}: sizes")
 
@@ -101,7 +101,7 @@ def stft(low: Lowering, node: Node, group: Group) -> None:
     shape = f.numbers(batch * frames, n, count, parts, results)
     from_ = f.numbers(frames, size * parts, steps[0] * parts, parts)
     to = f.numbers(frames, frames * results * 2, results * 2, 2)
-    f.line(f"const FourierShape shape = {{{shape}, false, false, {{{from_}}}, {{{to}}}}};")
+    f.struct("FourierShape", "shape", shape, "false", "false", f"{{{from_}}}", f"{{{to}}}")
     _transform(
         f,
         n,

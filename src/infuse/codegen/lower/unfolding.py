@@ -138,9 +138,7 @@ def _columns(low: Lowering, node: Node, op: DeformConv) -> Tensor:
     f = low.function("deform_columns", node)
     f.include("unfold.hpp")
     sizes = f.numbers(x.shape[0], x.shape[1], op.group, op.offset_group)
-    f.line(
-        f"const DeformShape shape = {{{sizes}, {_windows(f, node, x.shape[2:], kernel, counts)}}};"
-    )
+    f.struct("DeformShape", "shape", sizes, _windows(f, node, x.shape[2:], kernel, counts))
     scale = f"(const {x.dtype.c_name}*)nullptr" if weights is None else f.read(weights)
     f.call("deform_columns", "shape", f.read(source), f.read(offset), scale, f.write(columns))
     f.finish("DeformConv: columns")
@@ -160,9 +158,8 @@ def _plain(low: Lowering, node: Node, op: DeformConv, columns: Tensor) -> None:
     f.include("windows.hpp")
     n, pixels, depth = out.shape[0], dims.product(out.shape[2:]), columns.shape[-1]
     line = f.number(pixels)
-    f.line(
-        f"const Windows windows = {{{f.numbers(n, depth)}, 1, {{{{{line}, {line}, 1, 1, 1, 0, "
-        f"0}}}}}};"
+    f.struct(
+        "Windows", "windows", f.numbers(n, depth), "1", f"{{{{{line}, {line}, 1, 1, 1, 0, 0}}}}"
     )
     added = f"(const {out.dtype.c_name}*)nullptr" if bias is None else f.read(low.dense(bias))
     sizes = f.numbers(out.shape[1], op.group)

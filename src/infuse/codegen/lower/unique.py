@@ -33,14 +33,14 @@ def unique(low: Lowering, node: Node, group: Group) -> None:
     )
     kernel = "unique_elements" if axis is None else "unique_slices"
     sizes = f.number(n) if axis is None else f.numbers(outer, n, inner)
-    f.line(f"const long count = {kernel}({f.read(source)}, {sizes}, {text});")
-    f.line(f"*{f.resolves(name)} = count;")
+    f.constant("count", f"{kernel}({f.read(source)}, {sizes}, {text})")
+    f.assign(f"*{f.resolves(name)}", "count")
     shape = (
         ["count"]
         if axis is None
         else ["count" if a == axis else size_text(d) for a, d in enumerate(x.shape)]
     )
-    f.line(f"const long sizes[] = {{{', '.join(shape)}}};")
+    f.array("sizes", *shape)
     low.resolve_sizes(f, node, node.output.shape, "sizes")
     f.finish(f"Unique {node.name}")
     count = dims.symbol(name)

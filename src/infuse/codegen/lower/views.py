@@ -126,8 +126,9 @@ def _stretched(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift
     shape, strides = list(tensor.shape), list(tensor.strides)
     for axis in axes:
         name, target = new_symbol(low), node.output.shape[axis + shift]
-        f.line(
-            f"*{f.resolves(name)} = {size_text(shape[axis])} == 1 ? 0 : {size_text(strides[axis])};"
+        f.assign(
+            f"*{f.resolves(name)}",
+            f"{size_text(shape[axis])} == 1 ? 0 : {size_text(strides[axis])}",
         )
         shape[axis], strides[axis] = target, dims.symbol(name)
     f.finish(f"Expand {node.name}: strides")
@@ -175,7 +176,7 @@ def _slice_as_found(low: Lowering, node: Node) -> None:
         else:
             longs(f, name, plain)
     longs(f, "in", data.shape)
-    f.line(f"long first[{data.rank}], step[{data.rank}], out[{data.rank}];")
+    f.room(first=data.rank, step=data.rank, out=data.rank)
     f.fail_unless(
         f"slice_ranges(in, {data.rank}, starts, ends, axes, steps, {count}, first, step, out)"
     )

@@ -35,9 +35,7 @@ def grid_sample(low: Lowering, node: Node, group: Group) -> None:
     sizes = f.numbers(x.shape[0], x.shape[1], dims.product(grid.shape[1:-1]))
     aligned = "true" if op.align_corners else "false"
     choices = f"SAMPLE_{op.mode.upper()}, SAMPLE_{op.padding_mode.upper()}, {aligned}"
-    f.line(
-        f"const SampleShape shape = {{{sizes}, {rank}, {{{f.numbers(*x.shape[2:])}}}, {choices}}};"
-    )
+    f.struct("SampleShape", "shape", sizes, rank, f"{{{f.numbers(*x.shape[2:])}}}", choices)
     read, write = (
         (f.read(source.bits), f.write(target.bits)) if moves else (f.read(source), f.write(target))
     )
@@ -67,7 +65,7 @@ def affine_grid(low: Lowering, node: Node, group: Group) -> None:
     source, target = row_major(low, theta), low.allocate(node.output)
     f = low.function("affine_grid", node)
     f.include("sample.hpp")
-    f.line(f"const long size[] = {{{f.numbers(*shape[1:-1])}}};")
+    f.array("size", f.numbers(*shape[1:-1]))
     aligned = "true" if node.op.attributes()["align_corners"] else "false"
     count, read = f.number(shape[0]), f.read(source)
     f.call("affine_grid", count, len(shape) - 2, "size", aligned, read, f.write(target))
@@ -146,14 +144,19 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
         _number(low, f, node, i, default) for i, default in ((2, "0L"), (3, "0.0f"), (4, ""))
     )
     has_score = "true" if least else "false"
-    f.line(
-        f"const Suppression shape = {{{sizes}, long({most}), float({overlap}), {has_score}, "
-        f"float({least or 0})}};"
+    f.struct(
+        "Suppression",
+        "shape",
+        sizes,
+        f"long({most})",
+        f"float({overlap})",
+        has_score,
+        f"float({least or 0})",
     )
-    f.line(f"const long limit = {f.number(count)};")
+    f.constant("limit", f.number(count))
     pointers = f"{f.read(corners)}, {f.read(row_major(low, scores))}, {f.write(selected)}"
     f.call("suppress", "shape", "limit", pointers, f.write(counts))
-    f.line(f"const long out[] = {{suppressed_total({f.write(counts)}, {f.number(units)}), 3}};")
+    f.array("out", f"suppressed_total({f.write(counts)}, {f.number(units)})", "3")
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish("NonMaxSuppression")
     target = low.allocate(node.output)

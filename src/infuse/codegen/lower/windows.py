@@ -34,9 +34,8 @@ def _windows(low: Lowering, node: Node, f: FunctionWriter, kernel: Sequence[Dim]
         step, spread = op.steps(rank)[i], op.spread(rank)[i]
         axes.append(f"{{{f.numbers(size, out, kernel[i], step, spread, *pads[i])}}}")
     f.include("windows.hpp")
-    f.line(
-        f"const Windows windows = {{{f.numbers(x.shape[0], x.shape[1])}, {rank}, "
-        f"{{{', '.join(axes)}}}}};"
+    f.struct(
+        "Windows", "windows", f.numbers(x.shape[0], x.shape[1]), rank, f"{{{', '.join(axes)}}}"
     )
 
 
