@@ -277,7 +277,7 @@ class Placing:
         read, write = f.read(source.bits), f.write(target.bits)
         shape = f.numbers(*target.shape) or "1L"
         from_, to = (f.numbers(*t.strides) or "0L" for t in (source, target))
-        f.line(f"const long shape[] = {{{shape}}}, from[] = {{{from_}}}, to[] = {{{to}}};")
+        f.arrays({"shape": [shape], "from": [from_], "to": [to]})
         rank = max(1, target.rank)
         f.call("copy_nd", rank, "shape", "from", "to", read, write, template=(source.dtype.bytes,))
         f.finish(label)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -334,7 +335,11 @@ class FunctionWriter:
 
     def array(self, name: str, *elements: object) -> None:
         """Add a constant list of whole numbers."""
-        self.add(cpp.Array(name, tuple(map(str, elements))))
+        self.arrays({name: elements})
+
+    def arrays(self, lists: Mapping[str, Iterable[object]]) -> None:
+        """Add constant lists of whole numbers, by name."""
+        self.add(cpp.Arrays(tuple((name, tuple(map(str, e))) for name, e in lists.items())))
 
     def struct(self, type: str, name: str, *fields: object) -> None:
         """Add the parameters of a kernel, by the order of their fields."""
@@ -348,9 +353,59 @@ class FunctionWriter:
         """Add lists of whole numbers, by name and length, that a call fills."""
         self.add(cpp.Room(tuple(lengths.items())))
 
+    @contextmanager
+    def block(self, made: Callable[[tuple[Statement, ...]], Statement]) -> Iterator[None]:
+        """Collect the statements that are added inside, for a statement that is made of them."""
+        with self.collect() as inner:
+            yield
+        self.add(made(tuple(inner)))
+
+    @contextmanager
+    def collect(self) -> Iterator[list[Statement]]:
+        """A list of the statements that are added inside, which are not added to the body."""
+        outer, self.function.statements = self.function.statements, []
+        try:
+            yield self.function.statements
+        finally:
+            self.function.statements = outer
+
+    def run_body(self, number: int, inputs: Sequence[str]) -> None:
+        """Add a run of a body of control flow on these inputs."""
+        self.add(cpp.Pointers("in", tuple(inputs)))
+        self.add(cpp.RunBody(number))
+
+    def when(self, condition: str) -> AbstractContextManager[None]:
+        """Add statements that run where a condition holds."""
+        return self.block(lambda inner: cpp.If(condition, inner))
+
+    def repeat(self, condition: str, **how: str) -> AbstractContextManager[None]:
+        """Add statements that run again and again (see `Repeat`)."""
+        return self.block(lambda inner: cpp.Repeat(condition, inner, **how))
+
+    def define(self, name: str, parameters: str, **how: bool) -> AbstractContextManager[None]:
+        """Add a function of the statements that are added inside (see `Define`)."""
+        return self.block(lambda inner: cpp.Define(name, parameters, inner, **how))
+
+    def loader(self, name: str, pointer: str, columns: str) -> None:
+        """Add a function of row, column and lanes that loads from rows of so many elements."""
+        with self.define(name, "long row, long col, auto lanes"):
+            self.line(f"return load({pointer} + row * {columns} + col, lanes);")
+
     def assign(self, place: str, value: object) -> None:
         """Add the store of a value in an element or field, or (`*p`) where a name points."""
-        self.add(cpp.Assign(((place, str(value)),)))
+        self.assign_all({place: value})
+
+    def assign_all(self, values: Mapping[str, object]) -> None:
+        """Add the stores of several values, by place."""
+        self.add(cpp.Assign(tuple((place, str(value)) for place, value in values.items())))
+
+    def variable(self, type: str, **values: object) -> None:
+        """Add values that change, by name."""
+        self.add(cpp.Variable(type, tuple((name, str(v)) for name, v in values.items())))
+
+    def end_when(self, condition: str, failure: str = "0") -> None:
+        """Let the function end where a condition holds: well, or with a failure."""
+        self.add(cpp.Return(condition, failure))
 
     def fail_unless(self, condition: str, failure: str = "BAD_SIZES") -> None:
         """Let the function end with a failure of `kernels/failure.hpp` unless a C++ condition

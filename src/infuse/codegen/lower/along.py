@@ -46,7 +46,7 @@ def along(
     longs(f, "in", x.shape)
     f.constant("axis", f"axis_index((long){f.read(low.dense(axis))}[0], {x.rank})", type="int")
     f.fail_unless(f"axis >= 0 && axis < {x.rank - last}")
-    f.line("long outer = 1, inner = 1;")
+    f.variable("long", outer=1, inner=1)
     f.line(
         f"for (int i = 0; i < {x.rank}; ++i) (i < axis ? outer : inner) *= i == axis ? 1 : in[i];"
     )

@@ -18,6 +18,7 @@ from infuse.codegen.tensors import Tensor, dense, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.targets.cpu.emit.statements import If, Pointers, RunBody
 
 MOST_ITERATIONS = 10_000_000
 """Iterations after which a loop counts as endless, whatever trip count it was given."""
@@ -79,18 +80,18 @@ def if_(low: Lowering, node: Node, group: Group) -> None:
     results = _Results(low, node)
     f = low.function("if", node, control=True)
     f.include("blocks.hpp")
-    word = f"if (*{f.read(condition)})"
+    branches = []
+    truth = f.read(condition)
     for name in ("then_branch", "else_branch"):
         body = low.body(node.subgraphs[name])
         n = body.program.number
-        f.line(f"{word} {{")
-        f.line(f"const void* in[] = {{{', '.join([*_captures(f, body), 'nullptr'])}}};")
-        f.line(f"if (int failed = run_{n}(m, in, nullptr)) return failed;")
-        for number, value in enumerate(body.graph.outputs[: len(node.outputs)]):
-            f.assign(f"{results.block(number)}.data", f"(char*)m.f{n}.results[{number}]")
-            results.find(f, number, _sizes(value))
-        f.line("}")
-        word = "else"
+        with f.collect() as branch:
+            f.run_body(n, _captures(f, body))
+            for number, value in enumerate(body.graph.outputs[: len(node.outputs)]):
+                f.assign(f"{results.block(number)}.data", f"(char*)m.f{n}.results[{number}]")
+                results.find(f, number, _sizes(value))
+        branches.append(tuple(branch))
+    f.add(If(f"*{truth}", *branches))
     results.finish(f)
 
 
@@ -122,8 +123,8 @@ class _Iteration:
         """Lay out the inputs of the first iteration; `inputs` are those that are not carried, None
         for carried ones.
         """
-        every = [*inputs, *_captures(self.f, self.body), "nullptr"]
-        self.f.line(f"const void* in[] = {{{', '.join(every)}}};")
+        every = [*inputs, *_captures(self.f, self.body)]
+        self.f.add(Pointers("in", tuple(every)))
         for value, start in zip(self.state, self.carried):
             for size, start_size in zip(value.shape, start.shape):
                 if size != start_size and isinstance(size, dims.Expr):
@@ -139,9 +140,7 @@ class _Iteration:
 
     def run(self) -> None:
         """Run the body once."""
-        self.f.line(
-            f"if (int failed = run_{self.body.program.number}(m, in, nullptr)) return failed;"
-        )
+        self.f.add(RunBody(self.body.program.number))
 
     def stack(self, index: str, count: str = "") -> None:
         """Keep the stacked outputs of iteration `index`: behind the earlier ones, or at that place
@@ -239,18 +238,17 @@ def loop(low: Lowering, node: Node, group: Group) -> None:
     work = _Iteration(low, node, 2, 1, carried)
     f = work.f
     count, truth = (None if t is None else f.read(t) for t in tensors)
-    f.line("int64_t number = 0;")
+    f.variable("int64_t", number=0)
     f.constant("most", f"*{count}" if count else "INT64_MAX")
-    f.line(f"bool going = {f'*{truth}' if truth else 'true'};")
+    f.variable("bool", going=f"*{truth}" if truth else "true")
     work.begin(["&number", "&going", *work.pointers])
-    f.line("long i = 0;")
-    f.line("for (; going && i < most; number = ++i) {")
-    f.line(f"if (i == {MOST_ITERATIONS}L) return ENDLESS;")
-    work.run()
-    f.assign("going", f"*(const bool*){work.frame}.results[0]")
-    work.stack("i")
-    work.carry()
-    f.line("}")
+    f.variable("long", i=0)
+    with f.repeat("going && i < most", start="", step="number = ++i"):
+        f.end_when(f"i == {MOST_ITERATIONS}L", "ENDLESS")
+        work.run()
+        f.assign("going", f"*(const bool*){work.frame}.results[0]")
+        work.stack("i")
+        work.carry()
     work.finish("i", [0] * len(work.stacked))
 
 
@@ -267,18 +265,17 @@ def scan(low: Lowering, node: Node, group: Group) -> None:
     f.constant("trips", size_text(trips))
     pointers = [f.read(t) for t in slices]
     work.begin([*work.pointers, *pointers])
-    f.line("long i = 0;")
-    f.line("for (; i < trips; ++i) {")
+    f.variable("long", i=0)
     turned = attributes["scan_input_directions"] or [0] * len(values)
-    for number, (tensor, pointer) in enumerate(zip(slices, pointers)):
-        index = "(trips - 1 - i)" if turned[number] else "i"
-        stride = size_text(dims.product(tensor.shape[1:]))
-        f.assign(f"in[{count + number}]", f"{pointer} + {index} * {stride}")
-    work.run()
     backwards = attributes["scan_output_directions"] or [0] * len(work.stacked)
-    _stack_scan(work, backwards)
-    work.carry()
-    f.line("}")
+    with f.repeat("i < trips", start=""):
+        for number, (tensor, pointer) in enumerate(zip(slices, pointers)):
+            index = "(trips - 1 - i)" if turned[number] else "i"
+            stride = size_text(dims.product(tensor.shape[1:]))
+            f.assign(f"in[{count + number}]", f"{pointer} + {index} * {stride}")
+        work.run()
+        _stack_scan(work, backwards)
+        work.carry()
     output_axes = attributes["scan_output_axes"] or [0] * len(work.stacked)
     work.finish("trips", [a % (v.rank + 1) for a, v in zip(output_axes, work.stacked)])
 

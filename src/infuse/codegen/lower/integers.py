@@ -114,15 +114,13 @@ def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
     if lead:
         left = left.expand((*lead, left.shape[-2], depth))
         weights = packed.integers.expand((*lead, packed.integers.shape[-1]))
-        f.line(f"for (long i = 0; i < {f.number(dims.product(lead))}; ++i) {{")
-        f.line(f"  const auto* a = {x} + {batch_offset(f, left, len(lead))};")
-        f.line(f"  const auto* b = {w} + {batch_offset(f, weights, len(lead))};")
-        f.line(f"  const long first = i * {f.number(rows)};")
-        f.line("  const auto part = [&](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {")
-        f.line(f"    {sink}(acc, first + row, col, lanes);")
-        f.line("  };")
-        f.line(f"  integer_matmul<{name}>(c, {sizes}, a, {zeros}, b, {sums}, part);")
-        f.line("}")
+        with f.repeat(f"i < {f.number(dims.product(lead))}"):
+            f.constant("a", f"{x} + {batch_offset(f, left, len(lead))}", type="auto*")
+            f.constant("b", f"{w} + {batch_offset(f, weights, len(lead))}", type="auto*")
+            f.constant("first", f"i * {f.number(rows)}")
+            with f.define("part", "auto acc, long row, long col, auto lanes", references=True):
+                f.call(sink, "acc", "first + row", "col", "lanes", context=False)
+            f.call("integer_matmul", sizes, "a", zeros, "b", sums, "part", template=(name,))
     else:
         f.call("integer_matmul", sizes, x, zeros, w, sums, sink, template=(name,))
     f.finish(label(group))

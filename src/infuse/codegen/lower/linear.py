@@ -163,8 +163,9 @@ def batched_product(
     if not general:
         f.call("matmul", named, pa, pb, sink)
     else:
-        f.line(f"const auto a_at = [=](long i) {{ return {_batch_offset(f, a, len(lead))}; }};")
-        f.line(f"const auto b_at = [=](long i) {{ return {_batch_offset(f, b, len(lead))}; }};")
+        for name, tensor in (("a_at", a), ("b_at", b)):
+            with f.define(name, "long i", device=False):
+                f.line(f"return {_batch_offset(f, tensor, len(lead))};")
         f.call("matmul", named, pa, pb, "a_at", "b_at", sink)
     f.finish(label(group))
 

@@ -41,9 +41,7 @@ def softmax(low: Lowering, node: Node, group: Group) -> None:
 def reader(f: FunctionWriter, tensor: Tensor, columns: str) -> None:
     """Define `input(row, col, lanes)` over a dense tensor with that many columns."""
     pointer = f.read(tensor)
-    f.line("const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {")
-    f.line(f"  return load({pointer} + row * {columns} + col, lanes);")
-    f.line("};")
+    f.loader("input", pointer, columns)
 
 
 @lowers("LayerNormalization", "RMSNormalization", fuses=True)

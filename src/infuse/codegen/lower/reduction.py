@@ -101,10 +101,8 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
     )
     low.resolve_sizes(f, node, out.shape, "out")
     for axis in range(x.rank):
-        f.line(
-            f"*{f.resolves(outer[axis])} = kept[{axis}], "
-            f"*{f.resolves(reduced[axis])} = reduced[{axis}];"
-        )
+        outside, inside = f.resolves(outer[axis]), f.resolves(reduced[axis])
+        f.assign_all({f"*{outside}": f"kept[{axis}]", f"*{inside}": f"reduced[{axis}]"})
     f.finish(f"{node.kind} {node.name}: sizes")
     tensor = low.tensor(x)
     shape = tuple(map(dims.symbol, [*outer, *reduced]))
@@ -138,9 +136,7 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
     if node.kind == "ReduceLogSumExp":
         size, inner, pointer = f.number(sizes[1]), f.number(sizes[2]), f.read(tensor)
         f.constant("width", f"{inner} == 1 ? {size} : {inner}")
-        f.line("const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {")
-        f.line(f"  return load({pointer} + row * width + col, lanes);")
-        f.line("};")
+        f.loader("input", pointer, "width")
         f.call("log_sum_exp", shape, "input", sink)
     else:
         f.call("reduce", shape, f.read(tensor), sink, template=(_REDUCERS[node.kind],))

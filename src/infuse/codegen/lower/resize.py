@@ -260,10 +260,7 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
         array(low, f, node, "sizes", operand(node, 3))
     none = "(const float*)nullptr"
     pointer = none if sized or scales is None else f.read(low.dense(scales))
-    f.line(
-        f"const long in[] = {{{', '.join(map(size_text, x.shape))}}}, axes[] = "
-        f"{{{', '.join(map(str, axes))}}};"
-    )
+    f.arrays({"in": map(size_text, x.shape), "axes": axes})
     f.room(out=x.rank)
     part = f.read(low.dense(roi)) if crops and roi is not None else none
     policy = f"ResizePolicy({_POLICIES.index(op.keep_aspect_ratio_policy)})"

@@ -73,7 +73,7 @@ def _transform(
 ) -> None:
     f.include("fourier.hpp")
     f.scratch(f"fourier_scratch({size_text(n)}, {target.dtype.bytes})", "fourier.hpp")
-    f.line("if (shape.parts < 1 || shape.parts > 2) return BAD_SIZES;")
+    f.end_when("shape.parts < 1 || shape.parts > 2", "BAD_SIZES")
     f.include("failure.hpp")
     f.checks = True
     f.call(

@@ -67,7 +67,7 @@ def col2im(low: Lowering, node: Node, group: Group) -> None:
     source, target = row_major(low, x), low.allocate(node.output)
     f = low.function("col2im", node)
     f.include("unfold.hpp")
-    f.line(f"const UnfoldShape shape = {_windows(f, node, sizes, block, counts)};")
+    f.constant("shape", _windows(f, node, sizes, block, counts), type="UnfoldShape")
     f.call("col2im", "shape", f.number(x.shape[0] * channels), f.read(source), f.write(target))
     f.finish("Col2Im")
     low.tensors[node.output] = target
@@ -88,10 +88,7 @@ def max_unpool(low: Lowering, node: Node, group: Group) -> None:
     for a, b in zip(x.shape, index.shape):
         if a != b:
             f.fail_unless(f"{f.number(a)} == {f.number(b)}", "DIFFERENT_SIZES")
-    f.line(
-        f"const long least[] = {{{f.numbers(*least)}}}, size[] = "
-        f"{{{f.numbers(*node.output.shape)}}};"
-    )
+    f.arrays({"least": [f.numbers(*least)], "size": [f.numbers(*node.output.shape)]})
     pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
     count = f.number(dims.product(x.shape))
     f.call("max_unpool", x.rank, "least", "size", count, pointers, failure="BAD_INDEX")

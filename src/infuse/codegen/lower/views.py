@@ -101,13 +101,13 @@ def _repeated(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift:
     place.buffer.bytes = place.size * source.dtype.bytes * dims.minimum(1, missing)
     f = low.function("repeat", node)
     f.include("copy.hpp")
-    f.line(f"if ({f.number(missing)} == 0) return 0;")
+    f.end_when(f"{f.number(missing)} == 0")
     strides = [f.number(stride) for stride in source.strides]
     for axis in axes:
         strides[axis] = f"({f.number(source.shape[axis])} == 1 ? 0 : {strides[axis]})"
     read, write = f.read(source.bits), f.write(place.bits)
-    f.line(f"const long shape[] = {{{f.numbers(*shape)}}}, from[] = {{{', '.join(strides)}}},")
-    f.line(f"  to[] = {{{f.numbers(*place.strides)}}};")
+    lists = {"shape": [f.numbers(*shape)], "from": strides, "to": [f.numbers(*place.strides)]}
+    f.arrays(lists)
     f.call(
         "copy_nd", source.rank, "shape", "from", "to", read, write, template=(source.dtype.bytes,)
     )
@@ -182,9 +182,8 @@ def _slice_as_found(low: Lowering, node: Node) -> None:
     )
     low.resolve_sizes(f, node, node.output.shape, "out")
     for axis in range(data.rank):
-        f.line(
-            f"*{f.resolves(first[axis])} = first[{axis}], *{f.resolves(step[axis])} = step[{axis}];"
-        )
+        start, stride = f.resolves(first[axis]), f.resolves(step[axis])
+        f.assign_all({f"*{start}": f"first[{axis}]", f"*{stride}": f"step[{axis}]"})
     f.finish(f"Slice {node.name}: sizes")
     tensor = low.tensor(data)
     for axis in range(data.rank):

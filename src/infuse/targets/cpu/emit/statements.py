@@ -41,14 +41,14 @@ class KernelCall:
 
 
 @dataclass(frozen=True)
-class Array:
-    """A constant list of whole numbers under a name."""
+class Arrays:
+    """Constant lists of whole numbers, by name."""
 
-    name: str
-    elements: tuple[str, ...]
+    lists: tuple[tuple[str, tuple[str, ...]], ...]
 
     def lines(self) -> Sequence[str]:
-        return [f"const long {self.name}[] = {{{', '.join(self.elements)}}};"]
+        each = (f"{name}[] = {{{', '.join(elements)}}}" for name, elements in self.lists)
+        return [f"const long {', '.join(each)};"]
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,106 @@ class Require:
 
     def lines(self) -> Sequence[str]:
         return [f"if (!({self.condition})) return {self.failure};"]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Values of a type that change, by name."""
+
+    type: str
+    values: tuple[tuple[str, str], ...]
+
+    def lines(self) -> Sequence[str]:
+        each = (f"{name} = {value}" if value else name for name, value in self.values)
+        return [f"{self.type} {', '.join(each)};"]
+
+
+@dataclass(frozen=True)
+class Pointers:
+    """Where the inputs of a body lie, in order."""
+
+    name: str
+    elements: tuple[str, ...]
+
+    def lines(self) -> Sequence[str]:
+        return [f"const void* {self.name}[] = {{{', '.join((*self.elements, 'nullptr'))}}};"]
+
+
+@dataclass(frozen=True)
+class RunBody:
+    """A run of a body of control flow on the inputs `in`."""
+
+    number: int
+
+    def lines(self) -> Sequence[str]:
+        return [f"if (int failed = run_{self.number}(m, in, nullptr)) return failed;"]
+
+
+@dataclass(frozen=True)
+class Return:
+    """The function ends with a failure, or well (0), where a condition holds."""
+
+    condition: str
+    failure: str = "0"
+
+    def lines(self) -> Sequence[str]:
+        return [f"if ({self.condition}) return {self.failure};"]
+
+
+@dataclass(frozen=True)
+class If:
+    """Statements that run where a condition holds, and others where it does not."""
+
+    condition: str
+    then: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...] = ()
+
+    def lines(self) -> Sequence[str]:
+        head = [f"if ({self.condition}) {{", *indented(self.then)]
+        other = ["} else {", *indented(self.otherwise)] if self.otherwise else []
+        return [*head, *other, "}"]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Statements that run for i = 0, 1, … as long as a condition holds.
+
+    `step`: what follows each run, where that is not just the next i.
+    """
+
+    condition: str
+    body: tuple[Statement, ...]
+    step: str = "++i"
+    start: str = "long i = 0"
+    """Empty where i is declared before."""
+
+    def lines(self) -> Sequence[str]:
+        head = f"for ({self.start}; {self.condition}; {self.step}) {{"
+        return [head, *indented(self.body), "}"]
+
+
+@dataclass(frozen=True)
+class Define:
+    """A function inside of the function, of parameters and of all that is named around it."""
+
+    name: str
+    parameters: str
+    body: tuple[Statement, ...]
+    device: bool = True
+    """Whether kernels inline it into their loops."""
+    references: bool = False
+    """Whether it reads what is around it where it lies, and not a copy."""
+
+    def lines(self) -> Sequence[str]:
+        inlined = " INFUSE_LAMBDA" if self.device else ""
+        around = "&" if self.references else "="
+        head = f"const auto {self.name} = [{around}]({self.parameters}){inlined} {{"
+        return [head, *indented(self.body), "};"]
+
+
+def indented(statements: Sequence[Statement]) -> list[str]:
+    """The lines of inner statements."""
+    return [f"  {line}" for statement in statements for line in statement.lines()]
 
 
 @dataclass(frozen=True)
