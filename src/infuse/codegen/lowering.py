@@ -307,16 +307,13 @@ class Lowering(Placing):
         body = Epilogue(f, group, space, tensors, target)
         text = body.text("")
         if body.printer.divides:
-            f.line("bool zero = false, *const found_zero = &zero;")
+            f.variable("bool", **{"zero": "false", "*const found_zero": "&zero"})
         rows, columns = f.number(space.rows), f.number(space.columns)
         kernel = "map2d" if vector else "map_scalar"
-        signature = "(long row, long col, auto lanes)" if vector else "(long row, long col)"
+        parameters = "long row, long col, auto lanes" if vector else "long row, long col"
         head = "using L = decltype(lanes);" if vector else "using L = One; const One lanes{};"
-        f.line(f"{kernel}(c, {rows}, {columns}, [=]{signature} INFUSE_LAMBDA {{")
-        f.line(f"  {head}")
-        for line in text:
-            f.line(f"  {line}")
-        f.line(f"}}, {sum(map(cost, terms))});")
+        with f.map(kernel, rows, columns, parameters=parameters, cost=sum(map(cost, terms))):
+            f.text(head, *text)
         if body.printer.divides:
             f.fail_unless("!zero", "DIVIDES_BY_ZERO")
         self.tensors[value] = target
@@ -443,8 +440,5 @@ def _lowering(group: Group, node: Node) -> Lower | None:
 def _define(f: FunctionWriter, name: str, parameters: str, text: list[str]) -> None:
     """Define a function of `lanes` and others inside of `f`."""
     f.include("element.hpp")
-    f.line(f"const auto {name} = [=]({parameters}) INFUSE_LAMBDA {{")
-    f.line("  using L = decltype(lanes);")
-    for line in text:
-        f.line(f"  {line}")
-    f.line("};")
+    with f.define(name, parameters):
+        f.text("using L = decltype(lanes);", *text)

@@ -317,6 +317,11 @@ class FunctionWriter:
         """Add C++ as it is."""
         self.add(cpp.Text(text))
 
+    def text(self, *lines: str) -> None:
+        """Add what was printed of formulas."""
+        for line in lines:
+            self.add(cpp.Text(line))
+
     def add(self, statement: Statement) -> None:
         """Add a statement to the body."""
         self.function.statements.append(statement)
@@ -385,6 +390,12 @@ class FunctionWriter:
     def define(self, name: str, parameters: str, **how: bool) -> AbstractContextManager[None]:
         """Add a function of the statements that are added inside (see `Define`)."""
         return self.block(lambda inner: cpp.Define(name, parameters, inner, **how))
+
+    def map(
+        self, kernel: str, *arguments: str, parameters: str, cost: int
+    ) -> AbstractContextManager[None]:
+        """Add a call of a kernel with a function of what is added inside (see `MapCall`)."""
+        return self.block(lambda inner: cpp.MapCall(kernel, arguments, parameters, inner, cost))
 
     def loader(self, name: str, pointer: str, columns: str) -> None:
         """Add a function of row, column and lanes that loads from rows of so many elements."""

@@ -92,10 +92,8 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     f.include(f"{kernel}.hpp")
     sink = low.sink(f, group, order, inner=2 if merged else 1)
     f.scratch(f"attention_scratch(AttentionShape{{{sizes_text(sizes)}}})", "attention.hpp")
-    f.line(
-        f"AttentionShape shape = {{{f.sizes(sizes)}, {_scale(f, heads)}, "
-        f"{'true' if heads.causal else 'false'}}};"
-    )
+    causal = "true" if heads.causal else "false"
+    f.variable("AttentionShape", shape=f"{{{f.sizes(sizes)}, {_scale(f, heads)}, {causal}}}")
     if heads.valid is not None:
         f.assign("shape.valid", f.read(heads.valid))
     if heads.sinks is not None:

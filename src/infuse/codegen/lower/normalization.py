@@ -117,9 +117,8 @@ def batch_norm(low: Lowering, node: Node, group: Group) -> None:
     width = f.number(columns)
     reader(f, tensor, width)
     rows = f.number(dims.product(tensor.physical_shape[:-1]))
-    f.line(f"map2d(c, {rows}, {width}, [=](long row, long col, auto lanes) INFUSE_LAMBDA {{")
-    f.line(f"  {sink}(input(row, col, lanes), row, col, lanes);")
-    f.line("}, 4);")
+    with f.map("map2d", rows, width, parameters="long row, long col, auto lanes", cost=4):
+        f.call(sink, "input(row, col, lanes)", "row", "col", "lanes", context=False)
     f.finish(label(group))
 
 

@@ -152,16 +152,14 @@ class Layer:
             f.number(k),
         )
         stride = f.number(self.hidden * k * (self.op.gates * halves))
-        f.line(f"for (long i = 0; i < {self.directions}; ++i) {{")
-        f.line(f"  const auto* from = {read} + i * {stride} + {one.first}L * {hidden_} * {rows};")
         also = f"from + {self.op.gates}L * {hidden_} * {rows}" if halves == 2 else self.null
         both = one.shared if halves == 2 else 0
         place = f"{write} + i * {f.number(size)}"
-        f.line(
-            f"  recur::pack_gates(c, from, {also}, {both}, {one.gates}, {hidden_}, {rows}, "
-            f"{one.blocks}, {place});"
-        )
-        f.line("}")
+        first = f"{read} + i * {stride} + {one.first}L * {hidden_} * {rows}"
+        counts = both, one.gates, hidden_, rows, one.blocks
+        with f.repeat(f"i < {self.directions}"):
+            f.constant("from", first, type="auto*")
+            f.call("recur::pack_gates", "from", also, *counts, place)
         f.finish(f"{self.node.kind}: pack")
         return target
 
@@ -190,12 +188,11 @@ class Layer:
         for one, w, b in zip(self.passes, weights, biases):
             units, step = f.number(one.units), f"{one.vectors * self.width}L"
             shift = self.null if b is None else f"{f.read(b)} + i * {units} * {step}"
-            f.line(f"for (long i = 0; i < {self.directions}; ++i)")
-            f.line(
-                f"  recur::gate_inputs<{one.vectors}>(c, {rows}, {depth}, {units}, {read}, {depth},"
-            )
-            f.line(f"      {f.read(w)} + i * {units} * {step} * {depth}, {shift}, {all_columns},")
-            f.line(f"      {write} + i * {columns} + {f.number(one.column)});")
+            weights_of = f"{f.read(w)} + i * {units} * {step} * {depth}"
+            place = f"{write} + i * {columns} + {f.number(one.column)}"
+            arguments = rows, depth, units, read, depth, weights_of, shift, all_columns, place
+            with f.repeat(f"i < {self.directions}"):
+                f.call("recur::gate_inputs", *arguments, template=(one.vectors,))
         f.finish(f"{self.node.kind}: inputs")
         time_first = (order[0] == 0) == (self.op.layout == 0)
         return result, (total * self.batch, total) if time_first else (total, total * self.time)
@@ -215,8 +212,8 @@ class Layer:
         f.include("recurrent.hpp", "failure.hpp")
         f.checks = True
         c = self.dtype.c_name
-        f.line("using namespace recur;")
-        f.line(f"Recurrent<{c}> r = {{}};")
+        f.text("using namespace recur;")
+        f.variable(f"Recurrent<{c}>", r="{}")
         fields: dict[str, Dim] = {"steps": self.time, "batch": self.batch, "hidden": self.hidden}
         fields |= {"directions": self.directions, "x_time": strides[0], "x_batch": strides[1]}
         fields["x_direction"] = self.columns
@@ -273,19 +270,28 @@ class Layer:
         columns = [f.number(one.column) for one in self.passes]
         functions = self.op.functions()
         cells = [self._cells(f, chosen) for chosen in functions]
-        f.line(f"const auto step = [=](Context& c, const Walk<{c}>& w) {{")
-        for number, texts in enumerate(cells[:1] if len(set(functions)) == 1 else cells):
-            if number:
-                f.line("  if (w.direction == 0) return;")
-            elif len(set(functions)) > 1:
-                f.line("  if (w.direction == 0) {")
-            for i, (one, text) in enumerate(zip(self.passes, texts)):
-                source = "w.h" if i == 0 else "w.reset"
-                place = f"{weights[i]} + w.direction * {sizes[i]}"
-                f.line(f"  w.pass<{one.blocks}>(c, {source}, {place}, {columns[i]}, {text});")
-            if not number and len(set(functions)) > 1:
-                f.line("  }")
-        f.line("};")
+        with f.define("step", f"Context& c, const Walk<{c}>& w", device=False):
+            last = cells[0]
+            if len(set(functions)) > 1:
+                with f.when("w.direction == 0"):
+                    self._run_cells(f, weights, sizes, columns, cells[0])
+                f.end_when("w.direction == 0", "")
+                last = cells[1]
+            self._run_cells(f, weights, sizes, columns, last)
+
+    def _run_cells(
+        self,
+        f: FunctionWriter,
+        weights: Sequence[str],
+        sizes: Sequence[str],
+        columns: Sequence[str],
+        cells: Sequence[str],
+    ) -> None:
+        """The passes of one direction."""
+        for i, (one, cell) in enumerate(zip(self.passes, cells)):
+            source = "w.h" if i == 0 else "w.reset"
+            place = f"{weights[i]} + w.direction * {sizes[i]}"
+            f.call("w.pass", source, place, columns[i], cell, template=(one.blocks,))
 
     def _cells(self, f: FunctionWriter, functions: Sequence[Activation]) -> list[str]:
         """The cell of each pass as C++."""

@@ -141,13 +141,13 @@ class RunBody:
 
 @dataclass(frozen=True)
 class Return:
-    """The function ends with a failure, or well (0), where a condition holds."""
+    """The function ends with a failure, well (0) or without a result where a condition holds."""
 
     condition: str
     failure: str = "0"
 
     def lines(self) -> Sequence[str]:
-        return [f"if ({self.condition}) return {self.failure};"]
+        return [f"if ({self.condition}) return{f' {self.failure}' if self.failure else ''};"]
 
 
 @dataclass(frozen=True)
@@ -199,6 +199,23 @@ class Define:
         around = "&" if self.references else "="
         head = f"const auto {self.name} = [{around}]({self.parameters}){inlined} {{"
         return [head, *indented(self.body), "};"]
+
+
+@dataclass(frozen=True)
+class MapCall:
+    """A call of a kernel that is given a function of its own: it runs for every place."""
+
+    kernel: str
+    arguments: tuple[str, ...]
+    parameters: str
+    body: tuple[Statement, ...]
+    cost: int
+    """Operations for an element, by which the kernel divides the work among threads."""
+
+    def lines(self) -> Sequence[str]:
+        arguments = ", ".join(("c", *self.arguments))
+        head = f"{self.kernel}({arguments}, [=]({self.parameters}) INFUSE_LAMBDA {{"
+        return [head, *indented(self.body), f"}}, {self.cost});"]
 
 
 def indented(statements: Sequence[Statement]) -> list[str]:
