@@ -313,10 +313,6 @@ class FunctionWriter:
         self.program.late_sizes.append(symbol)
         return f"s{len(self.arguments) - 1}"
 
-    def line(self, text: str) -> None:
-        """Add C++ as it is."""
-        self.add(cpp.Text(text))
-
     def text(self, *lines: str) -> None:
         """Add what was printed of formulas."""
         for line in lines:
@@ -342,9 +338,10 @@ class FunctionWriter:
         """Add a constant list of whole numbers."""
         self.arrays({name: elements})
 
-    def arrays(self, lists: Mapping[str, Iterable[object]]) -> None:
-        """Add constant lists of whole numbers, by name."""
-        self.add(cpp.Arrays(tuple((name, tuple(map(str, e))) for name, e in lists.items())))
+    def arrays(self, lists: Mapping[str, Iterable[object]], constant: bool = True) -> None:
+        """Add lists of whole numbers, by name."""
+        named = tuple((name, tuple(map(str, elements))) for name, elements in lists.items())
+        self.add(cpp.Arrays(named, constant))
 
     def struct(self, type: str, name: str, *fields: object) -> None:
         """Add the parameters of a kernel, by the order of their fields."""
@@ -354,9 +351,9 @@ class FunctionWriter:
         """Add a value under a name."""
         self.add(cpp.Constant(type, name, str(value)))
 
-    def room(self, **lengths: int) -> None:
-        """Add lists of whole numbers, by name and length, that a call fills."""
-        self.add(cpp.Room(tuple(lengths.items())))
+    def room(self, lengths: Mapping[str, int], *, zeros: bool = False) -> None:
+        """Add lists of whole numbers, by name and length, that later statements fill."""
+        self.add(cpp.Room(tuple(lengths.items()), zeros))
 
     @contextmanager
     def block(self, made: Callable[[tuple[Statement, ...]], Statement]) -> Iterator[None]:
@@ -400,7 +397,7 @@ class FunctionWriter:
     def loader(self, name: str, pointer: str, columns: str) -> None:
         """Add a function of row, column and lanes that loads from rows of so many elements."""
         with self.define(name, "long row, long col, auto lanes"):
-            self.line(f"return load({pointer} + row * {columns} + col, lanes);")
+            self.add(cpp.Result(f"load({pointer} + row * {columns} + col, lanes)"))
 
     def assign(self, place: str, value: object) -> None:
         """Add the store of a value in an element or field, or (`*p`) where a name points."""

@@ -47,9 +47,10 @@ def along(
     f.constant("axis", f"axis_index((long){f.read(low.dense(axis))}[0], {x.rank})", type="int")
     f.fail_unless(f"axis >= 0 && axis < {x.rank - last}")
     f.variable("long", outer=1, inner=1)
-    f.line(
-        f"for (int i = 0; i < {x.rank}; ++i) (i < axis ? outer : inner) *= i == axis ? 1 : in[i];"
-    )
+    with f.repeat("i < axis", start="int i = 0"):
+        f.assign("outer", "outer * in[i]")
+    with f.repeat(f"i < {x.rank}", start="int i = axis + 1"):
+        f.assign("inner", "inner * in[i]")
     for name, text in zip(names, ("axis", "outer", "in[axis]", "inner")):
         f.assign(f"*{f.resolves(name)}", text)
     f.finish(f"{node.kind} {node.name}: axis")

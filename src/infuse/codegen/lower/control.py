@@ -18,7 +18,7 @@ from infuse.codegen.tensors import Tensor, dense, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
-from infuse.targets.cpu.emit.statements import If, Pointers, RunBody
+from infuse.targets.cpu.emit.statements import If, Pointers, RunBody, Scope
 
 MOST_ITERATIONS = 10_000_000
 """Iterations after which a loop counts as endless, whatever trip count it was given."""
@@ -131,7 +131,7 @@ class _Iteration:
                     self.f.assign(f"d.{symbol_field(str(size))}", size_text(start_size))
         for number, value in enumerate(self.stacked):
             if value.rank:
-                self.f.line(f"long rows{number}[{value.rank}] = {{}};")
+                self.f.room({f"rows{number}": value.rank}, zeros=True)
 
     @property
     def state(self) -> list[Value]:
@@ -151,19 +151,20 @@ class _Iteration:
             place = self.first_output + len(self.carried) + number
             block, size = self.results.block(len(self.carried) + number), _bytes(value)
             for axis, text in enumerate(_sizes(value)):
-                f.line(f"if (i == 0) rows{number}[{axis}] = {text};")
+                with f.when("i == 0"):
+                    f.assign(f"rows{number}[{axis}]", text)
                 f.fail_unless(f"rows{number}[{axis}] == {text}", "DIFFERENT_SIZES")
-            f.line(f"{{ const long bytes = {size};")
-            source = f"{self.frame}.results[{place}]"
-            if count:
-                f.line(f"if (i == 0 && !obtain({block}, bytes * {count})) return NO_MEMORY;")
-                f.line(
-                    f"if (bytes > 0) memcpy({block}.data + {index} * bytes, {source}, bytes); }}"
-                )
-            else:
-                f.line(
-                    f"if (!append({block}, {index} * bytes, {source}, bytes)) return NO_MEMORY; }}"
-                )
+            source, at = f"{self.frame}.results[{place}]", f"{index} * bytes"
+            with f.block(Scope):
+                f.constant("bytes", size)
+                if count:
+                    f.end_when(f"i == 0 && !obtain({block}, bytes * {count})", "NO_MEMORY")
+                    with f.when("bytes > 0"):
+                        to = f"{block}.data + {at}"
+                        f.call("memcpy", to, source, "bytes", context=False)
+                else:
+                    arguments = block, at, source, "bytes"
+                    f.call("append", *arguments, failure="NO_MEMORY", context=False)
 
     def carry(self) -> None:
         """Let the next iteration start where this one ended."""
@@ -194,9 +195,11 @@ class _Iteration:
         f = self.f
         for number, value in enumerate(self.state):
             block, at = self.results.block(number), f"in[{self.first_input + number}]"
-            f.line(f"if ({at} == {self.pointers[number]}) {{")
-            f.call("keep", block, at, _bytes(value), failure="NO_MEMORY", context=False)
-            f.line(f"}} else {block}.data = (char*){at};")
+            with f.collect() as unchanged:
+                f.call("keep", block, at, _bytes(value), failure="NO_MEMORY", context=False)
+            with f.collect() as made:
+                f.assign(f"{block}.data", f"(char*){at}")
+            f.add(If(f"{at} == {self.pointers[number]}", tuple(unchanged), tuple(made)))
             self.results.find(f, number, _sizes(value))
         for number, value in enumerate(self.stacked):
             place = len(self.carried) + number

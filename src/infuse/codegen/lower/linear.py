@@ -20,6 +20,7 @@ from infuse.codegen.tensors import Tensor, dense, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.targets.cpu.emit.statements import Result
 
 SUFFIXES: Final = {dtypes.float32: "", dtypes.bfloat16: "_bf16", dtypes.float16: "_fp16"}
 """What the names of kernels end in, by the type of their packed weights."""
@@ -165,7 +166,7 @@ def batched_product(
     else:
         for name, tensor in (("a_at", a), ("b_at", b)):
             with f.define(name, "long i", device=False):
-                f.line(f"return {_batch_offset(f, tensor, len(lead))};")
+                f.add(Result(_batch_offset(f, tensor, len(lead))))
         f.call("matmul", named, pa, pb, "a_at", "b_at", sink)
     f.finish(label(group))
 

@@ -62,7 +62,7 @@ def _pad_as_found(low: Lowering, node: Node) -> None:
     else:
         f.array("axes", *map(str, range(data.rank)))
     longs(f, "in", data.shape)
-    f.room(before=data.rank, out=data.rank)
+    f.room({"before": data.rank, "out": data.rank})
     repeats = "false" if node.op.attributes()["mode"] == "constant" else "true"
     f.fail_unless(f"pad_sizes(in, {data.rank}, pads, axes, {count}, {repeats}, before, out)")
     low.resolve_sizes(f, node, node.output.shape, "out")

@@ -91,7 +91,7 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
     f.include("axes.hpp")
     count = array(low, f, node, "axes", operand(node, 1))
     longs(f, "in", x.shape)
-    f.room(kept=x.rank + 1, reduced=x.rank + 1, out=out.rank + 1)
+    f.room({"kept": x.rank + 1, "reduced": x.rank + 1, "out": out.rank + 1})
     none, keep = (
         "true" if attributes[name] else "false" for name in ("noop_with_empty_axes", "keepdims")
     )

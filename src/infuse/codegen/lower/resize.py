@@ -261,7 +261,7 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
     none = "(const float*)nullptr"
     pointer = none if sized or scales is None else f.read(low.dense(scales))
     f.arrays({"in": map(size_text, x.shape), "axes": axes})
-    f.room(out=x.rank)
+    f.room({"out": x.rank})
     part = f.read(low.dense(roi)) if crops and roi is not None else none
     policy = f"ResizePolicy({_POLICIES.index(op.keep_aspect_ratio_policy)})"
     arguments = (

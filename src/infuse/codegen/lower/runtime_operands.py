@@ -83,11 +83,10 @@ def array(low: Lowering, f: FunctionWriter, node: Node, name: str, value: Value)
         longs(f, name, numbers)
         return len(numbers)
     count = _length(low, node, value)
-    f.room(**{name: count + 1})
+    f.room({name: count + 1})
     if count:
-        f.line(
-            f"for (int i = 0; i < {count}; ++i) {name}[i] = (long){f.read(low.dense(value))}[i];"
-        )
+        with f.repeat(f"i < {count}", start="int i = 0"):
+            f.assign(f"{name}[i]", f"(long){f.read(low.dense(value))}[i]")
     return count
 
 
@@ -115,7 +114,7 @@ def found_by(low: Lowering, node: Node, call: Callable[[FunctionWriter], str]) -
     shape, rank = operand(node).shape, node.output.rank
     longs(f, "in", shape)
     condition = call(f)
-    f.room(out=rank + 1)
+    f.room({"out": rank + 1})
     f.fail_unless(condition)
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish(f"{node.kind} {node.name}: sizes")

@@ -62,7 +62,7 @@ def _find_dft_sizes(low: Lowering, node: Node, line: Along, n: Dim, results: Dim
         return
     f = low.function("sizes_of", node)
     f.fail_unless(f"{size_text(n)} > 0")
-    f.line(f"long sizes[] = {{{', '.join(map(size_text, (*x.shape[:-1], out.shape[-1])))}}};")
+    f.arrays({"sizes": map(size_text, (*x.shape[:-1], out.shape[-1]))}, constant=False)
     f.assign(f"sizes[{size_text(line.axis)}]", size_text(results))
     low.resolve_sizes(f, node, out.shape, "sizes")
     f.finish(f"DFT {node.name}: sizes")

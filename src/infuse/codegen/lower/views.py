@@ -176,7 +176,7 @@ def _slice_as_found(low: Lowering, node: Node) -> None:
         else:
             longs(f, name, plain)
     longs(f, "in", data.shape)
-    f.room(first=data.rank, step=data.rank, out=data.rank)
+    f.room({"first": data.rank, "step": data.rank, "out": data.rank})
     f.fail_unless(
         f"slice_ranges(in, {data.rank}, starts, ends, axes, steps, {count}, first, step, out)"
     )

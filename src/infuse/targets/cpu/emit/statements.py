@@ -42,13 +42,14 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Constant lists of whole numbers, by name."""
+    """Lists of whole numbers, by name."""
 
     lists: tuple[tuple[str, tuple[str, ...]], ...]
+    constant: bool = True
 
     def lines(self) -> Sequence[str]:
         each = (f"{name}[] = {{{', '.join(elements)}}}" for name, elements in self.lists)
-        return [f"const long {', '.join(each)};"]
+        return [f"{'const ' if self.constant else ''}long {', '.join(each)};"]
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,14 @@ class Constant:
 
 @dataclass(frozen=True)
 class Room:
-    """Lists of whole numbers, by name and length, that a call fills."""
+    """Lists of whole numbers, by name and length, that later statements fill."""
 
     lengths: tuple[tuple[str, int], ...]
+    zeros: bool = False
 
     def lines(self) -> Sequence[str]:
-        return [f"long {', '.join(f'{name}[{length}]' for name, length in self.lengths)};"]
+        end = " = {}" if self.zeros else ""
+        return [f"long {', '.join(f'{name}[{length}]{end}' for name, length in self.lengths)};"]
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,26 @@ class Return:
 
 
 @dataclass(frozen=True)
+class Result:
+    """What an inner function gives."""
+
+    value: str
+
+    def lines(self) -> Sequence[str]:
+        return [f"return {self.value};"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Statements whose names nobody else sees."""
+
+    body: tuple[Statement, ...]
+
+    def lines(self) -> Sequence[str]:
+        return ["{", *indented(self.body), "}"]
+
+
+@dataclass(frozen=True)
 class If:
     """Statements that run where a condition holds, and others where it does not."""
 
@@ -175,7 +198,7 @@ class Repeat:
     body: tuple[Statement, ...]
     step: str = "++i"
     start: str = "long i = 0"
-    """Empty where i is declared before."""
+    """Nothing where i is declared before."""
 
     def lines(self) -> Sequence[str]:
         head = f"for ({self.start}; {self.condition}; {self.step}) {{"
