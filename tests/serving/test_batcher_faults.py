@@ -212,7 +212,7 @@ class Second(TimeModel):
     """Every batch takes a second."""
 
     @property
-    def known(self) -> bool:
+    def measured(self) -> bool:
         return True
 
     def predict(self, rows: int) -> float:
