@@ -523,14 +523,16 @@ __attribute__((visibility("hidden"))) int loop_0(Model& m, const float* p0, cons
   const void* in[] = {&number, &going, p0, nullptr};
   long i = 0;
   for (; going && i < most; number = ++i) {
-  if (i == 10000000L) return ENDLESS;
-  if (int failed = run_1(m, in, nullptr)) return failed;
-  going = *(const bool*)m.f1.results[0];
-  in[2] = m.f1.results[1];
+    if (i == 10000000L) return ENDLESS;
+    if (int failed = run_1(m, in, nullptr)) return failed;
+    going = *(const bool*)m.f1.results[0];
+    in[2] = m.f1.results[1];
   }
   if (in[2] == p0) {
-  if (!keep(m.f0.left[0], in[2], 12L)) return NO_MEMORY;
-  } else m.f0.left[0].data = (char*)in[2];
+    if (!keep(m.f0.left[0], in[2], 12L)) return NO_MEMORY;
+  } else {
+    m.f0.left[0].data = (char*)in[2];
+  }
   return 0;
 }
 
@@ -538,14 +540,13 @@ __attribute__((visibility("hidden"))) int if_3(Model& m, const bool* p0, const f
   Sizes& d = m.d;
   (void)d;
   if (*p0) {
-  const void* in[] = {p1, nullptr};
-  if (int failed = run_2(m, in, nullptr)) return failed;
-  m.f1.left[0].data = (char*)m.f2.results[0];
-  }
-  else {
-  const void* in[] = {p1, nullptr};
-  if (int failed = run_3(m, in, nullptr)) return failed;
-  m.f1.left[0].data = (char*)m.f3.results[0];
+    const void* in[] = {p1, nullptr};
+    if (int failed = run_2(m, in, nullptr)) return failed;
+    m.f1.left[0].data = (char*)m.f2.results[0];
+  } else {
+    const void* in[] = {p1, nullptr};
+    if (int failed = run_3(m, in, nullptr)) return failed;
+    m.f1.left[0].data = (char*)m.f3.results[0];
   }
   return 0;
 }

@@ -1,0 +1,100 @@
+"""Statements of generated functions: the C++ that they are, and that nobody else writes any."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import infuse
+from infuse.codegen.program import FunctionWriter, Program
+from infuse.targets.cpu.emit import statements as cpp
+
+LOWERINGS = sorted((Path(infuse.__file__).parent / "codegen" / "lower").glob("*.py"))
+
+
+def texts(tree: ast.Module) -> Iterator[str]:
+    """All texts in code, without docstrings."""
+    bodies = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    docs = {id(node.value) for node in bodies if isinstance(node.value, ast.Constant)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+@pytest.mark.parametrize("path", LOWERINGS, ids=lambda path: path.stem)
+def test_lowerings_write_no_statements(path: Path) -> None:
+    written = {text for text in texts(ast.parse(path.read_text())) if text.endswith(";")}
+    assert written <= {"using namespace recur;"}
+
+
+@pytest.fixture
+def f() -> FunctionWriter:
+    return FunctionWriter(Program("p", [], [], []), "work", [])
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        (cpp.KernelCall("pool", ("n0", "p1")), "pool(c, n0, p1);"),
+        (cpp.KernelCall("list", ("n0",), context=False), "list(n0);"),
+        (
+            cpp.KernelCall("gather", ("p0",), ("4",), "BAD_INDEX"),
+            "if (!gather<4>(c, p0)) return BAD_INDEX;",
+        ),
+        (cpp.Arrays((("in", ("1L", "n2")), ("to", ()))), "const long in[] = {1L, n2}, to[] = {};"),
+        (cpp.Arrays((("in", ("1L",)),), constant=False), "long in[] = {1L};"),
+        (cpp.Struct("Trees", "trees", ("p0", "n1")), "const Trees trees = {p0, n1};"),
+        (cpp.Constant("long", "most", "*p0"), "const long most = *p0;"),
+        (cpp.Room((("out", 3), ("step", 2))), "long out[3], step[2];"),
+        (cpp.Room((("rows", 2),), zeros=True), "long rows[2] = {};"),
+        (cpp.Assign((("*s1", "out[0]"), ("*s2", "3L"))), "*s1 = out[0], *s2 = 3L;"),
+        (cpp.Require("a == b", "BAD_SIZES"), "if (!(a == b)) return BAD_SIZES;"),
+        (cpp.Return("n0 == 0"), "if (n0 == 0) return 0;"),
+        (cpp.Return("done", ""), "if (done) return;"),
+        (cpp.Variable("long", (("a", "1"), ("b", "2"))), "long a = 1, b = 2;"),
+        (cpp.Pointers("in", ("p0",)), "const void* in[] = {p0, nullptr};"),
+        (cpp.RunBody(3), "if (int failed = run_3(m, in, nullptr)) return failed;"),
+        (cpp.Result("x + 1"), "return x + 1;"),
+        (cpp.Text("using L = One;"), "using L = One;"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_single_statements(statement: cpp.Statement, text: str) -> None:
+    assert statement.lines() == [text]
+
+
+def test_statements_of_statements(f: FunctionWriter) -> None:
+    with f.repeat("i < n0"), f.when("i > 0"):
+        f.assign("a[i]", "i")
+    with f.define("input", "long row"):
+        f.add(cpp.Result("row"))
+    with f.map("map2d", "n0", "n1", parameters="long row, long col", cost=4):
+        f.call("sink", "row", context=False)
+    with f.block(cpp.Scope):
+        f.constant("bytes", "8L")
+    assert f.function.lines == [
+        "for (long i = 0; i < n0; ++i) {",
+        "  if (i > 0) {",
+        "    a[i] = i;",
+        "  }",
+        "}",
+        "const auto input = [=](long row) INFUSE_LAMBDA {",
+        "  return row;",
+        "};",
+        "map2d(c, n0, n1, [=](long row, long col) INFUSE_LAMBDA {",
+        "  sink(row);",
+        "}, 4);",
+        "{",
+        "  const long bytes = 8L;",
+        "}",
+    ]
+
+
+def test_a_branch_has_two_sides(f: FunctionWriter) -> None:
+    with f.collect() as then:
+        f.assign("a", 1)
+    with f.collect() as otherwise:
+        f.assign("a", 2)
+    f.add(cpp.If("going", tuple(then), tuple(otherwise)))
+    assert f.function.lines == ["if (going) {", "  a = 1;", "} else {", "  a = 2;", "}"]
