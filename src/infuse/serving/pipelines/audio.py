@@ -101,7 +101,7 @@ class DecodeAudio(Builtin):
         if kind is None or kind not in self.options.formats:
             formats = ", ".join(self.options.formats)
             raise RequestError(
-                f"its {len(file)} bytes are {kind or 'nothing formats'}; formats are {formats}"
+                f"its {len(file)} bytes are {kind or 'nothing known'}; formats are {formats}"
             )
         sound = read_wave(file, self._check) if kind == "wav" else self._other(file)
         data = sound.data.mean(1, keepdims=True) if self.options.mono else sound.data
