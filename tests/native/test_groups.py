@@ -40,14 +40,14 @@ def test_a_kernel_of_another_domain_is_another_kernel() -> None:
     lowering.lowers("Softmax", domain=MINE)(lower)
     assert groups.fusible(node(""))
     assert not groups.fusible(node(MINE))
-    lowering.lowers("Softmax", domain=MINE, fuses=True)(lower)
+    lowering.lowers("Softmax", domain=MINE, has_epilogue=True)(lower)
     assert groups.fusible(node(MINE))
 
 
 def test_what_is_registered_last_counts() -> None:
-    lowering.lowers("Softmax", reads=(0,))(lower)
+    lowering.lowers("Softmax", runtime_inputs=(0,))(lower)
     assert not groups.fusible(node(""))
     assert lowering._READS["", "Softmax"] == (0,)
-    lowering.lowers("Softmax", fuses=True)(lower)
+    lowering.lowers("Softmax", has_epilogue=True)(lower)
     assert groups.fusible(node(""))
     assert ("", "Softmax") not in lowering._READS

@@ -39,22 +39,24 @@ _SIZES: dict[tuple[str, str], Callable[[Lowering, Node], None]] = {}
 def lowers(
     *kinds: str,
     domain: str = "",
-    fuses: bool = False,
-    gives: dtypes.DType = dtypes.float32,
-    reads: tuple[int, ...] | None = None,
+    has_epilogue: bool = False,
+    accumulates: dtypes.DType = dtypes.float32,
+    runtime_inputs: tuple[int, ...] | None = None,
 ) -> Callable[[Lower], Lower]:
-    """Register how operators become steps. `fuses`: the kernel ends in a sink, which gets elements
-    of type `gives`. `reads`: the inputs whose elements are read at run time (the others only shape
-    the result).
+    """Register how operators become steps.
+
+    `has_epilogue`: the kernel ends in a sink, which gets elements of the type that it
+    `accumulates`. `runtime_inputs`: those whose elements are read at run time (the others only
+    shape the result).
     """
 
     def register(function: Lower) -> Lower:
         for kind in kinds:
             _LOWERINGS[domain, kind] = function
             _READS.pop((domain, kind), None)
-            if reads is not None:
-                _READS[domain, kind] = reads
-            register_fusible(domain, kind, gives if fuses else None)
+            if runtime_inputs is not None:
+                _READS[domain, kind] = runtime_inputs
+            register_fusible(domain, kind, accumulates if has_epilogue else None)
         return function
 
     return register

@@ -48,7 +48,7 @@ class Heads:
     softcap: float = 0.0
 
 
-@lowers("Attention", fuses=True)
+@lowers("Attention", has_epilogue=True)
 def attention(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     if any(v.uses for v in node.outputs[3:]):

@@ -83,7 +83,7 @@ def plane(shape: Sequence[Dim]) -> list[Dim]:
     return [1, shape[2]] if len(shape) == 3 else list(shape[2:])
 
 
-@lowers("Conv", fuses=True)
+@lowers("Conv", has_epilogue=True)
 def conv(low: Lowering, node: Node, group: Group) -> None:
     x = operand(node)
     if not operand(node, 1).tensor.is_static:

@@ -195,7 +195,7 @@ def trilu(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
-@lowers("TopK", reads=(0,))
+@lowers("TopK", runtime_inputs=(0,))
 def top_k(low: Lowering, node: Node, group: Group) -> None:
     x, attributes = operand(node), node.op.attributes()
     axis = attributes["axis"] % x.rank

@@ -93,7 +93,7 @@ class Packed:
 # -- matrices --------------------------------------------------------------------------------------
 
 
-@lowers("MatMulInteger", fuses=True, gives=dtypes.int32)
+@lowers("MatMulInteger", has_epilogue=True, accumulates=dtypes.int32)
 def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
     a, b, zero = operand(node, 0), operand(node, 1), node.input(2)
     left, right = low.tensor(a), low.tensor(b)
@@ -188,7 +188,7 @@ def _packed(
 # -- images ----------------------------------------------------------------------------------------
 
 
-@lowers("ConvInteger", fuses=True, gives=dtypes.int32)
+@lowers("ConvInteger", has_epilogue=True, accumulates=dtypes.int32)
 def conv_integer(low: Lowering, node: Node, group: Group) -> None:
     x, w, op = operand(node, 0), operand(node, 1), node.op
     assert isinstance(op, Convolving)

@@ -32,7 +32,7 @@ def require_float32(low: Lowering, node: Node) -> None:
         low.unsupported(node, f"element type {node.output.dtype}")
 
 
-@lowers("MatMul", fuses=True)
+@lowers("MatMul", has_epilogue=True)
 def matmul(low: Lowering, node: Node, group: Group) -> None:
     if node.output.dtype != dtypes.float32:
         plain_matmul(low, node)
@@ -44,7 +44,7 @@ def matmul(low: Lowering, node: Node, group: Group) -> None:
         batched_product(low, node, group, low.tensor(a), low.tensor(b))
 
 
-@lowers("Gemm", fuses=True)
+@lowers("Gemm", has_epilogue=True)
 def gemm(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     a, b, c = operand(node, 0), operand(node, 1), node.input(2)

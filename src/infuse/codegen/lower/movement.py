@@ -27,7 +27,7 @@ _MODES = {
 }
 
 
-@lowers("Pad", reads=(0, 2))
+@lowers("Pad", runtime_inputs=(0, 2))
 def pad(low: Lowering, node: Node, group: Group) -> None:
     if known_ints(node.input(1)) is None or (
         node.input(3) is not None and known_ints(node.input(3)) is None
@@ -140,14 +140,14 @@ def fill(
     f.finish("fill")
 
 
-@lowers("ConstantOfShape", reads=())
+@lowers("ConstantOfShape", runtime_inputs=())
 def constant_of_shape(low: Lowering, node: Node, group: Group) -> None:
     target = low.allocate(node.output)
     fill(low, target, node.op.attributes()["value"], node)
     low.tensors[node.output] = target
 
 
-@lowers("Tile", reads=(0,))
+@lowers("Tile", runtime_inputs=(0,))
 def tile(low: Lowering, node: Node, group: Group) -> None:
     data, repeats = operand(node), integers(low, node, 1, least=0)
     assert repeats is not None
@@ -192,7 +192,7 @@ def center_crop_pad_sizes(low: Lowering, node: Node) -> None:
     define(low, node, node.output, sizes)
 
 
-@lowers("CenterCropPad", reads=(0,))
+@lowers("CenterCropPad", runtime_inputs=(0,))
 def center_crop_pad(low: Lowering, node: Node, group: Group) -> None:
     data, target = operand(node), low.allocate(node.output)
     before = []

@@ -32,7 +32,7 @@ def decodes(node: Node) -> bool:
     )
 
 
-@lowers("MatMulNBits", domain=DOMAIN, fuses=True)
+@lowers("MatMulNBits", domain=DOMAIN, has_epilogue=True)
 def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     a, b, op, bias = operand(node), operand(node, 1), node.op, node.input(5)
     assert isinstance(op, MatMulNBits)

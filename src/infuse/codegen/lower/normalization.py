@@ -18,7 +18,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Node
 
 
-@lowers("Softmax", "LogSoftmax", fuses=True)
+@lowers("Softmax", "LogSoftmax", has_epilogue=True)
 def softmax(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     x = operand(node)
@@ -44,7 +44,7 @@ def reader(f: FunctionWriter, tensor: Tensor, columns: str) -> None:
     f.loader("input", pointer, columns)
 
 
-@lowers("LayerNormalization", "RMSNormalization", fuses=True)
+@lowers("LayerNormalization", "RMSNormalization", has_epilogue=True)
 def layer_norm(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     if any(v.uses for v in node.outputs[1:]):
@@ -74,7 +74,7 @@ def layer_norm(low: Lowering, node: Node, group: Group) -> None:
     f.finish(label(group))
 
 
-@lowers("InstanceNormalization", "GroupNormalization", fuses=True)
+@lowers("InstanceNormalization", "GroupNormalization", has_epilogue=True)
 def group_norm(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     x = operand(node)
@@ -95,7 +95,7 @@ def group_norm(low: Lowering, node: Node, group: Group) -> None:
     f.finish(label(group))
 
 
-@lowers("BatchNormalization", fuses=True)
+@lowers("BatchNormalization", has_epilogue=True)
 def batch_norm(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     if any(v.uses for v in node.outputs[1:]):

@@ -15,7 +15,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Node
 
 
-@lowers("MaxPool", "AveragePool", "LpPool", fuses=True)
+@lowers("MaxPool", "AveragePool", "LpPool", has_epilogue=True)
 def pool(low: Lowering, node: Node, group: Group) -> None:
     x, attributes = operand(node), node.op.attributes()
     bytes_too = node.kind == "MaxPool" and x.dtype in (dtypes.int8, dtypes.uint8)
@@ -43,7 +43,7 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     f.finish(label(group))
 
 
-@lowers("GlobalAveragePool", "GlobalMaxPool", fuses=True)
+@lowers("GlobalAveragePool", "GlobalMaxPool", has_epilogue=True)
 def global_pool(low: Lowering, node: Node, group: Group) -> None:
     x = operand(node)
     tensor = image(low, node)

@@ -116,7 +116,7 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
     )
 
 
-@lowers(*_REDUCERS, "ReduceLogSumExp", fuses=True, reads=(0,))
+@lowers(*_REDUCERS, "ReduceLogSumExp", has_epilogue=True, runtime_inputs=(0,))
 def reduce(low: Lowering, node: Node, group: Group) -> None:
     x, plan = operand(node), _plan(low, node)
     tensor, sizes, columns, result_order = plan.tensor, plan.sizes, plan.columns, plan.order
@@ -167,7 +167,7 @@ def arg_extreme(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
-@lowers("CumSum", "CumProd", reads=(0,))
+@lowers("CumSum", "CumProd", runtime_inputs=(0,))
 def running(low: Lowering, node: Node, group: Group) -> None:
     x, attributes = operand(node), node.op.attributes()
     lines = along(low, node, x, node.input(1))

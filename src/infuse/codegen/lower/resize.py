@@ -76,7 +76,7 @@ class Side:
 ONE = Side(0, 1, 1, (1, 1))
 
 
-@lowers("Resize", fuses=True, reads=(0,))
+@lowers("Resize", has_epilogue=True, runtime_inputs=(0,))
 def resize(low: Lowering, node: Node, group: Group) -> None:
     x, op = operand(node), node.op
     assert isinstance(op, Resize)

@@ -196,7 +196,7 @@ def one_hot_sizes(low: Lowering, node: Node) -> None:
     define(low, node, node.output, (*index.shape[:axis], depth, *index.shape[axis:]))
 
 
-@lowers("OneHot", reads=(0, 2))
+@lowers("OneHot", runtime_inputs=(0, 2))
 def one_hot(low: Lowering, node: Node, group: Group) -> None:
     index, values = operand(node), operand(node, 2)
     axis = node.op.attributes()["axis"] % (index.rank + 1)

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 _MOST_RADIX = 13
 
 
-@lowers("DFT", reads=(0,))
+@lowers("DFT", runtime_inputs=(0,))
 def dft(low: Lowering, node: Node, group: Group) -> None:
     x, op, out = operand(node), node.op, node.output
     assert isinstance(op, DFT)
@@ -81,7 +81,7 @@ def _transform(
     )
 
 
-@lowers("STFT", reads=(0, 2))
+@lowers("STFT", runtime_inputs=(0, 2))
 def stft(low: Lowering, node: Node, group: Group) -> None:
     x, op, out, window = operand(node), node.op, node.output, node.input(2)
     assert isinstance(op, STFT)
@@ -177,7 +177,7 @@ def _flat(numbers: Array) -> Array:
 # -- mel -------------------------------------------------------------------------------------------
 
 
-@lowers("MelWeightMatrix", reads=(2, 3, 4))
+@lowers("MelWeightMatrix", runtime_inputs=(2, 3, 4))
 def mel_weight_matrix(low: Lowering, node: Node, group: Group) -> None:
     out = node.output
     bins, length = (_count(low, node, i) for i in range(2))

@@ -44,7 +44,7 @@ def _check_rank(low: Lowering, node: Node, rank: int) -> None:
         low.unsupported(node, f"{rank}-dimensional windows")
 
 
-@lowers("Col2Im", reads=(0,))
+@lowers("Col2Im", runtime_inputs=(0,))
 def col2im(low: Lowering, node: Node, group: Group) -> None:
     x, op = operand(node), node.op
     assert isinstance(op, Col2Im)
@@ -73,7 +73,7 @@ def col2im(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
-@lowers("MaxUnpool", reads=(0, 1))
+@lowers("MaxUnpool", runtime_inputs=(0, 1))
 def max_unpool(low: Lowering, node: Node, group: Group) -> None:
     x, index, op = operand(node), operand(node, 1), node.op
     assert isinstance(op, MaxUnpool)
@@ -97,7 +97,7 @@ def max_unpool(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
-@lowers("DeformConv", fuses=True)
+@lowers("DeformConv", has_epilogue=True)
 def deform_conv(low: Lowering, node: Node, group: Group) -> None:
     x, op = operand(node), node.op
     assert isinstance(op, DeformConv)

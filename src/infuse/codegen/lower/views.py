@@ -21,7 +21,7 @@ from infuse.ir.types import Shape
 INT_MAX = 2**31 - 1
 
 
-@lowers("Identity", "Dropout", reads=(0,))
+@lowers("Identity", "Dropout", runtime_inputs=(0,))
 def identity(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = low.tensor(operand(node))
     for mask in node.outputs[1:]:
@@ -35,7 +35,7 @@ def transpose(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = low.tensor(operand(node)).permute(perm)
 
 
-@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", reads=(0,))
+@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", runtime_inputs=(0,))
 def reshape(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = reshaped(low, operand(node), node.output.shape)
 
@@ -72,7 +72,7 @@ def _mergeable_order(tensor: Tensor, shape: Shape) -> Order:
     return tuple(order)
 
 
-@lowers("Expand", reads=(0,))
+@lowers("Expand", runtime_inputs=(0,))
 def expand(low: Lowering, node: Node, group: Group) -> None:
     tensor, shape = low.tensor(operand(node)), node.output.shape
     shift = len(shape) - tensor.rank
@@ -135,7 +135,7 @@ def _stretched(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift
     return replace(tensor, shape=tuple(shape), strides=tuple(strides))
 
 
-@lowers("Slice", reads=(0,))
+@lowers("Slice", runtime_inputs=(0,))
 def slice_(low: Lowering, node: Node, group: Group) -> None:
     data = operand(node)
     starts, steps = known_ints(node.input(1)), known_ints(node.input(4))
@@ -205,7 +205,7 @@ def _clamped(start: Dim, size: Dim, step: int) -> Dim:
     )
 
 
-@lowers("Split", reads=(0,))
+@lowers("Split", runtime_inputs=(0,))
 def split(low: Lowering, node: Node, group: Group) -> None:
     data = operand(node)
     axis = node.op.attributes()["axis"] % data.rank

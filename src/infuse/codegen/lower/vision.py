@@ -59,7 +59,7 @@ def _check_equal(low: Lowering, node: Node, a: Dim, b: Dim) -> None:
     f.finish(f"{node.kind} {node.name}: sizes")
 
 
-@lowers("AffineGrid", reads=(0,))
+@lowers("AffineGrid", runtime_inputs=(0,))
 def affine_grid(low: Lowering, node: Node, group: Group) -> None:
     theta, shape = operand(node), node.output.shape
     source, target = row_major(low, theta), low.allocate(node.output)
