@@ -16,7 +16,7 @@ from infuse.errors import InfuseError, RequestError, TooLargeError, UnsupportedR
 from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
 from infuse.serving.rest.codec import Signature, decode, decode_raw, encode, header_length
-from infuse.serving.rest.compression import deflate, inflate, wanted
+from infuse.serving.rest.compression import accepted_coding, deflate, inflate
 from infuse.serving.rest.refusals import Refusal
 from tests.serving.rest_tools import binary, plain
 
@@ -511,7 +511,7 @@ def test_unknown_codings_are_refused() -> None:
     ],
 )
 def test_an_answer_is_compressed_when_one_coding_is_asked_for(accept: str, coding: str) -> None:
-    assert wanted(accept) == coding
+    assert accepted_coding(accept) == coding
 
 
 @settings(deadline=None, max_examples=300)
