@@ -38,48 +38,48 @@ def never() -> Iterator[bytes]:
 
 def leftovers(cache: Cache) -> list[str]:
     """Files that are neither contents, nor entries, nor folders in use."""
-    return [str(path) for path in (cache.root / "new").iterdir()]
+    return [str(path) for path in (cache.disk.root / "new").iterdir()]
 
 
 def blobs(cache: Cache) -> set[str]:
-    return {path.name for path in cache.root.glob("blobs/*/*")}
+    return {path.name for path in cache.disk.root.glob("blobs/*/*")}
 
 
 def test_a_content_is_kept_by_its_hash_and_found_by_its_key(cache: Cache) -> None:
-    assert cache.find("key") == ""
-    digest = cache.obtain("key", 6, [b"abc", b"def"])
+    assert cache.contents.find("key") == ""
+    digest = cache.contents.obtain("key", 6, [b"abc", b"def"])
     assert digest == sha(b"abcdef")
-    assert cache.obtain("key", 6, never()) == digest
-    assert Cache(cache.root).obtain("key", 6, never()) == digest
+    assert cache.contents.obtain("key", 6, never()) == digest
+    assert Cache(cache.disk.root).contents.obtain("key", 6, never()) == digest
     assert blobs(cache) == {digest}
     assert not leftovers(cache)
 
 
 def test_what_must_not_be_remembered_is_read_each_time(cache: Cache) -> None:
-    first = cache.obtain("key", 1, [b"a"], remember=False)
-    second = cache.obtain("key", 1, [b"b"], remember=False)
+    first = cache.contents.obtain("key", 1, [b"a"], remember=False)
+    second = cache.contents.obtain("key", 1, [b"b"], remember=False)
     assert first != second
-    assert cache.find("key") == ""
+    assert cache.contents.find("key") == ""
 
 
 @pytest.mark.parametrize("content", [b"abc", b"abcdefgh", b""])
 def test_a_content_of_another_size_is_not_kept(content: bytes, cache: Cache) -> None:
     with pytest.raises(RepositoryError, match=f"{len(content)} bytes where 6"):
-        cache.obtain("key", 6, [content])
+        cache.contents.obtain("key", 6, [content])
     assert not blobs(cache)
     assert not leftovers(cache)
-    assert cache.obtain("key", 6, [b"abcdef"]) == sha(b"abcdef")
+    assert cache.contents.obtain("key", 6, [b"abcdef"]) == sha(b"abcdef")
 
 
 @pytest.mark.parametrize("damage", [b"abcdeX", b"abc"])
 def test_a_damaged_content_is_found_and_read_again(damage: bytes, cache: Cache) -> None:
-    digest = cache.obtain("key", 6, [b"abcdef"])
+    digest = cache.contents.obtain("key", 6, [b"abcdef"])
     folder, name = cache.assemble({"f": digest})
-    blob = cache.root / "blobs" / digest[:2] / digest
+    blob = cache.disk.root / "blobs" / digest[:2] / digest
     blob.chmod(0o600)
     blob.write_bytes(damage)  # the same inode, and so the folder's file as well
-    fresh = Cache(cache.root)
-    assert fresh.obtain("key", 6, [b"abcdef"]) == digest
+    fresh = Cache(cache.disk.root)
+    assert fresh.contents.obtain("key", 6, [b"abcdef"]) == digest
     assert fresh.assemble({"f": digest}) == (folder, name)
     assert (folder / "f").read_bytes() == b"abcdef"
     assert not leftovers(cache)
@@ -87,27 +87,27 @@ def test_a_damaged_content_is_found_and_read_again(damage: bytes, cache: Cache) 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"sha256": 1, "bytes": "x"}', b"\xff"])
 def test_a_damaged_entry_is_read_again(damage: bytes, cache: Cache) -> None:
-    digest = cache.obtain("key", 3, [b"abc"])
-    (entry,) = (cache.root / "index").iterdir()
+    digest = cache.contents.obtain("key", 3, [b"abc"])
+    (entry,) = (cache.disk.root / "index").iterdir()
     entry.write_bytes(damage)
-    assert cache.find("key") == ""
-    assert cache.obtain("key", 3, [b"abc"]) == digest
-    assert cache.find("key") == digest
+    assert cache.contents.find("key") == ""
+    assert cache.contents.obtain("key", 3, [b"abc"]) == digest
+    assert cache.contents.find("key") == digest
 
 
 def test_a_folder_is_made_of_contents_and_nobody_can_write_to_them(cache: Cache) -> None:
-    digest = cache.add(b"weights")
+    digest = cache.contents.add(b"weights")
     folder, name = cache.assemble({"a/b.bin": digest, "c.bin": digest})
     assert folder.name == name
     assert (folder / "a/b.bin").read_bytes() == b"weights"
     assert (folder / "c.bin").stat().st_mode & 0o222 == 0
     assert (folder / "a/b.bin").samefile(folder / "c.bin")
-    assert Cache(cache.root).assemble({"c.bin": digest, "a/b.bin": digest}) == (folder, name)
+    assert Cache(cache.disk.root).assemble({"c.bin": digest, "a/b.bin": digest}) == (folder, name)
     assert cache.assemble({"c.bin": digest})[0] != folder
 
 
 def test_a_file_that_went_from_a_folder_is_put_back(cache: Cache) -> None:
-    digest = cache.add(b"weights")
+    digest = cache.contents.add(b"weights")
     folder, _ = cache.assemble({"a": digest, "b": digest})
     (folder / "a").unlink()
     cache.assemble({"a": digest, "b": digest})
@@ -121,11 +121,11 @@ def test_where_files_cannot_be_linked_they_are_copied(
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    digest = cache.add(b"weights")
+    digest = cache.contents.add(b"weights")
     for _ in range(2):
         folder, _ = cache.assemble({"a": digest})
         assert (folder / "a").read_bytes() == b"weights"
-        assert not (folder / "a").samefile(cache.root / "blobs" / digest[:2] / digest)
+        assert not (folder / "a").samefile(cache.disk.root / "blobs" / digest[:2] / digest)
 
 
 def test_threads_that_want_the_same_read_it_once(cache: Cache) -> None:
@@ -137,7 +137,7 @@ def test_threads_that_want_the_same_read_it_once(cache: Cache) -> None:
 
     found: list[str] = []
     threads = [
-        threading.Thread(target=lambda: found.append(cache.obtain("key", 3, chunks())))
+        threading.Thread(target=lambda: found.append(cache.contents.obtain("key", 3, chunks())))
         for _ in range(8)
     ]
     for thread in threads:
@@ -167,7 +167,7 @@ def test_processes_that_want_the_same_read_it_once(tmp_path: Path) -> None:
             while not (reads.parent / "reading").exists():
                 time.sleep(0.01)
             (reads.parent / "asking").touch()
-        print(Cache(root).obtain("key", 3, chunks()))
+        print(Cache(root).contents.obtain("key", 3, chunks()))
         """
     )
     command = [
@@ -190,21 +190,21 @@ def test_processes_that_want_the_same_read_it_once(tmp_path: Path) -> None:
 
 def test_a_server_that_ends_waits_for_no_other(cache: Cache) -> None:
     closing = threading.Event()
-    other = Cache(cache.root, closing=closing)
+    other = Cache(cache.disk.root, closing=closing)
 
     def chunks() -> Iterator[bytes]:
         closing.set()
         with pytest.raises(RepositoryError, match="the server ends"):
-            other.obtain("key", 3, never())
+            other.contents.obtain("key", 3, never())
         yield b"abc"
 
-    assert cache.obtain("key", 3, chunks()) == sha(b"abc")
+    assert cache.contents.obtain("key", 3, chunks()) == sha(b"abc")
 
 
 @pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x"])
 def test_files_stay_in_their_folder(name: str, cache: Cache) -> None:
     with pytest.raises(RepositoryError, match="no path"):
-        cache.assemble({name: cache.add(b"x")})
+        cache.assemble({name: cache.contents.add(b"x")})
 
 
 # -------------------------------------------------------------------------------------- a full disk
@@ -215,7 +215,7 @@ def test_a_full_disk_is_said_before_anything_is_read(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(100, 98, 2))  # type: ignore[attr-defined]
     with pytest.raises(RepositoryError, match="3 bytes are needed and 2 are free"):
-        cache.obtain("key", 3, never())
+        cache.contents.obtain("key", 3, never())
 
 
 def test_a_disk_that_fills_up_while_a_file_is_written_leaves_nothing(tmp_path: Path) -> None:
@@ -229,14 +229,14 @@ def test_a_disk_that_fills_up_while_a_file_is_written_leaves_nothing(tmp_path: P
         from infuse.errors import RepositoryError
         from infuse.serving.repository.cache import Cache
         cache = Cache(Path(sys.argv[1]))
-        kept = cache.add(b"kept")
+        kept = cache.contents.add(b"kept")
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         try:
-            cache.obtain("key", 4 << 20, (b"x" * (1 << 18) for _ in range(16)))
+            cache.contents.obtain("key", 4 << 20, (b"x" * (1 << 18) for _ in range(16)))
         except RepositoryError as error:
             print(error)
-        assert cache.obtain("small", 3, [b"abc"])
-        assert cache.holds(kept)
+        assert cache.contents.obtain("small", 3, [b"abc"])
+        assert cache.contents.holds(kept)
         """
     )
     done = subprocess.run(
@@ -256,7 +256,7 @@ def test_a_disk_that_fills_up_while_a_file_is_written_leaves_nothing(tmp_path: P
 def test_a_disk_that_is_full_when_the_folder_is_made_leaves_nothing(
     cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    digests = {"a": cache.add(b"a"), "b": cache.add(b"b")}
+    digests = {"a": cache.contents.add(b"a"), "b": cache.contents.add(b"b")}
     link, made = os.link, []
 
     def full(source: Any, target: Any) -> None:
@@ -268,7 +268,7 @@ def test_a_disk_that_is_full_when_the_folder_is_made_leaves_nothing(
     monkeypatch.setattr(os, "link", full)
     with pytest.raises(RepositoryError, match="full"):
         cache.assemble(digests)
-    assert not list((cache.root / "versions").iterdir())
+    assert not list((cache.disk.root / "versions").iterdir())
     assert not leftovers(cache)
     assert not cache.in_use()
 
@@ -278,13 +278,13 @@ def test_a_cache_that_others_may_write_to_is_refused(mode: int, tmp_path: Path) 
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(mode)
     with pytest.raises(RepositoryError, match="other users may write"):
-        Cache(tmp_path / "cache").add(b"x")
+        Cache(tmp_path / "cache").contents.add(b"x")
 
 
 def test_a_cache_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RepositoryError, match="cannot be used") as caught:
-        Cache(tmp_path / "file/cache").add(b"x")
+        Cache(tmp_path / "file/cache").contents.add(b"x")
     assert "file" in str(caught.value)
 
 
@@ -296,7 +296,7 @@ def filled(root: Path, limit: int) -> tuple[Cache, list[str], list[str]]:
     folders.
     """
     cache = Cache(root, fresh_seconds=0)
-    contents = [cache.add(bytes([65 + i]) * 10) for i in range(3)]
+    contents = [cache.contents.add(bytes([65 + i]) * 10) for i in range(3)]
     folders = [cache.assemble({"f": digest})[1] for digest in contents]
     cache.close()
     for age, (content, folder) in enumerate(zip(contents, folders)):
@@ -309,12 +309,12 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
     cache, contents, folders = filled(tmp_path / "cache", 20)
     cache.evict()
     assert blobs(cache) == set(contents[1:])
-    assert {path.name for path in (cache.root / "versions").iterdir()} == set(folders[1:])
+    assert {path.name for path in (cache.disk.root / "versions").iterdir()} == set(folders[1:])
 
 
 def test_what_a_process_uses_stays(tmp_path: Path) -> None:
     cache, contents, folders = filled(tmp_path / "cache", 10)
-    other = Cache(cache.root)
+    other = Cache(cache.disk.root)
     other.assemble({"f": contents[0]})
     cache.evict()
     assert blobs(cache) == {contents[0]}
@@ -330,14 +330,14 @@ def test_what_a_process_uses_stays(tmp_path: Path) -> None:
 def test_what_is_fresh_stays(tmp_path: Path) -> None:
     cache, contents, _ = filled(tmp_path / "cache", 1)
     cache.fresh_seconds = 3600
-    cache.holds(contents[2])  # used now; its folder was not
+    cache.contents.holds(contents[2])  # used now; its folder was not
     cache.evict()
     assert blobs(cache) == {contents[2]}
 
 
 def test_files_that_a_killed_process_left_go(tmp_path: Path) -> None:
     cache, _, _ = filled(tmp_path / "cache", 100)
-    old, new = cache.root / "new/old", cache.root / "new/new"
+    old, new = cache.disk.root / "new/old", cache.disk.root / "new/new"
     for path in (old, new):
         path.write_bytes(b"half")
     os.utime(old, (1e9, 1e9))

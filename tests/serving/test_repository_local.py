@@ -380,5 +380,5 @@ def test_a_repository_that_is_closed_reads_no_further(
         asyncio.run(found.fetch(files, 1))
     with pytest.raises(RepositoryError, match="the server ends"):
         asyncio.run(found.scan())
-    assert not list(found.cache.root.glob("blobs/*/*"))
-    assert not list(found.cache.root.glob("new/*"))
+    assert not list(found.cache.disk.root.glob("blobs/*/*"))
+    assert not list(found.cache.disk.root.glob("new/*"))

@@ -208,11 +208,11 @@ class Engine:
 
     def readings(self) -> Iterator[Reading]:
         """Metrics of the repository's cache."""
-        cache = self.repository.cache
-        yield Reading("infuse_repository_hits", cache.hits)
-        yield Reading("infuse_repository_misses", cache.misses)
-        yield Reading("infuse_repository_bytes", cache.fetched_bytes)
-        yield Reading("infuse_repository_cache_bytes", cache.stored_bytes)
+        contents = self.repository.cache.contents
+        yield Reading("infuse_repository_hits", contents.hits)
+        yield Reading("infuse_repository_misses", contents.misses)
+        yield Reading("infuse_repository_bytes", contents.fetched_bytes)
+        yield Reading("infuse_repository_cache_bytes", contents.stored_bytes)
 
     def bottleneck(self) -> list[dict[str, Any]]:
         """Which stage takes the time of each version's requests, and what would help."""

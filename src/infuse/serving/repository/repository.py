@@ -245,7 +245,7 @@ class Repository:
         """The hash of a file's content, which is then in the cache."""
         if file.stamp.startswith(_BY_CONTENT):
             digest = file.stamp[len(_BY_CONTENT) :]
-            if not self.cache.holds(digest, file.bytes):
+            if not self.cache.contents.holds(digest, file.bytes):
                 raise RepositoryError(
                     "the uploaded file is no longer there", where=file.name, hint="send it again"
                 )
@@ -253,7 +253,7 @@ class Repository:
         source, where = self._open(), self._place(file)
         try:
             key = f"{source.identity(file.path)}\0{file.stamp}\0{file.bytes}"
-            return self.cache.obtain(
+            return self.cache.contents.obtain(
                 key, file.bytes, self._watched(source.chunks(file)), remember=self._settled(file)
             )
         except RepositoryError as error:
@@ -277,7 +277,10 @@ class Repository:
             _check_path(path)
             entries.append(
                 FileEntry(
-                    f"{name}/{path}", len(content), f"{_BY_CONTENT}{self.cache.add(content)}", path
+                    f"{name}/{path}",
+                    len(content),
+                    f"{_BY_CONTENT}{self.cache.contents.add(content)}",
+                    path,
                 )
             )
         folders = {
