@@ -26,6 +26,7 @@ from infuse.serving.workers import process_executor
 from infuse.serving.workers.memory import Slot
 from infuse.serving.workers.process import WorkerProcess
 from infuse.serving.workers.process_executor import ProcessExecutor
+from infuse.serving.workers.slots import LARGEST_BUFFER, RECEIVE_BUFFERS
 from tests.serving import models
 from tests.serving.workers_stage import add, folders, run, worked
 
@@ -40,13 +41,13 @@ BYTES = ROWS * 16
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many arrays each run copied; one that copied nothing is not there."""
     made: list[int] = []
-    written = process_executor._written
+    written = process_executor.written
 
     def noted(slot: Slot, parts: Any) -> Any:
         made.append(len(parts))
         return written(slot, parts)
 
-    monkeypatch.setattr(process_executor, "_written", noted)
+    monkeypatch.setattr(process_executor, "written", noted)
     return made
 
 
@@ -62,7 +63,7 @@ def filled(buffer: np.ndarray, first: float, rows: int = ROWS, start: int = 0) -
 def taken(executor: ProcessExecutor) -> int:
     """Slots that are not idle."""
     gc.collect()
-    return len(executor._slots) - len(executor._idle)
+    return len(executor._slots._slots) - len(executor._slots._idle)
 
 
 def test_a_loan_is_given_back_with_the_last_view_of_it() -> None:
@@ -131,8 +132,8 @@ def test_what_does_not_lie_in_one_loan_is_copied(
 def test_receive_buffers_are_few_and_not_too_large(add: Path) -> None:
     async def work(worker: WorkerProcess) -> None:
         executor = await worker.add("add", add, 1, 60)
-        assert executor.receive_buffer(process_executor._LARGEST_BUFFER + 1) is None
-        loans = [executor.receive_buffer(BYTES) for _ in range(process_executor._RECEIVE_BUFFERS)]
+        assert executor.receive_buffer(LARGEST_BUFFER + 1) is None
+        loans = [executor.receive_buffer(BYTES) for _ in range(RECEIVE_BUFFERS)]
         assert all(buffer is not None for buffer in loans)
         assert executor.receive_buffer(BYTES) is None
         (found,) = await run(executor, np.ones((3, 4), np.float32))  # others run as ever
@@ -344,7 +345,7 @@ def test_callers_that_stall_keep_no_others_from_being_answered_and_give_back_wha
                 writer.write(message(large(0.0))[: BYTES // 2])
                 stalled.append(writer)
             await models.until(
-                lambda: len(executor._buffers) == process_executor._RECEIVE_BUFFERS,
+                lambda: len(executor._slots._buffers) == RECEIVE_BUFFERS,
                 "all loans are taken",
             )
             ((status, _, data),) = await ask(server, message(large(3.0)))

@@ -8,46 +8,23 @@ import asyncio
 import itertools
 import socket
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import msgspec
 
 from infuse.errors import InfuseError, ModelFailureError
 from infuse.runtime.session import Array
-from infuse.serving.datatypes import name_of
 from infuse.serving.failures import restored
 from infuse.serving.workers import wire
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
 from infuse.serving.workers.load import Load
-from infuse.serving.workers.memory import Slot, address_of, aligned
+from infuse.serving.workers.memory import Slot, aligned
 from infuse.serving.workers.polling import BusyPoller
-
-_T = TypeVar("_T")
+from infuse.serving.workers.slots import MUCH, Slots, heavy, written
 
 _SOON: Final = 2e-4  # seconds of a run for whose end the server does not sleep
-_SLOTS: Final = 3  # two runs under way, and one whose outputs are being read
-_RECEIVE_BUFFERS: Final = 2  # more slots, which requests are received in
-_MUCH: Final = 1 << 20  # bytes of inputs or outputs, from which a thread copies them
-_MANY: Final = 4096  # elements of BYTES, likewise
-_COPIERS: Final = 2
-_LARGEST_BUFFER: Final = 16 << 20  # bytes: slots do not shrink
-
-
-def _written(slot: Slot, parts: Sequence[Sequence[Array]]) -> list[wire.Where]:
-    """Copy inputs into a slot, each as its parts below each other; where they lie."""
-    end, inputs = 0, []
-    for arrays in parts:
-        if len(arrays) == 1:
-            where = slot.write(arrays, end)[0]
-        else:
-            rows = sum(array.shape[0] for array in arrays)
-            where = slot.stack(arrays, end, (rows, *arrays[0].shape[1:]))
-        inputs.append(where)
-        end = where[2] + where[3]
-    return inputs
 
 
 def _read(slot: Slot, answer: wire.Done, owned: bool) -> Result:
@@ -64,25 +41,6 @@ def _read(slot: Slot, answer: wire.Done, owned: bool) -> Result:
             error=ModelFailureError(f"there is no memory for {answer.size} bytes of outputs")
         )
     return Result(outputs, answer.began, answer.ended, owned=owned)
-
-
-def _heavy(arrays: Sequence[Array]) -> bool:
-    """Whether writing them takes so long that others should not wait for it."""
-    size = 0
-    for array in arrays:
-        if array.dtype != object:
-            size += array.nbytes
-        elif array.size > _MANY:
-            return True
-        else:
-            size += sum(map(len, array.flat))
-    return size > _MUCH
-
-
-@cache
-def _copiers() -> ThreadPoolExecutor:
-    """Threads that copy tensors."""
-    return ThreadPoolExecutor(_COPIERS, "copy")
 
 
 class _Pending:
@@ -140,13 +98,9 @@ class ProcessExecutor:
         self._loop = asyncio.get_running_loop()
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
-        self._slots = [Slot() for _ in range(_SLOTS + _RECEIVE_BUFFERS)]
-        self._idle = list(range(_SLOTS + _RECEIVE_BUFFERS))
-        self._buffers: dict[int, tuple[int, int]] = {}  # by slot: where the buffer begins and ends
-        self._pending: dict[int, _Pending] = {}
-        self._aside_slots: set[int] = set()  # in which a thread reads or writes
+        self._pending: dict[int, _Pending] = {}  # by slot
+        self._slots = Slots(self._pending)
         self._open = False
-        self._ended = False
         self._retired = False
         self._compute = 1.0  # mean seconds of a run
         self._depth = 1
@@ -178,18 +132,13 @@ class ProcessExecutor:
     def free(self) -> int:
         return self._depth - len(self._pending) if self.alive else 0
 
-    @property
-    def slot_bytes(self) -> int:
-        """Memory that it shares with the worker for inputs and outputs."""
-        return sum(slot.size for slot in self._slots)
-
     def retire(self) -> None:
         """Take no more runs: another instance has its place. Those in progress end as ever."""
         self._retired = True
 
     def descriptors(self) -> list[int]:
         """What the worker needs: its end of the socket, and the memory of the slots."""
-        return [self._theirs.fileno(), *(slot.descriptor for slot in self._slots)]
+        return [self._theirs.fileno(), *self._slots.descriptors()]
 
     def open(self, weights_bytes: int) -> None:
         """The worker has loaded the model."""
@@ -202,57 +151,24 @@ class ProcessExecutor:
         """Memory for inputs, which are not copied then where one run takes them alone; None: there
         is none.
         """
-        if not self.alive or len(self._buffers) == _RECEIVE_BUFFERS or size > _LARGEST_BUFFER:
-            return None
-        number = self._idle.pop()
-        try:
-            buffer = self._slots[number].receive_buffer(size, partial(self._returned, number))
-        except ModelFailureError:
-            self._idle.append(number)
-            return None
-        start = address_of(buffer)
-        self._buffers[number] = (start, start + size)
-        return buffer
-
-    def _returned(self, number: int) -> None:
-        """Nobody refers to a receive buffer any more."""
-        del self._buffers[number]
-        if number not in self._pending:
-            self._idle.append(number)
+        return self._slots.receive_buffer(size) if self.alive else None
 
     def submit(self, parts: Sequence[Sequence[Array]], seconds: float, done: Callback) -> None:
         """Copy the inputs into a slot, one below the other, if they are not in one already, and
         tell the worker.
         """
-        placed = self._buffer_with(parts) if self._buffers else None
-        number = self._idle.pop() if placed is None else placed[0]
+        placed = self._slots.buffer_with(parts)
+        number = self._slots.take() if placed is None else placed[0]
         slot = self._slots[number]
         timer = self._loop.call_later(seconds * (1 + len(self._pending)), self._hung, seconds)
         poller, long = self.worker.poller, self._compute >= _SOON
         self._pending[number] = _Pending(done, timer, long)
         if poller is not None:
             poller.runs += long
-        if placed is None and _heavy([array for arrays in parts for array in arrays]):
-            self._aside(number, partial(_written, slot, parts), partial(self._send, number))
+        if placed is None and heavy([array for arrays in parts for array in arrays]):
+            self._slots.aside(number, partial(written, slot, parts), partial(self._send, number))
         else:
-            self._send(number, lambda: _written(slot, parts) if placed is None else placed[1])
-
-    def _aside(
-        self, number: int, work: Callable[[], _T], then: Callable[[Callable[[], _T]], None]
-    ) -> None:
-        """Do work with a slot in a thread, `then` go on with what gives its result or raises its
-        error.
-        """
-
-        def ended(done: asyncio.Future[_T]) -> None:
-            self._aside_slots.discard(number)
-            if self._ended:
-                self._slots[number].close()
-            if not done.cancelled() and (done.exception() is None or number in self._pending):
-                then(done.result)
-
-        self._aside_slots.add(number)
-        self._loop.run_in_executor(_copiers(), work).add_done_callback(ended)
+            self._send(number, lambda: written(slot, parts) if placed is None else placed[1])
 
     def _send(self, number: int, write: Callable[[], list[wire.Where]]) -> None:
         """Tell the worker where the inputs lie, which `write` says."""
@@ -280,30 +196,6 @@ class ProcessExecutor:
             )
             self._loop.call_soon(self._finish, number, Result(error=failure))
 
-    def _buffer_with(self, parts: Sequence[Sequence[Array]]) -> tuple[int, list[wire.Where]] | None:
-        """The receive buffer that all inputs lie in, and where; None: there is none, or it is being
-        run from.
-        """
-        first = address_of(parts[0][0]) if parts else 0
-        placed = [number for number, (start, end) in self._buffers.items() if start <= first < end]
-        if not placed or placed[0] in self._pending:
-            return None
-        start, end = self._buffers[placed[0]]
-        inputs: list[wire.Where] = []
-        for arrays in parts:
-            array = arrays[0]
-            place = address_of(array)
-            inside = start <= place and place + array.nbytes <= end
-            if (
-                len(arrays) > 1
-                or not inside
-                or array.dtype == object
-                or not array.flags.c_contiguous
-            ):
-                return None
-            inputs.append((name_of(array.dtype), array.shape, place - start, array.nbytes))
-        return placed[0], inputs
-
     def lost(self, error: WorkerLostError) -> None:
         """The worker has ended, and with it all runs that it did not answer: the first is the one
         that had begun.
@@ -329,10 +221,7 @@ class ProcessExecutor:
         self._open = False
         self._ours.close()
         self._theirs.close()
-        self._ended = True
-        for number, slot in enumerate(self._slots):
-            if number not in self._aside_slots:
-                slot.close()
+        self._slots.close()
         self.worker.instances.pop(self.number, None)
 
     async def close(self) -> None:
@@ -372,9 +261,9 @@ class ProcessExecutor:
         if answer.error is not None:
             result = Result(error=restored(answer.error), began=answer.began, ended=answer.ended)
             self._finish(answer.slot, result)
-        elif sum(length for *_, length in answer.outputs) > _MUCH:
+        elif sum(length for *_, length in answer.outputs) > MUCH:
             read = partial(_read, slot, answer, owned=True)
-            self._aside(answer.slot, read, lambda result: self._finish(answer.slot, result()))
+            self._slots.aside(answer.slot, read, lambda result: self._finish(answer.slot, result()))
         else:
             self._finish(answer.slot, _read(slot, answer, owned=False))
 
@@ -389,8 +278,7 @@ class ProcessExecutor:
         try:
             pending.done(result)
         finally:
-            if number not in self._buffers:
-                self._idle.append(number)
+            self._slots.release(number)
             if self.freed is not None:
                 self.freed()
 
