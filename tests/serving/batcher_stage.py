@@ -14,6 +14,7 @@ import pytest
 from infuse.errors import InfuseError
 from infuse.runtime.shapes import TensorSpec
 from infuse.serving.batching.batcher import Batcher
+from infuse.serving.batching.max_batch import MaxBatchTuner
 from infuse.serving.batching.queue import Entry
 from infuse.serving.batching.timing import TimeModel
 from infuse.serving.config import Batching, convert
@@ -82,7 +83,7 @@ class Bench:
         self.batcher = Batcher(
             "test",
             batching,
-            most,
+            MaxBatchTuner(most),
             padding=self.checker.padding,
             retries=1,
             timeout=None,

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from infuse.errors import ConfigurationError, InputError, ModelFailureError, RuntimeFailure
 from infuse.runtime.shapes import TensorSpec
 from infuse.serving import warmup
-from infuse.serving.batching.batcher import larger
+from infuse.serving.batching.forming import larger
 from infuse.serving.batching.padding import Padding
 from infuse.serving.batching.queue import Entry
 from infuse.serving.batching.timing import TimeModel

@@ -16,6 +16,7 @@ from hypothesis import given, strategies as st
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import TensorSpec
 from infuse.serving.batching.batcher import Batcher
+from infuse.serving.batching.max_batch import MaxBatchTuner
 from infuse.serving.batching.padding import Padding
 from infuse.serving.batching.queue import Entry
 from infuse.serving.config import Batching, ModelConfig, Workers
@@ -183,7 +184,7 @@ def test_the_least_busy_replica_gets_the_next_batch(depth: int) -> None:
         batcher = Batcher(
             "m",
             Batching(max_size=1),
-            1,
+            MaxBatchTuner(1),
             padding=Padding([spec], [spec], {}),
             retries=1,
             timeout=None,

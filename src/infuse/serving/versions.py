@@ -174,14 +174,14 @@ class ServedVersion:
         batcher = Batcher(
             self.where,
             config.batching,
-            self.warmup_report.most if checker.batch else 1,
+            MaxBatchTuner(self.warmup_report.most, LARGEST, self._has_room)
+            if self.warmup_report.open
+            else MaxBatchTuner(self.warmup_report.most if checker.batch else 1),
             padding=checker.padding,
             retries=self._pool.config.retries,
             timeout=config.timeout_ms / 1000 or None,
             observe=self._observe_batch,
         )
-        if self.warmup_report.open:
-            batcher.max_batch = MaxBatchTuner(self.warmup_report.most, LARGEST, self._has_room)
         for rows, seconds in self.warmup_report.seconds.items():
             batcher.places.times.observe(rows, seconds)
         self._checker, self._batcher = checker, batcher
