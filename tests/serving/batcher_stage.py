@@ -17,8 +17,9 @@ from infuse.serving.batching.batcher import Batcher
 from infuse.serving.batching.max_batch import MaxBatchTuner
 from infuse.serving.batching.queue import Entry
 from infuse.serving.batching.timing import TimeModel
-from infuse.serving.config import Batching, convert
+from infuse.serving.config import convert
 from infuse.serving.messages import InferRequest, RequestedOutput, Tensor
+from infuse.serving.model_config import Batching
 from infuse.serving.signature import Checker
 from infuse.serving.workers.executor import Callback, Result, stacked
 

@@ -19,9 +19,10 @@ import pytest
 import yaml
 
 from infuse.errors import ModelFileError, UnavailableError
-from infuse.serving.config import ModelConfig, ServerConfig, convert
+from infuse.serving.config import ServerConfig, convert
 from infuse.serving.engine import Engine
 from infuse.serving.messages import InferRequest, InferResponse, Tensor
+from infuse.serving.model_config import ModelConfig
 from infuse.serving.telemetry.statistics import VersionStatistics
 
 

@@ -20,8 +20,8 @@ from infuse.serving.batching.forming import larger
 from infuse.serving.batching.padding import Padding
 from infuse.serving.batching.queue import Entry
 from infuse.serving.batching.timing import TimeModel
-from infuse.serving.config import Warmup
 from infuse.serving.messages import InferRequest, RequestedOutput, Tensor
+from infuse.serving.model_config import Warmup
 from infuse.serving.signature import Checker, batch_symbol
 from infuse.serving.warmup import warm_up
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError

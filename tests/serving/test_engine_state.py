@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import Canary, ServerConfig
+from infuse.serving.config import ServerConfig
 from infuse.serving.engine import Engine
+from infuse.serving.model_config import Canary
 from infuse.serving.rollout import StateFile, Traffic
 from tests.serving import models
 from tests.serving.engine_stage import loaded, served

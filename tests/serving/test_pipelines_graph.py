@@ -19,8 +19,9 @@ from infuse.errors import (
     ModelFailureError,
     OverloadError,
 )
-from infuse.serving.config import Pipeline, convert
+from infuse.serving.config import convert
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
+from infuse.serving.model_config import Pipeline
 from infuse.serving.pipelines import PipelineRunner, check_nesting
 
 pytestmark = pytest.mark.row("S1")

@@ -19,8 +19,9 @@ from infuse.serving.batching.batcher import Batcher
 from infuse.serving.batching.max_batch import MaxBatchTuner
 from infuse.serving.batching.padding import Padding
 from infuse.serving.batching.queue import Entry
-from infuse.serving.config import Batching, ModelConfig, Workers
+from infuse.serving.config import Workers
 from infuse.serving.messages import InferRequest
+from infuse.serving.model_config import Batching, ModelConfig
 from infuse.serving.telemetry.host import Host
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.warmup import WarmupReport

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import (
+from infuse.serving.config import ServerConfig
+from infuse.serving.model_config import (
     DeclaredTensor,
     ModelConfig,
     Pipeline,
     PipelineStep,
-    ServerConfig,
     TensorConfig,
 )
 from infuse.serving.repository import ModelText, Repository, parse_config

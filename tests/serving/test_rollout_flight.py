@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from infuse.errors import OverloadError
-from infuse.serving.config import Canary, ModelConfig, Security, Workers
+from infuse.serving.config import Security, Workers
 from infuse.serving.engine import Engine
 from infuse.serving.messages import InferRequest
+from infuse.serving.model_config import Canary, ModelConfig
 from infuse.serving.rollout import Event, trial
 from infuse.serving.rollout.flight import Flight
 from tests.serving import models

@@ -18,8 +18,8 @@ from infuse.errors import (
     OptionError,
     UnavailableError,
 )
-from infuse.serving.config import Canary, ModelConfig, VersionPolicy
 from infuse.serving.messages import InferRequest, Outcome
+from infuse.serving.model_config import Canary, ModelConfig, VersionPolicy
 from infuse.serving.rollout import Traffic
 from tests.serving.rollout_tools import FAILURE, Stage, response
 

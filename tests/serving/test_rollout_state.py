@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import ModelConfig
 from infuse.serving.messages import InferRequest
+from infuse.serving.model_config import ModelConfig
 from infuse.serving.rollout import StateFile, Traffic
 from tests.serving.rollout_tools import CANARY, FAILURE, Stage, response, running
 

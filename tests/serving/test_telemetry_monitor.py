@@ -12,8 +12,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from infuse.errors import ConfigurationError, ModelFailureError
-from infuse.serving.config import ModelConfig, Objective, Telemetry
+from infuse.serving.config import Telemetry
 from infuse.serving.messages import InferRequest, Outcome, Timeline
+from infuse.serving.model_config import ModelConfig, Objective
 from infuse.serving.rollout import Traffic
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.telemetry.monitor import Monitor

@@ -14,8 +14,8 @@ from infuse.errors import (
     OverloadError,
     UnsupportedRequestError,
 )
-from infuse.serving.config import Objective
 from infuse.serving.messages import InferRequest, Outcome, Timeline
+from infuse.serving.model_config import Objective
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.telemetry.objectives import Objectives, Tracker
 

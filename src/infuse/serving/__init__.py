@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infuse.serving.config import ModelConfig as ModelConfig, ServerConfig as ServerConfig
+from infuse.serving.config import ServerConfig as ServerConfig
 from infuse.serving.messages import (
     InferRequest as InferRequest,
     InferResponse as InferResponse,
     RequestedOutput as RequestedOutput,
     Tensor as Tensor,
 )
+from infuse.serving.model_config import ModelConfig as ModelConfig
 
 if TYPE_CHECKING:
     from infuse.serving.engine import Engine as Engine

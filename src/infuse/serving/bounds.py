@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import ModelConfig, PipelineStep
+from infuse.serving.model_config import ModelConfig, PipelineStep
 
 PER_CORE: Final = 4
 """Replicas of a version for each processor, unless `workers.max_replicas` says how many."""

@@ -17,9 +17,10 @@ from infuse.errors import InfuseError, NotFoundError, RepositoryError, Unavailab
 from infuse.serving import descriptions
 from infuse.serving.bounds import check_bounds
 from infuse.serving.callers import ANYBODY, Caller
-from infuse.serving.config import Canary, ModelConfig, ServerConfig
+from infuse.serving.config import ServerConfig
 from infuse.serving.ensembles import PipelineVersion
 from infuse.serving.messages import InferRequest, InferResponse
+from infuse.serving.model_config import Canary, ModelConfig
 from infuse.serving.models import ServedModel
 from infuse.serving.pipelines import check_nesting
 from infuse.serving.plain import JsonObject

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from infuse.errors import ConfigurationError, InputError
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import Size, TensorSpec
-from infuse.serving.config import DeclaredTensor, ModelConfig
 from infuse.serving.datatypes import NUMPY, name_of
+from infuse.serving.model_config import DeclaredTensor, ModelConfig
 
 _FREE = -1
 

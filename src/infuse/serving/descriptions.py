@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import infuse
-from infuse.serving.config import PipelineStep
+from infuse.serving.model_config import PipelineStep
 from infuse.serving.models import ServedModel
 from infuse.serving.plain import JsonObject
 from infuse.serving.version import Version

@@ -18,8 +18,9 @@ from infuse.runtime.session import Array
 from infuse.serving import descriptions, placements
 from infuse.serving.callers import ANYBODY, Caller
 from infuse.serving.catalog import Catalog
-from infuse.serving.config import Canary, ServerConfig
+from infuse.serving.config import ServerConfig
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Timeline
+from infuse.serving.model_config import Canary
 from infuse.serving.models import ServedModel
 from infuse.serving.repository import identity_of
 from infuse.serving.rollout import StateFile, Traffic

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from infuse.errors import ConfigurationError, UnavailableError
-from infuse.serving.config import ModelConfig
 from infuse.serving.messages import InferRequest, InferResponse
+from infuse.serving.model_config import ModelConfig
 from infuse.serving.pipelines import PipelineRunner
 from infuse.serving.plain import JsonObject
 from infuse.serving.repository import Labels, LocalVersion

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from infuse.errors import ConfigurationError, InfuseError, RepositoryError, UnavailableError
-from infuse.serving.config import ModelConfig, VersionPolicy
 from infuse.serving.messages import InferRequest
+from infuse.serving.model_config import ModelConfig, VersionPolicy
 from infuse.serving.repository import ModelFiles
 from infuse.serving.rollout import Traffic
 from infuse.serving.telemetry.journal import Journal

@@ -12,10 +12,10 @@ from infuse.errors import InputError
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import Formula, ShapeBinder, TensorSpec
 from infuse.serving.batching.padding import Padding
-from infuse.serving.config import ModelConfig
 from infuse.serving.datatypes import name_of
 from infuse.serving.declared import Declared
 from infuse.serving.messages import InferRequest
+from infuse.serving.model_config import ModelConfig
 
 _MOST_SHAPES: Final = 4096
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from infuse.serving.config import ModelConfig
 from infuse.serving.messages import InferRequest, InferResponse
+from infuse.serving.model_config import ModelConfig
 from infuse.serving.repository import LocalVersion
 from infuse.serving.telemetry.views import VersionView
 

@@ -17,9 +17,9 @@ from infuse.runtime.session import Array
 from infuse.serving.batching.batcher import Batcher
 from infuse.serving.batching.max_batch import LARGEST, MaxBatchTuner
 from infuse.serving.batching.queue import Entry
-from infuse.serving.config import ModelConfig
 from infuse.serving.declared import Declared
 from infuse.serving.messages import InferRequest, InferResponse, Tensor
+from infuse.serving.model_config import ModelConfig
 from infuse.serving.repository import Labels, LocalVersion
 from infuse.serving.signature import Checker
 from infuse.serving.telemetry.statistics import VersionStatistics

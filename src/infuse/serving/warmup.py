@@ -18,7 +18,7 @@ from infuse.errors import ConfigurationError, InputError, ModelFailureError, Run
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import Formula, TensorSpec
 from infuse.serving.batching.max_batch import LARGEST, PATIENCE
-from infuse.serving.config import Warmup
+from infuse.serving.model_config import Warmup
 from infuse.serving.signature import Checker
 from infuse.serving.workers.executor import Executor, Result, WorkerLostError
 

@@ -26,7 +26,7 @@ from infuse.serving.batching.padding import Padding
 from infuse.serving.batching.places import Places
 from infuse.serving.batching.queue import Entry
 from infuse.serving.batching.timing import TimeModel
-from infuse.serving.config import Batching
+from infuse.serving.model_config import Batching
 from infuse.serving.workers.executor import Executor, Result, WorkerLostError
 
 _HUNG_FACTOR: Final = 20

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from infuse.errors import DeadlineError, UnavailableError
 from infuse.serving.batching.answers import Answers
 from infuse.serving.batching.queue import Entry, RequestQueue
-from infuse.serving.config import Batching
+from infuse.serving.model_config import Batching
 
 
 class DeadlineQueue:

@@ -11,7 +11,7 @@ import numpy as np
 
 from infuse.errors import RequestError, TooLargeError
 from infuse.runtime.session import Array
-from infuse.serving.config import Natural
+from infuse.serving.config_types import Natural
 from infuse.serving.datatypes import BYTES
 from infuse.serving.pipelines.ports import Port
 from infuse.serving.pipelines.resampling import MOST_TERMS, resample, terms

@@ -22,9 +22,9 @@ from infuse.errors import (
     ModelFailureError,
     UnavailableError,
 )
-from infuse.serving import config
 from infuse.serving.datatypes import name_of
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
+from infuse.serving.model_config import Pipeline
 from infuse.serving.pipelines.plan import Metadata, Plan, Step, check
 from infuse.serving.pipelines.ports import Port, nearest, shape_fits
 from infuse.serving.pipelines.steps import Builtin
@@ -47,7 +47,7 @@ class PipelineRunner:
     def __init__(
         self,
         name: str,
-        pipeline: config.Pipeline,
+        pipeline: Pipeline,
         call: Call,
         models: Metadata | None = None,
         *,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import Pipeline, PipelineStep
+from infuse.serving.model_config import Pipeline, PipelineStep
 from infuse.serving.pipelines.builtins import create
 from infuse.serving.pipelines.ports import Port, declared, described, nearest
 from infuse.serving.pipelines.steps import Builtin

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import TensorConfig
 from infuse.serving.datatypes import NUMPY
+from infuse.serving.model_config import TensorConfig
 from infuse.serving.plain import JsonObject
 
 FLOATS: Final = frozenset({"FP16", "BF16", "FP32", "FP64"})

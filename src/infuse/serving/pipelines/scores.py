@@ -9,7 +9,7 @@ import numpy as np
 
 from infuse.errors import InputError, ModelFailureError
 from infuse.runtime.session import Array
-from infuse.serving.config import Positive
+from infuse.serving.config_types import Positive
 from infuse.serving.datatypes import BYTES
 from infuse.serving.pipelines.ports import FLOATS, INTEGERS, Port
 from infuse.serving.pipelines.steps import Builtin, Options, Place, objects

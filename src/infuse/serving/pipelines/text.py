@@ -11,7 +11,7 @@ import numpy as np
 
 from infuse.errors import RequestError, TooLargeError
 from infuse.runtime.session import Array
-from infuse.serving.config import Positive
+from infuse.serving.config_types import Positive
 from infuse.serving.datatypes import BYTES, NUMPY
 from infuse.serving.pipelines.ports import INTEGERS, Port
 from infuse.serving.pipelines.steps import Builtin, Options, Place, elements, objects, of_each

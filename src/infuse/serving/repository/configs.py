@@ -8,7 +8,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import ModelConfig, convert
+from infuse.serving.config import convert
+from infuse.serving.model_config import ModelConfig
 from infuse.serving.plain import JsonObject
 from infuse.serving.repository.files import FileEntry
 from infuse.serving.repository.pbtxt import read_message, read_pbtxt

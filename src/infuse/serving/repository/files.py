@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from infuse.errors import ConfigurationError, RepositoryError
-from infuse.serving.config import ModelConfig
 from infuse.serving.messages import Tensor
+from infuse.serving.model_config import ModelConfig
 
 _LONGEST_NAME = 255
 _ENDPOINTS = ("endpoint", "aws_endpoint", "endpoint_url", "aws_endpoint_url")

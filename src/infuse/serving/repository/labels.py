@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import ModelConfig
+from infuse.serving.model_config import ModelConfig
 from infuse.serving.repository.files import FileEntry, Labels
 
 _LARGEST: Final = 4 << 20

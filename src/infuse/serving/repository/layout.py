@@ -23,7 +23,7 @@ from typing import Final
 
 from infuse.errors import ConfigurationError, RepositoryError
 from infuse.runtime.folder import METADATA, STAGES
-from infuse.serving.config import ModelConfig
+from infuse.serving.model_config import ModelConfig
 from infuse.serving.repository.configs import FILES, ModelText, parse_config, read_config
 from infuse.serving.repository.files import (
     FileEntry,

@@ -8,7 +8,7 @@ import re
 from typing import Any, Final
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import ModelConfig
+from infuse.serving.model_config import ModelConfig
 from infuse.serving.plain import JsonObject
 from infuse.serving.repository.textformat import Message, Value
 from infuse.serving.repository.tritonfields import FIELDS

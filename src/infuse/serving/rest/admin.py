@@ -12,8 +12,8 @@ import msgspec
 
 from infuse.errors import RequestError
 from infuse.serving.coders.pool import LARGE
-from infuse.serving.config import Canary
 from infuse.serving.console.data import snapshot
+from infuse.serving.model_config import Canary
 from infuse.serving.rest import large, schemas
 from infuse.serving.rest.loads import read_load, unknown
 from infuse.serving.rest.refusals import Refusal

@@ -25,11 +25,10 @@ from infuse.serving.elements import (
     check_parameters,
     classified,
     from_bytes,
-    from_json,
     refuse_shared_memory,
     to_bytes,
-    to_json,
 )
+from infuse.serving.json_elements import from_json, to_json
 from infuse.serving.messages import InferRequest, InferResponse, Parameter, RequestedOutput, Tensor
 from infuse.serving.plain import JsonObject
 from infuse.serving.rest.wire import (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from infuse.errors import OptionError, UnavailableError
-from infuse.serving.config import Canary
+from infuse.serving.model_config import Canary
 from infuse.serving.rollout.events import Event
 from infuse.serving.rollout.routing import Routing
 from infuse.serving.rollout.snapshot import Record, Refusal, State

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from infuse.errors import ConfigurationError, NotFoundError, OptionError, UnavailableError
-from infuse.serving.config import ModelConfig
+from infuse.serving.model_config import ModelConfig
 from infuse.serving.rollout.snapshot import Routes
 
 Versions = Callable[[], Collection[int]]

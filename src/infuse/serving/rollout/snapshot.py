@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from infuse.serving.config import Canary, ModelConfig
+from infuse.serving.model_config import Canary, ModelConfig
 
 State = Literal["running", "paused", "promoted", "rolled_back"]
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from infuse.errors import DeadlineError, OptionError, OverloadError, UnavailableError
-from infuse.serving.config import Canary, ModelConfig
 from infuse.serving.messages import InferRequest, InferResponse, Outcome
+from infuse.serving.model_config import Canary, ModelConfig
 from infuse.serving.plain import JsonObject
 from infuse.serving.rollout.chance import pick, pick_for, point
 from infuse.serving.rollout.drift import difference

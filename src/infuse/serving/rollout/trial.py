@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from infuse.errors import OptionError
-from infuse.serving.config import Canary
 from infuse.serving.messages import InferRequest, Outcome
+from infuse.serving.model_config import Canary
 from infuse.serving.rollout.evidence import Looks, bounds, latency_ratio, outside, rate_excess
 from infuse.serving.rollout.flight import Flight
 from infuse.serving.rollout.snapshot import Record

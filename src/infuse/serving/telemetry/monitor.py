@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import Objective, Telemetry
+from infuse.serving.config import Telemetry
 from infuse.serving.messages import Outcome
+from infuse.serving.model_config import Objective
 from infuse.serving.plain import JsonObject
 from infuse.serving.telemetry.bottleneck import explain
 from infuse.serving.telemetry.journal import Journal

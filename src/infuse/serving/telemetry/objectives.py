@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from infuse.errors import ConfigurationError
-from infuse.serving.config import Objective
 from infuse.serving.messages import Outcome
+from infuse.serving.model_config import Objective
 from infuse.serving.statuses import http_status
 from infuse.serving.telemetry.journal import Journal
 from infuse.serving.telemetry.statistics import failure_of

@@ -12,7 +12,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from infuse.serving.config import Warmup
+from infuse.serving.model_config import Warmup
 from infuse.serving.signature import Checker
 from infuse.serving.warmup import rate
 from infuse.serving.workers.process_executor import ProcessExecutor

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from infuse.serving.config import ModelConfig
+from infuse.serving.model_config import ModelConfig
 from infuse.serving.signature import Checker
 from infuse.serving.warmup import WarmupReport, rate, warm_up
 from infuse.serving.workers.budget import NoRoomError
