@@ -14,7 +14,6 @@ NAMES = {name for _, name in REGISTRY}
 FEW = 5
 """Operators that a literal may name."""
 ALLOWED = {
-    "analysis/arithmetic.py": "a function's decorator names the operators whose work it counts",
     "testing/generators/layers.py": "the weights of a random choice",
     "testing/generators/movement.py": "the weights of a random choice",
     "testing/sensitivity.py": "what rewriting may make round, which is no property of an operator",

@@ -15,12 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from infuse.analysis.arithmetic import SELECTIONS, SIZES, VIEWS, Arithmetic, Call, arithmetic
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Operator, Value, known_ints
 from infuse.ir.types import Shape, TensorType, Type
+from infuse.ops.base import Op
 from infuse.ops.feeds import default_size, input_symbols
+from infuse.ops.flops import Flops, Shapes
+from infuse.ops.traits import Trait
 
 
 @dataclass(frozen=True)
@@ -120,14 +122,14 @@ def cost_of(
     shapes = [None if t is None else _shape(t, sizes) for t in inputs]
     made = [_shape(t, sizes) for t in outputs]
     kinds = [t.dtype if isinstance(t, TensorType) else None for t in inputs]
-    work = arithmetic(Call(op, shapes, made, kinds))
+    work = op.flops(Shapes(shapes, made, kinds)) if isinstance(op, Op) else None
     weights = [kind.bytes if kind is not None else 0 for kind in kinds]
     taken = [dims.product(s) * w if s is not None else 0 for s, w in zip(shapes, weights)]
     written = [
         dims.product(s) * t.dtype.bytes for s, t in zip(made, outputs) if isinstance(t, TensorType)
     ]
     read, stored = _access(op, taken, written)
-    count = work or Arithmetic()
+    count = work or Flops()
     return Cost(count.macs, count.macs * 2 + count.others, read, stored, work is not None)
 
 
@@ -140,11 +142,12 @@ def _shape(type: Type, sizes: Sizes | None) -> Shape:
 def _access(op: Operator, taken: Sequence[Dim], written: Sequence[Dim]) -> tuple[Dim, Dim]:
     """Bytes read and written."""
     made = _sum(written)
-    if op.domain == "" and op.name in VIEWS:
+    traits = op.traits if isinstance(op, Op) else Trait.NONE
+    if traits & (Trait.VIEW | Trait.RESHAPE):
         return 0, 0
-    if op.domain == "" and op.name in SIZES:
+    if Trait.SIZES in traits:
         return 0, made
-    if op.domain == "" and op.name in SELECTIONS:
+    if Trait.SELECTION in traits:
         return made + _sum(taken[1:]), made
     return _sum(taken), made
 

@@ -14,6 +14,7 @@ from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Bools, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, require_shape, widened
+from infuse.ops.flops import SOFTMAX, Flops, Shapes
 from infuse.ops.sizes import agree, agree_shapes, at_most, require_rank, whole_parts
 from infuse.ops.traits import Trait
 
@@ -216,6 +217,19 @@ class Attention(Op):
                 )
         return np.where(seen, bias, -np.inf).astype(scores.dtype)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        q, k, v = (shapes.input(i) for i in range(3))
+        heads = q[1] if len(q) == 4 else self.q_num_heads or 1
+        shared = k[1] if len(k) == 4 else self.kv_num_heads or 1
+        length, keys = q[-2], k[-2]
+        if shapes.has(4):
+            keys = keys + shapes.input(4)[2]
+        depth = q[3] if len(q) == 4 else dims.floordiv(q[2], heads)
+        width = v[3] if len(v) == 4 else dims.floordiv(v[2], shared)
+        scores = q[0] * heads * length * keys
+        capped = 3 if self.softcap else 0
+        return Flops(scores * (depth + width), scores * (SOFTMAX + 1 + int(shapes.has(3)) + capped))
+
 
 def _split(x: Array, heads: int | None) -> Array:
     """(batch, length, heads · size) as (batch, heads, length, size)."""
@@ -315,3 +329,6 @@ class RotaryEmbedding(Op):
         if x.ndim == 3:
             result = result.swapaxes(1, 2).reshape(x.shape)
         return np.asarray(result, dtype=x.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * 3)

@@ -32,11 +32,16 @@ from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ir.registry import register_operator
 from infuse.ir.types import TensorType, Type
-from infuse.ops.formula import Formulas, Term
+from infuse.ops.flops import Flops, Shapes, weight
+from infuse.ops.formula import E, Formulas, Term, inputs
 from infuse.ops.traits import Trait
 
 Array = npt.NDArray[Any]
 Inferred = Type | tuple[Type, ...]
+WITHOUT_FLOPS = (
+    Trait.RESHAPE | Trait.MOVEMENT | Trait.SELECTION | Trait.VIEW | Trait.SIZES | Trait.ZERO_FLOPS
+)
+"""Traits of operators that do no arithmetic."""
 REGISTRY: dict[tuple[str, str], type[Op]] = {}
 CONTENT_LIMIT = 256
 
@@ -138,6 +143,12 @@ class Op:
         and known.
         """
         return _carried(self, node)
+
+    def flops(self, shapes: Shapes) -> Flops | None:
+        """The arithmetic of one application; None where nothing is known of it. Sizes may be
+        symbolic, and what is counted must not depend on elements.
+        """
+        return Flops() if self.traits & WITHOUT_FLOPS else None
 
     # -- derived -----------------------------------------------------------------------------------
 
@@ -341,6 +352,16 @@ class Elementwise(Op, abstract=True):
     def scalar(self, e: Formulas, *xs: Any, **named: Any) -> Term:
         """The result for one element, as a formula."""
         raise UnsupportedOperatorError(f"{self.name} has no scalar formula")
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """The operations of the formula for every element; one each without a formula."""
+        leaves = inputs(*(dtype or dtypes.float32 for dtype in shapes.types))
+        arguments = [None if dtype is None else x for dtype, x in zip(shapes.types, leaves)]
+        try:
+            operations = weight(self.scalar(E, *arguments))
+        except InfuseError:
+            operations = 1
+        return Flops(0, shapes.made * operations)
 
 
 def same_dtype(name: str, *xs: Value | None) -> DType:

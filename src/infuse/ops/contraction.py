@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse.errors import ShapeError
+from infuse.ir import dims
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
@@ -15,6 +16,7 @@ from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.convolution import SUMS
 from infuse.ops.elementwise import require_kind, require_shape, widened
+from infuse.ops.flops import Flops, Shapes
 from infuse.ops.traits import Trait
 
 
@@ -53,6 +55,9 @@ class MatMul(Op):
 
     def eval(self, a: Array, b: Array) -> Array:
         return np.asarray(np.matmul(widened(a), widened(b)), dtype=a.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(shapes.made * shapes.input(0)[-1])
 
 
 class Gemm(Op):
@@ -105,6 +110,11 @@ class Gemm(Op):
             result = result + (widened(c) if self.beta == 1 else widened(c) * self.beta)
         return np.asarray(result, dtype=a.dtype)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        depth = shapes.input(0)[0 if self.transA else -1]
+        added = 1 + int(self.beta != 1) if shapes.has(2) and self.beta != 0 else 0
+        return Flops(shapes.made * depth, shapes.made * (added + int(self.alpha != 1)))
+
 
 class Einsum(Op):
     """Einstein's summation: products over named axes, summed over those that the result does not
@@ -139,6 +149,30 @@ class Einsum(Op):
     def eval(self, *xs: Array) -> Array:
         compute = np.einsum(self.equation, *(widened(x) for x in xs), optimize=len(xs) > 2)
         return np.asarray(compute, dtype=xs[0].dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """From left to right, two operands at a time; labels that nobody needs any more are summed
+        over at once.
+        """
+        terms, result = parse_equation(self.equation, len(shapes.inputs))
+        sizes: dict[str, Dim] = {}
+        for number, term in enumerate(terms):
+            _name_sizes(term, shapes.input(number), sizes)
+        total = Flops()
+        held = terms[0]
+        for number, term in enumerate([*terms[1:], ""] if len(terms) == 1 else terms[1:], 2):
+            here = "".join(dict.fromkeys(held + term))
+            remaining = "".join(
+                c for c in here if c in result or any(c in later for later in terms[number:])
+            )
+            work = dims.product(sizes[c] for c in here)
+            summed = remaining != here
+            if term and summed:
+                total = Flops(total.macs + work, total.others)
+            elif term or summed:
+                total = Flops(total.macs, total.others + work)
+            held = remaining
+        return total
 
 
 def parse_equation(equation: str, operands: int) -> tuple[list[str], str]:
@@ -188,3 +222,15 @@ def _common(label: str, a: Dim, b: Dim) -> Dim:
     if not must_equal(a, b):
         raise ShapeError(f"the label {label!r} of Einsum stands for the sizes {a} and {b}")
     return a if isinstance(a, int) else b
+
+
+def _name_sizes(term: str, shape: Shape, sizes: dict[str, Dim]) -> None:
+    """Note in `sizes` how large the labels of a term are; "." stands for all axes without one."""
+    spare = len(shape) - (len(term) - term.count("."))
+    pieces: list[Dim] = list(shape)
+    if "." in term:
+        at = term.index(".")
+        pieces[at : at + spare] = [dims.product(shape[at : at + spare])]
+    for label, size in zip(term, pieces):
+        if sizes.get(label, 1) == 1:
+            sizes[label] = size

@@ -21,6 +21,7 @@ from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Typ
 from infuse.ops.base import Array, Inferred, Op, check_arity, normalize_axis
 from infuse.ops.inference import infer_body, symbols_of
 from infuse.ops.sizes import agree, fresh_dim, merge_types, scalar
+from infuse.ops.traits import Trait
 
 Run = Callable[[Graph, Sequence[Any]], list[Any]]
 """Evaluates a body for these inputs and gives its outputs."""
@@ -60,6 +61,8 @@ class If(ControlFlow):
     A branch that is known to be dead is not inferred: it need not be well-typed.
     """
 
+    traits = Trait.ZERO_FLOPS
+
     def infer(self, cond: Value) -> Inferred:
         raise GraphError("If has no types without its branches")
 
@@ -85,6 +88,8 @@ class Loop(ControlFlow):
     The body takes the iteration number, the condition and the carried values, and gives the
     condition, the carried values and what is stacked over all iterations.
     """
+
+    traits = Trait.ZERO_FLOPS
 
     def infer(
         self, M: Value | None = None, cond: Value | None = None, *v_initial: Value
@@ -134,6 +139,8 @@ class Scan(ControlFlow):
     The last `num_scan_inputs` inputs are scanned along `scan_input_axes`; direction 1 runs (or
     stacks) backwards.
     """
+
+    traits = Trait.ZERO_FLOPS
 
     num_scan_inputs: int
     scan_input_axes: tuple[int, ...] | None = None
@@ -202,6 +209,8 @@ class SequenceMap(ControlFlow):
     """Runs its body for each element of the sequence (and of further sequences beside it; tensors
     stay the same).
     """
+
+    traits = Trait.ZERO_FLOPS
 
     since = 17
 

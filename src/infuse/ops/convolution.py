@@ -15,6 +15,7 @@ from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Inferred, Rounding, Sample, cases, same_dtype
 from infuse.ops.elementwise import require_kind, widened
+from infuse.ops.flops import Flops, Shapes
 from infuse.ops.spatial import Pads, Sliding, padded, split_padding, static, taps, windows
 from infuse.ops.traits import Trait
 
@@ -96,6 +97,11 @@ class Conv(Convolving):
         if b is not None:
             result = result + widened(b).reshape(-1, *(1,) * (x.ndim - 2))
         return np.asarray(result, dtype=x.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(
+            shapes.made * dims.product(shapes.input(1)[1:]), shapes.made * int(shapes.has(2))
+        )
 
 
 class ConvTranspose(Sliding):
@@ -202,6 +208,11 @@ class ConvTranspose(Sliding):
         if b is not None:
             result = result + widened(b).reshape(-1, *(1,) * rank)
         return np.asarray(result, dtype=x.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(
+            shapes.size(0) * dims.product(shapes.input(1)[1:]), shapes.made * int(shapes.has(2))
+        )
 
 
 def _image(name: str, x: Value, w: Value) -> Shape:

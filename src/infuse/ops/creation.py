@@ -28,6 +28,8 @@ class ConstantOfShape(Op):
     `dtype`.
     """
 
+    traits = Trait.ZERO_FLOPS
+
     value: Any = 0.0
     dtype: DType = dtypes.float32
     since = 9
@@ -57,7 +59,7 @@ class ConstantOfShape(Op):
 class Range(Op):
     """Numbers from `start` to before `limit` in steps of `delta`."""
 
-    traits = Trait.FLOAT32
+    traits = Trait.FLOAT32 | Trait.ZERO_FLOPS
     since = 11
     carries_dims = True
     samples = cases(
@@ -133,6 +135,8 @@ class Range(Op):
 class EyeLike(Op):
     """A matrix of the input's shape with ones on diagonal `k`, zeros elsewhere."""
 
+    traits = Trait.ZERO_FLOPS
+
     dtype: DType | None = None
     k: int = 0
     since = 9
@@ -155,6 +159,8 @@ class Random(Op, abstract=True):
     """Draws random numbers; the same ones every time where a seed is given: those of ONNX's own
     evaluator.
     """
+
+    traits = Trait.ZERO_FLOPS
 
     seed: float | None = None
     deterministic = False

@@ -7,6 +7,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import InputError, ShapeError, TypeMismatchError
+from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
@@ -23,6 +24,7 @@ from infuse.ops.base import (
     same_dtype,
 )
 from infuse.ops.elementwise import Floating, f32, require_kind, rounded
+from infuse.ops.flops import Flops, Shapes
 from infuse.ops.formula import Formulas, Term
 from infuse.ops.sizes import (
     agree,
@@ -143,6 +145,9 @@ class CausalConvWithState(Op):
         if self.activation != "none":
             result = result * sigmoid(result)
         return result.astype(input.dtype), whole[:, :, length:]
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(shapes.made * shapes.input(1)[-1], shapes.made * int(shapes.has(2)))
 
 
 class LinearAttention(Op):
@@ -319,6 +324,16 @@ class LinearAttention(Op):
             query.dtype
         ), state.astype(state_dtype)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        """Every step reads the state once and writes it once; decay and correction read it once
+        more each.
+        """
+        batch, steps = shapes.input(0)[:2]
+        state = dims.product(shapes.outputs[1][1:]) if len(shapes.outputs) > 1 else 0
+        shared = dims.floordiv(self.q_num_heads, self.kv_num_heads)
+        further = {"linear": 1, "gated": 2, "delta": 2, "gated_delta": 3}[self.update_rule]
+        return Flops(batch * steps * state * (shared + further))
+
 
 class TensorScatter(Op):
     """`past_cache` with `update` written along one axis, from the index on that every row of the
@@ -326,6 +341,8 @@ class TensorScatter(Op):
 
     `linear` updates must fit, `circular` ones go on at the beginning.
     """
+
+    traits = Trait.ZERO_FLOPS
 
     mode: str = "linear"
     axis: int = -2
@@ -423,11 +440,17 @@ class Det(Op):
         result: Array = np.asarray(np.linalg.det(X.astype(np.float64))).astype(X.dtype)
         return result
 
+    def flops(self, shapes: Shapes) -> Flops:
+        """Elimination: a third of n³."""
+        return Flops(dims.floordiv(shapes.size(0) * shapes.input(0)[-1], 3))
+
 
 class BitCast(Op):
     """The bits of the elements read as another type of the same width; a boolean is whether one is
     set.
     """
+
+    traits = Trait.ZERO_FLOPS
 
     to: DType
 

@@ -11,6 +11,7 @@ from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorErro
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, cases, normalize_axis, same_dtype
+from infuse.ops.flops import Flops, Shapes
 from infuse.ops.sizes import (
     agree,
     agree_shapes,
@@ -172,6 +173,8 @@ def index_tuples(indices: Array, sizes: tuple[int, ...], op: str) -> tuple[Array
 class Scatter(Op, abstract=True):
     """Writes updates into a copy of the input; `reduction` tells how they meet what is there."""
 
+    traits = Trait.ZERO_FLOPS
+
     reduction: str = "none"
 
     def _check(self, data: Value, indices: Value, updates: Value) -> None:
@@ -308,6 +311,8 @@ class ReverseSequence(Op):
 class OneHot(Op):
     """A new axis of size `depth` with the on-value where the index is, the off-value elsewhere."""
 
+    traits = Trait.ZERO_FLOPS
+
     axis: int = -1
     since = 11
     samples = cases(
@@ -384,3 +389,6 @@ class TopK(Op):
             order = np.argsort(X, self.axis, kind="stable")
         best = np.take(order, range(count), self.axis).astype(np.int64)
         return np.take_along_axis(X, best, self.axis), best
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0))

@@ -9,6 +9,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import TypeMismatchError
+from infuse.ir import dims
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
@@ -18,6 +19,7 @@ from infuse.ops.contraction import MatMul
 from infuse.ops.conversion import convert
 from infuse.ops.convolution import Convolving
 from infuse.ops.elementwise import f32, require_shape
+from infuse.ops.flops import QUANTIZE, Flops, Shapes
 from infuse.ops.quantization import STEP, i8, limits, quantize, u8
 from infuse.ops.sizes import agree, require_single
 
@@ -162,6 +164,9 @@ class MatMulInteger(Op):
         left, right = _shifted(a, rowwise(a_zero_point)), _shifted(b, columnwise(b_zero_point))
         return sum_in_32_bits(np.asarray(np.matmul(left, right)))
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(shapes.made * shapes.input(0)[-1])
+
 
 class ConvInteger(Convolving):
     """Convolution of x − its zero point with the filters w − theirs (one, or one for each filter)
@@ -224,6 +229,9 @@ class ConvInteger(Convolving):
             self.convolve(_shifted(x, columnwise(x_zero_point)), _shifted(w, filters))
         )
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(shapes.made * dims.product(shapes.input(1)[1:]))
+
 
 def requantized(total: Array, scale: Array, zero: Array) -> Array:
     """Sums times a scale, quantized to the type of the zero point; computed in float32."""
@@ -284,6 +292,9 @@ class QLinearMatMul(Op):
             total = sum_in_32_bits(total)
         scale = rowwise(a_scale) * columnwise(b_scale) / rowwise(y_scale)
         return requantized(total, np.asarray(scale), rowwise(y_zero_point))
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(shapes.made * shapes.input(0)[-1], shapes.made * QUANTIZE)
 
 
 class QLinearConv(Convolving):
@@ -358,3 +369,9 @@ class QLinearConv(Convolving):
         scale = x_scale.reshape(()) * columnwise(w_scale) / y_scale.reshape(())
         scale = scale.reshape(lift) if scale.size > 1 else scale
         return requantized(total, np.asarray(scale), y_zero_point.reshape(()))
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(
+            shapes.made * dims.product(shapes.input(3)[1:]),
+            shapes.made * (QUANTIZE + int(shapes.has(8))),
+        )

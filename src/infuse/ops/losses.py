@@ -10,6 +10,7 @@ from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, Sample, cases
 from infuse.ops.elementwise import f32, require_kind, widened
+from infuse.ops.flops import SOFTMAX, Flops, Shapes
 from infuse.ops.sizes import agree, agree_shapes, nonempty, require_rank
 from infuse.ops.traits import Trait
 
@@ -113,6 +114,9 @@ class NegativeLogLikelihoodLoss(_Loss):
     def eval(self, input: Array, target: Array, weight: Array | None = None) -> Array:
         return self.loss(widened(input), target, weight).astype(input.dtype)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(1) * 3)
+
 
 class SoftmaxCrossEntropyLoss(_Loss):
     """Minus the logarithm of the softmax at the wanted classes, weighed and reduced; and the
@@ -144,3 +148,6 @@ class SoftmaxCrossEntropyLoss(_Loss):
         shifted = wide - wide.max(axis=1, keepdims=True)
         logs = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
         return self.loss(logs, labels, weights).astype(scores.dtype), logs.astype(scores.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0) * SOFTMAX + shapes.size(1) * 3)

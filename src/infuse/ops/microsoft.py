@@ -28,6 +28,7 @@ from infuse.ops.contraction import Gemm
 from infuse.ops.conversion import Clip
 from infuse.ops.convolution import SUMS, Conv
 from infuse.ops.elementwise import Floating, require_kind, require_shape, rounded, widened
+from infuse.ops.flops import SOFTMAX, Flops, Shapes
 from infuse.ops.formula import Formulas, Term
 from infuse.ops.sizes import agree
 from infuse.ops.special import erf, sigmoid
@@ -118,6 +119,11 @@ class FusedConv(Conv):
             self.activation, self.activation_params, result if z is None else result + z
         )
 
+    def flops(self, shapes: Shapes) -> Flops:
+        convolved = super().flops(shapes)
+        further = int(shapes.has(3)) + int(bool(self.activation))
+        return Flops(convolved.macs, convolved.others + shapes.made * further)
+
 
 class FusedGemm(Gemm):
     """activation(alpha · A · B + beta · C), with up to three parameters of the activation."""
@@ -150,6 +156,10 @@ class FusedGemm(Gemm):
     def eval(self, a: Array, b: Array, c: Array | None = None) -> Array:
         params = (self.activation_alpha, self.activation_beta)
         return activate(self.activation, params, super().eval(a, b, c))
+
+    def flops(self, shapes: Shapes) -> Flops:
+        product = super().flops(shapes)
+        return Flops(product.macs, product.others + shapes.made * int(bool(self.activation)))
 
 
 class FusedMatMul(Op):
@@ -196,6 +206,15 @@ class FusedMatMul(Op):
         left = widened(a).transpose(product_order(a.ndim, self.transA, self.transBatchA))
         right = widened(b).transpose(product_order(b.ndim, self.transB, self.transBatchB))
         return np.asarray(np.matmul(left, right) * widened(a).dtype.type(self.alpha), dtype=a.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        left = shapes.input(0)
+        transposed = self.transA and len(left) > 1
+        if transposed and self.transBatchA and len(left) > 2:
+            depth = left[0]
+        else:
+            depth = left[-2] if transposed else left[-1]
+        return Flops(shapes.made * depth, shapes.made * int(self.alpha != 1))
 
 
 def product_order(rank: int, trans: int, batch: int) -> tuple[int, ...]:
@@ -311,3 +330,6 @@ class BiasSoftmax(Op):
         scores = widened(data) + widened(bias)
         powers = np.exp(scores - scores.max(axis=axes, keepdims=True))
         return np.asarray(powers / powers.sum(axis=axes, keepdims=True), dtype=data.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * (SOFTMAX + 1))

@@ -18,11 +18,24 @@ from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Inferred, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, require_shape, widened
+from infuse.ops.flops import SOFTMAX, Flops, Shapes
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.sizes import agree, agree_shapes, fresh_dim, require_rank, whole_parts
 from infuse.ops.traits import Trait
 
 SUMS = Rounding(ulp=8, abs=1e-5, why="two long sums and exponentials between them")
+
+
+def heads_flops(shapes: Shapes, heads: int) -> Flops:
+    """The arithmetic of attention over this many heads, whose first result is (batch, length, …)
+    and whose second one, where it is asked for, is the keys so far.
+    """
+    batch, length = shapes.outputs[0][:2]
+    keys = shapes.input(1)[-2] if shapes.has(1) else length
+    if len(shapes.outputs) > 1:
+        keys = shapes.outputs[1][2]
+    scores = batch * length * keys * heads
+    return Flops(shapes.made * keys * 2, scores * (SOFTMAX + 1))
 
 
 class MultiHeadAttention(Op):
@@ -157,6 +170,9 @@ class MultiHeadAttention(Op):
         own = query.dtype
         return join(result).astype(own), k.astype(own), v.astype(own), weights.astype(own)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return heads_flops(shapes, self.num_heads)
+
 
 class Attention(Op):
     """MultiHeadAttention of x · weights + bias, the weights of q, k and v side by side; also gives
@@ -287,6 +303,14 @@ class Attention(Op):
         result, _ = attend(q, k, v, mask, self.scale)
         present = np.stack([k, v if k.shape == v.shape else np.full_like(k, np.nan)])
         return join(result).astype(x.dtype), present.astype(x.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        rows = dims.product(shapes.input(0)[:-1])
+        projected = rows * shapes.size(1)
+        keys = shapes.outputs[1][3] if len(shapes.outputs) > 1 else shapes.input(0)[1]
+        scores = rows * keys * self.num_heads
+        added = rows * shapes.input(1)[-1] * int(shapes.has(2))
+        return Flops(projected + shapes.made * keys * 2, scores * (SOFTMAX + 1) + added)
 
 
 # -- parts -----------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, widened
+from infuse.ops.flops import Flops, Shapes
 from infuse.ops.microsoft import DOMAIN
-from infuse.ops.microsoft_attention import SUMS, attend, join, split
+from infuse.ops.microsoft_attention import SUMS, attend, heads_flops, join, split
 from infuse.ops.sizes import (
     agree,
     agree_shapes,
@@ -109,6 +110,9 @@ class RotaryEmbedding(Op):
             widened(heads), widened(cos)[places], widened(sin)[places], bool(self.interleaved)
         )
         return (result if x.ndim == 4 else join(result)).astype(x.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * 3)
 
 
 class GroupQueryAttention(Op):
@@ -370,6 +374,9 @@ class GroupQueryAttention(Op):
             return mask
         own = attention_bias[min(row, len(attention_bias) - 1)][None]
         return np.asarray(mask + widened(own)[..., : before + length])
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return heads_flops(shapes, self.num_heads)
 
 
 def turned(x: Array, cos: Array, sin: Array, interleaved: bool) -> Array:

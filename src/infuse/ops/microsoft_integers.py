@@ -13,6 +13,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
 from infuse.ops.contraction import Gemm, MatMul
 from infuse.ops.elementwise import f32, require_kind, require_shape, widened
+from infuse.ops.flops import DEQUANTIZE, QUANTIZE, Flops, Shapes
 from infuse.ops.integers import columns_of, columnwise, require_bytes, require_columnwise
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.quantization import (
@@ -53,6 +54,9 @@ class RuntimeQuantizeLinear(Op):
     def eval(self, x: Array, y_scale: Array, y_zero_point: Array | None = None) -> Array:
         return self.plain().eval(x, y_scale, y_zero_point)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * QUANTIZE)
+
 
 class RuntimeDequantizeLinear(Op):
     """DequantizeLinear of whole tensors, or along an axis where one is given."""
@@ -76,6 +80,9 @@ class RuntimeDequantizeLinear(Op):
 
     def eval(self, x: Array, x_scale: Array, x_zero_point: Array | None = None) -> Array:
         return self.plain().eval(x, x_scale, x_zero_point)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * DEQUANTIZE)
 
 
 def _product(a: Value, b: Value) -> TensorType:
@@ -146,6 +153,9 @@ class MatMulIntegerToFloat(Op):
         scale = widened(a_scale).reshape(()) * widened(columnwise(b_scale))
         result = _sum(a, a_zero_point, b, b_zero_point).astype(scale.dtype) * scale
         return np.asarray(result if bias is None else result + widened(bias)).astype(a_scale.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(shapes.made * shapes.input(0)[-1], shapes.made * (1 + int(shapes.has(6))))
 
 
 class QGemm(Op):
@@ -241,6 +251,10 @@ class QGemm(Op):
         steps = np.asarray(total * (scale / y_scale.reshape(())))
         return quantize(steps, y_zero_point.reshape(()), dtypes.by_numpy(y_zero_point.dtype))
 
+    def flops(self, shapes: Shapes) -> Flops:
+        depth = shapes.input(0)[0 if self.transA else -1]
+        return Flops(shapes.made * depth, shapes.made * QUANTIZE)
+
 
 class DynamicQuantizeMatMul(Op):
     """The product of a, quantized as DynamicQuantizeLinear does it, with quantized b, plus a
@@ -286,6 +300,11 @@ class DynamicQuantizeMatMul(Op):
             y, b, scale, widened(b_scale), zero, b_zero_point, bias
         )
         return result.astype(a.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        prepared = shapes.size(0) * (QUANTIZE + 2)
+        scaled = shapes.made * (1 + int(shapes.has(4)))
+        return Flops(shapes.made * shapes.input(0)[-1], prepared + scaled)
 
 
 class MatMulNBits(Op):
@@ -426,6 +445,10 @@ class MatMulNBits(Op):
         )
         result = np.matmul(widened(a), matrix.T)
         return np.asarray(result if bias is None else result + widened(bias)).astype(a.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """Weights are dequantized once."""
+        return Flops(shapes.made * self.K, self.K * self.N * DEQUANTIZE)
 
 
 def _plain(x: Array) -> Array:

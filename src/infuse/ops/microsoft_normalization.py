@@ -10,6 +10,7 @@ from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, require_shape, widened
+from infuse.ops.flops import Flops, Shapes
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.normalization import LayerNormalization, RMSNormalization
 from infuse.ops.sizes import agree, agree_shapes, at_most, nonempty, require_rank
@@ -73,6 +74,9 @@ class SkipLayerNormalization(Op):
         )
         return norm.astype(x.dtype), mean, inverse, total.astype(x.dtype)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0) * (7 + int(shapes.has(3)) + int(shapes.has(4))))
+
 
 class SkipSimplifiedLayerNormalization(Op):
     """RMSNormalization of x + skip + bias over the last axis; gives also zeros, 1 / deviation, and
@@ -106,6 +110,9 @@ class SkipSimplifiedLayerNormalization(Op):
             inverse.astype(np.float32),
             total.astype(x.dtype),
         )
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0) * (5 + int(shapes.has(3))))
 
 
 def _total(x: Array, skip: Array, bias: Array | None) -> Array:
@@ -219,3 +226,6 @@ class EmbedLayerNormalization(Op):
             np.zeros(len(input_ids), np.int32) if mask is None else mask.sum(axis=1, dtype=np.int32)
         )
         return norm.astype(word_embedding.dtype), counts, total.astype(word_embedding.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * (8 + int(shapes.has(4))))

@@ -9,12 +9,14 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ShapeError
+from infuse.ir import dims
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, normalize_axis
 from infuse.ops.elementwise import f32
+from infuse.ops.flops import DEQUANTIZE, QUANTIZE, SOFTMAX, Flops, Shapes
 from infuse.ops.integers import require_bytes
 from infuse.ops.microsoft import DOMAIN
 from infuse.ops.normalization import Softmax
@@ -92,6 +94,9 @@ class _Unary(_OfBytes, abstract=True):
         """The function of numbers."""
         raise NotImplementedError
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * (DEQUANTIZE + 4 + QUANTIZE))
+
 
 class QLinearSigmoid(_Unary):
     """1 / (1 + exp(−x)) of quantized elements."""
@@ -158,6 +163,9 @@ class _Binary(_OfBytes, abstract=True):
         """The function of numbers."""
         raise NotImplementedError
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * (2 * DEQUANTIZE + 1 + QUANTIZE))
+
 
 class QLinearAdd(_Binary):
     """The sum of quantized elements."""
@@ -220,6 +228,9 @@ class QLinearSoftmax(_OfBytes):
             result = Softmax(axis=axis).eval(numbers)
         return stored(result, y_scale, y_zero_point, dtypes.by_numpy(x.dtype))
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * (DEQUANTIZE + SOFTMAX + QUANTIZE))
+
 
 class QLinearConcat(Op):
     """Quantized tensors, each with a scale and a zero point, side by side along an axis with one
@@ -272,6 +283,9 @@ class QLinearConcat(Op):
         ]
         return np.concatenate(parts, axis=self.axis)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * (DEQUANTIZE + QUANTIZE))
+
 
 class QLinearGlobalAveragePool(_OfBytes):
     """The mean of each channel of quantized images; with `channels_last` the channels are the last
@@ -308,6 +322,9 @@ class QLinearGlobalAveragePool(_OfBytes):
     ) -> Array:
         mean = real(x, x_scale, x_zero_point).mean(axis=self.axes(x.ndim), keepdims=True)
         return stored(np.asarray(mean), y_scale, y_zero_point, dtypes.by_numpy(x.dtype))
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0) + shapes.made * (DEQUANTIZE + QUANTIZE))
 
 
 class QLinearAveragePool(_OfBytes):
@@ -371,3 +388,7 @@ class QLinearAveragePool(_OfBytes):
         if self.channels_last:
             result = np.moveaxis(result, 1, -1)
         return stored(result, y_scale, y_zero_point, dtypes.by_numpy(x.dtype))
+
+    def flops(self, shapes: Shapes) -> Flops:
+        window = dims.product(self.kernel_shape)
+        return Flops(0, shapes.made * (window + DEQUANTIZE + QUANTIZE))

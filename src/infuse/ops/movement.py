@@ -34,7 +34,7 @@ from infuse.ops.traits import Trait
 class Identity(Op):
     """The input itself."""
 
-    traits = Trait.MOVEMENT | Trait.TOTAL
+    traits = Trait.MOVEMENT | Trait.TOTAL | Trait.VIEW
     carries_dims = True
     samples = cases(input=[(2, 3), (), Ints((2,))])
 
@@ -49,6 +49,8 @@ class Dropout(Op):
     """The input itself, as inference has it, and a mask that keeps all; training mode is
     refused.
     """
+
+    traits = Trait.VIEW
 
     seed: int | None = None
 
@@ -81,7 +83,7 @@ class Dropout(Op):
 class Concat(Op):
     """The inputs one after another along an axis."""
 
-    traits = Trait.TOTAL
+    traits = Trait.TOTAL | Trait.ZERO_FLOPS
 
     axis: int
 
@@ -345,6 +347,8 @@ class Tile(Op):
 
 class Trilu(Op):
     """The upper (or lower) triangle of each matrix, from diagonal `k` on; zeros elsewhere."""
+
+    traits = Trait.ZERO_FLOPS
 
     upper: int = 1
 

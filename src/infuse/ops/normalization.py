@@ -13,6 +13,7 @@ from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Op, Rounding, cases, normalize_axis, same_dtype
 from infuse.ops.elementwise import f32, mean, require_kind, require_shape, widened
+from infuse.ops.flops import SOFTMAX, Flops, Shapes
 from infuse.ops.sizes import agree, require_rank
 from infuse.ops.traits import Trait
 
@@ -77,6 +78,10 @@ class BatchNormalization(Op):
         normal = (widened(x) - center) / np.sqrt(spread + self.epsilon)
         return np.asarray(normal * gain + shift, dtype=x.dtype)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        """A factor and a summand for each channel, made beforehand."""
+        return Flops(0, shapes.made * 2)
+
 
 class InstanceNormalization(Op):
     """Every channel of every image to mean 0 and variance 1, then · scale + bias."""
@@ -100,6 +105,10 @@ class InstanceNormalization(Op):
         return np.asarray(
             normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim), dtype=x.dtype
         )
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """Sum, difference, square, sum, factor, scale, and the bias where there is one."""
+        return Flops(0, shapes.size(0) * (6 + int(shapes.has(2))))
 
 
 class GroupNormalization(Op):
@@ -138,6 +147,10 @@ class GroupNormalization(Op):
         return np.asarray(
             normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim), dtype=x.dtype
         )
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """Sum, difference, square, sum, factor, scale, and the bias where there is one."""
+        return Flops(0, shapes.size(0) * (6 + int(shapes.has(2))))
 
 
 def _standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
@@ -184,6 +197,10 @@ class LayerNormalization(Op):
         statistics = dtypes.by_onnx(self.stash_type).numpy
         return result.astype(x.dtype), mean.astype(statistics), inverse.astype(statistics)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        """Sum, difference, square, sum, factor, scale, and the bias where there is one."""
+        return Flops(0, shapes.size(0) * (6 + int(shapes.has(2))))
+
 
 class RMSNormalization(Op):
     """x / √(mean of x² over all axes from `axis` on + epsilon) · scale."""
@@ -210,6 +227,10 @@ class RMSNormalization(Op):
         wide = _stash(x, self.stash_type)
         normal = wide / np.sqrt(mean(wide * wide, axes) + wide.dtype.type(self.epsilon))
         return np.asarray(normal * widened(scale), dtype=scale.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """Square, sum, factor, scale."""
+        return Flops(0, shapes.size(0) * 4)
 
 
 def _check_broadcast(op: str, x: Value, *others: Value | None) -> None:
@@ -247,6 +268,9 @@ class LpNormalization(_AlongAxis):
         norm = np.linalg.norm(x.astype(np.float64), self.p, self.axis, keepdims=True)
         return np.asarray(x / np.where(norm == 0, 1, norm), dtype=x.dtype)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * 3)
+
 
 class Softmax(_AlongAxis):
     """Exponentials along one axis, scaled so that they sum to one."""
@@ -259,6 +283,9 @@ class Softmax(_AlongAxis):
     def eval(self, x: Array) -> Array:
         powers = _powers(x, self.axis)
         return np.asarray(powers / powers.sum(axis=self.axis, keepdims=True), dtype=x.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * SOFTMAX)
 
 
 class LogSoftmax(_AlongAxis):
@@ -274,6 +301,9 @@ class LogSoftmax(_AlongAxis):
         total = _powers(x, self.axis).sum(axis=self.axis, keepdims=True)
         largest = wide.max(axis=self.axis, keepdims=True, initial=-np.inf)
         return np.asarray(wide - largest - np.log(total), dtype=x.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * SOFTMAX)
 
 
 def _powers(x: Array, axis: int) -> Array:
@@ -294,6 +324,9 @@ class Hardmax(_AlongAxis):
         best = widened(x).argmax(axis=self.axis, keepdims=True)
         np.put_along_axis(result, best, x.dtype.type(1), axis=self.axis)
         return result
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made)
 
 
 class LRN(Op):
@@ -330,6 +363,10 @@ class LRN(Op):
             x / (self.bias + self.alpha / self.size * total) ** self.beta, dtype=x.dtype
         )
 
+    def flops(self, shapes: Shapes) -> Flops:
+        """Squares, their sum over the window, factor, summand, power, quotient."""
+        return Flops(0, shapes.made * (self.size + 5))
+
 
 class MeanVarianceNormalization(Op):
     """(x − mean) / (deviation + 1e-9) over some axes."""
@@ -354,3 +391,6 @@ class MeanVarianceNormalization(Op):
         return np.asarray(
             centered / (np.sqrt(mean(centered * centered, self.axes)) + 1e-9), dtype=x.dtype
         )
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * 5)

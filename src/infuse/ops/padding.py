@@ -21,6 +21,7 @@ from infuse.ops.sizes import (
     scalar,
     with_dim,
 )
+from infuse.ops.traits import Trait
 
 
 class Pad(Op):
@@ -29,6 +30,8 @@ class Pad(Op):
 
     `pads` lists what is added before each axis, then what is added after each.
     """
+
+    traits = Trait.ZERO_FLOPS
 
     mode: str = "constant"
 
@@ -129,6 +132,8 @@ class Pad(Op):
 
 class CenterCropPad(Op):
     """The middle of each axis, cut or padded with zeros to the wanted size."""
+
+    traits = Trait.ZERO_FLOPS
 
     axes: tuple[int, ...] | None = None
 

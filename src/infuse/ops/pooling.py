@@ -10,10 +10,12 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ShapeError
+from infuse.ir import dims
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
 from infuse.ops.elementwise import mean, require_kind, widened
+from infuse.ops.flops import Flops, Shapes
 from infuse.ops.sizes import nonempty
 from infuse.ops.spatial import Sliding, last_axes, padded, static, taps, windows
 from infuse.ops.traits import Trait
@@ -128,6 +130,9 @@ class MaxPool(_Pool):
         )
         return result, flat + offsets
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * dims.product(self.kernel_shape))
+
 
 def _first_largest(values: Array, inside: Array) -> Array:
     """Position of the largest element along the last axis, never one of the padding."""
@@ -171,6 +176,9 @@ class AveragePool(_Pool):
         total = self.sums(self.covered(widened(x), 0), counts)
         return np.asarray(total / self.sums(counted, counts), dtype=x.dtype)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * (dims.product(self.kernel_shape) + 1))
+
 
 class LpPool(_Pool):
     """Lp norm of each window."""
@@ -189,6 +197,9 @@ class LpPool(_Pool):
         return np.asarray(
             self.sums(powers, self.counts(x.shape[2:])) ** (1 / self.p), dtype=x.dtype
         )
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * (2 * dims.product(self.kernel_shape) + 1))
 
 
 class _GlobalPool(Op, abstract=True):
@@ -222,6 +233,9 @@ class GlobalAveragePool(_GlobalPool):
     def eval(self, x: Array) -> Array:
         return np.asarray(mean(widened(x), _spatial(x)), dtype=x.dtype)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0) + shapes.made)
+
 
 class GlobalMaxPool(_GlobalPool):
     """Largest element of each channel."""
@@ -232,6 +246,9 @@ class GlobalMaxPool(_GlobalPool):
 
     def eval(self, x: Array) -> Array:
         return np.asarray(np.max(widened(x), axis=_spatial(x), keepdims=True), dtype=x.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0))
 
 
 class GlobalLpPool(_GlobalPool):
@@ -246,3 +263,6 @@ class GlobalLpPool(_GlobalPool):
         return np.asarray(
             powers.sum(axis=_spatial(x), keepdims=True) ** (1 / self.p), dtype=x.dtype
         )
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0) * 2 + shapes.made)

@@ -19,6 +19,7 @@ from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, normalize_axis
 from infuse.ops.conversion import convert
 from infuse.ops.elementwise import f32
+from infuse.ops.flops import DEQUANTIZE, QUANTIZE, Flops, Shapes
 
 QUANTIZED = (
     *(
@@ -205,6 +206,9 @@ class QuantizeLinear(_Linear):
             bool(self.saturate),
         )
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * QUANTIZE)
+
 
 class DequantizeLinear(_Linear):
     """(x − zero point) · scale as elements of `output_dtype`, or else of the scale's type; computed
@@ -279,6 +283,9 @@ class DequantizeLinear(_Linear):
         scale = convert(spread(x_scale, x.shape, self.axis, self.block_size), wide)
         return convert(np.asarray(shifted * scale), self.target(dtypes.by_numpy(x_scale.dtype)))
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.made * DEQUANTIZE)
+
 
 class DynamicQuantizeLinear(Op):
     """x as uint8 with the scale and zero point that its range, widened to contain zero, asks for;
@@ -300,3 +307,7 @@ class DynamicQuantizeLinear(Op):
         scale = np.asarray((high - low) / x.dtype.type(255) if high != low else x.dtype.type(1))
         zero = quantize(np.asarray(-low / scale), None, dtypes.uint8)
         return quantize(np.asarray(x / scale), zero, dtypes.uint8), scale, zero
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """The least and the largest element besides."""
+        return Flops(0, shapes.made * (QUANTIZE + 2))

@@ -13,11 +13,13 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
+from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Floats, Op, Rounding, Sample, same_dtype
 from infuse.ops.elementwise import require_kind
+from infuse.ops.flops import Flops, Shapes
 from infuse.ops.sizes import agree, agree_shapes, fresh_tensor, require_rank
 from infuse.ops.special import sigmoid, softplus
 
@@ -289,6 +291,13 @@ class Recurrent(Op, abstract=True):
             inputs = np.einsum("bi,ghi->bgh", x[at, live], ws.w) + ws.wb
             h[live], c[live] = self.step(functions, ws, inputs, h[live], c[live])
             every[at, d, live] = h[live]
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """Every step of every example; a cell does about nine operations a gate."""
+        steps = dims.product(shapes.input(0)[:2])
+        return Flops(
+            steps * (shapes.size(1) + shapes.size(2)), steps * dims.product(shapes.input(1)[:2]) * 9
+        )
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from infuse.ops.base import (
     normalize_axis,
 )
 from infuse.ops.elementwise import f32, mean, require_kind, widened
-from infuse.ops.formula import Formulas, Term
+from infuse.ops.flops import Flops, Shapes, weight
+from infuse.ops.formula import E, Formulas, Term, inputs
 from infuse.ops.sizes import fresh_shape, int64s, known_axes, length, nonempty, normalize_axes
 from infuse.ops.traits import Trait
 
@@ -106,6 +107,12 @@ class Reduction(Op, abstract=True):
     def finish(self, e: Formulas, total: Term, count: Term) -> Term:
         """What is done to the combination of `count` elements last."""
         return total
+
+    def flops(self, shapes: Shapes) -> Flops:
+        dtype = shapes.types[0] or dtypes.float32
+        element, total, count = inputs(dtype, dtype, dtype)
+        each, last = weight(self.each(E, element)), weight(self.finish(E, total, count))
+        return Flops(0, shapes.size(0) * (each + 1) + shapes.made * last)
 
 
 def _sum(data: Array, axes: tuple[int, ...]) -> Any:
@@ -289,6 +296,9 @@ class ReduceLogSumExp(Reduction):
     def finish(self, e: Formulas, total: Term, count: Term) -> Term:
         return e.log(total)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0) * 4 + shapes.made * 2)
+
 
 class _Arg(Op, abstract=True):
     """The index of an extreme element along one axis."""
@@ -328,6 +338,9 @@ class _Arg(Op, abstract=True):
         return np.asarray(
             np.expand_dims(index, self.axis) if self.keepdims else index, dtype=np.int64
         )
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0))
 
 
 class ArgMax(_Arg):
@@ -381,6 +394,9 @@ class _Running(Op, abstract=True):
             result = np.roll(result, 1, along)
             result[(slice(None),) * along + (slice(0, 1),)] = self.start
         return np.asarray(np.flip(result, along) if self.reverse else result, dtype=x.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0))
 
 
 _LINES = (

@@ -6,10 +6,12 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
+from infuse.ir import dims
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Bools, Floats, Inferred, Ints, Op, cases, normalize_axis
+from infuse.ops.flops import Flops, Shapes
 from infuse.ops.sizes import agree, fresh_dim, known_one, require_rank, scalar, with_dim
 from infuse.ops.traits import Trait
 
@@ -32,6 +34,9 @@ class NonZero(Op):
         if X.ndim == 0:
             return np.zeros((0, int(bool(X))), dtype=np.int64)
         return np.array(np.nonzero(X), dtype=np.int64).reshape(X.ndim, -1)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0))
 
 
 class Compress(Op):
@@ -119,6 +124,9 @@ class Unique(Op):
             first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
         return values, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0))
+
 
 class NonMaxSuppression(Op):
     """Boxes kept per batch and class, best score first, none overlapping a better one by more than
@@ -202,6 +210,12 @@ class NonMaxSuppression(Op):
             if good and not (_iou(boxes[box], boxes[selected]) > overlap).any():
                 selected.append(box)
         return selected
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """Overlap of every box with every other one, 12 operations, for each class."""
+        boxes = shapes.input(0)[1]
+        pairs = dims.floordiv(boxes * (boxes - 1), 2)
+        return Flops(0, shapes.input(0)[0] * shapes.input(1)[1] * pairs * 12)
 
 
 def _absent(x: Array | None) -> bool:

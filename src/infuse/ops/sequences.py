@@ -18,6 +18,7 @@ from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
 from infuse.ops.base import Array, Inferred, Ints, Op, Sample, cases, normalize_axis
 from infuse.ops.sizes import agree, fresh_dim, int64s, integers, merge_types, scalar, with_dim
+from infuse.ops.traits import Trait
 
 
 def element(sequence: Value, op: str) -> Type:
@@ -38,6 +39,8 @@ def place_in(sequence: list[Any], position: Array | None, op: str, *, end: int) 
 class SequenceConstruct(Op):
     """A sequence of the inputs."""
 
+    traits = Trait.ZERO_FLOPS
+
     since = 11
     samples = (
         Sample({"inputs": [(2, 3), (2, 3), (1, 3)]}, {}),
@@ -55,6 +58,8 @@ class SequenceConstruct(Op):
 class SequenceEmpty(Op):
     """A sequence of nothing, for elements of type `dtype`."""
 
+    traits = Trait.ZERO_FLOPS
+
     dtype: DType | None = None
     since = 11
     samples = cases(dtype=[None, dtypes.int64])
@@ -68,6 +73,8 @@ class SequenceEmpty(Op):
 
 class SequenceAt(Op):
     """The element at a position; negative ones count from the end."""
+
+    traits = Trait.ZERO_FLOPS
 
     since = 11
     samples = cases(
@@ -85,6 +92,8 @@ class SequenceAt(Op):
 
 class SequenceInsert(Op):
     """The sequence with a tensor inserted before a position; at the end where none is given."""
+
+    traits = Trait.ZERO_FLOPS
 
     since = 11
     samples = cases(
@@ -108,6 +117,8 @@ class SequenceInsert(Op):
 class SequenceErase(Op):
     """The sequence without the element at a position; without the last where none is given."""
 
+    traits = Trait.ZERO_FLOPS
+
     since = 11
     samples = cases(
         input_sequence=[[(2, 3), (1, 3)], [(2,), (3,)], [(1,), (2,)]],
@@ -125,6 +136,8 @@ class SequenceErase(Op):
 class SequenceLength(Op):
     """The number of elements."""
 
+    traits = Trait.SIZES
+
     since = 11
     samples = cases(input_sequence=[[(2,), (3,)], [(1, 1)]])
 
@@ -138,6 +151,8 @@ class SequenceLength(Op):
 
 class ConcatFromSequence(Op):
     """The elements one after another along an axis, or stacked along a new one."""
+
+    traits = Trait.ZERO_FLOPS
 
     axis: int
     new_axis: int = 0
@@ -169,6 +184,8 @@ class SplitToSequence(Op):
 
     Parts of size one lose the axis where `keepdims` is 0 and no split is given.
     """
+
+    traits = Trait.ZERO_FLOPS
 
     axis: int = 0
     keepdims: int = 1
@@ -218,6 +235,8 @@ class Optional(Op):
     input.
     """
 
+    traits = Trait.ZERO_FLOPS
+
     type: Type | None = None
     since = 15
     samples = cases(input=[(2, 3), None], type=[TensorType(dtypes.float32, (2, 3))])
@@ -236,6 +255,8 @@ class Optional(Op):
 class OptionalHasElement(Op):
     """Whether the value is there."""
 
+    traits = Trait.SIZES
+
     since = 18
     samples = cases(input=[(2, 3), None])
 
@@ -248,6 +269,8 @@ class OptionalHasElement(Op):
 
 class OptionalGetElement(Op):
     """The value itself; an error when it is absent."""
+
+    traits = Trait.ZERO_FLOPS
 
     since = 18
     samples = cases(input=[(2, 3)])

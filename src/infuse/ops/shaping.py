@@ -32,7 +32,7 @@ from infuse.ops.traits import Trait
 class Shape(Op):
     """The sizes of axes `start` to `end` as a list of integers."""
 
-    traits = Trait.TOTAL
+    traits = Trait.TOTAL | Trait.SIZES
     start: int = 0
     end: int | None = None
 
@@ -57,7 +57,7 @@ class Shape(Op):
 class Size(Op):
     """The number of elements."""
 
-    traits = Trait.TOTAL
+    traits = Trait.TOTAL | Trait.SIZES
     carries_dims = True
     samples = cases(data=[(2, 3, 4), (), (0, 3)])
 

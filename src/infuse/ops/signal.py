@@ -15,6 +15,7 @@ from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Inferred, Op, Rounding, cases, normalize_axis
 from infuse.ops.elementwise import require_kind
+from infuse.ops.flops import Flops, Shapes
 from infuse.ops.sizes import at_most, fresh_dim, known_one, nonempty, require_rank, scalar, with_dim
 from infuse.ops.traits import Trait
 
@@ -48,6 +49,16 @@ def _complex(x: Array) -> Array:
 
 def _pairs(x: Array, dtype: Any) -> Array:
     return np.stack([x.real, x.imag], axis=-1).astype(dtype)
+
+
+_BUTTERFLY = 5
+"""Operations on an element in each of the log₂ n passes of a fast transform."""
+_PASSES = 10
+"""Passes where the length is not known: those of 1024 elements."""
+
+
+def _passes(length: Dim) -> int:
+    return max(1, (length - 1).bit_length()) if isinstance(length, int) else _PASSES
 
 
 class DFT(Op):
@@ -139,6 +150,11 @@ class DFT(Op):
         if self.onesided:
             return np.fft.irfft(numbers, length, axis=along)[..., None].astype(input.dtype)
         return _pairs(np.fft.ifft(numbers, length, axis=along), input.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """As a fast transform of the longest axis does."""
+        whole = max((d for d in shapes.input(0)[:-1] if isinstance(d, int)), default=1 << _PASSES)
+        return Flops(0, shapes.size(0) * _BUTTERFLY * _passes(whole))
 
 
 class STFT(Op):
@@ -235,6 +251,13 @@ class STFT(Op):
         spectra = np.fft.fft(np.stack(parts, axis=1), length, axis=2)
         return _pairs(spectra[:, :, :results], signal.dtype)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        """A window and a transform for every frame; a result has half of the frame's places where
+        one side is asked for.
+        """
+        places = shapes.outputs[0][2]
+        return Flops(0, shapes.made * (1 + _BUTTERFLY * _passes(places)))
+
 
 class MelWeightMatrix(Op):
     """The weights of triangular filters over the places of a spectrum, evenly spaced in mel."""
@@ -302,6 +325,10 @@ class MelWeightMatrix(Op):
             result[fall, i] = (right - row[fall]) / max(right - center, 1)
         return result.astype(self.output_datatype.numpy)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        """About six operations an element."""
+        return Flops(0, shapes.made * 6)
+
 
 class Window(Op, abstract=True):
     """A window of `size` elements; a periodic one is the beginning of a symmetric one that is
@@ -335,6 +362,10 @@ class Window(Op, abstract=True):
         place = np.arange(count) * (2 * np.pi) / np.float64(whole)
         total = sum(weight * np.cos(n * place) for n, weight in enumerate(self.cosines))
         return np.asarray(total).astype(self.output_datatype.numpy)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """About six operations an element."""
+        return Flops(0, shapes.made * 6)
 
 
 class HannWindow(Window):

@@ -17,6 +17,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Elementwise, Inferred, Ints, Op, cases, same_dtype
 from infuse.ops.ml import as_texts
 from infuse.ops.sizes import fresh_dim
+from infuse.ops.traits import Trait
 
 CASES: Final = ("NONE", "LOWER", "UPPER")
 
@@ -45,6 +46,8 @@ class StringNormalizer(Op):
 
     `locale` is not looked at: cases are those of Unicode.
     """
+
+    traits = Trait.ZERO_FLOPS
 
     case_change_action: str = "NONE"
     is_case_sensitive: int = 0
@@ -116,6 +119,8 @@ class StringSplit(Op):
     """The parts of each string between delimiters (or white space), filled up with empty strings;
     and their numbers.
     """
+
+    traits = Trait.ZERO_FLOPS
 
     delimiter: str = ""
     maxsplit: int | None = None
@@ -226,6 +231,8 @@ class TfIdfVectorizer(Op):
     The mode TF counts; IDF gives the weight of what occurs, TFIDF counts times the weight, by
     column.
     """
+
+    traits = Trait.ZERO_FLOPS
 
     max_gram_length: int
     max_skip_count: int

@@ -33,6 +33,12 @@ class Trait(Flag):
     """No result is less than zero."""
     IDEMPOTENT = auto()
     """f(f(x)) = f(x)."""
+    VIEW = auto()
+    """Gives its first operand as it is: no memory is touched."""
+    SIZES = auto()
+    """Looks at no element of its operands, only at what they are."""
+    ZERO_FLOPS = auto()
+    """Moves, makes or lists elements, or runs a body, and computes nothing itself."""
     PER_IMAGE = auto()
     """Each result along the first axis needs of the first operand only what lies at its place."""
 

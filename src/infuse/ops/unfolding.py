@@ -18,6 +18,7 @@ from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, widened
+from infuse.ops.flops import Flops, Shapes
 from infuse.ops.sizes import (
     agree,
     agree_shapes,
@@ -30,6 +31,7 @@ from infuse.ops.sizes import (
     whole_parts,
 )
 from infuse.ops.spatial import padded, taps
+from infuse.ops.traits import Trait
 
 ALL = slice(None)
 Steps = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -150,11 +152,16 @@ class Col2Im(Op):
         cut = [(-before, size + before - span) for before, size, span in zip(pads, image, spans)]
         return np.asarray(padded(total, cut, 0), dtype=input.dtype)
 
+    def flops(self, shapes: Shapes) -> Flops:
+        return Flops(0, shapes.size(0))
+
 
 class MaxUnpool(Op):
     """Every element of X at its index I in the flat result, zeros elsewhere; the result fills the
     beginning of `output_shape` where one is given.
     """
+
+    traits = Trait.ZERO_FLOPS
 
     kernel_shape: tuple[int, ...] = ()
     pads: tuple[int, ...] = ()
@@ -332,6 +339,15 @@ class DeformConv(Op):
         if B is not None:
             result = result + widened(B).reshape(-1, *(1,) * rank)
         return np.asarray(result, dtype=X.dtype)
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """What a convolution does, and the blending of what its taps read."""
+        rank = len(shapes.input(0)) - 2
+        taps = dims.product(shapes.input(1)[2:])
+        windows = shapes.outputs[0][0] * dims.product(shapes.outputs[0][2:])
+        blended = windows * taps * shapes.input(0)[1]
+        bias = shapes.made if shapes.has(3) else 0
+        return Flops(shapes.made * dims.product(shapes.input(1)[1:]) + blended * 2**rank, bias)
 
 
 def _between(image: Array, places: list[Array]) -> Array:

@@ -12,13 +12,16 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import DataError, ShapeError, TypeMismatchError, UnsupportedOperatorError
+from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import TensorType
 from infuse.ops.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.elementwise import require_kind, widened
+from infuse.ops.flops import Flops, Shapes
 from infuse.ops.resampling import as_type
 from infuse.ops.sizes import agree, fresh_dim, int64s, length, nonempty, require_rank
+from infuse.ops.traits import Trait
 from infuse.ops.unfolding import ALL, index_of
 
 FAR_OUTSIDE = -100.0
@@ -165,6 +168,14 @@ class GridSample(Op):
         near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
         return np.where(distance <= 1, near, a * (((distance - 5) * distance + 8) * distance - 4))
 
+    def flops(self, shapes: Shapes) -> Flops:
+        """Every element blends the elements around its place; the places themselves take four
+        operations an axis.
+        """
+        taps = {"nearest": 0, "linear": 2, "cubic": 4}[self.mode]
+        blended = taps ** (len(shapes.input(0)) - 2)
+        return Flops(shapes.made * blended, shapes.size(1) * 4)
+
 
 class AffineGrid(Op):
     """The grid of places of an image of `size` (N, C, [D,] H, W), each multiplied by its batch's
@@ -233,6 +244,10 @@ class AffineGrid(Op):
         if self.align_corners:
             return index * 2 / (size - 1) - 1 if size > 1 else np.zeros(size, dtype)
         return (index * 2 + 1) / size - 1
+
+    def flops(self, shapes: Shapes) -> Flops:
+        """A product with a matrix for every place."""
+        return Flops(shapes.made * len(shapes.outputs[0][1:-1]), shapes.made)
 
 
 _REGIONS = np.array(
@@ -323,6 +338,13 @@ class RoiAlign(Op):
         ) * width / max(count, 1)
         return (first + steps).reshape(-1), count
 
+    def flops(self, shapes: Shapes) -> Flops:
+        """Four elements for every point; where their number follows from the regions, it is taken
+        to be four a bin.
+        """
+        points = (self.sampling_ratio or 2) ** 2
+        return Flops(shapes.made * points * 4, shapes.made)
+
 
 def _corners(image: Array, rows: Array, columns: Array) -> list[Array]:
     """The four pixels (C, rows, columns) around every point, weighed; nothing for points
@@ -408,6 +430,10 @@ class MaxRoiPool(Op):
         ]
         return [slice(min(max(a, 0), size), min(max(b, 0), size)) for a, b in edges]
 
+    def flops(self, shapes: Shapes) -> Flops:
+        """As if every region were the whole image."""
+        return Flops(0, shapes.input(1)[0] * dims.product(shapes.input(0)[1:]))
+
 
 def _bitmap() -> Array:
     """The smallest image file: two by two pixels."""
@@ -421,6 +447,8 @@ class ImageDecoder(Op):
     """The pixels (H, W, C) of an image file; none of them where it cannot be decoded. Needs the
     package Pillow.
     """
+
+    traits = Trait.ZERO_FLOPS
 
     pixel_format: str = "RGB"
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from infuse.analysis.arithmetic import SELECTIONS
 from infuse.analysis.cost import node_cost
 from infuse.codegen.program import Function, Program, Step
 from infuse.codegen.tensors import Tensor
@@ -18,6 +17,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
+from infuse.ops.traits import Trait, has_trait
 
 _KERNEL = re.compile(r"\b(\w+(?:<(?:[\w, ]|<[\w, ]+>)+>)?)\(c, ")
 """A call of a kernel, whose first argument is the context."""
@@ -147,7 +147,7 @@ def _selected(nodes: Sequence[Node], values: Mapping[str, int]) -> dict[int, int
     limits = {}
     for node in nodes:
         table = node.input(0)
-        if node.op.domain == "" and node.kind in SELECTIONS and table is not None:
+        if has_trait(node, Trait.SELECTION) and table is not None:
             whole = _size(table.shape, values)
             taken = sum(_size(value.shape, values) for value in node.outputs)
             limits[whole] = min(whole, taken)
