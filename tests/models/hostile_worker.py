@@ -18,7 +18,7 @@ def main(path: str) -> int:
     import numpy as np
 
     import infuse
-    from infuse.ops.evaluate import evaluate
+    from infuse.ops.core.evaluate import evaluate
 
     try:
         graph = infuse.load(path)

@@ -22,7 +22,7 @@ from infuse.errors import InputError, ModelFileError
 from infuse.ir.equality import equal
 from infuse.ir.parser import parse
 from infuse.ir.printer import big_constants, print_graph
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.runtime.model import CompiledModel
 from infuse.serving.workers.build import build, described
 from infuse.serving.workers.main import Runner

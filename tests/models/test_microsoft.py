@@ -13,7 +13,7 @@ from onnx import helper
 
 from infuse import ops
 from infuse.frontends.onnx.contributed import functions_of
-from infuse.ops.base import Op
+from infuse.ops.core.base import Op
 from infuse.ops.normalization import Softmax
 from infuse.testing import operators
 from infuse.testing.compare import assert_agrees
@@ -21,7 +21,9 @@ from infuse.testing.samples import Row, results, rows
 from tests.models.onnx_tools import run
 
 OPS = [
-    op for _, op in sorted(ops.REGISTRY.items()) if op.__module__.startswith("infuse.ops.microsoft")
+    op
+    for _, op in sorted(ops.REGISTRY.items())
+    if op.__module__.startswith("infuse.ops.domains.microsoft")
 ]
 SCHEMAS = {(s.domain, s.name): s for s in runtime.get_all_operator_schema()}
 # Further outputs that the processor's kernels do not give.

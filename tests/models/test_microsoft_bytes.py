@@ -14,7 +14,7 @@ from onnx import ModelProto, helper
 
 import infuse
 from infuse.frontends.onnx import load
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from tests.models.onnx_tools import run
 
 pytestmark = pytest.mark.row("C1")

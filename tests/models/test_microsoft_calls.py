@@ -17,7 +17,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import infuse
 from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.onnx.contributed import MAKERS
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from tests.models.onnx_tools import assert_close, run
 
 pytestmark = pytest.mark.row("C1")

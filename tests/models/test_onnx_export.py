@@ -27,8 +27,8 @@ from infuse.ir.dims import symbol
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ir.verify import verify
-from infuse.ops.base import REGISTRY, Op, Rounding, infer_node
-from infuse.ops.opaque import Opaque
+from infuse.ops.core.base import REGISTRY, Op, Rounding, infer_node
+from infuse.ops.core.opaque import Opaque
 from infuse.testing.compare import assert_agrees
 from infuse.testing.samples import Row, is_constant, results, rows, type_of
 from tests.models.onnx_tools import assert_close, model, run

@@ -23,9 +23,9 @@ from infuse.ir import dims
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType
 from infuse.ir.verify import verify
-from infuse.ops.base import REGISTRY
-from infuse.ops.evaluate import evaluate
-from infuse.ops.opaque import Opaque
+from infuse.ops.core.base import REGISTRY
+from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.opaque import Opaque
 from tests.models.onnx_tools import assert_close, model, run
 from tests.native.builder import Builder
 

@@ -19,8 +19,8 @@ from infuse.frontends.onnx import adapters, legacy, load
 from infuse.frontends.onnx.forms import LIFTS, Form, adapt
 from infuse.ir.graph import Graph
 from infuse.ir.verify import verify
-from infuse.ops.evaluate import evaluate
-from infuse.ops.opaque import Opaque
+from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.opaque import Opaque
 from tests.models.onnx_tools import assert_close, model, run
 
 NEWEST = defs.onnx_opset_version()

@@ -18,7 +18,7 @@ from infuse.exporters.onnx import to_model
 from infuse.ir.equality import equal
 from infuse.ir.graph import Graph
 from infuse.ir.verify import verify
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.passes.pipeline import Options, optimize_in_place
 
 ZooModel = Callable[[str], Path]

@@ -24,7 +24,7 @@ import infuse
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Graph
 from infuse.ir.printer import print_graph
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from tests.models.onnx_tools import assert_close, run
 
 pytestmark = pytest.mark.row("G39")

@@ -14,7 +14,7 @@ from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.ir.types import TensorType
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.testing.generators.networks import Network, network_of, random_network
 from infuse.testing.sensitivity import Judge
 from infuse.testing.shrinking import reduced, text

@@ -18,8 +18,8 @@ from infuse.exporters.onnx import to_model
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Op
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.base import Op
+from infuse.ops.core.evaluate import evaluate
 from infuse.testing.samples import Row, results, rows, type_of
 from tests.models import onnx_tools
 

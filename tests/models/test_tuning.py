@@ -20,7 +20,7 @@ from infuse.codegen.compile import compile_program, generate, stages_of
 from infuse.codegen.program import Program
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
-from infuse.ops.feeds import input_symbols
+from infuse.ops.core.feeds import input_symbols
 from infuse.targets import Machine, Target
 from infuse.targets.machine import USUAL
 from infuse.testing.emulation import NEWEST, resolve

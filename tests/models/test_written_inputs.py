@@ -17,7 +17,7 @@ from infuse.exporters.onnx import to_model
 from infuse.frontends.onnx import load
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from tests.models.onnx_tools import run, session
 
 pytestmark = [pytest.mark.row("C1"), pytest.mark.row("C6")]

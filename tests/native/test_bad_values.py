@@ -15,7 +15,7 @@ from infuse.codegen.compile import compile_graph
 from infuse.errors import InfuseError, RuntimeFailure
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import constant
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from tests.native.builder import Builder
 
 NAN, INF = np.nan, np.inf

@@ -21,7 +21,7 @@ from infuse.codegen.lower import separable_block
 from infuse.codegen.packing import pack_gemm_b
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Value
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 from tests.native.builder import Builder, assert_plan_is_safe
 from tests.native.kernel_tools import (

@@ -24,7 +24,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, constant
 from infuse.ir.types import tensor
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 from tests.native.builder import Builder, assert_plan_is_safe
 

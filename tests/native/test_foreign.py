@@ -14,7 +14,7 @@ from infuse.codegen.foreign import ForeignModel
 from infuse.dtypes import DType
 from infuse.errors import CompiledModelError, OptionError
 from infuse.ir.graph import Graph
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.runtime.cpus import architecture
 from tests.native.builder import Builder
 from tests.native.foreign import ForeignFailure, needs_emulator, run_foreign

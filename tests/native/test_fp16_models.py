@@ -20,7 +20,7 @@ from infuse.dtypes import DType
 from infuse.errors import OptionError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value, constant
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.session import InferenceSession, SessionOptions
 from tests.cli_tools import Cli
 from tests.native.builder import Builder

@@ -10,7 +10,7 @@ from infuse import optimize
 from infuse.codegen.compile import generate
 from infuse.codegen.source import metadata, print_sources
 from infuse.ir.graph import Graph
-from infuse.ops.sizes import numbering
+from infuse.ops.core.sizes import numbering
 from infuse.targets import Target
 from tests.native import golden_models as models
 

@@ -13,7 +13,7 @@ import infuse
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 
 pytestmark = pytest.mark.row("C1")
 MOST, LEAST = 2**63 - 1, -(2**63)

@@ -18,8 +18,8 @@ from infuse.dtypes import DType
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
-from infuse.ops.base import Op, infer_node
 from infuse.ops.conversion import Cast, convert
+from infuse.ops.core.base import Op, infer_node
 
 SMALL = tuple(
     d

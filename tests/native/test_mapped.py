@@ -83,7 +83,7 @@ else:
     os.truncate(cut, 0)
     better = infuse.optimize(graph)
     infuse.save(better, path + ".again.onnx")
-    from infuse.ops.evaluate import evaluate
+    from infuse.ops.core.evaluate import evaluate
     print(float(evaluate(better, {graph.inputs[0].name: x})[better.output_names[0]].sum()))
 """
 

@@ -20,7 +20,7 @@ from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, UnknownRank, Value
 from infuse.ir.types import TensorType, tensor
-from infuse.ops.base import Op
+from infuse.ops.core.base import Op
 from infuse.targets import Target
 from infuse.testing.generators.networks import random_network
 from infuse.testing.hostile import Case, Feeds, cases, feeds

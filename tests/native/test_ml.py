@@ -15,7 +15,7 @@ from infuse.codegen.hosted import HostedModel
 from infuse.errors import RuntimeFailure
 from infuse.ir import Graph, Node, Value, tensor
 from infuse.ir.types import UNKNOWN
-from infuse.ops.ml import as_texts
+from infuse.ops.domains.ml import as_texts
 from infuse.session import InferenceSession
 
 ML = "ai.onnx.ml"

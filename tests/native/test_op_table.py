@@ -19,7 +19,7 @@ from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType, Type
-from infuse.ops.base import EXACT, Elementwise, Op, Rounding
+from infuse.ops.core.base import EXACT, Elementwise, Op, Rounding
 from infuse.targets import Target
 from infuse.testing.compare import difference
 from infuse.testing.emulation import NEWEST

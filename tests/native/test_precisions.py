@@ -6,8 +6,8 @@ import pytest
 import infuse
 from infuse import dtypes
 from infuse.ir.parser import parse
-from infuse.ops.base import Rounding
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.base import Rounding
+from infuse.ops.core.evaluate import evaluate
 from infuse.testing.compare import assert_agrees
 
 GRAPH = """graph "layer" (%x: {0}[n, 24], %w: {0}[24, 9]) {{

@@ -15,7 +15,7 @@ from infuse.codegen.compile import compile_graph, generate
 from infuse.codegen.expand import expand
 from infuse.dtypes import DType
 from infuse.ir.graph import Value
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 from infuse.testing.emulation import NEWEST
 from tests.native.builder import Builder

@@ -11,7 +11,7 @@ import pytest
 from infuse import optimize
 from infuse.codegen.compile import compile_graph, generate
 from infuse.ir.graph import Graph
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 from infuse.testing.sensitivity import Judge
 from tests.native.builder import assert_plan_is_safe

@@ -13,9 +13,9 @@ from infuse.codegen.autotune.estimates import kernel_seconds
 from infuse.dtypes import float32
 from infuse.ir.expression import Variable
 from infuse.ir.types import TensorType, tensor
-from infuse.ops.base import Op
 from infuse.ops.contraction import MatMul
 from infuse.ops.convolution import Conv
+from infuse.ops.core.base import Op
 from infuse.targets import Target
 from infuse.testing.patterns import graph_of
 from tests.cli_tools import Cli

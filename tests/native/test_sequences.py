@@ -14,7 +14,7 @@ import infuse
 from infuse.codegen.compile import stages_of
 from infuse.codegen.expand.sequences import flatten
 from infuse.ir.graph import Graph
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'

@@ -20,7 +20,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
-from infuse.ops.base import Rounding
+from infuse.ops.core.base import Rounding
 from infuse.targets import Target
 from infuse.testing.compare import difference
 

@@ -11,7 +11,7 @@ from infuse import dtypes, ops
 from infuse.codegen.compile import compile_graph
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from tests.native.kernel_tools import targets
 
 SHAPES = (

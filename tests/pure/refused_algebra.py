@@ -8,8 +8,8 @@ import numpy as np
 
 from infuse import dtypes, ops
 from infuse.ir.expression import Call, Variable
-from infuse.ops.base import Ints
-from infuse.ops.sizes import int64s
+from infuse.ops.core.base import Ints
+from infuse.ops.core.sizes import int64s
 
 M, P, V = Variable("M"), Variable("P"), Variable("V")
 IMAGE = (1, 4, 5, 5)

@@ -6,8 +6,8 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.ir.expression import Variable
-from infuse.ops.base import Floats
-from infuse.ops.sizes import int64s
+from infuse.ops.core.base import Floats
+from infuse.ops.core.sizes import int64s
 
 X, M = Variable("X"), Variable("M")
 HALF, DOUBLE = Floats((2, 4, 5, 5), dtype=dtypes.float16), Floats((3, 4), dtype=dtypes.float64)

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.ops.base import Ints
+from infuse.ops.core.base import Ints
+from infuse.ops.core.sizes import int64s
 from infuse.ops.quantization import u8
-from infuse.ops.sizes import int64s
 
 BYTES = Ints((2, 3), 0, 256, dtypes.uint8)
 STEP = np.array(0.02, np.float32)

@@ -7,7 +7,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph
-from infuse.ops.sizes import int64s
+from infuse.ops.core.sizes import int64s
 from infuse.testing.patterns import graph_of
 
 X, Y, Z, S = (Variable(name) for name in "xyzs")

@@ -7,7 +7,7 @@ import pytest
 
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.passes.rules.approximate import SeparateConv
 from infuse.rewrite import Report

@@ -11,8 +11,8 @@ import infuse
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph
-from infuse.ops.evaluate import evaluate
-from infuse.ops.sizes import int64s
+from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.sizes import int64s
 from infuse.rewrite.record import count_operators
 from infuse.testing.patterns import graph_of
 

@@ -12,7 +12,7 @@ import pytest
 from infuse.frontends.onnx import load
 from infuse.ir.graph import Graph
 from infuse.ir.verify import verify
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.testing.large import node_count
 

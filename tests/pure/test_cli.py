@@ -17,8 +17,8 @@ from onnx import TensorProto, helper
 import infuse
 from infuse import ops
 from infuse.cli import inputs, terminal
-from infuse.ops.evaluate import evaluate
-from infuse.ops.feeds import index_limits
+from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.feeds import index_limits
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule
 from infuse.runtime import TensorSpec

@@ -17,8 +17,8 @@ from infuse.frontends.onnx import load
 from infuse.ir import Graph, Node, TensorType, Value, constant, dims, tensor
 from infuse.ops.arithmetic import Add
 from infuse.ops.control import If, Loop, Scan
-from infuse.ops.evaluate import evaluate, evaluate_node
-from infuse.ops.inference import infer_graph
+from infuse.ops.core.evaluate import evaluate, evaluate_node
+from infuse.ops.core.inference import infer_graph
 from infuse.ops.movement import Concat
 from infuse.ops.shaping import Reshape
 

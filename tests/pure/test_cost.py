@@ -15,8 +15,8 @@ from infuse.ir.expression import Variable
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.parser import parse
 from infuse.ir.types import tensor
-from infuse.ops.base import REGISTRY, WITHOUT_FLOPS, Inferred, Op
-from infuse.ops.flops import Flops, Shapes
+from infuse.ops.core.base import REGISTRY, WITHOUT_FLOPS, Inferred, Op
+from infuse.ops.core.flops import Flops, Shapes
 from infuse.rewrite import Patch
 from infuse.testing.patterns import graph_of
 

@@ -20,12 +20,12 @@ from infuse.ir import Graph, Node, OptionalType, SequenceType, TensorType, Value
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.arithmetic import Add, Max, Mul
-from infuse.ops.base import Array, Inferred, Op
-from infuse.ops.evaluate import evaluate, evaluate_node
+from infuse.ops.core.base import Array, Inferred, Op
+from infuse.ops.core.evaluate import evaluate, evaluate_node
+from infuse.ops.core.inference import infer_graph
+from infuse.ops.core.opaque import Opaque
 from infuse.ops.indexing import Gather, TopK
-from infuse.ops.inference import infer_graph
 from infuse.ops.movement import Concat
-from infuse.ops.opaque import Opaque
 from infuse.ops.padding import Pad
 from infuse.ops.selection import NonZero
 from infuse.ops.sequences import ConcatFromSequence, Optional, OptionalHasElement, SequenceConstruct

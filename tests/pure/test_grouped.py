@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from infuse.ir.expression import Call, Variable
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.testing.patterns import graph_of
 

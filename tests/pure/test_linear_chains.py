@@ -9,8 +9,8 @@ from infuse import dtypes, ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph
 from infuse.ir.types import tensor
-from infuse.ops.evaluate import evaluate
-from infuse.ops.sizes import int64s
+from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.sizes import int64s
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.rewrite import Report
 from infuse.testing.patterns import graph_of

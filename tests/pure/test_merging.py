@@ -15,7 +15,7 @@ from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.parser import parse
 from infuse.ops.arithmetic import Add, Mul
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Driver, Rule

@@ -23,8 +23,8 @@ from infuse.errors import (
 from infuse.ir import Graph, MapType, Node, SequenceType, TensorType, Value, tensor
 from infuse.ir.equality import equal
 from infuse.ir.types import UNKNOWN, Type
-from infuse.ops.evaluate import evaluate
-from infuse.ops.ml import as_texts
+from infuse.ops.core.evaluate import evaluate
+from infuse.ops.domains.ml import as_texts
 from infuse.ops.text import compiled_pattern
 
 ML = "ai.onnx.ml"

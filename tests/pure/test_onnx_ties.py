@@ -9,8 +9,8 @@ from infuse.exporters.onnx import to_model
 from infuse.exporters.onnx.ties import SMALLEST
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.types import UNKNOWN, tensor
-from infuse.ops.base import REGISTRY
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.base import REGISTRY
+from infuse.ops.core.evaluate import evaluate
 
 ROWS, COLUMNS = 128, 160
 TABLE = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS) / 1e4

@@ -14,8 +14,8 @@ import pytest
 from infuse import dtypes, ops
 from infuse.ir import dims
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
-from infuse.ops.base import Elementwise, Op, Rounding
-from infuse.ops.formula import E, inputs
+from infuse.ops.core.base import Elementwise, Op, Rounding
+from infuse.ops.core.formula import E, inputs
 from infuse.testing import reference
 from infuse.testing.compare import assert_agrees
 from infuse.testing.formulas import interpret
@@ -33,7 +33,7 @@ NO_SAMPLES = {
 }
 IN_ONNX = [op for op in SAMPLED if onnx.defs.has(op.name, op.domain)]
 # ONNX Runtime's own operators, whose witness is the runtime: tests/models/test_microsoft.py.
-RUNTIMES = [op for op in SAMPLED if op.__module__.startswith("infuse.ops.microsoft")]
+RUNTIMES = [op for op in SAMPLED if op.__module__.startswith("infuse.ops.domains.microsoft")]
 FLOATS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 
 

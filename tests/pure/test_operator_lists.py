@@ -1,4 +1,6 @@
-"""What operators have in common stands on their classes (`ops/traits.py`), in no list elsewhere."""
+"""What operators have in common stands on their classes (`ops/core/traits.py`), in no list
+elsewhere.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import infuse
-from infuse.ops.base import REGISTRY
+from infuse.ops.core.base import REGISTRY
 
 PACKAGE = Path(infuse.__file__).parent
 NAMES = {name for _, name in REGISTRY}
@@ -48,7 +50,7 @@ def test_no_room_but_ops_lists_operators() -> None:
         if str(path.relative_to(PACKAGE)) not in ALLOWED
         for line, names in lists(path.read_text())
     }
-    assert not places, "state a trait on these operators (ops/traits.py)"
+    assert not places, "state a trait on these operators (ops/core/traits.py)"
 
 
 @pytest.mark.parametrize("place", ALLOWED)

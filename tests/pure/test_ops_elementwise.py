@@ -15,9 +15,9 @@ from infuse.errors import DataError, ShapeError, TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value, constant, known_ints
 from infuse.ir.types import TensorType, tensor
-from infuse.ops.base import Op
 from infuse.ops.conversion import Cast
-from infuse.ops.formula import E, inputs
+from infuse.ops.core.base import Op
+from infuse.ops.core.formula import E, inputs
 from infuse.testing.formulas import interpret
 from infuse.testing.samples import results, rows
 

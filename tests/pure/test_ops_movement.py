@@ -13,7 +13,8 @@ from infuse.errors import InfuseError, ShapeError, TypeMismatchError, Unsupporte
 from infuse.ir import OptionalType, SequenceType, TensorType, Value, constant, dims, tensor
 from infuse.ir.dims import symbol
 from infuse.ops import creation, indexing, movement, padding, selection, sequences, shaping
-from infuse.ops.base import REGISTRY, Bools, Floats, Ints, Op, Sample, sample_rows, signature
+from infuse.ops.core.base import REGISTRY, Bools, Floats, Ints, Op, Sample, sample_rows, signature
+from infuse.ops.core.sizes import fresh_dim, numbering
 from infuse.ops.creation import ConstantOfShape, EyeLike, RandomNormal, Range
 from infuse.ops.indexing import Gather, GatherElements, GatherND, ScatterElements, ScatterND, TopK
 from infuse.ops.movement import Concat, Dropout, Slice, Split, Tile, Trilu
@@ -30,7 +31,6 @@ from infuse.ops.shaping import (
     Transpose,
     Unsqueeze,
 )
-from infuse.ops.sizes import fresh_dim, numbering
 from tests.pure.typed_nodes import INDEX, SIZES, X, inferred, node
 
 FAMILIES = {

@@ -9,7 +9,7 @@ from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph, constant
 from infuse.ir.verify import verify
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.passes import products
 from infuse.passes.products import MergeProducts
 from infuse.rewrite import Report

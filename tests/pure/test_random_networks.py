@@ -11,8 +11,8 @@ import pytest
 from infuse import ops
 from infuse.ir.parser import parse
 from infuse.ir.printer import print_graph
-from infuse.ops.base import REGISTRY
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.base import REGISTRY
+from infuse.ops.core.evaluate import evaluate
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule

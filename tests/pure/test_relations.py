@@ -14,7 +14,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.relations import Relation, must_equal, must_hold, relations
 from infuse.ir.types import TensorType, tensor
-from infuse.ops.base import Op
+from infuse.ops.core.base import Op
 from infuse.targets import Target
 from infuse.testing.hostile import cases, unchecked
 from infuse.testing.samples import rows

@@ -16,7 +16,7 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph, Node, constant
 from infuse.ir.types import TensorType, tensor
 from infuse.ir.verify import verify
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.passes.fold import Folder
 from infuse.passes.pipeline import Options, optimize_in_place, why
 from infuse.rewrite import Driver, Patch, Report, Rule, explain, require

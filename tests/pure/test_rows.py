@@ -15,7 +15,7 @@ import infuse.codegen.compile  # registers what makes native code of operators
 from infuse import ops
 from infuse.codegen.lowering import lower
 from infuse.ir.graph import Array, Graph, Node, Value
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.passes.pipeline import FOLD, PASSES
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule

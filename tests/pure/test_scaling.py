@@ -22,8 +22,8 @@ from infuse.ir.printer import big_constants, print_graph
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ir.verify import verify
-from infuse.ops.evaluate import evaluate
-from infuse.ops.inference import infer_graph
+from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.inference import infer_graph
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.rewrite import Pass, Patch, Report
 from infuse.testing.large import FAMILIES, node_count

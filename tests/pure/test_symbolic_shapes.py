@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from infuse import dtypes
 from infuse.ir import SequenceType, dims, tensor
 from infuse.ir.dims import symbol
-from infuse.ops.base import Op
+from infuse.ops.core.base import Op
 from infuse.ops.creation import ConstantOfShape, EyeLike, Range
 from infuse.ops.indexing import Gather, GatherElements, GatherND, OneHot, ScatterND, TopK
 from infuse.ops.movement import Concat, Identity, Slice, Split, Tile, Trilu, equal_parts

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from infuse.ops.base import EXACT, Rounding
+from infuse.ops.core.base import EXACT, Rounding
 from infuse.testing import compare
 from infuse.testing.compare import assert_agrees, difference, spacing
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.ops.base import REGISTRY, Op
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import REGISTRY, Op
+from infuse.ops.core.traits import Trait
 from infuse.testing.samples import Row, results, rows
 
 Array = np.ndarray[Any, Any]

@@ -13,7 +13,7 @@ from infuse.errors import InputError, OptionError, RuntimeFailure, ShapeError, V
 from infuse.ir.expression import Variable
 from infuse.ir.graph import Graph
 from infuse.ir.types import tensor
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.passes import verification
 from infuse.passes.pipeline import Options
 from infuse.passes.verification import (

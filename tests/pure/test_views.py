@@ -7,8 +7,8 @@ import pytest
 
 from infuse import ops
 from infuse.ir.expression import Call
-from infuse.ops.evaluate import evaluate
-from infuse.ops.sizes import int64s
+from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.gathering import counted
 from infuse.passes.rules.views import View, views
 from infuse.testing.patterns import graph_of

@@ -16,8 +16,8 @@ from infuse.ir import (
     dims,
     tensor,
 )
-from infuse.ops.base import Op, infer_node
-from infuse.ops.sizes import numbering
+from infuse.ops.core.base import Op, infer_node
+from infuse.ops.core.sizes import numbering
 
 X = tensor(dtypes.float32, "batch", "seq", 768)
 UNKNOWN_RANK = TensorType(dtypes.float32, None)

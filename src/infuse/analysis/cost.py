@@ -19,10 +19,10 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Operator, Value, known_ints
 from infuse.ir.types import Shape, TensorType, Type
-from infuse.ops.base import Op
-from infuse.ops.feeds import default_size, input_symbols
-from infuse.ops.flops import Flops, Shapes
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Op
+from infuse.ops.core.feeds import default_size, input_symbols
+from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.traits import Trait
 
 
 @dataclass(frozen=True)

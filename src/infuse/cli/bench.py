@@ -30,7 +30,7 @@ from infuse.cli.options import (
 from infuse.cli.outputs import type_text
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array
-from infuse.ops.feeds import index_limits
+from infuse.ops.core.feeds import index_limits
 from infuse.passes.verification import relative_difference
 
 WARM_UP = 2

@@ -11,7 +11,7 @@ import numpy as np
 
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
-from infuse.ops.feeds import default_size, random_array, require_symbols
+from infuse.ops.core.feeds import default_size, random_array, require_symbols
 from infuse.runtime.shapes import Formula, TensorSpec
 
 

@@ -28,7 +28,7 @@ from infuse.cli.options import (
 from infuse.cli.outputs import statistics, type_text, write_arrays
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
-from infuse.ops.feeds import index_limits
+from infuse.ops.core.feeds import index_limits
 
 
 def run(

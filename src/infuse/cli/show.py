@@ -16,8 +16,8 @@ from infuse.codegen.program import Step
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.printer import print_graph
-from infuse.ops.inference import symbols_of
-from infuse.ops.opaque import unknown_nodes
+from infuse.ops.core.inference import symbols_of
+from infuse.ops.core.opaque import unknown_nodes
 from infuse.profiling.steps import kernels_in
 from infuse.rewrite.record import count_operators
 from infuse.runtime import available_cpus

@@ -30,7 +30,7 @@ from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.dim_text import NAMELESS
 from infuse.ir.graph import Graph, Node
-from infuse.ops.opaque import require_known
+from infuse.ops.core.opaque import require_known
 from infuse.runtime.cpus import available_cpus
 from infuse.runtime.model import CompiledModel
 from infuse.targets import DotType, Target

@@ -10,7 +10,7 @@ from infuse.codegen.tensors import Buffer
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
-from infuse.ops.base import Elementwise
+from infuse.ops.core.base import Elementwise
 
 
 class ConcatSlots:

@@ -12,7 +12,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
-from infuse.ops.formula import Term
+from infuse.ops.core.formula import Term
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _DIVISIONS = frozenset(["div", "mod", "fmod"])

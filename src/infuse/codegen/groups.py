@@ -9,8 +9,8 @@ from infuse.codegen.formulas import is_half
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Node, Value
-from infuse.ops.base import Elementwise
-from infuse.ops.formula import E, Term, inputs
+from infuse.ops.core.base import Elementwise
+from infuse.ops.core.formula import E, Term, inputs
 
 
 @dataclass

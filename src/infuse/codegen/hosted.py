@@ -20,7 +20,7 @@ from infuse.errors import CompiledModelError, InputError, OptionError
 from infuse.ir.file import load as load_graph, save as save_graph
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType, Type
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.runtime.folder import STAGES
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.shapes import TensorSpec

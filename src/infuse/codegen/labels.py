@@ -10,7 +10,7 @@ from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
-from infuse.ops.ml import DOMAIN, as_texts
+from infuse.ops.domains.ml import DOMAIN, as_texts
 
 _INTEGERS: Final = {
     "LinearClassifier": "classlabels_ints",

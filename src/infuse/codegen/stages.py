@@ -14,7 +14,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, captured
 from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
-from infuse.ops.inference import infer_graph
+from infuse.ops.core.inference import infer_graph
 
 
 @dataclass

@@ -18,25 +18,12 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     conversion,
     convolution,
     creation,
-    flexing,
     gated,
     indexing,
     integers,
     losses,
-    microsoft,
-    microsoft_attention,
-    microsoft_grouped,
-    microsoft_integers,
-    microsoft_normalization,
-    microsoft_quantized,
-    ml_features,
-    ml_labels,
-    ml_linear,
-    ml_svm,
-    ml_trees,
     movement,
     normalization,
-    opaque,
     padding,
     pooling,
     quantization,
@@ -48,12 +35,27 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     shaping,
     signal,
     text,
-    training,
     unary,
     unfolding,
     vision,
 )
-from infuse.ops.base import REGISTRY, Op, call, infer_node, snake_case
+from infuse.ops.core import opaque  # noqa: F401  (registers what unknown operators become)
+from infuse.ops.core.base import REGISTRY, Op, call, infer_node, snake_case
+from infuse.ops.domains import (  # noqa: F401
+    flexing,
+    microsoft,
+    microsoft_attention,
+    microsoft_grouped,
+    microsoft_integers,
+    microsoft_normalization,
+    microsoft_quantized,
+    ml_features,
+    ml_labels,
+    ml_linear,
+    ml_svm,
+    ml_trees,
+    training,
+)
 
 _FUNCTIONS: dict[str, Callable[..., Call]] = {}
 

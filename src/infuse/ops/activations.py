@@ -11,11 +11,11 @@ from infuse.dtypes import DType
 from infuse.errors import TypeMismatchError
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
-from infuse.ops.base import Array, Floats, Inferred, Ints, Rounding, cases
-from infuse.ops.elementwise import Floating, Numeric, Signed, f32, require_shape, rounded
-from infuse.ops.formula import Formulas, Term
-from infuse.ops.special import erf, sigmoid, softplus
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Array, Floats, Inferred, Ints, Rounding, cases
+from infuse.ops.core.elementwise import Floating, Numeric, Signed, f32, require_shape, rounded
+from infuse.ops.core.formula import Formulas, Term
+from infuse.ops.core.special import erf, sigmoid, softplus
+from infuse.ops.core.traits import Trait
 from infuse.ops.unary import SPECIALS
 
 _FLOATS = cases(x=[(), (2, 3), (4, 1, 17), Floats((50,), -30, 30), SPECIALS])

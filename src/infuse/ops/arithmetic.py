@@ -13,8 +13,8 @@ from infuse.errors import TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.ops.base import Array, Elementwise, Floats, Ints, Rounding, cases
-from infuse.ops.elementwise import (
+from infuse.ops.core.base import Array, Elementwise, Floats, Ints, Rounding, cases
+from infuse.ops.core.elementwise import (
     Floating,
     Integral,
     Numeric,
@@ -24,8 +24,8 @@ from infuse.ops.elementwise import (
     rounded,
     widened,
 )
-from infuse.ops.formula import Formulas, Term
-from infuse.ops.traits import Trait
+from infuse.ops.core.formula import Formulas, Term
+from infuse.ops.core.traits import Trait
 
 _PAIRS = cases(
     a=[

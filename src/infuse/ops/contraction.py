@@ -13,11 +13,11 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.convolution import SUMS
-from infuse.ops.elementwise import require_kind, require_shape, widened
-from infuse.ops.flops import Flops, Shapes
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
+from infuse.ops.core.elementwise import require_kind, require_shape, widened
+from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.traits import Trait
 
 
 def _match(op: str, a: Dim, b: Dim) -> None:

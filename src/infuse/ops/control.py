@@ -6,53 +6,22 @@ may read values of the graphs around them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from infuse import dtypes
-from infuse.errors import GraphError, InfuseError, ShapeError, TypeMismatchError
+from infuse.errors import GraphError, ShapeError, TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, captured, known_ints
-from infuse.ir.nesting import room_for
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
-from infuse.ops.base import Array, Inferred, Op, check_arity, normalize_axis
-from infuse.ops.inference import infer_body, symbols_of
-from infuse.ops.sizes import agree, fresh_dim, merge_types, scalar
-from infuse.ops.traits import Trait
-
-Run = Callable[[Graph, Sequence[Any]], list[Any]]
-"""Evaluates a body for these inputs and gives its outputs."""
-
-
-class ControlFlow(Op, abstract=True):
-    """An operator with bodies: its types come from theirs, and `run_bodies` takes the place of
-    `eval`.
-    """
-
-    def infer_types(self, node: Node) -> Sequence[Type]:
-        check_arity(self, node)
-        try:
-            with room_for(*node.subgraphs.values()):
-                types = self.infer_bodies(node)
-            if len(types) < len(node.outputs):
-                raise TypeMismatchError(
-                    f"its bodies give {len(types)} outputs, {len(node.outputs)} are asked for"
-                )
-        except InfuseError as error:
-            error.within(f"{self.name} node {node.name!r}")
-            raise
-        return types[: len(node.outputs)]
-
-    def infer_bodies(self, node: Node) -> Sequence[Type]:
-        """Infer the bodies from the types of the node's inputs; types of the outputs."""
-        raise NotImplementedError
-
-    def run_bodies(self, node: Node, inputs: Sequence[Any], run: Run) -> Sequence[Any]:
-        """The outputs of `node` for these inputs."""
-        raise NotImplementedError
+from infuse.ops.core.base import Array, Inferred, normalize_axis
+from infuse.ops.core.control_flow import ControlFlow, Run
+from infuse.ops.core.inference import infer_body, symbols_of
+from infuse.ops.core.sizes import agree, fresh_dim, merge_types, scalar
+from infuse.ops.core.traits import Trait
 
 
 class If(ControlFlow):

@@ -13,11 +13,11 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import Array, Inferred, Rounding, Sample, cases, same_dtype
-from infuse.ops.elementwise import require_kind, widened
-from infuse.ops.flops import Flops, Shapes
+from infuse.ops.core.base import Array, Inferred, Rounding, Sample, cases, same_dtype
+from infuse.ops.core.elementwise import require_kind, widened
+from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.traits import Trait
 from infuse.ops.spatial import Pads, Sliding, padded, split_padding, static, taps, windows
-from infuse.ops.traits import Trait
 
 SUMS = Rounding(ulp=4, abs=2e-6, why="long sums round in another order")
 

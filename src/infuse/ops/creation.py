@@ -13,9 +13,17 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Floats, Inferred, Ints, Op, cases, same_dtype
-from infuse.ops.sizes import fresh_dim, fresh_shape, int64s, integers, known_one, length, scalar
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Array, Floats, Inferred, Ints, Op, cases, same_dtype
+from infuse.ops.core.sizes import (
+    fresh_dim,
+    fresh_shape,
+    int64s,
+    integers,
+    known_one,
+    length,
+    scalar,
+)
+from infuse.ops.core.traits import Trait
 
 _MOST = 2**62
 """Elements that no tensor has."""

@@ -12,7 +12,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.base import (
+from infuse.ops.core.base import (
     Array,
     Floats,
     Inferred,
@@ -23,10 +23,10 @@ from infuse.ops.base import (
     normalize_axis,
     same_dtype,
 )
-from infuse.ops.elementwise import Floating, f32, require_kind, rounded
-from infuse.ops.flops import Flops, Shapes
-from infuse.ops.formula import Formulas, Term
-from infuse.ops.sizes import (
+from infuse.ops.core.elementwise import Floating, f32, require_kind, rounded
+from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.formula import Formulas, Term
+from infuse.ops.core.sizes import (
     agree,
     agree_shapes,
     at_most,
@@ -36,8 +36,8 @@ from infuse.ops.sizes import (
     whole_parts,
     with_dim,
 )
-from infuse.ops.special import sigmoid
-from infuse.ops.traits import Trait
+from infuse.ops.core.special import sigmoid
+from infuse.ops.core.traits import Trait
 
 
 class SwiGLU(Floating):

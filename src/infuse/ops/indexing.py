@@ -10,9 +10,9 @@ from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, cases, normalize_axis, same_dtype
-from infuse.ops.flops import Flops, Shapes
-from infuse.ops.sizes import (
+from infuse.ops.core.base import Array, Inferred, Ints, Op, cases, normalize_axis, same_dtype
+from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.sizes import (
     agree,
     agree_shapes,
     at_most,
@@ -25,7 +25,7 @@ from infuse.ops.sizes import (
     scalar,
     with_dim,
 )
-from infuse.ops.traits import Trait
+from infuse.ops.core.traits import Trait
 
 REDUCTIONS: dict[str, Any] = {
     **{"none": None, "add": np.add, "mul": np.multiply},

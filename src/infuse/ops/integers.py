@@ -14,14 +14,14 @@ from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, cases
 from infuse.ops.contraction import MatMul
 from infuse.ops.conversion import convert
 from infuse.ops.convolution import Convolving
-from infuse.ops.elementwise import f32, require_shape
-from infuse.ops.flops import QUANTIZE, Flops, Shapes
+from infuse.ops.core.base import Array, Inferred, Ints, Op, cases
+from infuse.ops.core.elementwise import f32, require_shape
+from infuse.ops.core.flops import QUANTIZE, Flops, Shapes
+from infuse.ops.core.sizes import agree, require_single
 from infuse.ops.quantization import STEP, i8, limits, quantize, u8
-from infuse.ops.sizes import agree, require_single
 
 BYTES = (dtypes.int8, dtypes.uint8)
 _SMALL = (

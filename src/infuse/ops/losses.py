@@ -8,11 +8,11 @@ from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, Sample, cases
-from infuse.ops.elementwise import f32, require_kind, widened
-from infuse.ops.flops import SOFTMAX, Flops, Shapes
-from infuse.ops.sizes import agree, agree_shapes, nonempty, require_rank
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, Sample, cases
+from infuse.ops.core.elementwise import f32, require_kind, widened
+from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
+from infuse.ops.core.sizes import agree, agree_shapes, nonempty, require_rank
+from infuse.ops.core.traits import Trait
 
 _SUMS = Rounding(ulp=8, abs=1e-5, why="terms of both signs cancel in the sum")
 

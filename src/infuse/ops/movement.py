@@ -14,8 +14,17 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType, Type
-from infuse.ops.base import Array, Inferred, Ints, Op, Sample, cases, normalize_axis, same_dtype
-from infuse.ops.sizes import (
+from infuse.ops.core.base import (
+    Array,
+    Inferred,
+    Ints,
+    Op,
+    Sample,
+    cases,
+    normalize_axis,
+    same_dtype,
+)
+from infuse.ops.core.sizes import (
     FAR,
     agree_shapes,
     fresh_dim,
@@ -28,7 +37,7 @@ from infuse.ops.sizes import (
     scalar,
     with_dim,
 )
-from infuse.ops.traits import Trait
+from infuse.ops.core.traits import Trait
 
 
 class Identity(Op):

@@ -11,11 +11,11 @@ from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Op, Rounding, cases, normalize_axis, same_dtype
-from infuse.ops.elementwise import f32, mean, require_kind, require_shape, widened
-from infuse.ops.flops import SOFTMAX, Flops, Shapes
-from infuse.ops.sizes import agree, require_rank
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, cases, normalize_axis, same_dtype
+from infuse.ops.core.elementwise import f32, mean, require_kind, require_shape, widened
+from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
+from infuse.ops.core.sizes import agree, require_rank
+from infuse.ops.core.traits import Trait
 
 _MOMENTS = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
 

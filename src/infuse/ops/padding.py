@@ -10,8 +10,8 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
 from infuse.ir.relations import must_hold
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, cases
-from infuse.ops.sizes import (
+from infuse.ops.core.base import Array, Inferred, Ints, Op, cases
+from infuse.ops.core.sizes import (
     fresh_dim,
     fresh_tensor,
     int64s,
@@ -21,7 +21,7 @@ from infuse.ops.sizes import (
     scalar,
     with_dim,
 )
-from infuse.ops.traits import Trait
+from infuse.ops.core.traits import Trait
 
 
 class Pad(Op):

@@ -16,10 +16,10 @@ from infuse.ir import dims
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, normalize_axis
 from infuse.ops.conversion import convert
-from infuse.ops.elementwise import f32
-from infuse.ops.flops import DEQUANTIZE, QUANTIZE, Flops, Shapes
+from infuse.ops.core.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, normalize_axis
+from infuse.ops.core.elementwise import f32
+from infuse.ops.core.flops import DEQUANTIZE, QUANTIZE, Flops, Shapes
 
 QUANTIZED = (
     *(

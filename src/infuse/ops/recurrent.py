@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from infuse.ir.graph import Value
-from infuse.ops.base import Array, Inferred, same_dtype
+from infuse.ops.core.base import Array, Inferred, same_dtype
+from infuse.ops.core.sizes import agree_shapes, require_rank
+from infuse.ops.core.traits import Trait
 from infuse.ops.recurrent_base import (
     Activation,
     Recurrent,
@@ -15,8 +17,6 @@ from infuse.ops.recurrent_base import (
     product,
     usual_samples,
 )
-from infuse.ops.sizes import agree_shapes, require_rank
-from infuse.ops.traits import Trait
 
 
 class OneState(Recurrent, abstract=True):

@@ -17,11 +17,11 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import Array, Floats, Op, Rounding, Sample, same_dtype
-from infuse.ops.elementwise import require_kind
-from infuse.ops.flops import Flops, Shapes
-from infuse.ops.sizes import agree, agree_shapes, fresh_tensor, require_rank
-from infuse.ops.special import sigmoid, softplus
+from infuse.ops.core.base import Array, Floats, Op, Rounding, Sample, same_dtype
+from infuse.ops.core.elementwise import require_kind
+from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.sizes import agree, agree_shapes, fresh_tensor, require_rank
+from infuse.ops.core.special import sigmoid, softplus
 
 DIRECTIONS: Final = {"forward": 1, "reverse": 1, "bidirectional": 2}
 

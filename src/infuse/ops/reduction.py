@@ -12,7 +12,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import (
+from infuse.ops.core.base import (
     Array,
     Bools,
     Inferred,
@@ -23,11 +23,11 @@ from infuse.ops.base import (
     cases,
     normalize_axis,
 )
-from infuse.ops.elementwise import f32, mean, require_kind, widened
-from infuse.ops.flops import Flops, Shapes, weight
-from infuse.ops.formula import E, Formulas, Term, inputs
-from infuse.ops.sizes import fresh_shape, int64s, known_axes, length, nonempty, normalize_axes
-from infuse.ops.traits import Trait
+from infuse.ops.core.elementwise import f32, mean, require_kind, widened
+from infuse.ops.core.flops import Flops, Shapes, weight
+from infuse.ops.core.formula import E, Formulas, Term, inputs
+from infuse.ops.core.sizes import fresh_shape, int64s, known_axes, length, nonempty, normalize_axes
+from infuse.ops.core.traits import Trait
 
 _SUMS = Rounding(ulp=4, abs=1e-6, why="sums round in another order")
 _AXES = (

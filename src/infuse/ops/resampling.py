@@ -15,11 +15,11 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
-from infuse.ops.elementwise import f32
-from infuse.ops.flops import Flops, Shapes
-from infuse.ops.sizes import at_most, fresh_dim, int64s, normalize_axes, with_dim
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases
+from infuse.ops.core.elementwise import f32
+from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.sizes import at_most, fresh_dim, int64s, normalize_axes, with_dim
+from infuse.ops.core.traits import Trait
 
 _CHOICES = {
     "mode": ("nearest", "linear", "cubic"),

@@ -16,9 +16,9 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
-from infuse.ops.base import Array, Inferred, Ints, Op, Sample, cases, normalize_axis
-from infuse.ops.sizes import agree, fresh_dim, int64s, integers, merge_types, scalar, with_dim
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Array, Inferred, Ints, Op, Sample, cases, normalize_axis
+from infuse.ops.core.sizes import agree, fresh_dim, int64s, integers, merge_types, scalar, with_dim
+from infuse.ops.core.traits import Trait
 
 
 def element(sequence: Value, op: str) -> Type:

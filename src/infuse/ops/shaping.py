@@ -14,8 +14,8 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape as Sizes, TensorType
-from infuse.ops.base import Array, Inferred, Op, cases
-from infuse.ops.sizes import (
+from infuse.ops.core.base import Array, Inferred, Op, cases
+from infuse.ops.core.sizes import (
     fresh_dim,
     fresh_shape,
     fresh_tensor,
@@ -26,7 +26,7 @@ from infuse.ops.sizes import (
     normalize_axes,
     whole_parts,
 )
-from infuse.ops.traits import Trait
+from infuse.ops.core.traits import Trait
 
 
 class Shape(Op):

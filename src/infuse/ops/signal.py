@@ -13,11 +13,19 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Op, Rounding, cases, normalize_axis
-from infuse.ops.elementwise import require_kind
-from infuse.ops.flops import Flops, Shapes
-from infuse.ops.sizes import at_most, fresh_dim, known_one, nonempty, require_rank, scalar, with_dim
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, cases, normalize_axis
+from infuse.ops.core.elementwise import require_kind
+from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.sizes import (
+    at_most,
+    fresh_dim,
+    known_one,
+    nonempty,
+    require_rank,
+    scalar,
+    with_dim,
+)
+from infuse.ops.core.traits import Trait
 
 _SUMS = Rounding(
     ulp=4, abs=4e-6, why="sums over all elements round in another order, and may cancel"

@@ -14,7 +14,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.relations import must_hold
 from infuse.ir.types import Shape
-from infuse.ops.base import Array, Op
+from infuse.ops.core.base import Array, Op
 
 Pads = tuple[tuple[Dim, Dim], ...]
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")

@@ -14,10 +14,10 @@ from infuse.dtypes import DType
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Elementwise, Inferred, Ints, Op, cases, same_dtype
-from infuse.ops.ml import as_texts
-from infuse.ops.sizes import fresh_dim
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Array, Elementwise, Inferred, Ints, Op, cases, same_dtype
+from infuse.ops.core.sizes import fresh_dim
+from infuse.ops.core.traits import Trait
+from infuse.ops.domains.ml import as_texts
 
 CASES: Final = ("NONE", "LOWER", "UPPER")
 

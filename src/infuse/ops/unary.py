@@ -12,8 +12,8 @@ from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.ops.base import Array, Elementwise, Floats, Ints, Rounding, cases
-from infuse.ops.elementwise import (
+from infuse.ops.core.base import Array, Elementwise, Floats, Ints, Rounding, cases
+from infuse.ops.core.elementwise import (
     Floating,
     Numeric,
     Signed,
@@ -23,9 +23,9 @@ from infuse.ops.elementwise import (
     rounded,
     widened,
 )
-from infuse.ops.formula import Formulas, Term
-from infuse.ops.special import erf
-from infuse.ops.traits import Trait
+from infuse.ops.core.formula import Formulas, Term
+from infuse.ops.core.special import erf
+from infuse.ops.core.traits import Trait
 
 SPECIALS = f32(np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, 1e-40, 88.0, -104.0)
 _NUMBERS = cases(x=[(), (2, 3), Ints((7,)), Ints((5,), dtype=dtypes.int32), SPECIALS])

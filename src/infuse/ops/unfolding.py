@@ -16,10 +16,10 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
-from infuse.ops.elementwise import require_kind, widened
-from infuse.ops.flops import Flops, Shapes
-from infuse.ops.sizes import (
+from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
+from infuse.ops.core.elementwise import require_kind, widened
+from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.sizes import (
     agree,
     agree_shapes,
     at_most,
@@ -30,8 +30,8 @@ from infuse.ops.sizes import (
     require_rank,
     whole_parts,
 )
+from infuse.ops.core.traits import Trait
 from infuse.ops.spatial import padded, taps
-from infuse.ops.traits import Trait
 
 ALL = slice(None)
 Steps = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]

@@ -16,12 +16,12 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, same_dtype
-from infuse.ops.elementwise import require_kind, widened
-from infuse.ops.flops import Flops, Shapes
+from infuse.ops.core.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, same_dtype
+from infuse.ops.core.elementwise import require_kind, widened
+from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.sizes import agree, fresh_dim, int64s, length, nonempty, require_rank
+from infuse.ops.core.traits import Trait
 from infuse.ops.resampling import as_type
-from infuse.ops.sizes import agree, fresh_dim, int64s, length, nonempty, require_rank
-from infuse.ops.traits import Trait
 from infuse.ops.unfolding import ALL, index_of
 
 FAR_OUTSIDE = -100.0

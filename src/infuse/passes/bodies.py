@@ -10,7 +10,7 @@ import numpy as np
 
 from infuse.ir.graph import Graph, Node, Use, Value, constant, known_ints
 from infuse.ir.types import TensorType
-from infuse.ops.base import Op
+from infuse.ops.core.base import Op
 from infuse.ops.shaping import Unsqueeze
 from infuse.passes.hoist import control_nodes, is_inside
 from infuse.passes.inline import inlined, known_truth, replace_outputs

@@ -13,7 +13,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ir.types import TensorType, Type
-from infuse.ops.base import Op
+from infuse.ops.core.base import Op
 from infuse.rewrite import Pass
 from infuse.rewrite.node_ref import label, node_ref
 from infuse.rewrite.patch import redirect, remove_dead

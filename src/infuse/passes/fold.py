@@ -9,9 +9,9 @@ import numpy as np
 from infuse.errors import InfuseError
 from infuse.ir.graph import Node, Value, constant
 from infuse.ir.types import TensorType
-from infuse.ops.base import Op, kinds_with
-from infuse.ops.evaluate import evaluate_node
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Op, kinds_with
+from infuse.ops.core.evaluate import evaluate_node
+from infuse.ops.core.traits import Trait
 
 GROWTH_LIMIT = 1 << 20
 """Bytes by which a folded result may be larger than what it is made of: folding must not blow up

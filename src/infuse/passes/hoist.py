@@ -9,8 +9,8 @@ from infuse.errors import InfuseError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value, known_ints
 from infuse.ir.relations import relations
-from infuse.ops.base import Elementwise, Op
-from infuse.ops.traits import Trait, has_trait
+from infuse.ops.core.base import Elementwise, Op
+from infuse.ops.core.traits import Trait, has_trait
 from infuse.passes.cse import node_key
 from infuse.passes.inline import known_truth
 from infuse.rewrite import Pass

@@ -16,8 +16,8 @@ from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 from infuse.ir.nesting import room_for
 from infuse.ir.verify import verify
-from infuse.ops.inference import symbols_of
-from infuse.ops.sizes import numbering
+from infuse.ops.core.inference import symbols_of
+from infuse.ops.core.sizes import numbering
 from infuse.passes.bodies import (
     InlineEqualBranches,
     InlineShortLoop,

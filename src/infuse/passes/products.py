@@ -11,8 +11,8 @@ import numpy as np
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ops.arithmetic import Add
 from infuse.ops.contraction import Gemm, MatMul
+from infuse.ops.core.sizes import int64s
 from infuse.ops.movement import Split
-from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import SHARED_LIMIT, data
 from infuse.rewrite import Pass
 from infuse.rewrite.node_ref import label

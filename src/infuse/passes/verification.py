@@ -20,9 +20,9 @@ from infuse import dtypes
 from infuse.errors import InfuseError, VerificationError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph, Node
-from infuse.ops.base import Op
-from infuse.ops.evaluate import evaluate
-from infuse.ops.feeds import (
+from infuse.ops.core.base import Op
+from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.feeds import (
     default_size,
     has_tensor_inputs,
     input_symbols,

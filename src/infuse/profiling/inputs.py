@@ -11,7 +11,7 @@ from infuse.errors import InputError
 from infuse.ir import dims
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType
-from infuse.ops.feeds import (
+from infuse.ops.core.feeds import (
     default_size,
     has_tensor_inputs,
     input_symbols,

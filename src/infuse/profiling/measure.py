@@ -13,7 +13,7 @@ from infuse.codegen.compile import compile_program, stages_of
 from infuse.codegen.program import Program
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate
 from infuse.profiling.inputs import describe, shown_sizes
 from infuse.profiling.profile import INTERPRETER, Profile, Run
 from infuse.profiling.roof import measure_roof

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse.ir.graph import Array, Node, Value, constant
-from infuse.ops.base import Op
 from infuse.ops.convolution import Conv
+from infuse.ops.core.base import Op
+from infuse.ops.core.sizes import int64s
 from infuse.ops.indexing import Gather
 from infuse.ops.movement import Concat, Slice
 from infuse.ops.shaping import Reshape, Transpose
-from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import reshape_target
 from infuse.rewrite.patch import Patch
 from infuse.search.cost import Choice

@@ -9,7 +9,7 @@ import numpy as np
 
 from infuse.errors import InfuseError, VerificationError
 from infuse.ir.graph import Array, Node, Value
-from infuse.ops.evaluate import evaluate_node
+from infuse.ops.core.evaluate import evaluate_node
 from infuse.passes.verification import relative_difference
 from infuse.search.cost import SizeOf
 

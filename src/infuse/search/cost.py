@@ -17,11 +17,11 @@ from infuse.analysis.cost import cost_of
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.types import TensorType
-from infuse.ops.base import Op
 from infuse.ops.contraction import MatMul
 from infuse.ops.convolution import Conv
+from infuse.ops.core.base import Op
+from infuse.ops.core.traits import Trait, has_trait
 from infuse.ops.spatial import Sliding
-from infuse.ops.traits import Trait, has_trait
 from infuse.search.egraph import EGraph
 from infuse.search.equalities.linear import CHANNELS, is_unpadded
 from infuse.search.terms import (

@@ -9,9 +9,9 @@ from infuse.errors import InfuseError
 from infuse.ir.graph import Graph, Node, Value, known_ints
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.arithmetic import Add
-from infuse.ops.base import Op
 from infuse.ops.contraction import Gemm, MatMul
 from infuse.ops.convolution import Conv
+from infuse.ops.core.base import Op
 from infuse.ops.indexing import Gather
 from infuse.ops.movement import Concat, Slice, Split, bounds
 from infuse.ops.pooling import AveragePool, GlobalAveragePool

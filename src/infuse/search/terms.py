@@ -18,7 +18,7 @@ from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.graph import Array, Node, Value
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import Elementwise, Op
+from infuse.ops.core.base import Elementwise, Op
 from infuse.passes.rules.common import target_shape
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from infuse import dtypes
-from infuse.ops.base import Rounding
+from infuse.ops.core.base import Rounding
 
 Array = npt.NDArray[Any]
 

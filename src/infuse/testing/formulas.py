@@ -10,9 +10,9 @@ import numpy as np
 from infuse.dtypes import DType
 from infuse.ir.graph import Array
 from infuse.ops.conversion import convert
-from infuse.ops.elementwise import widened
-from infuse.ops.formula import Term
-from infuse.ops.special import erf, sigmoid, softplus
+from infuse.ops.core.elementwise import widened
+from infuse.ops.core.formula import Term
+from infuse.ops.core.special import erf, sigmoid, softplus
 
 
 def interpret(term: Term, inputs: Sequence[Array]) -> Array:

@@ -25,7 +25,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.relations import Relation, must_hold
 from infuse.ir.types import TensorType
-from infuse.ops.sizes import numbering
+from infuse.ops.core.sizes import numbering
 from infuse.targets import Target
 from infuse.testing.samples import Row, is_constant, results
 

@@ -27,8 +27,8 @@ from infuse.errors import InfuseError
 from infuse.frontends.onnx.contributed import functions_of
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import EXACT, REGISTRY, Elementwise, Op, Rounding
-from infuse.ops.control import ControlFlow
+from infuse.ops.core.base import EXACT, REGISTRY, Elementwise, Op, Rounding
+from infuse.ops.core.control_flow import ControlFlow
 from infuse.targets import Target
 from infuse.testing.samples import Row, node_of, results, rows, type_of
 

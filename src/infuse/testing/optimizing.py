@@ -15,8 +15,8 @@ from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 from infuse.ir.printer import changed_attributes
 from infuse.ir.verify import verify
-from infuse.ops.base import Op
-from infuse.ops.evaluate import evaluate
+from infuse.ops.core.base import Op
+from infuse.ops.core.evaluate import evaluate
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Report

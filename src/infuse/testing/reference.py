@@ -14,8 +14,8 @@ from onnx.reference import ReferenceEvaluator
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir.types import HOLDERS, MapType, OptionalType, SequenceType, TensorType, Type
-from infuse.ops.base import Op
-from infuse.ops.ml import MlOp
+from infuse.ops.core.base import Op
+from infuse.ops.domains.ml import MlOp
 from infuse.testing.samples import Row, is_constant, type_of
 
 

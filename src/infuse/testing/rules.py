@@ -25,9 +25,9 @@ from infuse.ir.printer import print_graph
 from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
 from infuse.ir.verify import verify
-from infuse.ops.base import Rounding
-from infuse.ops.evaluate import evaluate
-from infuse.ops.inference import infer_graph
+from infuse.ops.core.base import Rounding
+from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.inference import infer_graph
 from infuse.rewrite import Driver, Report, Rule
 from infuse.rewrite.driver import refusal
 from infuse.rewrite.matcher import is_commutative, matches

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from infuse.ir.graph import Graph, Node, Value
-from infuse.ops.evaluate import evaluate_node
+from infuse.ops.core.evaluate import evaluate_node
 
 Read = Callable[[Value], Any]
 Change = Callable[[Node, Sequence[Any]], Sequence[Any]]

@@ -13,7 +13,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import InfuseError
 from infuse.ir.graph import Array, Graph, Node, Value
-from infuse.ops.base import Op
+from infuse.ops.core.base import Op
 from infuse.testing.compare import spacing
 from infuse.testing.running import Change, Read, run_graph
 

@@ -15,7 +15,7 @@ from infuse.codegen.program import Program, SizeResult, Step, symbol_field
 from infuse.codegen.source import all_sizes, define, distinct, end, head, preamble, spread
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ir.dims import Dim
-from infuse.ops.feeds import default_size
+from infuse.ops.core.feeds import default_size
 
 REGIONS: Final = ("zeros", "floats", "written")
 """Parts of the memory of trials: integers that are read, floats that are read, and what is written.

@@ -12,9 +12,9 @@ from infuse.codegen.kernel_sizes import ConvSizes, DepthwiseSizes
 from infuse.codegen.winograd import tiles_of
 from infuse.ir.dims import Dim
 from infuse.ir.types import TensorType
-from infuse.ops.base import Op
 from infuse.ops.contraction import MatMul
 from infuse.ops.convolution import Conv
+from infuse.ops.core.base import Op
 from infuse.targets import Machine
 
 SizeOf = Callable[[Dim], int]

@@ -12,7 +12,7 @@ from infuse.codegen.autotune.cost_model import predict
 from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ops.feeds import default_size
+from infuse.ops.core.feeds import default_size
 from infuse.targets import Machine
 
 CLEAR: Final = 0.97

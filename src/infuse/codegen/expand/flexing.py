@@ -8,7 +8,7 @@ from infuse.codegen.formulas import is_half
 from infuse.ir import dims
 from infuse.ir.clone import clone_nodes
 from infuse.ir.graph import Graph, Node, Value
-from infuse.ops.flexing import DOMAIN, FlexAttention
+from infuse.ops.domains.flexing import DOMAIN, FlexAttention
 
 
 @expands("FlexAttention", domain=DOMAIN)

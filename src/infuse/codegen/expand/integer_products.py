@@ -15,7 +15,7 @@ from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.codegen.expand.quantization import per_channel
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ops.convolution import Convolving
-from infuse.ops.evaluate import evaluate_node
+from infuse.ops.core.evaluate import evaluate_node
 from infuse.ops.quantization import DequantizeLinear
 
 BYTES = (dtypes.int8, dtypes.uint8)

@@ -9,7 +9,7 @@ from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.codegen.formulas import is_half
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value
-from infuse.ops.microsoft import DOMAIN, product_order
+from infuse.ops.domains.microsoft import DOMAIN, product_order
 
 
 def _operands(node: Node) -> list[Value]:

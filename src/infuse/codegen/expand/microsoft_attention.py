@@ -9,7 +9,7 @@ from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
-from infuse.ops.microsoft import DOMAIN
+from infuse.ops.domains.microsoft import DOMAIN
 
 
 def _filter(make: Composer, mask: Value, keys: Dim, hidden: float, dtype: dtypes.DType) -> Value:

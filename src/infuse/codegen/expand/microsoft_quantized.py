@@ -13,14 +13,14 @@ from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.codegen.expand.quantization import dynamically, is_zero, quantized
 from infuse.codegen.lower.nbits import decodes
 from infuse.ir.graph import Array, Node, Value, constant
-from infuse.ops.microsoft import DOMAIN
-from infuse.ops.microsoft_integers import (
+from infuse.ops.domains.microsoft import DOMAIN
+from infuse.ops.domains.microsoft_integers import (
     MatMulNBits,
     QGemm,
     RuntimeDequantizeLinear,
     RuntimeQuantizeLinear,
 )
-from infuse.ops.microsoft_quantized import (
+from infuse.ops.domains.microsoft_quantized import (
     QLinearAveragePool,
     QLinearGlobalAveragePool,
     QLinearSoftmax,

@@ -13,8 +13,8 @@ from infuse.codegen.expand.ml_kernels import CouplePairs, KnownElements, SquareD
 from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value, constant
-from infuse.ops.ml import DOMAIN
-from infuse.ops.ml_svm import Kernel
+from infuse.ops.domains.ml import DOMAIN
+from infuse.ops.domains.ml_svm import Kernel
 from infuse.ops.text import TfIdfVectorizer
 
 

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Op
-from infuse.ops.forest import Forest
-from infuse.ops.ml import operator_hash, same_operator
+from infuse.ops.core.base import Array, Inferred, Op
+from infuse.ops.domains.forest import Forest
+from infuse.ops.domains.ml import operator_hash, same_operator
 
 KERNELS = "infuse.kernels"
 """The domain of these operators."""

@@ -11,9 +11,9 @@ from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.graph import Array, Node, Value, constant
-from infuse.ops.evaluate import evaluate_node
+from infuse.ops.core.evaluate import evaluate_node
+from infuse.ops.core.traits import Trait, has_trait
 from infuse.ops.quantization import DequantizeLinear, QuantizeLinear, limits
-from infuse.ops.traits import Trait, has_trait
 
 
 def quantized(

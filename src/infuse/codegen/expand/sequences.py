@@ -11,7 +11,7 @@ from infuse.ir.clone import clone, clone_nodes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, known_ints
 from infuse.ir.types import OptionalType, SequenceType, TensorType
-from infuse.ops.inference import infer_graph
+from infuse.ops.core.inference import infer_graph
 
 _KINDS: Final = (
     "Optional",

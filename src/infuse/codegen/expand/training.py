@@ -8,7 +8,7 @@ from infuse import dtypes, ops
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
-from infuse.ops.training import DOMAIN, Adagrad, Adam, Momentum
+from infuse.ops.domains.training import DOMAIN, Adagrad, Adam, Momentum
 
 
 class _Step:

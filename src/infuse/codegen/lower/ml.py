@@ -14,9 +14,9 @@ from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.ir import dims
 from infuse.ir.graph import Node
-from infuse.ops.base import Array
-from infuse.ops.forest import EQUAL, LEAF, Forest
-from infuse.ops.ml import DOMAIN
+from infuse.ops.core.base import Array
+from infuse.ops.domains.forest import EQUAL, LEAF, Forest
+from infuse.ops.domains.ml import DOMAIN
 from infuse.ops.text import TfIdfVectorizer
 
 _JOINS = {"SUM": "TREE_SUM", "AVERAGE": "TREE_SUM", "MIN": "TREE_LEAST", "MAX": "TREE_MOST"}

@@ -14,8 +14,8 @@ from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import natural
 from infuse.ir import dims
 from infuse.ir.graph import Node
-from infuse.ops.microsoft import DOMAIN
-from infuse.ops.microsoft_integers import MatMulNBits
+from infuse.ops.domains.microsoft import DOMAIN
+from infuse.ops.domains.microsoft_integers import MatMulNBits
 
 
 def decodes(node: Node) -> bool:

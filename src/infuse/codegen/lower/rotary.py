@@ -17,7 +17,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
-from infuse.ops.microsoft import DOMAIN
+from infuse.ops.domains.microsoft import DOMAIN
 
 
 @lowers("RotaryEmbedding")

@@ -18,7 +18,7 @@ from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
-from infuse.ops.base import Op
+from infuse.ops.core.base import Op
 from infuse.ops.unfolding import Col2Im, DeformConv, MaxUnpool, blocks_along, steps_of
 
 MOST_UNFOLD_AXES = 6

@@ -9,7 +9,7 @@ from onnx import defs
 from infuse.exporters.onnx.spelling import Definition, Spelling
 from infuse.ir.graph import Value
 from infuse.ir.types import UNKNOWN
-from infuse.ops.base import REGISTRY
+from infuse.ops.core.base import REGISTRY
 
 _OPTIONAL: Final = defs.OpSchema.FormalParameterOption.Optional
 _ASKED_BY_RUNTIME: Final = {("com.microsoft", "EmbedLayerNormalization"): 2}

@@ -20,9 +20,9 @@ from infuse import dtypes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant, known_ints
 from infuse.ir.types import UNKNOWN, MapType, OptionalType, SequenceType, TensorType, Type
-from infuse.ops.base import Op
-from infuse.ops.ml import MlOp
-from infuse.ops.opaque import Opaque
+from infuse.ops.core.base import Op
+from infuse.ops.core.opaque import Opaque
+from infuse.ops.domains.ml import MlOp
 
 NEWEST: Final = defs.onnx_opset_version()
 RECURRENT: Final = ("GRU", "LSTM", "RNN")

@@ -18,8 +18,8 @@ from infuse.exporters.onnx.outputs import outputs_of
 from infuse.exporters.onnx.spelling import schema_of
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import UNKNOWN, TensorType, Type
-from infuse.ops.ml import MlOp
-from infuse.ops.opaque import Opaque
+from infuse.ops.core.opaque import Opaque
+from infuse.ops.domains.ml import MlOp
 
 _FIRST_IR: Final = {
     **{

@@ -18,7 +18,7 @@ from infuse.frontends.onnx.tensors import Tensors
 from infuse.frontends.onnx.wire import Payloads, split
 from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
-from infuse.ops.sizes import numbering
+from infuse.ops.core.sizes import numbering
 
 __all__ = ["load"]
 

@@ -13,7 +13,7 @@ from onnx import AttributeProto, NodeProto
 from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.onnx.tensors import element_type
-from infuse.ops.base import REGISTRY
+from infuse.ops.core.base import REGISTRY
 
 FIELDS: Final = {
     **{"FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "TYPE_PROTO": "tp"},

@@ -45,9 +45,9 @@ from infuse.frontends.onnx.training import training_body
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, SequenceType, TensorType, Type
-from infuse.ops.base import REGISTRY, Op
-from infuse.ops.ml import DOMAIN as ML
-from infuse.ops.opaque import Opaque
+from infuse.ops.core.base import REGISTRY, Op
+from infuse.ops.core.opaque import Opaque
+from infuse.ops.domains.ml import DOMAIN as ML
 
 OVERRIDABLE_IR: Final = 4
 """The first version of the file format in which an initializer need not be an input: one that is

@@ -11,7 +11,7 @@ from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ir.types import Shape
-from infuse.ops.sizes import int64s
+from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import (
     attribute,
     permutation,

@@ -9,9 +9,9 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
-from infuse.ops.base import kinds_with
-from infuse.ops.sizes import int64s
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import kinds_with
+from infuse.ops.core.sizes import int64s
+from infuse.ops.core.traits import Trait
 from infuse.passes.rules.common import (
     attribute,
     data,

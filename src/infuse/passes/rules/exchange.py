@@ -13,8 +13,8 @@ from infuse import dtypes, ops
 from infuse.ir import dims
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
-from infuse.ops.base import Bools, Floats, Ints
-from infuse.ops.sizes import int64s
+from infuse.ops.core.base import Bools, Floats, Ints
+from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import (
     attribute,
     axes_of,

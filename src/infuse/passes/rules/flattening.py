@@ -13,8 +13,8 @@ from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ir.types import Shape
-from infuse.ops.base import Elementwise
-from infuse.ops.sizes import int64s
+from infuse.ops.core.base import Elementwise
+from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import RESHAPES, data, is_one, require_shape, reshapes
 from infuse.rewrite import Rule, require
 

@@ -13,8 +13,8 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value, known_ints
-from infuse.ops.base import Ints
-from infuse.ops.sizes import int64s
+from infuse.ops.core.base import Ints
+from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import (
     RESHAPES,
     attribute,

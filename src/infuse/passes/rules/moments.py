@@ -12,7 +12,7 @@ import numpy as np
 from infuse import dtypes, ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
-from infuse.ops.sizes import int64s
+from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import (
     attribute,
     axes_of,

@@ -12,10 +12,10 @@ from infuse import ops
 from infuse.ir import dims
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
-from infuse.ops.base import REGISTRY, Bools, Op, kinds_with, signature
-from infuse.ops.elementwise import Numeric
-from infuse.ops.sizes import int64s
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import REGISTRY, Bools, Op, kinds_with, signature
+from infuse.ops.core.elementwise import Numeric
+from infuse.ops.core.sizes import int64s
+from infuse.ops.core.traits import Trait
 from infuse.passes.rules.common import (
     attribute,
     data,

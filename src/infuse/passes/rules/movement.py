@@ -11,8 +11,8 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, known_ints
+from infuse.ops.core.sizes import int64s
 from infuse.ops.movement import bounds
-from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import attribute, data, is_one, require_shape
 from infuse.rewrite import Refusal, Rule, require
 

@@ -10,7 +10,7 @@ from infuse import ops
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
-from infuse.ops.sizes import int64s
+from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import (
     RESHAPES,
     attribute,

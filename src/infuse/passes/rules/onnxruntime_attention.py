@@ -9,9 +9,9 @@ import numpy as np
 from infuse import dtypes, ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
-from infuse.ops.microsoft import DOMAIN
-from infuse.ops.sizes import int64s
-from infuse.ops.traits import Trait, has_trait
+from infuse.ops.core.sizes import int64s
+from infuse.ops.core.traits import Trait, has_trait
+from infuse.ops.domains.microsoft import DOMAIN
 from infuse.passes.rules.common import attribute, is_one, number, require_shape
 from infuse.passes.rules.onnxruntime import RuntimeRule, own, require_float32
 from infuse.rewrite import require

@@ -11,8 +11,8 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
+from infuse.ops.core.sizes import int64s
 from infuse.ops.movement import bounds
-from infuse.ops.sizes import int64s
 from infuse.passes.rules.common import (
     attribute,
     data,

@@ -9,10 +9,10 @@ import numpy as np
 from infuse import dtypes, ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, constant
-from infuse.ops.base import Ints, kinds_with
+from infuse.ops.core.base import Ints, kinds_with
+from infuse.ops.core.sizes import int64s
+from infuse.ops.core.traits import Trait
 from infuse.ops.quantization import i8, limits, u8
-from infuse.ops.sizes import int64s
-from infuse.ops.traits import Trait
 from infuse.passes.rules.common import attribute, data, number
 from infuse.rewrite import Rule, require
 

@@ -9,7 +9,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, known_ints
-from infuse.ops.traits import Trait, has_trait
+from infuse.ops.core.traits import Trait, has_trait
 from infuse.passes.rules.common import attribute
 from infuse.rewrite import Rule, require
 

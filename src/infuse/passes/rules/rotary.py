@@ -12,8 +12,8 @@ from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Graph, Node, Value, known_ints
 from infuse.ir.types import Shape
-from infuse.ops.base import Floats
-from infuse.ops.sizes import int64s
+from infuse.ops.core.base import Floats
+from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import attribute, is_one, require_float, require_shape
 from infuse.passes.rules.views import View, dense, views
 from infuse.rewrite import Refusal, Rule, require

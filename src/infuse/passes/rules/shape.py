@@ -12,9 +12,9 @@ from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.types import TensorType
-from infuse.ops.base import Bools, kinds_with
-from infuse.ops.sizes import int64s
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Bools, kinds_with
+from infuse.ops.core.sizes import int64s
+from infuse.ops.core.traits import Trait
 from infuse.passes.rules.common import (
     RESHAPES,
     attribute,

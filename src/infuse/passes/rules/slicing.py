@@ -11,9 +11,9 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value, known_ints
-from infuse.ops.base import Bools, kinds_with
-from infuse.ops.sizes import int64s
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Bools, kinds_with
+from infuse.ops.core.sizes import int64s
+from infuse.ops.core.traits import Trait
 from infuse.passes.rules.common import (
     attribute,
     axes_of,

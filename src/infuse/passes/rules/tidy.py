@@ -11,7 +11,7 @@ from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.contraction import parse_equation
-from infuse.ops.sizes import int64s
+from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import attribute, data, is_one, require_narrow_float, require_shape
 from infuse.rewrite import Rule, require
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from infuse.ops.base import Op
+from infuse.ops.core.base import Op
 from infuse.rewrite.record import unwrapped
 from infuse.search.egraph import EGraph
 from infuse.search.terms import (

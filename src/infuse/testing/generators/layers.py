@@ -9,7 +9,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.ir.graph import Value, constant
 from infuse.ir.types import TensorType
-from infuse.ops.base import REGISTRY
+from infuse.ops.core.base import REGISTRY
 from infuse.testing.generators.builder import NetworkBuilder, numbers
 
 REDUCTIONS = sorted(

@@ -10,8 +10,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.ir.graph import Array, Graph
 from infuse.ir.types import TensorType
-from infuse.ops.inference import symbols_of
-from infuse.ops.sizes import numbering
+from infuse.ops.core.inference import symbols_of
+from infuse.ops.core.sizes import numbering
 from infuse.testing.generators.builder import SYMBOLS, NetworkBuilder, Scale, Sizes
 from infuse.testing.generators.control import Generator
 from infuse.testing.generators.operators import WAYS

@@ -18,7 +18,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.types import TensorType
-from infuse.ops.base import Op, sample_rows, signature
+from infuse.ops.core.base import Op, sample_rows, signature
 
 Change = Callable[[Graph, np.random.Generator], bool]
 FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float64)

@@ -15,9 +15,11 @@ from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import MapType, SequenceType, TensorType
-from infuse.ops.base import Array, Inferred, Ints, Sample, cases
-from infuse.ops.elementwise import f32
-from infuse.ops.ml import (
+from infuse.ops.core.base import Array, Inferred, Ints, Sample, cases
+from infuse.ops.core.elementwise import f32
+from infuse.ops.core.numerals import integer, number
+from infuse.ops.core.sizes import int64s
+from infuse.ops.domains.ml import (
     MlOp,
     as_texts,
     label_type,
@@ -27,8 +29,6 @@ from infuse.ops.ml import (
     same_operator,
     table,
 )
-from infuse.ops.numerals import integer, number
-from infuse.ops.sizes import int64s
 
 LABELS = (
     *(dtypes.float32, dtypes.float64, dtypes.int16, dtypes.int32, dtypes.int64),
@@ -347,7 +347,7 @@ class CastMap(MlOp):
     )
 
     def infer(self, x: Value) -> Inferred:
-        from infuse.ops.sizes import fresh_dim
+        from infuse.ops.core.sizes import fresh_dim
 
         kind, _ = map_of(self.name, x)
         kinds = {"TO_FLOAT": dtypes.float32, "TO_STRING": dtypes.string, "TO_INT64": dtypes.int64}

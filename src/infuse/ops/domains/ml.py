@@ -17,7 +17,7 @@ from infuse.ir.equality import same_attribute
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Op, Rounding
+from infuse.ops.core.base import Array, Op, Rounding
 
 DOMAIN: Final = "ai.onnx.ml"
 TRANSFORMS: Final = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")

@@ -10,12 +10,13 @@ from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases
 from infuse.ops.contraction import Gemm, MatMul
-from infuse.ops.elementwise import f32, require_kind, require_shape, widened
-from infuse.ops.flops import DEQUANTIZE, QUANTIZE, Flops, Shapes
+from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases
+from infuse.ops.core.elementwise import f32, require_kind, require_shape, widened
+from infuse.ops.core.flops import DEQUANTIZE, QUANTIZE, Flops, Shapes
+from infuse.ops.core.sizes import agree, at_most, require_rank, require_single
+from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.integers import columns_of, columnwise, require_bytes, require_columnwise
-from infuse.ops.microsoft import DOMAIN
 from infuse.ops.quantization import (
     STEP,
     DequantizeLinear,
@@ -25,7 +26,6 @@ from infuse.ops.quantization import (
     quantize,
     u8,
 )
-from infuse.ops.sizes import agree, at_most, require_rank, require_single
 
 _PRODUCT = Rounding(ulp=4, abs=4e-6, why="long sums round in another order")
 

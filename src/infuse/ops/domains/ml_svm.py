@@ -11,8 +11,8 @@ from infuse import dtypes
 from infuse.errors import TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Sample, cases
-from infuse.ops.ml import (
+from infuse.ops.core.base import Array, Inferred, Sample, cases
+from infuse.ops.domains.ml import (
     SCORES,
     TRANSFORMS,
     MlOp,
@@ -25,7 +25,7 @@ from infuse.ops.ml import (
     table,
     transformed,
 )
-from infuse.ops.ml_linear import coefficients_of
+from infuse.ops.domains.ml_linear import coefficients_of
 
 KERNELS: Final = ("LINEAR", "POLY", "RBF", "SIGMOID")
 _VECTORS = (0.5, -1.0, 0.25, 1.5, 0.125, -0.75, 0.3, 0.8)

@@ -16,7 +16,7 @@ from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.types import Shape
-from infuse.ops.formula import Term
+from infuse.ops.core.formula import Term
 
 SOFTMAX = 5
 """Operations on each element of a softmax: largest, difference, exponential, sum, quotient."""

@@ -13,10 +13,10 @@ from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Floats, Inferred, Op, Rounding, Sample
-from infuse.ops.elementwise import require_kind
-from infuse.ops.sizes import agree_shapes, known_one, scalar
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Array, Floats, Inferred, Op, Rounding, Sample
+from infuse.ops.core.elementwise import require_kind
+from infuse.ops.core.sizes import agree_shapes, known_one, scalar
+from infuse.ops.core.traits import Trait
 
 DOMAIN = "ai.onnx.preview.training"
 _TERMS = Rounding(ulp=8, abs=1e-6, why="terms may cancel")

@@ -12,7 +12,7 @@ from infuse.ir.equality import same_attribute
 from infuse.ir.graph import Graph, Node
 from infuse.ir.registry import register_fallback
 from infuse.ir.types import Type
-from infuse.ops.inference import infer_body
+from infuse.ops.core.inference import infer_body
 
 
 class Opaque:

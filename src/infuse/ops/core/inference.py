@@ -6,8 +6,8 @@ from infuse.ir import dims
 from infuse.ir.graph import Graph
 from infuse.ir.nesting import room_for
 from infuse.ir.types import HOLDERS, TensorType, Type
-from infuse.ops.base import Op, infer_node
-from infuse.ops.sizes import numbering
+from infuse.ops.core.base import Op, infer_node
+from infuse.ops.core.sizes import numbering
 
 
 def infer_graph(graph: Graph) -> None:

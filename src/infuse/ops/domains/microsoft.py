@@ -23,16 +23,16 @@ from infuse.ops.activations import (
     Relu,
     Sigmoid,
 )
-from infuse.ops.base import Array, Floats, Inferred, Op, Rounding, cases, same_dtype
 from infuse.ops.contraction import Gemm
 from infuse.ops.conversion import Clip
 from infuse.ops.convolution import SUMS, Conv
-from infuse.ops.elementwise import Floating, require_kind, require_shape, rounded, widened
-from infuse.ops.flops import SOFTMAX, Flops, Shapes
-from infuse.ops.formula import Formulas, Term
-from infuse.ops.sizes import agree
-from infuse.ops.special import erf, sigmoid
-from infuse.ops.traits import Trait
+from infuse.ops.core.base import Array, Floats, Inferred, Op, Rounding, cases, same_dtype
+from infuse.ops.core.elementwise import Floating, require_kind, require_shape, rounded, widened
+from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
+from infuse.ops.core.formula import Formulas, Term
+from infuse.ops.core.sizes import agree
+from infuse.ops.core.special import erf, sigmoid
+from infuse.ops.core.traits import Trait
 from infuse.ops.unary import Tanh
 
 DOMAIN = "com.microsoft"

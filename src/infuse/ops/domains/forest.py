@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import TypeMismatchError
-from infuse.ops.base import Array
+from infuse.ops.core.base import Array
 
 LEAF, AT_MOST, EQUAL = 0, 1, 2
 """Kinds of nodes: a leaf, or a branch that is taken where x <= threshold or x == threshold."""

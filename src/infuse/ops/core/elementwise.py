@@ -16,7 +16,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape
-from infuse.ops.base import Array, Elementwise, same_dtype
+from infuse.ops.core.base import Array, Elementwise, same_dtype
 
 _KINDS = {"f": "floating", "i": "signed integer", "u": "unsigned integer", "b": "boolean"}
 

@@ -14,7 +14,7 @@ from infuse.errors import InputError, OptionError
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Value
 from infuse.ir.types import TensorType
-from infuse.ops.inference import symbols_of
+from infuse.ops.core.inference import symbols_of
 
 BATCH_SIZE, IMAGE_SIZE, OTHER_SIZE = 1, 224, 32
 _IMAGE_AXES = ("height", "width", "h", "w")

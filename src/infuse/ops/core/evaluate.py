@@ -15,9 +15,9 @@ from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Node, Value, captured
 from infuse.ir.nesting import room_for
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType
-from infuse.ops.base import Op
-from infuse.ops.control import ControlFlow, Run
-from infuse.ops.opaque import Opaque
+from infuse.ops.core.base import Op
+from infuse.ops.core.control_flow import ControlFlow, Run
+from infuse.ops.core.opaque import Opaque
 
 Watch = Callable[[Node, int, int], None]
 """Called after every node that ran, also those of bodies, with the times when it began and ended in

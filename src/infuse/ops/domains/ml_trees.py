@@ -11,9 +11,10 @@ from infuse import dtypes
 from infuse.errors import TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Rounding, Sample
-from infuse.ops.forest import AGGREGATES, Forest, classic_forest, modern_forest, picked
-from infuse.ops.ml import (
+from infuse.ops.core.base import Array, Inferred, Rounding, Sample
+from infuse.ops.core.sizes import at_most
+from infuse.ops.domains.forest import AGGREGATES, Forest, classic_forest, modern_forest, picked
+from infuse.ops.domains.ml import (
     TRANSFORMS,
     MlOp,
     as_rows,
@@ -27,7 +28,6 @@ from infuse.ops.ml import (
     table,
     transformed,
 )
-from infuse.ops.sizes import at_most
 
 SUMS: Final = Rounding(abs=4e-6, why="votes are added one after another, then transformed")
 

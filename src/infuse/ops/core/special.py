@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from infuse.ops.base import Array
+from infuse.ops.core.base import Array
 
 
 def erf(x: Array) -> Array:

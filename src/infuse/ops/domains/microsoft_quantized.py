@@ -14,16 +14,16 @@ from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, normalize_axis
-from infuse.ops.elementwise import f32
-from infuse.ops.flops import DEQUANTIZE, QUANTIZE, SOFTMAX, Flops, Shapes
+from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases, normalize_axis
+from infuse.ops.core.elementwise import f32
+from infuse.ops.core.flops import DEQUANTIZE, QUANTIZE, SOFTMAX, Flops, Shapes
+from infuse.ops.core.sizes import agree_shapes, require_single, with_dim
+from infuse.ops.core.special import sigmoid
+from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.integers import require_bytes
-from infuse.ops.microsoft import DOMAIN
 from infuse.ops.normalization import Softmax
 from infuse.ops.pooling import AveragePool
 from infuse.ops.quantization import STEP, quantize
-from infuse.ops.sizes import agree_shapes, require_single, with_dim
-from infuse.ops.special import sigmoid
 
 _PRODUCT = Rounding(ulp=4, abs=4e-6, why="long sums round in another order")
 

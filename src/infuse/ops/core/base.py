@@ -32,9 +32,9 @@ from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ir.registry import register_operator
 from infuse.ir.types import TensorType, Type
-from infuse.ops.flops import Flops, Shapes, weight
-from infuse.ops.formula import E, Formulas, Term, inputs
-from infuse.ops.traits import Trait
+from infuse.ops.core.flops import Flops, Shapes, weight
+from infuse.ops.core.formula import E, Formulas, Term, inputs
+from infuse.ops.core.traits import Trait
 
 Array = npt.NDArray[Any]
 Inferred = Type | tuple[Type, ...]

@@ -8,13 +8,13 @@ from infuse import dtypes
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
-from infuse.ops.elementwise import require_kind, require_shape, widened
-from infuse.ops.flops import Flops, Shapes
-from infuse.ops.microsoft import DOMAIN
+from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
+from infuse.ops.core.elementwise import require_kind, require_shape, widened
+from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.sizes import agree, agree_shapes, at_most, nonempty, require_rank
+from infuse.ops.core.traits import Trait
+from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.normalization import LayerNormalization, RMSNormalization
-from infuse.ops.sizes import agree, agree_shapes, at_most, nonempty, require_rank
-from infuse.ops.traits import Trait
 
 _MOMENTS = Rounding(ulp=8, abs=2e-6, why="sums round in another order")
 

@@ -8,8 +8,8 @@ from infuse import dtypes
 from infuse.errors import TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.base import Array, Inferred, Ints, Sample, cases
-from infuse.ops.ml import (
+from infuse.ops.core.base import Array, Inferred, Ints, Sample, cases
+from infuse.ops.domains.ml import (
     SCORES,
     TRANSFORMS,
     MlOp,

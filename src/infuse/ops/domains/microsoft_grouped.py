@@ -13,12 +13,10 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
-from infuse.ops.elementwise import require_kind, widened
-from infuse.ops.flops import Flops, Shapes
-from infuse.ops.microsoft import DOMAIN
-from infuse.ops.microsoft_attention import SUMS, attend, heads_flops, join, split
-from infuse.ops.sizes import (
+from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
+from infuse.ops.core.elementwise import require_kind, widened
+from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.sizes import (
     agree,
     agree_shapes,
     at_most,
@@ -27,7 +25,9 @@ from infuse.ops.sizes import (
     require_rank,
     whole_parts,
 )
-from infuse.ops.traits import Trait
+from infuse.ops.core.traits import Trait
+from infuse.ops.domains.microsoft import DOMAIN
+from infuse.ops.domains.microsoft_attention import SUMS, attend, heads_flops, join, split
 
 
 class RotaryEmbedding(Op):

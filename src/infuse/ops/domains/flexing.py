@@ -12,11 +12,11 @@ from infuse.dtypes import DType
 from infuse.errors import GraphError, TypeMismatchError
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType, Type
-from infuse.ops.base import Array, Inferred, Rounding, same_dtype
-from infuse.ops.control import ControlFlow, Run
-from infuse.ops.elementwise import require_kind
-from infuse.ops.inference import infer_body
-from infuse.ops.sizes import agree, require_rank, whole_parts
+from infuse.ops.core.base import Array, Inferred, Rounding, same_dtype
+from infuse.ops.core.control_flow import ControlFlow, Run
+from infuse.ops.core.elementwise import require_kind
+from infuse.ops.core.inference import infer_body
+from infuse.ops.core.sizes import agree, require_rank, whole_parts
 
 DOMAIN = "ai.onnx.preview"
 BODIES = ("score_mod", "prob_mod")

@@ -19,7 +19,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, known_ints
 from infuse.ir.relations import must_equal, must_hold
 from infuse.ir.types import MapType, OptionalType, SequenceType, Shape, TensorType, Type
-from infuse.ops.base import Array, normalize_axis
+from infuse.ops.core.base import Array, normalize_axis
 
 FAR = 2**31 - 1
 """From here on an index means "to the end"."""
