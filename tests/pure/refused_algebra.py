@@ -256,20 +256,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {"x": IMAGE, "c": f32(2), "pool": {"kernel_shape": (2, 2), "strides": (1, 1)}},
         "as many pixels remain",
     ),
-    "ReduceBeforeTranspose": ({"x": (3, 4), "axes": int64s()}, "the axes are all or none"),
-    "RemoveTransposesAround": (
-        ops.transpose(ops.transpose(M) + np.ones((2, 1, 1), np.float32), perm=(2, 1, 0)),
-        "the constant stretches the shape",
-    ),
-    "SinkTransposeConcat": (
-        ops.concat(
-            ops.transpose((1, 2, 3), perm=(0, 2, 1)),
-            ops.transpose((3, 1, 2), perm=(1, 0, 2)),
-            axis=1,
-        ),
-        "the orders differ",
-    ),
-    "SinkExpandConstant": ({"x": (4,), "s": int64s(3, 4), "c": (4,)}, "the constant varies"),
     "RemoveResize": ({"x": (4,), "scales": f32(1.1)}, "a factor is not one"),
     "RemoveGlobalPool": ({"x": IMAGE}, "there are several pixels"),
     "RemoveZeroBias": ({"x": (2, 3), "w": (3, 4), "b": f32(0, 0, 0, 1)}, "the bias is not zero"),

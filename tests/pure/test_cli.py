@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -88,6 +89,22 @@ def test_show_lists_the_kernel_calls(
     shown = cli("show", network, "--kernels", "--target", "x86-64-v3").out
     assert fused["kernel"] in shown
     assert "lower bound" in shown
+
+
+@pytest.mark.row("R1")
+def test_show_prints_the_lowered_program(cli: Cli, network: Path) -> None:
+    """Where every tensor lies, for any processor, and the functions that are called."""
+    options = ("show", network, "--kernels", "--text", "--target", "aarch64", "--threads", 1)
+    text = cli(*options).out
+    assert text.startswith("# small for aarch64, 1 thread\nprogram small\n  sizes batch\n")
+    assert "  input 0 'image': float32[batch, 3, 8, 8]\n" in text
+    assert "const float* p4 = 'image' input 0: float32[batch, 3, 8, 8]\n" in text
+    called = re.findall(r"^    (\w+)$", text, re.MULTILINE)
+    assert called
+    assert set(called) == set(re.findall(r"^function (\w+)\(", text, re.MULTILINE))
+    answer = cli(*options, "--json").json
+    assert answer["kernels"]["text"] == text
+    assert answer["text"].startswith('graph "small"')
 
 
 def test_show_says_when_memory_is_planned_at_run_time(cli: Cli, network: Path) -> None:

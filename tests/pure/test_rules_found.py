@@ -103,7 +103,7 @@ def test_what_was_wrong_once_is_refused(name: str) -> None:
 def test_an_exponent_keeps_its_type_when_a_transpose_moves() -> None:
     powers = ops.pow(ops.transpose(Variable("x"), perm=(1, 0)), np.float32(1.1394837))
     graph = graph_of(powers, x=tensor(dtypes.bfloat16, 2, 3))
-    Driver([find_rule("SinkTransposeConstant")]).run(graph)
+    Driver([find_rule("SinkTranspose")]).run(graph)
     exponent = graph.nodes[0].inputs[1]
     assert [n.kind for n in graph.nodes] == ["Pow", "Transpose"]
     assert exponent is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -11,8 +12,10 @@ from infuse.cli import terminal
 from infuse.cli.models import note_search
 from infuse.cli.options import AsJson, ModelFile, Precision, Search, Target, Threads, Tune
 from infuse.cli.outputs import kept_lines
-from infuse.codegen.compile import stages_of
-from infuse.codegen.program import Step
+from infuse.codegen.compile import Stages, stages_of
+from infuse.codegen.listing import listing
+from infuse.codegen.memory import Plan
+from infuse.codegen.program import Program, Step
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.printer import print_graph
@@ -26,7 +29,13 @@ from infuse.targets import Target as Processor
 
 def show(
     model: ModelFile,
-    text: Annotated[bool, typer.Option("--text", help="Print the graph in its text form.")] = False,
+    text: Annotated[
+        bool,
+        typer.Option(
+            "--text",
+            help="Print the graph in its text form; with --kernels, the lowered program.",
+        ),
+    ] = False,
     kernels: Annotated[
         bool,
         typer.Option(
@@ -51,14 +60,20 @@ def show(
             "--search changes which kernels are called, and none are listed", hint="add --kernels"
         )
     graph = infuse.load(model)
-    if text and not as_json:
+    if text and not as_json and not kernels:
         print(print_graph(graph), end="")
         return
     facts = describe(graph)
     if text:
         facts["text"] = print_graph(graph)
     if kernels:
-        facts["kernels"] = describe_kernels(graph, target, threads, precision, tune, search)
+        lowered = lower(graph, target, threads, precision, tune, search)
+        if text and not as_json:
+            print(lowered.text(), end="")
+            return
+        facts["kernels"] = lowered.describe()
+        if text:
+            facts["kernels"]["text"] = lowered.text()
     if as_json:
         terminal.say_json(facts)
     else:
@@ -93,48 +108,70 @@ def _tensor(name: str, value: Value) -> dict[str, str]:
     }
 
 
-def describe_kernels(
+@dataclass
+class Lowered:
+    """What a graph becomes after optimization, stage by stage."""
+
+    graph: Graph
+    stages: Stages
+    target: Processor
+    threads: int
+    precision: str
+
+    @property
+    def parts(self) -> list[tuple[Program, Plan]]:
+        """The programs of native stages, and the plans of their working memory."""
+        return [part for part in self.stages.parts if isinstance(part, tuple)]
+
+    def text(self) -> str:
+        """The programs as text, and the nodes that the interpreter runs."""
+        texts = [listing(*part, self.target, self.threads) for part in self.parts]
+        hosted = [f"# run by the interpreter: {_label(node)}\n" for node in self.stages.host_nodes]
+        return "\n".join([*texts, *hosted])
+
+    def describe(self) -> dict[str, Any]:
+        """The kernel calls and the plan of the working memory, as plain data."""
+        programs = [inner for program, _ in self.parts for inner in (program, *program.bodies)]
+        plans = [inner for _, plan in self.parts for inner in (plan, *plan.bodies)]
+        steps = [step for program in programs for step in program.steps]
+        called = {name for step in steps for name in step.nodes}
+        static = all(plan.offsets is not None for plan in plans)
+        hosted = self.stages.host_nodes
+        uncalled = sum(node.name not in called for node in self.graph.unordered_nodes)
+        return {
+            "calls": list(map(_call, steps)),
+            "functions": len({step.function.text() for step in steps}),
+            "nodes": len(self.graph),
+            "nodes_without_call": uncalled - len(hosted),
+            "host_steps": [_label(node) for node in hosted if not unknown_nodes(node)],
+            "unknown_steps": [_label(node) for node in hosted if unknown_nodes(node)],
+            "precision": self.precision,
+            "packed_weights_bytes": sum(program.weights.bytes for program, _ in self.parts),
+            "kept_in_fp32": {
+                name: why
+                for program, _ in self.parts
+                for name, why in program.weights.float32_reasons.items()
+            },
+            "arena_bytes": sum(plan.total for plan in plans) if static else None,
+            "arena_lower_bound": sum(plan.lower_bound for plan in plans) if static else None,
+        }
+
+
+def lower(
     graph: Graph,
     target: str,
     threads: int | None = None,
     precision: str = "fp32",
     tune: bool = False,
     search: float = 0.0,
-) -> dict[str, Any]:
-    """The kernel calls that the graph becomes after optimization, and the plan of their working
-    memory.
-    """
+) -> Lowered:
+    """The optimized graph as programs of kernel calls for a target."""
+    processor, count = Processor.resolve(target), threads or available_cpus()
     with terminal.progress(graph.name) as report:
         better = infuse.optimize(graph, search=search, progress=report)
-        count = threads or available_cpus()
-        stages = stages_of(
-            better, Processor.resolve(target), count, precision, tune=tune, progress=report
-        )
+        stages = stages_of(better, processor, count, precision, tune=tune, progress=report)
     note_search(better)
-    parts = [part for part in stages.parts if isinstance(part, tuple)]
-    programs = [inner for program, _ in parts for inner in (program, *program.bodies)]
-    plans = [inner for _, plan in parts for inner in (plan, *plan.bodies)]
-    steps = [step for program in programs for step in program.steps]
-    called = {name for step in steps for name in step.nodes}
-    static = all(plan.offsets is not None for plan in plans)
-    return {
-        "calls": list(map(_call, steps)),
-        "functions": len({step.function.text() for step in steps}),
-        "nodes": len(better),
-        "nodes_without_call": sum(node.name not in called for node in better.unordered_nodes)
-        - len(stages.host_nodes),
-        "host_steps": [_label(node) for node in stages.host_nodes if not unknown_nodes(node)],
-        "unknown_steps": [_label(node) for node in stages.host_nodes if unknown_nodes(node)],
-        "precision": precision,
-        "packed_weights_bytes": sum(program.weights.bytes for program, _ in parts),
-        "kept_in_fp32": {
-            name: why
-            for program, _ in parts
-            for name, why in program.weights.float32_reasons.items()
-        },
-        "arena_bytes": sum(plan.total for plan in plans) if static else None,
-        "arena_lower_bound": sum(plan.lower_bound for plan in plans) if static else None,
-    }
+    return Lowered(better, stages, processor, count, precision)
 
 
 def _label(node: Node) -> str:

@@ -80,6 +80,7 @@ class Placing:
             sorted(sizes),
             [(v.name, v.dtype, v.shape) for v in graph.inputs],
             [(n, v.dtype, v.shape) for n, v in zip(graph.output_names, graph.outputs)],
+            graph=graph,
         )
         self.root: Placing = self if parent is None else parent.root
         self.symbols_made = 0
@@ -90,6 +91,7 @@ class Placing:
             self.root.program.bodies.append(self.program)
             self.program.number = len(self.root.program.bodies)
         self.tensors: dict[Value, Tensor] = {}
+        self.program.places = self.tensors
         self.captured: list[Tensor] = []
         """Where values of the graphs around lie, in the order of the inputs that come after the
         body's own.

@@ -21,7 +21,7 @@ from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.dtypes import DType, by_numpy
 from infuse.ir import dim_text, dims
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node
+from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import Shape
 from infuse.targets.cpu.emit import statements as cpp
 from infuse.targets.cpu.emit.statements import Statement
@@ -191,6 +191,10 @@ class Program:
     scratch: list[str] = field(default_factory=list)
     call_includes: set[str] = field(default_factory=set)
     """Headers of what calls name: structs of sizes, and what tells the scratch memory."""
+    graph: Graph | None = None
+    """What it computes, expansions included."""
+    places: Mapping[Value, Tensor] = field(default_factory=dict)
+    """Where the values of the graph lie that have a place."""
     checks: list[tuple[str, str]] = field(default_factory=list)
     """Conditions on the symbols (C++ text) that must hold, and the message when one does not."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,10 +11,12 @@ from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value
+from infuse.ir.expression import Call
+from infuse.ir.graph import Node, Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.convolution import SUMS
+from infuse.ops.core.axes import Axes, aligned, broadcast_operand
 from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.core.elementwise import require_kind, require_shape, widened
 from infuse.ops.core.flops import Flops, Shapes
@@ -52,6 +55,35 @@ class MatMul(Op):
         stack = broadcast_shapes(left[:-2], right[:-2])
         assert stack is not None
         return TensorType(dtype, (*stack, *rows, *columns))
+
+    def shared_axes(self, node: Node) -> Axes | None:
+        a, b, result = node.inputs[0], node.inputs[1], node.output
+        assert a is not None
+        assert b is not None
+        if None in (a.tensor.rank, b.tensor.rank, result.tensor.rank) or min(a.rank, b.rank) < 2:
+            return None
+        rows, columns, depth = result.rank - 2, result.rank - 1, result.rank
+        left, right = (aligned(x.shape[:-2], result.shape[:-2]) for x in (a, b))
+        if left is None or right is None:
+            return None
+        operands = ((*left, rows, depth), (*right, depth, columns))
+        return Axes(operands, tuple(range(result.rank)), frozenset({depth}))
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        a, b = axes.operands
+        (depth,) = axes.mixed
+        assert a is not None
+        assert b is not None
+        before = self.shared_axes(node)
+        if before is None or a[-1:] != (depth,) or b[-2:] != (depth, before.result[-1]):
+            return None
+        if len(b) == 2:
+            return self.called(args) if axes.result == (*a[:-1], b[-1]) else None
+        fits = len(a) > 1 and axes.result[-2:] == (a[-2], b[-1])
+        stacks = [order[:-2] for order in (a, b)]
+        stack = axes.result[:-2]
+        fits = fits and all(order == stack[len(stack) - len(order) :] for order in stacks)
+        return self.called(args) if fits else None
 
     def eval(self, a: Array, b: Array) -> Array:
         return np.asarray(np.matmul(widened(a), widened(b)), dtype=a.dtype)
@@ -100,6 +132,44 @@ class Gemm(Op):
         if c is not None:
             require_shape(self.name, broadcast_shapes(result, c.tensor.shape, exact=True), result)
         return TensorType(dtype, result)
+
+    def shared_axes(self, node: Node) -> Axes | None:
+        c = node.input(2)
+        added = None if c is None else aligned(c.tensor.shape, node.output.tensor.shape)
+        if node.output.tensor.shape is None or (c is not None and added is None):
+            return None
+        a, b = (2, 0) if self.transA else (0, 2), (1, 2) if self.transB else (2, 1)
+        return Axes((a, b, added)[: len(node.inputs)], (0, 1), frozenset({2}))
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Any:
+        (a, b), own = axes.operands[:2], self.shared_axes(node)
+        if own is None or a is None or b != own.operands[1] or len(a) < 2:
+            return None
+        c, added = (*args[2:], None)[0], (*axes.operands[2:], None)[0]
+        if c is not None and added is not None:
+            c = broadcast_operand(c, added, axes.result)
+            if c is None:
+                return None
+        if (a, axes.result) == (own.operands[0], own.result):
+            return self.called((*args[:2], c)[: len(args)])
+        return self._of_rows(node, args, c) if axes.result == (*a[:-1], 1) else None
+
+    def _of_rows(self, node: Node, args: Sequence[Any], c: Any) -> Any:
+        """The product of rows that are no matrix any more, c added; None where weights would have
+        to change.
+        """
+        weights = node.inputs[1]
+        assert weights is not None
+        if (
+            type(self) is not Gemm
+            or self.transA
+            or self.alpha != 1
+            or self.beta != 1
+            or weights.const is None
+        ):
+            return None
+        product = Call("MatMul", (args[0], weights.const.T if self.transB else args[1]))
+        return product if c is None else product + c
 
     def eval(self, a: Array, b: Array, c: Array | None = None) -> Array:
         left, right = widened(a), widened(b)

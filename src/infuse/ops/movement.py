@@ -11,9 +11,11 @@ from infuse import dtypes
 from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
+from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType, Type
+from infuse.ops.core.axes import Axes, same_axes
 from infuse.ops.core.base import (
     Array,
     Inferred,
@@ -105,6 +107,17 @@ class Concat(Op):
         Sample({"inputs": [(2, 1, 3, 4), (2, 5, 3, 4)]}, {"axis": 1}),
         Sample({"inputs": [Ints((2,)), Ints((1,))]}, {"axis": 0}),
     )
+
+    def shared_axes(self, node: Node) -> Axes | None:
+        rank = node.output.tensor.rank
+        if not rank:
+            return None
+        return same_axes(node, [normalize_axis(self.axis, rank, self.name)], len(node.inputs))
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        if any(order != axes.result for order in axes.operands):
+            return None
+        return self.called(args, axis=axes.result.index(*axes.mixed))
 
     def infer(self, *inputs: Value) -> Inferred:
         dtype = same_dtype(self.name, *inputs)
@@ -274,6 +287,28 @@ class Slice(Op):
             start, end, step = (None if c is None else c[place] for c in columns)
             shape = with_dim(shape, axis, sliced_size(shape[axis], start, end, step))
         return TensorType(data.dtype, shape)
+
+    def shared_axes(self, node: Node) -> Axes | None:
+        cut = self.cut_axes(node)
+        return None if cut is None else same_axes(node, cut)
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        cut = self.cut_axes(node)
+        if cut is None or axes.operands[0] != axes.result:
+            return None
+        places = int64s(*(axes.result.index(axis) for axis in cut))
+        return self.called((*args[:3], places, *args[4:]))
+
+    def cut_axes(self, node: Node) -> tuple[int, ...] | None:
+        """The axes that a node cuts, in the order of its ranges; None where they are not known."""
+        data, starts, axes = node.inputs[0], node.inputs[1], node.input(3)
+        assert data is not None
+        if data.tensor.rank is None:
+            return None
+        if axes is not None:
+            return known_axes(axes, data.rank, self.name)
+        count = length(starts)
+        return None if count is None else tuple(range(count))
 
     def eval(
         self,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.broadcasting import broadcast_shapes
-from infuse.ir.graph import Value
+from infuse.ir.expression import Call
+from infuse.ir.graph import Node, Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
+from infuse.ops.core.axes import Axes, broadcast_axes, same_axes
 from infuse.ops.core.base import Array, Inferred, Op, Rounding, cases, normalize_axis, same_dtype
 from infuse.ops.core.elementwise import f32, mean, require_kind, require_shape, widened
 from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
@@ -178,6 +183,12 @@ class LayerNormalization(Op):
         cases(x=[(2, 3, 8)], scale=[(3, 8)], bias=[(3, 8)], axis=[1, -2]),
     )
 
+    def shared_axes(self, node: Node) -> Axes | None:
+        return _trailing_axes(self.axis, node)
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        return _with_trailing_axes(self, node, args, axes)
+
     def infer(self, x: Value, scale: Value, bias: Value | None = None) -> Inferred:
         require_kind(self.name, same_dtype(self.name, x, scale, bias), "f")
         _check_broadcast(self.name, x, scale, bias)
@@ -217,6 +228,12 @@ class RMSNormalization(Op):
         cases(x=[(2, 3, 8)], scale=[(3, 8)], axis=[1, -2]),
     )
 
+    def shared_axes(self, node: Node) -> Axes | None:
+        return _trailing_axes(self.axis, node)
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        return _with_trailing_axes(self, node, args, axes)
+
     def infer(self, x: Value, scale: Value) -> Inferred:
         require_kind(self.name, x.dtype, "f")
         _check_broadcast(self.name, x, scale)
@@ -231,6 +248,24 @@ class RMSNormalization(Op):
     def flops(self, shapes: Shapes) -> Flops:
         """Square, sum, factor, scale."""
         return Flops(0, shapes.size(0) * 4)
+
+
+def _trailing_axes(axis: int, node: Node) -> Axes | None:
+    """The axes of an operator that treats those from `axis` on together."""
+    rank = node.output.tensor.rank
+    if rank is None:
+        return None
+    return broadcast_axes(node, range(normalize_axis(axis, rank, node.kind), rank))
+
+
+def _with_trailing_axes(op: Op, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+    count = len(axes.mixed)
+    before = op.shared_axes(node)
+    if before is None or axes.result[-count:] != before.result[-count:]:
+        return None
+    if axes.operands[0] != axes.result:
+        return None
+    return op.called_on_broadcast(args, axes, axis=-count)
 
 
 def _check_broadcast(op: str, x: Value, *others: Value | None) -> None:
@@ -253,6 +288,17 @@ class _AlongAxis(Op, abstract=True):
         if x.tensor.rank is not None:
             normalize_axis(self.axis, x.rank, self.name)
         return x.type
+
+    def shared_axes(self, node: Node) -> Axes | None:
+        rank = node.output.tensor.rank
+        return None if not rank else same_axes(node, [normalize_axis(self.axis, rank, self.name)])
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        (own,) = axes.mixed
+        if axes.operands[0] != axes.result or own not in axes.result:
+            return None
+        axis = axes.result.index(own)
+        return self.called(args, axis=axis - len(axes.result) if self.axis < 0 else axis)
 
 
 class LpNormalization(_AlongAxis):

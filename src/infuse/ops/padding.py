@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value, known_ints
+from infuse.ir.expression import Call
+from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.relations import must_hold
 from infuse.ir.types import TensorType
+from infuse.ops.core.axes import Axes, same_axes
 from infuse.ops.core.base import Array, Inferred, Ints, Op, cases
 from infuse.ops.core.sizes import (
     fresh_dim,
@@ -81,6 +86,25 @@ class Pad(Op):
             self._check_cut(size, before, after)
             shape = with_dim(shape, axis, size + before + after)
         return TensorType(data.dtype, shape)
+
+    def shared_axes(self, node: Node) -> Axes | None:
+        pads = node.inputs[1]
+        assert pads is not None
+        rank = node.output.tensor.rank
+        if pads.const is None or node.input(3) is not None or rank is None:
+            return None
+        return same_axes(node, [axis for axis in range(rank) if pads.const[axis::rank].any()])
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        pads, order = node.inputs[1], axes.result
+        assert pads is not None
+        assert pads.const is not None
+        amounts = pads.const.reshape(2, -1)
+        own = set(range(amounts.shape[1]))
+        if axes.operands[0] != order or not axes.mixed <= set(order) <= own:
+            return None
+        amounts = amounts[:, list(order)]
+        return self.called((args[0], amounts.reshape(-1), *args[2:]))
 
     def eval(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value
+from infuse.ir.expression import Call
+from infuse.ir.graph import Node, Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
+from infuse.ops.core.axes import Axes
 from infuse.ops.core.base import (
     Array,
     Bools,
@@ -82,6 +85,25 @@ class Reduction(Op, abstract=True):
             1 if i in axes else d for i, d in enumerate(shape) if i not in axes or self.keepdims
         ]
         return tuple(sizes)
+
+    def shared_axes(self, node: Node) -> Axes | None:
+        data, numbers = node.inputs[0], node.input(1)
+        assert data is not None
+        if data.tensor.rank is None or numbers is None:
+            return None
+        reduced = known_axes(numbers, data.rank, self.name)
+        order = tuple(range(data.rank))
+        if not reduced:
+            return None
+        result = tuple(axis for axis in order if self.keepdims or axis not in reduced)
+        return Axes((order, None), result, frozenset(reduced))
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        order, reduced = axes.operands[0], axes.mixed
+        assert order is not None
+        if axes.result != tuple(axis for axis in order if self.keepdims or axis not in reduced):
+            return None
+        return self.called((args[0], int64s(*sorted(map(order.index, reduced)))))
 
     def eval(self, data: Array, axes: Array | None = None) -> Array:
         reduced = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape as Sizes, TensorType
+from infuse.ops.core.axes import Axes
 from infuse.ops.core.base import Array, Inferred, Op, cases
 from infuse.ops.core.sizes import (
     fresh_dim,
@@ -316,6 +318,22 @@ class Transpose(Op):
             )
         return TensorType(
             data.dtype, shape[::-1] if self.perm is None else tuple(shape[i] for i in self.perm)
+        )
+
+    def shared_axes(self, node: Node) -> Axes | None:
+        rank = node.output.tensor.rank
+        if rank is None:
+            return None
+        order = tuple(range(rank))
+        return Axes((order,), order[::-1] if self.perm is None else tuple(self.perm))
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Any:
+        (order,) = axes.operands
+        assert order is not None
+        return (
+            args[0]
+            if order == axes.result
+            else self.called(args, perm=tuple(map(order.index, axes.result)))
         )
 
     def eval(self, data: Array) -> Array:

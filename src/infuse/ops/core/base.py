@@ -32,6 +32,7 @@ from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ir.registry import register_operator
 from infuse.ir.types import TensorType, Type
+from infuse.ops.core.axes import Axes, broadcast_axes, broadcast_operand, image_axes
 from infuse.ops.core.flops import Flops, Shapes, weight
 from infuse.ops.core.formula import E, Formulas, Term, inputs
 from infuse.ops.core.traits import Trait
@@ -150,7 +151,36 @@ class Op:
         """
         return Flops() if self.traits & WITHOUT_FLOPS else None
 
+    def shared_axes(self, node: Node) -> Axes | None:
+        """How the axes of the operands of `node` and of its first result go together; None where
+        that is not known.
+        """
+        return image_axes(node) if Trait.PER_IMAGE in self.traits else None
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        """The work of `node` on other operands, whose axes and whose result's are `axes`, numbered
+        as those of `shared_axes(node)`; None where the operator cannot have them so.
+        """
+        return self.called(args) if axes == self.shared_axes(node) else None
+
     # -- derived -----------------------------------------------------------------------------------
+
+    def called(self, args: Sequence[Any], **changes: Any) -> Call:
+        """A call of the same operator, some attributes changed."""
+        attributes = {**self.attributes(), **changes}
+        return Call(self.name, tuple(args), attributes, domain=self.domain)
+
+    def called_on_broadcast(self, args: Sequence[Any], axes: Axes, **changes: Any) -> Call | None:
+        """`called` where all operands with axes are broadcast to those of the result; None where
+        one cannot be.
+        """
+        operands = [
+            arg if order is None else broadcast_operand(arg, order, axes.result)
+            for arg, order in zip(args, axes.operands)
+        ]
+        if any(operand is None and arg is not None for arg, operand in zip(args, operands)):
+            return None
+        return self.called(operands, **changes)
 
     def attributes(self) -> Mapping[str, Any]:
         """Attribute values by name."""
@@ -348,6 +378,12 @@ class Elementwise(Op, abstract=True):
         same.
         """
         return same_dtype(self.name, *xs)
+
+    def shared_axes(self, node: Node) -> Axes | None:
+        return broadcast_axes(node)
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        return self.called_on_broadcast(args, axes)
 
     def scalar(self, e: Formulas, *xs: Any, **named: Any) -> Term:
         """The result for one element, as a formula."""

@@ -48,6 +48,17 @@ def evaluate(
     return dict(zip(names, results))
 
 
+def evaluate_values(graph: Graph, feeds: Mapping[str, Any]) -> dict[Value, Any]:
+    """All values of `graph` for these inputs by name, without those of bodies.
+
+    Errors are those of `evaluate`.
+    """
+    values = dict(zip(graph.inputs, check_feeds(graph, feeds)))
+    everything = [*graph.inputs, *(v for node in graph.nodes for v in node.outputs)]
+    with room_for(graph):
+        return dict(zip(everything, _Evaluation().run(_Plan(graph, everything), values, None)))
+
+
 def evaluate_node(node: Node, arrays: Sequence[Any], run: Run | None = None) -> tuple[Any, ...]:
     """The outputs of one node for these inputs (None: absent). `run` evaluates bodies; without it
     they may capture constants only.

@@ -9,7 +9,7 @@ from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
-from infuse.ops.core.elementwise import require_kind, require_shape, widened
+from infuse.ops.core.elementwise import mean, require_kind, require_shape, widened
 from infuse.ops.core.flops import Flops, Shapes
 from infuse.ops.core.sizes import agree, agree_shapes, at_most, nonempty, require_rank
 from infuse.ops.core.traits import Trait
@@ -100,9 +100,7 @@ class SkipSimplifiedLayerNormalization(Op):
         self, x: Array, skip: Array, gamma: Array, bias: Array | None = None
     ) -> tuple[Array, Array, Array, Array]:
         total = _total(x, skip, bias)
-        inverse = 1 / np.sqrt(
-            np.mean(total * total, axis=-1, keepdims=True) + total.dtype.type(self.epsilon)
-        )
+        inverse = 1 / np.sqrt(mean(total * total, (-1,)) + total.dtype.type(self.epsilon))
         norm = total * inverse * widened(gamma)
         return (
             norm.astype(x.dtype),

@@ -1,419 +1,380 @@
-"""Operators exchanged so that less data moves: constants after reductions, reductions and others
-before transposes.
+"""An operator exchanged with movement of its operands or of its result: with a part of it, another
+order of its axes, or other rows of the same elements. Operators say which axes allow it.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from infuse import dtypes, ops
+from infuse import ops
 from infuse.ir import dims
-from infuse.ir.expression import Call, Variable
+from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Node, Value
-from infuse.ops.core.base import Bools, Floats, Ints
+from infuse.ir.types import Shape
+from infuse.ops.core.axes import Axes, Order
+from infuse.ops.core.base import Op
 from infuse.ops.core.sizes import int64s
+from infuse.ops.movement import Slice
 from infuse.passes.rules.common import (
+    RESHAPES,
     attribute,
-    axes_of,
     data,
+    is_one,
     permutation,
-    require_float,
-    require_same_type,
+    require_own,
     require_shape,
-    rounded,
-    wide,
+    reshape_target,
 )
-from infuse.passes.rules.convolution import by_channel
-from infuse.passes.rules.merging import require_addend
-from infuse.passes.rules.motion import BINARY, UNARY
-from infuse.passes.rules.movement import cuts, sliced
-from infuse.passes.rules.window import Window, require_explicit
-from infuse.rewrite import Rule, require
+from infuse.passes.rules.movement import cuts, fixed_range, sliced
+from infuse.rewrite import Refusal, require
 
-LINEAR = ("ReduceSum", "ReduceMean")
-ORDERED = ("ReduceMax", "ReduceMin")
-REDUCTIONS = (*LINEAR, *ORDERED, "ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2")
+MOST = 64
+"""Operators between two movements that may be exchanged with them."""
+FRESH = 1 << 16
+"""Number of the first axis that an operator had not."""
 
 
-class _AfterReduction(Rule):
-    """Reduce(x ∘ c) → Reduce(x) ∘ c, where c is the same along what is reduced."""
-
-    rows = ("G25",)
-    rounding = "sums are scaled or shifted, not their terms"
-    examples = tuple(
-        {"x": (2, 3, 4), "axes": int64s(-1, 1), "c": c, "reduction": {"keepdims": keep}}
-        for c in (np.float32(2.5), (2, 1, 1))
-        for keep in (0, 1)
-    )
-    kind = ""
-
-    def match(self, x: Variable, axes: Variable, c: Variable) -> Any:
-        part = Call(self.kind, (x, ops.const(c)), label="inner")
-        return [
-            Call(kind, (part, ops.const(axes)), label="reduction") for kind in (*LINEAR, *ORDERED)
-        ]
-
-    def when(self, x: Value, c: Value, inner: Node, axes: Value, reduction: Node) -> None:
-        require_float(x)
-        require_same_type(x, inner, "the constant stretches the shape")
-        require(c.rank <= x.rank, "the constant stretches the shape")
-        reduced = axes_of(axes, x)
-        require(reduced, "the axes are all or none")
-        self._after(x, c, reduced, reduction)
-
-    def build(self, x: Value, c: Value, axes: Value, reduction: Node) -> Any:
-        after = self._after(x, c, axes_of(axes, x), reduction)
-        return Call(self.kind, (Call(reduction.kind, (x, axes), reduction.op.attributes()), after))
-
-    def _after(self, x: Value, c: Value, reduced: list[int], reduction: Node) -> Array:
-        """The constant as it meets the result; Refusal where it varies along what is reduced."""
-        full = data(c).reshape((1,) * (x.rank - c.rank) + data(c).shape)
-        require(
-            all(full.shape[axis] == 1 for axis in reduced),
-            "the constant varies along what is reduced",
-        )
-        self._require_fit(c, reduction)
-        full = rounded(full * self._count(x, reduced, reduction), c)
-        shape = (
-            full if attribute(reduction, "keepdims") else full.reshape(self._left(full, reduced))
-        )
-        return shape.reshape(()) if shape.size == 1 and c.rank == 0 else shape
-
-    def _left(self, full: Array, reduced: list[int]) -> list[int]:
-        return [n for axis, n in enumerate(full.shape) if axis not in reduced]
-
-    def _count(self, x: Value, reduced: list[int], reduction: Node) -> int:
-        return 1
-
-    def _require_fit(self, c: Value, reduction: Node) -> None:
-        """Refuse constants that do not commute with the reduction."""
+def shared_axes(node: Node) -> Axes | None:
+    """Which axes the operands and the result of a node share; None where that is not known."""
+    return node.op.shared_axes(node) if isinstance(node.op, Op) and node.op.deterministic else None
 
 
-class ScaleAfterReduction(_AfterReduction):
-    """ReduceSum(x · c) → ReduceSum(x) · c (ReduceMean; ReduceMax, ReduceMin for c > 0)"""
-
-    kind = "Mul"
-
-    def _require_fit(self, c: Value, reduction: Node) -> None:
-        size = np.abs(wide(c))
-        require(
-            bool(np.all((size > 1e-30) & (size < 1e30))),
-            "the constant is zero, infinite or nearly so",
-        )
-        require(
-            reduction.kind in LINEAR or bool(np.all(wide(c) > 0)),
-            "a negative factor turns the order round",
-        )
+def require_axes(node: Node) -> Axes:
+    """The same; Refusal where that is not known, or results after the first are read."""
+    require(not any(v.uses for v in node.outputs[1:]), "further results are read")
+    axes = shared_axes(node)
+    if axes is None:
+        raise Refusal(f"the axes of {node.kind} are not known")
+    return axes
 
 
-class ShiftAfterReduction(_AfterReduction):
-    """ReduceMean(x + c) → ReduceMean(x) + c (ReduceMax, ReduceMin), ReduceSum(x + c) → ReduceSum(x)
-    + n · c
-    """
-
-    kind = "Add"
-
-    def _require_fit(self, c: Value, reduction: Node) -> None:
-        require(bool(np.isfinite(wide(c)).all()), "the constant is infinite")
-        if reduction.kind in LINEAR and c.dtype.is_float:
-            require_addend(wide(c), c.dtype)
-
-    def _count(self, x: Value, reduced: list[int], reduction: Node) -> int:
-        sizes = [x.shape[axis] for axis in set(reduced)]
-        require(all(isinstance(n, int) for n in sizes), "the number of terms is not known")
-        terms = math.prod(int(n) for n in sizes if isinstance(n, int))
-        require(terms > 0, "there are no terms")
-        return terms if reduction.kind == "ReduceSum" else 1
+def _with_axes(node: Node, args: Sequence[Any], axes: Axes) -> Any:
+    assert isinstance(node.op, Op)
+    result = node.op.with_axes(node, args, axes)
+    require(result is not None, f"{node.kind} needs its axes as they are")
+    return result
 
 
-class AffineAfterPool(Rule):
-    """AveragePool(x · c), AveragePool(x + c) → AveragePool(x) · c or + c, per channel (global
-    too)
-    """
+def maker(value: Value, root: Node) -> Node | None:
+    """The node that makes a value for `root` alone."""
+    node = value.producer
+    alone = node is not None and node.graph is root.graph and len(value.uses) == 1
+    return node if alone else None
 
-    rows = ("G25",)
-    rounding = "means are scaled or shifted, not their terms"
-    examples = ({"x": (2, 4, 6), "c": (4, 1), "pool": {"kernel_shape": (2,), "strides": (2,)}},)
 
-    def match(self, x: Variable, c: Variable) -> Any:
-        inner = [Call(kind, (x, ops.const(c)), label="inner") for kind in ("Mul", "Add")]
-        local = [ops.average_pool(part, name="pool") for part in inner]
-        return [*local, *(ops.global_average_pool(part) for part in inner)]
+# -- parts -----------------------------------------------------------------------------------------
 
-    def when(self, x: Value, c: Value, inner: Node, pool: Node | None = None) -> None:
-        require_float(x)
-        require_same_type(x, inner, "the constant stretches the shape")
-        by_channel(c, x)
-        size = np.abs(wide(c))
-        require(
-            bool(np.all((size > 1e-30) & (size < 1e30))),
-            "the constant is zero, infinite or nearly so",
-        )
-        if inner.kind == "Add":
-            require_addend(wide(c), c.dtype)
-        if pool is not None:
-            require_explicit(pool)
-            window = Window.of(pool)
-            require(math.prod(window.strides) > 1, "as many pixels remain")
-            bare = attribute(pool, "count_include_pad") and (
-                any(window.pads) or attribute(pool, "ceil_mode")
-            )
-            require(inner.kind == "Mul" or not bare, "the padding counts, and is not shifted")
 
-    def build(self, x: Value, c: Value, inner: Node, root: Node) -> Any:
-        return Call(inner.kind, (Call(root.kind, (x,), root.op.attributes()), c))
+@dataclass(frozen=True)
+class Part:
+    """What a Slice or a Gather reads of its first operand, along these axes."""
+
+    reader: Node
+    axes: tuple[int, ...]
+
+    @staticmethod
+    def of(reader: Node) -> Part:
+        """What a node reads; Refusal where it may read everything."""
+        whole = reader.inputs[0]
+        assert whole is not None
+        require_shape(whole, reader.output)
+        if reader.kind == "Gather":
+            index, axis = reader.inputs[1], attribute(reader, "axis") % whole.rank
+            assert index is not None
+            size = whole.shape[axis]
+            fewer = isinstance(size, int) and index.rank == 1 and data(index).size < size
+            require(index.rank == 0 or fewer, "it may read everything")
+            return Part(reader, (axis,))
+        assert isinstance(reader.op, Slice)
+        axes = reader.op.cut_axes(reader)
+        require(axes, "the axes are not known")
+        return Part(reader, axes or ())
+
+    @property
+    def whole(self) -> Value:
+        """What a part is read of."""
+        assert self.reader.inputs[0] is not None
+        return self.reader.inputs[0]
+
+    @property
+    def index(self) -> Value | None:
+        """The index of a Gather."""
+        return self.reader.inputs[1] if self.reader.kind == "Gather" else None
+
+    @property
+    def drops(self) -> bool:
+        """Whether the axis goes away."""
+        return self.index is not None and self.index.rank == 0
+
+    def of_operand(self, x: Value, places: Mapping[int, int]) -> Any:
+        """The same part of an operand, whose axes `places` gives by those of the whole."""
+        own = {axis: at for axis, at in places.items() if not self._stretched(x, axis, at)}
+        require(x.is_const or not self.drops or own == places, "an operand is stretched")
+        if x.is_const:
+            return self._of_constant(x, places, own) if places else x
+        if not own:
+            return x
+        if self.index is not None:
+            return Call("Gather", (x, self.index), {"axis": own[self.axes[0]]})
+        if own.keys() == set(self.axes):
+            _, starts, ends, _, steps = (*self.reader.inputs, None, None)[:5]
+            rest = [] if steps is None else [steps]
+            return Call("Slice", (x, starts, ends, int64s(*(own[a] for a in self.axes)), *rest))
+        ranges = cuts(self.reader)
+        return sliced(x, {at: ranges[axis] for axis, at in own.items()})
+
+    def _stretched(self, x: Value, axis: int, at: int) -> bool:
+        return is_one(x.shape[at]) and not is_one(self.whole.shape[axis])
+
+    def _of_constant(self, x: Value, places: Mapping[int, int], own: Mapping[int, int]) -> Array:
+        require_own(x)
+        array = data(x)
+        if self.index is not None:
+            ((axis, at),) = places.items()
+            index = data(self.index)
+            if axis in own:
+                return np.take(array, index, axis=at)
+            return array.take(0, axis=at) if self.drops else array
+        for axis, at in own.items():
+            start, end, step = cuts(self.reader)[axis]
+            first, length = fixed_range(self.whole, axis, (start, end, 1))
+            require(step > 0, "it runs backwards")
+            array = np.take(array, range(first, first + length, step), axis=at)
+        return array
+
+
+def part_of_operands(reader: Node, node: Node) -> Any:
+    """What `reader` reads of the result of `node`, computed from parts of the operands."""
+    part, axes = Part.of(reader), require_axes(node)
+    numbers = {axes.result[axis]: axis for axis in part.axes}
+    require(not axes.mixed & numbers.keys(), "it cuts what is computed together")
+    args: list[Any] = []
+    for x, order in zip(node.inputs, axes.operands):
+        places = {numbers[n]: at for at, n in enumerate(order or ()) if n in numbers}
+        args.append(x if x is None or not places else part.of_operand(x, places))
+    return _with_axes(node, args, axes.without(*numbers) if part.drops else axes)
 
 
 # -- transposes ------------------------------------------------------------------------------------
 
 
-def _inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(perm.index(i) for i in range(len(perm)))
+@dataclass(frozen=True)
+class Moved:
+    """A value as a Transpose of something else."""
+
+    source: Any
+    perm: tuple[int, ...]
+
+    def value(self) -> Any:
+        """The value itself."""
+        same = self.perm == tuple(range(len(self.perm)))
+        return self.source if same else ops.transpose(self.source, perm=self.perm)
 
 
-class ReduceBeforeTranspose(Rule):
-    """Reduce(Transpose(x)) → Transpose(Reduce(x)) over the same axes, of which fewer are left to
-    move
+def transposed_operands(node: Node) -> dict[Value, Moved]:
+    """The operands of a node that a Transpose makes for it alone."""
+    result = {}
+    for x in node.operands():
+        move = maker(x, node)
+        if move is not None and move.kind == "Transpose" and not move.op.domain:
+            result[x] = Moved(move.inputs[0], permutation(move))
+    return result
+
+
+def moved_below(node: Node, operands: Mapping[Value, Moved]) -> Moved:
+    """The work of a node on what these operands are a Transpose of; the others are constants, or
+    have no axes to move.
+    """
+    axes = require_axes(node)
+    sources: dict[int, Order] = {}
+    for place, (x, order) in enumerate(zip(node.inputs, axes.operands)):
+        if x is not None and order is not None and x in operands:
+            perm = operands[x].perm
+            sources[place] = tuple(order[perm.index(i)] for i in range(len(perm)))
+    require(sources, "no operand is transposed")
+    ranks: Order = max(sources.values(), key=len)
+    numbers = [n for order in (axes.result, *axes.operands) for n in order or ()]
+    after = axes.reordered(list(dict.fromkeys([*ranks, *numbers])))
+    args: list[Any] = []
+    for place, x in enumerate(node.inputs):
+        before, order = axes.operands[place], after.operands[place]
+        if x is None or order is None or before is None:
+            args.append(x)
+        elif place in sources:
+            require(order == sources[place], "the orders differ")
+            args.append(operands[x].source)
+        elif x.is_const:
+            args.append(np.ascontiguousarray(data(x).transpose([before.index(n) for n in order])))
+        else:
+            require(order == before, "an operand is not transposed")
+            args.append(x)
+    result = _with_axes(node, args, after)
+    return Moved(result, tuple(after.result.index(n) for n in axes.result))
+
+
+def moved_through(top: Value, root: Node) -> tuple[Moved, int]:
+    """`top` as a Transpose of what operators make of the sources of Transposes above them, and how
+    many of these nobody else reads. Refusal where something else comes in between.
+    """
+    result: dict[Value, Moved] = {}
+    lost = 0
+    for node in between(top, root, lambda node: node.kind == "Transpose"):
+        for x in node.operands():
+            move = x.producer
+            if move is not None and move.kind == "Transpose" and x not in result:
+                result[x] = Moved(move.inputs[0], permutation(move))
+                lost += len(x.uses) == 1
+        result[node.output] = moved_below(node, result)
+    require(top in result, "nothing is between the two")
+    return result[top], lost
+
+
+def between(top: Value, root: Node, ends: Callable[[Node], bool]) -> list[Node]:
+    """The operators that make `top`, each after those that it reads, up to where `ends` holds, or
+    something is read elsewhere.
+    """
+    region: dict[Node, None] = {}
+    pending = [top]
+    while pending:
+        node = pending.pop().producer
+        if node is None or node in region or node.graph is not root.graph or ends(node):
+            continue
+        if shared_axes(node) is not None:
+            require(len(region) < MOST, "there is much between the two")
+            region[node] = None
+            pending += node.operands()
+    inside = {*region, root}
+    while outside := [n for n in region if not {u.user for u in n.output.uses} <= inside]:
+        for node in outside:
+            inside.discard(node)
+            region.pop(node)
+    return _in_order(top, region)
+
+
+def _in_order(top: Value, region: Mapping[Node, None]) -> list[Node]:
+    """The operators of a region that `top` depends on, each after those that it reads."""
+    order: dict[Node, None] = {}
+    pending = [(top.producer, False)]
+    while pending:
+        node, complete = pending.pop()
+        if node is None or node not in region or node in order:
+            continue
+        if complete:
+            order[node] = None
+            continue
+        pending.append((node, True))
+        pending += [(x.producer, False) for x in node.operands()]
+    return list(order)
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+class Rows:
+    """The work between two changes of shape done in the shape of the second.
+
+    `gain`: how many nodes fewer that is, the last change of shape included.
     """
 
-    rows = ("G25",)
-    rounding = "terms are reduced in another order"
-    examples = (
-        {
-            "x": (2, 3, 4),
-            "axes": int64s(-1),
-            "moved": {"perm": (2, 0, 1)},
-            "reduction": {"keepdims": 1},
-        },
-        {
-            "x": (2, 3, 4, 5),
-            "axes": int64s(0, 2),
-            "moved": {"perm": (0, 2, 3, 1)},
-            "reduction": {"keepdims": 0},
-        },
-    )
+    def __init__(self, top: Value, root: Node, *, anywhere: bool) -> None:
+        """`anywhere`: other values than results of Reshape may be given the shape too, and matrix
+        products become those of more or fewer axes.
+        """
+        require_shape(top, root.output)
+        self.root, self.anywhere = root, anywhere
+        self.region = frozenset(between(top, root, _is_reshape))
+        self.gain = 1
+        self.products = 0
+        self._carried: set[Node] = set()
+        self._made: dict[tuple[Value, Shape], Any] = {}
+        require(top.producer in self.region, "nothing is between the two")
+        self.result = self._operator(top, root.output.shape)
+        inside = {*self._carried, root}
+        alone = all({u.user for u in n.output.uses} <= inside for n in self._carried)
+        require(alone, "something between the two is read elsewhere")
 
-    def match(self, x: Variable, axes: Variable) -> Any:
-        moved = ops.transpose(x, name="moved")
-        return [Call(kind, (moved, ops.const(axes)), label="reduction") for kind in REDUCTIONS]
+    def _value(self, value: Value, shape: Shape) -> Any:
+        """A value in another shape."""
+        if (value, shape) not in self._made:
+            self._made[value, shape] = self._new_value(value, shape)
+        return self._made[value, shape]
 
-    def when(self, x: Value, axes: Value, moved: Node) -> None:
-        require_shape(x)
-        require(axes_of(axes, moved.output), "the axes are all or none")
+    def _new_value(self, value: Value, shape: Shape) -> Any:
+        if value.producer in self.region:
+            state = self.gain, self.products, set(self._carried), dict(self._made)
+            try:
+                return self._operator(value, shape)
+            except Refusal:
+                if not self.anywhere:
+                    raise
+                self.gain, self.products, self._carried, self._made = state
+        node = value.producer
+        source = value
+        if node is not None and _is_reshape(node):
+            assert node.inputs[0] is not None
+            source = node.inputs[0]
+            require_shape(source)
+            self.gain += len(value.uses) == 1
+        require(source is not value or self.anywhere, "an operand has its own shape")
+        if source.shape == shape:
+            return source
+        require(dims.product(source.shape) == dims.product(shape), "there are no columns")
+        self.gain -= 1
+        return ops.reshape(source, reshape_target(source.shape, shape))
 
-    def build(self, x: Value, axes: Value, moved: Node, reduction: Node) -> Any:
-        perm = permutation(moved)
-        reduced = [perm[axis] for axis in axes_of(axes, moved.output)]
-        before = Call(reduction.kind, (x, int64s(*sorted(reduced))), reduction.op.attributes())
-        if attribute(reduction, "keepdims"):
-            return ops.transpose(before, perm=perm)
-        left = [p for p in perm if p not in reduced]
-        order = tuple(sorted(left).index(p) for p in left)
-        return before if order == tuple(range(len(order))) else ops.transpose(before, perm=order)
-
-
-_AROUND = tuple(
-    {
-        **{"x": (2, 3, 4, 5), "c": (5, 1), "more": [np.float32(1)], "root": {"perm": perm}},
-        **{
-            "cut": [int64s(1, 0), int64s(3, 2), int64s(-1, 0)],
-            "pads": int64s(0, 1, 0, 2, 1, 0, 0, 0),
-        },
-        "inner": {"perm": (0, 2, 3, 1)},
-    }
-    for perm in ((0, 3, 1, 2), (1, 3, 0, 2))
-)
-
-
-class RemoveTransposesAround(Rule):
-    """Transpose(f(Transpose(x))) → f(x), transposed once at most, for f on elements, Softmax, Slice
-    and Pad
-    """
-
-    rows = ("G24", "G25")
-    rounding = "lines are summed in another order"
-    examples = (
-        {"x": Bools((2, 3, 4)), "inner": {"perm": (1, 0, 2)}, "root": {"perm": (1, 2, 0)}},
-        {
-            "x": (2, 3, 4),
-            "inner": {"perm": (1, 0, 2)},
-            "root": {"perm": (1, 0, 2)},
-            "f": {"to": 11},
-        },
-        *_AROUND,
-    )
-
-    def match(self, x: Variable, c: Variable, cut: Variable, pads: Variable, more: Variable) -> Any:
-        moved = ops.transpose(x, name="inner")
-        elements = [Call(kind, (moved,), label="f") for kind in UNARY]
-        limited = ops.clip(moved, ops.rest(more), name="f")
-        lines = [Call(kind, (moved,), label="f") for kind in ("Softmax", "LogSoftmax")]
-        constant = [
-            Call(kind, (moved, ops.const(c)), label="f")
-            for kind in ("Add", "Mul", "Div", "Max", "Min")
-        ]
-        parts = [
-            ops.slice(moved, ops.rest(cut), name="f"),
-            ops.pad(moved, ops.const(pads), ops.rest(more), name="f"),
-        ]
-        return ops.transpose(ops.one_of(*elements, limited, *lines, *constant, *parts))
-
-    def when(
-        self,
-        x: Value,
-        inner: Node,
-        f: Node,
-        more: tuple[Value | None, ...] = (),
-        c: Value | None = None,
-    ) -> None:
-        require_shape(x, f.output)
-        require(f.kind != "Pad" or len(more) <= 1, "the axes are listed")
-        require(
-            c is None or (f.output.type == inner.output.type and c.rank <= x.rank),
-            "the constant stretches the shape",
-        )
-        self._moved(x, inner, f, more)
-
-    def build(
-        self, x: Value, inner: Node, f: Node, root: Node, more: tuple[Value | None, ...] = ()
-    ) -> Any:
-        first, second = permutation(inner), permutation(root)
-        result = self._moved(x, inner, f, more)
-        both = tuple(first[p] for p in second)
-        return result if both == tuple(range(len(both))) else ops.transpose(result, perm=both)
-
-    def _moved(self, x: Value, inner: Node, f: Node, more: tuple[Value | None, ...]) -> Any:
-        """The operator with its axes as they are in x."""
-        perm, attributes = permutation(inner), dict(f.op.attributes())
-        if f.kind in ("Softmax", "LogSoftmax"):
-            return Call(f.kind, (x,), {"axis": perm[attributes["axis"] % x.rank]})
-        if f.kind == "Slice":
-            return sliced(x, {perm[axis]: place for axis, place in cuts(f).items()})
-        if f.kind == "Pad":
-            assert f.inputs[1] is not None
-            amounts = data(f.inputs[1]).reshape(2, -1)
-            require(amounts.shape[1] == x.rank, "the axes are listed")
-            return Call("Pad", (x, amounts[:, list(_inverse(perm))].reshape(-1), *more), attributes)
-        if len(f.inputs) == 2 and f.kind != "Clip":
-            return self._with_constant(x, inner, f)
-        return Call(f.kind, (x, *more), attributes)
-
-    def _with_constant(self, x: Value, inner: Node, f: Node) -> Call:
-        """An operator with a constant, whose axes go with those of x."""
-        place = 0 if f.inputs[0] is inner.output else 1
-        c = f.inputs[1 - place]
-        assert c is not None
-        full = data(c).reshape((1,) * (x.rank - c.rank) + data(c).shape)
-        back = (
-            data(c)
-            if c.tensor.size == 1
-            else np.ascontiguousarray(full.transpose(_inverse(permutation(inner))))
-        )
-        return Call(f.kind, (x, back) if place == 0 else (back, x), f.op.attributes())
+    def _operator(self, value: Value, shape: Shape) -> Any:
+        """The operator that makes a value, on operands in other shapes that give it this one."""
+        node = value.producer
+        assert node is not None
+        axes, before = require_axes(node), value.shape
+        equal = _common_end(before, shape)
+        rows, after = axes.result[: len(before) - equal], shape[: len(shape) - equal]
+        require(not axes.mixed & set(rows), "the columns are arranged anew")
+        require(rows or not after, "a number has no rows")
+        fresh = tuple(range(FRESH, FRESH + len(after)))
+        args: list[Any] = []
+        orders: list[Order | None] = []
+        self._carried.add(node)
+        for x, order in zip(node.inputs, axes.operands):
+            rest = None if order is None else tuple(n for n in order if n not in rows)
+            if x is None or order is None or rest is None or rest == order:
+                args.append(x)
+            elif x.is_const:
+                args.append(_of_columns(x, order, rest))
+            else:
+                fits = order[: len(rows)] == rows and x.shape[: len(rows)] == before[: len(rows)]
+                require(fits, "an operand has its own shape")
+                args.append(self._value(x, (*after, *x.shape[len(rows) :])))
+                rest = (*fresh, *rest)
+            orders.append(rest)
+        result = (*fresh, *axes.result[len(rows) :])
+        call = _with_axes(node, args, replace(axes, operands=tuple(orders), result=result))
+        if call.kind != node.kind:
+            require(self.anywhere, "a matrix is needed")
+            self.gain -= call.kind == "Add"
+        self.products += node.kind == "Gemm"
+        return call
 
 
-class SinkTransposeConcat(Rule):
-    """Concat(Transpose(x), Transpose(y)) → Transpose(Concat(x, y)), all in one order"""
-
-    rows = ("G24",)
-    shares = True
-    examples = (
-        {
-            "xs": [
-                Call("Transpose", (s,), {"perm": (0, 2, 3, 1)})
-                for s in ((1, 4, 2, 3), (1, 2, 2, 3))
-            ],
-            "root": {"axis": -1},
-        },
-    )
-
-    def match(self, xs: Variable) -> Any:
-        return ops.concat(ops.rest(xs))
-
-    def when(self, xs: tuple[Value, ...], root: Node) -> None:
-        require(len(xs) > 1, "there is one operand")
-        require_shape(*xs)
-        moves = [
-            x.producer for x in xs if x.producer is not None and x.producer.kind == "Transpose"
-        ]
-        require(len(moves) == len(xs), "an operand is not transposed")
-        alone = all(
-            x.producer is not None and x.producer.graph is root.graph and len(x.uses) == 1
-            for x in xs
-        )
-        require(alone, "an operand is read elsewhere too")
-        require(len({permutation(move) for move in moves}) == 1, "the orders differ")
-
-    def build(self, xs: tuple[Value, ...], root: Node) -> Any:
-        moves = [x.producer for x in xs if x.producer is not None]
-        perm = permutation(moves[0])
-        axis = perm[attribute(root, "axis") % len(perm)]
-        return ops.transpose(ops.concat(*(move.inputs[0] for move in moves), axis=axis), perm=perm)
+def _common_end(before: Shape, after: Shape) -> int:
+    """How many axes at the end two shapes share, without all of the shorter first."""
+    same = [a == b for a, b in zip(before[::-1], after[::-1])]
+    equal = same.index(False) if False in same else len(same)
+    return equal - (equal == len(before) < len(after) and equal > 0)
 
 
-class WidenLater(Rule):
-    """Gather(Cast(x)) to a wider type → Cast(Gather(x)), where no element is taken twice"""
-
-    rows = ("G25",)
-    examples = (
-        {
-            "x": Floats((3, 4), dtype=dtypes.float16),
-            "i": np.array([1, 0]),
-            "wider": {"to": dtypes.float32},
-        },
-        {"x": Ints((3, 4), dtype=dtypes.int8), "i": np.array(2), "wider": {"to": dtypes.int64}},
-    )
-
-    def match(self, x: Variable, i: Variable) -> Any:
-        return ops.gather(ops.cast(x, name="wider"), i)
-
-    def when(self, x: Value, wider: Node, root: Node) -> None:
-        require_shape(x, root.output)
-        require(x.dtype.bits < wider.output.dtype.bits, "it makes elements smaller")
-        before, after = dims.product(x.shape), dims.product(root.output.shape)
-        require(dims.compare("<=", after, before) is True, "it takes elements several times")
-
-    def build(self, x: Value, i: Value, wider: Node, root: Node) -> Any:
-        return Call("Cast", (Call("Gather", (x, i), root.op.attributes()),), wider.op.attributes())
+def _is_reshape(node: Node) -> bool:
+    return node.kind in RESHAPES and not node.op.domain
 
 
-class SinkExpandConstant(Rule):
-    """Expand(x) · c → Expand(x · c) for a number c (also + - / max min pow)"""
-
-    rows = ("G25",)
-    examples = ({"x": (4,), "s": int64s(3, 4), "c": np.float32(0.5)},)
-
-    def match(self, x: Variable, s: Variable, c: Variable) -> Any:
-        wide_x = ops.expand(x, s, name="expanded")
-        pairs = [
-            *((kind, (wide_x, ops.const(c))) for kind in BINARY),
-            *((k, (ops.const(c), wide_x)) for k in ("Sub", "Div")),
-        ]
-        return [Call(kind, pair) for kind, pair in pairs]
-
-    def when(self, x: Value, c: Value, expanded: Node, root: Node) -> None:
-        require_shape(x)
-        require(c.tensor.size == 1, "the constant varies")
-        require_same_type(expanded.output, root, "the constant stretches the shape")
-        require(x.tensor.size != expanded.output.tensor.size, "it stretches nothing")
-
-    def build(self, x: Value, s: Value, c: Value, root: Node) -> Any:
-        one = data(c).reshape(())
-        return ops.expand(
-            Call(root.kind, (one, x) if root.inputs[0] is c else (x, one), root.op.attributes()), s
-        )
-
-
-RULES = (
-    *(
-        ScaleAfterReduction,
-        ShiftAfterReduction,
-        AffineAfterPool,
-        ReduceBeforeTranspose,
-        RemoveTransposesAround,
-    ),
-    *(SinkTransposeConcat, WidenLater, SinkExpandConstant),
-)
+def _of_columns(x: Value, order: Order, columns: Iterable[int]) -> Array:
+    """A constant without the axes of rows, over which it must not vary."""
+    array = data(x)
+    sizes = dict(zip(order, array.shape))
+    shape = [sizes[n] for n in columns]
+    require(array.size == np.prod(shape), "a constant varies over axes that change")
+    return array.reshape(shape)

@@ -1,4 +1,4 @@
-"""Transposes and expansions moved down, to where they cancel, cost nothing, or leave less to
+"""Movement exchanged with operators, to where it cancels, costs nothing, or leaves less to
 compute.
 """
 
@@ -9,117 +9,187 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir import dims
 from infuse.ir.expression import Call, Variable
-from infuse.ir.graph import Array, Node, Value
-from infuse.ops.core.base import REGISTRY, Bools, Op, kinds_with, signature
-from infuse.ops.core.elementwise import Numeric
+from infuse.ir.graph import Node, Value
+from infuse.ops.core.base import Bools
 from infuse.ops.core.sizes import int64s
-from infuse.ops.core.traits import Trait
 from infuse.passes.rules.common import (
-    attribute,
+    BINARY,
+    UNARY,
     data,
-    number,
     permutation,
-    require_same_type,
     require_shape,
+    reshapes,
+)
+from infuse.passes.rules.exchange import (
+    Moved,
+    Rows,
+    maker,
+    moved_below,
+    moved_through,
+    part_of_operands,
+    require_axes,
+    transposed_operands,
 )
 from infuse.rewrite import Rule, require
 
-
-def _is_function(op: type[Op]) -> bool:
-    """Whether it maps a real number to one."""
-    if op.domain or not issubclass(op, Numeric) or "f" not in op.kinds:
-        return False
-    operands = signature(op)
-    return len(operands.names) == 1 and not operands.variadic
-
-
-FUNCTIONS = tuple(op.name for _, op in sorted(REGISTRY.items()) if _is_function(op))
-"""Elementwise operators of one operand that give its type."""
-UNARY = (*FUNCTIONS, "Cast", "Not")
-BINARY = kinds_with(Trait.ARITHMETIC)
-_PERM = {"moved": {"perm": (0, 2, 3, 1)}, "other": {"perm": (0, 2, 3, 1)}}
+REDUCTIONS = (
+    *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"),
+    *("ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
+)
+WORKING = ("MatMul", "Gemm", "Conv", "Attention", *BINARY)
+"""Operators that are worth to be computed in part."""
+_FEWER = "sums of what is left run in another order"
+_SLICE = [int64s(1), int64s(2), int64s(0)]
+_FIRST = {"cut": _SLICE, "i": np.array(1), "read": {"axis": 0}}
+_COLUMN = {"cut": [int64s(1), int64s(3), int64s(1)], "i": int64s(1, 3), "read": {"axis": 1}}
+_MATRIX = np.arange(20, dtype=np.float32).reshape(4, 5)
+_PERM = {"perm": (0, 2, 3, 1)}
 
 
-def _inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(perm.index(i) for i in range(len(perm)))
+# -- parts -----------------------------------------------------------------------------------------
 
 
-class SinkTransposeUnary(Rule):
-    """f(Transpose(x)) → Transpose(f(x)), so that f fuses with what makes x"""
+class _CutOperands(Rule):
+    """A Slice or Gather exchanged with the operator that makes what it reads."""
+
+    rows = ("G24",)
+    shares = True
+    rounding = _FEWER
+
+    def match(self, y: Variable, cut: Variable, i: Variable) -> Any:
+        return [ops.slice(y, ops.rest(cut)), ops.gather(y, ops.const(i), name="read")]
+
+    def when(self, y: Value, root: Node) -> None:
+        node = maker(y, root)
+        require(node is not None and node.kind != "Slice", "what it reads is not made for it alone")
+        assert node is not None
+        axes = require_axes(node)
+        moved = [
+            x for x, order in zip(node.inputs, axes.operands) if x and order and not x.is_const
+        ]
+        self._require_operands(node, moved)
+        part_of_operands(root, node)
+
+    def _require_operands(self, node: Node, operands: list[Value]) -> None:
+        """Refuse where parts of these operands are more work than the part of the result."""
+
+    def build(self, y: Value, root: Node) -> Any:
+        assert y.producer is not None
+        return part_of_operands(root, y.producer)
+
+
+class CutOperand(_CutOperands):
+    """Slice(f(x, c)) → f(Slice(x), the same part of c), where f computes each place that is cut
+    from one of x (Gather too)
+    """
+
+    examples = (
+        *(
+            {"y": y, **_FIRST}
+            for y in (
+                Call("Relu", ((3, 4),)),
+                Call("Not", (Bools((3, 4)),)),
+                Call("Add", ((3, 4), np.ones((3, 1), np.float32))),
+                Call("Softmax", ((3, 2, 4),)),
+                Call("LayerNormalization", ((3, 2, 4), (4,), (4,))),
+                Call("Transpose", ((3, 4, 2),), {"perm": (2, 0, 1)}),
+                Call("MatMul", ((3, 2, 4), _MATRIX)),
+            )
+        ),
+        {"y": Call("Gemm", ((3, 4), _MATRIX, np.ones((1, 5), np.float32))), **_COLUMN},
+        {"y": Call("Conv", ((3, 2, 5, 5), (4, 2, 3, 3))), **_FIRST, "i": int64s(1)},
+    )
+
+    def _require_operands(self, node: Node, operands: list[Value]) -> None:
+        require(len(operands) == 1, "there is not one operand")
+        require(operands[0].tensor.rank, "the operand has no axes")
+
+
+class CutOperands(_CutOperands):
+    """Slice(x + y) → Slice(x) + Slice(y), where x or y takes work that is saved (and other
+    operators; Gather too)
+    """
+
+    level = "extended"
+    examples = ({"y": Call("Add", (Call("Mul", ((3, 4), (4,))), (3, 4))), **_FIRST},)
+
+    def _require_operands(self, node: Node, operands: list[Value]) -> None:
+        require(len(operands) > 1, "there is one operand")
+        same = all(x.type == node.output.type for x in operands)
+        require(same and node.kind in BINARY, "an operand is stretched")
+        makers = [maker(x, node) for x in operands]
+        works = any(made is not None and made.kind in WORKING for made in makers)
+        require(works, "no operand takes work to make")
+
+
+# -- transposes ------------------------------------------------------------------------------------
+
+
+class SinkTranspose(Rule):
+    """f(Transpose(x), c) → Transpose(f(x, c)), the axes of the constant moved back, so that f fuses
+    with what makes x
+    """
 
     level = "all"
     rows = ("G24",)
     examples = (
         *(
-            {"x": (2, 3, 4, 5), "more": [np.float32(1)], "root": more, **_PERM}
-            for more in ({}, {"to": 11})
+            {"x": (2, 3, 4, 5), "c": c, "more": [np.float32(1)], "root": more, "moved": _PERM}
+            for c, more in (((4, 1, 3), {}), ((), {}), ((), {"to": 11}))
         ),
         {"x": Bools((3, 2))},
     )
 
-    def match(self, x: Variable, more: Variable) -> Any:
-        moved = ops.transpose(x, name="moved")
-        return [*(Call(kind, (moved,)) for kind in UNARY), ops.clip(moved, ops.rest(more))]
-
-    def build(self, x: Value, moved: Node, root: Node, more: tuple[Value | None, ...] = ()) -> Any:
-        return ops.transpose(
-            Call(root.kind, (x, *more), root.op.attributes()), perm=permutation(moved)
-        )
-
-
-class SinkTransposeConstant(Rule):
-    """Transpose(x) + c → Transpose(x + c), the constant's axes moved back (and other operators)"""
-
-    level = "all"
-    rows = ("G24",)
-    examples = ({"x": (2, 3, 4, 5), "c": (5, 4, 1), **_PERM}, {"x": (2, 3, 4, 5), "c": (), **_PERM})
-
-    def match(self, x: Variable, c: Variable) -> Any:
+    def match(self, x: Variable, c: Variable, more: Variable) -> Any:
         moved = ops.transpose(x, name="moved")
         return [
-            *(Call(k, (moved, ops.const(c))) for k in BINARY),
-            *(Call(k, (ops.const(c), moved)) for k in BINARY),
+            *(Call(kind, (moved,)) for kind in UNARY),
+            ops.clip(moved, ops.rest(more)),
+            *(Call(kind, (moved, ops.const(c))) for kind in BINARY),
+            *(Call(kind, (ops.const(c), moved)) for kind in BINARY),
         ]
 
-    def when(self, c: Value, moved: Node, root: Node) -> None:
-        require_same_type(moved.output, root, "the constant stretches the shape")
-        require(c.rank <= moved.output.rank, "the constant stretches the shape")
+    def when(self, moved: Node, root: Node) -> None:
+        whole = moved.output.tensor.shape == root.output.tensor.shape
+        require(whole, "the constant stretches the shape")
+        moved_below(root, transposed_operands(root))
 
-    def build(self, x: Value, c: Value, moved: Node, root: Node) -> Any:
-        perm = permutation(moved)
-        back = _moved_back(data(c), perm)
-        args = (x, back) if root.inputs[0] is moved.output else (back, x)
-        return ops.transpose(Call(root.kind, args, root.op.attributes()), perm=perm)
+    def build(self, root: Node) -> Any:
+        return moved_below(root, transposed_operands(root)).value()
 
 
-def _moved_back(array: Array, perm: tuple[int, ...]) -> Array:
-    """A constant that meets the transposed axes as it meets the axes before."""
-    full = array.reshape((1,) * (len(perm) - array.ndim) + array.shape)
-    result = np.ascontiguousarray(np.transpose(full, _inverse(perm)))
-    while result.ndim and result.shape[0] == 1:
-        result = np.asarray(result[0])
-    return result
+def _transposed(*shape: int) -> Call:
+    return Call("Transpose", (shape,), _PERM)
 
 
-class SinkTransposePair(Rule):
-    """Transpose(x) + Transpose(y) → Transpose(x + y), both in one order (and other operators)"""
+class SinkTransposes(Rule):
+    """Transpose(x) + Transpose(y) → Transpose(x + y), all in one order (other operators, Concat,
+    and reductions of one, of which fewer axes are left to move)
+    """
 
-    rows = ("G24",)
-    examples = ({"x": (2, 3, 4, 5), "y": (2, 3, 4, 5), **_PERM},)
+    rows = ("G24", "G25")
+    shares = True
+    rounding = "terms are reduced in another order"
+    examples = (
+        {"xs": [_transposed(2, 3, 4, 5), _transposed(2, 3, 4, 5)]},
+        {"xs": [_transposed(2, 3, 4, 5), _transposed(2, 2, 4, 5)], "root": {"axis": -1}},
+        {"xs": [_transposed(2, 3, 4, 5), int64s(0, -1)], "root": {"keepdims": 0}},
+        {"xs": [_transposed(2, 3, 4, 5), int64s(-1)], "root": {"keepdims": 1}},
+    )
 
-    def match(self, x: Variable, y: Variable) -> Any:
-        pair = (ops.transpose(x, name="moved"), ops.transpose(y, name="other"))
-        return [Call(kind, pair) for kind in BINARY]
+    def match(self, xs: Variable) -> Any:
+        return [Call(kind, (ops.rest(xs),)) for kind in (*BINARY, "Concat", *REDUCTIONS)]
 
-    def when(self, x: Value, y: Value, moved: Node, other: Node) -> None:
-        require_shape(x, y)
-        require(permutation(moved) == permutation(other), "the orders differ")
+    def when(self, root: Node) -> None:
+        axes, moves = require_axes(root), transposed_operands(root)
+        operands = [x for x, order in zip(root.inputs, axes.operands) if order is not None]
+        require(all(x in moves for x in operands), "an operand is not transposed for it alone")
+        require(len(operands) > 1 or root.kind in REDUCTIONS, "there is one operand")
+        moved_below(root, moves)
 
-    def build(self, x: Value, y: Value, moved: Node, root: Node) -> Any:
-        args = (x, y) if root.inputs[0] is moved.output else (y, x)
-        return ops.transpose(Call(root.kind, args, root.op.attributes()), perm=permutation(moved))
+    def build(self, root: Node) -> Any:
+        return moved_below(root, transposed_operands(root)).value()
 
 
 class SinkTransposeResidual(Rule):
@@ -141,83 +211,155 @@ class SinkTransposeResidual(Rule):
         require(not y.is_const, "the other operand is constant")
         require(y.type == moved.output.type, "the other operand is broadcast")
         require(permutation(moved) == (0, 3, 1, 2), "it does not move channels to the front")
-        maker = x.producer
-        require(
-            maker is not None and maker.kind not in ("Transpose", "Reshape"), "nothing computes x"
-        )
+        node = x.producer
+        moves = node is None or node.kind in ("Transpose", "Reshape")
+        require(not moves, "nothing computes x")
 
     def build(self, x: Value, y: Value, moved: Node, root: Node) -> Any:
         perm = permutation(moved)
-        return ops.transpose(Call(root.kind, (x, ops.transpose(y, perm=_inverse(perm)))), perm=perm)
+        inverse = tuple(perm.index(i) for i in range(len(perm)))
+        return ops.transpose(Call(root.kind, (x, ops.transpose(y, perm=inverse))), perm=perm)
 
 
-class NeutralAsExpand(Rule):
-    """y + ConstantOfShape(s, 0), y · ConstantOfShape(s, 1), y and true, y or false → Expand(y,
-    s)
+def _swapped(x: Any) -> Call:
+    return Call("Transpose", (x,), {"perm": (1, 0, 2)})
+
+
+def _moved_work() -> tuple[Any, ...]:
+    x = _swapped((2, 3, 4))
+    return (
+        Call("Not", (_swapped(Bools((2, 3, 4))),)),
+        ops.tanh(x) * ops.matmul(x, np.eye(4, dtype=np.float32)),
+        ops.pad(ops.softmax(x, axis=1), int64s(0, 1, 0, 2, 0, 0)),
+        ops.slice(x, int64s(1, 0), int64s(2, 3), int64s(-1, 0)),
+    )
+
+
+class RemoveTransposesAround(Rule):
+    """Transpose(f(Transpose(x))) → f(x), transposed once at most, for any work f that other axes
+    let be
     """
 
-    rows = ("G7", "G26")
-    examples = tuple(
-        {"y": y, "s": int64s(3, 1, 4), "wide": {"value": np.asarray([value])}}
-        for y, value in (
-            ((2, 1), np.float32(0)),
-            ((2, 1), np.float32(1)),
-            (Bools((2, 1)), True),
-            (Bools((2, 1)), False),
-        )
-    )
-
-    def match(self, y: Variable, s: Variable) -> Any:
-        wide = ops.constant_of_shape(s, name="wide")
-        return [Call(kind, (y, wide)) for kind in ("Add", "Mul", "And", "Or")]
-
-    def when(self, wide: Node, root: Node) -> None:
-        neutral = {"Add": 0, "Mul": 1, "And": True, "Or": False}[root.kind]
-        require(attribute(wide, "value") == neutral, "the number changes y")
-
-    def build(self, y: Value, s: Value) -> Any:
-        return ops.expand(y, s)
-
-
-class CompareRange(Rule):
-    """Range(a, …) ≥ b with constants a ≥ b, counting up → true everywhere; also reshaped"""
-
-    rows = ("G1", "G26")
+    rows = ("G9", "G24", "G25")
     shares = True
-    examples = (
-        {
-            "a": np.array(1),
-            "n": Call("Size", ((3,),)),
-            "d": np.array(2),
-            "b": np.array(0),
-            "s": int64s(-1, 1),
-        },
+    rounding = "sums and lines are computed in another order"
+    examples = tuple(
+        {"y": y, "root": {"perm": perm}} for y in _moved_work() for perm in ((1, 0, 2), (2, 1, 0))
     )
 
-    def match(self, a: Variable, n: Variable, d: Variable, b: Variable, s: Variable) -> Any:
-        numbers = ops.range(ops.const(a), n, ops.const(d))
-        shaped = ops.one_of(numbers, ops.reshape(numbers, s), ops.unsqueeze(numbers, s))
-        return Call("GreaterOrEqual", (shaped, ops.const(b)))
+    def match(self, y: Variable) -> Any:
+        return ops.transpose(y)
 
-    def when(self, a: Value, b: Value, d: Value, root: Node) -> None:
-        require(a.dtype.is_integer, "the numbers are no integers")
-        require(number(d) > 0, "it counts down")
-        require(number(a) >= number(b), "some numbers may be smaller")
-        first = root.inputs[0]
-        assert first is not None
-        require_shape(first)
-        require(first.shape == root.output.shape, "the constant stretches the shape")
+    def when(self, y: Value, root: Node) -> None:
+        require_shape(y)
+        self._result(y, root)
 
-    def build(self, root: Node) -> Any:
-        return ops.constant_of_shape(ops.shape(root.inputs[0]), value=np.asarray([True]))
+    def build(self, y: Value, root: Node) -> Any:
+        return self._result(y, root).value()
+
+    def _result(self, y: Value, root: Node) -> Moved:
+        below, lost = moved_through(y, root)
+        perm = tuple(below.perm[p] for p in permutation(root))
+        same = perm == tuple(range(len(perm)))
+        require(same or lost, "as many are left")
+        return Moved(below.source, perm)
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _bent(x: Any) -> Any:
+    return x * ops.tanh(x * 0.5 + np.arange(4, dtype=np.float32))
+
+
+def _cut(x: Any) -> Any:
+    return ops.cast(ops.clip(x, 0.0, 2.0), to=11)
+
+
+def _chosen(x: Any) -> Any:
+    return ops.where(ops.greater(x, 0.0), x, np.ones((1, 1, 1), np.float32))
+
+
+def _product(x: Any) -> Any:
+    return ops.matmul(x, _MATRIX[:, :4]) + np.ones((1, 4), np.float32)
+
+
+_BETWEEN: tuple[tuple[Any, str, tuple[int, ...], list[Any], list[Any]], ...] = (
+    (ops.relu, "Reshape", (3, 8), [int64s(3, 2, 4)], []),
+    (_bent, "Reshape", (6, 4), [int64s(2, 3, 4)], [int64s(6, 4)]),
+    (_cut, "Reshape", (6, 4), [int64s(24)], [int64s(6, 4)]),
+    (_chosen, "Reshape", (6, 4), [int64s(3, 2, 4)], [int64s(6, 4)]),
+    (_product, "Reshape", (2, 3, 4), [int64s(6, 4)], [int64s(3, 2, 4)]),
+    (ops.sigmoid, "Unsqueeze", (6, 4), [int64s(1)], [int64s(1)]),
+    (ops.sigmoid, "Unsqueeze", (6, 4), [int64s(0)], [int64s(6, 4)]),
+    (ops.sigmoid, "Squeeze", (6, 1, 4), [int64s(1)], [int64s(1)]),
+)
+
+
+class RemoveReshapesAround(Rule):
+    """Reshape(f(Reshape(x), c)) → f(x, c), its operand given another shape once at most, for any
+    work f on elements or rows
+    """
+
+    rows = ("G9", "G24")
+    shares = True
+    rounding = "sums of products may run in another order"
+    examples = tuple(
+        {"x": f(Call(inner, (x, *target))), "more": more} for f, inner, x, target, more in _BETWEEN
+    )
+
+    def match(self, x: Variable, more: Variable) -> Any:
+        return reshapes(x, more)
+
+    def when(self, x: Value, root: Node) -> None:
+        require(Rows(x, root, anywhere=False).gain > 0, "it is not fewer nodes")
+
+    def build(self, x: Value, root: Node) -> Any:
+        return Rows(x, root, anywhere=False).result
+
+
+_FLAT = Call("Reshape", ((2, 3, 4), int64s(6, 4)))
+_WEIGHTS = tuple(
+    np.linspace(-1, 1, a * b, dtype=np.float32).reshape(a, b) for a, b in ((4, 6), (6, 5), (1, 5))
+)
+
+
+class UnflattenRows(Rule):
+    """Reshape(Gemm(f(Gemm(Reshape(x), w), …), v)) that only arranges rows → f(x · w) · v, where
+    that is fewer nodes
+    """
+
+    level = "extended"
+    rows = ("G7", "G24")
+    shares = True
+    rounding = "the bias may be added later"
+    examples = tuple(
+        {
+            "y": Call(
+                "Gemm", (Call("Gelu", (Call("Gemm", (_FLAT, _WEIGHTS[0])),)), *_WEIGHTS[1:end])
+            ),
+            "t": int64s(*shape),
+        }
+        for end, shape in ((2, (2, 3, 5)), (3, (2, 3, 5)), (2, (3, 1, 2, 5)))
+    )
+
+    def match(self, y: Variable, t: Variable) -> Any:
+        return ops.reshape(y, t)
+
+    def when(self, y: Value, root: Node) -> None:
+        rows = Rows(y, root, anywhere=True)
+        require(root.output.rank >= 3, "the result is a matrix")
+        require(rows.products, "no Gemm is between")
+        require(rows.gain > 0, "it is not fewer nodes")
+
+    def build(self, y: Value, root: Node) -> Any:
+        return Rows(y, root, anywhere=True).result
 
 
 class SinkExpand(Rule):
-    """f(Expand(x)) → Expand(f(x)); Where(Expand(c), a, b) with two numbers → Expand(Where(c, a,
-    b))
-    """
+    """f(Expand(x)) → Expand(f(x)), also beside numbers: Expand(x) · 2, Where(Expand(x), 1, 0)"""
 
-    rows = ("G24",)
+    rows = ("G24", "G25")
     examples = (
         *(
             {"x": (4,), "s": int64s(3, 4), "a": np.float32(0.5), "b": np.float32(2), "root": more}
@@ -227,64 +369,28 @@ class SinkExpand(Rule):
     )
 
     def match(self, x: Variable, s: Variable, a: Variable, b: Variable) -> Any:
-        wide = ops.expand(x, s)
+        wide = ops.expand(x, s, name="wide")
         first, second = ops.const(a), ops.const(b)
-        return [*(Call(kind, (wide,)) for kind in UNARY), ops.where(wide, first, second)]
+        return [
+            *(Call(kind, (wide,)) for kind in UNARY),
+            *(Call(kind, (wide, first)) for kind in BINARY),
+            *(Call(kind, (first, wide)) for kind in ("Sub", "Div")),
+            ops.where(wide, first, second),
+        ]
 
-    def when(self, x: Value, root: Node, a: Value | None = None, b: Value | None = None) -> None:
+    def when(self, x: Value, wide: Node, root: Node) -> None:
         require_shape(x, root.output)
-        for side in (a, b):
-            require(
-                side is None or (side.tensor.size == 1 and side.rank <= root.output.rank),
-                "a side varies",
-            )
-        require(x.tensor.size != root.output.tensor.size, "it stretches nothing")
+        numbers = [v for v in root.operands() if v is not wide.output]
+        require(all(v.tensor.size == 1 for v in numbers), "a constant varies")
+        require(root.output.shape == wide.output.shape, "a constant stretches the shape")
+        require(x.tensor.size != wide.output.tensor.size, "it stretches nothing")
 
-    def build(
-        self, x: Value, s: Value, root: Node, a: Value | None = None, b: Value | None = None
-    ) -> Any:
-        sides = [side for side in (a, b) if side is not None]
-        return ops.expand(Call(root.kind, (x, *sides), root.op.attributes()), s)
-
-
-class RemoveExpandBeforeAttention(Rule):
-    """Attention(q, k, v, Expand(mask)) → Attention(q, k, v, mask), which broadcasts by itself"""
-
-    level = "all"
-    rows = ("G33",)
-    shares = True
-    rounding = "the same, block by block"
-    examples = (
-        {
-            "q": (2, 3, 5, 4),
-            "k": (2, 3, 6, 4),
-            "v": (2, 3, 6, 4),
-            "mask": (1, 6),
-            "s": int64s(2, 1, 5, 6),
-        },
-    )
-
-    def match(self, q: Variable, k: Variable, v: Variable, mask: Variable, s: Variable) -> Any:
-        return Call("Attention", (q, k, v, ops.expand(mask, s, name="wide")))
-
-    def when(self, q: Value, mask: Value, wide: Node, root: Node) -> None:
-        require_shape(mask, wide.output, root.output)
-        rows = q.shape[2 if q.rank == 4 else 1], wide.output.shape[-2:][0]
-        require(dims.compare("==", *rows) is True, "the mask makes the shape")
-        require(mask.rank >= 2, "the mask has one axis")
-        require(mask.shape[-1] == wide.output.shape[-1], "the mask has one column for all keys")
-
-    def build(self, q: Value, k: Value, v: Value, mask: Value, root: Node) -> Any:
-        return Call("Attention", (q, k, v, mask), root.op.attributes())
+    def build(self, x: Value, s: Value, wide: Node, root: Node) -> Any:
+        args = [x if v is wide.output else data(v).reshape(()) for v in root.operands()]
+        return ops.expand(Call(root.kind, tuple(args), root.op.attributes()), s)
 
 
 RULES = (
-    *(
-        SinkTransposeUnary,
-        SinkTransposeConstant,
-        SinkTransposePair,
-        SinkTransposeResidual,
-        NeutralAsExpand,
-    ),
-    *(CompareRange, SinkExpand, RemoveExpandBeforeAttention),
+    *(RemoveReshapesAround, RemoveTransposesAround, SinkTranspose, SinkTransposes),
+    *(SinkTransposeResidual, SinkExpand, CutOperand, CutOperands, UnflattenRows),
 )

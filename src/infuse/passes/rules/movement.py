@@ -8,12 +8,11 @@ import numpy as np
 
 from infuse import ops
 from infuse.ir import dims
-from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ops.core.sizes import int64s
 from infuse.ops.movement import bounds
-from infuse.passes.rules.common import attribute, data, is_one, require_shape
+from infuse.passes.rules.common import attribute, data, require_shape
 from infuse.rewrite import Refusal, Rule, require
 
 Cut = dict[int, tuple[int, int, int]]
@@ -256,28 +255,6 @@ class SqueezeSliceAsGather(Rule):
         return axis, start
 
 
-class TileAsExpand(Rule):
-    """Tile(x) of axes of size one → Expand(x)"""
-
-    rows = ("G24",)
-
-    def match(self, x: Variable, repeats: Variable) -> Any:
-        return ops.tile(x, repeats)
-
-    def when(self, x: Value, repeats: Value, root: Node) -> None:
-        counts = known_ints(repeats)
-        require(x.tensor.shape is not None and counts is not None, "the counts are not known")
-        pairs: list[tuple[Dim, Dim]] = list(zip(x.shape, counts or ()))
-        require(any(count != 1 for _, count in pairs), "it repeats nothing")
-        require(
-            all(count == 1 or is_one(size) for size, count in pairs),
-            "it repeats more than one element",
-        )
-
-    def build(self, x: Value, repeats: Value) -> Any:
-        return ops.expand(x, repeats)
-
-
 _ZERO = np.zeros((), dtype=np.float32)
 
 
@@ -308,29 +285,6 @@ class MergePads(Rule):
         return ops.pad(x, data(a) + data(b), *([] if fill is None else [fill]))
 
 
-class MergeExpands(Rule):
-    """Expand(Expand(x)) of known shape → Expand(x)"""
-
-    rows = ("G8",)
-    shares = True
-
-    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
-        return ops.expand(ops.expand(x, a), b)
-
-    def when(self, b: Value, root: Node) -> None:
-        shape = root.output.tensor.shape
-        is_static = shape is not None and all(dims.is_static(d) for d in shape)
-        require(
-            is_static or (shape is not None and known_ints(b) == shape), "the shape is not known"
-        )
-
-    def build(self, x: Value, b: Value, root: Node) -> Any:
-        shape = root.output.shape
-        return ops.expand(
-            x, np.asarray(shape, dtype=np.int64) if all(dims.is_static(d) for d in shape) else b
-        )
-
-
 RULES = (
     *(
         MergeSlices,
@@ -340,5 +294,5 @@ RULES = (
         MergeConcats,
         CountIndicesFromFront,
     ),
-    *(SqueezeSliceAsGather, TileAsExpand, MergePads, MergeExpands),
+    *(SqueezeSliceAsGather, MergePads),
 )

@@ -13,6 +13,7 @@ from infuse.ir.graph import Node, Value
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.chains import require_cheaper, require_filled, saving, wide_shape
 from infuse.passes.rules.common import (
+    FUNCTIONS,
     RESHAPES,
     attribute,
     axes_of,
@@ -35,7 +36,6 @@ from infuse.passes.rules.merging import (
     require_factors,
     require_sum,
 )
-from infuse.passes.rules.motion import FUNCTIONS
 from infuse.passes.rules.window import Window, conv_weights, require_explicit
 from infuse.rewrite import Rule, require
 

@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from infuse import ops
+from infuse import dtypes, ops
 from infuse.dtypes import DType
+from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Bools, kinds_with
+from infuse.ops.core.base import Floats, Ints
 from infuse.ops.core.sizes import int64s
-from infuse.ops.core.traits import Trait
 from infuse.passes.rules.common import (
     RESHAPES,
-    attribute,
     is_one,
     permutation,
     regroup,
@@ -132,6 +131,32 @@ class CastLikeAsCast(Rule):
 
     def build(self, x: Value, y: Value, root: Node) -> Any:
         return ops.cast(x, to=y.dtype, **root.op.attributes())
+
+
+class WidenLater(Rule):
+    """Gather(Cast(x)) to a wider type → Cast(Gather(x)), where no element is taken twice"""
+
+    rows = ("G25",)
+    examples = (
+        {
+            "x": Floats((3, 4), dtype=dtypes.float16),
+            "i": np.array([1, 0]),
+            "wider": {"to": dtypes.float32},
+        },
+        {"x": Ints((3, 4), dtype=dtypes.int8), "i": np.array(2), "wider": {"to": dtypes.int64}},
+    )
+
+    def match(self, x: Variable, i: Variable) -> Any:
+        return ops.gather(ops.cast(x, name="wider"), i)
+
+    def when(self, x: Value, wider: Node, root: Node) -> None:
+        require_shape(x, root.output)
+        require(x.dtype.bits < wider.output.dtype.bits, "it makes elements smaller")
+        before, after = dims.product(x.shape), dims.product(root.output.shape)
+        require(dims.compare("<=", after, before) is True, "it takes elements several times")
+
+    def build(self, x: Value, i: Value, wider: Node, root: Node) -> Any:
+        return Call("Cast", (Call("Gather", (x, i), root.op.attributes()),), wider.op.attributes())
 
 
 class SqueezeAsReshape(Rule):
@@ -274,46 +299,6 @@ class RemoveReshapeBeforeBroadcast(Rule):
         return Call(root.kind, (y, x) if root.inputs[0] is y else (x, y))
 
 
-class RemoveExpandBeforeBroadcast(Rule):
-    """Add(Expand(x), y) → Add(x, y), where y has the full shape (and other such operators;
-    ConstantOfShape too)
-    """
-
-    rows = ("G7",)
-    shares = True
-    examples = (
-        {"x": (4,), "shape": int64s(3, 4), "y": (3, 4)},
-        {"x": Bools((4,)), "shape": int64s(3, 4), "y": Bools((3, 4))},
-    )
-
-    def match(self, x: Variable, shape: Variable, y: Variable) -> Any:
-        expanded = ops.expand(x, shape, name="wide")
-        wide = ops.one_of(expanded, ops.constant_of_shape(shape, name="wide"))
-        one_way = [
-            Call(kind, (wide, y)) for kind in (*kinds_with(Trait.ARITHMETIC), "Equal", "Less")
-        ]
-        logic = [Call(kind, (expanded, y)) for kind in ("And", "Or")]
-        return [
-            *one_way,
-            *logic,
-            *(Call(kind, (y, wide)) for kind in ("Sub", "Div", "Pow", "Less")),
-        ]
-
-    def when(self, y: Value, wide: Node, root: Node) -> None:
-        require(
-            y.tensor.shape is not None and y.shape == root.output.tensor.shape,
-            "the expansion makes the shape",
-        )
-
-    def build(self, y: Value, wide: Node, root: Node) -> Any:
-        narrow: Any = wide.inputs[0]
-        if wide.kind == "ConstantOfShape":
-            narrow = (
-                np.asarray(attribute(wide, "value")).astype(wide.output.dtype.numpy).reshape(())
-            )
-        return Call(root.kind, (y, narrow) if root.inputs[0] is y else (narrow, y))
-
-
 class ReadShapeEarlier(Rule):
     """Shape(f(x)) → Shape(x), where f keeps the shape, so that f is not computed for its shape
     alone
@@ -352,13 +337,13 @@ RULES = (
         MergeReshapes,
         MergeCasts,
         CastLikeAsCast,
+        WidenLater,
         SqueezeAsReshape,
     ),
     *(
         TransposeAsReshape,
         MoveReshapeUp,
         RemoveReshapeBeforeBroadcast,
-        RemoveExpandBeforeBroadcast,
         ReadShapeEarlier,
     ),
 )

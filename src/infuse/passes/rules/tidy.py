@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes, ops
-from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.contraction import parse_equation
@@ -167,29 +166,6 @@ class RemoveScatter(Rule):
         return u
 
 
-class ConcatAsExpand(Rule):
-    """Concat(x, x, x) along an axis of size one → Expand(x)"""
-
-    rows = ("G24",)
-    shares = True
-    examples = tuple(
-        {"xs": [_ONE, _ONE, _ONE], "root": {"axis": -1}} for _ONE in (Call("Neg", ((2, 3, 1),)),)
-    )
-
-    def match(self, xs: Variable) -> Any:
-        return ops.concat(ops.rest(xs))
-
-    def when(self, xs: tuple[Value, ...], root: Node) -> None:
-        require(len(xs) > 1 and all(x is xs[0] for x in xs), "the operands differ")
-        require_shape(xs[0])
-        require(is_one(xs[0].shape[attribute(root, "axis")]), "the axis has several elements")
-
-    def build(self, xs: tuple[Value, ...], root: Node) -> Any:
-        target = np.ones(xs[0].rank, dtype=np.int64)
-        target[attribute(root, "axis")] = len(xs)
-        return ops.expand(xs[0], target)
-
-
 class FuseUpsample(Rule):
     """Reshape(Expand(Reshape(x))) that repeats each pixel along rows and columns → Resize(x,
     nearest)
@@ -230,32 +206,6 @@ class FuseUpsample(Rule):
             "nearest_mode": "floor",
         }
         return Call("Resize", (x, None, np.asarray(factors, dtype=np.float32)), attributes)
-
-
-class RemoveExpandBeforeMatMul(Rule):
-    """MatMul(Expand(x), y) → MatMul(x, y), which broadcasts stacks by itself"""
-
-    rows = ("G7",)
-    shares = True
-    rounding = "a library may sum a stack in another order"
-    examples = (
-        {"x": (3, 4), "s": int64s(2, 1, 1), "y": (2, 4, 5)},
-        {"x": (4, 3), "s": int64s(2, 1, 1), "y": (2, 5, 4)},
-    )
-
-    def match(self, x: Variable, s: Variable, y: Variable) -> Any:
-        stack = ops.expand(x, s, name="stack")
-        return [ops.matmul(stack, y), ops.matmul(y, stack)]
-
-    def when(self, x: Value, y: Value, stack: Node, root: Node) -> None:
-        require_shape(x, y, stack.output)
-        require(x.rank >= 2 and y.rank >= 2 and stack.output.rank >= 2, "an operand is a vector")
-        require(x.shape[-2:] == stack.output.shape[-2:], "it stretches the matrices")
-        both = broadcast_shapes(x.shape[:-2], y.shape[:-2])
-        require(both == root.output.shape[:-2], "the expansion makes the shape")
-
-    def build(self, x: Value, y: Value, root: Node) -> Any:
-        return ops.matmul(y, x) if root.inputs[0] is y else ops.matmul(x, y)
 
 
 class EinsumOfOne(Rule):
@@ -337,7 +287,6 @@ RULES = (
         RemoveTwin,
         GatherAsSlice,
         RemoveScatter,
-        ConcatAsExpand,
     ),
-    *(FuseUpsample, RemoveExpandBeforeMatMul, EinsumOfOne, CastConstantOfShape),
+    *(FuseUpsample, EinsumOfOne, CastConstantOfShape),
 )

@@ -1,0 +1,256 @@
+"""A lowered program run in Python, without a compiler: every step does in NumPy what its nodes
+mean, in the memory that the plan gives it.
+
+What that shows is all that stands between operators and kernels: where values lie, views, copies,
+slots, memory that is shared, and the order of the steps, for any target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from infuse.codegen.compile import generate
+from infuse.codegen.memory import Plan, place_in_time
+from infuse.codegen.program import Program, Step
+from infuse.codegen.tensors import Buffer, Tensor
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Array, Graph, Value
+from infuse.ir.types import TensorType
+from infuse.ops.core.evaluate import evaluate_values
+from infuse.targets import Target
+from infuse.targets.cpu.emit.statements import KernelCall
+
+POISON = 0xA5
+"""What memory holds that nobody has written yet."""
+ALIGN = 64
+
+
+class PlacementError(AssertionError):
+    """A step reads what is not there, or writes over what it reads."""
+
+
+class UnknownSizeError(Exception):
+    """A size is found by a kernel, and no value of the graph has it."""
+
+
+@dataclass
+class LoweredRun:
+    """What a lowered program gives, and how much of it was looked at."""
+
+    outputs: dict[str, Array]
+    steps: int
+    reads: int = 0
+    """Operands that were compared with what the step before them left."""
+
+
+def run_lowered(
+    graph: Graph, target: Target, feeds: Mapping[str, Array], threads: int = 1
+) -> LoweredRun:
+    """The outputs of the program of `graph` for a target, by name, computed step by step.
+
+    PlacementError where an operand does not lie where a step reads it, or a step overwrites what it
+    reads; UnsupportedOperatorError where a node has no native code; UnknownSizeError where only a
+    kernel finds a size (the start of a computed Slice). Bodies of control flow run in
+    the interpreter.
+    """
+    program, plan = generate(graph, target, threads)
+    assert program.graph is not None
+    machine = _Machine(program, plan, evaluate_values(program.graph, feeds))
+    return machine.run()
+
+
+class _Machine:
+    """The memory of a program, and its steps."""
+
+    def __init__(self, program: Program, plan: Plan, values: Mapping[Value, Array]) -> None:
+        self.program, self.plan, self.values = program, plan, values
+        self.sizes = _sizes(values)
+        self.reads = 0
+        self._memory: dict[object, Array] = {}
+        self._offsets = self._arena_offsets()
+        for value in program.places:
+            if value.producer is None and value in values:
+                self.write(value)
+
+    def _arena_offsets(self) -> dict[Buffer, int]:
+        buffers = self.plan.buffers
+        numbers = [-(-max(1, self.size(b.bytes)) // ALIGN) * ALIGN for b in buffers]
+        offsets = self.plan.offsets
+        if offsets is None:
+            offsets = place_in_time(buffers, numbers)
+        total = max((o + n for o, n in zip(offsets, numbers)), default=0)
+        self._memory["arena"] = np.full(total, POISON, np.uint8)
+        return dict(zip(buffers, offsets))
+
+    def size(self, size: Dim) -> int:
+        """A size as a number."""
+        result = dims.substitute(size, self.sizes)
+        if not isinstance(result, int):
+            raise UnknownSizeError(f"no value has the size {result}")
+        return result
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def _block(self, buffer: Buffer, need: int) -> tuple[Array, int]:
+        """The memory of a buffer, at least so many bytes, and where it begins."""
+        root = buffer.root()
+        if root in self._offsets:
+            return self._memory["arena"], self._offsets[root]
+        key: object = (root.kind, root.number, root.position)
+        if root.kind == "arena":
+            key = ("late", self.plan.late[root])
+        block = self._memory.get(key)
+        if block is None and root.kind == "weight":
+            block = self._weights(root)
+        if block is None:
+            block = np.full(need, POISON, np.uint8)
+        if block.size < need:
+            block = np.concatenate([block, np.full(need - block.size, POISON, np.uint8)])
+        self._memory[key] = block
+        return block, 0
+
+    def _weights(self, buffer: Buffer) -> Array:
+        array = dict(self.program.weights)[buffer.position]
+        return np.array(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+    def _resolved(self, tensor: Tensor) -> Tensor:
+        """A tensor whose place follows from a size."""
+        while tensor.buffer.either is not None:
+            size, direct, copy = tensor.buffer.either
+            tensor = direct if self.size(size) == 0 else copy
+        return tensor
+
+    def _bytes(self, tensor: Tensor) -> Array:
+        """Where the first byte of every element lies, in the block of the tensor."""
+        places = np.array(self.size(tensor.offset), np.int64)
+        for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.strides)):
+            line = np.arange(self.size(size), dtype=np.int64) * self.size(stride)
+            places = places + line.reshape(-1, *(1,) * (tensor.rank - axis - 1))
+        return places * tensor.dtype.bytes
+
+    def _elements(self, tensor: Tensor) -> tuple[Array, Array]:
+        """The block of a tensor, and the places of the bytes of each element in it."""
+        tensor = self._resolved(tensor)
+        starts = self._bytes(tensor)
+        need = int(starts.max(initial=-1)) + tensor.dtype.bytes if starts.size else 0
+        block, begin = self._block(tensor.buffer, need)
+        return block, begin + starts[..., None] + np.arange(tensor.dtype.bytes)
+
+    def load(self, tensor: Tensor) -> Array:
+        """The elements of a tensor as they lie in memory."""
+        block, places = self._elements(tensor)
+        result: Array = block[places].reshape(-1).view(tensor.dtype.numpy)
+        return np.asarray(result.reshape(places.shape[:-1]))
+
+    def store(self, tensor: Tensor, array: Array) -> None:
+        """Put elements where a tensor lies."""
+        block, places = self._elements(tensor)
+        flat = np.ascontiguousarray(array.astype(tensor.dtype.numpy)).reshape(-1)
+        block[places.reshape(-1)] = flat.view(np.uint8)
+
+    def write(self, value: Value) -> None:
+        """Put a value where it lies."""
+        self.store(self.program.places[value], self.values[value])
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def run(self) -> LoweredRun:
+        """All steps in order."""
+        for step in self.program.steps:
+            copied = _copied(step)
+            if copied is not None:
+                self._copy(step, *copied)
+            else:
+                self._compute(step)
+        return LoweredRun(dict(self._outputs()), len(self.program.steps), self.reads)
+
+    def _compute(self, step: Step) -> None:
+        """A step that reads operands of its nodes, and makes those of their results that lie where
+        it writes; what else it writes is spoilt.
+        """
+        made = dict.fromkeys(v for node in step.sources for v in node.outputs)
+        operands = dict.fromkeys(v for node in step.sources for v in node.operands())
+        places = {v: self._place_in(step.reads, v) for v in operands if v not in made}
+        read = {v: tensor for v, tensor in places.items() if tensor is not None}
+        results = [v for v in made if self._place_in(step.writes, v) is not None]
+        targets = [self.program.places[v] for v in results]
+        self._require_apart(step, list(read.values()), targets)
+        for value, tensor in read.items():
+            self._check_operand(step, value, tensor)
+        for buffer in dict.fromkeys(step.writes):
+            if buffer.kind == "arena" and all(
+                t.buffer.root() is not buffer.root() for t in targets
+            ):
+                block, begin = self._block(buffer, self.size(buffer.bytes))
+                block[begin : begin + self.size(buffer.bytes)] = POISON
+        for value in results:
+            self.write(value)
+
+    def _copy(self, step: Step, source: Tensor, target: Tensor) -> None:
+        self._require_apart(step, [source], [target])
+        self.store(target, self.load(source))
+
+    def _require_apart(
+        self, step: Step, sources: Sequence[Tensor], targets: Sequence[Tensor]
+    ) -> None:
+        """PlacementError where a target overlaps a source otherwise than element by element."""
+        for target in targets:
+            block, written = self._elements(target)
+            for source in sources:
+                same, read = self._elements(source)
+                if same is not block or np.array_equal(read, written):
+                    continue
+                if np.intersect1d(read, written).size:
+                    raise PlacementError(f"step {step.label} overwrites what it reads")
+
+    def _place_in(self, buffers: Sequence[Buffer], value: Value) -> Tensor | None:
+        """Where a value lies, if that is in one of these buffers."""
+        if value.const is not None or value not in self.program.places:
+            return None
+        tensor = self._resolved(self.program.places[value])
+        return tensor if tensor.buffer in buffers else None
+
+    def _check_operand(self, step: Step, value: Value, tensor: Tensor) -> None:
+        self.reads += 1
+        expected = self.values[value].astype(tensor.dtype.numpy)
+        if not _equal(self.load(tensor), expected):
+            raise PlacementError(
+                f"operand {value.name!r} does not lie where step {step.label} "
+                f"of {', '.join(step.nodes)} reads it"
+            )
+
+    def _outputs(self) -> Iterator[tuple[str, Array]]:
+        for number, (name, dtype, shape) in enumerate(self.program.outputs):
+            strides = tuple(dims.product(shape[i + 1 :]) for i in range(len(shape)))
+            order = tuple(range(len(shape)))
+            buffer = Buffer("output", 0, number)
+            yield name, self.load(Tensor(buffer, dtype, tuple(shape), strides, order))
+
+
+def _sizes(values: Mapping[Value, Array]) -> dict[str, int]:
+    """The sizes of all symbols."""
+    sizes: dict[str, int] = {}
+    for value, array in values.items():
+        if isinstance(value.type, TensorType) and value.type.shape is not None:
+            for dim, size in zip(value.type.shape, array.shape):
+                for name in dims.symbols(dim):
+                    if dim == dims.symbol(name):
+                        sizes.setdefault(name, size)
+    return sizes
+
+
+def _copied(step: Step) -> tuple[Tensor, Tensor] | None:
+    """Source and target of a step that only copies."""
+    calls = [s for s in step.function.statements if isinstance(s, KernelCall)]
+    tensors = [a for a in step.arguments if isinstance(a, Tensor)]
+    if [call.kernel for call in calls] != ["copy_nd"] or len(tensors) != 2:
+        return None
+    return tensors[0], tensors[1]
+
+
+def _equal(a: Array, b: Array) -> bool:
+    return a.shape == b.shape and a.tobytes() == b.tobytes()

@@ -1,0 +1,167 @@
+"""Lowered programs run in Python, for processors that this machine need not be, without a
+compiler.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from infuse import optimize
+from infuse.codegen import memory
+from infuse.codegen.compile import generate
+from infuse.errors import InfuseError, UnsupportedOperatorError
+from infuse.ir.graph import Graph
+from infuse.ir.types import TensorType
+from infuse.ops.core.base import REGISTRY, Op, Rounding
+from infuse.ops.core.evaluate import evaluate
+from infuse.targets import Target
+from infuse.testing import lowered
+from infuse.testing.compare import difference
+from infuse.testing.generators.networks import random_network
+from infuse.testing.lowered import PlacementError, UnknownSizeError, run_lowered
+from infuse.testing.samples import results, rows
+from tests.native import golden_models as models
+from tests.pure.test_axes import node_of
+
+TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4+avx512_vnni", "aarch64")
+OPERATORS = [op for _, op in sorted(REGISTRY.items())]
+ROUNDED = Rounding(abs=1e-3, steps=1, why="expansions round in other places")
+# Means of nothing and casts of what is not a number have a result, of which NumPy warns.
+pytestmark = [pytest.mark.row("R1"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
+
+
+def agree(outputs: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert outputs.keys() == expected.keys()
+    for name, array in expected.items():
+        assert outputs[name].shape == array.shape
+        assert not difference(outputs[name], array, ROUNDED), name
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: f"{op.domain}::{op.name}")
+def test_operators_find_their_operands_and_leave_their_results(op: type[Op]) -> None:
+    for row in rows(op, np.random.default_rng(1))[:8]:
+        if not all(x is None or isinstance(x, np.ndarray) for x in row.inputs):
+            continue
+        node = node_of(row)
+        if not all(isinstance(v.type, TensorType) for v in node.outputs):
+            continue
+        assert node.graph is not None
+        for number, value in enumerate(node.outputs):
+            node.graph.add_output(value, f"y{number}")
+        feeds = {v.name: row.inputs[int(v.name[1:])] for v in node.graph.inputs}
+        expected = {f"y{i}": np.asarray(y) for i, y in enumerate(results(row))}
+        for target in TARGETS:
+            try:
+                run = run_lowered(node.graph, Target.resolve(target), feeds)
+            except (UnsupportedOperatorError, UnknownSizeError):
+                continue
+            agree(run.outputs, expected)
+
+
+def test_most_operators_run_so() -> None:
+    """The tests above leave out what has no native code, and sizes that only kernels find."""
+    count = 0
+    for op in OPERATORS:
+        row = next(iter(rows(op, np.random.default_rng(1))), None)
+        if row is None or not all(isinstance(x, np.ndarray) for x in row.inputs):
+            continue
+        node = node_of(row)
+        assert node.graph is not None
+        node.graph.add_output(node.outputs[0], "y0")
+        feeds = {v.name: row.inputs[int(v.name[1:])] for v in node.graph.inputs}
+        try:
+            run_lowered(node.graph, Target.resolve("x86-64-v3"), feeds)
+        except (InfuseError, UnknownSizeError):
+            continue
+        count += 1
+    assert count > 150
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_networks_lie_well(seed: int) -> None:
+    network = random_network(seed)
+    for graph in (network.graph, optimize(network.graph, "all")):
+        for feeds in network.feeds:
+            try:
+                expected = evaluate(graph, feeds)
+                run = run_lowered(graph, Target.resolve(TARGETS[seed % 4]), feeds)
+            except (InfuseError, UnknownSizeError):
+                continue
+            if not network.extreme:
+                agree(run.outputs, expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "model",
+    [models.images, models.attention, models.quantized, models.recurrent, models.elementwise],
+    ids=lambda model: model.__name__,
+)
+def test_small_networks_lie_well(model: Callable[[], Graph], target: str) -> None:
+    graph = optimize(model(), "all")
+    rng = np.random.default_rng(1)
+    sizes = {"batch": 2, "length": 5}
+    feeds = {}
+    for value in graph.inputs:
+        shape = [int(n) for n in value.tensor.substitute(sizes).shape or () if isinstance(n, int)]
+        feeds[value.name] = (rng.random(shape) * 9).astype(value.dtype.numpy)
+    run = run_lowered(graph, Target.resolve(target), feeds, threads=2)
+    agree(run.outputs, evaluate(graph, feeds))
+    assert run.reads >= run.steps // 2
+
+
+# -- what is wrong is seen -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def images() -> tuple[Graph, dict[str, np.ndarray]]:
+    graph = optimize(models.images(), "all")
+    return graph, {"image": np.random.default_rng(1).random((1, 3, 32, 32), np.float32)}
+
+
+def run_broken(
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[..., object],
+    graph: Graph,
+    feeds: dict[str, np.ndarray],
+) -> None:
+    def spoilt(*args: object) -> object:
+        program, plan = generate(*args)  # type: ignore[arg-type]
+        return spoil(program, plan)
+
+    monkeypatch.setattr(lowered, "generate", spoilt)
+    run_lowered(graph, Target.resolve("x86-64-v3"), feeds)
+
+
+def test_memory_that_is_shared_too_early_is_seen(
+    monkeypatch: pytest.MonkeyPatch, images: tuple[Graph, dict[str, np.ndarray]]
+) -> None:
+    def spoil(program: object, plan: memory.Plan) -> object:
+        return program, replace(plan, offsets=[0] * len(plan.buffers))
+
+    with pytest.raises(PlacementError, match="reads"):
+        run_broken(monkeypatch, spoil, *images)
+
+
+def test_a_step_too_few_is_seen(
+    monkeypatch: pytest.MonkeyPatch, images: tuple[Graph, dict[str, np.ndarray]]
+) -> None:
+    def spoil(program: lowered.Program, plan: memory.Plan) -> object:
+        del program.steps[1]
+        return program, plan
+
+    with pytest.raises(PlacementError, match="does not lie where step"):
+        run_broken(monkeypatch, spoil, *images)
+
+
+def test_steps_in_another_order_are_seen(
+    monkeypatch: pytest.MonkeyPatch, images: tuple[Graph, dict[str, np.ndarray]]
+) -> None:
+    def spoil(program: lowered.Program, plan: memory.Plan) -> object:
+        program.steps.reverse()
+        return program, plan
+
+    with pytest.raises(PlacementError, match="does not lie where step"):
+        run_broken(monkeypatch, spoil, *images)
