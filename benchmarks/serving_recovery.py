@@ -88,7 +88,7 @@ class Torment:
         self.tally.deeds[kind] += 1
         if kind == "reload":
             try:
-                await self._engine.load(MODEL)
+                await self._engine.admin.load(MODEL)
             except InfuseError as error:  # it may be told that a worker was lost meanwhile
                 self.tally.errors[type(error).__name__] += 1
             return

@@ -70,7 +70,7 @@ def traffic(running: Running) -> Iterator[None]:
 
 def picture(running: Running) -> bytes:
     async def roll_out() -> None:
-        told = running.engine.traffic("answers")
+        told = running.engine.admin.traffic("answers")
         told.set_label("canary", 2)
         told.start_rollout(
             2,
@@ -80,7 +80,7 @@ def picture(running: Running) -> bytes:
         )
 
     async def settle() -> None:
-        running.engine.traffic("answers").set_split({"stable": 1})
+        running.engine.admin.traffic("answers").set_split({"stable": 1})
 
     running.call(settle())
     with traffic(running), chromium() as browser:

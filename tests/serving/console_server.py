@@ -77,7 +77,7 @@ class Running:
         """A model's traffic."""
 
         async def told() -> dict[str, Any]:
-            return self.engine.traffic(name).describe()
+            return self.engine.admin.traffic(name).describe()
 
         return self.call(told())
 

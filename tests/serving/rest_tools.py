@@ -57,6 +57,11 @@ class FakeEngine:
     dropped: threading.Event = field(default_factory=threading.Event)
     told: FakeTraffic = field(default_factory=FakeTraffic)
 
+    @property
+    def admin(self) -> Any:
+        """What administers."""
+        return self
+
     def live(self) -> bool:
         return True
 

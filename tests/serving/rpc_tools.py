@@ -36,6 +36,11 @@ class FakeEngine:
         self.arrived = threading.Event()
         self.dropped = threading.Event()
 
+    @property
+    def admin(self) -> Any:
+        """What administers."""
+        return self
+
     def live(self) -> bool:
         return True
 

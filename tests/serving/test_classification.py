@@ -242,10 +242,10 @@ def test_a_model_whose_labels_are_missing_is_not_loaded(reason: str, tmp_path: P
     async def main() -> None:
         async with Engine(models.config(tmp_path, control="none")) as engine:
             assert [
-                (entry["state"], reason in entry["reason"]) for entry in await engine.index()
+                (entry["state"], reason in entry["reason"]) for entry in await engine.admin.index()
             ] == [("UNAVAILABLE", True)]
             with pytest.raises(RepositoryError) as caught:
-                await engine.load("m")
+                await engine.admin.load("m")
             assert reason in str(caught.value)
 
     asyncio.run(main())
@@ -263,12 +263,12 @@ def test_a_configuration_that_is_sent_brings_labels(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Engine(models.config(tmp_path, control="explicit")) as engine:
-            await engine.load("m")
+            await engine.admin.load("m")
             assert await labels(engine, "m") == []
-            await engine.load("m", config=json.dumps({"output": [output]}))
+            await engine.admin.load("m", config=json.dumps({"output": [output]}))
             assert await labels(engine, "m") == [b"cat"]
             with pytest.raises(InfuseError, match="outside of the model's folder"):
-                await engine.load(
+                await engine.admin.load(
                     "m", config=json.dumps({"output": [{**output, "label_filename": "../l"}]})
                 )
             assert await labels(engine, "m") == [b"cat"]

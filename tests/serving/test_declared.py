@@ -94,7 +94,7 @@ def test_what_contradicts_the_model_keeps_it_from_loading(case: str, tmp_path: P
     put(tmp_path, text, model())
 
     async def work(engine: Engine) -> None:
-        (entry,) = await engine.index()
+        (entry,) = await engine.admin.index()
         assert entry["state"] == "UNAVAILABLE"
         assert message in entry["reason"]
         assert any(
@@ -108,7 +108,7 @@ def test_batches_of_a_model_that_has_none_are_refused(tmp_path: Path) -> None:
     put(tmp_path, "max_batch_size: 8", model(3))
 
     async def work(engine: Engine) -> None:
-        (entry,) = await engine.index()
+        (entry,) = await engine.admin.index()
         assert (
             "it asks for batches, and the first dimension of x: float32[3, 2, 4] is not free"
             in entry["reason"]
@@ -182,7 +182,7 @@ def test_our_own_configuration_declares_too(tmp_path: Path) -> None:
     put(tmp_path, "inputs: [{name: x, datatype: FP64}]\n", model(), "config.yaml")
 
     async def work(engine: Engine) -> None:
-        (entry,) = await engine.index()
+        (entry,) = await engine.admin.index()
         assert "declared as FP64, and the model's is FP32" in entry["reason"]
 
     served(tmp_path, work)
@@ -193,7 +193,7 @@ def test_what_the_server_tells_of_a_model_loads_it_again(tmp_path: Path) -> None
 
     async def work(engine: Engine) -> None:
         told = engine.model_config("m")
-        await engine.load("m", json.dumps(told))
+        await engine.admin.load("m", json.dumps(told))
         assert engine.model_config("m")["input"] == told["input"]
         assert list(await ask(engine, np.zeros((1, 2, 4)))) == ["y"]
 

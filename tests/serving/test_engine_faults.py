@@ -81,7 +81,7 @@ def test_files_that_are_replaced_in_place_are_loaded_anew(tmp_path: Path) -> Non
         (folder / "new").replace(folder / "model.onnx")
         await models.until(lambda: engine.models["add"].failures, "the change has failed")
         assert await ask(engine, "add", 1) == 8
-        (entry,) = await engine.index()
+        (entry,) = await engine.admin.index()
         assert entry["state"] == "READY"
         assert "a change of it failed" in entry["reason"]
 
@@ -146,7 +146,7 @@ def test_a_model_with_an_unknown_operator_is_refused_by_name(
 
     async def work(engine: Engine) -> None:
         await models.until(lambda: engine.models["odd"].failures, "it is refused")
-        entries = {entry["name"]: entry for entry in await engine.index()}
+        entries = {entry["name"]: entry for entry in await engine.admin.index()}
         assert entries["add"]["state"] == "READY"
         assert entries["odd"]["state"] == "UNAVAILABLE"
         assert "my.own::Strange" in entries["odd"]["reason"]

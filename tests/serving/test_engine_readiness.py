@@ -101,9 +101,9 @@ def test_what_served_and_no_longer_does_is_told(tmp_path: Path) -> None:
     write(repository, "add", models.adder(1), config="load_order: unload_first\n")
 
     async def work(engine: Engine) -> None:
-        await engine.unload("add")
+        await engine.admin.unload("add")
         assert engine.ready()  # an operator wanted that
-        await engine.load("add")
+        await engine.admin.load("add")
         write(repository, "add", b"no model", 2)
         await models.until(lambda: engine.models["add"].failures, "it has failed")
         assert engine.ready() is bool(engine.models["add"].versions)

@@ -135,10 +135,10 @@ def test_a_pipeline_whose_part_is_unloaded_says_so_and_comes_back(tmp_path: Path
 
     async def work(engine: Engine) -> None:
         assert await ask(engine, "twice", 1) == 3
-        await engine.unload("add")
+        await engine.admin.unload("add")
         with pytest.raises(UnavailableError, match="add"):
             await ask(engine, "twice", 1)
-        await engine.load("add")
+        await engine.admin.load("add")
         assert await ask(engine, "twice", 1) == 3
 
     served(tmp_path, work, control="explicit", models=("add", "twice"))

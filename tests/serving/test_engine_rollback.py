@@ -35,9 +35,9 @@ def test_a_rollback_loads_the_version_before_and_keeps_it(tmp_path: Path) -> Non
     async def first(engine: Engine) -> None:
         await swapped(engine, repository)
         assert await ask(engine, "add", 1) == 3
-        await engine.rollback("add", "worse")
+        await engine.admin.rollback("add", "worse")
         assert await ask(engine, "add", 1) == 2
-        told = engine.traffic("add").describe()
+        told = engine.admin.traffic("add").describe()
         assert (told["settled"], told["pinned"], told["shares"]) == (1, [1], {"1": 1.0})
         assert told["refused"] == {"2": "worse"}
         await models.until(lambda: 1 in engine.models["add"].versions, "it stays")
@@ -70,10 +70,10 @@ def test_a_promoted_version_goes_back_to_one_that_was_let_go(tmp_path: Path) -> 
     async def work(engine: Engine) -> None:
         write(repository, "add", models.adder(2), 2)
         await loaded(engine, "add", 2)
-        assert engine.traffic("add").describe()["rollout"]["state"] == "promoted"
-        await engine.rollback("add", "second thoughts")
+        assert engine.admin.traffic("add").describe()["rollout"]["state"] == "promoted"
+        await engine.admin.rollback("add", "second thoughts")
         assert await ask(engine, "add", 1) == 2
-        assert engine.traffic("add").describe()["rollout"]["state"] == "rolled_back"
+        assert engine.admin.traffic("add").describe()["rollout"]["state"] == "rolled_back"
 
     served(tmp_path, work)
 
@@ -96,14 +96,16 @@ def test_a_rollout_loads_its_version_which_gets_no_more_than_its_share(
                 await asyncio.sleep(0)
 
         asking = asyncio.ensure_future(client())
-        await engine.start_rollout("add", version, Canary(steps=(0.0, 1.0), step_seconds=3600))
+        await engine.admin.start_rollout(
+            "add", version, Canary(steps=(0.0, 1.0), step_seconds=3600)
+        )
         count = len(answers)
         await models.until(lambda: len(answers) > count + 100, "requests are answered")
         done.set()
         await asking
         assert set(answers) == {3.0}
         assert sorted(engine.models["add"].versions) == sorted({2, version})
-        engine.traffic("add").promote()
+        engine.admin.traffic("add").promote()
         assert await ask(engine, "add", 1) == 1 + version
 
     served(tmp_path, work)
@@ -115,16 +117,16 @@ def test_what_cannot_be_gone_back_to_says_why_and_changes_nothing(tmp_path: Path
 
     async def work(engine: Engine) -> None:
         with pytest.raises(OptionError, match="nothing to roll back to"):
-            await engine.rollback("add", "")
+            await engine.admin.rollback("add", "")
         await swapped(engine, repository)
         (repository / "add" / "1" / "model.onnx").write_bytes(b"no model")
         with pytest.raises(
             UnavailableError, match=r"version 1 is needed, and cannot be loaded: .*infuse rollout"
         ):
-            await engine.rollback("add", "worse")
+            await engine.admin.rollback("add", "worse")
         with pytest.raises(NotFoundError, match="there is no version 9"):
-            await engine.start_rollout("add", 9)
-        told = engine.traffic("add").describe()
+            await engine.admin.start_rollout("add", 9)
+        told = engine.admin.traffic("add").describe()
         assert (told["settled"], told["pinned"], told["refused"]) == (None, [], {})
         assert await ask(engine, "add", 1) == 3
 

@@ -27,7 +27,7 @@ def test_labels_splits_and_rollouts_survive_a_restart(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
 
     async def first(engine: Engine) -> None:
-        traffic = engine.traffic("add")
+        traffic = engine.admin.traffic("add")
         traffic.set_label("stable", 1)
         traffic.set_label("canary", 2)
         traffic.set_shadow({"2": 0.5})
@@ -36,7 +36,7 @@ def test_labels_splits_and_rollouts_survive_a_restart(tmp_path: Path) -> None:
         assert await ask(engine, "add", 1, "stable") == 2
 
     async def second(engine: Engine) -> None:
-        told = engine.traffic("add").describe()
+        told = engine.admin.traffic("add").describe()
         assert told["labels"] == {"stable": 1, "canary": 2}
         assert told["shadow"] == {"2": 0.5}
         assert (told["rollout"]["to"], told["rollout"]["state"], told["rollout"]["share"]) == (
@@ -46,7 +46,7 @@ def test_labels_splits_and_rollouts_survive_a_restart(tmp_path: Path) -> None:
         )
         assert await ask(engine, "add", 1, "stable") == 2
         assert await ask(engine, "add", 1, "canary") == 3
-        engine.traffic("add").rollback("enough")
+        engine.admin.traffic("add").rollback("enough")
 
     async def third(engine: Engine) -> None:
         assert {await ask(engine, "add", 1) for _ in range(20)} == {3}
@@ -140,7 +140,7 @@ def test_a_canary_goes_on_or_back_by_itself(kind: str, state: str, tmp_path: Pat
         write(repository, "add", faulty(kind), 2)
 
         def rollout() -> Any:
-            return engine.traffic("add").describe()["rollout"]
+            return engine.admin.traffic("add").describe()["rollout"]
 
         await models.until(
             lambda: rollout() and rollout()["state"] not in ("running", "paused"), "it has ended"
@@ -177,7 +177,7 @@ def test_shadows_are_compared_and_nobody_waits_for_them(tmp_path: Path) -> None:
             assert await ask(engine, "add", float(turn)) == turn + 1
         await models.until(lambda: len(seen) == 40, "all copies have run")
         assert seen.count((False, 1)) == seen.count((True, 2)) == 20
-        window = engine.traffic("add").describe()["windows"]["2"]
+        window = engine.admin.traffic("add").describe()["windows"]["2"]
         assert (window["compared"], window["drifted"]) == (
             20,
             20 - sum(0.05 * (t + 1) >= 1 for t in range(20)),

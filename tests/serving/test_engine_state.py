@@ -38,7 +38,7 @@ def test_repositories_with_the_same_names_have_states_of_their_own(tmp_path: Pat
     cache = tmp_path / "cache"
 
     async def roll_back(engine: Engine) -> None:
-        engine.traffic("add").rollback("worse")
+        engine.admin.traffic("add").rollback("worse")
 
     async def serves(engine: Engine, version: int) -> None:
         assert {(await ask(engine, "add", 1)) for _ in range(10)} == {1 + version}
@@ -54,7 +54,7 @@ def test_a_repository_is_the_same_by_every_name_of_its_folder(tmp_path: Path) ->
     (tmp_path / "link").symlink_to(tmp_path / "models")
 
     async def roll_back(engine: Engine) -> None:
-        engine.traffic("add").rollback("worse")
+        engine.admin.traffic("add").rollback("worse")
 
     async def still(engine: Engine) -> None:
         assert await ask(engine, "add", 1) == 2
@@ -189,7 +189,7 @@ STATES: dict[str, tuple[Callable[[Traffic], None], dict[str, float]]] = {
 
 def told(engine: Engine) -> dict[str, Any]:
     """What `describe` says that a restart must not change."""
-    plain = engine.traffic("add").describe()
+    plain = engine.admin.traffic("add").describe()
     plain.pop("windows")
     if plain["rollout"]:
         plain["rollout"].pop("windows")
@@ -203,7 +203,7 @@ def test_a_restart_keeps_every_state_of_a_rollout(state: str, tmp_path: Path) ->
     before: list[dict[str, Any]] = []
 
     async def first(engine: Engine) -> None:
-        work(engine.traffic("add"))
+        work(engine.admin.traffic("add"))
         before.append(told(engine))
         assert before[0]["shares"] == pytest.approx(shares)
 
@@ -219,7 +219,7 @@ def test_a_model_that_is_away_or_broken_for_a_while_is_not_forgotten(tmp_path: P
     place = tmp_path / "models" / "add"
 
     async def roll_back(engine: Engine) -> None:
-        engine.traffic("add").rollback("worse")
+        engine.admin.traffic("add").rollback("worse")
 
     async def returns(engine: Engine) -> None:
         assert "add" not in engine.models

@@ -41,7 +41,7 @@ def test_a_broken_model_leaves_the_others_alone(strict: bool, how: str, stage: S
             assert await ask(engine, "good") == ("1", 2)
             with pytest.raises(UnavailableError, match="no version of it is loaded: "):
                 await ask(engine, "bad")
-            (entry,) = [entry for entry in await engine.index() if entry["name"] == "bad"]
+            (entry,) = [entry for entry in await engine.admin.index() if entry["name"] == "bad"]
             assert entry["state"] == "UNAVAILABLE"
             assert {"model": "no model", "config": "replica", "no version": "no version"}[
                 how
@@ -59,7 +59,7 @@ def test_folders_that_are_no_versions_are_passed_over(name: str, stage: Stage) -
         async with stage.engine() as engine:
             assert engine.ready()
             assert await ask(engine, "m") == ("1", 3)
-            assert [entry["version"] for entry in await engine.index()] == ["1"]
+            assert [entry["version"] for entry in await engine.admin.index()] == ["1"]
 
     asyncio.run(main())
 
@@ -80,12 +80,14 @@ def test_models_come_and_go_with_the_repository(stage: Stage) -> None:
                 stage.write("guest", 3, "times 5")
                 await until(lambda: ready(engine, "guest", 1, 3) == [True, True])
                 stats = {
-                    entry["version"]: entry for entry in engine.statistics("guest")["model_stats"]
+                    entry["version"]: entry
+                    for entry in engine.admin.statistics("guest")["model_stats"]
                 }
                 assert [stats[v]["inference_stats"]["success"]["count"] for v in "13"] == [0, 0]
                 assert await ask(engine, "guest") == ("3", 5)
                 stats = {
-                    entry["version"]: entry for entry in engine.statistics("guest")["model_stats"]
+                    entry["version"]: entry
+                    for entry in engine.admin.statistics("guest")["model_stats"]
                 }
                 assert [stats[v]["inference_stats"]["success"]["count"] for v in "13"] == [0, 1]
                 stage.remove("guest")
@@ -185,20 +187,20 @@ def test_models_are_loaded_and_unloaded_when_asked_for(stage: Stage) -> None:
         async with stage.engine(control="explicit") as engine:
             assert engine.ready()
             assert ready(engine, "m", 1, 3) == [False, False]
-            for act in (engine.load, engine.unload):
+            for act in (engine.admin.load, engine.admin.unload):
                 with pytest.raises(NotFoundError):
                     await act("unknown")
-            await engine.load("m")
+            await engine.admin.load("m")
             assert ready(engine, "m", 1, 3) == [True, True]
             stage.remove("m", "config.yaml")
             assert ready(engine, "m", 1, 3) == [True, True]
-            await engine.load("m")
+            await engine.admin.load("m")
             assert ready(engine, "m", 1, 3) == [False, True]
-            await engine.unload("m")
+            await engine.admin.unload("m")
             assert ready(engine, "m", 1, 3) == [False, False]
             with pytest.raises(UnavailableError):
                 await ask(engine, "m")
-            await engine.load("m")
+            await engine.admin.load("m")
             assert await ask(engine, "m") == ("3", 3)
 
     asyncio.run(main())
@@ -213,9 +215,9 @@ def test_a_load_that_fails_says_so_each_time(stage: Stage) -> None:
                 with pytest.raises(
                     RepositoryError, match=r"it cannot be loaded: .*'nonsense' is no model"
                 ):
-                    await engine.load("m")
+                    await engine.admin.load("m")
             stage.write("m", text="times 4")
-            await engine.load("m")
+            await engine.admin.load("m")
             assert await ask(engine, "m") == ("1", 4)
 
     asyncio.run(main())
@@ -235,9 +237,9 @@ def test_models_of_the_command_line_are_loaded_at_the_start(stage: Stage) -> Non
                 False,
             ]
             assert await ask(engine, "chain") == ("1", 4)
-            states = {entry["name"]: entry["state"] for entry in await engine.index()}
+            states = {entry["name"]: entry["state"] for entry in await engine.admin.index()}
             assert states == {"a": "READY", "b": "READY", "chain": "READY", "c": "UNKNOWN"}
-            assert [entry["name"] for entry in await engine.index(ready=True)] == [
+            assert [entry["name"] for entry in await engine.admin.index(ready=True)] == [
                 "a",
                 "b",
                 "chain",
@@ -254,9 +256,9 @@ def test_a_pipeline_is_unloaded_with_or_without_its_models(dependents: bool, sta
 
     async def main() -> None:
         async with stage.engine(control="explicit") as engine:
-            await engine.load("chain")
+            await engine.admin.load("chain")
             assert await ask(engine, "chain") == ("1", 4)
-            await engine.unload("chain", dependents=dependents)
+            await engine.admin.unload("chain", dependents=dependents)
             assert [ready(engine, name)[0] for name in ("chain", "a", "b")] == [
                 False,
                 not dependents,
@@ -286,11 +288,11 @@ def test_a_model_answers_while_it_is_loaded_again(change: str, stage: Stage) -> 
             else:
                 stage.write("m", 1, "times 2")
             stage.gates.hold("load m")
-            loading = asyncio.ensure_future(engine.load("m"))
+            loading = asyncio.ensure_future(engine.admin.load("m"))
             await until(lambda: stage.gates.arrived["load m"] == 2)
             assert engine.ready()
             assert await ask(engine, "m") == ("1", 1)
-            assert "LOADING" in {entry["state"] for entry in await engine.index()}
+            assert "LOADING" in {entry["state"] for entry in await engine.admin.index()}
             stage.gates.release("load m")
             await loading
             number = "1" if change == "same version" else "2"
@@ -309,12 +311,12 @@ def test_a_new_version_does_not_load_the_others_again(stage: Stage) -> None:
             await ask(engine, "m")
             for number in (2, 3):
                 stage.write("m", number, f"times {number}")
-                await engine.load("m")
+                await engine.admin.load("m")
                 assert stage.gates.arrived["load m"] == number
             assert await ask(engine, "m", 1) == ("1", 1)
             counts = {
                 s["version"]: s["inference_stats"]["success"]["count"]
-                for s in engine.statistics("m")["model_stats"]
+                for s in engine.admin.statistics("m")["model_stats"]
             }
             assert counts == {"1": 2, "2": 0, "3": 0}
 
@@ -328,10 +330,10 @@ def test_a_reload_that_fails_leaves_what_served(stage: Stage) -> None:
         async with stage.engine(control="explicit", models=["m"]) as engine:
             stage.write("m", 2, "nonsense")
             with pytest.raises(RepositoryError, match="'nonsense' is no model"):
-                await engine.load("m")
+                await engine.admin.load("m")
             assert ready(engine, "m", 1, 2) == [True, False]
             assert await ask(engine, "m") == ("1", 1)
-            reasons = {entry["version"]: entry["reason"] for entry in await engine.index()}
+            reasons = {entry["version"]: entry["reason"] for entry in await engine.admin.index()}
             assert "'nonsense' is no model" in reasons["2"]
 
     asyncio.run(main())
@@ -346,7 +348,7 @@ def test_requests_are_answered_by_the_version_that_took_them(stage: Stage) -> No
             running = asyncio.ensure_future(ask(engine, "m"))
             await until(lambda: stage.gates.arrived["run m"] == 1)
             stage.write("m", 2, "times 2")
-            loading = asyncio.ensure_future(engine.load("m"))
+            loading = asyncio.ensure_future(engine.admin.load("m"))
             await until(lambda: ready(engine, "m", 2) == [True])
             stage.gates.release("run m")
             assert await running == ("1", 1)
@@ -366,14 +368,14 @@ def test_a_configuration_that_is_sent_stands_for_the_repositorys(stage: Stage) -
     async def main() -> None:
         async with stage.engine(control="explicit") as engine:
             with pytest.raises(RepositoryError):
-                await engine.load("m")
-            await engine.load("m", config='{"version_policy": {"specific": [2]}}')
+                await engine.admin.load("m")
+            await engine.admin.load("m", config='{"version_policy": {"specific": [2]}}')
             assert ready(engine, "m", 1, 2, 3) == [False, True, False]
             assert await ask(engine, "m") == ("2", 2)
             with pytest.raises(RepositoryError):
-                await engine.load("m")
+                await engine.admin.load("m")
             assert await ask(engine, "m") == ("2", 2)
-            await engine.unload("m")
+            await engine.admin.unload("m")
             assert ready(engine, "m", 1, 2, 3) == [False] * 3
 
     asyncio.run(main())
@@ -384,16 +386,16 @@ def test_a_model_that_is_sent_stands_for_the_repositorys(stage: Stage) -> None:
 
     async def main() -> None:
         async with stage.engine(control="explicit", models=["m"]) as engine:
-            await engine.load("sent", files={"1/model.onnx": b"times 9"})
+            await engine.admin.load("sent", files={"1/model.onnx": b"times 9"})
             assert await ask(engine, "sent") == ("1", 9)
             assert await ask(engine, "m") == ("3", 3)
-            await engine.load("m", files={"1/model.onnx": b"times 9"})
+            await engine.admin.load("m", files={"1/model.onnx": b"times 9"})
             assert ready(engine, "m", 1, 3) == [True, False]
             assert await ask(engine, "m") == ("1", 9)
-            await engine.load("m")
+            await engine.admin.load("m")
             assert ready(engine, "m", 1, 3) == [False, True]
             assert await ask(engine, "m") == ("3", 3)
-            await engine.unload("sent")
+            await engine.admin.unload("sent")
             assert ready(engine, "sent", 1) == [False]
 
     asyncio.run(main())
@@ -408,7 +410,9 @@ def test_files_that_are_sent_stay_in_their_model(path: str, stage: Stage, tmp_pa
     async def main() -> None:
         async with stage.engine(control="explicit") as engine:
             with pytest.raises(RepositoryError, match="no path in a model's folder"):
-                await engine.load("sent", files={path: b"nothing", "1/model.onnx": b"times 2"})
+                await engine.admin.load(
+                    "sent", files={path: b"nothing", "1/model.onnx": b"times 2"}
+                )
             assert ready(engine, "sent") == [False]
 
     asyncio.run(main())
@@ -468,7 +472,7 @@ def test_models_are_loaded_side_by_side(stage: Stage) -> None:
 
     async def main() -> None:
         async with stage.engine(control="explicit") as engine:
-            loading = [asyncio.ensure_future(engine.load(name)) for name in ("a", "b")]
+            loading = [asyncio.ensure_future(engine.admin.load(name)) for name in ("a", "b")]
             await until(lambda: stage.gates.arrived["load a"] == stage.gates.arrived["load b"] == 1)
             for name in ("a", "b"):
                 stage.gates.release(f"load {name}")
@@ -484,10 +488,10 @@ def test_loads_of_one_model_follow_each_other(stage: Stage) -> None:
 
     async def main() -> None:
         async with stage.engine(control="explicit") as engine:
-            first = asyncio.ensure_future(engine.load("m"))
+            first = asyncio.ensure_future(engine.admin.load("m"))
             await until(lambda: stage.gates.arrived["load m"] == 1)
             stage.write("m", 1, "times 2")
-            second = asyncio.ensure_future(engine.load("m"))
+            second = asyncio.ensure_future(engine.admin.load("m"))
             await asyncio.sleep(0.02)
             assert stage.gates.arrived["load m"] == 1
             stage.gates.release("load m")
@@ -503,16 +507,16 @@ def test_an_unload_waits_for_the_load(stage: Stage) -> None:
 
     async def main() -> None:
         async with stage.engine(control="explicit") as engine:
-            loading = asyncio.ensure_future(engine.load("m"))
+            loading = asyncio.ensure_future(engine.admin.load("m"))
             await until(lambda: stage.gates.arrived["load m"] == 1)
-            unloading = asyncio.ensure_future(engine.unload("m"))
+            unloading = asyncio.ensure_future(engine.admin.unload("m"))
             await asyncio.sleep(0.02)
             assert not unloading.done()
             stage.gates.release("load m")
             results = await asyncio.gather(loading, unloading, return_exceptions=True)
             assert all(result is None or isinstance(result, InfuseError) for result in results)
             assert ready(engine, "m") == [False]
-            await engine.load("m")
+            await engine.admin.load("m")
             assert await ask(engine, "m") == ("1", 2)
 
     asyncio.run(main())
@@ -528,7 +532,7 @@ def test_many_loads_and_unloads_at_once_end_well(stage: Stage) -> None:
             async def worry() -> list[InfuseError]:
                 refused = []
                 for _ in range(8):
-                    for act in (engine.load, engine.unload):
+                    for act in (engine.admin.load, engine.admin.unload):
                         try:
                             await act("m")
                         except InfuseError as error:
@@ -538,9 +542,9 @@ def test_many_loads_and_unloads_at_once_end_well(stage: Stage) -> None:
 
             await asyncio.wait_for(asyncio.gather(*(worry() for _ in range(16))), 120)
             assert engine.ready()
-            await engine.load("m")
+            await engine.admin.load("m")
             assert await ask(engine, "m") == ("1", 2)
-            await engine.unload("m")
+            await engine.admin.unload("m")
             assert ready(engine, "m") == [False]
 
     asyncio.run(main())

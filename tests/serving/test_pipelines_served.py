@@ -104,7 +104,7 @@ def ask(repository: Path, *requests: InferRequest) -> list[Any]:
 
     async def main() -> list[Any]:
         async with Engine(settings(repository)) as engine:
-            assert engine.ready(), [entry["reason"] for entry in await engine.index()]
+            assert engine.ready(), [entry["reason"] for entry in await engine.admin.index()]
             return await asyncio.gather(
                 *(engine.infer(request) for request in requests), return_exceptions=True
             )
@@ -266,7 +266,7 @@ def test_pipelines_that_cannot_run_say_why(tmp_path: Path) -> None:
 
     async def main() -> tuple[dict[str, str], Any]:
         async with Engine(settings(root)) as engine:
-            reasons = {entry["name"]: entry["reason"] for entry in await engine.index()}
+            reasons = {entry["name"]: entry["reason"] for entry in await engine.admin.index()}
             ones = np.ones((2, 3), np.float32)
             return reasons, await engine.infer(
                 InferRequest("good", inputs=[Tensor("x", "FP32", ones)])

@@ -374,7 +374,9 @@ def test_shadows_are_given_what_the_caller_sent(tmp_path: Path) -> None:
             assert [each[0] for each in found] == [200] * 20
 
             def window() -> dict[str, int]:
-                windows: dict[str, dict[str, int]] = engine.traffic("add").describe()["windows"]
+                windows: dict[str, dict[str, int]] = engine.admin.traffic("add").describe()[
+                    "windows"
+                ]
                 return windows.get("2", {"compared": 0})
 
             await models.until(lambda: window()["compared"] == 20, "all copies have run")

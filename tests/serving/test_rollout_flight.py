@@ -312,7 +312,7 @@ def test_a_model_that_hangs_loses_its_rollout_before_its_requests_time_out(
                     await models.ask(engine, "add", models.rows(models.POISON))
 
             def rollout() -> dict[str, Any]:
-                return engine.traffic("add").describe()["rollout"] or {}
+                return engine.admin.traffic("add").describe()["rollout"] or {}
 
             for _ in range(40):
                 await models.ask(engine, "add", models.rows(models.POISON))

@@ -162,7 +162,7 @@ def test_the_version_before_goes_on_serving(tmp_path: Path) -> None:
 
             await models.until(refused, "version 2 is refused")
             (reason,) = [
-                entry["reason"] for entry in await engine.index() if entry["version"] == "2"
+                entry["reason"] for entry in await engine.admin.index() if entry["version"] == "2"
             ]
             assert "compiling it needed more than 160 MiB of memory" in reason
             assert "raise workers.build_memory_mb" in reason

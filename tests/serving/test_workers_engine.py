@@ -254,9 +254,9 @@ def test_nothing_is_left_of_versions_that_were_loaded_and_unloaded(tmp_path: Pat
         async with Engine(config(tmp_path, control="explicit")) as engine:
             found = []
             for turn in range(6):
-                await engine.load("add")
+                await engine.admin.load("add")
                 assert await ask(engine, "add", turn) == turn + 1
-                await engine.unload("add")
+                await engine.admin.unload("add")
                 found.append(counted())
                 assert pids(engine) == []
             assert found[1:] == found[1:2] * 5

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -116,6 +116,12 @@ class Catalog:
                 f"there is no model {name[:100]!r}", hint="the repository index lists what there is"
             )
         return model
+
+    def versions(self) -> Iterator[Version]:
+        """All versions that are loaded."""
+        for _, model in sorted(self.models.items()):
+            for _, version in sorted(model.versions.items()):
+                yield version
 
     def metadata(self, name: str, version: str = "") -> dict[str, Any]:
         """A model's versions, platform, inputs and outputs."""

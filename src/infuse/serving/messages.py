@@ -112,3 +112,9 @@ class Outcome:
     def seconds(self) -> float:
         """From its arrival to its outputs."""
         return (self.request.timeline.finished - self.request.timeline.received) / 1e9
+
+
+def rows_of(request: InferRequest, batched: bool) -> int:
+    """Rows of a request: the size of its first dimension where the model is batched, else 1."""
+    shape = request.inputs[0].shape if request.inputs else ()
+    return shape[0] if batched and shape else 1

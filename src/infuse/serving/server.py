@@ -40,7 +40,7 @@ class Server:
         self.coders = Coders(config.limits.request_bytes)
         self._renewal = Renewal(self.engine.journal)
         sources = [
-            self.engine.readings,
+            self.engine.admin.readings,
             self._renewal.readings,
             *([logging.readings] if logging is not None else []),
         ]

@@ -19,6 +19,7 @@ from infuse.serving.rest.loads import read_load, unknown
 from infuse.serving.rest.refusals import Refusal
 from infuse.serving.rest.routes import Call, Handler, Route
 from infuse.serving.rest.wire import LogSettings, Unload
+from infuse.serving.telemetry.bottleneck import explain
 from infuse.serving.telemetry.settings import LOG, log_settings, trace_settings
 
 Version = Annotated[int, msgspec.Meta(ge=1)]
@@ -72,7 +73,7 @@ async def _load(call: Call) -> Mapping[str, Any]:
         config, files = await call.coders.load(large.load, call.body)
     else:
         config, files = read_load(call.body)
-    await call.engine.load(call.model, config, files, caller=call.caller)
+    await call.engine.admin.load(call.model, config, files, caller=call.caller)
     return {}
 
 
@@ -82,7 +83,7 @@ async def _unload(call: Call) -> Mapping[str, Any]:
         if name != "unload_dependents" or not isinstance(value, bool):
             raise unknown(name, "unload_dependents (true or false)")
         dependents = value
-    await call.engine.unload(call.model, dependents, caller=call.caller)
+    await call.engine.admin.unload(call.model, dependents, caller=call.caller)
     return {}
 
 
@@ -91,7 +92,7 @@ async def _placement(call: Call) -> Any:
 
 
 async def _bottleneck(call: Call) -> Any:
-    return call.engine.bottleneck()
+    return explain(call.engine)
 
 
 async def _console(call: Call) -> Any:
@@ -102,11 +103,11 @@ async def _console(call: Call) -> Any:
 
 
 async def _traffic(call: Call) -> Any:
-    return call.engine.traffic(call.model).describe()
+    return call.engine.admin.traffic(call.model).describe()
 
 
 async def _label(call: Call) -> Any:
-    traffic = call.engine.traffic(call.model)
+    traffic = call.engine.admin.traffic(call.model)
     asked = call.read(Label)
     if asked.version is None:
         traffic.remove_label(asked.label)
@@ -116,14 +117,14 @@ async def _label(call: Call) -> Any:
 
 
 async def _split(call: Call) -> Any:
-    traffic = call.engine.traffic(call.model)
+    traffic = call.engine.admin.traffic(call.model)
     asked = call.read(Split)
     traffic.set_split(asked.weights)
     return traffic.describe()
 
 
 async def _shadow(call: Call) -> Any:
-    traffic = call.engine.traffic(call.model)
+    traffic = call.engine.admin.traffic(call.model)
     asked = call.read(Shadow)
     traffic.set_shadow(asked.shares)
     return traffic.describe()
@@ -131,21 +132,21 @@ async def _shadow(call: Call) -> Any:
 
 async def _rollout(call: Call) -> Any:
     wish = call.read(Rollout)
-    await call.engine.start_rollout(call.model, wish.version, wish.canary)
-    return call.engine.traffic(call.model).describe()
+    await call.engine.admin.start_rollout(call.model, wish.version, wish.canary)
+    return call.engine.admin.traffic(call.model).describe()
 
 
 async def _rollback(call: Call) -> Any:
     wish = call.read(Rollback)
-    await call.engine.rollback(call.model, wish.reason)
-    return call.engine.traffic(call.model).describe()
+    await call.engine.admin.rollback(call.model, wish.reason)
+    return call.engine.admin.traffic(call.model).describe()
 
 
 def _plain(verb: str) -> Handler:
     """A handler that calls a method of the traffic that needs nothing."""
 
     async def handler(call: Call) -> Any:
-        traffic = call.engine.traffic(call.model)
+        traffic = call.engine.admin.traffic(call.model)
         call.read(Nothing)
         getattr(traffic, verb)()
         return traffic.describe()

@@ -46,11 +46,11 @@ async def _configuration(call: Call) -> Any:
 
 
 async def _statistics(call: Call) -> Any:
-    return call.engine.statistics(call.model, call.version)
+    return call.engine.admin.statistics(call.model, call.version)
 
 
 async def _index(call: Call) -> Any:
-    return await call.engine.index(call.read(IndexQuery).ready)
+    return await call.engine.admin.index(call.read(IndexQuery).ready)
 
 
 async def _no_regions(call: Call) -> list[Any]:

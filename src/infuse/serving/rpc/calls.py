@@ -254,11 +254,15 @@ class Calls:
         )
 
     async def _model_statistics(self, request: Message, _: Caller) -> Any:
-        return _filled(_ModelStatistics(), self._engine.statistics(request.name, request.version))
+        return _filled(
+            _ModelStatistics(), self._engine.admin.statistics(request.name, request.version)
+        )
 
     async def _repository_index(self, request: Message, _: Caller) -> Any:
         check_repository(request)
-        return _filled(_RepositoryIndex(), {"models": await self._engine.index(request.ready)})
+        return _filled(
+            _RepositoryIndex(), {"models": await self._engine.admin.index(request.ready)}
+        )
 
     async def _load(self, data: bytes, context: grpc.aio.ServicerContext) -> bytes:
         try:
@@ -271,7 +275,7 @@ class Calls:
                 config, files = await self._coders.load(large.load, data)
             else:
                 config, files = read_load(data)
-            await self._engine.load(model, config, files, caller=caller)
+            await self._engine.admin.load(model, config, files, caller=caller)
         except Exception as error:
             await refuse(context, error)
         done: bytes = _Load().SerializeToString()
@@ -284,7 +288,7 @@ class Calls:
             if name != "unload_dependents" or value.WhichOneof("parameter_choice") != "bool_param":
                 raise unknown_parameter(name, "unload_dependents (true or false)")
             dependents = value.bool_param
-        await self._engine.unload(request.model_name, dependents, caller=caller)
+        await self._engine.admin.unload(request.model_name, dependents, caller=caller)
         return _Unload()
 
     async def _trace_setting(self, request: Message, _: Caller) -> Any:
