@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from infuse.errors import NotFoundError, RepositoryError, UnavailableError
 from infuse.serving.callers import ANYBODY, Caller
-from infuse.serving.catalog import Catalog
-from infuse.serving.model_config import Canary
+from infuse.serving.catalog import Catalog, called_by
+from infuse.serving.model_config import Canary, ModelConfig
 from infuse.serving.rollout import Traffic
 from infuse.serving.saved_traffic import SavedTraffic
 from infuse.serving.telemetry.views import Reading
@@ -24,7 +25,22 @@ class Administration:
         """Name, version, state and reason of all models' versions; with `ready`, of those that
         serve.
         """
-        return self._catalog.index(ready)
+        entries = []
+        for name, model in sorted(self._catalog.models.items()):
+            states = list(model.states())
+            if not states:
+                states = [(0, "UNAVAILABLE" if model.problem else "UNKNOWN", model.problem)]
+            for number, state, reason in states:
+                if not ready or state == "READY":
+                    entries.append(
+                        {
+                            "name": name,
+                            "version": str(number) if number else "",
+                            "state": state,
+                            "reason": reason,
+                        }
+                    )
+        return entries
 
     async def load(
         self,
@@ -33,37 +49,123 @@ class Administration:
         files: Mapping[str, bytes] | None = None,
         caller: Caller = ANYBODY,
     ) -> None:
-        """Load a model, or load it again after a change (`Catalog.load`). Raises what went
-        wrong.
+        """Load a model, or load it again after a change; what was loaded serves until that has
+        worked.
+
+        `config` is a ModelConfig as JSON or YAML in place of the repository's, `files` are its
+        files by path (`1/model.onnx`); without both, the repository's count again. The models of a
+        pipeline are loaded before it, unless they are. Raises what went wrong; AccessError, before
+        anything has changed, where the `caller` may not touch a model that would be loaded too, or
+        that a pipeline from `config` or `files` calls.
         """
-        await self._catalog.load(name, config, files, caller)
+        if files:
+            files_ = await self._catalog.repository.fetch_uploaded(name, files, config)
+        else:
+            try:
+                files_ = (await self._catalog.repository.scan({name: config} if config else None))[
+                    name
+                ]
+            except KeyError:
+                raise NotFoundError(
+                    f"the repository has no model {name!r}", where=self._catalog.config.repository
+                ) from None
+        if files_.problem:
+            raise RepositoryError(files_.problem, where=f"model {name!r}")
+        parts = sorted(called_by(files_.config))
+        for part in parts if config or files else ():
+            caller.require(part, f"the pipeline {name!r}, as this request defines it, calls that")
+        for part in self._loaded_with(files_.config):
+            caller.require(part, f"it would be loaded with the pipeline {name!r}")
+        if not config and not files and name in self._catalog.models:
+            self._catalog.models[name].override = None
+        model = self._catalog.take(files_, by_hand=bool(config or files))
+        model.requested = True
+        for part in parts:
+            if part in self._catalog.models and not self._catalog.models[part].requested:
+                await self.load(part, caller=caller)
+        before = dict(model.failures)
+        await model.reconcile(lambda *_: True, force=True)
+        failed = [
+            failure
+            for number, failure in model.failures.items()
+            if before.get(number) is not failure
+        ]
+        if failed:
+            kind = UnavailableError if failed[0].transient else RepositoryError
+            raise kind(f"it cannot be loaded: {failed[0].reason}", where=f"model {name!r}")
+        if not model.versions:
+            raise RepositoryError("it has no version that can be loaded", where=f"model {name!r}")
+        await self._catalog.reconcile()
         self._saved.save()
 
     async def unload(self, name: str, dependents: bool = False, caller: Caller = ANYBODY) -> None:
         """Unload a model once its requests are answered; with `dependents`, the models that only it
         calls, too.
+
+        AccessError, before anything has changed, where the `caller` may not touch one of these.
         """
-        await self._catalog.unload(name, dependents, caller)
+        leaving = [self._catalog.model(name)]
+        for part in self._only_called_by(name) if dependents else ():
+            caller.require(part, f"it would be unloaded with the pipeline {name!r}")
+            leaving.append(self._catalog.model(part))
+        for model in leaving:
+            model.requested = False
+            await model.reconcile(self._catalog.repository.stable)
+
+    async def start_rollout(self, name: str, version: int, canary: Canary | None = None) -> None:
+        """Move a model's traffic to a version in steps (`Traffic.start_rollout`), which is loaded
+        first.
+        """
+        model = self._catalog.model(name)
+        async with model.holding(model.traffic.needed(version), self._catalog.repository.stable):
+            model.traffic.start_rollout(version, canary)
+        self._saved.save()
+
+    async def rollback(self, name: str, reason: str) -> None:
+        """Take a model's traffic back (`Traffic.rollback`); the version before is loaded again if
+        the policy let it go, and stays.
+        """
+        model = self._catalog.model(name)
+        async with model.holding(model.traffic.needed(), self._catalog.repository.stable):
+            model.traffic.rollback(reason)
+        self._saved.save()
+
+    def _loaded_with(self, config: ModelConfig) -> Sequence[str]:
+        """The models that are not loaded and that loading one with this configuration would load,
+        in order.
+        """
+        configs, parts = [config], set[str]()
+        for one in configs:
+            for part in called_by(one) - parts:
+                if part in self._catalog.models and not self._catalog.models[part].requested:
+                    parts.add(part)
+                    configs.append(self._catalog.models[part].config)
+        return sorted(parts)
+
+    def _only_called_by(self, name: str) -> Sequence[str]:
+        """The models that the loaded versions of a model call, or these call in turn, and that no
+        other model calls.
+        """
+        called = {
+            other: {
+                part
+                for version in model.versions.values()
+                for part in getattr(version, "parts", ())
+            }
+            for other, model in self._catalog.models.items()
+        }
+        leaving = [name]
+        for one in leaving:
+            for part in sorted(called.get(one, set()) & self._catalog.models.keys() - set(leaving)):
+                if {other for other, parts in called.items() if part in parts} <= set(leaving):
+                    leaving.append(part)
+        return leaving[1:]
 
     def traffic(self, name: str) -> Traffic:
         """Labels, split, shadows and rollout of a model; NotFoundError when there is none of this
         name.
         """
         return self._catalog.model(name).traffic
-
-    async def start_rollout(self, name: str, version: int, canary: Canary | None = None) -> None:
-        """Move a model's traffic to a version in steps; it is loaded first, if the policy let it
-        go.
-        """
-        await self._catalog.start_rollout(name, version, canary)
-        self._saved.save()
-
-    async def rollback(self, name: str, reason: str) -> None:
-        """Take a model's traffic back; the version before is loaded first, and stays, if the policy
-        let it go.
-        """
-        await self._catalog.rollback(name, reason)
-        self._saved.save()
 
     def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         """Counts and durations of versions as Triton's model_stats."""

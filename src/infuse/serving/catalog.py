@@ -1,6 +1,4 @@
-"""The models of a server: found in the repository, loaded as they should be, and loaded or unloaded
-when asked.
-"""
+"""The models of a server: found in the repository, and loaded as they should be."""
 
 from __future__ import annotations
 
@@ -13,14 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from infuse.errors import InfuseError, NotFoundError, RepositoryError, UnavailableError
+from infuse.errors import InfuseError, NotFoundError, RepositoryError
 from infuse.serving import descriptions
 from infuse.serving.bounds import check_bounds
-from infuse.serving.callers import ANYBODY, Caller
 from infuse.serving.config import ServerConfig
 from infuse.serving.ensembles import PipelineVersion
 from infuse.serving.messages import InferRequest, InferResponse
-from infuse.serving.model_config import Canary, ModelConfig
+from infuse.serving.model_config import ModelConfig
 from infuse.serving.models import ServedModel
 from infuse.serving.pipelines import check_nesting
 from infuse.serving.plain import JsonObject
@@ -72,7 +69,7 @@ class Catalog:
         self._restored = dict(restored)
         files = await self._first_scan()
         for files_ in files.values():
-            self._take(files_)
+            self.take(files_)
         chosen = set(self.config.models)
         if unknown := sorted(chosen - files.keys()):
             raise NotFoundError(
@@ -128,110 +125,6 @@ class Catalog:
         model = self.model(name)
         return descriptions.metadata(model, model.version(version))
 
-    def index(self, ready: bool = False) -> list[dict[str, Any]]:
-        """Name, version, state and reason of all models' versions; with `ready`, of those that
-        serve.
-        """
-        entries = []
-        for name, model in sorted(self.models.items()):
-            states = list(model.states())
-            if not states:
-                states = [(0, "UNAVAILABLE" if model.problem else "UNKNOWN", model.problem)]
-            for number, state, reason in states:
-                if not ready or state == "READY":
-                    entries.append(
-                        {
-                            "name": name,
-                            "version": str(number) if number else "",
-                            "state": state,
-                            "reason": reason,
-                        }
-                    )
-        return entries
-
-    async def load(
-        self,
-        name: str,
-        config: str = "",
-        files: Mapping[str, bytes] | None = None,
-        caller: Caller = ANYBODY,
-    ) -> None:
-        """Load a model, or load it again after a change; what was loaded serves until that has
-        worked.
-
-        `config` is a ModelConfig as JSON or YAML in place of the repository's, `files` are its
-        files by path (`1/model.onnx`); without both, the repository's count again. The models of a
-        pipeline are loaded before it, unless they are. Raises what went wrong; AccessError, before
-        anything has changed, where the `caller` may not touch a model that would be loaded too, or
-        that a pipeline from `config` or `files` calls.
-        """
-        if files:
-            files_ = await self.repository.fetch_uploaded(name, files, config)
-        else:
-            try:
-                files_ = (await self.repository.scan({name: config} if config else None))[name]
-            except KeyError:
-                raise NotFoundError(
-                    f"the repository has no model {name!r}", where=self.config.repository
-                ) from None
-        if files_.problem:
-            raise RepositoryError(files_.problem, where=f"model {name!r}")
-        parts = sorted(_called(files_.config))
-        for part in parts if config or files else ():
-            caller.require(part, f"the pipeline {name!r}, as this request defines it, calls that")
-        for part in self._loaded_with(files_.config):
-            caller.require(part, f"it would be loaded with the pipeline {name!r}")
-        if not config and not files and name in self.models:
-            self.models[name].override = None
-        model = self._take(files_, by_hand=bool(config or files))
-        model.requested = True
-        for part in parts:
-            if part in self.models and not self.models[part].requested:
-                await self.load(part, caller=caller)
-        before = dict(model.failures)
-        await model.reconcile(lambda *_: True, force=True)
-        failed = [
-            failure
-            for number, failure in model.failures.items()
-            if before.get(number) is not failure
-        ]
-        if failed:
-            kind = UnavailableError if failed[0].transient else RepositoryError
-            raise kind(f"it cannot be loaded: {failed[0].reason}", where=f"model {name!r}")
-        if not model.versions:
-            raise RepositoryError("it has no version that can be loaded", where=f"model {name!r}")
-        await self.reconcile()
-
-    async def unload(self, name: str, dependents: bool = False, caller: Caller = ANYBODY) -> None:
-        """Unload a model once its requests are answered; with `dependents`, the models that only it
-        calls, too.
-
-        AccessError, before anything has changed, where the `caller` may not touch one of these.
-        """
-        leaving = [self.model(name)]
-        for part in self._only_called_by(name) if dependents else ():
-            caller.require(part, f"it would be unloaded with the pipeline {name!r}")
-            leaving.append(self.model(part))
-        for model in leaving:
-            model.requested = False
-            await model.reconcile(self.repository.stable)
-
-    async def start_rollout(self, name: str, version: int, canary: Canary | None = None) -> None:
-        """Move a model's traffic to a version in steps (`Traffic.start_rollout`), which is loaded
-        first.
-        """
-        model = self.model(name)
-        async with model.holding(model.traffic.needed(version), self.repository.stable):
-            model.traffic.start_rollout(version, canary)
-
-    async def rollback(self, name: str, reason: str) -> None:
-        """Take a model's traffic back (`Traffic.rollback`); the version before is loaded again if
-        the policy let it go, and stays.
-        """
-        model = self.model(name)
-        async with model.holding(model.traffic.needed(), self.repository.stable):
-            model.traffic.rollback(reason)
-
     async def look(self) -> None:
         """Take what has changed in the repository. Call `reconcile` then."""
         try:
@@ -243,7 +136,7 @@ class Catalog:
             return
         self.problem = ""
         for files in scanned.values():
-            self._take(files)
+            self.take(files)
         for name, model in list(self.models.items()):
             model.forget_failures()
             if name in scanned or model.override is not None:
@@ -279,7 +172,7 @@ class Catalog:
             if len([m for m in open_before if not m.versions]) in (0, len(open_before)):
                 return
 
-    def _take(self, files: ModelFiles, by_hand: bool = False) -> ServedModel:
+    def take(self, files: ModelFiles, by_hand: bool = False) -> ServedModel:
         """Make a model known, or tell it what changed. What was loaded by hand is not changed by
         the repository.
         """
@@ -304,40 +197,9 @@ class Catalog:
         while len(self._restored) > _REMEMBERED:
             del self._restored[next(iter(self._restored))]
 
-    def _loaded_with(self, config: ModelConfig) -> Sequence[str]:
-        """The models that are not loaded and that loading one with this configuration would load,
-        in order.
-        """
-        configs, parts = [config], set[str]()
-        for one in configs:
-            for part in _called(one) - parts:
-                if part in self.models and not self.models[part].requested:
-                    parts.add(part)
-                    configs.append(self.models[part].config)
-        return sorted(parts)
-
-    def _only_called_by(self, name: str) -> Sequence[str]:
-        """The models that the loaded versions of a model call, or these call in turn, and that no
-        other model calls.
-        """
-        called = {
-            other: {
-                part
-                for version in model.versions.values()
-                for part in getattr(version, "parts", ())
-            }
-            for other, model in self.models.items()
-        }
-        leaving = [name]
-        for one in leaving:
-            for part in sorted(called.get(one, set()) & self.models.keys() - set(leaving)):
-                if {other for other, parts in called.items() if part in parts} <= set(leaving):
-                    leaving.append(part)
-        return leaving[1:]
-
     def _want_parts(self, name: str) -> None:
         """The models that a pipeline calls are wanted as it is."""
-        for part in _called(self.models[name].config) if name in self.models else ():
+        for part in called_by(self.models[name].config) if name in self.models else ():
             if part in self.models and not self.models[part].requested:
                 self.models[part].requested = True
                 self._want_parts(part)
@@ -377,7 +239,8 @@ class Catalog:
         pipelines = {name: part.config.pipeline for name, part in self.models.items()}
         check_nesting({name: part for name, part in pipelines.items() if part}, model.name)
         metadata = {
-            name: self.metadata(name) for name in sorted(_called(model.config) & self.models.keys())
+            name: self.metadata(name)
+            for name in sorted(called_by(model.config) & self.models.keys())
         }
         folders = [local.folder for local in retained]
         return PipelineVersion(
@@ -412,7 +275,7 @@ class Catalog:
             self.repository.release(local)
 
 
-def _called(config: ModelConfig) -> set[str]:
+def called_by(config: ModelConfig) -> set[str]:
     """The models that a pipeline calls."""
     return (
         {step.model for step in config.pipeline.steps if step.model} if config.pipeline else set()
