@@ -54,13 +54,14 @@ class TextVersion:
     threads = rows_waiting = restarts = weights_bytes = 0
     most_rows = 1
 
-    def __init__(self, name: str, number: int, config: ModelConfig, local: Any, pool: Any) -> None:
+    def __init__(
+        self, name: str, number: int, config: ModelConfig, local: Any, pool: Any, **_: Any
+    ) -> None:
         self.retained_files = [local]
         self.name, self.number, self.config = name, number, config
         self.state, self.reason = "LOADING", ""
         self.statistics = VersionStatistics(name, number)
         self.notes: list[str] = []
-        self.assets: Path | None = None
         self.running = 0
         self.times: Mapping[int, float] = {}
         self.replicas: Mapping[str, int] = {}

@@ -266,7 +266,7 @@ def test_a_model_that_was_hardly_warmed_up_gets_its_batches(mode: Any, tmp_path:
         async with Engine(given) as engine:
             (version,) = engine.versions()
             assert version.most_rows == 1
-            assert version.warmup_report.open
+            assert version._execution.warmup_report.open
             await crowded(engine, lambda: version.most_rows >= 8)
             assert max(version.times) >= 4
 

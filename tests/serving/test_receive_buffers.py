@@ -212,7 +212,7 @@ async def served(tmp_path: Path, **fields: Any) -> AsyncIterator[tuple[Engine, H
 
 def executor_of(engine: Engine, name: str = "add") -> ProcessExecutor:
     (version,) = engine.models[name].versions.values()
-    executor = version._batcher.places.executors[0]
+    executor = version._execution.batcher.places.executors[0]
     assert isinstance(executor, ProcessExecutor)
     return executor
 
@@ -382,7 +382,7 @@ def test_shadows_are_given_what_the_caller_sent(tmp_path: Path) -> None:
             await models.until(lambda: window()["compared"] == 20, "all copies have run")
             assert window()["drifted"] == 0
             executors = [
-                version._batcher.places.executors[0]
+                version._execution.batcher.places.executors[0]
                 for version in engine.models["add"].versions.values()
             ]
             await models.until(lambda: not any(map(taken, executors)), "loans are given back")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from infuse.errors import NotFoundError, RepositoryError, UnavailableError
 from infuse.serving.callers import ANYBODY, Caller
 from infuse.serving.catalog import Catalog, called_by
 from infuse.serving.model_config import Canary, ModelConfig
+from infuse.serving.models import ServedModel
+from infuse.serving.repository import ModelFiles
 from infuse.serving.rollout import Traffic
 from infuse.serving.saved_traffic import SavedTraffic
 from infuse.serving.telemetry.views import Reading
@@ -117,7 +120,7 @@ class Administration:
         first.
         """
         model = self._catalog.model(name)
-        async with model.holding(model.traffic.needed(version), self._catalog.repository.stable):
+        async with _holding(model, model.traffic.needed(version), self._catalog.repository.stable):
             model.traffic.start_rollout(version, canary)
         self._saved.save()
 
@@ -126,7 +129,7 @@ class Administration:
         the policy let it go, and stays.
         """
         model = self._catalog.model(name)
-        async with model.holding(model.traffic.needed(), self._catalog.repository.stable):
+        async with _holding(model, model.traffic.needed(), self._catalog.repository.stable):
             model.traffic.rollback(reason)
         self._saved.save()
 
@@ -186,3 +189,31 @@ class Administration:
         yield Reading("infuse_repository_misses", contents.misses)
         yield Reading("infuse_repository_bytes", contents.fetched_bytes)
         yield Reading("infuse_repository_cache_bytes", contents.stored_bytes)
+
+
+@asynccontextmanager
+async def _holding(
+    model: ServedModel, numbers: Collection[int], stable: Callable[[ModelFiles, int], bool]
+) -> AsyncIterator[None]:
+    """Have versions loaded, whatever the policy says, for as long as the context lasts;
+    UnavailableError if they cannot be. They do not serve by themselves.
+    """
+    model.traffic.hold(numbers)
+    try:
+        if numbers:
+            model.retry(numbers)
+            await model.reconcile(stable)
+        for number in numbers:
+            if number not in model.loaded():
+                reason = (
+                    model.failures[number].reason if number in model.failures else model.problem
+                )
+                raise UnavailableError(
+                    f"version {number} is needed, and cannot be loaded: "
+                    f"{reason or 'its files are not whole'}",
+                    where=f"model {model.name!r}",
+                    hint="`infuse rollout MODEL VERSION` moves the traffic to another version",
+                )
+        yield
+    finally:
+        model.traffic.let_go(numbers)

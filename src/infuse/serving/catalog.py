@@ -251,11 +251,16 @@ class Catalog:
         self, model: ServedModel, number: int, retained: Sequence[LocalVersion]
     ) -> ServedVersion:
         files = model.files
-        version = ServedVersion(model.name, number, files.config, retained[0], self._pool)
-        version.labels = files.labels
-        version.on_failure = lambda reason: model.traffic.failed(number, reason)
-        if len(retained) > 1:
-            version.assets = retained[1].folder
+        version = ServedVersion(
+            model.name,
+            number,
+            files.config,
+            retained[0],
+            self._pool,
+            labels=files.labels,
+            assets=retained[1].folder if len(retained) > 1 else None,
+            on_failure=lambda reason: model.traffic.failed(number, reason),
+        )
         try:
             await version.load(self.cache)
         except InfuseError as error:

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,7 +69,9 @@ class ServedModel:
         self.failures: dict[int, Failure] = {}
         self.override: ModelFiles | None = None
         self.lock = asyncio.Lock()
-        self.traffic = Traffic(files.name, ModelConfig(), self._loaded, self._listed)
+        self.traffic = Traffic(
+            files.name, ModelConfig(), self.loaded, lambda: list(self.files.versions)
+        )
         self._load = load
         self._ended = ended
         self._journal = journal
@@ -173,36 +174,11 @@ class ServedModel:
             self._initial = self._initial and not self.versions
             self.served = self.served and self.requested
 
-    @asynccontextmanager
-    async def holding(
-        self, numbers: Collection[int], stable: Callable[[ModelFiles, int], bool]
-    ) -> AsyncIterator[None]:
-        """Have versions loaded, whatever the policy says, for as long as the context lasts;
-        UnavailableError if they cannot be. They do not serve by themselves.
-        """
-        self.traffic.hold(numbers)
-        try:
-            if numbers:
-                self.failures = {
-                    number: failure
-                    for number, failure in self.failures.items()
-                    if number not in numbers
-                }
-                await self.reconcile(stable)
-            for number in numbers:
-                if number not in self._loaded():
-                    reason = (
-                        self.failures[number].reason if number in self.failures else self.problem
-                    )
-                    raise UnavailableError(
-                        f"version {number} is needed, and cannot be loaded: "
-                        f"{reason or 'its files are not whole'}",
-                        where=f"model {self.name!r}",
-                        hint="`infuse rollout MODEL VERSION` moves the traffic to another version",
-                    )
-            yield
-        finally:
-            self.traffic.let_go(numbers)
+    def retry(self, numbers: Collection[int]) -> None:
+        """Try these versions again at the next `reconcile`, whatever they failed for."""
+        self.failures = {
+            number: failure for number, failure in self.failures.items() if number not in numbers
+        }
 
     def forget_failures(self) -> None:
         """Try again, at the next look, what failed for a passing reason."""
@@ -244,11 +220,9 @@ class ServedModel:
                 )
                 yield number, "UNAVAILABLE" if problem else "UNKNOWN", problem or waiting
 
-    def _loaded(self) -> list[int]:
+    def loaded(self) -> list[int]:
+        """The versions that answer requests."""
         return [number for number, version in self.versions.items() if version.state == "READY"]
-
-    def _listed(self) -> Collection[int]:
-        return self.files.versions.keys()
 
     def _key(self, number: int) -> str:
         """What a loaded version depends on: its files, its labels, and the part of the

@@ -14,7 +14,7 @@ from infuse.runtime.shapes import Formula, ShapeBinder, TensorSpec
 from infuse.serving.batching.padding import Padding
 from infuse.serving.datatypes import name_of
 from infuse.serving.declared import Declared
-from infuse.serving.messages import InferRequest
+from infuse.serving.messages import InferRequest, Tensor
 from infuse.serving.model_config import ModelConfig
 
 _MOST_SHAPES: Final = 4096
@@ -115,9 +115,14 @@ class Checker:
             for n in (range(len(specs)) if inputs else self._all)
         ]
 
-    def leaving(self, number: int, array: Array) -> Array:
-        """The output of that number as callers get it."""
-        return self._declared.leave(self.outputs[number].name, array)
+    def tensors(self, numbers: Sequence[int], arrays: Sequence[Array]) -> list[Tensor]:
+        """Outputs by their numbers as callers get them."""
+        tensors = []
+        for number, array in zip(numbers, arrays):
+            name = self.outputs[number].name
+            array = self._declared.leave(name, array)
+            tensors.append(Tensor(name, self.output_datatypes[number], array))
+        return tensors
 
     def _wrong_names(self, request: InferRequest) -> InputError:
         names = Counter(tensor.name for tensor in request.inputs)

@@ -5,42 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from infuse.errors import InfuseError, InputError, ModelFailureError, UnavailableError
+from infuse.errors import InputError, ModelFailureError, UnavailableError
 from infuse.runtime.session import Array
 from infuse.serving.batching.batcher import Batcher
-from infuse.serving.batching.max_batch import LARGEST, MaxBatchTuner
 from infuse.serving.batching.queue import Entry
+from infuse.serving.compiled import compiled
 from infuse.serving.declared import Declared
-from infuse.serving.messages import InferRequest, InferResponse, Tensor
+from infuse.serving.execution import Execution
+from infuse.serving.messages import InferRequest, InferResponse
 from infuse.serving.model_config import ModelConfig
 from infuse.serving.repository import Labels, LocalVersion
 from infuse.serving.signature import Checker
 from infuse.serving.telemetry.statistics import VersionStatistics
-from infuse.serving.warmup import WarmupReport
-from infuse.serving.workers.budget import build_limit_of
-from infuse.serving.workers.build import Signature, build
-from infuse.serving.workers.build_cache import BuildCache, key_of
-from infuse.serving.workers.core_instances import close_core_instances, open_core_instances
-from infuse.serving.workers.executor import Executor, Result
+from infuse.serving.workers.build import Signature
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import WorkerPool
-from infuse.serving.workers.process_executor import ProcessExecutor
-from infuse.serving.workers.replica_layout import Deployment
 from infuse.serving.workers.replicas import Replica
-
-_SHORT: Final = 2e-3  # seconds of a run, below which instances per core do not pay
-# Seconds of a run, below which a worker is given the next one before it has ended this one: between
-# two that it is given one after the other, up to a millisecond passes where the cores are busy.
-_BRISK: Final = 0.03
-_LOSSES: Final = 3  # lost workers within so many seconds are taken for the version's fault
-_LOSS_SECONDS: Final = 60.0
 
 _log = logging.getLogger("infuse.serving")
 
@@ -51,7 +37,16 @@ class ServedVersion:
     """
 
     def __init__(
-        self, name: str, number: int, config: ModelConfig, local: LocalVersion, pool: WorkerPool
+        self,
+        name: str,
+        number: int,
+        config: ModelConfig,
+        local: LocalVersion,
+        pool: WorkerPool,
+        *,
+        labels: Labels | None = None,
+        assets: Path | None = None,
+        on_failure: Callable[[str], None] = _log.error,
     ) -> None:
         self.name = name
         self.number = number
@@ -65,17 +60,20 @@ class ServedVersion:
         self.build_seconds = 0.0
         self.statistics = VersionStatistics(name, number)
         self.signature: Signature | None = None
-        self.warmup_report = WarmupReport()
-        self.assets: Path | None = None
-        self.labels = Labels()
+        self.labels = labels or Labels()
         self.retained_files: tuple[LocalVersion, ...] = (local,)
-        self.on_failure: Callable[[str], None] = _log.error
-        self._losses: deque[float] = deque(maxlen=_LOSSES)
+        self._on_failure = on_failure
+        self._assets = assets
         self._pool = pool
-        self._deployment: Deployment | None = None
-        self._checker: Checker | None = None
-        self._batcher: Batcher | None = None
-        self._widening: asyncio.Task[None] | None = None
+        self._execution: Execution | None = None
+
+    @property
+    def _batcher(self) -> Batcher | None:
+        return self._execution.batcher if self._execution is not None else None
+
+    @property
+    def _checker(self) -> Checker | None:
+        return self._execution.checker if self._execution is not None and self._batcher else None
 
     @property
     def where(self) -> str:
@@ -94,7 +92,8 @@ class ServedVersion:
         except BaseException as error:
             self.state = "UNAVAILABLE"
             self.reason = str(error) or type(error).__name__
-            await self._close_replicas()
+            if self._execution is not None:
+                await self._execution.close()
             raise
         self.load_seconds = time.perf_counter() - began
         self.loaded_at = time.time()
@@ -106,7 +105,8 @@ class ServedVersion:
         if self._batcher is not None:
             await self._batcher.drained()
             self._batcher.close(why)
-        await self._close_replicas()
+        if self._execution is not None:
+            await self._execution.close()
         self.state = "UNAVAILABLE"
         self.reason = why
 
@@ -118,35 +118,11 @@ class ServedVersion:
         if self._batcher is not None:
             self._batcher.close(why)
 
-    async def _built(self, cache: Path) -> Signature:
-        """The compiled model: what was made of the same files before, or else made now."""
-        config, workers, main = self.config, self._pool.config, self.local.main
-        options: dict[str, Any] = {
-            "precision": config.precision,
-            "tune": config.tune,
-            "threads": self._pool.threads(config.threads),
-        }
-        built, compiled = BuildCache(cache), main.is_dir()
-        key = await asyncio.to_thread(
-            key_of, self.local.digest, str(main.relative_to(self.local.folder)), options
-        )
-        folder = None if compiled else await asyncio.to_thread(built.find, key)
-        if folder is None:
-            folder = await build(
-                main,
-                cache / "hosted" / f"{self.local.digest}-{config.precision}",
-                compiled=compiled,
-                seconds=workers.build_seconds,
-                memory=build_limit_of(workers.build_memory_mb),
-                **options,
-            )
-            if not compiled:
-                await asyncio.to_thread(built.keep, key, folder)
-        return folder
-
     async def _load(self, cache: Path) -> None:
         config = self.config
-        self.signature = await self._built(cache)
+        self.signature = await compiled(
+            self.local, config, self._pool.config, self._pool.threads(config.threads), cache
+        )
         self.build_seconds = self.signature.seconds
         self.labels.check([spec.name for spec in self.signature.outputs])
         inputs, outputs = self.signature.inputs, self.signature.outputs
@@ -158,159 +134,31 @@ class ServedVersion:
                 f"threads is {config.threads}, and there are {threads} processors for models, "
                 "which it gets"
             )
-        weights = self.signature.weights_bytes
-        need = Need(
-            f"{self.name}/{self.number}", self.signature.folder, threads, config.memory_mb, weights
+        name, weights = f"{self.name}/{self.number}", self.signature.weights_bytes
+        need = Need(name, self.signature.folder, threads, config.memory_mb, weights)
+        self._execution = Execution(
+            self._pool, need, config, checker, self.where, self.statistics, self._on_failure
         )
-        self._deployment = Deployment(self._pool, need, config, self._replica_changed)
-        await self._deployment.start(checker, self.assets or self.local.folder)
-        self.warmup_report = self._deployment.warmup_report
-        self.notes += self.warmup_report.notes
-        self._start_batcher(checker)
-        await self.widened()
-
-    def _start_batcher(self, checker: Checker) -> None:
-        config = self.config
-        batcher = Batcher(
-            self.where,
-            config.batching,
-            MaxBatchTuner(self.warmup_report.most, LARGEST, self._has_room)
-            if self.warmup_report.open
-            else MaxBatchTuner(self.warmup_report.most if checker.batch else 1),
-            padding=checker.padding,
-            retries=self._pool.config.retries,
-            timeout=config.timeout_ms / 1000 or None,
-            observe=self._observe_batch,
-        )
-        for rows, seconds in self.warmup_report.seconds.items():
-            batcher.places.times.observe(rows, seconds)
-        self._checker, self._batcher = checker, batcher
-        for replica in self.instances:
-            if replica.executor is not None:
-                self._admit(replica.executor)
-
-    async def _has_room(self) -> bool:
-        """Whether there is memory for batches twice as large: at most, they take again what its
-        replicas take.
-        """
-        await self._pool.measure()
-        return self._pool.has_room(self.instances)
-
-    def _admit(self, executor: Executor) -> None:
-        assert self._batcher is not None
-        self._batcher.places.add(executor)
-        if isinstance(executor, ProcessExecutor):
-            seconds = min(self.warmup_report.seconds.values(), default=_BRISK)
-            if seconds >= _SHORT and self._elastic(executor):
-                self._widening = asyncio.create_task(self._add_core_instances(executor))
-            else:
-                executor.depth = _depth(seconds)
-
-    def _elastic(self, executor: ProcessExecutor) -> bool:
-        """Whether requests that meet each other may run side by side, on a core each, in the worker
-        of an executor.
-
-        That is so where nobody has said how many threads or replicas there are, and where a run was
-        measured.
-        """
-        config = self.config
-        free = not (config.replicas or config.threads or self._pool.packed)
-        return free and executor.threads > 1 and bool(self.warmup_report.seconds)
-
-    async def _add_core_instances(self, executor: ProcessExecutor) -> None:
-        """Give an executor instances per core, if they bring something; a version serves without
-        them, too.
-        """
-        checker, batcher, signature = self._checker, self._batcher, self.signature
-        if checker is None or batcher is None or signature is None:
-            return
-        rows = min(self.warmup_report.seconds)
-        folder = self.assets or self.local.folder
-        # Requests wait for these runs: one that hangs must not hold them up longer than a run of
-        # theirs.
-        hang = batcher.patience(self.warmup_report.seconds[rows] * executor.threads)
-        try:
-            core_instances, seconds = await open_core_instances(
-                executor,
-                signature.folder,
-                checker,
-                self.config.warmup,
-                rows,
-                folder,
-                self._pool.config.start_seconds,
-                hang,
-            )
-        except InfuseError as error:
-            _log.warning("%s: it runs one batch at a time: %s", self.where, error)
-            return
-        if core_instances:
-            batcher.places.core_times.observe(rows, seconds)
-            for instance in core_instances:
-                instance.depth = _depth(seconds)
-            batcher.places.add_core_instances(*core_instances)
-        else:
-            executor.depth = _depth(min(self.warmup_report.seconds.values()))
-
-    def _replica_changed(self, executor: Executor | None, replica: Replica) -> None:
-        """A worker was lost, or came back."""
-        batcher = self._batcher
-        if batcher is None:
-            return
-        if executor is None:
-            self._losses.append(time.monotonic())
-            if len(self._losses) == _LOSSES and self._losses[-1] - self._losses[0] < _LOSS_SECONDS:
-                self._losses.clear()
-                self.on_failure(
-                    f"its workers were lost {_LOSSES} times within {_LOSS_SECONDS:g} s: "
-                    f"{replica.reason}"
-                )
-        if executor is not None:
-            self._admit(executor)
-        elif reason := self._hopeless():
-            batcher.refuse(reason)
-
-    def _hopeless(self) -> str:
-        """Why no replica works or can be started again; "" while one may be."""
-        if any(replica.executor is not None or not replica.failures for replica in self.instances):
-            return ""
-        return next(
-            (
-                f"its workers cannot be started again: {replica.reason}"
-                for replica in self.instances
-            ),
-            "",
-        )
-
-    async def _close_replicas(self) -> None:
-        if self._widening is not None:
-            self._widening.cancel()
-            await asyncio.gather(self._widening, return_exceptions=True)
-        if self._batcher is not None:
-            instances = self._batcher.places.core_instances
-            self._batcher.places.remove(*instances)
-            await close_core_instances([x for x in instances if isinstance(x, ProcessExecutor)])
-        if self._deployment is not None:
-            await self._deployment.close()
+        await self._execution.start(self._assets or self.local.folder)
+        self.notes += self._execution.warmup_report.notes
 
     # -- work --------------------------------------------------------------------------------------
 
     def receive_buffer(self, size: int) -> Array | None:
         """Memory for so many bytes of a request to come; None: there is none."""
-        return (
-            self._batcher.receive_buffer(size)
-            if self._batcher is not None and self.state == "READY"
-            else None
-        )
+        batcher = self._batcher if self.state == "READY" else None
+        return batcher.receive_buffer(size) if batcher is not None else None
 
     async def infer(self, request: InferRequest) -> tuple[InferResponse, int]:
         """The answer, and the rows of the batch that it ran in. Raises InfuseError leaves."""
-        checker, batcher = self._checker, self._batcher
-        if checker is None or batcher is None or self.state not in ("READY", "UNLOADING"):
+        execution, batcher = self._execution, self._batcher
+        if execution is None or batcher is None or self.state not in ("READY", "UNLOADING"):
             raise UnavailableError(
                 "it does not serve now", where=self.where, hint=self.reason or None
             )
-        if not batcher.places.executors and (reason := self._hopeless()):
+        if not batcher.places.executors and (reason := execution.hopeless()):
             raise UnavailableError(reason, where=self.where)
+        checker = execution.checker
         arrays = checker.arrays(request)
         numbers = checker.requested_outputs(request)
         key, lengths = checker.key(arrays)
@@ -333,46 +181,17 @@ class ServedVersion:
             batcher.cancel(entry)
             raise
         if self.config.finite:
-            self._check_finite(results)
-        outputs = [
-            Tensor(
-                checker.outputs[number].name,
-                checker.output_datatypes[number],
-                checker.leaving(number, array),
-            )
-            for number, array in zip(numbers, results)
-        ]
+            _require_finite(results, self.where)
+        outputs = checker.tensors(numbers, results)
         self.labels.put(outputs)
         return InferResponse(self.name, str(self.number), request.id, outputs), entry.batch_rows
-
-    def _check_finite(self, arrays: Sequence[Array]) -> None:
-        for array in arrays:
-            if array.dtype != object and not np.all(np.isfinite(array)):
-                raise ModelFailureError(
-                    "the model gave a number that is not finite", where=self.where
-                )
-
-    def _observe_batch(
-        self, entries: Sequence[Entry], rows: int, reason: str, result: Result
-    ) -> None:
-        if result.error is None:
-            start = entries[0].request.timeline.dispatched
-            now = time.perf_counter_ns()
-            self.statistics.observe_batch(
-                rows,
-                len(entries),
-                result.began - start,
-                result.ended - result.began,
-                now - result.ended,
-                reason,
-            )
 
     # -- seeing ------------------------------------------------------------------------------------
 
     @property
     def instances(self) -> Sequence[Replica]:
         """Its replicas."""
-        return self._deployment.replicas if self._deployment is not None else ()
+        return self._execution.instances if self._execution is not None else ()
 
     @property
     def replicas(self) -> Mapping[str, int]:
@@ -394,7 +213,9 @@ class ServedVersion:
         """Whether a request would be taken: it is ready, and a replica lives or is being
         replaced.
         """
-        return self.state == "READY" and not self._hopeless()
+        return (
+            self.state == "READY" and self._execution is not None and not self._execution.hopeless()
+        )
 
     @property
     def threads(self) -> int:
@@ -443,11 +264,6 @@ class ServedVersion:
             else {}
         )
 
-    async def widened(self) -> None:
-        """Return when it is settled whether there are instances per core."""
-        if self._widening is not None:
-            await asyncio.wait([self._widening])
-
     def pending(self) -> int:
         """Requests that wait for a batch."""
         return self._batcher.pending if self._batcher else 0
@@ -466,6 +282,7 @@ class ServedVersion:
         return bool(self._checker and self._checker.batch)
 
 
-def _depth(seconds: float) -> int:
-    """How many runs a worker has at once, by how long one takes."""
-    return 2 if seconds < _BRISK else 1
+def _require_finite(arrays: Sequence[Array], where: str) -> None:
+    for array in arrays:
+        if array.dtype != object and not np.all(np.isfinite(array)):
+            raise ModelFailureError("the model gave a number that is not finite", where=where)
