@@ -33,6 +33,12 @@ class FakeTraffic:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
 
+    @property
+    def rollouts(self) -> Any:
+        return self
+
+    routing = rollouts
+
     def __getattr__(self, verb: str) -> Any:
         return lambda *values: self.calls.append((verb, *values))
 

@@ -73,7 +73,7 @@ class Stage:
         """Requests that begin now, and their versions."""
         for _ in range(count):
             asked = InferRequest("digits")
-            version = self.traffic.choose(asked)
+            version = self.traffic.selection.choose(asked)
             self.traffic.begin(asked, version)
             yield asked, version
 

@@ -105,7 +105,7 @@ def test_a_rollout_loads_its_version_which_gets_no_more_than_its_share(
         await asking
         assert set(answers) == {3.0}
         assert sorted(engine.models["add"].versions) == sorted({2, version})
-        engine.admin.traffic("add").promote()
+        engine.admin.traffic("add").rollouts.promote()
         assert await ask(engine, "add", 1) == 1 + version
 
     served(tmp_path, work)

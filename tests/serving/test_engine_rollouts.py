@@ -28,10 +28,10 @@ def test_labels_splits_and_rollouts_survive_a_restart(tmp_path: Path) -> None:
 
     async def first(engine: Engine) -> None:
         traffic = engine.admin.traffic("add")
-        traffic.set_label("stable", 1)
-        traffic.set_label("canary", 2)
-        traffic.set_shadow({"2": 0.5})
-        traffic.rollback("it was better before")
+        traffic.routing.set_label("stable", 1)
+        traffic.routing.set_label("canary", 2)
+        traffic.routing.set_shadow({"2": 0.5})
+        traffic.rollouts.rollback("it was better before")
         traffic.start_rollout(3, Canary(steps=(0.25, 1.0), step_seconds=3600))
         assert await ask(engine, "add", 1, "stable") == 2
 
@@ -46,7 +46,7 @@ def test_labels_splits_and_rollouts_survive_a_restart(tmp_path: Path) -> None:
         )
         assert await ask(engine, "add", 1, "stable") == 2
         assert await ask(engine, "add", 1, "canary") == 3
-        engine.admin.traffic("add").rollback("enough")
+        engine.admin.traffic("add").rollouts.rollback("enough")
 
     async def third(engine: Engine) -> None:
         assert {await ask(engine, "add", 1) for _ in range(20)} == {3}

@@ -38,7 +38,7 @@ def test_repositories_with_the_same_names_have_states_of_their_own(tmp_path: Pat
     cache = tmp_path / "cache"
 
     async def roll_back(engine: Engine) -> None:
-        engine.admin.traffic("add").rollback("worse")
+        engine.admin.traffic("add").rollouts.rollback("worse")
 
     async def serves(engine: Engine, version: int) -> None:
         assert {(await ask(engine, "add", 1)) for _ in range(10)} == {1 + version}
@@ -54,7 +54,7 @@ def test_a_repository_is_the_same_by_every_name_of_its_folder(tmp_path: Path) ->
     (tmp_path / "link").symlink_to(tmp_path / "models")
 
     async def roll_back(engine: Engine) -> None:
-        engine.admin.traffic("add").rollback("worse")
+        engine.admin.traffic("add").rollouts.rollback("worse")
 
     async def still(engine: Engine) -> None:
         assert await ask(engine, "add", 1) == 2
@@ -144,33 +144,33 @@ def test_the_cache_variable_moves_copies_and_state(
 
 def at_step(step: int) -> Callable[[Traffic], None]:
     def work(traffic: Traffic) -> None:
-        traffic.rollback("it was better before")
+        traffic.rollouts.rollback("it was better before")
         traffic.start_rollout(2, SLOW)
         for _ in range(step):
-            assert traffic._rollouts.active is not None
-            traffic._rollouts.active.advance()
+            assert traffic.rollouts.active is not None
+            traffic.rollouts.active.advance()
 
     return work
 
 
 def shadowed(traffic: Traffic) -> None:
     at_step(0)(traffic)
-    traffic.set_shadow({"2": 0.5})
+    traffic.routing.set_shadow({"2": 0.5})
 
 
 def paused(traffic: Traffic) -> None:
     at_step(1)(traffic)
-    traffic.pause()
+    traffic.rollouts.pause()
 
 
 def back_by_itself(traffic: Traffic) -> None:
     at_step(1)(traffic)
-    traffic.failed(2, "its workers died")
+    traffic.rollouts.failed(2, "its workers died")
 
 
 def promoted(traffic: Traffic) -> None:
     at_step(2)(traffic)
-    traffic.promote()
+    traffic.rollouts.promote()
 
 
 STATES: dict[str, tuple[Callable[[Traffic], None], dict[str, float]]] = {
@@ -180,7 +180,7 @@ STATES: dict[str, tuple[Callable[[Traffic], None], dict[str, float]]] = {
     "last step": (at_step(2), {"1": 0.0, "2": 1.0}),
     "shadow": (shadowed, {"1": 0.8, "2": 0.2}),
     "paused": (paused, {"1": 0.5, "2": 0.5}),
-    "rolled back by hand": (lambda traffic: traffic.rollback("worse"), {"1": 1.0}),
+    "rolled back by hand": (lambda traffic: traffic.rollouts.rollback("worse"), {"1": 1.0}),
     "rolled back by itself": (back_by_itself, {"1": 1.0}),
     "promoted": (promoted, {"2": 1.0}),
     "split": (lambda traffic: traffic.set_split({"1": 3, "2": 1}), {"1": 0.75, "2": 0.25}),
@@ -219,7 +219,7 @@ def test_a_model_that_is_away_or_broken_for_a_while_is_not_forgotten(tmp_path: P
     place = tmp_path / "models" / "add"
 
     async def roll_back(engine: Engine) -> None:
-        engine.admin.traffic("add").rollback("worse")
+        engine.admin.traffic("add").rollouts.rollback("worse")
 
     async def returns(engine: Engine) -> None:
         assert "add" not in engine.models

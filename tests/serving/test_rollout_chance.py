@@ -98,7 +98,9 @@ def test_keys_that_saw_the_new_version_keep_it_as_its_share_rises() -> None:
     moved: set[str] = set()
     for share in CANARY.steps:
         there = {
-            key for key in KEYS if stage.traffic.choose(InferRequest("digits", sticky=key)) == 2
+            key
+            for key in KEYS
+            if stage.traffic.selection.choose(InferRequest("digits", sticky=key)) == 2
         }
         assert moved <= there
         assert within(len(there), len(KEYS), share)
@@ -112,7 +114,9 @@ def test_a_rollout_over_a_split_leaves_the_other_keys_where_they_were() -> None:
     stage = Stage(ModelConfig(split={"1": 2, "2": 1}, canary=CANARY), {1, 2})
 
     def all_keys() -> dict[str, int]:
-        return {key: stage.traffic.choose(InferRequest("digits", sticky=key)) for key in KEYS}
+        return {
+            key: stage.traffic.selection.choose(InferRequest("digits", sticky=key)) for key in KEYS
+        }
 
     before = all_keys()
     stage.arrive(3)

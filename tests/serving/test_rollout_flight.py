@@ -230,10 +230,10 @@ def test_a_step_goes_on_when_they_are_answered_after_all() -> None:
 
 def test_a_paused_rollout_is_judged() -> None:
     stage = running()
-    stage.traffic.pause()
+    stage.traffic.rollouts.pause()
     assert Flow(stage, hung).run(20) == ["rollout_started", "paused", "rolled_back"]
     stage = running()
-    stage.traffic.pause()
+    stage.traffic.rollouts.pause()
     flow = Flow(stage, lambda version: 0.05 if version == 2 else 0.01)
     assert flow.run(20)[-1] == "rolled_back"
 
@@ -275,7 +275,7 @@ def test_what_is_under_way_is_told_and_forgotten() -> None:
     count = sum(version == 2 for _, version in flight)
     assert (sides["new"]["in_flight"], sides["new"]["oldest_ms"]) == (count, 2500.0)
     assert (sides["old"]["in_flight"], sides["old"]["oldest_ms"]) == (100 - count, 2500.0)
-    stage.traffic.rollback("asked for")
+    stage.traffic.rollouts.rollback("asked for")
     for asked, version in flight:
         stage.finish(asked, version, 3.0)
     sides = stage.rollout["windows"]

@@ -140,8 +140,8 @@ def test_few_differences_are_no_drift_and_neither_are_missing_answers() -> None:
 
 def test_it_is_rolled_back_when_it_fails() -> None:
     stage = running()
-    stage.traffic.failed(1, "the old one is not concerned")
-    stage.traffic.failed(2, "its workers died 5 times")
+    stage.traffic.rollouts.failed(1, "the old one is not concerned")
+    stage.traffic.rollouts.failed(2, "its workers died 5 times")
     events = stage.tick()
     assert [event.kind for event in events] == ["rollout_started", "rolled_back"]
     assert events[-1].reason == "it failed: its workers died 5 times"
@@ -150,7 +150,7 @@ def test_it_is_rolled_back_when_it_fails() -> None:
 
 def test_it_is_rolled_back_by_hand() -> None:
     stage = running()
-    stage.traffic.rollback("the customer says so")
+    stage.traffic.rollouts.rollback("the customer says so")
     assert stage.rollout["reason"] == "the customer says so"
     assert set(stage.send(100)) == {1}
 
@@ -257,17 +257,17 @@ def test_requests_that_name_their_version_and_shadows_are_no_evidence() -> None:
 def test_pause_holds_the_share_but_not_the_judge() -> None:
     stage = running()
     stage.tick()
-    stage.traffic.pause()
+    stage.traffic.rollouts.pause()
     stage.send(1000)
     assert stage.kinds(1000) == ["paused"]
     assert (stage.rollout["state"], stage.rollout["share"]) == ("paused", 0.1)
     assert stage.rollout["windows"]["waits_for"] == "it is paused"
     with pytest.raises(OptionError, match="no rollout is running"):
-        stage.traffic.pause()
-    stage.traffic.resume()
+        stage.traffic.rollouts.pause()
+    stage.traffic.rollouts.resume()
     assert stage.kinds(9) == ["resumed"]
     assert stage.kinds(1) == ["step"]
-    stage.traffic.pause()
+    stage.traffic.rollouts.pause()
     stage.send(400, errors={2: FAILURE})
     assert stage.kinds(0.1) == ["paused", "rolled_back"]
 
@@ -278,22 +278,22 @@ def test_a_version_that_is_not_loaded_is_not_promoted() -> None:
     stage.loaded.remove(2)
     assert stage.kinds(100) == []
     with pytest.raises(UnavailableError, match="version 2 is not loaded"):
-        stage.traffic.promote()
+        stage.traffic.rollouts.promote()
     stage.loaded.add(2)
     assert stage.kinds(1) == ["promoted"]
 
 
 def test_before_a_rollback_one_can_ask_where_it_leads() -> None:
     stage = running()
-    assert stage.traffic.previous() == (1,)
-    stage.traffic.rollback("worse")
-    assert stage.traffic.previous() == ()
+    assert stage.traffic.rollouts.previous() == (1,)
+    stage.traffic.rollouts.rollback("worse")
+    assert stage.traffic.rollouts.previous() == ()
     stage.traffic.set_split({"1": 1, "2": 1})
-    assert stage.traffic.previous() == ()
+    assert stage.traffic.rollouts.previous() == ()
     stage.traffic.set_split({})
-    assert stage.traffic.previous() == ()
+    assert stage.traffic.rollouts.previous() == ()
     stage.loaded.clear()
-    assert stage.traffic.previous() == ()
+    assert stage.traffic.rollouts.previous() == ()
 
 
 def test_a_step_with_few_requests_of_the_old_version_adds_to_what_is_known_of_it() -> None:
@@ -319,14 +319,18 @@ def test_shadows_of_other_versions_are_no_drift_of_the_rollout() -> None:
 
 def test_promotion_by_hand() -> None:
     stage = running()
-    stage.traffic.promote()
+    stage.traffic.rollouts.promote()
     assert set(stage.send(50)) == {2}
     assert stage.kinds() == ["rollout_started", "promoted"]
 
 
 def test_refusals() -> None:
     stage = Stage(ModelConfig(canary=CANARY), {1, 2})
-    for deed in (stage.traffic.promote, stage.traffic.pause, stage.traffic.resume):
+    for deed in (
+        stage.traffic.rollouts.promote,
+        stage.traffic.rollouts.pause,
+        stage.traffic.rollouts.resume,
+    ):
         with pytest.raises(OptionError, match="model 'digits': no rollout is"):
             deed()
     with pytest.raises(OptionError, match="version 2 serves already, and no other"):
@@ -345,20 +349,20 @@ def test_refusals() -> None:
 
 def test_nothing_to_roll_back_to() -> None:
     with pytest.raises(OptionError, match="there is nothing to roll back to"):
-        Stage().traffic.rollback("")
+        Stage().traffic.rollouts.rollback("")
     with pytest.raises(OptionError, match=r"nothing to roll back to\. Hint: change the split"):
-        Stage(ModelConfig(split={"1": 1, "2": 1}), {1, 2}).traffic.rollback("")
+        Stage(ModelConfig(split={"1": 1, "2": 1}), {1, 2}).traffic.rollouts.rollback("")
 
 
 def test_a_promoted_version_is_rolled_back_to_the_one_before() -> None:
     stage = running()
     promote(stage)
     stage.loaded.remove(1)
-    assert stage.traffic.previous() == (1,)
+    assert stage.traffic.rollouts.previous() == (1,)
     with pytest.raises(UnavailableError, match="version 1 is not loaded"):
-        stage.traffic.rollback("second thoughts")
+        stage.traffic.rollouts.rollback("second thoughts")
     stage.loaded.add(1)
-    stage.traffic.rollback("second thoughts")
+    stage.traffic.rollouts.rollback("second thoughts")
     assert set(stage.send(50)) == {1}
     assert (stage.rollout["state"], stage.rollout["reason"]) == ("rolled_back", "second thoughts")
     assert stage.traffic.pinned() == {1}
@@ -367,7 +371,7 @@ def test_a_promoted_version_is_rolled_back_to_the_one_before() -> None:
 def test_an_older_version_can_be_rolled_out_and_stays() -> None:
     stage = Stage(ModelConfig(), {1, 2})
     stage.traffic.start_rollout(1, CANARY)
-    stage.traffic.promote()
+    stage.traffic.rollouts.promote()
     assert set(stage.send(20)) == {1}
     assert stage.traffic.pinned() == {1}
     stage.arrive(3)
@@ -400,7 +404,7 @@ def test_a_version_that_comes_meanwhile_waits_for_its_turn() -> None:
     assert stage.kinds() == ["rollout_started", "waiting"]
     assert set(stage.send(300)) == {1, 2}
     assert stage.traffic.pinned() == {1, 2, 3}
-    stage.traffic.promote()
+    stage.traffic.rollouts.promote()
     assert set(stage.send(20)) == {2}
     assert stage.kinds() == ["promoted", "rollout_started"]
     assert (stage.rollout["from"], stage.rollout["to"]) == ([2], 3)
@@ -409,7 +413,7 @@ def test_a_version_that_comes_meanwhile_waits_for_its_turn() -> None:
 def test_a_version_that_waits_gets_its_turn_after_a_rollback_too() -> None:
     stage = running()
     stage.arrive(3)
-    stage.traffic.rollback("worse")
+    stage.traffic.rollouts.rollback("worse")
     stage.tick()
     assert (stage.rollout["from"], stage.rollout["to"]) == ([1], 3)
 
@@ -417,7 +421,7 @@ def test_a_version_that_waits_gets_its_turn_after_a_rollback_too() -> None:
 def test_a_version_that_goes_while_it_waits_is_forgotten() -> None:
     stage = running()
     stage.arrive(3)
-    stage.traffic.promote()
+    stage.traffic.rollouts.promote()
     stage.loaded.remove(3)
     stage.tick()
     assert stage.traffic.describe()["waiting"] == 3
@@ -429,8 +433,8 @@ def test_a_version_that_goes_while_it_waits_is_forgotten() -> None:
 def test_a_version_that_fails_while_it_waits_is_out() -> None:
     stage = running()
     stage.arrive(3)
-    stage.traffic.failed(3, "no memory")
-    stage.traffic.promote()
+    stage.traffic.rollouts.failed(3, "no memory")
+    stage.traffic.rollouts.promote()
     stage.tick()
     assert set(stage.send(20)) == {2}
     assert stage.traffic.describe()["refused"] == {"3": "it failed: no memory"}
@@ -438,17 +442,17 @@ def test_a_version_that_fails_while_it_waits_is_out() -> None:
 
 def test_a_rolled_back_version_comes_again_only_when_changed_or_asked_for() -> None:
     stage = running()
-    stage.traffic.rollback("worse")
+    stage.traffic.rollouts.rollback("worse")
     stage.arrive(2)
     stage.loaded.remove(1)
     with pytest.raises(UnavailableError, match="only versions that were rolled back are loaded: 2"):
-        stage.traffic.choose(InferRequest("digits"))
+        stage.traffic.selection.choose(InferRequest("digits"))
     stage.loaded.add(1)
     assert set(stage.send(20)) == {1}
     assert stage.kinds() == ["rollout_started", "rolled_back"]
     stage.arrive(2, "other files")
     assert stage.kinds() == ["rollout_started"]
-    stage.traffic.rollback("worse again")
+    stage.traffic.rollouts.rollback("worse again")
     stage.traffic.start_rollout(2)
     assert stage.kinds() == ["rolled_back", "rollout_started"]
     assert stage.traffic.describe()["refused"] == {}
@@ -456,7 +460,7 @@ def test_a_rolled_back_version_comes_again_only_when_changed_or_asked_for() -> N
 
 def test_a_split_by_hand_accepts_a_rolled_back_version() -> None:
     stage = running()
-    stage.traffic.rollback("worse")
+    stage.traffic.rollouts.rollback("worse")
     stage.traffic.set_split({"1": 1, "2": 1})
     assert set(stage.send(50)) == {1, 2}
 
@@ -476,12 +480,12 @@ def test_a_rollout_over_a_split_ends_it_or_leaves_it() -> None:
     stage.arrive(4)
     assert stage.rollout["from"] == [1, 3]
     assert stage.traffic.describe()["shares"] == pytest.approx({"1": 0.675, "3": 0.225, "4": 0.1})
-    stage.traffic.rollback("worse")
+    stage.traffic.rollouts.rollback("worse")
     assert stage.traffic.describe()["shares"] == {"1": 0.75, "3": 0.25}
     stage.traffic.start_rollout(4)
-    stage.traffic.promote()
+    stage.traffic.rollouts.promote()
     assert stage.traffic.describe()["shares"] == {"4": 1.0}
-    stage.traffic.rollback("after all")
+    stage.traffic.rollouts.rollback("after all")
     assert stage.traffic.describe()["shares"] == {"1": 0.75, "3": 0.25}
 
 
@@ -499,10 +503,10 @@ def test_each_side_stands_in_for_the_other() -> None:
 
 def test_a_rollout_copies_requests_of_the_old_side() -> None:
     stage = running(canary=SHADOWED)
-    copies = [tuple(stage.traffic.shadows(InferRequest("digits"), 1)) for _ in range(400)]
+    copies = [tuple(stage.traffic.selection.shadows(InferRequest("digits"), 1)) for _ in range(400)]
     assert set(copies) == {(), (2,)}
     assert 150 < copies.count((2,)) < 250
-    assert list(stage.traffic.shadows(InferRequest("digits"), 2)) == []
+    assert list(stage.traffic.selection.shadows(InferRequest("digits"), 2)) == []
 
 
 def test_a_step_of_copies_alone_waits_for_comparisons() -> None:
@@ -529,7 +533,7 @@ def test_a_broken_answer_of_a_shadow_is_drift() -> None:
 
 def test_what_is_remembered_of_versions_that_are_gone_is_bounded() -> None:
     stage = running()
-    stage.traffic.rollback("worse")
+    stage.traffic.rollouts.rollback("worse")
     for number in range(10, 1500):
         stage.arrive(number)
         stage.loaded.remove(number)

@@ -45,7 +45,7 @@ class Life(RuleBasedStateMachine):
     @rule(number=VERSIONS)
     def crash(self, number: int) -> None:
         self.stage.loaded.discard(number)
-        self.stage.traffic.failed(number, "its workers died")
+        self.stage.traffic.rollouts.failed(number, "its workers died")
 
     @rule(number=VERSIONS)
     def delete(self, number: int) -> None:
@@ -60,11 +60,11 @@ class Life(RuleBasedStateMachine):
         traffic = self.stage.traffic
         deeds: dict[str, Any] = {
             "start": lambda: traffic.start_rollout(number),
-            "promote": traffic.promote,
-            "rollback": lambda: traffic.rollback("asked for"),
-            "pause": traffic.pause,
-            "resume": traffic.resume,
-            "label": lambda: traffic.set_label("stable", number),
+            "promote": traffic.rollouts.promote,
+            "rollback": lambda: traffic.rollouts.rollback("asked for"),
+            "pause": traffic.rollouts.pause,
+            "resume": traffic.rollouts.resume,
+            "label": lambda: traffic.routing.set_label("stable", number),
             "split": lambda: traffic.set_split({"stable": 1, str(number): 2} if number > 2 else {}),
         }
         before = traffic.snapshot()
@@ -125,11 +125,11 @@ class Life(RuleBasedStateMachine):
             asked = InferRequest("digits", sticky=key)
             if not shares:
                 with pytest.raises(UnavailableError):
-                    self.stage.traffic.choose(asked)
+                    self.stage.traffic.selection.choose(asked)
                 continue
-            chosen = self.stage.traffic.choose(asked)
+            chosen = self.stage.traffic.selection.choose(asked)
             assert shares[str(chosen)] > 0
-            assert not key or chosen == self.stage.traffic.choose(asked)
+            assert not key or chosen == self.stage.traffic.selection.choose(asked)
             self.stage.traffic.compare(chosen, response(1, [1.0]), response(2, [1.0]))
 
 

@@ -32,8 +32,16 @@ def ask(version: str = "", sticky: str = "") -> InferRequest:
 
 def test_numbers_and_labels_are_resolved() -> None:
     traffic = Stage(ModelConfig(labels={"stable": 1, "next": 3}), {1, 2}).traffic
-    assert (traffic.resolve("2"), traffic.resolve("stable"), traffic.resolve("")) == (2, 1, 2)
-    assert (traffic.choose(ask("stable")), traffic.choose(ask("2")), traffic.choose(ask())) == (
+    assert (
+        traffic.selection.resolve("2"),
+        traffic.selection.resolve("stable"),
+        traffic.selection.resolve(""),
+    ) == (2, 1, 2)
+    assert (
+        traffic.selection.choose(ask("stable")),
+        traffic.selection.choose(ask("2")),
+        traffic.selection.choose(ask()),
+    ) == (
         1,
         2,
         2,
@@ -46,7 +54,7 @@ def test_numbers_and_labels_are_resolved() -> None:
 def test_what_is_not_there_is_not_found(name: str) -> None:
     traffic = Stage(ModelConfig(labels={"stable": 1})).traffic
     with pytest.raises(NotFoundError) as caught:
-        traffic.choose(ask(name))
+        traffic.selection.choose(ask(name))
     assert "model 'digits'" in str(caught.value)
     assert "its versions are 1, 2, 3, 4" in str(caught.value)
     assert len(str(caught.value)) < 300
@@ -58,41 +66,45 @@ def test_what_is_known_but_not_loaded_is_unavailable() -> None:
         with pytest.raises(
             UnavailableError, match=rf"version {number} is not loaded\. Hint: loaded are 1\."
         ):
-            stage.traffic.choose(ask(name))
+            stage.traffic.selection.choose(ask(name))
     stage.loaded.clear()
     with pytest.raises(UnavailableError, match="no version is loaded"):
-        stage.traffic.choose(ask())
+        stage.traffic.selection.choose(ask())
 
 
 def test_labels_move_to_loaded_versions_only() -> None:
     stage = Stage(ModelConfig(), {1, 2})
-    stage.traffic.set_label("stable", 1)
-    stage.traffic.set_label("stable", 2)
-    assert stage.traffic.resolve("stable") == 2
+    stage.traffic.routing.set_label("stable", 1)
+    stage.traffic.routing.set_label("stable", 2)
+    assert stage.traffic.selection.resolve("stable") == 2
     with pytest.raises(UnavailableError, match="version 3 is not loaded"):
-        stage.traffic.set_label("stable", 3)
+        stage.traffic.routing.set_label("stable", 3)
     with pytest.raises(NotFoundError, match="there is no version 9"):
-        stage.traffic.set_label("stable", 9)
-    assert stage.traffic.resolve("stable") == 2
-    stage.traffic.remove_label("stable")
+        stage.traffic.routing.set_label("stable", 9)
+    assert stage.traffic.selection.resolve("stable") == 2
+    stage.traffic.routing.remove_label("stable")
     with pytest.raises(NotFoundError, match=r"no version or label 'stable'.*its labels none"):
-        stage.traffic.resolve("stable")
+        stage.traffic.selection.resolve("stable")
     assert stage.kinds() == ["label_set", "label_set", "label_removed"]
 
 
 Deed = Callable[[Traffic], Any]
 REFUSALS: list[tuple[Deed, type[InfuseError], str]] = [
     (
-        lambda it: it.set_label("1", 1),
+        lambda it: it.routing.set_label("1", 1),
         OptionError,
         "'1' is no label. Hint: a label begins with a letter",
     ),
-    (lambda it: it.set_label("", 1), OptionError, "'' is no label"),
-    (lambda it: it.set_label("a b", 1), OptionError, "'a b' is no label"),
-    (lambda it: it.set_label("x" * 65, 1), OptionError, "is no label"),
-    (lambda it: it.remove_label("none"), NotFoundError, "there is no label 'none'"),
-    (lambda it: it.remove_label("stable"), OptionError, "the split uses the label 'stable'"),
-    (lambda it: it.remove_label("copy"), OptionError, "the shadow uses the label 'copy'"),
+    (lambda it: it.routing.set_label("", 1), OptionError, "'' is no label"),
+    (lambda it: it.routing.set_label("a b", 1), OptionError, "'a b' is no label"),
+    (lambda it: it.routing.set_label("x" * 65, 1), OptionError, "is no label"),
+    (lambda it: it.routing.remove_label("none"), NotFoundError, "there is no label 'none'"),
+    (
+        lambda it: it.routing.remove_label("stable"),
+        OptionError,
+        "the split uses the label 'stable'",
+    ),
+    (lambda it: it.routing.remove_label("copy"), OptionError, "the shadow uses the label 'copy'"),
     (
         lambda it: it.set_split({"1": -1}),
         OptionError,
@@ -104,11 +116,11 @@ REFUSALS: list[tuple[Deed, type[InfuseError], str]] = [
     (lambda it: it.set_split({"old": 1}), NotFoundError, "no version or label 'old'"),
     (lambda it: it.set_split({"3": 1}), UnavailableError, "version 3 is not loaded"),
     (
-        lambda it: it.set_shadow({"2": 1.5}),
+        lambda it: it.routing.set_shadow({"2": 1.5}),
         OptionError,
         "the shadow of '2' must be between 0 and 1, found 1.5",
     ),
-    (lambda it: it.set_shadow({"3": 0.5}), UnavailableError, "version 3 is not loaded"),
+    (lambda it: it.routing.set_shadow({"3": 0.5}), UnavailableError, "version 3 is not loaded"),
 ]
 
 
@@ -152,7 +164,7 @@ def test_a_split_goes_around_versions_that_are_not_loaded() -> None:
     assert set(stage.send(50)) == {1}
     stage.loaded.remove(1)
     with pytest.raises(UnavailableError, match="no version of the split is loaded: 1, 2"):
-        stage.traffic.choose(ask())
+        stage.traffic.selection.choose(ask())
     assert stage.traffic.describe()["shares"] == {}
 
 
@@ -179,13 +191,16 @@ def test_named_versions_stay_loaded() -> None:
 
 def test_shadows_get_their_part_and_never_the_chosen_one() -> None:
     stage = Stage(ModelConfig(shadow={"1": 1.0, "2": 0.25, "3": 0.0, "4": 1.0}), {1, 2, 3})
-    copies = [tuple(stage.traffic.shadows(ask(), 1)) for _ in range(2000)]
+    copies = [tuple(stage.traffic.selection.shadows(ask(), 1)) for _ in range(2000)]
     assert set(copies) == {(), (2,)}
     assert 400 < copies.count((2,)) < 600
-    assert stage.traffic.shadows(ask("2"), 2) == ()
-    assert set(map(tuple, (stage.traffic.shadows(ask(), 3) for _ in range(100)))) == {(1,), (1, 2)}
-    stage.traffic.set_shadow({})
-    assert list(stage.traffic.shadows(ask(), 1)) == []
+    assert stage.traffic.selection.shadows(ask("2"), 2) == ()
+    assert set(map(tuple, (stage.traffic.selection.shadows(ask(), 3) for _ in range(100)))) == {
+        (1,),
+        (1, 2),
+    }
+    stage.traffic.routing.set_shadow({})
+    assert list(stage.traffic.selection.shadows(ask(), 1)) == []
 
 
 def test_what_was_set_by_hand_stays_until_the_configuration_changes_it() -> None:
@@ -193,10 +208,10 @@ def test_what_was_set_by_hand_stays_until_the_configuration_changes_it() -> None
         ModelConfig(labels={"stable": 1, "old": 1}, split={"1": 1}, shadow={"2": 0.5}), {1, 2, 3}
     )
     traffic = stage.traffic
-    traffic.set_label("stable", 2)
-    traffic.set_label("mine", 3)
+    traffic.routing.set_label("stable", 2)
+    traffic.routing.set_label("mine", 3)
     traffic.set_split({"2": 1})
-    traffic.set_shadow({"3": 0.5})
+    traffic.routing.set_shadow({"3": 0.5})
     traffic.configure(
         ModelConfig(labels={"stable": 1, "new": 1}, split={"1": 1}, shadow={"2": 1.0})
     )
@@ -212,8 +227,8 @@ def test_what_was_set_by_hand_stays_until_the_configuration_changes_it() -> None
 
 def test_a_changed_policy_ends_what_a_rollback_settled_on() -> None:
     stage = Stage(ModelConfig(), {1, 2, 3})
-    stage.traffic.rollback("worse")
-    assert (stage.traffic.resolve(""), stage.traffic.pinned()) == (2, {2})
+    stage.traffic.rollouts.rollback("worse")
+    assert (stage.traffic.selection.resolve(""), stage.traffic.pinned()) == (2, {2})
     stage.traffic.configure(ModelConfig(version_policy=VersionPolicy(specific=(1,))))
     assert stage.traffic.pinned() == frozenset()
 

@@ -58,13 +58,13 @@ def test_time_does_not_pass_while_the_new_version_still_loads(tmp_path: Path) ->
     after.loaded = {1}
     after.tick(100)
     assert after.rollout["windows"]["waits_for"] == "10 s of the step are left"
-    after.traffic.failed(2, "it cannot be read")
+    after.traffic.rollouts.failed(2, "it cannot be read")
     assert after.kinds() == ["rolled_back"]
 
 
 def test_a_pause_and_comparisons_are_kept(tmp_path: Path) -> None:
     stage = running()
-    stage.traffic.pause()
+    stage.traffic.rollouts.pause()
     stage.traffic.compare(2, response(1, [1.0]), response(2, [2.0]))
     after = restarted(stage, tmp_path)
     assert (after.rollout["state"], after.rollout["compared"], after.rollout["drifted"]) == (
@@ -76,7 +76,7 @@ def test_a_pause_and_comparisons_are_kept(tmp_path: Path) -> None:
 
 def test_a_rolled_back_version_stays_out(tmp_path: Path) -> None:
     stage = running()
-    stage.traffic.rollback("worse")
+    stage.traffic.rollouts.rollback("worse")
     after = restarted(stage, tmp_path)
     assert after.loaded == {1}
     after.arrive(2)
@@ -102,9 +102,9 @@ def test_a_canary_whose_files_changed_meanwhile_begins_again(tmp_path: Path) -> 
 
 def test_what_was_set_by_hand_is_kept_until_the_configuration_changes_it(tmp_path: Path) -> None:
     stage = Stage(ModelConfig(labels={"stable": 1}, split={"1": 1}), {1, 2})
-    stage.traffic.set_label("stable", 2)
+    stage.traffic.routing.set_label("stable", 2)
     stage.traffic.set_split({"1": 1, "2": 3})
-    stage.traffic.set_shadow({"2": 0.5})
+    stage.traffic.routing.set_shadow({"2": 0.5})
     after = restarted(stage, tmp_path).traffic.describe()
     assert (after["labels"], after["split"], after["shadow"]) == (
         {"stable": 2},
@@ -124,17 +124,17 @@ def test_a_version_that_waits_gets_its_turn(tmp_path: Path) -> None:
     stage = running()
     stage.arrive(3)
     after = restarted(stage, tmp_path)
-    after.traffic.promote()
+    after.traffic.rollouts.promote()
     assert after.kinds()[-1] == "rollout_started"
     assert after.rollout["to"] == 3
 
 
 def test_a_promotion_can_be_taken_back(tmp_path: Path) -> None:
     stage = running()
-    stage.traffic.promote()
+    stage.traffic.rollouts.promote()
     after = restarted(stage, tmp_path)
     assert set(after.send(5)) == {2}
-    assert after.traffic.previous() == (1,)
+    assert after.traffic.rollouts.previous() == (1,)
 
 
 def test_a_snapshot_is_json_and_restores_to_itself() -> None:
@@ -151,8 +151,8 @@ def test_a_snapshot_shares_nothing_with_the_traffic() -> None:
     stage = running()
     plain = stage.traffic.snapshot()
     before = json.dumps(plain)
-    stage.traffic.set_label("stable", 1)
-    stage.traffic.rollback("worse")
+    stage.traffic.routing.set_label("stable", 1)
+    stage.traffic.rollouts.rollback("worse")
     assert json.dumps(plain) == before
 
 
@@ -180,7 +180,7 @@ def test_a_snapshot_that_is_not_understood_is_left(
         stage.traffic.restore(plain)
     assert "the saved traffic of model digits is not understood" in caplog.text
     assert stage.traffic.snapshot() == before
-    assert stage.traffic.choose(InferRequest("digits")) == 2
+    assert stage.traffic.selection.choose(InferRequest("digits")) == 2
 
 
 @pytest.mark.parametrize("step", [-3, 99])

@@ -130,7 +130,7 @@ class Administration:
         """
         model = self._catalog.model(name)
         async with _holding(model, model.traffic.needed(), self._catalog.repository.stable):
-            model.traffic.rollback(reason)
+            model.traffic.rollouts.rollback(reason)
         self._saved.save()
 
     def _loaded_with(self, config: ModelConfig) -> Sequence[str]:
@@ -198,7 +198,7 @@ async def _holding(
     """Have versions loaded, whatever the policy says, for as long as the context lasts;
     UnavailableError if they cannot be. They do not serve by themselves.
     """
-    model.traffic.hold(numbers)
+    model.traffic.rollouts.eligibility.hold(numbers)
     try:
         if numbers:
             model.retry(numbers)
@@ -216,4 +216,4 @@ async def _holding(
                 )
         yield
     finally:
-        model.traffic.let_go(numbers)
+        model.traffic.rollouts.eligibility.let_go(numbers)

@@ -259,7 +259,7 @@ class Catalog:
             self._pool,
             labels=files.labels,
             assets=retained[1].folder if len(retained) > 1 else None,
-            on_failure=lambda reason: model.traffic.failed(number, reason),
+            on_failure=lambda reason: model.traffic.rollouts.failed(number, reason),
         )
         try:
             await version.load(self.cache)

@@ -254,7 +254,7 @@ class Engine:
                 request, version.number, response, error, rows_of(request, version.batched), batch
             )
             self._observe(model, version, outcome)
-        for number in model.traffic.shadows(request, version.number):
+        for number in model.traffic.selection.shadows(request, version.number):
             self._shadows.send(model, number, request, response)
         return response
 

@@ -100,13 +100,13 @@ class ServedModel:
         """
         if not self.versions:
             raise self._unavailable()
-        return self.versions[self.traffic.resolve(version)]
+        return self.versions[self.traffic.selection.resolve(version)]
 
     def choose(self, request: InferRequest) -> Version:
         """The version that answers a request."""
         if not self.versions:
             raise self._unavailable()
-        return self.versions[self.traffic.choose(request)]
+        return self.versions[self.traffic.selection.choose(request)]
 
     def update(self, files: ModelFiles) -> None:
         """Take what the repository says now. A broken configuration changes nothing of what
@@ -275,7 +275,7 @@ class ServedModel:
 
     def _note_failure(self, number: int, failure: Failure) -> None:
         self.failures[number] = failure
-        self.traffic.failed(number, failure.reason)
+        self.traffic.rollouts.failed(number, failure.reason)
         self._journal.emit("load_failed", model=self.name, version=number, reason=failure.reason)
 
     async def _unload(self, numbers: Iterable[int]) -> None:

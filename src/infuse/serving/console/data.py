@@ -89,7 +89,7 @@ def _model(model: ServedModel, objectives: Iterable[JsonObject]) -> dict[str, An
         "labels": traffic["labels"],
         "split": traffic["split"],
         "rollout": rollout,
-        "previous": list(model.traffic.previous()),
+        "previous": list(model.traffic.rollouts.previous()),
         "versions": [
             _version(
                 model, number, state, reason or traffic["refused"].get(str(number), ""), traffic

@@ -110,9 +110,9 @@ async def _label(call: Call) -> Any:
     traffic = call.engine.admin.traffic(call.model)
     asked = call.read(Label)
     if asked.version is None:
-        traffic.remove_label(asked.label)
+        traffic.routing.remove_label(asked.label)
     else:
-        traffic.set_label(asked.label, asked.version)
+        traffic.routing.set_label(asked.label, asked.version)
     return traffic.describe()
 
 
@@ -126,7 +126,7 @@ async def _split(call: Call) -> Any:
 async def _shadow(call: Call) -> Any:
     traffic = call.engine.admin.traffic(call.model)
     asked = call.read(Shadow)
-    traffic.set_shadow(asked.shares)
+    traffic.routing.set_shadow(asked.shares)
     return traffic.describe()
 
 
@@ -143,12 +143,12 @@ async def _rollback(call: Call) -> Any:
 
 
 def _plain(verb: str) -> Handler:
-    """A handler that calls a method of the traffic that needs nothing."""
+    """A handler that calls a method of the rollouts that needs nothing."""
 
     async def handler(call: Call) -> Any:
         traffic = call.engine.admin.traffic(call.model)
         call.read(Nothing)
-        getattr(traffic, verb)()
+        getattr(traffic.rollouts, verb)()
         return traffic.describe()
 
     return handler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -20,3 +21,22 @@ class Event:
     reason: str
     share: float
     at: float
+
+
+class EventLog:
+    """What happens to a model's traffic, until somebody takes it. `wall` gives seconds of the
+    epoch.
+    """
+
+    def __init__(self, model: str, wall: Callable[[], float]) -> None:
+        self._model, self._wall = model, wall
+        self._events: list[Event] = []
+
+    def tell(self, kind: str, version: int, reason: str = "", share: float = 0.0) -> None:
+        """Note an event."""
+        self._events.append(Event(kind, self._model, version, reason, share, self._wall()))
+
+    def drain(self) -> list[Event]:
+        """What was told since the last call."""
+        events, self._events = self._events, []
+        return events

@@ -2,46 +2,36 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection
-from typing import Final
 
 from infuse.errors import OptionError, UnavailableError
 from infuse.serving.model_config import Canary
-from infuse.serving.rollout.events import Event
+from infuse.serving.rollout.eligibility import Eligibility
+from infuse.serving.rollout.events import Event, EventLog
 from infuse.serving.rollout.routing import Routing
-from infuse.serving.rollout.snapshot import Record, Refusal, State
+from infuse.serving.rollout.snapshot import Record, State
 from infuse.serving.rollout.trial import Trial, check_canary
 from infuse.serving.rollout.windows import Tally
 
-_REMEMBERED: Final = 1000
-
 
 class Rollouts:
-    """Begins, drives and ends rollouts, and remembers which versions were rolled back.
-
-    `settled`: the version that serves although a later one may be loaded. `waiting`: the version
-    whose turn comes when the running rollout ends. `held`: versions that are loaded for what an
-    operator is about to do, and do not serve by themselves. `recent` gives the counts of the last
-    minute of some versions.
+    """Begins, drives and ends rollouts. `eligibility` remembers what they came to; `recent` gives
+    the counts of the last minute of some versions.
     """
 
     def __init__(
         self,
         routing: Routing,
         recent: Callable[[Collection[int]], Tally],
+        events: EventLog,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        self._routing, self._recent, self._clock, self._wall = routing, recent, clock, wall
-        self.settled: int | None = None
-        self.waiting: int | None = None
-        self.held: Counter[int] = Counter()
-        self.refused: dict[int, Refusal] = {}
-        self.seen: dict[int, str] = {}
+        self._routing, self._recent, self._events = routing, recent, events
+        self._clock, self._wall = clock, wall
+        self.eligibility = Eligibility(routing)
         self.last: Trial | None = None
         self.active: Trial | None = None  # `last` while it runs or is paused
-        self._events: list[Event] = []
         self._ticked = clock()
 
     @property
@@ -51,40 +41,12 @@ class Rollouts:
             return self.active.share
         return 1.0 if self.last is not None and self.last.record.state == "promoted" else 0.0
 
-    def tell(self, kind: str, version: int, reason: str = "", share: float = 0.0) -> None:
-        """Note an event for the next tick."""
-        self._events.append(Event(kind, self._routing.model, version, reason, share, self._wall()))
-
     def serving(self, loaded: Collection[int]) -> int:
         """The version that serves of those that are loaded, where no split and no rollout says
-        otherwise.
+        otherwise; UnavailableError.
         """
-        if self.settled is not None and self.settled in loaded:
-            return self.settled
-        beside = {
-            self.active.record.version if self.active is not None else None,
-            self.waiting,
-            *self.held,
-        }
-        accepted = [number for number in loaded if number not in self.refused]
-        first = [number for number in accepted if number not in beside] or accepted
-        if first:
-            return max(first)
-        refused = ", ".join(map(str, sorted(number for number in loaded if number in self.refused)))
-        what = (
-            f"only versions that were rolled back are loaded: {refused}"
-            if refused
-            else "no version is loaded"
-        )
-        hint = "a rollout to one of them accepts it again" if refused else None
-        raise UnavailableError(what, where=self._routing.where, hint=hint)
-
-    def weights(self, without: int) -> list[tuple[int, float]]:
-        """(version, weight) of the split: loaded ones that were not rolled back, and without one
-        (0: none).
-        """
-        beside = self.refused.keys() | {without}
-        return [entry for entry in self._routing.weights() if entry[0] not in beside]
+        active = self.active.record.version if self.active is not None else None
+        return self.eligibility.serving(loaded, active)
 
     # ------------------------------------------------------------------------------------ operators
 
@@ -105,15 +67,17 @@ class Rollouts:
             )
         self._begin(version, origin, canary, "asked for")
 
-    def promote(self, reason: str) -> None:
+    def promote(self, reason: str = "asked for") -> None:
         """Give the version all traffic; UnavailableError if it is not loaded."""
         record = self._demand("running", "paused").record
         self._routing.require_loaded(record.version)
         self._end(record, "promoted", reason)
         self._routing.current.split = {}
-        later = [number for number in self._routing.loaded() if number not in self.refused]
-        self.settled = record.version if record.version != max(later, default=0) else None
-        self.tell("promoted", record.version, reason, 1.0)
+        later = [
+            number for number in self._routing.loaded() if number not in self.eligibility.refused
+        ]
+        self.eligibility.settle(record.version if record.version != max(later, default=0) else None)
+        self._events.tell("promoted", record.version, reason, 1.0)
 
     def rollback(self, reason: str) -> None:
         """Take the traffic back; without a running rollout, from the version that serves."""
@@ -136,7 +100,7 @@ class Rollouts:
             self._routing.current.split = dict(promoted.split)
             self._end(promoted, "rolled_back", reason)
         if not self._routing.current.split:
-            self.settled = max(previous)
+            self.eligibility.settle(max(previous))
         self._refuse(serving, reason)
 
     def previous(self) -> tuple[int, ...]:
@@ -157,7 +121,7 @@ class Rollouts:
         before = [
             number
             for number in self._routing.versions()
-            if number < serving and number not in self.refused
+            if number < serving and number not in self.eligibility.refused
         ]
         return (max(before),) if before else ()
 
@@ -173,61 +137,53 @@ class Rollouts:
 
     def arrived(self, number: int, fingerprint: str, initial: bool, canary: Canary | None) -> None:
         """A version can answer."""
-        again = self.seen.get(number) == fingerprint
-        self._remember(number, fingerprint)
-        if number in self.refused and not again:
-            del self.refused[number]
+        again = self.eligibility.seen.get(number) == fingerprint
+        self.eligibility.remember(number, fingerprint)
+        if number in self.eligibility.refused and not again:
+            self.eligibility.accept(number)
         record = self.active.record if self.active is not None else None
-        if again or number in self.refused:
+        if again or number in self.eligibility.refused:
             return
         if record is not None and number == record.version:
             self._begin(number, record.origin, record.canary, "its files have changed")
-        elif initial or number in self.held:
+        elif initial or number in self.eligibility.held:
             return
         elif record is None:
             self._take(number, canary)
         elif number > max(record.version, *record.origin):
-            self.waiting = number
-            self.tell("waiting", number, f"a rollout to version {record.version} is under way")
+            self.eligibility.wait(number)
+            self._events.tell(
+                "waiting", number, f"a rollout to version {record.version} is under way"
+            )
 
     def failed(self, version: int, reason: str) -> None:
         """A version could not be loaded, or its workers die again and again."""
         if self.active is not None and self.active.record.version == version:
             self.rollback(f"it failed: {reason}")
-        elif self.waiting == version:
-            self.waiting = None
+        elif self.eligibility.waiting == version:
+            self.eligibility.wait(None)
             self._refuse(version, f"it failed: {reason}")
 
     def tick(self, canary: Canary | None) -> list[Event]:
         """Let time pass; what has happened since the last call."""
         now = self._clock()
         passed, self._ticked = now - self._ticked, now
+        waiting = self.eligibility.waiting
         if self.active is not None:
             self._drive(self.active, passed)
-        elif self.waiting is not None and self.waiting in self._routing.loaded():
-            number, self.waiting = self.waiting, None
+        elif waiting is not None and waiting in self._routing.loaded():
+            number = waiting
+            self.eligibility.wait(None)
             self._take(number, canary)
-        elif self.waiting is not None and self.waiting not in self._routing.versions():
-            self.waiting = None
-        events, self._events = self._events, []
-        return events
+        elif waiting is not None and waiting not in self._routing.versions():
+            self.eligibility.wait(None)
+        return self._events.drain()
 
     def restore(self, record: Record | None) -> None:
         """Go on with a rollout, or remember the last one."""
         self.last = None if record is None else Trial(record, Tally(), self._clock)
         self.active = self.last if record is not None and record.active else None
         self._ticked = self._clock()
-
-    def _remember(self, number: int, fingerprint: str) -> None:
-        """Keep the fingerprint, and no more than so many: first those of versions go that the
-        repository has not.
-        """
-        self.seen[number] = fingerprint
-        if len(self.seen) > _REMEMBERED:
-            numbers = self._routing.versions()
-            gone = min(self.seen, key=lambda other: (other == number, other in numbers, other))
-            del self.seen[gone]
-            self.refused.pop(gone, None)
 
     def _drive(self, trial: Trial, passed: float) -> None:
         record = trial.record
@@ -241,7 +197,7 @@ class Rollouts:
             self.rollback(reason)
         elif goes_on and not trial.lacks():
             if trial.advance():
-                self.tell("step", record.version, f"step {record.step + 1}", trial.share)
+                self._events.tell("step", record.version, f"step {record.step + 1}", trial.share)
             else:
                 self.promote("all steps have passed")
 
@@ -252,21 +208,21 @@ class Rollouts:
         others = [
             other
             for other in self._routing.loaded()
-            if other != number and other not in self.refused
+            if other != number and other not in self.eligibility.refused
         ]
         origin = self._origin(number, others) if others else ()
-        before = max((*origin, self.settled or 0))
+        before = max((*origin, self.eligibility.settled or 0))
         if number < before:
             return
         if origin and canary is not None:
             self._begin(number, origin, canary, "it has come")
         else:
-            self.settled = None
+            self.eligibility.settle(None)
 
     def _origin(self, version: int, loaded: Collection[int] | None = None) -> tuple[int, ...]:
         """The versions that serve beside this one."""
         if self._routing.current.split:
-            return tuple(number for number, _ in self.weights(without=version))
+            return tuple(number for number, _ in self.eligibility.weights(without=version))
         serving = self.serving(self._routing.loaded() if loaded is None else loaded)
         return (serving,) if serving != version else ()
 
@@ -276,28 +232,26 @@ class Rollouts:
         record = Record(
             version=version, origin=origin, canary=canary, split=split, started=now, since=now
         )
-        self.refused.pop(version, None)
-        if self.waiting == version:
-            self.waiting = None
+        self.eligibility.accept(version)
+        if self.eligibility.waiting == version:
+            self.eligibility.wait(None)
         if not split:
-            self.settled = max(origin)
+            self.eligibility.settle(max(origin))
         self.last = self.active = Trial(record, self._recent(origin), self._clock)
-        self.tell("rollout_started", version, reason, self.share)
+        self._events.tell("rollout_started", version, reason, self.share)
 
     def _end(self, record: Record, state: State, reason: str) -> None:
         record.state, record.reason, record.since = state, reason, self._wall()
         self.active = None
 
     def _refuse(self, version: int, reason: str) -> None:
-        self.refused[version] = Refusal(reason, self.seen.get(version, ""))
-        if self.settled == version:
-            self.settled = None
-        self.tell("rolled_back", version, reason)
+        self.eligibility.refuse(version, reason)
+        self._events.tell("rolled_back", version, reason)
 
     def _switch(self, before: State, after: State, kind: str) -> None:
         record = self._demand(before).record
         record.state, record.since = after, self._wall()
-        self.tell(kind, record.version, "", self.share)
+        self._events.tell(kind, record.version, "", self.share)
 
     def _demand(self, *states: str) -> Trial:
         if self.active is None or self.active.record.state not in states:

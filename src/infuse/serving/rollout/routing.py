@@ -11,6 +11,7 @@ from typing import Final
 
 from infuse.errors import ConfigurationError, NotFoundError, OptionError, UnavailableError
 from infuse.serving.model_config import ModelConfig
+from infuse.serving.rollout.events import EventLog
 from infuse.serving.rollout.snapshot import Routes
 
 Versions = Callable[[], Collection[int]]
@@ -28,8 +29,14 @@ class Routing:
     """
 
     def __init__(
-        self, model: str, config: ModelConfig, loaded: Versions, existing: Versions
+        self,
+        model: str,
+        config: ModelConfig,
+        loaded: Versions,
+        existing: Versions,
+        events: EventLog,
     ) -> None:
+        self._events = events
         self.model, self.loaded, self.versions = model, loaded, existing
         self.where = f"model {model!r}"
         _check(config)
@@ -97,11 +104,14 @@ class Routing:
         )
 
     def set_label(self, label: str, version: int) -> None:
-        """Let a label stand for a loaded version."""
+        """Let a label stand for a loaded version; UnavailableError, NotFoundError, OptionError leave
+        it.
+        """
         if not _LABEL.fullmatch(label):
             raise OptionError(f"{label[:80]!r} is no label", where=self.where, hint=_LABEL_RULE)
         self.require_loaded(version)
         self.current.labels[label] = version
+        self._events.tell("label_set", version, f"label {label!r}")
 
     def remove_label(self, label: str) -> None:
         """Forget a label; OptionError while the split or the shadows name it."""
@@ -114,7 +124,8 @@ class Routing:
                     where=self.where,
                     hint=f"change the {part} first",
                 )
-        del self.current.labels[label]
+        version = self.current.labels.pop(label)
+        self._events.tell("label_removed", version, f"label {label!r}")
 
     def set_split(self, weights: Mapping[str, float]) -> None:
         """Weights by version or label, all loaded, at least one above 0; none at all: no split."""
@@ -124,9 +135,15 @@ class Routing:
         self.current.split = dict(weights)
 
     def set_shadow(self, shares: Mapping[str, float]) -> None:
-        """Parts of the traffic by version or label, all loaded."""
+        """The parts of the traffic, from 0 to 1, that loaded versions or labels get copies of;
+        none: no shadows.
+        """
         self._check_weights(shares, "shadow", 1.0)
         self.current.shadow = dict(shares)
+        for number, share in self.shadows():
+            self._events.tell("shadow_set", number, "", share)
+        if not shares:
+            self._events.tell("shadow_set", 0, "no shadows")
 
     def weights(self) -> list[tuple[int, float]]:
         """(version, weight > 0) of the split, loaded ones only, each once, rising."""

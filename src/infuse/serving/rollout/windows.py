@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from infuse.errors import DataError, OverloadError
@@ -154,3 +155,39 @@ class Window:
             if number > oldest:
                 result.add(slot)
         return result
+
+
+class Windows:
+    """The last minute of each version that is `loaded`."""
+
+    def __init__(self, loaded: Callable[[], Collection[int]], clock: Callable[[], float]) -> None:
+        self._loaded, self._clock = loaded, clock
+        self._windows: dict[int, Window] = {}
+
+    def now(self, version: int) -> Tally | None:
+        """What is counted for a version at this time; None for one that is not loaded."""
+        window = self._windows.get(version)
+        if window is None and version in self._loaded():
+            window = self._windows[version] = Window()
+        return window.at(self._clock()) if window is not None else None
+
+    def recent(self, versions: Collection[int]) -> Tally:
+        """The last minute of some versions."""
+        now, total = self._clock(), Tally()
+        for version in versions:
+            if version in self._windows:
+                total.add(self._windows[version].total(now))
+        return total
+
+    def forget_unloaded(self) -> None:
+        """Drop what was counted for versions that are no longer loaded."""
+        for number in self._windows.keys() - set(self._loaded()):
+            del self._windows[number]
+
+    def plain(self) -> dict[str, Any]:
+        """The last minute of each version, as JSON."""
+        now = self._clock()
+        return {
+            str(number): window.total(now).plain()
+            for number, window in sorted(self._windows.items())
+        }
