@@ -278,13 +278,13 @@ def test_a_move_loses_no_request(tmp_path: Path) -> None:
             for name in ("a", "b"):
                 keep_busy(stage.replica(opened, name), 20.0)
             assert len(opened.placement()["plan"]["moves"]) == 1
-            assert await opened.pool.rebalance() == 1
+            assert await opened.pool.balancer.rebalance() == 1
             assert len(opened.pool.workers) == 2
             before = answered
             await stage.until(
                 lambda: answered > before + 50, "requests are answered after the move"
             )
-            assert await opened.pool.rebalance() == 0
+            assert await opened.pool.balancer.rebalance() == 0
             stop = True
             await asyncio.gather(*clients)
             assert opened.pool.lost == 0
@@ -313,8 +313,8 @@ def test_nothing_moves_for_little(tmp_path: Path, loads: tuple[float, ...], move
                 await stage.replica(opened, "c").move(opened.pool.groups[1])
             for name, load in zip("abc", loads):
                 keep_busy(stage.replica(opened, name), load)
-            assert opened.pool.loads() == pytest.approx([loads[0] + loads[1], loads[2]])
-            assert await opened.pool.rebalance() == moved
+            assert opened.pool.balancer.loads() == pytest.approx([loads[0] + loads[1], loads[2]])
+            assert await opened.pool.balancer.rebalance() == moved
             assert stage.kinds(opened).count("replica_moved") == moved
 
     asyncio.run(check())
@@ -348,7 +348,7 @@ def test_a_move_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
                 keep_busy(stage.replica(opened, name), 20.0)
             with monkeypatch.context() as patch:
                 patch.setattr(opened.pool.groups[1], "open", broken)
-                assert await opened.pool.rebalance() == 0
+                assert await opened.pool.balancer.rebalance() == 0
             event = next(event for event in opened.events if event["kind"] == "move_failed")
             assert "from group-0 to group-1: [INF-501] The folder is gone" in event[
                 "reason"
@@ -487,7 +487,7 @@ def test_the_numbers_of_the_configuration_are_kept(tmp_path: Path) -> None:
             assert {replica.group for replica in three} == set(opened.pool.groups)
             assert stage.replica(opened, "wide").group is opened.pool.wide
             keep_busy(stage.replica(opened, "wide"), 1.0)
-            assert opened.pool.loads() == pytest.approx([0.5, 0.5])
+            assert opened.pool.balancer.loads() == pytest.approx([0.5, 0.5])
             assert "replicas_chosen" not in stage.kinds(opened)
 
     asyncio.run(check())

@@ -76,7 +76,7 @@ def _groups(pool: WorkerPool) -> list[dict[str, Any]]:
     """Groups of cores with their load (that of replicas on all cores, by share, is part of it) and
     memory.
     """
-    loads = pool.loads()
+    loads = pool.balancer.loads()
     memory = pool.memory()
     groups = []
     for group, load in zip(pool.groups, loads):
@@ -98,7 +98,7 @@ def _groups(pool: WorkerPool) -> list[dict[str, Any]]:
 
 def _plan(pool: WorkerPool) -> Mapping[str, Any]:
     """What would be moved now, and why, or why nothing is."""
-    plan = pool.plan()
+    plan = pool.balancer.plan()
     if plan is None:
         return {"moves": [], "reason": "each replica has a worker of its own"}
     replicas = {id(replica): replica for replica in pool.replicas}

@@ -205,11 +205,8 @@ class Rollouts:
         """Let a version that has come serve: by a rollout if there is to be one and another version
         serves.
         """
-        others = [
-            other
-            for other in self._routing.loaded()
-            if other != number and other not in self.eligibility.refused
-        ]
+        beside = self.eligibility.refused.keys() | {number}
+        others = [other for other in self._routing.loaded() if other not in beside]
         origin = self._origin(number, others) if others else ()
         before = max((*origin, self.eligibility.settled or 0))
         if number < before:

@@ -104,9 +104,7 @@ class Routing:
         )
 
     def set_label(self, label: str, version: int) -> None:
-        """Let a label stand for a loaded version; UnavailableError, NotFoundError, OptionError leave
-        it.
-        """
+        """Let a label stand for a loaded version; an error leaves it as it was."""
         if not _LABEL.fullmatch(label):
             raise OptionError(f"{label[:80]!r} is no label", where=self.where, hint=_LABEL_RULE)
         self.require_loaded(version)

@@ -92,12 +92,12 @@ class Calls:
             "ModelStatistics": ("infer", self._model_statistics),
             "RepositoryIndex": ("watch", self._repository_index),
             "RepositoryModelUnload": ("admin", self._unload),
-            "SystemSharedMemoryStatus": ("watch", self._no_regions),
-            "SystemSharedMemoryRegister": ("admin", self._no_shared_memory),
-            "SystemSharedMemoryUnregister": ("admin", self._no_region),
-            "CudaSharedMemoryStatus": ("watch", self._no_regions),
-            "CudaSharedMemoryRegister": ("admin", self._no_shared_memory),
-            "CudaSharedMemoryUnregister": ("admin", self._no_region),
+            "SystemSharedMemoryStatus": ("watch", _no_regions),
+            "SystemSharedMemoryRegister": ("admin", _no_shared_memory),
+            "SystemSharedMemoryUnregister": ("admin", _no_region),
+            "CudaSharedMemoryStatus": ("watch", _no_regions),
+            "CudaSharedMemoryRegister": ("admin", _no_shared_memory),
+            "CudaSharedMemoryUnregister": ("admin", _no_region),
             "TraceSetting": ("infer", self._trace_setting),
             "LogSettings": ("infer", self._log_settings),
         }
@@ -307,21 +307,24 @@ class Calls:
         }
         return _filled(_Logs(), {"settings": values})
 
-    async def _no_regions(self, request: Message, _: Caller) -> Any:
-        """Which regions of shared memory are registered: never any."""
-        if request.name:
-            raise _no_such_region(request.name)
-        return message(request.DESCRIPTOR.name.replace("Request", "Response"))()
 
-    async def _no_region(self, request: Message, caller: Caller) -> Any:
-        """Unregister all regions (there are none), or one, which cannot be there."""
-        return await self._no_regions(request, caller)
+async def _no_regions(request: Message, _: Caller) -> Any:
+    """Which regions of shared memory are registered: never any."""
+    if request.name:
+        raise _no_such_region(request.name)
+    return message(request.DESCRIPTOR.name.replace("Request", "Response"))()
 
-    async def _no_shared_memory(self, _: Message, _caller: Caller) -> Any:
-        raise UnsupportedRequestError(
-            "this server takes no shared memory from callers",
-            hint="send and ask for tensors as raw contents",
-        )
+
+async def _no_region(request: Message, caller: Caller) -> Any:
+    """Unregister all regions (there are none), or one, which cannot be there."""
+    return await _no_regions(request, caller)
+
+
+async def _no_shared_memory(_: Message, _caller: Caller) -> Any:
+    raise UnsupportedRequestError(
+        "this server takes no shared memory from callers",
+        hint="send and ask for tensors as raw contents",
+    )
 
 
 async def refuse(context: grpc.aio.ServicerContext, error: Exception) -> None:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from infuse.errors import InfuseError
 from infuse.runtime.cpus import available_cpus
 from infuse.serving.config import Workers
 from infuse.serving.telemetry.journal import Journal
+from infuse.serving.workers.balancing import Balancer
 from infuse.serving.workers.budget import (
     PROCESS_BYTES,
     Budget,
@@ -25,7 +25,7 @@ from infuse.serving.workers.executor import LocalExecutor
 from infuse.serving.workers.groups import Group, split
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.need import Need
-from infuse.serving.workers.placement import GAIN, Assignment, Bin, Item, pack
+from infuse.serving.workers.placement import Item
 from infuse.serving.workers.polling import BusyPoller
 from infuse.serving.workers.process import WorkerProcess
 from infuse.serving.workers.process_executor import ProcessExecutor
@@ -35,7 +35,6 @@ REPLICAS_PER_CORE: Final = 64
 """Replicas of all models for each processor, unless `workers.max_all_replicas` says how many."""
 LEAST_REPLICAS: Final = 256
 _MEASURED: Final = 5.0  # seconds after which the memory of workers is measured again
-_IDLE: Final = 0.1  # busy cores per core of the busiest group below which nothing is worth a move
 
 
 class WorkerPool:
@@ -62,6 +61,7 @@ class WorkerPool:
             self.groups = [
                 Group(f"group-{number}", part, self._came) for number, part in enumerate(parts)
             ]
+        self.balancer = Balancer(self.groups, self.replicas, journal)
 
     @property
     def packed(self) -> bool:
@@ -101,8 +101,7 @@ class WorkerPool:
         if need.threads > min(len(group.cores) for group in self.groups):
             return self.wide
         item = Item("new", need.name, need.threads, 0.0, need.weights_bytes, self._own_bytes(need))
-        groups = pack([*self._items(), item], self._bins(), self._current(), gain=1.0)
-        return self.groups[groups.places["new"]]
+        return self.balancer.best(item)
 
     async def open(self, need: Need, group: Group) -> ProcessExecutor | LocalExecutor:
         """An instance of a version in a group's worker, or in the server itself. Raises what
@@ -221,60 +220,6 @@ class WorkerPool:
             else 0
         )
 
-    # -- balance -----------------------------------------------------------------------------------
-
-    def plan(self) -> Assignment | None:
-        """Where the replicas in groups should be, by the load of the last seconds; None where
-        nothing is packed.
-        """
-        if not self.groups:
-            return None
-        busy = (
-            max(load / len(group.cores) for load, group in zip(self.loads(), self.groups)) >= _IDLE
-        )
-        return pack(self._items(), self._bins(), self._current(), gain=GAIN if busy else 1.0)
-
-    def loads(self) -> list[float]:
-        """Busy cores of each group."""
-        bins, current = self._bins(), self._current()
-        loads = [each.load for each in bins]
-        for item in self._items():
-            loads[current[item.name]] += item.load
-        return loads
-
-    async def rebalance(self) -> int:
-        """Move replicas, one after another, if that lowers the highest load enough. How many were
-        moved.
-        """
-        plan = self.plan()
-        moved = 0
-        for name in plan.moves if plan is not None else ():
-            replica = next((each for each in self.replicas if id(each) == name), None)
-            assert plan is not None
-            target = self.groups[plan.places[name]]
-            if replica is None or replica.group is None or replica.group is target:
-                continue
-            left = replica.group.name
-            model, _, version = replica.need.name.rpartition("/")
-            about: dict[str, Any] = {
-                "model": model,
-                "version": int(version) if version.isdecimal() else version,
-            }
-            try:
-                done = await replica.move(target)
-            except InfuseError as error:
-                self.journal.emit(
-                    "move_failed", **about, reason=f"from {left} to {target.name}: {error}"
-                )
-                break
-            if done:
-                why = f"the highest load per core falls from {plan.before:.2f} to {plan.after:.2f}"
-                self.journal.emit(
-                    "replica_moved", **about, reason=f"from {left} to {target.name}: {why}"
-                )
-                moved += 1
-        return moved
-
     async def watch(self) -> None:
         """Measure memory every few seconds, and rebalance every `rebalance_seconds`."""
         every = self.config.rebalance_seconds
@@ -283,44 +228,8 @@ class WorkerPool:
             await asyncio.sleep(min(_MEASURED, every or _MEASURED))
             await self.measure()
             if every and len(self.groups) > 1 and time.monotonic() >= due:
-                await self.rebalance()
+                await self.balancer.rebalance()
                 due = time.monotonic() + every
-
-    def _packed_replicas(self) -> list[tuple[Replica, int]]:
-        places = {group.name: number for number, group in enumerate(self.groups)}
-        named = [
-            (replica, replica.group.name) for replica in self.replicas if replica.group is not None
-        ]
-        return [(replica, places[name]) for replica, name in named if name in places]
-
-    def _current(self) -> dict[Any, int]:
-        return {id(replica): place for replica, place in self._packed_replicas()}
-
-    def _items(self) -> list[Item]:
-        return [
-            Item(
-                id(replica),
-                replica.need.name,
-                replica.need.threads,
-                replica.executor.load.recent()[1] if replica.executor is not None else 0.0,
-                replica.need.weights_bytes,
-                replica.own_bytes,
-            )
-            for replica, _ in self._packed_replicas()
-        ]
-
-    def _bins(self) -> list[Bin]:
-        """The groups; what replicas on all cores, or in workers of their own, do is there
-        anyhow.
-        """
-        besides = [0.0] * len(self.groups)
-        for replica in self.replicas:
-            if replica.group is None or replica.group in self.groups or replica.executor is None:
-                continue
-            share = replica.executor.load.recent()[1] / len(replica.group.cores)
-            for number, group in enumerate(self.groups):
-                besides[number] += share * len({*group.cores} & {*replica.group.cores})
-        return [Bin(len(group.cores), load=load) for group, load in zip(self.groups, besides)]
 
     # -- seeing ------------------------------------------------------------------------------------
 
