@@ -8,9 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
-
-import msgspec
+from typing import Any
 
 from infuse.errors import InfuseError, UnavailableError
 from infuse.runtime.session import Array
@@ -24,11 +22,11 @@ from infuse.serving.saved_traffic import SavedTraffic
 from infuse.serving.shadows import Shadows
 from infuse.serving.tasks import Tasks
 from infuse.serving.telemetry.journal import Journal
+from infuse.serving.upkeep import Upkeep
 from infuse.serving.version import Version
 from infuse.serving.workers.polling import InterArrivalMean
 from infuse.serving.workers.pool import WorkerPool
 
-_TICK: Final = 0.1  # seconds between looks at rollouts
 Observer = Callable[[Outcome], None]
 
 _log = logging.getLogger("infuse.serving")
@@ -60,6 +58,7 @@ class Engine:
         self._saved = SavedTraffic(config, self.catalog)
         self.admin = Administration(self.catalog, self._saved)
         self._tasks = Tasks()
+        self._upkeep = Upkeep(config, self.catalog, self._saved, self.journal, self._tasks)
         self._shadows = Shadows(self._tasks, self._observe)
         self._inflight = 0
         self._gaps = InterArrivalMean(config.workers.awake_ms / 1000)
@@ -79,10 +78,8 @@ class Engine:
         await self.catalog.start(restored)
         self._saved.save()
         self._phase = "serving"
-        self._tasks.spawn(self._tick())
+        self._upkeep.start()
         self._tasks.spawn(self.pool.watch())
-        if self.config.control == "poll":
-            self._tasks.spawn(self._poll())
 
     async def stop(self, grace: float | None = None) -> None:
         """Take no new requests, finish those that were accepted within `grace` seconds, and end all
@@ -258,20 +255,6 @@ class Engine:
             self._shadows.send(model, number, request, response)
         return response
 
-    async def _poll(self) -> None:
-        while True:
-            await asyncio.sleep(self.config.poll_seconds)
-            try:
-                await self.catalog.look()
-            except Exception:  # whatever it is, the next look may go well
-                _log.exception("a look at the repository failed")
-            else:
-                self._tasks.spawn(self._reconcile(busy=False))
-
-    async def _reconcile(self, busy: bool = True) -> None:
-        await self.catalog.reconcile(busy)
-        self._saved.save()
-
     # -- what goes on beside -----------------------------------------------------------------------
 
     def _observe(self, model: ServedModel, version: Version, outcome: Outcome) -> None:
@@ -282,16 +265,3 @@ class Engine:
                 observe(outcome)
             except Exception:  # an observer must never cost a caller the answer
                 _log.exception("an observer of requests failed")
-
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(_TICK)
-            events = [event for model in self.models.values() for event in model.traffic.tick()]
-            for event in events:
-                fields = {
-                    k: v for k, v in msgspec.to_builtins(event).items() if k not in ("kind", "at")
-                }
-                self.journal.emit(event.kind, **fields)
-            if events:
-                self._saved.save()
-                self._tasks.spawn(self._reconcile())  # rollouts are judged while versions load
