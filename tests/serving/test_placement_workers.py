@@ -71,8 +71,8 @@ def test_models_are_packed_into_one_worker_per_group(tmp_path: Path) -> None:
             assert {core for worker in workers for core in os.sched_getaffinity(worker.pid)} == set(
                 opened.pool.cores
             )
-            await opened.unload("a")
-            await opened.unload("b")
+            await opened.admin.unload("a")
+            await opened.admin.unload("b")
             assert [await stage.ask(opened, name, 8) for name in "cd"] == [3, 4]
 
     asyncio.run(check())
@@ -370,9 +370,11 @@ def test_a_version_without_memory_is_refused_and_the_others_go_on(tmp_path: Path
                 with pytest.raises(
                     UnavailableError, match=r"it needs 60 MiB of memory, and \d+ MiB are left"
                 ):
-                    await opened.load(name)
+                    await opened.admin.load(name)
             assert await stage.ask(opened, "a", 8) == 1
-            reasons = {(entry["name"], entry["version"]): entry for entry in await opened.index()}
+            reasons = {
+                (entry["name"], entry["version"]): entry for entry in await opened.admin.index()
+            }
             assert reasons["a", "1"]["state"] == "READY"
             assert reasons["a", "2"]["state"] == reasons["large", "1"]["state"] == "UNAVAILABLE"
             assert "raise workers.memory_mb" in reasons["a", "2"]["reason"]
@@ -387,7 +389,7 @@ def test_a_version_that_takes_more_than_it_seemed_to_is_refused_too(tmp_path: Pa
 
     async def check() -> None:
         async with stage.engine(tmp_path, isolation="model", memory_mb=48) as opened:
-            (entry,) = await opened.index()
+            (entry,) = await opened.admin.index()
             assert entry["state"] == "UNAVAILABLE"
             assert "of memory, and" in entry["reason"]
             assert opened.pool.workers == []
