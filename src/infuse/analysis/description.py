@@ -22,6 +22,7 @@ FAMILIES = {
     "activations": "activation",
     "pooling": "reduction",
     "reduction": "reduction",
+    "running": "reduction",
     "arithmetic": "elementwise",
     "comparison": "elementwise",
     "conversion": "elementwise",

@@ -27,9 +27,12 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     padding,
     pooling,
     quantization,
+    recurrences,
     recurrent,
     reduction,
+    regions,
     resampling,
+    running,
     selection,
     sequences,
     shaping,
@@ -38,6 +41,7 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     unary,
     unfolding,
     vision,
+    windows,
 )
 from infuse.ops.core import opaque  # noqa: F401  (registers what unknown operators become)
 from infuse.ops.core.base import REGISTRY, Op, call, infer_node, snake_case
@@ -45,10 +49,12 @@ from infuse.ops.domains import (  # noqa: F401
     flexing,
     microsoft,
     microsoft_attention,
+    microsoft_bits,
     microsoft_grouped,
     microsoft_integers,
     microsoft_normalization,
     microsoft_quantized,
+    ml_ensembles,
     ml_features,
     ml_labels,
     ml_linear,

@@ -1,4 +1,4 @@
-"""Reductions: many elements along some axes become one; and running sums."""
+"""Reductions: many elements along some axes become one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from infuse import dtypes
-from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
-from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.core.axes import Axes
 from infuse.ops.core.base import (
@@ -22,7 +20,6 @@ from infuse.ops.core.base import (
     Ints,
     Op,
     Rounding,
-    Sample,
     cases,
     normalize_axis,
 )
@@ -32,7 +29,8 @@ from infuse.ops.core.formula import E, Formulas, Term, inputs
 from infuse.ops.core.sizes import fresh_shape, int64s, known_axes, length, nonempty, normalize_axes
 from infuse.ops.core.traits import Trait
 
-_SUMS = Rounding(ulp=4, abs=1e-6, why="sums round in another order")
+SUMS = Rounding(ulp=4, abs=1e-6, why="sums round in another order")
+"""Of results that are sums of many elements."""
 _AXES = (
     cases(
         data=[(2, 3, 5), (2, 3, 5), (7,), ()],
@@ -149,7 +147,7 @@ class ReduceSum(Reduction):
     traits = Trait.TOTAL
     since = 13
     carries_dims = True
-    accuracy = _SUMS
+    accuracy = SUMS
     samples = _NUMBERS
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
@@ -161,7 +159,7 @@ class ReduceMean(Reduction):
 
     traits = Trait.TOTAL
     since = 18
-    accuracy = _SUMS
+    accuracy = SUMS
     samples = _NUMBERS
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
@@ -229,7 +227,7 @@ class ReduceSumSquare(Reduction):
 
     traits = Trait.TOTAL | Trait.NONNEGATIVE
     since = 18
-    accuracy = _SUMS
+    accuracy = SUMS
     samples = _NUMBERS
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
@@ -245,7 +243,7 @@ class ReduceL1(Reduction):
 
     traits = Trait.TOTAL | Trait.NONNEGATIVE
     since = 18
-    accuracy = _SUMS
+    accuracy = SUMS
     samples = _NUMBERS
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
@@ -260,7 +258,7 @@ class ReduceL2(Reduction):
 
     traits = Trait.TOTAL | Trait.NONNEGATIVE
     since = 18
-    accuracy = _SUMS
+    accuracy = SUMS
     samples = _NUMBERS
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
@@ -381,81 +379,3 @@ class ArgMin(_Arg):
 
     def best(self, data: Array, axis: int) -> Array:
         return np.asarray(data.argmin(axis=axis))
-
-
-class _Running(Op, abstract=True):
-    """A running combination along the axis that the second input names."""
-
-    traits = Trait.FLOAT32
-    exclusive: int = 0
-    reverse: int = 0
-
-    start: ClassVar[int] = 0
-
-    def infer(self, x: Value, axis: Value) -> Inferred:
-        require_kind(self.name, x.dtype, "fiu")
-        if axis.dtype not in (dtypes.int32, dtypes.int64):
-            raise TypeMismatchError(
-                f"the axis of {self.name} must be int32 or int64, found {axis.dtype}"
-            )
-        if axis.tensor.size is not None and not must_equal(axis.tensor.size, 1):
-            raise ShapeError(f"{self.name} runs along one axis, found {axis.type}")
-        if x.tensor.rank is not None and axis.const is not None:
-            normalize_axis(int(axis.const.reshape(-1)[0]), x.rank, self.name)
-        return x.type
-
-    def run(self, x: Array, axis: int) -> Array:
-        """The running combination, from the first element on, inclusive."""
-        raise NotImplementedError
-
-    def eval(self, x: Array, axis: Array) -> Array:
-        along = normalize_axis(int(axis.reshape(-1)[0]), x.ndim, self.name)
-        wide = x if x.dtype == object else widened(x)
-        result = self.run(np.flip(wide, along) if self.reverse else wide, along)
-        if self.exclusive:
-            result = np.roll(result, 1, along)
-            result[(slice(None),) * along + (slice(0, 1),)] = self.start
-        return np.asarray(np.flip(result, along) if self.reverse else result, dtype=x.dtype)
-
-    def flops(self, shapes: Shapes) -> Flops:
-        return Flops(0, shapes.size(0))
-
-
-_LINES = (
-    cases(
-        x=[(5,), (2, 3, 4)],
-        axis=[int64s(0).reshape(()), int64s(-1).reshape(())],
-        exclusive=[0, 1],
-        reverse=[0, 1],
-    ),
-    Sample({"x": Ints((4, 3)), "axis": np.array(1, np.int32)}, {"reverse": 1}),
-)
-
-
-class CumSum(_Running):
-    """Running sums along an axis; `exclusive` leaves out the element itself, `reverse` starts at
-    the end.
-    """
-
-    since = 14
-    carries_dims = True
-    accuracy = _SUMS
-    samples = _LINES
-
-    def run(self, x: Array, axis: int) -> Array:
-        return np.cumsum(x, axis=axis, dtype=x.dtype)
-
-
-class CumProd(_Running):
-    """Running products along an axis; `exclusive` leaves out the element itself, `reverse` starts
-    at the end.
-    """
-
-    since = 26
-    start = 1
-    carries_dims = True
-    accuracy = ReduceProd.accuracy
-    samples = _LINES
-
-    def run(self, x: Array, axis: int) -> Array:
-        return np.cumprod(x, axis=axis, dtype=x.dtype)

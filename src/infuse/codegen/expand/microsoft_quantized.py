@@ -14,8 +14,8 @@ from infuse.codegen.expand.quantization import dynamically, is_zero, quantized
 from infuse.codegen.lower.nbits import decodes
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ops.domains.microsoft import DOMAIN
+from infuse.ops.domains.microsoft_bits import MatMulNBits
 from infuse.ops.domains.microsoft_integers import (
-    MatMulNBits,
     QGemm,
     RuntimeDequantizeLinear,
     RuntimeQuantizeLinear,

@@ -10,7 +10,7 @@ from infuse import dtypes, ops
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.ir.graph import Node, Value, constant, known_ints
 from infuse.ir.types import TensorType
-from infuse.ops.signal import Window
+from infuse.ops.windows import Window
 
 
 @expands("HannWindow", "HammingWindow", "BlackmanWindow")

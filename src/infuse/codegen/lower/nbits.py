@@ -15,7 +15,7 @@ from infuse.codegen.tensors import natural
 from infuse.ir import dims
 from infuse.ir.graph import Node
 from infuse.ops.domains.microsoft import DOMAIN
-from infuse.ops.domains.microsoft_integers import MatMulNBits
+from infuse.ops.domains.microsoft_bits import MatMulNBits
 
 
 def decodes(node: Node) -> bool:

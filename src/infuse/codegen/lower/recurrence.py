@@ -14,7 +14,7 @@ from infuse.codegen.program import FunctionWriter, size_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value
-from infuse.ops.gated import LinearAttention
+from infuse.ops.recurrences import LinearAttention
 
 
 def _given(low: Lowering, f: FunctionWriter, tensors: dict[int, Tensor], index: int) -> str:

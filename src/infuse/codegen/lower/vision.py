@@ -14,7 +14,8 @@ from infuse.codegen.tensors import channels_last, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
-from infuse.ops.vision import GridSample, MaxRoiPool, RoiAlign
+from infuse.ops.regions import MaxRoiPool, RoiAlign
+from infuse.ops.vision import GridSample
 
 MOST_SAMPLE_AXES = 6
 

@@ -6,8 +6,6 @@ UnsupportedOperatorError.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from infuse.errors import ShapeError, UnsupportedOperatorError
@@ -21,21 +19,18 @@ from infuse.ops.core.elementwise import require_kind, require_shape, widened
 from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
 from infuse.ops.core.sizes import agree, agree_shapes, fresh_dim, require_rank, whole_parts
 from infuse.ops.core.traits import Trait
+from infuse.ops.domains.heads import (
+    attend,
+    bias_of,
+    causal_mask,
+    heads_flops,
+    join,
+    padding_mask,
+    split,
+)
 from infuse.ops.domains.microsoft import DOMAIN
 
 SUMS = Rounding(ulp=8, abs=1e-5, why="two long sums and exponentials between them")
-
-
-def heads_flops(shapes: Shapes, heads: int) -> Flops:
-    """The arithmetic of attention over this many heads, whose first result is (batch, length, …)
-    and whose second one, where it is asked for, is the keys so far.
-    """
-    batch, length = shapes.outputs[0][:2]
-    keys = shapes.input(1)[-2] if shapes.has(1) else length
-    if len(shapes.outputs) > 1:
-        keys = shapes.outputs[1][2]
-    scores = batch * length * keys * heads
-    return Flops(shapes.made * keys * 2, scores * (SOFTMAX + 1))
 
 
 class MultiHeadAttention(Op):
@@ -154,16 +149,16 @@ class MultiHeadAttention(Op):
         if bias is not None:
             widths = [x.shape[2] if x.ndim == 3 else x.shape[1] * x.shape[3] for x in parts]
             shifts = np.split(widened(bias), np.cumsum(widths)[:2])
-            parts = [x + _like(b, x) for x, b in zip(parts, shifts)]
+            parts = [x + bias_of(b, x) for x, b in zip(parts, shifts)]
         q, k, v = (split(x, self.num_heads) for x in parts)
         if past_key is not None and past_value is not None:
             k, v = (
                 np.concatenate([widened(p), x], axis=2) for p, x in ((past_key, k), (past_value, v))
             )
-        mask = _mask(key_padding_mask, q.shape[2], k.shape[2], self.mask_filter_value)
+        mask = padding_mask(key_padding_mask, q.shape[2], k.shape[2], self.mask_filter_value)
         if self.unidirectional:
             before = 0 if past_key is None else past_key.shape[2]
-            mask = mask + _causal(q.shape[2], k.shape[2], before)
+            mask = mask + causal_mask(q.shape[2], k.shape[2], before)
         if attention_bias is not None:
             mask = mask + widened(attention_bias)
         result, weights = attend(q, k, v, mask, self.scale)
@@ -295,9 +290,9 @@ class Attention(Op):
         )
         if past is not None:
             k, v = (np.concatenate([widened(p), new], axis=2) for p, new in zip(past, (k, v)))
-        mask = _mask(mask_index, q.shape[2], k.shape[2], self.mask_filter_value)
+        mask = padding_mask(mask_index, q.shape[2], k.shape[2], self.mask_filter_value)
         if self.unidirectional:
-            mask = mask + _causal(q.shape[2], k.shape[2], k.shape[2] - q.shape[2])
+            mask = mask + causal_mask(q.shape[2], k.shape[2], k.shape[2] - q.shape[2])
         if attention_bias is not None:
             mask = mask + widened(attention_bias)
         result, _ = attend(q, k, v, mask, self.scale)
@@ -339,67 +334,3 @@ def _check_masks(op: str, mask: Value | None, bias: Value | None, scores: Shape)
         require_shape(
             f"the attention bias of {op}", broadcast_shapes(bias.shape, scores, exact=True), scores
         )
-
-
-def split(x: Array, heads: int) -> Array:
-    """(batch, length, heads · size) as (batch, heads, length, size); the latter as it is."""
-    return x if x.ndim == 4 else x.reshape(*x.shape[:2], heads, x.shape[2] // heads).swapaxes(1, 2)
-
-
-def join(x: Array) -> Array:
-    """(batch, heads, length, size) as (batch, length, heads · size)."""
-    return np.asarray(x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], x.shape[1] * x.shape[3]))
-
-
-def _like(bias: Array, x: Array) -> Array:
-    """A bias of all channels for x as it lies."""
-    return bias if x.ndim == 3 else bias.reshape(1, x.shape[1], 1, x.shape[3])
-
-
-def _mask(mask: Array | None, queries: int, keys: int, hidden: float) -> Array:
-    """What is added to the scores for a padding mask: how many keys count, or which."""
-    if mask is None:
-        return np.zeros((1, 1, 1, 1), np.float32)
-    if mask.ndim == 1:
-        seen = np.arange(keys) < mask[:, None]
-        return np.asarray(np.where(seen, np.float32(0), np.float32(hidden))[:, None, None])
-    if mask.ndim not in (2, 3) or mask.shape[-1] != keys:
-        raise UnsupportedOperatorError(
-            f"attention with a mask of shape {list(mask.shape)} for {queries} × {keys} scores"
-        )
-    added: Array = np.where(mask != 0, np.float32(0), np.float32(hidden))
-    return added.reshape(len(added), 1, 1 if mask.ndim == 2 else mask.shape[1], keys)
-
-
-def _causal(queries: int, keys: int, past: int) -> Array:
-    """Hides the keys after each query, the first of which is at the first key behind the past."""
-    seen = np.arange(keys) <= np.arange(past, past + queries)[:, None]
-    hidden: Array = np.where(seen, np.float32(0), np.float32(np.finfo(np.float32).min))
-    return hidden
-
-
-def attend(
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array,
-    scale: float | None,
-    softcap: float = 0.0,
-    sinks: Array | None = None,
-) -> tuple[Array, Array]:
-    """softmax(q · kᵀ · scale, capped, + mask) · v for each head, and the weights.
-
-    `sinks` has for each head a score that takes part in the softmax alone.
-    """
-    scores = q @ k.swapaxes(2, 3) * (scale or 1 / math.sqrt(q.shape[3]))
-    if softcap:
-        scores = softcap * np.tanh(scores / softcap)
-    scores = scores + mask
-    powers: Array = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
-    total = powers.sum(axis=-1, keepdims=True)
-    if sinks is not None:
-        total = total + np.exp(
-            sinks.reshape(-1, 1, 1) - scores.max(axis=-1, keepdims=True, initial=-np.inf)
-        )
-    weights = powers / total
-    return np.asarray(weights @ v), weights

@@ -26,8 +26,9 @@ from infuse.ops.core.sizes import (
     whole_parts,
 )
 from infuse.ops.core.traits import Trait
+from infuse.ops.domains.heads import attend, heads_flops, join, split
 from infuse.ops.domains.microsoft import DOMAIN
-from infuse.ops.domains.microsoft_attention import SUMS, attend, heads_flops, join, split
+from infuse.ops.domains.microsoft_attention import SUMS
 
 
 class RotaryEmbedding(Op):
