@@ -16,9 +16,10 @@ from onnx import TensorProto, helper
 import infuse
 from infuse import ops
 from infuse.ir.graph import Graph
-from infuse.ops.core.base import Array, Rounding, call
+from infuse.ops.core.base import Array, Rounding
 from infuse.ops.core.elementwise import Floating
 from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.expressions import call
 from infuse.ops.core.formula import Formulas, Term
 from infuse.rewrite import Pass, Report, Rule
 

@@ -11,7 +11,8 @@ from infuse.errors import InfuseError, ShapeError, TypeMismatchError, Unsupporte
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value, constant, known_ints
 from infuse.ir.types import TensorType, tensor
-from infuse.ops.core.base import REGISTRY, Op, Rounding, snake_case
+from infuse.ops.core.base import REGISTRY, Op, Rounding
+from infuse.ops.core.expressions import snake_case
 from infuse.ops.core.formula import E, inputs
 from infuse.ops.reduction import Reduction
 from infuse.testing.compare import assert_agrees

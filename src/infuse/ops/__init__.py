@@ -44,7 +44,8 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     windows,
 )
 from infuse.ops.core import opaque  # noqa: F401  (registers what unknown operators become)
-from infuse.ops.core.base import REGISTRY, Op, call, infer_node, snake_case
+from infuse.ops.core.base import REGISTRY, Op, infer_node
+from infuse.ops.core.expressions import call, snake_case
 from infuse.ops.domains import (  # noqa: F401
     flexing,
     microsoft,

@@ -10,7 +10,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.exporters.onnx import to_model
-from infuse.exporters.onnx.spelling import NEWEST
+from infuse.exporters.onnx.schemas import NEWEST
 from infuse.frontends.onnx import load
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Use, Value, constant

@@ -10,7 +10,7 @@ from onnx import ModelProto
 from infuse.errors import GraphError, ModelFileError, OptionError
 from infuse.exporters.onnx.lowering import LOWEST, lower
 from infuse.exporters.onnx.messages import put_elements
-from infuse.exporters.onnx.spelling import NEWEST
+from infuse.exporters.onnx.schemas import NEWEST
 from infuse.exporters.onnx.storage import LIMIT, store, total_bytes
 from infuse.exporters.onnx.writing import Constant, write
 from infuse.ir.collection import uncollected

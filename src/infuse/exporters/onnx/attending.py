@@ -11,7 +11,7 @@ from infuse import dtypes, ops
 from infuse.exporters.onnx.decompose import Inputs, instead
 from infuse.exporters.onnx.spelling import NotExpressible
 from infuse.ir.graph import Value
-from infuse.ops.core.base import call
+from infuse.ops.core.expressions import call
 from infuse.ops.core.traits import Trait, has_trait
 
 _AND, _ISNAN = call("And"), call("IsNaN")

@@ -22,7 +22,7 @@ from infuse.ir.expression import Call, Expression
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
-from infuse.ops.core.base import call
+from infuse.ops.core.expressions import call
 
 Decomposition = Callable[["Inputs"], Any]
 _AND, _NOT, _ISNAN = call("And"), call("Not"), call("IsNaN")

@@ -7,6 +7,7 @@ import logging
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
+from infuse.exporters.onnx import older_forms  # noqa: F401  (registers its steps)
 from infuse.exporters.onnx.attending import wide_mask
 from infuse.exporters.onnx.decompose import Inputs, build, decompose
 from infuse.exporters.onnx.spelling import REDUCTIONS, NotExpressible, Spelling, spell

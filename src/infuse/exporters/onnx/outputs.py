@@ -6,7 +6,8 @@ from typing import Final
 
 from onnx import defs
 
-from infuse.exporters.onnx.spelling import Definition, Spelling
+from infuse.exporters.onnx.schemas import Definition
+from infuse.exporters.onnx.spelling import Spelling
 from infuse.ir.graph import Value
 from infuse.ir.types import UNKNOWN
 from infuse.ops.core.base import REGISTRY

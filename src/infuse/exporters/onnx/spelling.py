@@ -17,14 +17,22 @@ import numpy as np
 from onnx import defs
 
 from infuse import dtypes
+from infuse.exporters.onnx.schemas import (
+    NEWEST,
+    Definition,
+    element_text,
+    next_version,
+    operand_types,
+    schema_of,
+    type_text,
+)
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant, known_ints
-from infuse.ir.types import UNKNOWN, MapType, OptionalType, SequenceType, TensorType, Type
+from infuse.ir.types import TensorType
 from infuse.ops.core.base import Op
 from infuse.ops.core.opaque import Opaque
 from infuse.ops.domains.ml import MlOp
 
-NEWEST: Final = defs.onnx_opset_version()
 RECURRENT: Final = ("GRU", "LSTM", "RNN")
 OWN_OF_RUNTIME: Final = ("SimplifiedLayerNormalization",)
 """What ONNX Runtime keeps in ONNX's own domain."""
@@ -130,14 +138,14 @@ def spell(node: Node, opset: int) -> Spelling:
     if schema is None and spelling.kind in OWN_OF_RUNTIME:
         return spelling
     if schema is None:
-        raise NotExpressible("it does not exist there", _next_version(spelling.kind, opset))
+        raise NotExpressible("it does not exist there", next_version(spelling.kind, opset))
     try:
         for threshold, step in STEPS.get(spelling.kind, ()):
             if opset < threshold:
                 step(spelling)
         _check(spelling, schema)
     except NotExpressible as reason:
-        reason.needs = reason.needs or _next_version(node.kind, opset)
+        reason.needs = reason.needs or next_version(node.kind, opset)
         raise
     return spelling
 
@@ -201,72 +209,12 @@ def _opaque(spelling: Spelling, op: Opaque, opset: int) -> Spelling:
     return spelling
 
 
-# -- what ONNX says --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Definition:
-    """What ONNX says of an operator, read once: the library's own objects are copied whenever they
-    are asked.
-    """
-
-    since_version: int
-    min_input: int
-    max_input: int
-    min_output: int
-    max_output: int
-    inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
-    attributes: Mapping[str, Any]
-    required: frozenset[str]
-
-
-@cache
-def schema_of(kind: str, opset: int, domain: str = "") -> Definition | None:
-    """ONNX's definition of an operator as of an opset; None when there is none, or it is no longer
-    to be used.
-    """
-    try:
-        schema = defs.get_schema(kind, opset, domain)
-    except defs.SchemaError:
-        return None
-    if schema.deprecated:
-        return None
-    attributes = dict(schema.attributes)
-    required = frozenset(name for name, attribute in attributes.items() if attribute.required)
-    counts = (
-        schema.since_version,
-        schema.min_input,
-        schema.max_input,
-        schema.min_output,
-        schema.max_output,
-    )
-    return Definition(*counts, tuple(schema.inputs), tuple(schema.outputs), attributes, required)
-
-
 def _defaults(op: Op) -> Mapping[str, Any]:
     """The attributes of an operator as they are where nothing is given."""
     defaults = _DEFAULTS.get(type(op))
     if defaults is None:
         defaults = _DEFAULTS[type(op)] = {f.name: f.default for f in dataclasses.fields(op)}  # type: ignore[arg-type]
     return defaults
-
-
-def _next_version(kind: str, opset: int) -> int | None:
-    """The first opset after `opset` that defines `kind` anew."""
-    now = schema_of(kind, opset)
-    for later in range(opset + 1, NEWEST + 1):
-        schema = schema_of(kind, later)
-        if schema is not None and (now is None or schema.since_version != now.since_version):
-            return later
-    return None
-
-
-@cache
-def _types(kind: str, opset: int) -> tuple[frozenset[str], ...]:
-    """The types that each input takes."""
-    schema = schema_of(kind, opset)
-    return tuple(frozenset(i.types) for i in schema.inputs) if schema is not None else ()
 
 
 def _check(spelling: Spelling, schema: Definition) -> None:
@@ -286,7 +234,7 @@ def _check(spelling: Spelling, schema: Definition) -> None:
         )
     if len(spelling.outputs) > schema.max_output:
         raise NotExpressible(f"it gives {schema.max_output} outputs, not {len(spelling.outputs)}")
-    accepted = _types(spelling.kind, schema.since_version)
+    accepted = operand_types(spelling.kind, schema.since_version)
     for index, value in enumerate(spelling.inputs):
         if (
             value is not None
@@ -297,192 +245,6 @@ def _check(spelling: Spelling, schema: Definition) -> None:
     if (
         target
         and schema.outputs
-        and f"tensor({_element(dtypes.by_onnx(target))})" not in schema.outputs[0].types
+        and f"tensor({element_text(dtypes.by_onnx(target))})" not in schema.outputs[0].types
     ):
         raise NotExpressible(f"it cannot give {dtypes.by_onnx(target)}")
-
-
-def type_text(type: Type) -> str:
-    """A type as ONNX's definitions name it, without its shape."""
-    if isinstance(type, SequenceType):
-        return f"seq({type_text(type.element)})"
-    if isinstance(type, OptionalType):
-        return f"optional({type_text(type.element)})"
-    if isinstance(type, MapType):
-        return f"map({_element(type.key)},{type_text(type.element)})"
-    return f"tensor({_element(type.dtype)})"
-
-
-def _element(dtype: dtypes.DType) -> str:
-    return {"float32": "float", "float64": "double"}.get(dtype.name, dtype.name)
-
-
-# -- the newest form -------------------------------------------------------------------------------
-
-
-@before(NEWEST + 1, "ConstantOfShape")
-def value_is_a_tensor(spelling: Spelling) -> None:
-    """Value and type are one tensor of one element."""
-    value = spelling.attributes.pop("value", 0.0)
-    dtype = dtypes.by_onnx(spelling.attributes.pop("dtype", dtypes.float32.onnx))
-    spelling.attributes["value"] = np.array([value]).astype(dtype.numpy)
-
-
-# -- older forms -----------------------------------------------------------------------------------
-
-
-@before(18, *REDUCTIONS)
-def axes_are_an_attribute(spelling: Spelling) -> None:
-    """Axes must be known; none mean all."""
-    axes = spelling.need_ints(1, "axes") if spelling.input(1) is not None else ()
-    if spelling.attributes.pop("noop_with_empty_axes", 0) and not axes:
-        raise NotExpressible("no axes mean all axes there")
-    del spelling.inputs[1:]
-    if axes:
-        spelling.attributes["axes"] = axes
-
-
-@before(18, "Split")
-def outputs_are_not_counted(spelling: Spelling) -> None:
-    """Without sizes, there are as many equal parts as outputs."""
-    count, shape = spelling.attributes.pop("num_outputs", None), spelling.shape(0)
-    if count is None:
-        return
-    spelling.outputs += [Value(UNKNOWN) for _ in range(count - len(spelling.outputs))]
-    if shape is None:
-        return
-    size = shape[spelling.attributes.get("axis", 0)]
-    if isinstance(size, int) and size % count:
-        part = -(-size // count)
-        spelling.set_input(1, [part] * (count - 1) + [size - part * (count - 1)], "split")
-
-
-@before(18, "Pad")
-def pads_of_all_axes(spelling: Spelling) -> None:
-    """The padding of every axis must be listed."""
-    if spelling.input(3) is not None:
-        pads, axes = spelling.need_ints(1, "pads"), spelling.need_ints(3, "axes")
-        rank = len(_need_shape(spelling))
-        full = [0] * (2 * rank)
-        for place, axis in enumerate(axes):
-            full[axis % rank], full[axis % rank + rank] = pads[place], pads[place + len(axes)]
-        spelling.set_input(1, full, "pads")
-    del spelling.inputs[3:]
-
-
-@before(19, "Pad")
-def no_wrapping(spelling: Spelling) -> None:
-    """Padding cannot wrap around."""
-    if spelling.attributes.get("mode") == "wrap":
-        raise NotExpressible("it cannot wrap around")
-
-
-@before(19, "Resize")
-def no_symmetric_coordinates(spelling: Spelling) -> None:
-    """One way to find coordinates came later."""
-    if spelling.attributes.get("coordinate_transformation_mode") == "half_pixel_symmetric":
-        raise NotExpressible("it has no half_pixel_symmetric coordinates")
-
-
-@before(18, "Resize")
-def resize_all_axes(spelling: Spelling) -> None:
-    """Scales or sizes of every axis must be listed."""
-    spelling.drop("antialias", 0)
-    spelling.drop("keep_aspect_ratio_policy", "stretch")
-    axes = spelling.attributes.pop("axes", ())
-    if not axes:
-        return
-    shape = _need_shape(spelling)
-    if (
-        spelling.input(1) is not None
-        and spelling.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
-    ):
-        raise NotExpressible("its region names some axes only")
-    if spelling.input(3) is not None:
-        sizes: list[Any] = list(shape)
-        for axis, size in zip(axes, spelling.need_ints(3, "sizes")):
-            sizes[axis] = size
-        if not all(isinstance(size, int) for size in sizes):
-            raise NotExpressible("its sizes depend on symbolic sizes")
-        spelling.set_input(3, sizes, "sizes")
-    else:
-        factors = spelling.inputs[2]
-        if factors is None or factors.const is None:
-            raise NotExpressible("its scales are computed at run time")
-        scales = np.ones(len(shape), np.float32)
-        scales[list(axes)] = factors.const
-        spelling.inputs[2] = constant(scales, "scales")
-
-
-def _need_shape(spelling: Spelling) -> tuple[Dim, ...]:
-    shape = spelling.shape(0)
-    if shape is None:
-        raise NotExpressible("the rank of its input is not known")
-    return shape
-
-
-@before(14, "Reshape")
-def zero_copies(spelling: Spelling) -> None:
-    """A zero in the shape always copies a size; symbolic sizes are taken to be larger."""
-    result = spelling.outputs[0].tensor.shape
-    if spelling.attributes.pop("allowzero", 0) and (result is None or 0 in result):
-        raise NotExpressible("a zero in its shape would copy a size")
-
-
-@before(16, "RoiAlign")
-def unshifted_coordinates(spelling: Spelling) -> None:
-    """Coordinates are not shifted by half a pixel."""
-    mode = spelling.attributes.pop("coordinate_transformation_mode", "half_pixel")
-    if mode != "output_half_pixel":
-        raise NotExpressible("it has no half_pixel coordinates")
-
-
-@before(18, "ScatterElements", "ScatterND")
-def only_sums_and_products(spelling: Spelling) -> None:
-    """Two ways to reduce came later."""
-    if spelling.attributes.get("reduction") in ("max", "min"):
-        raise NotExpressible(f"it cannot reduce by {spelling.attributes['reduction']}")
-
-
-@before(24, "Cast")
-def numbers_saturate(spelling: Spelling) -> None:
-    """How small floats are rounded only matters for those."""
-    small = dtypes.by_onnx(spelling.attributes["to"]).bits <= 8
-    for name, default in (("saturate", 1), ("round_mode", "up")):
-        if not small or spelling.attributes.get(name) == default:
-            spelling.attributes.pop(name, None)
-
-
-@before(28, "Mod")
-def remainders_of_integers(spelling: Spelling) -> None:
-    """Floating remainders have the sign of the dividend."""
-    first = spelling.inputs[0]
-    if first is not None and first.dtype.is_float and not spelling.attributes.get("fmod"):
-        raise NotExpressible("floating remainders have the sign of the dividend there")
-
-
-@before(20, "GridSample")
-def modes_of_images(spelling: Spelling) -> None:
-    """The modes are named for two dimensions."""
-    mode = spelling.attributes.get("mode", "linear")
-    spelling.attributes["mode"] = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
-
-
-@before(20, "DFT")
-def axis_is_an_attribute(spelling: Spelling) -> None:
-    """The axis must be known."""
-    axis = spelling.need_ints(2, "axis")[0] if spelling.input(2) is not None else -2
-    del spelling.inputs[2:]
-    spelling.attributes["axis"] = axis
-
-
-@before(21, "QuantizeLinear")
-def zero_point_has_the_type(spelling: Spelling) -> None:
-    """The element type is that of the zero point."""
-    code, scale = spelling.attributes.pop("output_dtype", None), spelling.inputs[1]
-    if code and spelling.input(2) is None:
-        shape = spelling.shape(1)
-        if shape is None or scale is None or not all(isinstance(d, int) for d in shape):
-            raise NotExpressible("the shape of its scale is not known")
-        zeros = np.zeros([int(d) for d in shape if isinstance(d, int)], dtypes.by_onnx(code).numpy)
-        spelling.inputs[2:] = [constant(zeros, "zero_point", dtypes.by_onnx(code))]

@@ -15,7 +15,7 @@ from infuse.dtypes import DType
 from infuse.exporters.onnx.lowering import Lowered
 from infuse.exporters.onnx.messages import Array, attribute, put_text, value_info
 from infuse.exporters.onnx.outputs import outputs_of
-from infuse.exporters.onnx.spelling import schema_of
+from infuse.exporters.onnx.schemas import schema_of
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.core.opaque import Opaque

@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import inspect
 import itertools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -20,19 +19,18 @@ from typing_extensions import dataclass_transform
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import (
-    BudgetError,
     InfuseError,
     ShapeError,
     TypeMismatchError,
     UnsupportedOperatorError,
 )
-from infuse.ir import dims
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ir.registry import register_operator
 from infuse.ir.types import TensorType, Type
 from infuse.ops.core.axes import Axes, broadcast_axes, broadcast_operand, image_axes
+from infuse.ops.core.contents import carried
 from infuse.ops.core.flops import Flops, Shapes, weight
 from infuse.ops.core.formula import E, Formulas, Term, inputs
 from infuse.ops.core.traits import Trait
@@ -44,7 +42,6 @@ WITHOUT_FLOPS = (
 )
 """Traits of operators that do no arithmetic."""
 REGISTRY: dict[tuple[str, str], type[Op]] = {}
-CONTENT_LIMIT = 256
 
 
 @dataclass(frozen=True)
@@ -143,7 +140,7 @@ class Op:
         """What is known of the elements of each output: `content` of the inputs, where all are few
         and known.
         """
-        return _carried(self, node)
+        return carried(self.content, node)
 
     def flops(self, shapes: Shapes) -> Flops | None:
         """The arithmetic of one application; None where nothing is known of it. Sizes may be
@@ -298,60 +295,6 @@ def infer_node(node: Node) -> None:
     node.op.infer_node(node)
 
 
-def _carried(op: Op, node: Node) -> Sequence[Array | None]:
-    first = node.output
-    if not isinstance(first.type, TensorType) or not (
-        first.dtype.is_integer or first.dtype.is_bool
-    ):
-        return ()
-    size = first.type.size
-    if not isinstance(size, int) or size > CONTENT_LIMIT:
-        return ()
-    contents = [None if v is None else _content_of(v) for v in node.inputs]
-    if any(c is None for c, v in zip(contents, node.inputs) if v is not None):
-        return ()
-    try:
-        result = op.content(*contents)
-    except (ShapeError, BudgetError, ValueError, IndexError):
-        # Only a number tells the result, or it is too long to be carried, or will fail at run time.
-        return ()
-    results = result if isinstance(result, tuple) else (result,)
-    return [_as_dims(content, value.dtype) for content, value in zip(results, node.outputs)]
-
-
-def _as_dims(content: Any, dtype: DType) -> Array | None:
-    """Elements as dimensions; None where they are something else, or run out of what the element
-    type holds.
-    """
-    array = np.array(content, dtype=object)
-    flat = array.reshape(-1)
-    if content is None or not all(_holds(dtype, x) for x in flat):
-        return None
-    flat[:] = [int(x) if isinstance(x, np.integer) else x for x in flat]
-    return array
-
-
-def _holds(dtype: DType, element: Any) -> bool:
-    if isinstance(element, dims.Expr):
-        return dtype.is_signed and dtype.bits >= 32
-    if dtype.is_integer and isinstance(element, (int, np.integer)):
-        low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
-        return low <= int(element) < low + (1 << dtype.bits)
-    return isinstance(element, (int, np.integer, np.bool_))
-
-
-def _content_of(value: Value) -> Any:
-    if value.content is not None:
-        return value.content
-    if (
-        value.const is not None
-        and value.const.size <= CONTENT_LIMIT
-        and value.const.dtype.kind in "iub"
-    ):
-        return value.const.astype(object)
-    return None
-
-
 def kinds_with(trait: Trait, domain: str = "") -> tuple[str, ...]:
     """The names of a domain's operators that have these traits, in order."""
     return tuple(
@@ -474,27 +417,3 @@ def sample_rows(op: type[Op]) -> tuple[Sample, ...]:
     for group in groups:
         rows.extend([group] if isinstance(group, Sample) else group(op))
     return tuple(rows)
-
-
-# -- expressions -----------------------------------------------------------------------------------
-
-
-def snake_case(name: str) -> str:
-    """`LayerNormalization` → `layer_normalization`, `MatMul` → `matmul`."""
-    words = {"MatMul": "matmul", "CumSum": "cumsum", "CumProd": "cumprod", "IsNaN": "is_nan"}
-    if name in words:
-        return words[name]
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-def call(kind: str, domain: str = "") -> Callable[..., Call]:
-    """The function that writes an operator into an expression: `call("Erf")(x)`.
-
-    Keyword arguments are attributes; `name=` labels the node for a rule's `when` and `build`.
-    """
-
-    def function(*args: Any, name: str = "", **attributes: Any) -> Call:
-        return Call(kind, args, attributes, domain=domain, label=name)
-
-    function.__name__ = snake_case(kind)
-    return function

@@ -11,7 +11,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.exporters.onnx.spelling import NEWEST, schema_of
+from infuse.exporters.onnx.schemas import NEWEST, schema_of
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Value, constant
 from infuse.ir.registry import make_operator
