@@ -5,11 +5,9 @@ inferred.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
 from onnx import (
     AttributeProto,
     FunctionProto,
@@ -24,6 +22,7 @@ from infuse.budgets import check_time, spend
 from infuse.errors import GraphError, InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.onnx import adapters, legacy  # noqa: F401  (they register their lifts)
 from infuse.frontends.onnx.attributes import Readers, resolved, value_of, with_element_types
+from infuse.frontends.onnx.constants import constant_elements
 from infuse.frontends.onnx.contributed import contributed
 from infuse.frontends.onnx.counting import count_nodes
 from infuse.frontends.onnx.forms import Form, adapt
@@ -38,8 +37,9 @@ from infuse.frontends.onnx.functions import (
 from infuse.frontends.onnx.independent import separate_sizes
 from infuse.frontends.onnx.loops import scalar_flags
 from infuse.frontends.onnx.malformed import MALFORMED, malformed
+from infuse.frontends.onnx.notes import keep_texts, metadata_of
 from infuse.frontends.onnx.scopes import Scope, in_order, label, label_name
-from infuse.frontends.onnx.signatures import Sizes, read_type, stated_sizes, type_of
+from infuse.frontends.onnx.signatures import Sizes, read_type, type_of
 from infuse.frontends.onnx.tensors import Tensors
 from infuse.frontends.onnx.training import training_body
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
@@ -54,8 +54,6 @@ OVERRIDABLE_IR: Final = 4
 may be overridden.
 """
 _DEPTH: Final = 64
-_LISTS: Final = {"value_floats": np.float32, "value_ints": np.int64, "value_strings": np.object_}
-_SCALARS: Final = {"value_float": np.float32, "value_int": np.int64, "value_string": np.object_}
 _NEW_NAMES: Final = {"Scatter": "ScatterElements", "Upsample": "Resize"}
 
 
@@ -79,34 +77,9 @@ class Builder:
         graph.opsets = opsets
         self.fill(model.graph, _scope_of(model.graph, graph, opsets))
         separate_sizes(graph, self.sizes)
-        graph.metadata.update(_metadata(model))
-        self._keep_texts(graph)
+        graph.metadata.update(metadata_of(model))
+        keep_texts(model, self.sizes, graph)
         return graph
-
-    def _keep_texts(self, graph: Graph) -> None:
-        """Note what the model says of its inputs and outputs and the graph does not: for whoever
-        writes it again.
-        """
-        for name in ("onnx.sizes", "onnx.outputs", "onnx.values"):
-            graph.metadata.pop(name, None)
-        interface = {v.name: v for v in (*self.model.graph.input, *self.model.graph.output)}
-        words = {
-            n: [v.doc_string, {p.key: p.value for p in v.metadata_props}]
-            for n, v in interface.items()
-        }
-        if any(doc or properties for doc, properties in words.values()):
-            graph.metadata["onnx.values"] = json.dumps({n: w for n, w in words.items() if any(w)})
-        if self.sizes.texts:
-            graph.metadata["onnx.sizes"] = json.dumps(self.sizes.texts)
-        stated = {info.name: stated_sizes(info) for info in self.model.graph.output}
-        entries: dict[str, Any] = {}
-        for name, value in zip(graph.output_names, graph.outputs):
-            sizes = stated.get(name)
-            shape = value.type.shape if isinstance(value.type, TensorType) else None
-            if sizes is not None and shape is not None and [*map(str, sizes)] != [*map(str, shape)]:
-                entries[name] = [sizes, [d if isinstance(d, int) else None for d in shape]]
-        if entries:
-            graph.metadata["onnx.outputs"] = json.dumps(entries)
 
     # -- graphs ------------------------------------------------------------------------------------
 
@@ -194,14 +167,14 @@ class Builder:
         domain = _domain(proto.domain)
         attributes = resolved(proto, scope.bindings)
         if (domain, proto.op_type) == ("", "Constant"):
-            check_call(proto, "", self.opset("", "Constant", scope), attributes)
+            check_call(proto, "", _opset("", "Constant", scope), attributes)
             return self.constant_node(proto, attributes, scope)
         function = self.functions.get((domain, proto.op_type, proto.overload))
         inputs = [] if function is not None else [scope.find(name) for name in proto.input]
         function = function or contributed(proto, attributes, inputs)
         if function is not None:
             return self.inline(function, proto, attributes, scope)
-        opset = self.opset(domain, proto.op_type, scope)
+        opset = _opset(domain, proto.op_type, scope)
         attributes = check_call(proto, domain, opset, attributes)
         form = self.form(proto, inputs, attributes, scope)
         function = training_body(form, opset) if domain == "" else None
@@ -231,15 +204,6 @@ class Builder:
             if name:
                 scope.define(name, value)
         return None
-
-    def opset(self, domain: str, kind: str, scope: Scope) -> int:
-        """The opset that a call is to be read in."""
-        version = scope.opsets.get(domain, 0)
-        if not version and domain == "":
-            raise ModelFileError(
-                "the model imports no opset of ONNX itself, but uses its operators"
-            )
-        return opset_of(domain, kind, version)
 
     def form(
         self,
@@ -306,17 +270,7 @@ class Builder:
             raise ModelFileError(
                 f"a Constant needs one value and one output, it has {sorted(attributes)}"
             )
-        ((name, attribute),) = attributes.items()
-        if name in _LISTS or name in _SCALARS:
-            array = np.array(
-                value_of(attribute, name, {}), dtype=_LISTS.get(name) or _SCALARS[name]
-            )
-        elif name == "value":
-            array = self.tensors.array(attribute.t)
-        elif name == "sparse_value":
-            array = self.tensors.dense(attribute.sparse_tensor)
-        else:
-            raise ModelFileError(f"a Constant has no attribute {name!r}")
+        array = constant_elements(*next(iter(attributes.items())), self.tensors)
         scope.define(proto.output[0], constant(array, scope.prefix + proto.output[0]))
 
     # -- functions ---------------------------------------------------------------------------------
@@ -329,29 +283,7 @@ class Builder:
         scope: Scope,
     ) -> None:
         """Add the nodes of a function in place of a call."""
-        key = (_domain(proto.domain), proto.op_type, proto.overload)
-        if key in scope.functions or len(scope.functions) > _DEPTH:
-            raise GraphError(
-                f"function {proto.op_type!r} calls itself, or functions are nested too deeply"
-            )
-        if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
-            raise GraphError(
-                f"function {proto.op_type!r} has {len(function.input)} inputs and "
-                f"{len(function.output)} outputs, "
-                f"it is called with {len(proto.input)} and {len(proto.output)}"
-            )
-        inner = Scope(
-            scope.graph,
-            {**scope.opsets, **_opsets(function.opset_import)},
-            function.node,
-            function.output,
-        )
-        inner.hints = getattr(function, "value_info", ())
-        inner.prefix = f"{scope.prefix}{proto.name or proto.op_type}/"
-        inner.bindings = {**{a.name: a for a in function.attribute_proto}, **attributes}
-        inner.functions, inner.typed = (*scope.functions, key), scope.typed
-        for index, name in enumerate(function.input):
-            inner.define(name, scope.find(proto.input[index]) if index < len(proto.input) else None)
+        inner = _scope_of_call(function, proto, attributes, scope)
         for node in in_order(inner):
             self.node(node, inner)
         for name, result in zip(proto.output, function.output):
@@ -420,6 +352,41 @@ def _scope_of(proto: GraphProto, graph: Graph, opsets: Mapping[str, int]) -> Sco
     )
 
 
+def _scope_of_call(
+    function: FunctionProto,
+    proto: NodeProto,
+    attributes: Mapping[str, AttributeProto],
+    scope: Scope,
+) -> Scope:
+    """The scope in which the nodes of a function are read for a call of it; GraphError where the
+    call does not fit.
+    """
+    key = (_domain(proto.domain), proto.op_type, proto.overload)
+    if key in scope.functions or len(scope.functions) > _DEPTH:
+        raise GraphError(
+            f"function {proto.op_type!r} calls itself, or functions are nested too deeply"
+        )
+    if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
+        raise GraphError(
+            f"function {proto.op_type!r} has {len(function.input)} inputs and "
+            f"{len(function.output)} outputs, "
+            f"it is called with {len(proto.input)} and {len(proto.output)}"
+        )
+    inner = Scope(
+        scope.graph,
+        {**scope.opsets, **_opsets(function.opset_import)},
+        function.node,
+        function.output,
+    )
+    inner.hints = getattr(function, "value_info", ())
+    inner.prefix = f"{scope.prefix}{proto.name or proto.op_type}/"
+    inner.bindings = {**{a.name: a for a in function.attribute_proto}, **attributes}
+    inner.functions, inner.typed = (*scope.functions, key), scope.typed
+    for index, name in enumerate(function.input):
+        inner.define(name, scope.find(proto.input[index]) if index < len(proto.input) else None)
+    return inner
+
+
 def _domain(name: str) -> str:
     return "" if name == "ai.onnx" else name
 
@@ -437,15 +404,9 @@ def _opsets(imports: Sequence[OperatorSetIdProto]) -> dict[str, int]:
     return opsets
 
 
-def _metadata(model: ModelProto) -> dict[str, str]:
-    """The model's own metadata, and its fields under `onnx.` names."""
-    fields = {
-        **{"producer_name": model.producer_name, "producer_version": model.producer_version},
-        **{"domain": model.domain, "doc_string": model.doc_string},
-        **{
-            "model_version": str(model.model_version or ""),
-            "ir_version": str(model.ir_version or ""),
-        },
-    }
-    own = {entry.key: entry.value for entry in model.metadata_props}
-    return {**own, **{f"onnx.{name}": text for name, text in fields.items() if text}}
+def _opset(domain: str, kind: str, scope: Scope) -> int:
+    """The opset that a call is to be read in."""
+    version = scope.opsets.get(domain, 0)
+    if not version and domain == "":
+        raise ModelFileError("the model imports no opset of ONNX itself, but uses its operators")
+    return opset_of(domain, kind, version)
