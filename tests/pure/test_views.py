@@ -9,8 +9,8 @@ from infuse import ops
 from infuse.ir.expression import Call
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.core.sizes import int64s
-from infuse.passes.rules.gathering import counted
-from infuse.passes.rules.views import View, views
+from infuse.passes.rules.movement.gathering import counted
+from infuse.passes.rules.movement.views import View, views
 from infuse.testing.patterns import graph_of
 
 START = (2, 6, 4)

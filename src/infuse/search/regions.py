@@ -16,8 +16,8 @@ from infuse.ops.indexing import Gather
 from infuse.ops.movement import Concat, Slice, Split, bounds
 from infuse.ops.pooling import AveragePool, GlobalAveragePool
 from infuse.ops.shaping import Flatten, Reshape, Squeeze, Transpose, Unsqueeze
+from infuse.passes.rules.cleanup.merging import require_addend, require_factors, require_sum
 from infuse.passes.rules.common import wide
-from infuse.passes.rules.merging import require_addend, require_factors, require_sum
 from infuse.rewrite import Refusal
 from infuse.search.egraph import EGraph
 from infuse.search.terms import (

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from infuse.passes.rules import (
-    activations,
-    affine,
-    approximate,
+from infuse.passes.rules.activation import activations, approximate
+from infuse.passes.rules.attention import attention, causal, heads, rotary
+from infuse.passes.rules.backend import onnxruntime, onnxruntime_attention
+from infuse.passes.rules.cleanup import (
     arithmetic,
-    attention,
-    causal,
-    chains,
     composed,
-    convolution,
-    expansion,
-    factors,
-    gathering,
-    grouped,
-    heads,
-    linear,
-    moments,
-    motion,
-    movement,
     noop,
-    normalization,
-    onnxruntime,
-    onnxruntime_attention,
-    parallel,
-    pixels,
-    pooled,
     quantized,
     recurrent,
     reduction,
-    rotary,
-    shape,
     tidy,
 )
+from infuse.passes.rules.convolution import convolution, pixels, pooled
+from infuse.passes.rules.linear import affine, chains, factors, grouped, linear, parallel
+from infuse.passes.rules.movement import expansion, gathering, motion, movement, shape
+from infuse.passes.rules.normalization import moments, normalization
 from infuse.rewrite import Rule
 
 MODULES = (

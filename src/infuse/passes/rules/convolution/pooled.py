@@ -11,7 +11,13 @@ from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.core.sizes import int64s
-from infuse.passes.rules.chains import require_cheaper, require_filled, saving, wide_shape
+from infuse.passes.rules.cleanup.merging import (
+    magnitude,
+    reach,
+    require_addend,
+    require_factors,
+    require_sum,
+)
 from infuse.passes.rules.common import (
     FUNCTIONS,
     RESHAPES,
@@ -27,16 +33,10 @@ from infuse.passes.rules.common import (
     rounded,
     wide,
 )
-from infuse.passes.rules.convolution import convolution, old_bias
-from infuse.passes.rules.linear import per_column
-from infuse.passes.rules.merging import (
-    magnitude,
-    reach,
-    require_addend,
-    require_factors,
-    require_sum,
-)
-from infuse.passes.rules.window import Window, conv_weights, require_explicit
+from infuse.passes.rules.convolution.convolution import convolution, old_bias
+from infuse.passes.rules.convolution.window import Window, conv_weights, require_explicit
+from infuse.passes.rules.linear.chains import require_cheaper, require_filled, saving, wide_shape
+from infuse.passes.rules.linear.linear import per_column
 from infuse.rewrite import Rule, require
 
 

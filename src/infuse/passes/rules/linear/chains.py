@@ -12,6 +12,13 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ir.types import Shape
 from infuse.ops.core.sizes import int64s
+from infuse.passes.rules.cleanup.merging import (
+    magnitude,
+    reach,
+    require_addend,
+    require_factors,
+    require_sum,
+)
 from infuse.passes.rules.common import (
     attribute,
     permutation,
@@ -22,16 +29,9 @@ from infuse.passes.rules.common import (
     rounded,
     wide,
 )
-from infuse.passes.rules.convolution import convolution, old_bias
-from infuse.passes.rules.linear import per_column
-from infuse.passes.rules.merging import (
-    magnitude,
-    reach,
-    require_addend,
-    require_factors,
-    require_sum,
-)
-from infuse.passes.rules.window import Window, by_group, conv_weights, require_explicit
+from infuse.passes.rules.convolution.convolution import convolution, old_bias
+from infuse.passes.rules.convolution.window import Window, by_group, conv_weights, require_explicit
+from infuse.passes.rules.linear.linear import per_column
 from infuse.rewrite import Rule, require
 
 _MERGED = "weights are multiplied first"

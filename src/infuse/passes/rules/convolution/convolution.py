@@ -10,6 +10,13 @@ from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value, known_ints
 from infuse.ops.core.sizes import int64s
+from infuse.passes.rules.cleanup.merging import (
+    magnitude,
+    reach,
+    require_addend,
+    require_factors,
+    require_sum,
+)
 from infuse.passes.rules.common import (
     attribute,
     data,
@@ -18,13 +25,6 @@ from infuse.passes.rules.common import (
     require_unread,
     rounded,
     wide,
-)
-from infuse.passes.rules.merging import (
-    magnitude,
-    reach,
-    require_addend,
-    require_factors,
-    require_sum,
 )
 from infuse.rewrite import Rule, require
 

@@ -13,8 +13,8 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
+from infuse.passes.rules.cleanup.merging import merged_product, require_product
 from infuse.passes.rules.common import data, require_float, require_same_type, rounded, wide
-from infuse.passes.rules.merging import merged_product, require_product
 from infuse.rewrite import Rule, require
 
 _MERGED = "constants are combined before, not after"

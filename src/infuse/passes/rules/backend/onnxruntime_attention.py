@@ -12,8 +12,8 @@ from infuse.ir.graph import Node, Value
 from infuse.ops.core.sizes import int64s
 from infuse.ops.core.traits import Trait, has_trait
 from infuse.ops.domains.microsoft import DOMAIN
+from infuse.passes.rules.backend.onnxruntime import RuntimeRule, own, require_float32
 from infuse.passes.rules.common import attribute, is_one, number, require_shape
-from infuse.passes.rules.onnxruntime import RuntimeRule, own, require_float32
 from infuse.rewrite import require
 
 PANEL = 16

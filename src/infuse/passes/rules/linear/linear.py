@@ -12,6 +12,13 @@ from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.core.sizes import int64s
+from infuse.passes.rules.cleanup.merging import (
+    magnitude,
+    reach,
+    require_addend,
+    require_factors,
+    require_sum,
+)
 from infuse.passes.rules.common import (
     attribute,
     data,
@@ -27,14 +34,7 @@ from infuse.passes.rules.common import (
     target_shape,
     wide,
 )
-from infuse.passes.rules.convolution import scale_and_shift
-from infuse.passes.rules.merging import (
-    magnitude,
-    reach,
-    require_addend,
-    require_factors,
-    require_sum,
-)
+from infuse.passes.rules.convolution.convolution import scale_and_shift
 from infuse.rewrite import Rule, require
 
 _SCALED = "weights are scaled in place of operands or results"

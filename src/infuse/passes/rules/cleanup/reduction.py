@@ -11,6 +11,7 @@ from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.core.sizes import int64s
+from infuse.passes.rules.cleanup.merging import require_addend
 from infuse.passes.rules.common import (
     attribute,
     axes_of,
@@ -20,9 +21,8 @@ from infuse.passes.rules.common import (
     rounded,
     wide,
 )
-from infuse.passes.rules.convolution import by_channel
-from infuse.passes.rules.merging import require_addend
-from infuse.passes.rules.window import Window, require_explicit
+from infuse.passes.rules.convolution.convolution import by_channel
+from infuse.passes.rules.convolution.window import Window, require_explicit
 from infuse.rewrite import Rule, require
 
 LINEAR = ("ReduceSum", "ReduceMean")

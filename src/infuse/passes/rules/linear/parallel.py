@@ -11,7 +11,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
-from infuse.passes.rules.chains import require_filled
+from infuse.passes.rules.cleanup.merging import magnitude, reach, require_addend, require_sum
 from infuse.passes.rules.common import (
     attribute,
     data,
@@ -21,9 +21,9 @@ from infuse.passes.rules.common import (
     rounded,
     wide,
 )
-from infuse.passes.rules.convolution import convolution, old_bias, scale_and_shift
-from infuse.passes.rules.merging import magnitude, reach, require_addend, require_sum
-from infuse.passes.rules.window import Window, require_explicit
+from infuse.passes.rules.convolution.convolution import convolution, old_bias, scale_and_shift
+from infuse.passes.rules.convolution.window import Window, require_explicit
+from infuse.passes.rules.linear.chains import require_filled
 from infuse.rewrite import Rule, require
 
 _ADDED = "weights are added first"

@@ -21,8 +21,8 @@ from infuse.passes.rules.common import (
     require_own,
     require_shape,
 )
-from infuse.passes.rules.convolution import convolution
-from infuse.passes.rules.movement import cuts
+from infuse.passes.rules.convolution.convolution import convolution
+from infuse.passes.rules.movement.movement import cuts
 from infuse.rewrite import Rule, require
 
 _ORDERS = {"DCR": (0, 3, 4, 1, 5, 2), "CRD": (0, 1, 4, 2, 5, 3)}

@@ -10,7 +10,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints
 from infuse.ir.types import Shape, TensorType
 from infuse.passes.rules.common import RESHAPES, attribute, is_one, permutation
-from infuse.passes.rules.movement import cuts, fixed_range
+from infuse.passes.rules.movement.movement import cuts, fixed_range
 from infuse.rewrite import Refusal
 
 DEEPEST = 8

@@ -16,8 +16,8 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.conversion import finite_limit
 from infuse.ops.domains.microsoft import DOMAIN
+from infuse.passes.rules.cleanup.merging import require_factors
 from infuse.passes.rules.common import attribute, number, require_shape, require_unread, wide
-from infuse.passes.rules.merging import require_factors
 from infuse.rewrite import Rule, require
 
 _LIMITS = {"low": np.float32(0), "high": np.float32(6)}

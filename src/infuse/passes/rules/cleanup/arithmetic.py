@@ -10,6 +10,7 @@ from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.core.sizes import int64s
+from infuse.passes.rules.cleanup.merging import merged_product, merged_sum
 from infuse.passes.rules.common import (
     data,
     regroup,
@@ -18,7 +19,6 @@ from infuse.passes.rules.common import (
     rounded,
     wide,
 )
-from infuse.passes.rules.merging import merged_product, merged_sum
 from infuse.rewrite import Rule, require
 
 _MERGED = "constants are combined before, not after"

@@ -13,7 +13,6 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
-from infuse.passes.rules.chains import require_filled, wide_shape
 from infuse.passes.rules.common import (
     attribute,
     data,
@@ -24,9 +23,10 @@ from infuse.passes.rules.common import (
     rounded,
     wide,
 )
-from infuse.passes.rules.convolution import convolution
-from infuse.passes.rules.linear import per_column
-from infuse.passes.rules.window import Window, conv_weights, require_explicit
+from infuse.passes.rules.convolution.convolution import convolution
+from infuse.passes.rules.convolution.window import Window, conv_weights, require_explicit
+from infuse.passes.rules.linear.chains import require_filled, wide_shape
+from infuse.passes.rules.linear.linear import per_column
 from infuse.rewrite import Rule, require
 
 

@@ -29,7 +29,7 @@ from infuse.passes.rules.common import (
     require_shape,
     reshape_target,
 )
-from infuse.passes.rules.movement import cuts, fixed_range, sliced
+from infuse.passes.rules.movement.movement import cuts, fixed_range, sliced
 from infuse.rewrite import Refusal, require
 
 MOST = 64

@@ -15,6 +15,7 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value, known_ints
 from infuse.ops.core.base import Ints
 from infuse.ops.core.sizes import int64s
+from infuse.passes.rules.cleanup.merging import require_addend, require_sum
 from infuse.passes.rules.common import (
     RESHAPES,
     attribute,
@@ -29,8 +30,7 @@ from infuse.passes.rules.common import (
     target_shape,
     wide,
 )
-from infuse.passes.rules.merging import require_addend, require_sum
-from infuse.passes.rules.views import View, dense, through
+from infuse.passes.rules.movement.views import View, dense, through
 from infuse.rewrite import Rule, require
 
 LONGEST = 1 << 16

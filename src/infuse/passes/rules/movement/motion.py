@@ -21,7 +21,7 @@ from infuse.passes.rules.common import (
     require_shape,
     reshapes,
 )
-from infuse.passes.rules.exchange import (
+from infuse.passes.rules.movement.exchange import (
     Moved,
     Rows,
     maker,

@@ -13,9 +13,9 @@ from infuse.ir.expression import Call, OneOf, Variable
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.core.base import Bools
 from infuse.ops.core.sizes import int64s
+from infuse.passes.rules.attention.rotary import size_of
+from infuse.passes.rules.cleanup.merging import require_factors
 from infuse.passes.rules.common import data, is_one, number, require_float, require_shape, wide
-from infuse.passes.rules.merging import require_factors
-from infuse.passes.rules.rotary import size_of
 from infuse.rewrite import Patch, Rule, require
 
 LARGEST_MASK = 1 << 24

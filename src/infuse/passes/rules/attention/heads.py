@@ -17,7 +17,7 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import data, is_one, permutation, require_shape, reshape_target
-from infuse.passes.rules.views import View, views
+from infuse.passes.rules.movement.views import View, views
 from infuse.rewrite import Rule, require
 
 MOVED_LIMIT = 1 << 26

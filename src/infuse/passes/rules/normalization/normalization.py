@@ -11,6 +11,12 @@ from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.core.sizes import int64s
+from infuse.passes.rules.cleanup.merging import (
+    magnitude,
+    merged_sum,
+    require_addend,
+    require_factors,
+)
 from infuse.passes.rules.common import (
     RESHAPES,
     attribute,
@@ -24,7 +30,6 @@ from infuse.passes.rules.common import (
     rounded,
     wide,
 )
-from infuse.passes.rules.merging import magnitude, merged_sum, require_addend, require_factors
 from infuse.rewrite import Rule, require
 from infuse.rewrite.matcher import is_number
 

@@ -15,7 +15,7 @@ from infuse.ir.types import Shape
 from infuse.ops.core.base import Floats
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import attribute, is_one, require_float, require_shape
-from infuse.passes.rules.views import View, dense, views
+from infuse.passes.rules.movement.views import View, dense, views
 from infuse.rewrite import Refusal, Rule, require
 
 DEEPEST = 8

@@ -12,8 +12,8 @@ from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.passes.rules.common import attribute, data, require_float, require_own, require_shape
-from infuse.passes.rules.convolution import convolution
-from infuse.passes.rules.window import conv_weights
+from infuse.passes.rules.convolution.convolution import convolution
+from infuse.passes.rules.convolution.window import conv_weights
 from infuse.rewrite import Patch, Rule, require
 
 SPLIT = "split from groups"

@@ -8,10 +8,10 @@ import numpy as np
 
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value, known_ints
-from infuse.passes.rules.attention import FAR_BELOW
+from infuse.passes.rules.attention.attention import FAR_BELOW
 from infuse.passes.rules.common import attribute, data, is_one, require_shape
-from infuse.passes.rules.gathering import counted
-from infuse.passes.rules.views import View
+from infuse.passes.rules.movement.gathering import counted
+from infuse.passes.rules.movement.views import View
 from infuse.rewrite import Rule, require
 
 COMPARISONS = {

@@ -11,7 +11,13 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
-from infuse.passes.rules.chains import require_filled
+from infuse.passes.rules.cleanup.merging import (
+    magnitude,
+    merged_sum,
+    require_addend,
+    require_factors,
+    require_sum,
+)
 from infuse.passes.rules.common import (
     attribute,
     data,
@@ -23,22 +29,16 @@ from infuse.passes.rules.common import (
     rounded,
     wide,
 )
-from infuse.passes.rules.convolution import (
+from infuse.passes.rules.convolution.convolution import (
     by_channel,
     convolution,
     old_bias,
     rebuilt,
     scale_and_shift,
 )
-from infuse.passes.rules.linear import per_column
-from infuse.passes.rules.merging import (
-    magnitude,
-    merged_sum,
-    require_addend,
-    require_factors,
-    require_sum,
-)
-from infuse.passes.rules.window import Window, by_group, require_explicit
+from infuse.passes.rules.convolution.window import Window, by_group, require_explicit
+from infuse.passes.rules.linear.chains import require_filled
+from infuse.passes.rules.linear.linear import per_column
 from infuse.rewrite import Rule, require
 
 _MERGED = "constants are combined first"

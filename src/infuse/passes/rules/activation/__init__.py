@@ -1,0 +1,1 @@
+"""Activations: one operator where there is one, exact or nearly so."""

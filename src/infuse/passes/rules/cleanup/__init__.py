@@ -1,0 +1,1 @@
+"""What does nothing or can be said simpler."""

@@ -1,0 +1,1 @@
+"""Convolutions and pools: what stands around them goes into filters and windows."""

@@ -1,0 +1,1 @@
+"""Products of matrices: constants folded into weights, chains and branches merged."""

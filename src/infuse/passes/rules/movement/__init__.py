@@ -1,0 +1,1 @@
+"""Tensors that are cut, joined, reordered and stretched: cancelled, merged, moved."""

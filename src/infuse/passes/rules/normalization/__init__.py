@@ -1,0 +1,1 @@
+"""Normalizations of every spelling, and the softmax family."""
