@@ -24,7 +24,7 @@ from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Driver, Rule
-from infuse.testing.rules import cases
+from infuse.testing.rule_cases import cases
 from tests.models.onnx_tools import assert_close, model, run
 
 pytestmark = [pytest.mark.row("C1"), pytest.mark.row("C6")]

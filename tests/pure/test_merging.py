@@ -19,7 +19,7 @@ from infuse.ops.core.evaluate import evaluate
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Driver, Rule
-from infuse.testing import rules as generated
+from infuse.testing import rule_cases
 
 MAGIC = 1.5 * 2.0**23
 """Added and taken off again, it rounds float32 to integers."""
@@ -109,7 +109,7 @@ MERGING = [rule for rule in ALL_RULES if rule.rounding and not rule.opt_in]
 @pytest.mark.parametrize("rule", MERGING, ids=lambda rule: rule.name)
 def test_a_rule_merges_no_constants_that_round_or_overflow(rule: Rule) -> None:
     rng = np.random.default_rng(zlib.crc32(rule.name.encode()))
-    cases = [case for case in generated.cases(rule, rng) if constants(case.graph)]
+    cases = [case for case in rule_cases.cases(rule, rng) if constants(case.graph)]
     for case, _ in itertools.product(cases, range(max(1, TRIALS // max(len(cases), 1)))):
         graph = with_numbers(case.graph, rng)
         alone = clone(graph)

@@ -20,7 +20,7 @@ from infuse.ops.core.sizes import int64s
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Driver, Rule, explain
-from infuse.testing import rules as generated
+from infuse.testing import rule_cases, rules as generated
 from infuse.testing.patterns import graph_of
 from tests.pure import refused_onnxruntime, refused_quantized
 from tests.pure.refused_algebra import REFUSED
@@ -545,7 +545,7 @@ def test_no_other_rule_comes_in_the_way(rule: Rule, rng: np.random.Generator) ->
     options = Options(
         rule.level, runtime=rule.runtime, enable=frozenset([rule.name] if rule.opt_in else [])
     )
-    for case in generated.cases(rule, rng):
+    for case in rule_cases.cases(rule, rng):
         alone, whole = clone(case.graph), clone(case.graph)
         Driver([rule]).run(alone)
         report = optimize_in_place(whole, options)
@@ -561,7 +561,7 @@ def test_a_rule_refuses_with_the_reason(rule: Rule, rng: np.random.Generator) ->
     graph = (
         graph_of(operands, **OPERANDS)
         if written
-        else generated.example_case(rule, operands, rng).graph
+        else rule_cases.example_case(rule, operands, rng).graph
     )
     said = explain(rule, graph)
     assert not any(e.fires for e in said), f"it fires on {graph}"

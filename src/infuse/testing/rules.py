@@ -9,26 +9,22 @@ other surroundings.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir.clone import clone
-from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ir.printer import print_graph
 from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
-from infuse.ir.verify import verify
 from infuse.ops.core.base import Rounding
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.core.inference import infer_graph
-from infuse.rewrite import Driver, Report, Rule
+from infuse.rewrite import Report, Rule
 from infuse.rewrite.driver import refusal
 from infuse.rewrite.matcher import is_commutative, matches
 from infuse.rewrite.refine import Change, compare_types
@@ -38,9 +34,8 @@ from infuse.testing.generators.variants import (
     bindings,
     forget_rank,
     make_symbolic,
-    random_array,
 )
-from infuse.testing.patterns import build, names_of, spellings
+from infuse.testing.rule_cases import Case, cases, optimized, random_feeds
 from infuse.testing.wrapping import CONDITION, around_branch, in_branches, in_loop, reread
 
 EXACT = Rounding(ulp=0)
@@ -52,98 +47,6 @@ VARIANTS = 300
 LEAST_VARIANTS = 30
 """Variants of one of its cases that are tried at least."""
 SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 3e38, -1.0], dtype=np.float32)
-
-
-@dataclass
-class Case:
-    """One spelling of a rule as a graph, with inputs to run it on."""
-
-    rule: Rule
-    pattern: Call
-    """The spelling as the rule returns it, alternatives included."""
-    text: str
-    graph: Graph
-    root: Node
-    feeds: dict[str, Array] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        types = ", ".join(f"{v.name}: {v.type}" for v in self.graph.inputs)
-        return f"{self.rule.name} on {self.text} with {types or 'constants only'}"
-
-    @property
-    def interior(self) -> list[Value]:
-        """Values that the pattern makes below its root."""
-        return [v for node in self.graph.nodes if node is not self.root for v in node.outputs]
-
-
-def cases(rule: Rule, rng: np.random.Generator) -> list[Case]:
-    """A graph for every spelling of a rule, on which it fires; AssertionError where none is
-    found.
-    """
-    result = []
-    for pattern, concrete in spellings(rule, rng):
-        candidates = _candidates(rule, pattern, concrete, rng)
-        fitting = list(candidates) if rule.examples else list(islice(candidates, 1))
-        if not fitting:
-            raise AssertionError(
-                f"no operands were found on which {rule.name} fires on {concrete}; give it "
-                "`examples`"
-            )
-        result += fitting
-    return result
-
-
-def _candidates(
-    rule: Rule, pattern: Call, concrete: Call, rng: np.random.Generator
-) -> Iterator[Case]:
-    for graph, root in build(concrete, rule.examples, rng):
-        case = Case(rule, pattern, str(concrete), graph, root, random_feeds(graph, rng))
-        if not _runs(case):
-            continue
-        if any(refusal(rule, match) is None for match in matches(pattern, root)) and _fires(
-            graph, rule
-        ):
-            yield case
-
-
-def _runs(case: Case) -> bool:
-    """Whether the graph computes something: operators cannot refuse all nonsense when types are
-    inferred.
-    """
-    try:
-        evaluate(case.graph, case.feeds)
-    except InfuseError:
-        return False
-    return True
-
-
-def example_case(rule: Rule, example: Mapping[str, Any], rng: np.random.Generator) -> Case:
-    """A spelling built on the operands of `example`, if possible one that takes them all; the rule
-    may fire or not.
-    """
-    ordered = sorted(spellings(rule, rng), key=lambda pair: len(example.keys() - names_of(pair[1])))
-    for pattern, concrete in ordered:
-        for graph, root in build(concrete, (example,), rng):
-            return Case(rule, pattern, str(concrete), graph, root, random_feeds(graph, rng))
-    raise AssertionError(
-        f"{rule.name} has no spelling that takes {', '.join(example) or 'nothing'}"
-    )
-
-
-def random_feeds(
-    graph: Graph,
-    rng: np.random.Generator,
-    sizes: Mapping[str, int] | None = None,
-    declared: Mapping[str, TensorType] | None = None,
-) -> dict[str, Array]:
-    """Random inputs, symbols having these sizes, and inputs of unknown rank being of a `declared`
-    type.
-    """
-    types = {
-        v.name: v.tensor if v.tensor.shape is not None else (declared or {})[v.name]
-        for v in graph.inputs
-    }
-    return {name: random_array(type.substitute(sizes or {}), rng) for name, type in types.items()}
 
 
 # -- checks ----------------------------------------------------------------------------------------
@@ -229,7 +132,7 @@ def check_readers(case: Case) -> None:
                 assert case.rule.shares or not inside or (reason and expected in reason), (
                     f"{case}: {value.producer} has another reader, but the rule says {reason!r}"
                 )
-            _compare(case, graph, _optimized(graph, case.rule)[0], case.feeds)
+            _compare(case, graph, optimized(graph, case.rule)[0], case.feeds)
 
 
 def check_surroundings(case: Case, evidence: Evidence) -> None:
@@ -258,7 +161,7 @@ def check_surroundings(case: Case, evidence: Evidence) -> None:
         graph = around_branch(case.graph, case.root)
         feeds = {**case.feeds, CONDITION: np.array(True)}
         _compare(
-            case, graph, _optimized(graph, case.rule)[0], feeds, "with the last node in a branch"
+            case, graph, optimized(graph, case.rule)[0], feeds, "with the last node in a branch"
         )
 
 
@@ -353,7 +256,7 @@ def _run_all(
 
 def _try(graph: Graph, case: Case, what: str) -> tuple[Graph, Report]:
     try:
-        return _optimized(graph, case.rule)
+        return optimized(graph, case.rule)
     except Exception as error:
         raise AssertionError(f"{case.rule.name} fails {what}: {error}") from error
 
@@ -383,24 +286,8 @@ def _with_specials(array: Array) -> Array:
     return result
 
 
-def _optimized(graph: Graph, rule: Rule) -> tuple[Graph, Report]:
-    result = clone(graph)
-    for value in (v for inner in result.all_graphs() for v in inner.constants()):
-        if value.const is not None:
-            value.const = value.const.view()
-            value.const.flags.writeable = False  # as in a mapped file
-    driver = Driver([rule])
-    driver.run(result)
-    verify(result)
-    return result, driver.report
-
-
-def _fires(graph: Graph, rule: Rule) -> bool:
-    return _optimized(graph, rule)[1].fired[rule.name] > 0
-
-
 def _rewritten(graph: Graph, case: Case, what: str = "") -> Graph:
-    result, report = _optimized(graph, case.rule)
+    result, report = optimized(graph, case.rule)
     assert report.fired[case.rule.name] > 0, f"{case}: the rule does not fire {what}"
     return result
 

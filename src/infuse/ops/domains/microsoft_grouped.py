@@ -4,7 +4,7 @@ com.microsoft).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.ir.types import Shape, TensorType
+from infuse.ir.types import TensorType
 from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
 from infuse.ops.core.elementwise import require_kind, widened
 from infuse.ops.core.flops import Flops, Shapes
@@ -116,6 +116,69 @@ class RotaryEmbedding(Op):
         return Flops(0, shapes.made * 3)
 
 
+@dataclass(frozen=True)
+class Grouped:
+    """Sizes of grouped attention's queries, and what its other operands must agree with; the checks
+    raise ShapeError.
+    """
+
+    name: str
+    heads: int
+    kv_heads: int
+    batch: Dim
+    length: Dim
+    size: Dim
+    """Elements of one head."""
+
+    def check_keys(self, *fresh: Value | None) -> None:
+        """New keys and values are (batch, length, heads · size)."""
+        for one in fresh:
+            if one is not None and one.tensor.shape is not None:
+                agree_shapes(
+                    one.shape,
+                    (self.batch, self.length, self.size * self.kv_heads),
+                    f"keys and values of {self.name}",
+                )
+
+    def check_past(self, *past: Value | None) -> None:
+        """Past keys and values are (batch, heads, past length, size)."""
+        stored: Dim | None = None
+        for one in past:
+            if one is not None and one.tensor.shape is not None:
+                require_rank(one, 4, self.name, "the past")
+                stored = one.shape[2] if stored is None else stored
+                agree_shapes(
+                    one.shape,
+                    (self.batch, self.kv_heads, stored, self.size),
+                    f"the past of {self.name}",
+                )
+
+    def check_rotation(self, cos: Value | None, sin: Value | None, places: Value | None) -> None:
+        """Tables are (positions, at most half a head), positions (batch, length)."""
+        half: Dim | None = None
+        for table in (cos, sin):
+            if table is not None and table.tensor.shape is not None:
+                require_rank(table, 2, self.name, "a table")
+                at_most(table.shape[1] * 2, self.size, f"channels that {self.name} turns")
+                half = (
+                    table.shape[1]
+                    if half is None
+                    else agree(half, table.shape[1], f"tables of {self.name}")
+                )
+        if places is not None and places.tensor.shape is not None:
+            agree_shapes(places.shape, (self.batch, self.length), f"positions of {self.name}")
+
+    def check_scores(self, bias: Value | None, sinks: Value | None) -> None:
+        """A bias is (batch or 1, heads or 1, length or 1, keys), sinks are one for each head."""
+        if bias is not None and bias.tensor.shape is not None:
+            require_rank(bias, 4, self.name, "the attention bias")
+            for size, other in zip(bias.shape[:3], (self.batch, self.heads, self.length)):
+                if size != 1:
+                    agree(size, other, f"the attention bias of {self.name}")
+        if sinks is not None and sinks.tensor.shape is not None:
+            agree_shapes(sinks.shape, (self.heads,), f"the sinks of {self.name}")
+
+
 class GroupQueryAttention(Op):
     """Causal attention in which several heads of queries share a head of keys and values; also
     gives present keys and values.
@@ -215,15 +278,13 @@ class GroupQueryAttention(Op):
         heads = self.num_heads if key is not None else self.num_heads + 2 * self.kv_num_heads
         size = whole_parts(width, heads, f"channels and heads of {self.name}")
         whole_parts(self.num_heads, self.kv_num_heads, f"heads of queries and keys of {self.name}")
-        self._check(
-            (batch, length, size),
-            (key, value),
-            (past_key, past_value),
-            seqlens_k,
-            (cos_cache, sin_cache),
-            position_ids,
-        )
-        self._check_scores((batch, length), attention_bias, head_sink)
+        operands = Grouped(self.name, self.num_heads, self.kv_num_heads, batch, length, size)
+        operands.check_keys(key, value)
+        operands.check_past(past_key, past_value)
+        if seqlens_k.tensor.size is not None:
+            agree(seqlens_k.tensor.size, batch, f"the lengths of {self.name}")
+        operands.check_rotation(cos_cache, sin_cache, position_ids)
+        operands.check_scores(attention_bias, head_sink)
         stored = known_one(total_sequence_length, self.name)
         total = fresh_dim("total") if stored is None else stored
         if past_key is not None:
@@ -235,60 +296,6 @@ class GroupQueryAttention(Op):
         present = TensorType(cache, (batch, self.kv_num_heads, total, size))
         scores = TensorType(dtype, (batch, self.num_heads, length, total))
         return TensorType(dtype, (batch, length, size * self.num_heads)), present, present, scores
-
-    def _check(
-        self,
-        queries: Shape,
-        fresh: Sequence[Value | None],
-        past: Sequence[Value | None],
-        lengths: Value,
-        tables: Sequence[Value | None],
-        positions: Value | None,
-    ) -> None:
-        """ShapeError where keys, values, caches or tables do not fit queries of (batch, length,
-        size).
-        """
-        batch, length, size = queries
-        for one in fresh:
-            if one is not None and one.tensor.shape is not None:
-                agree_shapes(
-                    one.shape,
-                    (batch, length, size * self.kv_num_heads),
-                    f"keys and values of {self.name}",
-                )
-        stored: Dim | None = None
-        for one in past:
-            if one is not None and one.tensor.shape is not None:
-                require_rank(one, 4, self.name, "the past")
-                stored = one.shape[2] if stored is None else stored
-                agree_shapes(
-                    one.shape, (batch, self.kv_num_heads, stored, size), f"the past of {self.name}"
-                )
-        if lengths.tensor.size is not None:
-            agree(lengths.tensor.size, batch, f"the lengths of {self.name}")
-        half: Dim | None = None
-        for table in tables:
-            if table is not None and table.tensor.shape is not None:
-                require_rank(table, 2, self.name, "a table")
-                at_most(table.shape[1] * 2, size, f"channels that {self.name} turns")
-                half = (
-                    table.shape[1]
-                    if half is None
-                    else agree(half, table.shape[1], f"tables of {self.name}")
-                )
-        if positions is not None and positions.tensor.shape is not None:
-            agree_shapes(positions.shape, (batch, length), f"positions of {self.name}")
-
-    def _check_scores(self, queries: Shape, bias: Value | None, sinks: Value | None) -> None:
-        """ShapeError where what belongs to the scores does not fit queries of (batch, length)."""
-        batch, length = queries
-        if bias is not None and bias.tensor.shape is not None:
-            require_rank(bias, 4, self.name, "the attention bias")
-            for size, other in zip(bias.shape[:3], (batch, self.num_heads, length)):
-                if size != 1:
-                    agree(size, other, f"the attention bias of {self.name}")
-        if sinks is not None and sinks.tensor.shape is not None:
-            agree_shapes(sinks.shape, (self.num_heads,), f"the sinks of {self.name}")
 
     def eval(
         self,
