@@ -15,7 +15,7 @@ from infuse.passes.rules.cleanup import (
     tidy,
 )
 from infuse.passes.rules.convolution import convolution, pixels, pooled
-from infuse.passes.rules.linear import affine, chains, factors, grouped, linear, parallel
+from infuse.passes.rules.linear import affine, chains, einsum, factors, grouped, linear, parallel
 from infuse.passes.rules.movement import expansion, gathering, motion, movement, shape
 from infuse.passes.rules.normalization import moments, normalization
 from infuse.rewrite import Rule
@@ -38,6 +38,7 @@ MODULES = (
     ),
     *(
         linear,
+        einsum,
         chains,
         parallel,
         pooled,
