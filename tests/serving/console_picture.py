@@ -71,7 +71,7 @@ def traffic(running: Running) -> Iterator[None]:
 def picture(running: Running) -> bytes:
     async def roll_out() -> None:
         told = running.engine.admin.traffic("answers")
-        told.set_label("canary", 2)
+        told.routing.set_label("canary", 2)
         told.start_rollout(
             2,
             Canary(
