@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import grpc
 import grpc.aio
@@ -18,9 +15,7 @@ from google.protobuf.message import Message
 
 from infuse.errors import (
     AccessError,
-    InfuseError,
     NotFoundError,
-    OverloadError,
     RequestError,
     TooLargeError,
     UnsupportedRequestError,
@@ -33,19 +28,15 @@ from infuse.serving.messages import InferRequest, InferResponse
 from infuse.serving.plain import JsonObject
 from infuse.serving.rpc import codec, large, wire
 from infuse.serving.rpc.loads import check_repository, read_load, unknown_parameter
+from infuse.serving.rpc.refusals import refuse, text_of
 from infuse.serving.rpc.schema import POOL, SERVICE, message, parse
 from infuse.serving.rpc.streams import in_order
 from infuse.serving.security import Guard, Role
-from infuse.serving.statuses import grpc_code, public_text
 from infuse.serving.telemetry.settings import log_settings, trace_settings
 
 if TYPE_CHECKING:
     from infuse.serving.engine import Engine
 
-_log = logging.getLogger(__name__)
-# bytes of an error in a header, percent-encoded; from 8 KiB on callers refuse some of them
-_MOST_TEXT: Final = 4000
-_PLAIN: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _LARGE: Final = 4 << 20  # bytes of an answer, from which a thread puts it together
 _MODEL: Final = 2  # fields of RepositoryModelLoadRequest
 _PARAMETERS: Final = 3
@@ -325,30 +316,6 @@ async def _no_shared_memory(_: Message, _caller: Caller) -> Any:
         "this server takes no shared memory from callers",
         hint="send and ask for tensors as raw contents",
     )
-
-
-async def refuse(context: grpc.aio.ServicerContext, error: Exception) -> None:
-    """End a call with the status and the text of an error."""
-    trailing = (
-        (("retry-after", f"{error.retry_after:g}"),) if isinstance(error, OverloadError) else ()
-    )
-    await context.abort(grpc.StatusCode[grpc_code(error)], text_of(error), trailing)
-
-
-def text_of(error: Exception) -> str:
-    """What a caller may read of an error; one that nobody expected is logged."""
-    if not isinstance(error, InfuseError):
-        _log.error("a call failed", exc_info=error)
-    return _cut(public_text(error))
-
-
-def _cut(text: str) -> str:
-    """As much of a text as its header may hold, where all but printable ASCII takes three bytes for
-    one.
-    """
-    sizes = accumulate(len(quote(letter, safe=_PLAIN)) for letter in text)
-    length = sum(size <= _MOST_TEXT for size in sizes)
-    return text if length == len(text) else f"{text[:length]}…"
 
 
 def _filled(result: Message, plain: JsonObject) -> Any:

@@ -13,7 +13,8 @@ from infuse.serving.coders import Coders
 from infuse.serving.config import Limits, Listener, ServerConfig
 from infuse.serving.rpc import health
 from infuse.serving.rpc.arrival import Arrival
-from infuse.serving.rpc.calls import Calls, refuse
+from infuse.serving.rpc.calls import Calls
+from infuse.serving.rpc.refusals import refuse
 from infuse.serving.rpc.schema import POOL, SERVICE
 from infuse.serving.security import Certificates, Guard
 from infuse.serving.security.tls import Files
