@@ -7,7 +7,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -170,22 +169,30 @@ def test_closing_ends_the_threads(library: ctypes.CDLL) -> None:
     assert has_threads(before)
 
 
+def activity(thread: Path) -> list[str]:
+    """What the system says of a thread: its state, its ticks of processor time, and how often it
+    left a processor.
+    """
+    numbers = (thread / "stat").read_text().rpartition(")")[2].split()
+    status = (thread / "status").read_text().splitlines()
+    return [numbers[0], *numbers[11:13], *(line for line in status if "ctxt_switches" in line)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the state of threads in /proc")
 def test_idle_pool_uses_no_processor_time(library: ctypes.CDLL) -> None:
+    before = set(Path("/proc/self/task").iterdir())
     driver = Driver(library, 3)
     driver("cover_often", 3, 10, result=ctypes.c_long)
-    time.sleep(0.05)
-
-    def used() -> float:
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        return usage.ru_utime + usage.ru_stime
-
-    least = INF
-    for _ in range(5):
-        before = used()
-        time.sleep(0.1)
-        least = min(least, used() - before)
+    workers = set(Path("/proc/self/task").iterdir()) - before
+    assert len(workers) == 2
+    limit = time.monotonic() + 20
+    while any(activity(worker)[0] != "S" for worker in workers):
+        assert time.monotonic() < limit, "the workers do not go to sleep"
+        time.sleep(0.001)
+    asleep = {worker: activity(worker) for worker in workers}
+    time.sleep(0.1)
+    assert {worker: activity(worker) for worker in workers} == asleep
     driver.close()
-    assert least < 0.02, "a pool that spins takes all the time that it gets"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
