@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from filelock import FileLock
 
 from benchmarks.inputs import default_zoo
+from infuse.codegen.toolchain import Toolchain
 from infuse.runtime.cpus import cpu_features
 from infuse.testing.emulation import emulated, obstacle
 
@@ -84,6 +86,19 @@ def emulation() -> Iterator[None]:
     """Models may be compiled for x86-64-v4, which is emulated where this processor is none."""
     with emulated():
         yield
+
+
+@pytest.fixture
+def light_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models are compiled with -O1 in place of -O3, which takes a third of the time.
+
+    For tables of what operators mean, on this machine's own processor. The long forms of tables
+    (`full`), random networks, other targets and the tests of kernels keep the product's options.
+    """
+    chosen = Toolchain.find()
+    if request.node.get_closest_marker("full") is None and chosen.kind != "zig":
+        script = ROOT / "tests" / "native" / "optimize_less.sh"
+        monkeypatch.setenv("CXX", shlex.join((str(script), *chosen.command)))
 
 
 @pytest.fixture
