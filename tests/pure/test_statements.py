@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import infuse
-from infuse.codegen.program import FunctionWriter, Program
+from infuse.codegen.program import Program
+from infuse.codegen.writer import FunctionWriter
 from infuse.targets.cpu.emit import statements as cpp
 
 LOWERINGS = sorted((Path(infuse.__file__).parent / "codegen" / "lower").glob("*.py"))

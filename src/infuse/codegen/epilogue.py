@@ -5,8 +5,8 @@ from __future__ import annotations
 from infuse.codegen.formulas import FormulaPrinter
 from infuse.codegen.groups import Group
 from infuse.codegen.iteration_space import IterationSpace
-from infuse.codegen.program import FunctionWriter
 from infuse.codegen.tensors import Tensor
+from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value

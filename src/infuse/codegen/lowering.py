@@ -21,8 +21,9 @@ from infuse.codegen.iteration_space import IterationSpace
 from infuse.codegen.liveness import is_known, live_nodes, relations_of
 from infuse.codegen.placing import Placing
 from infuse.codegen.producers import Producers, fuse_producers
-from infuse.codegen.program import FunctionWriter, Program, size_text
+from infuse.codegen.program import Program, size_text
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value, captured

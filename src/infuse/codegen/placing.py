@@ -10,7 +10,7 @@ from typing import Any
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice, Chooser
 from infuse.codegen.concat_slots import ConcatSlots
-from infuse.codegen.program import FunctionWriter, Program, size_text
+from infuse.codegen.program import Program, size_text
 from infuse.codegen.tensors import (
     Buffer,
     Order,
@@ -20,6 +20,7 @@ from infuse.codegen.tensors import (
     is_native_type,
     natural,
 )
+from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.dims import Dim

@@ -13,8 +13,9 @@ from infuse.codegen.kernel_sizes import AttentionSizes
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import FunctionWriter, sizes_text
+from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import FunctionWriter, size_text, symbol_field
+from infuse.codegen.program import size_text, symbol_field
 from infuse.codegen.tensors import Tensor, dense, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value

@@ -19,8 +19,9 @@ from infuse.codegen.lower.tiles import call_winograd, forms_by_tiles, planar
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.packing import merge_groups, pack_conv, pack_conv_bf16
-from infuse.codegen.program import FunctionWriter, sizes_text
+from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node

@@ -17,8 +17,9 @@ from infuse.codegen.lower.plain import batch_offset
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.windows import _windows
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, channels_last, dense, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value

@@ -15,8 +15,9 @@ from infuse.codegen.lower.plain import plain_matmul
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.packing import pack_gemm_b, pack_gemm_bf16
-from infuse.codegen.program import FunctionWriter, sizes_text
+from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, dense, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value

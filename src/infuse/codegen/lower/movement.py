@@ -13,8 +13,8 @@ from infuse.codegen.lower.runtime_operands import (
     operand,
 )
 from infuse.codegen.lowering import Lowering, lowers, resolves_sizes
-from infuse.codegen.program import FunctionWriter
 from infuse.codegen.tensors import Tensor
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, known_ints

@@ -12,8 +12,9 @@ from infuse.codegen.lower.convolution import channel_bias
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import FunctionWriter, size_text, sizes_text
+from infuse.codegen.program import size_text, sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.graph import Node
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import FunctionWriter
 from infuse.codegen.tensors import Tensor
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.graph import Node
 

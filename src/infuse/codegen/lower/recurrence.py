@@ -10,8 +10,9 @@ from infuse.codegen.groups import Group
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value
 from infuse.ops.recurrences import LinearAttention

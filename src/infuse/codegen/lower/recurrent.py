@@ -15,8 +15,8 @@ from infuse.codegen.groups import Group
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import FunctionWriter
 from infuse.codegen.tensors import Order, Tensor, dense, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.dims import Dim

@@ -16,8 +16,9 @@ from infuse.codegen.liveness import is_known
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import array, operand
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, known_ints

@@ -8,7 +8,8 @@ from infuse.codegen.groups import Group
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import array, define, found_by, integers, longs, operand
 from infuse.codegen.lowering import Lowering, lowers, resolves_sizes
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import size_text
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node

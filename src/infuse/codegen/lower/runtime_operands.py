@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import FunctionWriter, estimate_text, size_text
+from infuse.codegen.program import estimate_text, size_text
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, known_ints

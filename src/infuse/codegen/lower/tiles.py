@@ -10,9 +10,10 @@ from infuse.codegen.kernel_sizes import ConvSizes
 from infuse.codegen.lower.linear import SUFFIXES
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import FunctionWriter, sizes_text
+from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor
 from infuse.codegen.winograd import Line, depths, growth, lines, tiles_of, winograd_weights
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir.graph import Array, Node
 
 _KINDS: Final = {

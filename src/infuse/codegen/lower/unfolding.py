@@ -13,8 +13,9 @@ from infuse.codegen.lower.linear import SUFFIXES, label
 from infuse.codegen.lower.runtime_operands import define, integers, operand, refuse_large
 from infuse.codegen.lower.windows import grouped_filters
 from infuse.codegen.lowering import Lowering, lowers
-from infuse.codegen.program import FunctionWriter, sizes_text
+from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node

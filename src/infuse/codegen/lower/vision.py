@@ -9,8 +9,9 @@ from infuse.codegen.lower.convolution import image
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import define, integers, operand
 from infuse.codegen.lowering import Lowering, lowers, resolves_sizes
-from infuse.codegen.program import FunctionWriter, size_text
+from infuse.codegen.program import size_text
 from infuse.codegen.tensors import channels_last, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node

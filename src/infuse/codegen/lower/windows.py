@@ -11,8 +11,8 @@ import numpy as np
 from infuse.codegen.formulas import literal
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import FunctionWriter
 from infuse.codegen.tensors import Tensor, channels_last, dense, natural
+from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
