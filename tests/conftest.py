@@ -90,13 +90,15 @@ def emulation() -> Iterator[None]:
 
 @pytest.fixture
 def light_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models are compiled with -O1 in place of -O3, which takes a third of the time.
+    """Models are compiled with -O1 in place of -O3, which takes a third of the time, where a run
+    leaves the long forms of tables (`full`) out.
 
-    For tables of what operators mean, on this machine's own processor. The long forms of tables
-    (`full`), random networks, other targets and the tests of kernels keep the product's options.
+    For tables of what operators mean, on this machine's own processor. Random networks, other
+    targets, the tests of kernels and all of `make test-full` keep the product's options.
     """
     chosen = Toolchain.find()
-    if request.node.get_closest_marker("full") is None and chosen.kind != "zig":
+    short = "not full" in request.config.option.markexpr
+    if short and chosen.kind != "zig":
         script = ROOT / "tests" / "native" / "optimize_less.sh"
         monkeypatch.setenv("CXX", shlex.join((str(script), *chosen.command)))
 
