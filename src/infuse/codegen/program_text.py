@@ -10,6 +10,7 @@ from typing import Final
 
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment, string
+from infuse.codegen.plan_text import buffer_sizes
 from infuse.codegen.program import (
     Program,
     SizeResult,
@@ -36,7 +37,6 @@ class ProgramText:
         self.program, self.plan, self.number = program, plan, program.number
         self.profiled = profiled
         self._slots = {id(b): i for i, b in enumerate(plan.buffers)}
-        self._sizes = [size_text(b.bytes) for b in plan.buffers]
         self._late_fields = {symbol_field(s) for s in program.late_sizes}
 
     @cached_property
@@ -53,7 +53,11 @@ class ProgramText:
         """Fields of the sizes on which the plan depends."""
         if not self.number:
             return [symbol_field(s) for s in self.program.symbols]
-        texts = [*self._sizes, *(test for test, _ in self.program.checks), *self.program.scratch]
+        texts = [
+            *buffer_sizes(self.plan),
+            *(test for test, _ in self.program.checks),
+            *self.program.scratch,
+        ]
         return sorted(set().union(*map(fields_in, texts)) - self._late_fields)
 
     def struct_text(self) -> str:
@@ -72,101 +76,6 @@ class ProgramText:
   int turn;
 }};
 """
-
-    def plan_text(self) -> str:
-        """What finds arena offsets and scratch for given sizes."""
-        n, plan, program = self.number, self.plan, self.program
-        first = ", ".join(str(b.first) for b in plan.buffers) or "0"
-        last = ", ".join(str(b.last) for b in plan.buffers) or "0"
-        checks = [f"  if (!({test})) return {string(text)};" for test, text in program.checks]
-        scratch = [f"  most = max_long(most, {text});" for text in dict.fromkeys(program.scratch)]
-        return f"""constexpr int BUFFERS_{n} = {len(plan.buffers)};
-
-// The first and the last step that needs a buffer.
-static const int first_step_{n}[] = {{{first}}};
-static const int last_step_{n}[] = {{{last}}};
-
-struct BufferSizes_{n} {{
-  long bytes[BUFFERS_{n} + 1];
-}};
-
-static BufferSizes_{n} buffer_sizes_{n}(const Sizes& d) {{
-  (void)d;
-  return {{{{{", ".join(self._sizes) or "0L"}}}}};
-}}
-
-// Whether these sizes make tensors that no memory holds.
-static bool too_large_{n}(const Sizes& d) {{
-  (void)d;
-  return {" || ".join(f"{text} >= TOO_LARGE" for text in self._estimates()) or "false"};
-}}
-
-// What these sizes contradict, null when they fit.
-static const char* misfit_{n}(const Sizes& d) {{
-  (void)d;
-  if (too_large_{n}(d)) return "the sizes of the inputs make tensors that are too large";
-{chr(10).join(checks)}
-  return nullptr;
-}}
-
-// The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_{n}(const Sizes& d) {{
-  const BufferSizes_{n} sizes = buffer_sizes_{n}(d);
-  long most = 0;
-  for (int step = 0; step < {len(program.steps)}; ++step) {{
-    long live = 0;
-    for (int i = 0; i < BUFFERS_{n}; ++i)
-      if (first_step_{n}[i] <= step && step <= last_step_{n}[i])
-        live += (sizes.bytes[i] + 63) / 64 * 64;
-    most = max_long(most, live);
-  }}
-  return most;
-}}
-
-// Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_{n}(const Sizes& d, long* offsets) {{
-  (void)d;
-{self._placement()}
-}}
-
-// Scratch bytes that each worker needs.
-static long scratch_bytes_{n}(const Sizes& d) {{
-  (void)d;
-  long most = 64;
-{chr(10).join(scratch)}
-  return most;
-}}
-"""
-
-    def _estimates(self) -> list[str]:
-        """Bytes of everything whose sizes are known before the run and not to the compiler."""
-        program = self.program
-        tensors = [
-            dims.product(shape) * dtype.bytes
-            for _, dtype, shape in (*program.inputs, *program.outputs)
-        ]
-        sizes = [
-            *map(dims.symbol, program.symbols),
-            *tensors,
-            *(buffer.bytes for buffer in self.plan.buffers),
-        ]
-        numbers = [
-            d for d in sizes if isinstance(d, dims.Expr) and dims.symbols(d) <= set(program.symbols)
-        ]
-        return [estimate_text(d) for d in dict.fromkeys(numbers)]
-
-    def _placement(self) -> str:
-        n = self.number
-        if self.plan.offsets is not None:
-            lines = [f"  offsets[{i}] = {offset}L;" for i, offset in enumerate(self.plan.offsets)]
-            return "\n".join([*lines, f"  return {self.plan.total}L;"])
-        return f"""  const BufferSizes_{n} sizes = buffer_sizes_{n}(d);
-  void* work = malloc(arena_plan_scratch(BUFFERS_{n}));
-  if (!work) return -1;
-  const long total =
-    arena_plan(sizes.bytes, first_step_{n}, last_step_{n}, BUFFERS_{n}, offsets, work);
-  free(work);
-  return total;"""
 
     def run_text(self, names: Mapping[str, str]) -> str:
         """The calls in order."""

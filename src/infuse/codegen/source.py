@@ -11,6 +11,7 @@ from typing import Any
 from infuse.codegen.interface import PREFIX, prefixed
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment
+from infuse.codegen.plan_text import plan_text
 from infuse.codegen.program import Function, Program, Step, size_text, symbol_field
 from infuse.codegen.program_text import ProgramText, model_text
 from infuse.codegen.recording import Recording
@@ -65,7 +66,7 @@ def print_sources(
     main = [preamble(programs, first, planning=True, more=record.headers, prefix=prefix)]
     main += [f"{head(f, names[f.text()])};" for f in kernels]
     main += ["", *(define(f, names[f.text()]) for f in first)]
-    main += [frame.plan_text() for frame in frames]
+    main += [plan_text(frame.program, frame.plan) for frame in frames]
     main += [model_text(frames, record.fields)]
     main += [f"{head(f, names[f.text()])};" for f in controls]
     main += [frame.run_text(names) for frame in frames]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.codegen.formulas import literal
 from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
 from infuse.codegen.lower.indexing import row_major
+from infuse.codegen.lower.recurrent_cells import Cells
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering, lowers
 from infuse.codegen.tensors import Order, Tensor, dense, natural
@@ -21,28 +21,12 @@ from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
-from infuse.ops.recurrent_base import Activation, Recurrent
+from infuse.ops.recurrent_base import Recurrent
 
 _MOST_BLOCKS = {1: 4, 2: 2, 3: 1, 4: 1}
 """Blocks of hidden units that share a unit of packed weights, by the number of gates: about four
 vectors.
 """
-_NAMES = {
-    **{
-        "affine": "Affine",
-        "elu": "Elu",
-        "hardsigmoid": "HardSigmoid",
-        "leakyrelu": "LeakyRelu",
-        "relu": "Relu",
-    },
-    **{
-        "scaledtanh": "ScaledTanh",
-        "sigmoid": "Sigmoid",
-        "softplus": "Softplus",
-        "softsign": "Softsign",
-    },
-    **{"tanh": "Tanh", "thresholdedrelu": "ThresholdedRelu"},
-}
 
 
 @dataclass(frozen=True)
@@ -269,7 +253,7 @@ class Layer:
         ]
         columns = [f.number(one.column) for one in self.passes]
         functions = self.op.functions()
-        cells = [self._cells(f, chosen) for chosen in functions]
+        cells = [Cells(self.low, self.node, f).of(chosen) for chosen in functions]
         with f.define("step", f"Context& c, const Walk<{c}>& w", device=False):
             last = cells[0]
             if len(set(functions)) > 1:
@@ -292,50 +276,6 @@ class Layer:
             source = "w.h" if i == 0 else "w.reset"
             place = f"{weights[i]} + w.direction * {sizes[i]}"
             f.call("w.pass", source, place, columns[i], cell, template=(one.blocks,))
-
-    def _cells(self, f: FunctionWriter, functions: Sequence[Activation]) -> list[str]:
-        """The cell of each pass as C++."""
-        c, op = self.dtype.c_name, self.op.attributes()
-        typed = [self._function(a) for a in functions]
-        types, values = [t for t, _ in typed], [v for _, v in typed]
-        hidden = f.number(self.hidden)
-        if self.node.kind == "RNN":
-            return [f"RnnCell<{c}, {types[0]}>{{{values[0]}}}"]
-        if self.node.kind == "GRU" and op["linear_before_reset"]:
-            bias = self._of_direction(f, 3, f"6 * {hidden}", f"5 * {hidden}")
-            return [f"GruLinearCell<{c}, {', '.join(types)}>{{{', '.join(values)}, {bias}}}"]
-        if self.node.kind == "GRU":
-            return [
-                f"GruGates<{c}, {types[0]}>{{{values[0]}}}",
-                f"GruState<{c}, {types[1]}>{{{values[1]}}}",
-            ]
-        coupled = "true" if op["input_forget"] else "false"
-        peepholes = self._of_direction(f, 7, f"3 * {hidden}", "0")
-        return [
-            (
-                f"LstmCell<{c}, {coupled}, {', '.join(types)}>{{{', '.join(values)}, {peepholes}, "
-                f"{hidden}}}"
-            )
-        ]
-
-    def _of_direction(self, f: FunctionWriter, index: int, stride: str, start: str) -> str:
-        """A pointer into an optional input, null where it is absent."""
-        value = self.node.input(index)
-        if value is None:
-            return "nullptr"
-        return f"{f.read(row_major(self.low, value))} + w.direction * {stride} + {start}"
-
-    def _function(self, activation: Activation) -> tuple[str, str]:
-        """The C++ type and value of an activation function."""
-        c, name = self.dtype.c_name, f"{_NAMES[activation.name]}<{self.dtype.c_name}>"
-        value = (
-            f"{name}{{{literal(activation.alpha, self.dtype)}, "
-            f"{literal(activation.beta, self.dtype)}}}"
-        )
-        if self.op.clip is None:
-            return name, value
-        clipped = f"Clipped<{c}, {name}>"
-        return clipped, f"{clipped}{{{value}, {literal(self.op.clip, self.dtype)}}}"
 
 
 def _order(value: Value) -> Order | None:
