@@ -14,7 +14,7 @@ from onnx import helper
 from infuse import ops
 from infuse.frontends.onnx.contributed import functions_of
 from infuse.ops.core.base import Op
-from infuse.ops.normalization import Softmax
+from infuse.ops.softmax_family import Softmax
 from infuse.testing import operators
 from infuse.testing.compare import assert_agrees
 from infuse.testing.samples import Row, results, rows

@@ -13,24 +13,17 @@ from infuse.errors import InfuseError, ShapeError, TypeMismatchError, Unsupporte
 from infuse.ir import OptionalType, SequenceType, TensorType, Value, constant, dims, tensor
 from infuse.ir.dims import symbol
 from infuse.ops import creation, indexing, movement, padding, selection, sequences, shaping
+from infuse.ops.blocks import DepthToSpace, SpaceToDepth
 from infuse.ops.core.base import REGISTRY, Bools, Floats, Ints, Op, Sample, sample_rows, signature
 from infuse.ops.core.sizes import fresh_dim, numbering
 from infuse.ops.creation import ConstantOfShape, EyeLike, RandomNormal, Range
 from infuse.ops.indexing import Gather, GatherElements, GatherND, ScatterElements, ScatterND, TopK
-from infuse.ops.movement import Concat, Dropout, Slice, Split, Tile, Trilu
+from infuse.ops.movement import Concat, Slice, Split, Tile, Trilu
 from infuse.ops.padding import CenterCropPad, Pad
+from infuse.ops.pass_through import Dropout
 from infuse.ops.selection import Compress, NonMaxSuppression, NonZero, Unique
 from infuse.ops.sequences import Optional, SequenceAt, SequenceInsert
-from infuse.ops.shaping import (
-    DepthToSpace,
-    Expand,
-    Flatten,
-    Reshape,
-    SpaceToDepth,
-    Squeeze,
-    Transpose,
-    Unsqueeze,
-)
+from infuse.ops.shaping import Expand, Flatten, Reshape, Squeeze, Transpose, Unsqueeze
 from tests.pure.typed_nodes import INDEX, SIZES, X, inferred, node
 
 FAMILIES = {

@@ -10,11 +10,13 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from infuse import dtypes
 from infuse.ir import SequenceType, dims, tensor
 from infuse.ir.dims import symbol
+from infuse.ops.blocks import DepthToSpace, SpaceToDepth
 from infuse.ops.core.base import Op
 from infuse.ops.creation import ConstantOfShape, EyeLike, Range
 from infuse.ops.indexing import Gather, GatherElements, GatherND, OneHot, ScatterND, TopK
-from infuse.ops.movement import Concat, Identity, Slice, Split, Tile, Trilu, equal_parts
+from infuse.ops.movement import Concat, Slice, Split, Tile, Trilu, equal_parts
 from infuse.ops.padding import CenterCropPad, Pad
+from infuse.ops.pass_through import Identity
 from infuse.ops.selection import Compress, NonMaxSuppression, NonZero, Unique
 from infuse.ops.sequences import (
     ConcatFromSequence,
@@ -23,18 +25,7 @@ from infuse.ops.sequences import (
     SequenceInsert,
     SplitToSequence,
 )
-from infuse.ops.shaping import (
-    DepthToSpace,
-    Expand,
-    Flatten,
-    Reshape,
-    Shape,
-    Size,
-    SpaceToDepth,
-    Squeeze,
-    Transpose,
-    Unsqueeze,
-)
+from infuse.ops.shaping import Expand, Flatten, Reshape, Shape, Size, Squeeze, Transpose, Unsqueeze
 from tests.pure.typed_nodes import (
     INDEX,
     SIZE_LIST,

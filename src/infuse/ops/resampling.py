@@ -247,7 +247,9 @@ class Resize(Op):
         places, outside = self._places(axis), self.outside(axis)
         spread = (-1,) + (1,) * (data.ndim - 1 - axis.number)
         if self.mode == "nearest":
-            result = np.take(data, self._nearest(places, axis.before), axis=axis.number)
+            result = np.take(
+                data, _nearest(self.nearest_mode, places, axis.before), axis=axis.number
+            )
         else:
             indices, weights = self._weights(places, axis)
             wide = data.astype(np.float64)
@@ -280,15 +282,6 @@ class Resize(Op):
         if mode == "half_pixel_symmetric":
             centered += axis.before / 2 * (1 - axis.after / (axis.scale * axis.before))
         return centered
-
-    def _nearest(self, places: Array, size: int) -> Array:
-        rounding = {
-            "floor": np.floor(places),
-            "ceil": np.ceil(places),
-            "round_prefer_floor": np.ceil(places - 0.5),
-            "round_prefer_ceil": np.floor(places + 0.5),
-        }
-        return np.clip(rounding[self.nearest_mode], 0, size - 1).astype(np.intp)
 
     def _weights(self, places: Array, axis: ResizedAxis) -> tuple[Array, Array]:
         """Input elements that every output element is made of, and their weights."""
@@ -328,6 +321,17 @@ def as_type(x: Array, dtype: np.dtype[Any]) -> Array:
     above = whole >= float(limits.max)
     result = np.clip(np.where(above, 0, whole), float(limits.min), None).astype(dtype)
     return np.where(above, dtype.type(limits.max), result)
+
+
+def _nearest(mode: str, places: Array, size: int) -> Array:
+    """The elements nearest to places along an axis."""
+    rounding = {
+        "floor": np.floor(places),
+        "ceil": np.ceil(places),
+        "round_prefer_floor": np.ceil(places - 0.5),
+        "round_prefer_ceil": np.floor(places + 0.5),
+    }
+    return np.clip(rounding[mode], 0, size - 1).astype(np.intp)
 
 
 def _cubic(distance: Array, a: float) -> Array:

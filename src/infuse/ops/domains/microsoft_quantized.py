@@ -21,9 +21,9 @@ from infuse.ops.core.sizes import agree_shapes, require_single, with_dim
 from infuse.ops.core.special import sigmoid
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.integers import require_bytes
-from infuse.ops.normalization import Softmax
 from infuse.ops.pooling import AveragePool
 from infuse.ops.quantization import STEP, quantize
+from infuse.ops.softmax_family import Softmax
 
 _PRODUCT = Rounding(ulp=4, abs=4e-6, why="long sums round in another order")
 

@@ -1,0 +1,69 @@
+"""Operators that pass their input on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import UnsupportedOperatorError
+from infuse.ir.graph import Value
+from infuse.ir.types import TensorType
+from infuse.ops.core.base import (
+    Array,
+    Inferred,
+    Ints,
+    Op,
+    cases,
+)
+from infuse.ops.core.traits import Trait
+
+
+class Identity(Op):
+    """The input itself."""
+
+    traits = Trait.MOVEMENT | Trait.TOTAL | Trait.VIEW
+    carries_dims = True
+    samples = cases(input=[(2, 3), (), Ints((2,))])
+
+    def infer(self, input: Value) -> Inferred:
+        return input.type
+
+    def eval(self, input: Any) -> Any:
+        return input
+
+
+class Dropout(Op):
+    """The input itself, as inference has it, and a mask that keeps all; training mode is
+    refused.
+    """
+
+    traits = Trait.VIEW
+
+    seed: int | None = None
+
+    since = 12
+    samples = cases(data=[(2, 3), (4,)], ratio=[None, np.array(0.3, np.float32)])
+
+    def infer(
+        self, data: Value, ratio: Value | None = None, training_mode: Value | None = None
+    ) -> Inferred:
+        if (
+            training_mode is not None
+            and training_mode.const is not None
+            and training_mode.const.any()
+        ):
+            raise UnsupportedOperatorError(
+                "Dropout in training mode", hint="export the model for inference"
+            )
+        return data.type, TensorType(dtypes.bool_, data.tensor.shape)
+
+    def eval(
+        self, data: Array, ratio: Array | None = None, training_mode: Array | None = None
+    ) -> tuple[Array, Array]:
+        if training_mode is not None and training_mode.any():
+            raise UnsupportedOperatorError(
+                "Dropout in training mode", hint="export the model for inference"
+            )
+        return data, np.ones(data.shape, dtype=np.bool_)
