@@ -12,7 +12,17 @@ from infuse import dtypes
 from infuse.errors import InfuseError, ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir import OptionalType, SequenceType, TensorType, Value, constant, dims, tensor
 from infuse.ir.dims import symbol
-from infuse.ops import creation, indexing, movement, padding, selection, sequences, shaping
+from infuse.ops import (
+    blocks,
+    creation,
+    indexing,
+    movement,
+    padding,
+    pass_through,
+    selection,
+    sequences,
+    shaping,
+)
 from infuse.ops.blocks import DepthToSpace, SpaceToDepth
 from infuse.ops.core.base import REGISTRY, Bools, Floats, Ints, Op, Sample, sample_rows, signature
 from infuse.ops.core.sizes import fresh_dim, numbering
@@ -27,7 +37,11 @@ from infuse.ops.shaping import Expand, Flatten, Reshape, Squeeze, Transpose, Uns
 from tests.pure.typed_nodes import INDEX, SIZES, X, inferred, node
 
 FAMILIES = {
-    m.__name__ for m in (creation, indexing, movement, padding, selection, sequences, shaping)
+    module.__name__
+    for module in (
+        *(blocks, creation, indexing, movement, padding, pass_through),
+        *(selection, sequences, shaping),
+    )
 }
 OPERATORS = {name: op for (_, name), op in REGISTRY.items() if op.__module__ in FAMILIES}
 
