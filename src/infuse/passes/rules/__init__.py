@@ -15,7 +15,17 @@ from infuse.passes.rules.cleanup import (
     tidy,
 )
 from infuse.passes.rules.convolution import convolution, pixels, pooled
-from infuse.passes.rules.linear import affine, chains, einsum, factors, grouped, linear, parallel
+from infuse.passes.rules.linear import (
+    affine,
+    batch_normalization,
+    chains,
+    convolution_chains,
+    einsum,
+    factors,
+    grouped,
+    linear,
+    parallel,
+)
 from infuse.passes.rules.movement import expansion, gathering, motion, movement, shape
 from infuse.passes.rules.normalization import moments, normalization
 from infuse.rewrite import Rule
@@ -34,12 +44,14 @@ MODULES = (
         activations,
         composed,
         convolution,
+        batch_normalization,
         affine,
     ),
     *(
         linear,
         einsum,
         chains,
+        convolution_chains,
         parallel,
         pooled,
         grouped,

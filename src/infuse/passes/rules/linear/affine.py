@@ -13,7 +13,6 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.passes.rules.cleanup.merging import (
     magnitude,
-    merged_sum,
     require_addend,
     require_factors,
     require_sum,
@@ -37,176 +36,14 @@ from infuse.passes.rules.convolution.convolution import (
     scale_and_shift,
 )
 from infuse.passes.rules.convolution.window import Window, by_group, require_explicit
+from infuse.passes.rules.linear.batch_normalization import (
+    RUNNING,
+    STATISTICS,
+    batch_normalization,
+)
 from infuse.passes.rules.linear.chains import require_filled
 from infuse.passes.rules.linear.linear import per_column
 from infuse.rewrite import Rule, require
-
-_MERGED = "constants are combined first"
-_STATISTICS = {"scale": (4,), "shift": (4,), "mean": (4,), "var": (4,)}
-_UNREAD = "the running statistics are"
-_EXAMPLES = tuple({"x": (2, 4, 3), "c": c, **_STATISTICS} for c in ((4, 1), (1,)))
-
-
-def _normalization(x: Any, scale: Any, shift: Any, mean: Any, var: Any, name: str = "norm") -> Call:
-    """The pattern of a BatchNormalization with constant statistics."""
-    return Call(
-        "BatchNormalization", (x, *(ops.const(v) for v in (scale, shift, mean, var))), label=name
-    )
-
-
-class FuseNormScale(Rule):
-    """BatchNormalization(x) · c → BatchNormalization with scale · c and shift · c, per channel
-    (Instance too)
-    """
-
-    rows = ("G17",)
-    rounding = _MERGED
-    examples = _EXAMPLES
-
-    def match(
-        self,
-        x: Variable,
-        scale: Variable,
-        shift: Variable,
-        mean: Variable,
-        var: Variable,
-        c: Variable,
-    ) -> Any:
-        instance = ops.instance_normalization(x, ops.const(scale), ops.const(shift), name="norm")
-        return [
-            norm * ops.const(c) for norm in (_normalization(x, scale, shift, mean, var), instance)
-        ]
-
-    def when(self, norm: Node, c: Value) -> None:
-        require_float(c)
-        require_unread(norm, _UNREAD)
-        by_channel(c, norm.output)
-
-    def build(self, norm: Node, x: Value, scale: Value, shift: Value, c: Value) -> Any:
-        factor = by_channel(c, norm.output)
-        require_factors(scale.dtype, scale, factor)
-        args = [rounded(wide(v) * factor, v) for v in (scale, shift)]
-        return Call(norm.kind, (x, *args, *norm.inputs[3:]), norm.op.attributes())
-
-
-class FuseNormShift(Rule):
-    """BatchNormalization(x) + c → BatchNormalization with shift + c, per channel (Instance too)"""
-
-    rows = ("G17",)
-    rounding = _MERGED
-    examples = _EXAMPLES
-
-    def match(
-        self,
-        x: Variable,
-        scale: Variable,
-        shift: Variable,
-        mean: Variable,
-        var: Variable,
-        c: Variable,
-    ) -> Any:
-        instance = ops.instance_normalization(x, ops.const(scale), ops.const(shift), name="norm")
-        return [
-            norm + ops.const(c) for norm in (_normalization(x, scale, shift, mean, var), instance)
-        ]
-
-    def when(self, norm: Node, c: Value) -> None:
-        require_float(c)
-        require_unread(norm, _UNREAD)
-        by_channel(c, norm.output)
-
-    def build(self, norm: Node, x: Value, scale: Value, shift: Value, c: Value) -> Any:
-        require_addend(by_channel(c, norm.output), c.dtype, magnitude(scale))
-        moved = merged_sum(wide(shift), by_channel(c, norm.output), shift, magnitude(scale))
-        return Call(norm.kind, (x, scale, moved, *norm.inputs[3:]), norm.op.attributes())
-
-
-class FuseAffineNorm(Rule):
-    """BatchNormalization(x · c), BatchNormalization(x + c) → BatchNormalization(x) with other
-    constants
-    """
-
-    rows = ("G17",)
-    rounding = _MERGED
-    examples = _EXAMPLES
-
-    def match(
-        self,
-        x: Variable,
-        scale: Variable,
-        shift: Variable,
-        mean: Variable,
-        var: Variable,
-        c: Variable,
-    ) -> Any:
-        before = [Call(kind, (x, ops.const(c)), label="before") for kind in ("Mul", "Add")]
-        return [_normalization(part, scale, shift, mean, var) for part in before]
-
-    def when(self, x: Value, c: Value, before: Node, norm: Node) -> None:
-        require_float(c)
-        require_unread(norm, _UNREAD)
-        require_same_type(x, before, "the constant stretches the shape")
-        by_channel(c, x)
-
-    def build(
-        self, x: Value, scale: Value, shift: Value, c: Value, before: Node, norm: Node
-    ) -> Any:
-        mean, var = norm.inputs[3:5]
-        assert mean is not None
-        amount = by_channel(c, x)
-        if before.kind == "Add":
-            require_addend(amount, mean.dtype)
-            args: list[Any] = [scale, shift, merged_sum(wide(mean), -amount, mean)]
-        else:
-            require_factors(scale.dtype, scale, amount)
-            _, addend = scale_and_shift(norm)
-            args = [
-                rounded(wide(scale) * amount, scale),
-                rounded(addend, shift),
-                np.zeros_like(rounded(amount, mean)),
-            ]
-        return Call("BatchNormalization", (x, *args, var), norm.op.attributes())
-
-
-class MergeNorms(Rule):
-    """BatchNormalization(BatchNormalization(x)) → one BatchNormalization"""
-
-    rows = ("G17", "G21")
-    rounding = _MERGED
-    examples = ({"x": (2, 4, 3), **_STATISTICS, "s": (4,), "b": (4,), "m": (4,), "v": (4,)},)
-
-    def match(
-        self,
-        x: Variable,
-        scale: Variable,
-        shift: Variable,
-        mean: Variable,
-        var: Variable,
-        s: Variable,
-        b: Variable,
-        m: Variable,
-        v: Variable,
-    ) -> Any:
-        return _normalization(
-            _normalization(x, scale, shift, mean, var, "inner"), s, b, m, v, "outer"
-        )
-
-    def when(self, s: Value, inner: Node, outer: Node) -> None:
-        require_float(s)
-        require_unread(inner, _UNREAD)
-        require_unread(outer, _UNREAD)
-
-    def build(
-        self, x: Value, s: Value, b: Value, m: Value, v: Value, inner: Node, outer: Node
-    ) -> Any:
-        (factor, addend), (_, last) = scale_and_shift(inner), scale_and_shift(outer)
-        second = wide(s) / np.sqrt(wide(v) + attribute(outer, "epsilon"))
-        require_factors(s.dtype, factor, second)
-        require_sum(addend * second, last, s.dtype, magnitude(factor) * magnitude(second))
-        scale = wide(s) * factor
-        moved = addend * second + last
-        args = (rounded(scale, s), rounded(moved, b), np.zeros_like(rounded(moved, m)), v)
-        return Call("BatchNormalization", (x, *args), outer.op.attributes())
 
 
 class FuseProductNorm(Rule):
@@ -217,8 +54,8 @@ class FuseProductNorm(Rule):
     rows = ("G17", "G20")
     rounding = "weights are scaled in place of results"
     examples = (
-        {"x": (3, 2), "w": (2, 4), **_STATISTICS},
-        {"x": (3, 5, 2), "w": (2, 4), "b": (4,), **_STATISTICS, "moved": {"perm": (0, 2, 1)}},
+        {"x": (3, 2), "w": (2, 4), **STATISTICS},
+        {"x": (3, 5, 2), "w": (2, 4), "b": (4,), **STATISTICS, "moved": {"perm": (0, 2, 1)}},
     )
 
     def match(
@@ -233,7 +70,7 @@ class FuseProductNorm(Rule):
     ) -> Any:
         product = ops.matmul(x, ops.const(w), name="product")
         rows = [ops.transpose(part, name="moved") for part in (product, product + ops.const(b))]
-        return [_normalization(part, scale, shift, mean, var) for part in (product, *rows)]
+        return [batch_normalization(part, scale, shift, mean, var) for part in (product, *rows)]
 
     def when(
         self,
@@ -247,7 +84,7 @@ class FuseProductNorm(Rule):
         require_float(w)
         require_shape(x, product.output)
         require_filled(w)
-        require_unread(norm, _UNREAD)
+        require_unread(norm, RUNNING)
         require(w.rank == 2, "the weights are no matrix")
         rank = product.output.rank
         place = permutation(moved)[1] if moved is not None else 1
@@ -359,7 +196,7 @@ class FuseNormGemm(Rule):
     rows = ("G17",)
     rounding = "weights are scaled in place of operands"
     examples = tuple(
-        {"x": (3, 4), "w": w, "b": (1, 5), **_STATISTICS, "gemm": gemm}
+        {"x": (3, 4), "w": w, "b": (1, 5), **STATISTICS, "gemm": gemm}
         for w, gemm in (((4, 5), {"alpha": 0.5, "beta": 2.0}), ((5, 4), {"transB": 1}))
     )
 
@@ -373,7 +210,7 @@ class FuseNormGemm(Rule):
         mean: Variable,
         var: Variable,
     ) -> Any:
-        norm = _normalization(x, scale, shift, mean, var)
+        norm = batch_normalization(x, scale, shift, mean, var)
         gemm = ops.gemm(norm, ops.const(w), ops.const(ops.maybe(b)), name="gemm")
         return [gemm, ops.matmul(norm, ops.const(w))]
 
@@ -381,7 +218,7 @@ class FuseNormGemm(Rule):
         require_float(w)
         require_shape(x)
         require_filled(w)
-        require_unread(norm, _UNREAD)
+        require_unread(norm, RUNNING)
         require(x.rank == 2 and w.rank == 2, "the operands are no matrices")
         require(not root.op.attributes().get("transA"), "rows become columns")
         if b is not None:
@@ -445,15 +282,4 @@ class FuseAffineConv(Rule):
         return rebuilt(conv, x, w, wide(w), old_bias(b, len(moved)) + moved)
 
 
-RULES = (
-    *(
-        FuseNormScale,
-        FuseNormShift,
-        FuseAffineNorm,
-        MergeNorms,
-        FuseProductNorm,
-        FuseProductScale,
-        FuseNormGemm,
-        FuseAffineConv,
-    ),
-)
+RULES = (FuseProductNorm, FuseProductScale, FuseNormGemm, FuseAffineConv)
