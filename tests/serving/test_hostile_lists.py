@@ -48,6 +48,7 @@ class Stage:
             cache=folder / "cache",
             http=Listener(),
             grpc=Listener(),
+            admin=Listener(),
             limits=Limits(request_bytes=8 << 20),
             security=Security(admin_on_data_port=True),
         )

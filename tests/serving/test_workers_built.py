@@ -16,7 +16,7 @@ import pytest
 from infuse.passes.registry import GROUP
 from infuse.runtime.folder import LIBRARY
 from infuse.runtime.shapes import TensorSpec
-from infuse.serving import versions
+from infuse.serving import compiled
 from infuse.serving.engine import Engine
 from infuse.serving.workers import build_cache
 from infuse.serving.workers.build import Signature, build
@@ -39,7 +39,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(source.name)
         return await build(source, output, **options)
 
-    monkeypatch.setattr(versions, "build", counted)
+    monkeypatch.setattr(compiled, "build", counted)
     return found
 
 

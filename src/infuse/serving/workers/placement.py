@@ -163,8 +163,9 @@ def pack(
         raise ValueError("two items have one name")
     current = current or {}
     unmoved = _kept(ordered, bins, current, memory)
+    orders = _orders(ordered, bins, memory)
     fresh = min(
-        (_fresh(order, bins, current, memory) for order in _orders(ordered, bins, memory)),
+        (_fresh(order, bins, usual, memory) for usual in (current, {}) for order in orders),
         key=_worth,
     )
     before = unmoved.highest() if bins else 0.0
