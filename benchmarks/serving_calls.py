@@ -125,7 +125,7 @@ def rest_json(port: int, model: str, feeds: Mapping[str, np.ndarray], outputs: l
 
 def grpc_raw(port: int, model: str, feeds: Mapping[str, np.ndarray], outputs: list[str]) -> Call:
     """The Open Inference Protocol over gRPC, with raw tensors both ways."""
-    from infuse.serving.rpc.schema import message
+    from infuse.serving.transports.rpc.schema import message
 
     inputs = [_described(name, x) for name, x in feeds.items()]
     request = message("ModelInferRequest")(
@@ -188,7 +188,7 @@ def _read_plain_json(_: Mapping[str, str], body: bytes) -> Arrays:
 
 
 def _read_message(_: Mapping[str, str], body: bytes) -> Arrays:
-    from infuse.serving.rpc.schema import message
+    from infuse.serving.transports.rpc.schema import message
 
     got = message("ModelInferResponse").FromString(body)
     if not got.raw_output_contents:

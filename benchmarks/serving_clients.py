@@ -161,7 +161,7 @@ class GrpcCaller:
     def __init__(self, port: int) -> None:
         import grpc.aio
 
-        from infuse.serving.rpc.schema import message
+        from infuse.serving.transports.rpc.schema import message
 
         self._channel = grpc.aio.insecure_channel(
             f"{HOST}:{port}", [("grpc.use_local_subchannel_pool", 1)]

@@ -30,7 +30,7 @@ import numpy as np
 from benchmarks import machine, options, serving_faults, terminal
 from infuse.errors import InfuseError
 from infuse.serving.config import ServerConfig, Workers
-from infuse.serving.engine import Engine
+from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, Tensor
 
 MODEL = "slow"

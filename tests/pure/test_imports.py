@@ -56,10 +56,16 @@ ALLOWED: dict[str, set[str] | None] = {
     }
     | {"search", "runtime", "targets"},
 }
-# What callers speak to stands over all else in its room: nothing but the server puts it on, neither
-# knows the other.
-TRANSPORTS = ("infuse.serving.rest", "infuse.serving.rpc")
-ABOVE_TRANSPORTS = ("infuse.serving.server",)
+# The rooms of `serving`, each with those that it may import besides what all of them share. The
+# server puts the transports on, and nothing imports it.
+SERVING: dict[str, set[str]] = {
+    "transports": {"engine", "control", "workers"},
+    "engine": {"control", "workers"},
+    "control": {"workers"},
+    "workers": set(),
+}
+SHARED = ("config", "messages", "datatypes", "plain")
+COMPOSITION = "server"
 
 
 def room_of(module: str) -> str:
@@ -176,19 +182,29 @@ def test_room_imports_only_what_it_may(room: str) -> None:
     assert not wrong, f"{room} may not import {wrong}"
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_transports_are_known_to_themselves_and_the_server(transport: str) -> None:
-    def within(module: str) -> bool:
-        return f"{module}.".startswith(f"{transport}.")
+def serving_edges() -> dict[str, dict[str, str]]:
+    """Room or single file of `serving` → {others that it imports: one place where it does}."""
+    found: dict[str, dict[str, str]] = {}
+    for path in files("serving"):
+        seen = found.setdefault(path.relative_to(PACKAGE / "serving").parts[0], {})
+        for line, module in imports(path):
+            parts = module.split(".")
+            if parts[1:2] == ["serving"]:
+                seen.setdefault([*parts, "__init__"][2], f"{path}:{line}")
+    return {name.removesuffix(".py"): seen for name, seen in found.items()}
 
-    importers = {
-        module_of(path): line
-        for path in files("serving")
-        for line, module in imports(path)
-        if within(module)
-    }
-    assert any(within(module) for module in importers), "nothing was read"
-    assert {each for each in importers if not within(each)} == set(ABOVE_TRANSPORTS), importers
+
+def test_serving_has_its_rooms_and_what_they_share() -> None:
+    assert set(serving_edges()) == {*SERVING, *SHARED, COMPOSITION, "__init__"}
+
+
+@pytest.mark.parametrize("room", [*SERVING, *SHARED])
+def test_room_of_serving_imports_only_what_it_may(room: str) -> None:
+    seen = serving_edges()[room]
+    wrong = {other: place for other, place in seen.items() if other not in SHARED}
+    for other in {room, *SERVING.get(room, ())}:
+        wrong.pop(other, None)
+    assert not wrong, f"{room} may not import {wrong}"
 
 
 def test_no_circles() -> None:

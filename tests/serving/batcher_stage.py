@@ -13,14 +13,14 @@ import pytest
 
 from infuse.errors import InfuseError
 from infuse.runtime.shapes import TensorSpec
-from infuse.serving.batching.batcher import Batcher
-from infuse.serving.batching.max_batch import MaxBatchTuner
-from infuse.serving.batching.queue import Entry
-from infuse.serving.batching.timing import TimeModel
-from infuse.serving.config import convert
+from infuse.serving.control.model_config import Batching
+from infuse.serving.control.reading import convert
+from infuse.serving.engine.batching.batcher import Batcher
+from infuse.serving.engine.batching.max_batch import MaxBatchTuner
+from infuse.serving.engine.batching.queue import Entry
+from infuse.serving.engine.batching.timing import TimeModel
+from infuse.serving.engine.signature import Checker
 from infuse.serving.messages import InferRequest, RequestedOutput, Tensor
-from infuse.serving.model_config import Batching
-from infuse.serving.signature import Checker
 from infuse.serving.workers.executor import Callback, Result, stacked
 
 

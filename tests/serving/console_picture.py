@@ -20,7 +20,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from infuse.serving.model_config import Canary
+from infuse.serving.control.model_config import Canary
 from tests.browser.chromium import chromium
 from tests.serving.console_browser import Console
 from tests.serving.console_server import Running, serving, write_model

@@ -18,7 +18,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from infuse.serving.config import Listener, ServerConfig
-from infuse.serving.engine import Engine
+from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, Tensor
 from infuse.serving.server import Server
 

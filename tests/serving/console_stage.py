@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from infuse.serving.console.assets import asset
-from infuse.serving.security import PAGE_HEADERS
+from infuse.serving.transports.console.assets import asset
+from infuse.serving.transports.security import PAGE_HEADERS
 
 DATA = "/v2/console/data"
 IDLE = {

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from infuse.serving.engine import Engine
+from infuse.serving.engine.engine import Engine
 from tests.serving import models
 from tests.serving.models import config
 

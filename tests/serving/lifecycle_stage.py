@@ -19,11 +19,12 @@ import pytest
 import yaml
 
 from infuse.errors import ModelFileError, UnavailableError
-from infuse.serving.config import ServerConfig, convert
-from infuse.serving.engine import Engine
+from infuse.serving.config import ServerConfig
+from infuse.serving.control.model_config import ModelConfig
+from infuse.serving.control.reading import convert
+from infuse.serving.control.telemetry.statistics import VersionStatistics
+from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, InferResponse, Tensor
-from infuse.serving.model_config import ModelConfig
-from infuse.serving.telemetry.statistics import VersionStatistics
 
 
 class Gates:
@@ -201,6 +202,6 @@ def is_ready(engine: Engine, model: str, version: str = "") -> bool:
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     made = Stage(tmp_path)
-    monkeypatch.setattr("infuse.serving.catalog.ServedVersion", TextVersion)
+    monkeypatch.setattr("infuse.serving.engine.loading.ServedVersion", TextVersion)
     monkeypatch.setattr(TextVersion, "gates", made.gates)
     return made

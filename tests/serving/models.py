@@ -17,7 +17,7 @@ import infuse
 from infuse.codegen.toolchain import Toolchain
 from infuse.runtime.folder import LIBRARY, METADATA, digest
 from infuse.serving.config import ServerConfig, Workers
-from infuse.serving.engine import Engine
+from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, InferResponse, Tensor
 
 POISON = 666.0

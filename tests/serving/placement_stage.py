@@ -17,7 +17,7 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 
 from infuse.serving.config import ServerConfig, Workers
-from infuse.serving.engine import Engine
+from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, Tensor
 from infuse.serving.workers.replicas import Replica
 

@@ -16,7 +16,7 @@ import numpy as np
 from infuse.errors import NotFoundError
 from infuse.serving.config import Limits, Listener, ServerConfig
 from infuse.serving.messages import InferRequest, InferResponse, Tensor
-from infuse.serving.rest.server import HttpServer
+from infuse.serving.transports.rest.server import HttpServer
 
 HOST = "127.0.0.1"
 INPUTS: Mapping[str, tuple[str, list[int], int]] = {

@@ -14,9 +14,9 @@ from tritonclient.grpc import service_pb2 as messages, service_pb2_grpc
 
 from infuse.errors import InfuseError, NotFoundError
 from infuse.serving.config import Listener, ServerConfig
-from infuse.serving.engine import Engine
+from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, InferResponse, Tensor
-from infuse.serving.rpc import GrpcServer
+from infuse.serving.transports.rpc import GrpcServer
 
 HOST = "127.0.0.1"
 

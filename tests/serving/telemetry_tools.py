@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from infuse.serving.telemetry.statistics import VersionStatistics
+from infuse.serving.control.telemetry.statistics import VersionStatistics
 
 
 @dataclass

@@ -14,7 +14,7 @@ from infuse.errors import (
     RuntimeFailure,
     UnavailableError,
 )
-from infuse.serving.batching.timing import TimeModel
+from infuse.serving.engine.batching.timing import TimeModel
 from infuse.serving.workers.executor import WorkerLostError
 from tests.serving.batcher_stage import Bench, ShiftedLoop, forward, run
 

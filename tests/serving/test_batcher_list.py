@@ -16,7 +16,7 @@ import weakref
 import pytest
 
 from infuse.errors import DeadlineError, OverloadError
-from infuse.serving.batching.timing import TimeModel
+from infuse.serving.engine.batching.timing import TimeModel
 from tests.serving.batcher_stage import Bench, ShiftedLoop, forward, run
 
 pytestmark = pytest.mark.row("S4")

@@ -15,15 +15,15 @@ from hypothesis import given, strategies as st
 
 from infuse.errors import ConfigurationError, InputError, ModelFailureError, RuntimeFailure
 from infuse.runtime.shapes import TensorSpec
-from infuse.serving import warmup
-from infuse.serving.batching.forming import larger
-from infuse.serving.batching.padding import Padding
-from infuse.serving.batching.queue import Entry
-from infuse.serving.batching.timing import TimeModel
+from infuse.serving.control.model_config import Warmup
+from infuse.serving.engine import warmup
+from infuse.serving.engine.batching.forming import larger
+from infuse.serving.engine.batching.padding import Padding
+from infuse.serving.engine.batching.queue import Entry
+from infuse.serving.engine.batching.timing import TimeModel
+from infuse.serving.engine.signature import Checker, batch_symbol
+from infuse.serving.engine.warmup import warm_up
 from infuse.serving.messages import InferRequest, RequestedOutput, Tensor
-from infuse.serving.model_config import Warmup
-from infuse.serving.signature import Checker, batch_symbol
-from infuse.serving.warmup import warm_up
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
 from tests.serving.clock import Clock
 
@@ -296,7 +296,7 @@ def warmed(
     """What warming up finds of a model that takes no time but what `formula` moves the clock on."""
     executor = Formula(formula)
     check = Checker([spec("x", "n", 4)], [spec("y", "n", 4)], ["n"], {})
-    with mock.patch("infuse.serving.warmup.time", clock or Clock()):
+    with mock.patch("infuse.serving.engine.warmup.time", clock or Clock()):
         found = asyncio.run(warm_up(executor, check, config or Warmup(), most, folder, 60.0))
     return found, executor
 

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Tls
-from infuse.serving.renewal import Renewal
-from infuse.serving.security import Certificates, check_tls
-from infuse.serving.telemetry.journal import Journal
+from infuse.serving.control.telemetry.journal import Journal
+from infuse.serving.transports.security import Certificates, check_tls
+from infuse.serving.transports.security.renewal import Renewal
 from tests.serving.test_security_tls import DAY, NOW, Pair, pair, shake_hands, trusting
 
 pytestmark = pytest.mark.row("S9")

@@ -20,7 +20,7 @@ from onnx import TensorProto
 
 from infuse.errors import InfuseError, RepositoryError
 from infuse.serving.config import Listener, ServerConfig, Workers
-from infuse.serving.engine import Engine
+from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, Tensor
 from infuse.serving.server import Server
 from tests.serving import models

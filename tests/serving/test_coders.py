@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 from infuse.errors import InfuseError, RequestError, RuntimeFailure, TooLargeError, UnavailableError
-from infuse.serving.coders import Coders, pool
-from infuse.serving.coders.memory import Memory, joined
-from infuse.serving.coders.messages import Done, Job
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
-from infuse.serving.rest import codec, large
-from infuse.serving.rpc import codec as rpc_codec, large as rpc_large
+from infuse.serving.transports.coders import Coders, pool
+from infuse.serving.transports.coders.memory import Memory, joined
+from infuse.serving.transports.coders.messages import Done, Job
+from infuse.serving.transports.rest import codec, large
+from infuse.serving.transports.rpc import codec as rpc_codec, large as rpc_large
 from tests.serving.rest_tools import plain
 
 pytestmark = pytest.mark.row("S1")
@@ -295,7 +295,7 @@ def test_those_without_work_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 SERVER = """
 import asyncio, sys
-from infuse.serving.coders import Coders
+from infuse.serving.transports.coders import Coders
 from tests.serving.test_coders import hang
 
 async def main():

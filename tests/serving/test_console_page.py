@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-import infuse.serving.console
-from infuse.serving.console import asset
+import infuse.serving.transports.console
+from infuse.serving.transports.console import asset
 from tests.browser.chromium import chromium
 from tests.serving.console_browser import Console
 from tests.serving.console_stage import Stage, data, model, stage, version
@@ -325,7 +325,7 @@ def test_a_script_that_got_into_the_page_would_not_run(shown: tuple[Console, Sta
 
 
 def test_sources_never_read_data_as_markup() -> None:
-    folder = Path(infuse.serving.console.__file__).parent / "page"
+    folder = Path(infuse.serving.transports.console.__file__).parent / "page"
     sources = {path.name: path.read_text() for path in folder.glob("*.js")}
     assert "dom.js" in sources
     for name, text in sources.items():

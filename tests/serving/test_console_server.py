@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from infuse.serving.config import Security, Token
-from infuse.serving.security import PAGE_HEADERS, new_token
+from infuse.serving.transports.security import PAGE_HEADERS, new_token
 from tests.browser.chromium import chromium
 from tests.serving.console_browser import Console
 from tests.serving.console_server import Running, serving, write_model

@@ -11,10 +11,11 @@ import pytest
 from onnx import TensorProto, helper
 
 from infuse.errors import ConfigurationError, InputError
-from infuse.serving.config import ServerConfig, convert
-from infuse.serving.engine import Engine
+from infuse.serving.config import ServerConfig
+from infuse.serving.control.model_config import ModelConfig
+from infuse.serving.control.reading import convert
+from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, Tensor
-from infuse.serving.model_config import ModelConfig
 from tests.serving.engine_stage import served
 
 pytestmark = pytest.mark.row("S2")

@@ -10,8 +10,8 @@ import pytest
 from onnx import helper
 
 from infuse.errors import InfuseError, NotFoundError
-from infuse.serving.catalog import Catalog
-from infuse.serving.engine import Engine
+from infuse.serving.control.catalog import Catalog
+from infuse.serving.engine.engine import Engine
 from tests.serving import models
 from tests.serving.engine_stage import loaded, served
 from tests.serving.models import ask, config, request, write

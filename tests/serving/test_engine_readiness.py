@@ -13,7 +13,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from infuse.serving.config import Listener
-from infuse.serving.engine import Engine
+from infuse.serving.engine.engine import Engine
 from infuse.serving.server import Server
 from tests.serving import models
 from tests.serving.engine_stage import loaded, served

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from infuse.errors import DeadlineError, ModelFailureError, OverloadError, UnavailableError
-from infuse.serving.engine import Engine
+from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, Tensor
 from tests.serving import models
 from tests.serving.engine_stage import served

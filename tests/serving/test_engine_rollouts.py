@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from infuse.errors import ConfigurationError, RuntimeFailure
-from infuse.serving.engine import Engine
-from infuse.serving.model_config import Canary
+from infuse.serving.control.model_config import Canary
+from infuse.serving.engine.engine import Engine
 from tests.serving import models
 from tests.serving.engine_stage import served
 from tests.serving.models import ask, config, request, write

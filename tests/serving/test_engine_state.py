@@ -15,9 +15,9 @@ import pytest
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import ServerConfig
-from infuse.serving.engine import Engine
-from infuse.serving.model_config import Canary
-from infuse.serving.rollout import StateFile, Traffic
+from infuse.serving.control.model_config import Canary
+from infuse.serving.control.rollout import StateFile, Traffic
+from infuse.serving.engine.engine import Engine
 from tests.serving import models
 from tests.serving.engine_stage import loaded, served
 from tests.serving.models import ask, config, write
@@ -89,7 +89,8 @@ def test_two_servers_at_once_share_a_cache_but_no_repository(tmp_path: Path) -> 
 def test_a_server_that_was_killed_leaves_its_state_to_the_next(tmp_path: Path) -> None:
     file = StateFile.of("repository", tmp_path)
     code = (
-        "import sys, time; from pathlib import Path; from infuse.serving.rollout import StateFile;"
+        "import sys, time; from pathlib import Path;"
+        "from infuse.serving.control.rollout import StateFile;"
         "StateFile.of('repository', Path(sys.argv[1])).claim.hold(); print('held', flush=True); "
         "time.sleep(600)"
     )

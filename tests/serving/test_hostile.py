@@ -15,12 +15,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from infuse.errors import ConfigurationError, DataError, InputError
 from infuse.runtime.shapes import TensorSpec
-from infuse.serving.bounds import check_bounds
+from infuse.serving.control.bounds import check_bounds
+from infuse.serving.control.repository.configs import parse_config
+from infuse.serving.control.statuses import MOST_TEXT, grpc_code, http_status, public_text
+from infuse.serving.control.yamltext import DEEPEST, MOST_VALUES, read_yaml
+from infuse.serving.engine.signature import Checker
 from infuse.serving.messages import InferRequest, Tensor
-from infuse.serving.repository.configs import parse_config
-from infuse.serving.signature import Checker
-from infuse.serving.statuses import MOST_TEXT, grpc_code, http_status, public_text
-from infuse.serving.yamltext import DEEPEST, MOST_VALUES, read_yaml
 from tests.serving import hostile_cases, models
 from tests.serving.hostile_cases import CONFIGURATIONS, FULL, LISTS, SINGLE, SMALL
 from tests.serving.processes import ServeProcess
@@ -273,7 +273,7 @@ def test_elements_that_a_model_cannot_take_are_the_callers_fault(
     make: Callable[[], bytes], mode: str, tmp_path: Path
 ) -> None:
     from infuse.serving.config import ServerConfig, Workers
-    from infuse.serving.engine import Engine
+    from infuse.serving.engine.engine import Engine
 
     bad = 7 if make is gatherer else 0
     models.write(tmp_path / "models", "gather", make())

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from infuse.errors import ModelFailureError
-from infuse.serving.batching.max_batch import MaxBatchTuner
-from infuse.serving.batching.timing import TimeModel
 from infuse.serving.config import Workers
-from infuse.serving.engine import Engine
+from infuse.serving.engine.batching.max_batch import MaxBatchTuner
+from infuse.serving.engine.batching.timing import TimeModel
+from infuse.serving.engine.engine import Engine
 from tests.serving import models
 from tests.serving.batcher_stage import Asked, Bench, HeldExecutor
 

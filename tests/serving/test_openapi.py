@@ -13,9 +13,9 @@ import pytest
 from openapi_spec_validator import validate
 
 from infuse.serving.config import Security
-from infuse.serving.rest.app import AdminApp, DataApp
-from infuse.serving.rest.server import HttpServer
 from infuse.serving.server import Server
+from infuse.serving.transports.rest.app import AdminApp, DataApp
+from infuse.serving.transports.rest.server import HttpServer
 from tests.serving.rest_models import whole_server
 from tests.serving.rest_tools import FakeEngine, ask, config
 

@@ -16,9 +16,9 @@ import pytest
 from scipy import signal
 
 from infuse.errors import ConfigurationError, RequestError, TooLargeError
-from infuse.serving.pipelines.builtins import create
-from infuse.serving.pipelines.resampling import MOST_TERMS, resample
-from infuse.serving.pipelines.steps import Builtin
+from infuse.serving.engine.pipelines.builtins import create
+from infuse.serving.engine.pipelines.resampling import MOST_TERMS, resample
+from infuse.serving.engine.pipelines.steps import Builtin
 
 pytestmark = pytest.mark.row("S1")
 

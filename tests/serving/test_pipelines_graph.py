@@ -19,10 +19,10 @@ from infuse.errors import (
     ModelFailureError,
     OverloadError,
 )
-from infuse.serving.config import convert
+from infuse.serving.control.model_config import Pipeline
+from infuse.serving.control.reading import convert
+from infuse.serving.engine.pipelines import PipelineRunner, check_nesting
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
-from infuse.serving.model_config import Pipeline
-from infuse.serving.pipelines import PipelineRunner, check_nesting
 
 pytestmark = pytest.mark.row("S1")
 

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from infuse.errors import ConfigurationError, RequestError, TooLargeError
-from infuse.serving.pipelines.builtins import create
-from infuse.serving.pipelines.steps import Builtin
+from infuse.serving.engine.pipelines.builtins import create
+from infuse.serving.engine.pipelines.steps import Builtin
 
 pytestmark = pytest.mark.row("S1")
 

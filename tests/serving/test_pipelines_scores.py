@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from infuse.errors import ConfigurationError, InfuseError, InputError, ModelFailureError
-from infuse.serving.pipelines.builtins import BUILTINS, create, load
-from infuse.serving.pipelines.steps import Builtin
+from infuse.serving.engine.pipelines.builtins import BUILTINS, create, load
+from infuse.serving.engine.pipelines.steps import Builtin
 
 pytestmark = pytest.mark.row("S1")
 

@@ -17,8 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from infuse.errors import InputError, RequestError, UnavailableError
-from infuse.serving.config import ServerConfig, convert
-from infuse.serving.engine import Engine
+from infuse.serving.config import ServerConfig
+from infuse.serving.control.reading import convert
+from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, RequestedOutput, Tensor
 
 pytestmark = pytest.mark.row("S1")

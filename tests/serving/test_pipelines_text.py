@@ -14,8 +14,8 @@ import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from infuse.errors import ConfigurationError, RequestError, TooLargeError
-from infuse.serving.pipelines.builtins import create
-from infuse.serving.pipelines.steps import Builtin
+from infuse.serving.engine.pipelines.builtins import create
+from infuse.serving.engine.pipelines.steps import Builtin
 
 pytestmark = pytest.mark.row("S1")
 

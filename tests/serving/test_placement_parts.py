@@ -15,23 +15,23 @@ from hypothesis import given, strategies as st
 
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import TensorSpec
-from infuse.serving.batching.batcher import Batcher
-from infuse.serving.batching.max_batch import MaxBatchTuner
-from infuse.serving.batching.padding import Padding
-from infuse.serving.batching.queue import Entry
 from infuse.serving.config import Workers
+from infuse.serving.control.model_config import Batching, ModelConfig
+from infuse.serving.control.telemetry.journal import Journal
+from infuse.serving.engine.batching.batcher import Batcher
+from infuse.serving.engine.batching.max_batch import MaxBatchTuner
+from infuse.serving.engine.batching.padding import Padding
+from infuse.serving.engine.batching.queue import Entry
+from infuse.serving.engine.replica_layout import Deployment
+from infuse.serving.engine.warmup import WarmupReport
 from infuse.serving.messages import InferRequest
-from infuse.serving.model_config import Batching, ModelConfig
-from infuse.serving.telemetry.host import Host
-from infuse.serving.telemetry.journal import Journal
-from infuse.serving.warmup import WarmupReport
 from infuse.serving.workers.budget import Budget, NoRoomError, limit_of, memory_of, mib
 from infuse.serving.workers.executor import Callback, Result
 from infuse.serving.workers.groups import split
+from infuse.serving.workers.host import Host
 from infuse.serving.workers.load import WINDOW, Load
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import WorkerPool
-from infuse.serving.workers.replica_layout import Deployment
 from infuse.serving.workers.replicas import Replica
 
 pytestmark = pytest.mark.row("S5")

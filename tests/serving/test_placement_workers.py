@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from infuse.errors import CompiledModelError, UnavailableError
-from infuse.serving.console.data import snapshot
-from infuse.serving.engine import Engine
-from infuse.serving.workers import replica_layout
+from infuse.serving.engine import replica_layout
+from infuse.serving.engine.engine import Engine
+from infuse.serving.transports.console.data import snapshot
 from infuse.serving.workers.budget import NoRoomError
 from infuse.serving.workers.executor import Executor
 from infuse.serving.workers.load import Load

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from infuse.serving.config import Limits
-from infuse.serving.rest.app import DataApp
+from infuse.serving.transports.rest.app import DataApp
 from tests.serving.rest_tools import (
     FakeEngine,
     Running,

@@ -18,10 +18,10 @@ from onnx import TensorProto
 
 from infuse.errors import InfuseError
 from infuse.serving.config import Limits, Listener, Workers
-from infuse.serving.engine import Engine
-from infuse.serving.rest.app import DataApp
-from infuse.serving.rest.server import HttpServer
-from infuse.serving.warmup import run_once
+from infuse.serving.engine.engine import Engine
+from infuse.serving.engine.warmup import run_once
+from infuse.serving.transports.rest.app import DataApp
+from infuse.serving.transports.rest.server import HttpServer
 from infuse.serving.workers import process_executor
 from infuse.serving.workers.memory import Slot
 from infuse.serving.workers.process import WorkerProcess

@@ -20,7 +20,7 @@ from cryptography import x509
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from infuse.serving.config import Listener, ServerConfig, Tls
-from infuse.serving.rest.app import DataApp
+from infuse.serving.transports.rest.app import DataApp
 from tests.serving import rest_tools, rpc_tools
 from tests.serving.console_server import serving as serving_all, write_model
 from tests.serving.rest_tools import plain, post, reply

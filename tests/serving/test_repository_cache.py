@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import pytest
 
 from infuse.errors import RepositoryError
-from infuse.serving.repository.cache import Cache
+from infuse.serving.control.repository.cache import Cache
 
 pytestmark = pytest.mark.row("S2")
 
@@ -154,7 +154,7 @@ def test_processes_that_want_the_same_read_it_once(tmp_path: Path) -> None:
         """
         import sys, time
         from pathlib import Path
-        from infuse.serving.repository.cache import Cache
+        from infuse.serving.control.repository.cache import Cache
         root, reads = Path(sys.argv[1]), Path(sys.argv[2])
         def chunks():
             with reads.open("a") as file:
@@ -227,7 +227,7 @@ def test_a_disk_that_fills_up_while_a_file_is_written_leaves_nothing(tmp_path: P
         import resource, sys
         from pathlib import Path
         from infuse.errors import RepositoryError
-        from infuse.serving.repository.cache import Cache
+        from infuse.serving.control.repository.cache import Cache
         cache = Cache(Path(sys.argv[1]))
         kept = cache.contents.add(b"kept")
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))

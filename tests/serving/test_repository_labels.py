@@ -14,7 +14,7 @@ import pytest
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import ServerConfig
-from infuse.serving.repository import ModelFiles, Repository, parse_config
+from infuse.serving.control.repository import ModelFiles, Repository, parse_config
 
 pytestmark = pytest.mark.row("S2")
 

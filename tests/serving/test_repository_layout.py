@@ -11,7 +11,7 @@ import pytest
 
 from infuse.errors import RepositoryError
 from infuse.serving.config import Limits, Security, ServerConfig
-from infuse.serving.repository import ModelFiles, Repository, check_name
+from infuse.serving.control.repository import ModelFiles, Repository, check_name
 
 pytestmark = pytest.mark.row("S2")
 

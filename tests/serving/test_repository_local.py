@@ -14,9 +14,9 @@ import pytest
 
 from infuse.errors import RepositoryError
 from infuse.serving.config import ServerConfig
-from infuse.serving.repository import ModelFiles, Repository
-from infuse.serving.repository.files import FileEntry
-from infuse.serving.repository.local import LocalFolder
+from infuse.serving.control.repository import ModelFiles, Repository
+from infuse.serving.control.repository.files import FileEntry
+from infuse.serving.control.repository.local import LocalFolder
 
 pytestmark = pytest.mark.row("S2")
 

@@ -11,14 +11,14 @@ import pytest
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import ServerConfig
-from infuse.serving.model_config import (
+from infuse.serving.control.model_config import (
     DeclaredTensor,
     ModelConfig,
     Pipeline,
     PipelineStep,
     TensorConfig,
 )
-from infuse.serving.repository import ModelText, Repository, parse_config
+from infuse.serving.control.repository import ModelText, Repository, parse_config
 
 pytestmark = pytest.mark.row("S2")
 
@@ -189,7 +189,7 @@ def test_a_no_to_what_is_not_offered_is_no_matter() -> None:
 
 def test_every_field_of_the_protocol_is_applied_or_has_a_word() -> None:
     """Tritonclient's message class is the second witness of which fields there are."""
-    from infuse.serving.repository import pbtxt, tritonfields
+    from infuse.serving.control.repository import pbtxt, tritonfields
 
     described = triton_messages().ModelConfig.DESCRIPTOR
     assert {field.name for field in described.fields} == set(tritonfields.FIELDS)

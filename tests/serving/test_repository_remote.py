@@ -17,8 +17,8 @@ import pytest
 
 from infuse.errors import ConfigurationError, RepositoryError
 from infuse.serving.config import Security, ServerConfig
-from infuse.serving.repository import ModelFiles, Repository
-from infuse.serving.repository.remote import ObjectStore
+from infuse.serving.control.repository import ModelFiles, Repository
+from infuse.serving.control.repository.remote import ObjectStore
 
 boto3 = pytest.importorskip("boto3")
 moto = pytest.importorskip("moto")
@@ -180,7 +180,7 @@ def proxy(server: str) -> Iterator[Proxy]:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries follow one another at once."""
-    monkeypatch.setattr("infuse.serving.repository.remote._FIRST_WAIT", 1e-3)
+    monkeypatch.setattr("infuse.serving.control.repository.remote._FIRST_WAIT", 1e-3)
 
 
 def scan(repository: Repository) -> dict[str, ModelFiles]:

@@ -21,8 +21,8 @@ from infuse.errors import (
     UnavailableError,
 )
 from infuse.serving.config import Limits, Security, Telemetry, Token
-from infuse.serving.rest.app import AdminApp, DataApp, Mount
-from infuse.serving.security import Guard
+from infuse.serving.transports.rest.app import AdminApp, DataApp, Mount
+from infuse.serving.transports.security import Guard
 from tests.serving.rest_tools import FakeEngine, ask, binary, config, plain, tensor
 
 pytestmark = pytest.mark.row("S1")
@@ -178,7 +178,7 @@ def test_overload_says_when_to_try_again() -> None:
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 @pytest.mark.parametrize("size", [4, 400_000])
 def test_answers_are_compressed_when_it_is_asked_for(coding: str, size: int) -> None:
-    from infuse.serving.rest.compression import deflate, inflate
+    from infuse.serving.transports.rest.compression import deflate, inflate
 
     body, headers = binary(np.zeros((1, size), np.float32), parameters={"binary_data_output": True})
     packed = deflate([body], coding)

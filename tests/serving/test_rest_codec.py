@@ -15,9 +15,15 @@ from hypothesis.extra import numpy as arrays
 from infuse.errors import InfuseError, RequestError, TooLargeError, UnsupportedRequestError
 from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
-from infuse.serving.rest.codec import Signature, decode, decode_raw, encode, header_length
-from infuse.serving.rest.compression import accepted_coding, deflate, inflate
-from infuse.serving.rest.refusals import Refusal
+from infuse.serving.transports.rest.codec import (
+    Signature,
+    decode,
+    decode_raw,
+    encode,
+    header_length,
+)
+from infuse.serving.transports.rest.compression import accepted_coding, deflate, inflate
+from infuse.serving.transports.rest.refusals import Refusal
 from tests.serving.rest_tools import binary, plain
 
 pytestmark = pytest.mark.row("S1")

@@ -21,7 +21,7 @@ import uvloop
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Limits, Listener
-from infuse.serving.rest.app import DataApp
+from infuse.serving.transports.rest.app import DataApp
 from tests.serving import rest_tools
 from tests.serving.rest_tools import (
     HOST,

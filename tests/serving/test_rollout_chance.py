@@ -8,9 +8,9 @@ import random
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from infuse.serving.control.model_config import ModelConfig
+from infuse.serving.control.rollout.chance import pick, pick_for, point
 from infuse.serving.messages import InferRequest
-from infuse.serving.model_config import ModelConfig
-from infuse.serving.rollout.chance import pick, pick_for, point
 from tests.serving.rollout_tools import CANARY, Stage
 
 pytestmark = pytest.mark.row("S3")

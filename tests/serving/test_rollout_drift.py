@@ -7,8 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from infuse.serving.control.rollout.drift import difference
 from infuse.serving.messages import InferResponse, Tensor
-from infuse.serving.rollout.drift import difference
 from tests.serving.rollout_tools import response
 
 pytestmark = pytest.mark.row("S3")

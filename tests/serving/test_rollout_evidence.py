@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy.stats import binomtest
 
-from infuse.serving.rollout.evidence import Looks, bounds, latency_ratio, rate_excess
-from infuse.serving.rollout.windows import Tally
+from infuse.serving.control.rollout.evidence import Looks, bounds, latency_ratio, rate_excess
+from infuse.serving.control.rollout.windows import Tally
 from tests.serving.rollout_tools import FAILURE, running
 
 pytestmark = pytest.mark.row("S3")

@@ -16,11 +16,11 @@ import pytest
 
 from infuse.errors import OverloadError
 from infuse.serving.config import Security, Workers
-from infuse.serving.engine import Engine
+from infuse.serving.control.model_config import Canary, ModelConfig
+from infuse.serving.control.rollout import Event, trial
+from infuse.serving.control.rollout.flight import Flight
+from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest
-from infuse.serving.model_config import Canary, ModelConfig
-from infuse.serving.rollout import Event, trial
-from infuse.serving.rollout.flight import Flight
 from tests.serving import models
 from tests.serving.rollout_tools import CANARY, FAILURE, Stage, running
 

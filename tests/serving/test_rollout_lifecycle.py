@@ -16,8 +16,8 @@ from infuse.errors import (
     RequestError,
     UnavailableError,
 )
+from infuse.serving.control.model_config import Canary, ModelConfig
 from infuse.serving.messages import InferRequest, InferResponse, Outcome
-from infuse.serving.model_config import Canary, ModelConfig
 from tests.serving.rollout_tools import CANARY, FAILURE, Stage, response, running
 
 pytestmark = pytest.mark.row("S3")

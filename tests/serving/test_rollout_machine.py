@@ -12,8 +12,8 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from infuse.errors import InfuseError, UnavailableError
+from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.messages import InferRequest
-from infuse.serving.model_config import ModelConfig
 from tests.serving.rollout_tools import CANARY, FAILURE, Stage, response
 
 VERSIONS = st.integers(1, 5)

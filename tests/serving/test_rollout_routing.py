@@ -18,9 +18,9 @@ from infuse.errors import (
     OptionError,
     UnavailableError,
 )
+from infuse.serving.control.model_config import Canary, ModelConfig, VersionPolicy
+from infuse.serving.control.rollout import Traffic
 from infuse.serving.messages import InferRequest, Outcome
-from infuse.serving.model_config import Canary, ModelConfig, VersionPolicy
-from infuse.serving.rollout import Traffic
 from tests.serving.rollout_tools import FAILURE, Stage, response
 
 pytestmark = pytest.mark.row("S3")

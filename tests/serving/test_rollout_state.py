@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from infuse.errors import ConfigurationError
+from infuse.serving.control.model_config import ModelConfig
+from infuse.serving.control.rollout import StateFile, Traffic
 from infuse.serving.messages import InferRequest
-from infuse.serving.model_config import ModelConfig
-from infuse.serving.rollout import StateFile, Traffic
 from tests.serving.rollout_tools import CANARY, FAILURE, Stage, response, running
 
 pytestmark = pytest.mark.row("S3")

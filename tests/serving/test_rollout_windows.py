@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from infuse.serving.rollout.windows import Tally, Window, bucket, edges
+from infuse.serving.control.rollout.windows import Tally, Window, bucket, edges
 
 pytestmark = pytest.mark.row("S3")
 

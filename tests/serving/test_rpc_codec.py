@@ -14,7 +14,7 @@ from tritonclient.grpc import service_pb2 as client
 from infuse.errors import AccessError, RequestError, UnsupportedRequestError
 from infuse.serving.datatypes import BYTES, NUMPY, RAW_ONLY
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
-from infuse.serving.rpc import codec, schema, wire
+from infuse.serving.transports.rpc import codec, schema, wire
 
 pytestmark = pytest.mark.row("S1")
 FIELDS = {

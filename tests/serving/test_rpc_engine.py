@@ -19,7 +19,7 @@ from tritonclient.grpc import service_pb2 as messages, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 from infuse.serving.config import Listener, Security, ServerConfig, Workers
-from infuse.serving.engine import Engine
+from infuse.serving.engine.engine import Engine
 from tests.serving.rpc_tools import HOST, Running, serving
 from tests.serving.test_triton_grpc import DATATYPES, refused, tensor
 

@@ -16,7 +16,7 @@ from infuse.errors import (
     ConfigurationError,
 )
 from infuse.serving.config import Limits, Listener, Security, ServerConfig
-from infuse.serving.rpc import GrpcServer
+from infuse.serving.transports.rpc import GrpcServer
 from tests.serving.rpc_tools import (
     HOST,
     FakeEngine,

@@ -9,8 +9,8 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool
 from tritonclient.grpc import model_config_pb2, service_pb2
 
-from infuse.serving import rpc
-from infuse.serving.rpc import schema
+from infuse.serving.transports import rpc
+from infuse.serving.transports.rpc import schema
 
 pytestmark = pytest.mark.row("S1")
 FOLDER = Path(rpc.__file__).parent

@@ -27,7 +27,7 @@ from infuse.errors import (
     UnavailableError,
     UnsupportedRequestError,
 )
-from infuse.serving.rpc.schema import SERVICE
+from infuse.serving.transports.rpc.schema import SERVICE
 from tests.serving.rpc_tools import (
     FakeEngine,
     Running,

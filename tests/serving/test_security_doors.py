@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from infuse.errors import AccessError, ConfigurationError
 from infuse.serving.config import Listener, Security, ServerConfig, Tls, Token
-from infuse.serving.security import PAGE_HEADERS, check_browser, check_exposure
+from infuse.serving.transports.security import PAGE_HEADERS, check_browser, check_exposure
 
 pytestmark = pytest.mark.row("S9")
 

@@ -10,9 +10,9 @@ from hypothesis import given, strategies as st
 
 from infuse.errors import AccessError, ConfigurationError, OverloadError
 from infuse.serving.config import Limits, Security, ServerConfig, Token
-from infuse.serving.security import Guard, Role, caller_address, new_token
-from infuse.serving.security.rates import Rates
-from infuse.serving.statuses import grpc_code, http_status
+from infuse.serving.control.statuses import grpc_code, http_status
+from infuse.serving.transports.security import Guard, Role, caller_address, new_token
+from infuse.serving.transports.security.rates import Rates
 
 pytestmark = pytest.mark.row("S9")
 

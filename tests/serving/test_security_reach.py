@@ -13,14 +13,14 @@ import grpc
 import msgspec
 import pytest
 
-from infuse.serving.coders import Coders
 from infuse.serving.config import Security, Token
-from infuse.serving.engine import Engine
-from infuse.serving.rest.admin import CHANGES
-from infuse.serving.rest.app import AdminApp, DataApp
-from infuse.serving.rpc.calls import Calls
-from infuse.serving.rpc.schema import message
-from infuse.serving.security import Guard, new_token
+from infuse.serving.engine.engine import Engine
+from infuse.serving.transports.coders import Coders
+from infuse.serving.transports.rest.admin import CHANGES
+from infuse.serving.transports.rest.app import AdminApp, DataApp
+from infuse.serving.transports.rpc.calls import Calls
+from infuse.serving.transports.rpc.schema import message
+from infuse.serving.transports.security import Guard, new_token
 from tests.serving import lifecycle_stage
 from tests.serving.lifecycle_stage import Stage, ready
 

@@ -14,8 +14,8 @@ import pytest
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Limits, Listener, Security, ServerConfig, Tls, Token
-from infuse.serving.security import new_token
 from infuse.serving.server import Server
+from infuse.serving.transports.security import new_token
 from tests.serving.console_server import WIDTH, Running, serving, write_model
 from tests.serving.test_security_tls import DAY, NOW, pair
 

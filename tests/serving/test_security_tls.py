@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Tls
-from infuse.serving.security import check_tls, ssl_context
+from infuse.serving.transports.security import check_tls, ssl_context
 
 pytestmark = pytest.mark.row("S9")
 

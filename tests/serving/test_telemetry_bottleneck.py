@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from infuse.serving.control.telemetry.bottleneck import explain
+from infuse.serving.control.telemetry.statistics import VersionStatistics
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Tensor, Timeline
-from infuse.serving.telemetry.bottleneck import explain
-from infuse.serving.telemetry.statistics import VersionStatistics
 from tests.serving.telemetry_tools import FakeEngine, FakeVersion
 
 pytestmark = pytest.mark.row("S6")

@@ -15,9 +15,9 @@ import pytest
 
 from infuse.errors import OverloadError
 from infuse.serving.config import Telemetry
+from infuse.serving.control.telemetry.journal import Event, Journal, clean
+from infuse.serving.control.telemetry.logs import Logging, access_log, setup
 from infuse.serving.messages import InferRequest, Outcome, Tensor, Timeline
-from infuse.serving.telemetry.journal import Event, Journal, clean
-from infuse.serving.telemetry.logs import Logging, access_log, setup
 
 pytestmark = pytest.mark.row("S6")
 _LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (DEBUG|INFO|WARNING|ERROR) +\S")

@@ -12,12 +12,12 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from infuse.errors import ModelFailureError, NotFoundError
+from infuse.serving.control.telemetry.families import READINGS, TRITON, VERSION
+from infuse.serving.control.telemetry.metrics import Metrics, host_readings
+from infuse.serving.control.telemetry.statistics import VersionStatistics
+from infuse.serving.control.telemetry.views import Reading
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Tensor, Timeline
-from infuse.serving.telemetry.families import READINGS, TRITON, VERSION
-from infuse.serving.telemetry.host import Host
-from infuse.serving.telemetry.metrics import Metrics
-from infuse.serving.telemetry.statistics import VersionStatistics
-from infuse.serving.telemetry.views import Reading
+from infuse.serving.workers.host import Host
 from tests.serving.telemetry_tools import FakeEngine, FakeVersion
 
 pytestmark = pytest.mark.row("S6")
@@ -198,7 +198,7 @@ def test_host(tmp_path: Path) -> None:
     proc, cgroup = tmp_path / "proc", tmp_path / "cgroup"
     proc.mkdir()
     cgroup.mkdir()
-    assert list(Host(proc, cgroup).readings()) == []
+    assert list(host_readings(Host(proc, cgroup))) == []
     (proc / "stat").write_text("cpu  10 0 10 70 10 0 0 0 99 0\ncpu0 1 1 1 1\n")
     (proc / "meminfo").write_text("MemTotal: 1000 kB\nMemFree: 100 kB\nMemAvailable: 400 kB\n")
     host = Host(proc, cgroup)

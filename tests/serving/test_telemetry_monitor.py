@@ -13,12 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from infuse.errors import ConfigurationError, ModelFailureError
 from infuse.serving.config import Telemetry
+from infuse.serving.control.model_config import ModelConfig, Objective
+from infuse.serving.control.rollout import Traffic
+from infuse.serving.control.telemetry.journal import Journal
+from infuse.serving.control.telemetry.monitor import Monitor
+from infuse.serving.control.telemetry.statistics import VersionStatistics
 from infuse.serving.messages import InferRequest, Outcome, Timeline
-from infuse.serving.model_config import ModelConfig, Objective
-from infuse.serving.rollout import Traffic
-from infuse.serving.telemetry.journal import Journal
-from infuse.serving.telemetry.monitor import Monitor
-from infuse.serving.telemetry.statistics import VersionStatistics
 from tests.serving.telemetry_tools import FakeEngine, FakeVersion
 
 pytestmark = pytest.mark.row("S6")

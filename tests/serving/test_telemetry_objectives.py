@@ -14,10 +14,10 @@ from infuse.errors import (
     OverloadError,
     UnsupportedRequestError,
 )
+from infuse.serving.control.model_config import Objective
+from infuse.serving.control.telemetry.journal import Journal
+from infuse.serving.control.telemetry.objectives import Objectives, Tracker
 from infuse.serving.messages import InferRequest, Outcome, Timeline
-from infuse.serving.model_config import Objective
-from infuse.serving.telemetry.journal import Journal
-from infuse.serving.telemetry.objectives import Objectives, Tracker
 
 pytestmark = pytest.mark.row("S6")
 

@@ -17,9 +17,9 @@ from infuse.errors import (
     OverloadError,
     RuntimeFailure,
 )
+from infuse.serving.control.telemetry.histograms import BOUNDS, BUCKETS, bucket_of, quantile, shown
+from infuse.serving.control.telemetry.statistics import VersionStatistics, failure_of
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Tensor, Timeline
-from infuse.serving.telemetry.histograms import BOUNDS, BUCKETS, bucket_of, quantile, shown
-from infuse.serving.telemetry.statistics import VersionStatistics, failure_of
 
 pytestmark = pytest.mark.row("S6")
 _START = 5_000_000_000_000

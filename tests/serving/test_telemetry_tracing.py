@@ -20,8 +20,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from infuse.errors import ConfigurationError, OverloadError
 from infuse.serving.config import Telemetry
+from infuse.serving.control.telemetry.tracing import Traces, observer
 from infuse.serving.messages import InferRequest, Outcome, Tensor, Timeline
-from infuse.serving.telemetry.tracing import Traces, observer
 
 pytestmark = pytest.mark.row("S6")
 _TRACE, _PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

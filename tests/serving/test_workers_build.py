@@ -17,10 +17,10 @@ from onnx import helper, numpy_helper
 from infuse.codegen.toolchain import Toolchain
 from infuse.errors import CompileError, ModelFailureError, ModelFileError
 from infuse.serving.config import Workers
-from infuse.serving.engine import Engine
-from infuse.serving.telemetry.host import Host
+from infuse.serving.engine.engine import Engine
 from infuse.serving.workers.budget import build_limit_of
 from infuse.serving.workers.build import Signature, build, is_out_of_memory
+from infuse.serving.workers.host import Host
 from tests.serving import models
 from tests.serving.models import ask, config, write
 

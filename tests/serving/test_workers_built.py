@@ -16,8 +16,8 @@ import pytest
 from infuse.passes.registry import GROUP
 from infuse.runtime.folder import LIBRARY
 from infuse.runtime.shapes import TensorSpec
-from infuse.serving import compiled
-from infuse.serving.engine import Engine
+from infuse.serving.engine import compiled
+from infuse.serving.engine.engine import Engine
 from infuse.serving.workers import build_cache
 from infuse.serving.workers.build import Signature, build
 from infuse.serving.workers.build_cache import BuildCache, key_of

@@ -14,7 +14,7 @@ import pytest
 
 from infuse.errors import DeadlineError, InfuseError, ModelFailureError, UnavailableError
 from infuse.serving.config import Security, ServerConfig, Workers
-from infuse.serving.engine import Engine
+from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, Tensor
 from tests.serving import models
 from tests.serving.models import ask, first, write

@@ -15,7 +15,7 @@ import pytest
 
 from infuse.errors import InfuseError, ModelFailureError
 from infuse.serving.config import Workers
-from infuse.serving.telemetry.journal import Journal
+from infuse.serving.control.telemetry.journal import Journal
 from infuse.serving.workers.executor import Executor, LocalExecutor
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import Replica, WorkerPool

@@ -97,11 +97,12 @@ def serve(
     if make_token:
         _print_token()
         return
-    from infuse.serving import config as configs
+    from infuse.serving.config import ServerConfig
+    from infuse.serving.control import reading
 
     plain: dict[str, Any] = {}
     if config is not None:
-        plain = configs.read_plain(config)
+        plain = reading.read_plain(config)
     for field, value in _changes(
         repository=repository,
         host=host,
@@ -118,10 +119,8 @@ def serve(
         field, equals, value = text.partition("=")
         if not equals:
             raise OptionError(f"--set {text!r} has no value", hint="write it as FIELD=VALUE")
-        _put(plain, field, configs.value_of(value))
-    settings = configs.convert(
-        configs.ServerConfig, plain, str(config) if config else "the command line"
-    )
+        _put(plain, field, reading.value_of(value))
+    settings = reading.convert(ServerConfig, plain, str(config) if config else "the command line")
     if not settings.repository:
         raise OptionError(
             "there is no repository to serve", hint="name a folder, or set repository in --config"
@@ -130,8 +129,8 @@ def serve(
 
 
 def _run(config: Any) -> None:
+    from infuse.serving.control.telemetry.logs import setup
     from infuse.serving.server import Server
-    from infuse.serving.telemetry.logs import setup
 
     log = setup(config.telemetry)
     try:
@@ -160,7 +159,7 @@ def _started(server: Any) -> None:
 
 
 def _print_token() -> None:
-    from infuse.serving.security import new_token
+    from infuse.serving.transports.security import new_token
 
     token, digest = new_token()
     terminal.say(f"token   {token}\nsha256  {digest}")

@@ -1,23 +1,28 @@
-"""The configuration of the server, one YAML file (`infuse serve --config FILE`), and how
-configurations are read: typed, checked, everything optional. An unknown field is an error that
-names it.
+"""The configuration of the server, one YAML file (`infuse serve --config FILE`): typed, everything
+optional. `control/reading.py` reads it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from infuse.errors import ConfigurationError
 from infuse.runtime.places import cache_root
-from infuse.serving.config_types import Config, Natural, Port, Positive, Seconds, Share
-from infuse.serving.misspelt import meant
-from infuse.serving.yamltext import read_yaml
 
-_T = TypeVar("_T")
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+Dimension = Annotated[int, msgspec.Meta(ge=-1)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Milliseconds = Annotated[float, msgspec.Meta(gt=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class Config(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """Typed fields that never change; a name that is none of them is an error."""
 
 
 class Tls(Config, frozen=True, kw_only=True):
@@ -168,52 +173,3 @@ class ServerConfig(Config, frozen=True, kw_only=True):
         cache.
         """
         return self.cache or cache_root() / "serving"
-
-
-_UNKNOWN: Final = "fields are listed in docs/serving.md"
-
-
-def parse(kind: type[_T], text: str | bytes, where: str) -> _T:
-    """A configuration from YAML (or JSON) text; ConfigurationError names the field that is
-    wrong.
-    """
-    plain = read_yaml(text, where)
-    return convert(kind, {} if plain is None else plain, where)
-
-
-def convert(kind: type[_T], plain: Any, where: str) -> _T:
-    """A configuration from plain data."""
-    try:
-        return msgspec.convert(plain, kind, strict=False, dec_hook=_decoded)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(
-            str(error), where=where, hint=meant(kind, str(error)) or _UNKNOWN
-        ) from error
-
-
-def _decoded(kind: type[Any], plain: Any) -> Any:
-    """What msgspec does not know: paths from text."""
-    if kind is Path and isinstance(plain, str | Path):
-        return Path(plain)
-    raise TypeError(f"expected {kind.__name__}, got {type(plain).__name__}")
-
-
-def read_plain(path: Path) -> dict[str, Any]:
-    """The fields of a configuration file, not yet checked; ConfigurationError when it cannot be
-    read or is no YAML.
-    """
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(
-            f"it cannot be read: {error.strerror or error}", where=str(path)
-        ) from error
-    return parse(dict[str, Any], text, str(path))
-
-
-def value_of(text: str) -> Any:
-    """A value as it is written in YAML: a number, a truth value, a list, or text."""
-    try:
-        return read_yaml(text, "")
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{text[:100]!r} is no value: {error.what}") from error

@@ -8,18 +8,18 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from infuse.serving.coders import Coders
 from infuse.serving.config import ServerConfig
-from infuse.serving.console import asset
-from infuse.serving.engine import Engine
-from infuse.serving.renewal import Renewal
-from infuse.serving.rest.app import AdminApp, DataApp, Mount
-from infuse.serving.rest.asgi import Receive, Scope, Send
-from infuse.serving.rest.server import HttpServer
-from infuse.serving.rpc.server import GrpcServer
-from infuse.serving.security import PAGE_HEADERS, Guard, check_exposure
-from infuse.serving.telemetry.logs import Logging
-from infuse.serving.telemetry.monitor import Monitor
+from infuse.serving.control.telemetry.logs import Logging
+from infuse.serving.control.telemetry.monitor import Monitor
+from infuse.serving.engine.engine import Engine
+from infuse.serving.transports.coders import Coders
+from infuse.serving.transports.console import asset
+from infuse.serving.transports.rest.app import AdminApp, DataApp, Mount
+from infuse.serving.transports.rest.asgi import Receive, Scope, Send
+from infuse.serving.transports.rest.server import HttpServer
+from infuse.serving.transports.rpc.server import GrpcServer
+from infuse.serving.transports.security import PAGE_HEADERS, Guard, check_exposure
+from infuse.serving.transports.security.renewal import Renewal
 
 _SECOND: Final = 1.0
 _LEAVING: Final = 1.0  # seconds that open connections get after the last request is answered

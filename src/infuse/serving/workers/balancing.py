@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from infuse.errors import InfuseError
-from infuse.serving.telemetry.journal import Journal
+from infuse.serving.workers.events import EventLog
 from infuse.serving.workers.groups import Group
 from infuse.serving.workers.placement import GAIN, Assignment, Bin, Item, pack
 from infuse.serving.workers.replicas import Replica
@@ -20,7 +20,7 @@ class Balancer:
     """
 
     def __init__(
-        self, groups: Sequence[Group], replicas: Sequence[Replica], journal: Journal
+        self, groups: Sequence[Group], replicas: Sequence[Replica], journal: EventLog
     ) -> None:
         self._groups = groups
         self._replicas = replicas

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from infuse.errors import UnavailableError
-from infuse.serving.telemetry.host import Host
+from infuse.serving.workers.host import Host
 
 PROCESS_BYTES: Final = 24 << 20
 """What a worker takes of its own before its first model."""

@@ -27,10 +27,10 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import CompileError, InfuseError, ModelFailureError, ModelFileError
 from infuse.runtime.shapes import TensorSpec
-from infuse.serving.failures import restored
 from infuse.serving.plain import JsonObject
 from infuse.serving.workers.budget import mib
 from infuse.serving.workers.environment import child_environment
+from infuse.serving.workers.failures import restored
 from infuse.serving.workers.process import ending
 
 _MODULE: Final = "infuse.serving.workers.build"

@@ -22,9 +22,9 @@ import numpy as np
 
 import infuse
 from infuse.runtime.session import Array
-from infuse.serving.failures import describe
 from infuse.serving.workers import wire
 from infuse.serving.workers.budget import memory_of
+from infuse.serving.workers.failures import describe
 from infuse.serving.workers.memory import Slot, aligned
 from infuse.serving.workers.polling import PollingReceiver
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from infuse.runtime.cpus import available_cpus
 from infuse.serving.config import Workers
-from infuse.serving.telemetry.journal import Journal
 from infuse.serving.workers.balancing import Balancer
 from infuse.serving.workers.budget import (
     PROCESS_BYTES,
@@ -21,6 +20,7 @@ from infuse.serving.workers.budget import (
     no_room,
     resident_bytes,
 )
+from infuse.serving.workers.events import EventLog
 from infuse.serving.workers.executor import LocalExecutor
 from infuse.serving.workers.groups import Group, split
 from infuse.serving.workers.load import Load
@@ -45,7 +45,7 @@ class WorkerPool:
     worker of its own on all cores.
     """
 
-    def __init__(self, config: Workers, journal: Journal) -> None:
+    def __init__(self, config: Workers, journal: EventLog) -> None:
         self.journal = journal
         self.config = config
         self.cores = sorted(os.sched_getaffinity(0))[: config.cores or available_cpus()]

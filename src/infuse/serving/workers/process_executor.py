@@ -16,9 +16,9 @@ import msgspec
 
 from infuse.errors import InfuseError, ModelFailureError
 from infuse.runtime.session import Array
-from infuse.serving.failures import restored
 from infuse.serving.workers import wire
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
+from infuse.serving.workers.failures import restored
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.memory import Slot, aligned
 from infuse.serving.workers.polling import BusyPoller

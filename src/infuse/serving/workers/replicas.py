@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from infuse.errors import InfuseError
-from infuse.serving.telemetry.journal import Journal
+from infuse.serving.workers.events import EventLog
 from infuse.serving.workers.executor import Executor, LocalExecutor, WorkerLostError
 from infuse.serving.workers.groups import Group
 from infuse.serving.workers.need import Need
@@ -30,7 +30,7 @@ class Pool(Protocol):
     """What a replica asks of the pool of workers that it belongs to."""
 
     @property
-    def journal(self) -> Journal:
+    def journal(self) -> EventLog:
         """Where what happens is noted."""
 
     async def admit(self, replica: Replica) -> None:

@@ -1,6 +1,0 @@
-"""The console: one page over the admin port, and the data that it shows."""
-
-from infuse.serving.console.assets import asset
-from infuse.serving.console.data import snapshot
-
-__all__ = ["asset", "snapshot"]

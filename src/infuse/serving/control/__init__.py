@@ -1,0 +1,1 @@
+"""What serves, and how it fares: the repository, models' versions, rollouts, telemetry."""

@@ -1,0 +1,63 @@
+"""How configurations are read: from YAML, typed and checked. An unknown field is an error that
+names it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from infuse.errors import ConfigurationError
+from infuse.serving.control.misspelt import meant
+from infuse.serving.control.yamltext import read_yaml
+
+_T = TypeVar("_T")
+_UNKNOWN: Final = "fields are listed in docs/serving.md"
+
+
+def parse(kind: type[_T], text: str | bytes, where: str) -> _T:
+    """A configuration from YAML (or JSON) text; ConfigurationError names the field that is
+    wrong.
+    """
+    plain = read_yaml(text, where)
+    return convert(kind, {} if plain is None else plain, where)
+
+
+def convert(kind: type[_T], plain: Any, where: str) -> _T:
+    """A configuration from plain data."""
+    try:
+        return msgspec.convert(plain, kind, strict=False, dec_hook=_decoded)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(
+            str(error), where=where, hint=meant(kind, str(error)) or _UNKNOWN
+        ) from error
+
+
+def _decoded(kind: type[Any], plain: Any) -> Any:
+    """What msgspec does not know: paths from text."""
+    if kind is Path and isinstance(plain, str | Path):
+        return Path(plain)
+    raise TypeError(f"expected {kind.__name__}, got {type(plain).__name__}")
+
+
+def read_plain(path: Path) -> dict[str, Any]:
+    """The fields of a configuration file, not yet checked; ConfigurationError when it cannot be
+    read or is no YAML.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(
+            f"it cannot be read: {error.strerror or error}", where=str(path)
+        ) from error
+    return parse(dict[str, Any], text, str(path))
+
+
+def value_of(text: str) -> Any:
+    """A value as it is written in YAML: a number, a truth value, a list, or text."""
+    try:
+        return read_yaml(text, "")
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{text[:100]!r} is no value: {error.what}") from error

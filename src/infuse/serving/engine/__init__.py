@@ -1,0 +1,1 @@
+"""What answers requests: batches, pipelines and versions that run; it knows no transport."""

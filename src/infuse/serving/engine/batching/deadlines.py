@@ -1,0 +1,105 @@
+"""What waits for a model, by priority, and answered at its deadline at the latest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from infuse.errors import DeadlineError, UnavailableError
+from infuse.serving.control.model_config import Batching
+from infuse.serving.engine.batching.answers import Answers
+from infuse.serving.engine.batching.queue import Entry, RequestQueue
+
+
+class DeadlineQueue:
+    """The queue of one version, whose entries leave when their time is over: with an error, or
+    behind all others, as `config` says. Times are of the loop's clock.
+    """
+
+    def __init__(self, name: str, config: Batching, answers: Answers) -> None:
+        self._name = name
+        self._config = config
+        self._answers = answers
+        self._levels = max(1, config.priority_levels)
+        self._queue = RequestQueue(self._levels + 1)  # the last one: those that were delayed
+
+    @property
+    def rows(self) -> int:
+        """Rows that wait."""
+        return self._queue.rows
+
+    @property
+    def count(self) -> int:
+        """Requests that wait."""
+        return self._queue.count
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Those that wait, in the order in which they should run. The queue must not change
+        meanwhile.
+        """
+        return iter(self._queue)
+
+    def push(self, entry: Entry, deadline: float | None) -> None:
+        """Queue an entry by its request's priority."""
+        entry.level = self._level(entry.request.priority)
+        entry.deadline = deadline
+        self._watch(entry)
+        self._queue.push(entry)
+
+    def drop(self, entry: Entry, state: str) -> None:
+        """Take an entry out, wherever it is."""
+        self._queue.drop(entry, state)
+
+    def refuse(self, why: str) -> None:
+        """Answer what waits with UnavailableError(`why`)."""
+        for entry in list(self._queue):
+            self._queue.drop(entry, "refused")
+            self._answers.fail(entry, UnavailableError(why, where=self._name))
+
+    def first(self, now: float, shortest: float) -> Entry | None:
+        """The first entry that can still be answered in time where a run takes `shortest` seconds;
+        those before it are refused.
+        """
+        while True:
+            head = self._queue.first()
+            if head is None or head.deadline is None or now + shortest <= head.deadline:
+                return head
+            if self._config.timeout_action == "delay" and head.level < self._levels:
+                self._delay(head)
+                continue
+            if head.level == self._levels:
+                return head
+            self._queue.drop(head, "late")
+            self._answers.fail(
+                head, DeadlineError("its time is over before it could run", where=self._name)
+            )
+
+    def push_front(self, entry: Entry) -> None:
+        """Queue it again as the first of all: it did not run, or may run better next time."""
+        self._queue.push_front(entry)
+        self._watch(entry)
+
+    def _level(self, priority: int) -> int:
+        """The level of a priority: 1 is the first; 0 is the default one."""
+        priority = priority or self._config.default_priority or (self._levels + 1) // 2
+        return min(max(priority, 1), self._levels) - 1
+
+    def _watch(self, entry: Entry) -> None:
+        """Answer it at its deadline at the latest, as long as it waits."""
+        if entry.deadline is not None and entry.timer is None:
+            entry.timer = asyncio.get_running_loop().call_at(entry.deadline, self._expired, entry)
+
+    def _expired(self, entry: Entry) -> None:
+        if self._config.timeout_action == "delay":
+            if entry.waiting:
+                self._delay(entry)
+            return
+        self._queue.drop(entry, "late")
+        self._answers.fail(entry, DeadlineError("it was not answered in time", where=self._name))
+
+    def _delay(self, entry: Entry) -> None:
+        """Let an entry that waited too long run after all others."""
+        self._queue.drop(entry, "late")
+        entry.level = self._levels
+        entry.deadline = None
+        self._queue.push(entry)

@@ -1,0 +1,45 @@
+"""The compiled form of a version's files."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from infuse.serving.config import Workers
+from infuse.serving.control.model_config import ModelConfig
+from infuse.serving.control.repository import LocalVersion
+from infuse.serving.workers.budget import build_limit_of
+from infuse.serving.workers.build import Signature, build
+from infuse.serving.workers.build_cache import BuildCache, key_of
+
+
+async def compiled(
+    local: LocalVersion, config: ModelConfig, workers: Workers, threads: int, cache: Path
+) -> Signature:
+    """The compiled model: what was made of the same files before, or else made now, for so many
+    threads. Raises what went wrong.
+    """
+    main = local.main
+    options: dict[str, Any] = {
+        "precision": config.precision,
+        "tune": config.tune,
+        "threads": threads,
+    }
+    built, ready = BuildCache(cache), main.is_dir()
+    key = await asyncio.to_thread(
+        key_of, local.digest, str(main.relative_to(local.folder)), options
+    )
+    folder = None if ready else await asyncio.to_thread(built.find, key)
+    if folder is None:
+        folder = await build(
+            main,
+            cache / "hosted" / f"{local.digest}-{config.precision}",
+            compiled=ready,
+            seconds=workers.build_seconds,
+            memory=build_limit_of(workers.build_memory_mb),
+            **options,
+        )
+        if not ready:
+            await asyncio.to_thread(built.keep, key, folder)
+    return folder

@@ -1,0 +1,157 @@
+"""A compiled version that runs: its replicas, and the batcher that gives them requests."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from infuse.serving.control.model_config import ModelConfig
+from infuse.serving.control.telemetry.statistics import VersionStatistics
+from infuse.serving.engine.batching.batcher import Batcher
+from infuse.serving.engine.batching.max_batch import LARGEST, MaxBatchTuner
+from infuse.serving.engine.batching.queue import Entry
+from infuse.serving.engine.executor_admission import ExecutorAdmission
+from infuse.serving.engine.replica_layout import Deployment
+from infuse.serving.engine.signature import Checker
+from infuse.serving.engine.warmup import WarmupReport
+from infuse.serving.workers.executor import Executor, Result
+from infuse.serving.workers.need import Need
+from infuse.serving.workers.pool import WorkerPool
+from infuse.serving.workers.replicas import Replica
+
+_LOSSES: Final = 3  # lost workers within so many seconds are taken for the version's fault
+_LOSS_SECONDS: Final = 60.0
+
+
+class Execution:
+    """Runs requests of one version from `start` to `close`. `where` is the version in messages;
+    `statistics` count its batches; `on_failure` is told when workers are lost again and again.
+
+    `batcher` is there once `start` has warmed up.
+    """
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        need: Need,
+        config: ModelConfig,
+        checker: Checker,
+        where: str,
+        statistics: VersionStatistics,
+        on_failure: Callable[[str], None],
+    ) -> None:
+        self.checker = checker
+        self.batcher: Batcher | None = None
+        self._pool, self._need, self._config = pool, need, config
+        self._where, self._statistics, self._on_failure = where, statistics, on_failure
+        self._deployment = Deployment(pool, need, config, self._replica_changed)
+        self._admission: ExecutorAdmission | None = None
+        self._losses: deque[float] = deque(maxlen=_LOSSES)
+
+    @property
+    def warmup_report(self) -> WarmupReport:
+        """What warming up has shown."""
+        return self._deployment.warmup_report
+
+    @property
+    def instances(self) -> Sequence[Replica]:
+        """The replicas."""
+        return self._deployment.replicas
+
+    async def start(self, folder: Path) -> None:
+        """Start the replicas and warm them up, with the inputs in `folder` if there are some.
+        Raises what went wrong; `close` is due then, too.
+        """
+        await self._deployment.start(self.checker, folder)
+        self.batcher = batcher = self._started_batcher()
+        self._admission = ExecutorAdmission(
+            self._pool,
+            self._need,
+            self._config,
+            batcher,
+            self.checker,
+            self.warmup_report,
+            folder,
+            self._where,
+        )
+        for replica in self.instances:
+            if replica.executor is not None:
+                self._admission.admit(replica.executor)
+        await self._admission.settled()
+
+    async def close(self) -> None:
+        """End all replicas."""
+        if self._admission is not None:
+            await self._admission.close()
+        await self._deployment.close()
+
+    def _started_batcher(self) -> Batcher:
+        config, checker = self._config, self.checker
+        batcher = Batcher(
+            self._where,
+            config.batching,
+            MaxBatchTuner(self.warmup_report.most, LARGEST, self._has_room)
+            if self.warmup_report.open
+            else MaxBatchTuner(self.warmup_report.most if checker.batch else 1),
+            padding=checker.padding,
+            retries=self._pool.config.retries,
+            timeout=config.timeout_ms / 1000 or None,
+            observe=self._observe_batch,
+        )
+        for rows, seconds in self.warmup_report.seconds.items():
+            batcher.places.times.observe(rows, seconds)
+        return batcher
+
+    async def _has_room(self) -> bool:
+        """Whether there is memory for batches twice as large: at most, they take again what its
+        replicas take.
+        """
+        await self._pool.measure()
+        return self._pool.has_room(self.instances)
+
+    def _replica_changed(self, executor: Executor | None, replica: Replica) -> None:
+        """A worker was lost, or came back."""
+        if self.batcher is None or self._admission is None:
+            return
+        if executor is None:
+            self._losses.append(time.monotonic())
+            if len(self._losses) == _LOSSES and self._losses[-1] - self._losses[0] < _LOSS_SECONDS:
+                self._losses.clear()
+                self._on_failure(
+                    f"its workers were lost {_LOSSES} times within {_LOSS_SECONDS:g} s: "
+                    f"{replica.reason}"
+                )
+        if executor is not None:
+            self._admission.admit(executor)
+        elif reason := self.hopeless():
+            self.batcher.refuse(reason)
+
+    def hopeless(self) -> str:
+        """Why no replica works or can be started again; "" while one may be."""
+        if any(replica.executor is not None or not replica.failures for replica in self.instances):
+            return ""
+        return next(
+            (
+                f"its workers cannot be started again: {replica.reason}"
+                for replica in self.instances
+            ),
+            "",
+        )
+
+    def _observe_batch(
+        self, entries: Sequence[Entry], rows: int, reason: str, result: Result
+    ) -> None:
+        if result.error is None:
+            start = entries[0].request.timeline.dispatched
+            now = time.perf_counter_ns()
+            self._statistics.observe_batch(
+                rows,
+                len(entries),
+                result.began - start,
+                result.ended - result.began,
+                now - result.ended,
+                reason,
+            )

@@ -1,0 +1,3 @@
+"""What callers speak to: HTTP, gRPC and the console; they translate and admit, and the engine
+answers.
+"""

@@ -1,0 +1,77 @@
+"""grpc.health.v1: the server by the empty name and by that of its service, and every model by its
+own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2
+
+from infuse.errors import NotFoundError
+from infuse.serving.transports.rpc.schema import SERVICE
+
+if TYPE_CHECKING:
+    from infuse.serving.engine.engine import Engine
+
+NAME: Final[str] = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+_Request: Final = health_pb2.HealthCheckRequest
+_Response: Final = health_pb2.HealthCheckResponse
+_EVERY: Final = 0.25  # seconds
+
+
+class Health:
+    """Serving is what is ready. Those who watch hear of a change within `every` seconds."""
+
+    def __init__(self, engine: Engine, every: float = _EVERY) -> None:
+        self._engine = engine
+        self._every = every
+
+    def handlers(self) -> Any:
+        """What a server of grpc.aio takes."""
+        forms = {
+            "request_deserializer": _Request.FromString,
+            "response_serializer": _Response.SerializeToString,
+        }
+        methods = {
+            "Check": grpc.unary_unary_rpc_method_handler(self.check, **forms),
+            "Watch": grpc.unary_stream_rpc_method_handler(self.watch, **forms),
+        }
+        return grpc.method_handlers_generic_handler(NAME, methods)
+
+    async def check(
+        self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext
+    ) -> Any:
+        """The status of a service; NOT_FOUND for one that is not known."""
+        status = self._status(request.service)
+        if status == _Response.SERVICE_UNKNOWN:
+            await context.abort(
+                grpc.StatusCode.NOT_FOUND, f"there is no service or model '{request.service[:200]}'"
+            )
+        return _Response(status=status)
+
+    async def watch(
+        self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext
+    ) -> None:
+        """The status of a service now and whenever it changes, until the caller ends it."""
+        last = None
+        while True:
+            status = self._status(request.service)
+            if status != last:
+                await context.write(_Response(status=status))
+                last = status
+            await asyncio.sleep(self._every)
+
+    def _status(self, service: str) -> int:
+        try:
+            ready = (
+                self._engine.ready()
+                if service in ("", SERVICE)
+                else self._engine.model_ready(service)
+            )
+        except NotFoundError:
+            return int(_Response.SERVICE_UNKNOWN)
+        return int(_Response.SERVING if ready else _Response.NOT_SERVING)
