@@ -64,7 +64,7 @@ SERVING: dict[str, set[str]] = {
     "control": {"workers"},
     "workers": set(),
 }
-SHARED = ("config", "messages", "datatypes", "plain")
+SHARED = ("config", "messages", "datatypes", "tuning")
 COMPOSITION = "server"
 
 

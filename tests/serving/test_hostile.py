@@ -18,7 +18,7 @@ from infuse.runtime.shapes import TensorSpec
 from infuse.serving.control.bounds import check_bounds
 from infuse.serving.control.repository.configs import parse_config
 from infuse.serving.control.statuses import MOST_TEXT, grpc_code, http_status, public_text
-from infuse.serving.control.yamltext import DEEPEST, MOST_VALUES, read_yaml
+from infuse.serving.control.yamltext import MOST_DEPTH, MOST_VALUES, read_yaml
 from infuse.serving.engine.signature import Checker
 from infuse.serving.messages import InferRequest, Tensor
 from tests.serving import hostile_cases, models
@@ -186,7 +186,7 @@ def test_usual_configurations_are_read() -> None:
 
 
 def test_limits_of_a_text_are_its_own() -> None:
-    read_yaml("[" * DEEPEST + "]" * DEEPEST, "")
+    read_yaml("[" * MOST_DEPTH + "]" * MOST_DEPTH, "")
     assert len(read_yaml("[" + "1," * (MOST_VALUES - 1) + "]", "")) == MOST_VALUES - 1
 
 

@@ -404,7 +404,7 @@ def test_the_faster_of_one_replica_and_one_per_group_is_kept(
     stage.put(tmp_path / "models", "a", stage.dense(8))
 
     async def rate(executors: Sequence[Executor], *_: Any) -> float:
-        return 104.0 + 2 * grouped if len(executors) == 2 else 100.0
+        return 102.0 + 2 * grouped if len(executors) == 2 else 100.0
 
     monkeypatch.setattr(replica_layout, "rate", rate)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from infuse.serving.tuning import RETRY_SECONDS
 from infuse.serving.workers import polling
 from infuse.serving.workers.polling import (
     BusyPoller,
@@ -103,7 +104,7 @@ def test_it_is_crowded_for_a_while_where_yields_are_late_again_and_again(
         crowd.let_run()
         crowd.end(5.0, alone=False)
     assert crowd.here(5.0)
-    assert not crowd.here(5.0 + polling._PAUSE)
+    assert not crowd.here(5.0 + RETRY_SECONDS)
 
 
 def test_one_caller_alone_is_no_crowd(

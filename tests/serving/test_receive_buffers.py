@@ -26,7 +26,7 @@ from infuse.serving.workers import process_executor
 from infuse.serving.workers.memory import Slot
 from infuse.serving.workers.process import WorkerProcess
 from infuse.serving.workers.process_executor import ProcessExecutor
-from infuse.serving.workers.slots import LARGEST_BUFFER, RECEIVE_BUFFERS
+from infuse.serving.workers.slots import MOST_BUFFER_BYTES, RECEIVE_BUFFERS
 from tests.serving import models
 from tests.serving.workers_stage import add, folders, run, worked
 
@@ -132,7 +132,7 @@ def test_what_does_not_lie_in_one_loan_is_copied(
 def test_receive_buffers_are_few_and_not_too_large(add: Path) -> None:
     async def work(worker: WorkerProcess) -> None:
         executor = await worker.add("add", add, 1, 60)
-        assert executor.receive_buffer(LARGEST_BUFFER + 1) is None
+        assert executor.receive_buffer(MOST_BUFFER_BYTES + 1) is None
         loans = [executor.receive_buffer(BYTES) for _ in range(RECEIVE_BUFFERS)]
         assert all(buffer is not None for buffer in loans)
         assert executor.receive_buffer(BYTES) is None

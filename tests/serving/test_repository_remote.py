@@ -180,7 +180,7 @@ def proxy(server: str) -> Iterator[Proxy]:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries follow one another at once."""
-    monkeypatch.setattr("infuse.serving.control.repository.remote._FIRST_WAIT", 1e-3)
+    monkeypatch.setattr("infuse.serving.control.repository.remote.RETRY_SECONDS", 1e-3)
 
 
 def scan(repository: Repository) -> dict[str, ModelFiles]:

@@ -293,7 +293,7 @@ def test_a_model_that_hangs_loses_its_rollout_before_its_requests_time_out(
 ) -> None:
     for name in ("_STALL", "_LONG_STALL"):
         monkeypatch.setattr(trial, name, 0.3)
-    monkeypatch.setattr(trial, "_LOOK", 0.1)
+    monkeypatch.setattr(trial, "UPKEEP_SECONDS", 0.1)
     repository = tmp_path / "models"
     text = "timeout_ms: 100000\ncanary: {steps: [0.5, 1.0], step_seconds: 100, min_requests: 20}\n"
     models.write(repository, "add", models.adder(1), config=text)

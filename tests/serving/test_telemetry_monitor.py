@@ -82,7 +82,7 @@ def test_metrics_of_all_parts() -> None:
     assert samples["infuse_events_total", "objective_burning", "net"] == 1
     assert samples["infuse_metrics_failed",] == 0
     assert [entry["advice"] for entry in monitor.explain()] == [
-        "It had fewer than 20 requests."
+        "It had fewer than 10 requests."
     ] * 2
     monitor.close()
     assert engine.observers == []

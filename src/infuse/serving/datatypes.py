@@ -12,6 +12,7 @@ import numpy as np
 
 from infuse.errors import RequestError, UnsupportedRequestError
 from infuse.runtime.session import Array
+from infuse.serving.tuning import PIECE_ELEMENTS
 
 BYTES: Final = "BYTES"
 _LENGTH: Final = struct.Struct("<I")
@@ -59,7 +60,7 @@ def pack_bytes(array: Array) -> bytes:
     return b"".join(packed_pieces(array))
 
 
-def packed_pieces(array: Array, elements: int = 4096) -> Iterator[bytes]:
+def packed_pieces(array: Array, elements: int = PIECE_ELEMENTS) -> Iterator[bytes]:
     """The raw form of BYTES in pieces, each of so many elements."""
     rest = iter(array.flat)
     while piece := list(islice(rest, elements)):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from infuse.runtime.session import Array
 
 Parameter = str | int | float | bool
+JsonObject = Mapping[str, Any]
+"""Values by name, as a parser gives them: what they are is checked where they are read."""
 
 
 @dataclass(slots=True)

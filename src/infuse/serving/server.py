@@ -6,7 +6,6 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 from infuse.serving.config import ServerConfig
 from infuse.serving.control.telemetry.logs import Logging
@@ -20,9 +19,7 @@ from infuse.serving.transports.rest.server import HttpServer
 from infuse.serving.transports.rpc.server import GrpcServer
 from infuse.serving.transports.security import PAGE_HEADERS, Guard, check_exposure
 from infuse.serving.transports.security.renewal import Renewal
-
-_SECOND: Final = 1.0
-_LEAVING: Final = 1.0  # seconds that open connections get after the last request is answered
+from infuse.serving.tuning import END_SECONDS, UPKEEP_SECONDS, WAIT_SECONDS
 
 
 class Server:
@@ -93,9 +90,9 @@ class Server:
         limit = time.monotonic() + (self.config.exit_seconds if grace is None else grace)
         self.engine.drain()
         while self.engine.inflight and time.monotonic() < limit:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(WAIT_SECONDS)
         left = max(0.0, limit - time.monotonic())
-        leaving = min(left, _LEAVING)
+        leaving = min(left, END_SECONDS)
         servers: list[Callable[[float], Awaitable[None]]] = [
             server.stop for server in (self.http, self.grpc, self.admin) if server is not None
         ]
@@ -142,7 +139,7 @@ class Server:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(_SECOND)
+            await asyncio.sleep(UPKEEP_SECONDS)
             self.monitor.tick()
 
     async def _metrics(self, scope: Scope, _: Receive, send: Send) -> None:

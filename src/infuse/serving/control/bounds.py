@@ -10,9 +10,9 @@ from typing import Any, Final
 from infuse.errors import ConfigurationError
 from infuse.serving.control.model_config import ModelConfig, PipelineStep
 
-PER_CORE: Final = 4
+MOST_PER_CORE: Final = 4
 """Replicas of a version for each processor, unless `workers.max_replicas` says how many."""
-_LEAST: Final = 8
+_MOST_AT_LEAST: Final = 8
 _MOST: Final[Mapping[str, int]] = {
     "batching.max_size": 1 << 16,
     "batching.max_queue": 1 << 20,
@@ -42,7 +42,7 @@ def check_bounds(config: ModelConfig, cores: int, max_replicas: int = 0) -> None
 
     It says the limit, and how to raise it where that can be.
     """
-    most = max_replicas or max(_LEAST, PER_CORE * cores)
+    most = max_replicas or max(_MOST_AT_LEAST, MOST_PER_CORE * cores)
     if config.replicas > most:
         raise ConfigurationError(
             f"replicas is {config.replicas}, and a version may have {most} here, which has {cores} "

@@ -18,12 +18,12 @@ from infuse.serving.control.models import ServedModel
 from infuse.serving.control.repository import LocalVersion, ModelFiles, Repository
 from infuse.serving.control.telemetry.journal import Journal
 from infuse.serving.control.version import Version
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
+from infuse.serving.tuning import END_SECONDS, RETRY_SECONDS
 
-_REMEMBERED: Final = (
+_MOST_REMEMBERED: Final = (
     10_000  # models that the repository does not show, and whose traffic is remembered
 )
-_SETTLING: Final = 2.0  # seconds that a start waits for versions that were just written
 
 Loader = Callable[
     [ServedModel, int, Sequence[LocalVersion], Mapping[str, ServedModel]], Awaitable[Version]
@@ -187,7 +187,7 @@ class Catalog:
         """Keep what was set of a model that the repository no longer shows: it may come back."""
         if model.name not in self._restored:
             self._restored[model.name] = model.traffic.snapshot()
-        while len(self._restored) > _REMEMBERED:
+        while len(self._restored) > _MOST_REMEMBERED:
             del self._restored[next(iter(self._restored))]
 
     def _want_parts(self, name: str) -> None:
@@ -199,7 +199,7 @@ class Catalog:
 
     async def _first_scan(self) -> Mapping[str, ModelFiles]:
         """What the repository holds; what was just written gets a moment to be whole."""
-        limit = time.monotonic() + _SETTLING
+        limit = time.monotonic() + END_SECONDS
         while True:
             files = await self.repository.scan()
             open_ones = [
@@ -207,7 +207,7 @@ class Catalog:
             ]
             if not open_ones or time.monotonic() > limit:
                 return files
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _load_version(self, model: ServedModel, number: int) -> Version:
         check_bounds(model.config, self._cores, self.config.workers.max_replicas)

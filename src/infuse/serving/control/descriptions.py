@@ -10,7 +10,7 @@ import infuse
 from infuse.serving.control.model_config import PipelineStep
 from infuse.serving.control.models import ServedModel
 from infuse.serving.control.version import Version
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
 
 EXTENSIONS: Final = (
     "binary_tensor_data",

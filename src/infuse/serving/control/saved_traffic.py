@@ -11,7 +11,7 @@ from infuse.serving.config import ServerConfig
 from infuse.serving.control.catalog import Catalog
 from infuse.serving.control.repository import identity_of
 from infuse.serving.control.rollout import StateFile
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
 
 _log = logging.getLogger("infuse.serving")
 

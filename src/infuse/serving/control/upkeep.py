@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
 
 import msgspec
 
@@ -15,8 +14,7 @@ from infuse.serving.control.catalog import Catalog
 from infuse.serving.control.saved_traffic import SavedTraffic
 from infuse.serving.control.tasks import Tasks
 from infuse.serving.control.telemetry.journal import Journal
-
-_TICK: Final = 0.1  # seconds between looks at rollouts
+from infuse.serving.tuning import LOOK_SECONDS
 
 _log = logging.getLogger("infuse.serving")
 
@@ -57,7 +55,7 @@ class Upkeep:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(_TICK)
+            await asyncio.sleep(LOOK_SECONDS)
             events = [
                 event for model in self._catalog.models.values() for event in model.traffic.tick()
             ]

@@ -14,7 +14,7 @@ MOST_BYTES: Final = 4 << 20
 """Of a text. JSON is YAML too."""
 MOST_VALUES: Final = 100_000
 """Tables, lists and single values of a text."""
-DEEPEST: Final = 32
+MOST_DEPTH: Final = 32
 """Tables and lists in one another."""
 _MOST_PLAIN: Final = (
     1 << 10
@@ -65,8 +65,8 @@ def _check(text: str | bytes, where: str) -> None:
                 f"it has more than {MOST_VALUES} values, those that aliases stand for counted each "
                 "time"
             )
-        elif outline.depth > DEEPEST:
-            problem = f"its tables and lists lie more than {DEEPEST} deep in one another"
+        elif outline.depth > MOST_DEPTH:
+            problem = f"its tables and lists lie more than {MOST_DEPTH} deep in one another"
         if problem:
             raise ConfigurationError(problem, where=where)
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Final
 
 from infuse.serving.control.model_config import Warmup
+from infuse.serving.engine.batching.timing import GAIN
 from infuse.serving.engine.signature import Checker
 from infuse.serving.engine.warmup import rate
 from infuse.serving.workers.process_executor import ProcessExecutor
-
-_GAIN: Final = 1.02  # times what all cores bring at one request, in rows per second
 
 
 async def open_core_instances(
@@ -43,7 +41,7 @@ async def open_core_instances(
             core_instances.append(await executor.worker.add(executor.label, model, 1, seconds))
         together = await rate(core_instances, checker, warmup, rows, folder, hang)
         alone = await rate([executor], checker, warmup, rows, folder, hang)
-        if together > _GAIN * alone:
+        if together > GAIN * alone:
             return core_instances, rows * len(core_instances) / together
     except BaseException:
         await close_core_instances(core_instances)

@@ -25,6 +25,7 @@ from infuse.serving.control.version import Version
 from infuse.serving.engine.loading import VersionLoader
 from infuse.serving.engine.shadows import Shadows
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, rows_of
+from infuse.serving.tuning import WAIT_SECONDS
 from infuse.serving.workers.polling import InterArrivalMean
 from infuse.serving.workers.pool import WorkerPool
 
@@ -92,7 +93,7 @@ class Engine:
         self.drain()
         limit = time.monotonic() + (self.config.exit_seconds if grace is None else grace)
         while self._inflight and time.monotonic() < limit:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(WAIT_SECONDS)
         await self._tasks.cancel()
         self._saved.close()
         await self.catalog.close(max(0.1, limit - time.monotonic()))

@@ -15,8 +15,8 @@ from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository import Labels, LocalVersion
 from infuse.serving.control.telemetry.statistics import VersionStatistics
 from infuse.serving.engine.pipelines import PipelineRunner
-from infuse.serving.messages import InferRequest, InferResponse
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import InferRequest, InferResponse, JsonObject
+from infuse.serving.tuning import WAIT_SECONDS
 
 Call = Callable[[InferRequest], Awaitable[InferResponse]]
 
@@ -102,7 +102,7 @@ class PipelineVersion:
         """Finish what runs, then end it."""
         self.state = "UNLOADING"
         while self.running:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(WAIT_SECONDS)
         self.runner.close()
         self.state, self.reason = "UNAVAILABLE", why
 

@@ -17,13 +17,13 @@ from infuse.serving.engine.executor_admission import ExecutorAdmission
 from infuse.serving.engine.replica_layout import Deployment
 from infuse.serving.engine.signature import Checker
 from infuse.serving.engine.warmup import WarmupReport
+from infuse.serving.tuning import LOSS_SECONDS
 from infuse.serving.workers.executor import Executor, Result
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import WorkerPool
 from infuse.serving.workers.replicas import Replica
 
-_LOSSES: Final = 3  # lost workers within so many seconds are taken for the version's fault
-_LOSS_SECONDS: Final = 60.0
+_LOSSES: Final = 3  # lost workers within LOSS_SECONDS are taken for the version's fault
 
 
 class Execution:
@@ -118,10 +118,10 @@ class Execution:
             return
         if executor is None:
             self._losses.append(time.monotonic())
-            if len(self._losses) == _LOSSES and self._losses[-1] - self._losses[0] < _LOSS_SECONDS:
+            if len(self._losses) == _LOSSES and self._losses[-1] - self._losses[0] < LOSS_SECONDS:
                 self._losses.clear()
                 self._on_failure(
-                    f"its workers were lost {_LOSSES} times within {_LOSS_SECONDS:g} s: "
+                    f"its workers were lost {_LOSSES} times within {LOSS_SECONDS:g} s: "
                     f"{replica.reason}"
                 )
         if executor is not None:

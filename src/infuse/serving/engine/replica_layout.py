@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from infuse.serving.control.model_config import ModelConfig
+from infuse.serving.engine.batching.timing import GAIN
 from infuse.serving.engine.signature import Checker
 from infuse.serving.engine.warmup import WarmupReport, rate, warm_up
 from infuse.serving.workers.budget import NoRoomError
@@ -17,9 +17,6 @@ from infuse.serving.workers.executor import Executor, WorkerLostError
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import WorkerPool
 from infuse.serving.workers.replicas import Changed, Replica
-
-# times the rows per second that replicas must bring, since a single request takes longer then
-_GAIN: Final = 1.05
 
 
 class Deployment:
@@ -113,7 +110,7 @@ class Deployment:
             self.replicas += wide
             raise
         surplus = wide
-        if rates[1] > _GAIN * rates[0] and not self._too_slow(wide_report, report):
+        if rates[1] > GAIN * rates[0] and not self._too_slow(wide_report, report):
             self.warmup_report = report
         else:
             surplus, self.replicas = self.replicas, wide

@@ -19,11 +19,11 @@ from infuse.runtime.session import Array
 from infuse.runtime.shapes import Formula, TensorSpec
 from infuse.serving.control.model_config import Warmup
 from infuse.serving.engine.batching.max_batch import LARGEST, PATIENCE
+from infuse.serving.engine.batching.timing import GAIN
 from infuse.serving.engine.signature import Checker
 from infuse.serving.workers.executor import Executor, Result, WorkerLostError
 
 _USUAL: Final = 32  # the size of a symbol that nobody has set
-_GAIN: Final = 1.03  # rows per second that twice the batch must bring
 _SHORT: Final = (
     5e-3  # seconds of a batch below which it need not pay: there, the clock's noise decides
 )
@@ -166,7 +166,7 @@ async def _grow(
         seconds = await _timed(executor, inputs, hang, limit)
         report.seconds[rows] = seconds
         if not most:
-            if seconds > _SHORT and seconds / rows * _GAIN > smaller:
+            if seconds > _SHORT and seconds / rows * GAIN > smaller:
                 report.open = time.monotonic() >= limit  # it was not timed as often as it should be
                 return
             report.most = rows

@@ -13,8 +13,7 @@ import numpy as np
 from infuse.errors import RequestError, TooLargeError, UnsupportedRequestError
 from infuse.runtime.session import Array
 from infuse.serving.datatypes import BYTES, NUMPY, pack_bytes, unpack_bytes
-from infuse.serving.messages import Tensor
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject, Tensor
 
 Buffer = bytes | bytearray | memoryview
 

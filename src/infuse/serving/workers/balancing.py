@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from infuse.errors import InfuseError
 from infuse.serving.workers.events import EventLog
 from infuse.serving.workers.groups import Group
 from infuse.serving.workers.placement import GAIN, Assignment, Bin, Item, pack
 from infuse.serving.workers.replicas import Replica
-
-_IDLE: Final = 0.1  # busy cores per core of the busiest group below which nothing is worth a move
 
 
 class Balancer:
@@ -38,7 +36,7 @@ class Balancer:
         if not self._groups:
             return None
         busy = (
-            max(load / len(group.cores) for load, group in zip(self.loads(), self._groups)) >= _IDLE
+            max(load / len(group.cores) for load, group in zip(self.loads(), self._groups)) >= GAIN
         )
         return pack(self._items(), self._bins(), self._current(), gain=GAIN if busy else 1.0)
 

@@ -27,7 +27,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import CompileError, InfuseError, ModelFailureError, ModelFileError
 from infuse.runtime.shapes import TensorSpec
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
 from infuse.serving.workers.budget import mib
 from infuse.serving.workers.environment import child_environment
 from infuse.serving.workers.failures import restored

@@ -19,7 +19,7 @@ import infuse
 from infuse.errors import CompiledModelError
 from infuse.runtime.cpus import cpu_description
 from infuse.runtime.folder import check_cpu, read_metadata, verify
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
 from infuse.serving.workers.build import Signature, described, signature_of
 
 _COMPILERS: Final = (

@@ -18,6 +18,7 @@ import numpy as np
 
 from infuse.errors import InfuseError, ModelFailureError, UnavailableError
 from infuse.runtime.session import Array
+from infuse.serving.tuning import WAIT_SECONDS
 from infuse.serving.workers.load import Load
 
 
@@ -184,5 +185,5 @@ class LocalExecutor:
         """End it once its run has ended; one that hangs is left behind."""
         self._closed = True
         while self._busy > self._hung:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(WAIT_SECONDS)
         self._work.put(None)

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 GAIN: Final = 0.2
-"""The part by which the highest load must fall before anything moves."""
+"""Busy cores per core: what the highest load must be, and the part by which it must fall, before
+anything moves.
+"""
 _TIE: Final = 1e-9
 
 

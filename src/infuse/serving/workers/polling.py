@@ -14,11 +14,13 @@ import time
 from collections.abc import Collection
 from typing import Final
 
-_WEIGHT: Final = 0.2  # of a new gap in the mean
+from infuse.serving.tuning import RETRY_SECONDS
+
+NEWEST: Final = 0.2
+"""Weight of a new measurement in a moving mean of what changes fast."""
 _LATE: Final = 1e-4  # seconds; a caller's turn between two requests takes less
 _LATE_WEIGHT: Final = 0.05  # of a new wait in their share
-_MOST_LATE: Final = 0.15  # of waits; beyond, one sleeps for _PAUSE
-_PAUSE: Final = 0.1
+_LATE_SHARE: Final = 0.15  # of waits; beyond, one sleeps for RETRY_SECONDS
 
 
 class InterArrivalMean:
@@ -30,7 +32,7 @@ class InterArrivalMean:
 
     def add(self, seconds: float) -> None:
         """A gap has ended."""
-        self.mean += _WEIGHT * (min(seconds, self.longest) - self.mean)
+        self.mean += NEWEST * (min(seconds, self.longest) - self.mean)
 
     @property
     def short(self) -> bool:
@@ -64,8 +66,8 @@ class ContentionDetector:
         """
         self._share += _LATE_WEIGHT * ((self._late and not alone) - self._share)
         self._late = False
-        if self._share > _MOST_LATE:
-            self._until = now + _PAUSE
+        if self._share > _LATE_SHARE:
+            self._until = now + RETRY_SECONDS
             self._share = 0.0
 
 

@@ -31,9 +31,9 @@ from infuse.serving.workers.process import WorkerProcess
 from infuse.serving.workers.process_executor import ProcessExecutor
 from infuse.serving.workers.replicas import Replica
 
-REPLICAS_PER_CORE: Final = 64
+MOST_PER_CORE: Final = 64
 """Replicas of all models for each processor, unless `workers.max_all_replicas` says how many."""
-LEAST_REPLICAS: Final = 256
+MOST_AT_LEAST: Final = 256
 _MEASURED: Final = 5.0  # seconds after which the memory of workers is measured again
 
 
@@ -124,9 +124,7 @@ class WorkerPool:
         """Take a replica in, with a group and memory for it. NoRoomError says what it needs and
         what is there.
         """
-        most = self.config.max_all_replicas or max(
-            LEAST_REPLICAS, REPLICAS_PER_CORE * len(self.cores)
-        )
+        most = self.config.max_all_replicas or max(MOST_AT_LEAST, MOST_PER_CORE * len(self.cores))
         if len(self.replicas) >= most:
             raise NoRoomError(
                 f"{len(self.replicas)} replicas of all models run, and there may be {most} here, "

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from infuse.errors import CompiledModelError, ModelFailureError
+from infuse.serving.tuning import END_SECONDS
 from infuse.serving.workers import wire
 from infuse.serving.workers.environment import child_environment
 from infuse.serving.workers.executor import WorkerLostError
@@ -140,7 +141,7 @@ class WorkerProcess:
             with suppress(ProcessLookupError):
                 self._process.kill()
 
-    async def close(self, grace: float = 5.0) -> None:
+    async def close(self, grace: float = END_SECONDS) -> None:
         """End it: by closing its socket, then by force."""
         if self._process is None or self.ended.done():
             return

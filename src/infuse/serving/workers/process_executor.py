@@ -16,13 +16,14 @@ import msgspec
 
 from infuse.errors import InfuseError, ModelFailureError
 from infuse.runtime.session import Array
+from infuse.serving.tuning import PIECE_BYTES, WAIT_SECONDS
 from infuse.serving.workers import wire
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
 from infuse.serving.workers.failures import restored
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.memory import Slot, aligned
-from infuse.serving.workers.polling import BusyPoller
-from infuse.serving.workers.slots import MUCH, Slots, heavy, written
+from infuse.serving.workers.polling import NEWEST, BusyPoller
+from infuse.serving.workers.slots import Slots, heavy, written
 
 _SOON: Final = 2e-4  # seconds of a run for whose end the server does not sleep
 
@@ -226,7 +227,7 @@ class ProcessExecutor:
 
     async def close(self) -> None:
         while self._pending:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(WAIT_SECONDS)
         self.abandon()
 
     def _answered(self) -> None:
@@ -257,11 +258,11 @@ class ProcessExecutor:
         pending.timer.cancel()
         slot = self._slots[answer.slot]
         self.load.add(answer.busy * self.threads / 1e9)
-        self._compute += 0.2 * ((answer.ended - answer.began) / 1e9 - self._compute)
+        self._compute += NEWEST * ((answer.ended - answer.began) / 1e9 - self._compute)
         if answer.error is not None:
             result = Result(error=restored(answer.error), began=answer.began, ended=answer.ended)
             self._finish(answer.slot, result)
-        elif sum(length for *_, length in answer.outputs) > MUCH:
+        elif sum(length for *_, length in answer.outputs) > PIECE_BYTES:
             read = partial(_read, slot, answer, owned=True)
             self._slots.aside(answer.slot, read, lambda result: self._finish(answer.slot, result()))
         else:

@@ -9,19 +9,17 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from infuse.errors import InfuseError
+from infuse.serving.tuning import LOSS_SECONDS, RETRY_SECONDS
 from infuse.serving.workers.events import EventLog
 from infuse.serving.workers.executor import Executor, LocalExecutor, WorkerLostError
 from infuse.serving.workers.groups import Group
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.process_executor import ProcessExecutor
 
-_FIRST_WAIT: Final = 0.05  # seconds before a lost worker is started again; doubled each time
 _LONGEST_WAIT: Final = 10.0
-_HEALTHY: Final = 30.0  # seconds that a worker lives, after which its next loss is the first again
 _SUSPICIONS: Final = (
-    2  # losses of a shared worker while a replica ran, within so many seconds: it gets its own one
+    2  # losses of a shared worker while a replica ran, close together: it gets its own one
 )
-_SUSPICION_SECONDS: Final = 60.0
 
 Changed = Callable[["Executor | None", "Replica"], None]
 
@@ -70,7 +68,7 @@ class Replica:
         self.failures = 0
         self.moves = 0
         self.reason = ""
-        self.wait = _FIRST_WAIT
+        self.wait = RETRY_SECONDS
         self.own_bytes = 0
         self._pool = pool
         self._changed = changed
@@ -153,8 +151,8 @@ class Replica:
             if executor.suspect:
                 self._suspect()
             self._changed(None, self)
-            if executor.runs or time.monotonic() - began > _HEALTHY:
-                self.wait = _FIRST_WAIT
+            if executor.runs or time.monotonic() - began > LOSS_SECONDS:
+                self.wait = RETRY_SECONDS
             while not self._closing.is_set():
                 await asyncio.sleep(self.wait)
                 self.wait = min(2 * self.wait, _LONGEST_WAIT)
@@ -177,9 +175,7 @@ class Replica:
         """
         now = time.monotonic()
         self._suspicions.append(now)
-        again = (
-            len(self._suspicions) == _SUSPICIONS and now - self._suspicions[0] < _SUSPICION_SECONDS
-        )
+        again = len(self._suspicions) == _SUSPICIONS and now - self._suspicions[0] < LOSS_SECONDS
         if again and self.group is not None and self._shared():
             self.group = self.group.alone()
             self._pool.journal.emit("replica_isolated", model=self.need.name, reason=self.reason)

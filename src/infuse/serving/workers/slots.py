@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from infuse.errors import ModelFailureError
 from infuse.runtime.session import Array
 from infuse.serving.datatypes import name_of
+from infuse.serving.tuning import PIECE_BYTES, PIECE_ELEMENTS, THREADS
 from infuse.serving.workers import wire
 from infuse.serving.workers.memory import Slot, address_of
 
@@ -20,10 +21,7 @@ _T = TypeVar("_T")
 
 _SLOTS: Final = 3  # two runs under way, and one whose outputs are being read
 RECEIVE_BUFFERS: Final = 2  # more slots, which requests are received in
-MUCH: Final = 1 << 20  # bytes of inputs or outputs, from which a thread copies them
-_MANY: Final = 4096  # elements of BYTES, likewise
-_COPIERS: Final = 2
-LARGEST_BUFFER: Final = 16 << 20  # bytes: slots do not shrink
+MOST_BUFFER_BYTES: Final = 16 << 20  # bytes: slots do not shrink
 
 
 def written(slot: Slot, parts: Sequence[Sequence[Array]]) -> list[wire.Where]:
@@ -46,17 +44,17 @@ def heavy(arrays: Sequence[Array]) -> bool:
     for array in arrays:
         if array.dtype != object:
             size += array.nbytes
-        elif array.size > _MANY:
+        elif array.size > PIECE_ELEMENTS:
             return True
         else:
             size += sum(map(len, array.flat))
-    return size > MUCH
+    return size > PIECE_BYTES
 
 
 @cache
 def _copiers() -> ThreadPoolExecutor:
     """Threads that copy tensors."""
-    return ThreadPoolExecutor(_COPIERS, "copy")
+    return ThreadPoolExecutor(THREADS, "copy")
 
 
 class Slots:
@@ -90,7 +88,7 @@ class Slots:
         """Memory for inputs, which are not copied then where one run takes them alone; None: there
         is none.
         """
-        if len(self._buffers) == RECEIVE_BUFFERS or size > LARGEST_BUFFER:
+        if len(self._buffers) == RECEIVE_BUFFERS or size > MOST_BUFFER_BYTES:
             return None
         number = self._idle.pop()
         try:

@@ -35,8 +35,7 @@ _NO_LINKS: Final = (
     errno.EMLINK,
     errno.ENOSYS,
 )
-_ABANDONED_SECONDS: Final = 24 * 3600
-_FRESH_SECONDS: Final = 600.0  # what another process may be about to use
+_FRESH_SECONDS: Final = 600.0  # what another process may be about to use, or to complete
 
 
 class Cache:
@@ -220,7 +219,7 @@ class Cache:
         """Remove what a process left behind that was ended while it wrote."""
         for path in (self.disk.root / "new").iterdir():
             with contextlib.suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+                if time.time() - path.stat().st_mtime > _FRESH_SECONDS:
                     shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
 
     def _aged(self, status: os.stat_result) -> bool:

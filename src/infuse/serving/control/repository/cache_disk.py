@@ -19,10 +19,10 @@ from typing import Final
 import filelock
 
 from infuse.errors import RepositoryError
+from infuse.serving.tuning import LOOK_SECONDS
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FOLDERS: Final = ("blobs", "index", "versions", "uses", "locks", "new")
-_LOCK_SECONDS: Final = 0.5  # between looks at whether the server ends
 
 
 class CacheDisk:
@@ -79,7 +79,7 @@ class CacheDisk:
         with self.mapped():
             while not lock.is_locked:
                 with contextlib.suppress(filelock.Timeout):
-                    lock.acquire(timeout=_LOCK_SECONDS)
+                    lock.acquire(timeout=LOOK_SECONDS)
                 if self._closing.is_set():
                     lock.release()
                     raise RepositoryError("the server ends")

@@ -14,7 +14,7 @@ from infuse.serving.control.repository.files import FileEntry
 from infuse.serving.control.repository.pbtxt import read_message, read_pbtxt
 from infuse.serving.control.repository.tritonjson import is_triton, to_message
 from infuse.serving.control.yamltext import MOST_BYTES, read_yaml
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
 
 FILES: Final = frozenset({"config.yaml", "config.yml", "config.pbtxt"})
 

@@ -12,7 +12,7 @@ from infuse.errors import ConfigurationError, RepositoryError
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.messages import Tensor
 
-_LONGEST_NAME = 255
+_MOST_NAME_BYTES = 255
 _ENDPOINTS = ("endpoint", "aws_endpoint", "endpoint_url", "aws_endpoint_url")
 
 
@@ -143,8 +143,8 @@ def check_name(name: str) -> None:
         what = f"the name {name!r} begins with a dot"
     elif not name.isprintable():
         what = f"the name {name!r} holds characters that cannot be printed"
-    elif len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
-        what = f"the name {name[:40]!r}… is longer than {_LONGEST_NAME} bytes"
+    elif len(name.encode("utf-8", "surrogateescape")) > _MOST_NAME_BYTES:
+        what = f"the name {name[:40]!r}… is longer than {_MOST_NAME_BYTES} bytes"
     if what:
         raise RepositoryError(what, hint="name the model with letters, digits, '-', '_' and '.'")
 

@@ -13,7 +13,7 @@ from infuse.errors import ConfigurationError
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository.files import FileEntry, Labels
 
-_LARGEST: Final = 4 << 20
+_MOST_BYTES: Final = 4 << 20
 
 
 def read_labels(
@@ -55,9 +55,9 @@ def _find(output: str, name: str, named: Mapping[str, FileEntry]) -> FileEntry:
         raise ConfigurationError(
             f"there is no {name!r}, which its configuration names as labels of {output!r}"
         )
-    if file.bytes > _LARGEST:
+    if file.bytes > _MOST_BYTES:
         raise ConfigurationError(
-            f"it has {file.bytes} bytes, and at most {_LARGEST} are read", where=file.path
+            f"it has {file.bytes} bytes, and at most {_MOST_BYTES} are read", where=file.path
         )
     return file
 

@@ -11,9 +11,9 @@ from typing import Final
 
 from infuse.errors import RepositoryError
 from infuse.serving.control.repository.files import FileEntry, Listing
+from infuse.serving.tuning import PIECE_BYTES
 
-_CHUNK: Final = 1 << 20
-_DEEPEST: Final = 16
+_MOST_DEPTH: Final = 16
 _IGNORED: Final = frozenset({"lost+found", "__pycache__"})
 
 
@@ -62,7 +62,7 @@ class LocalFolder:
             handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(handle, "rb", buffering=0) as source:
                 _expect(os.fstat(handle), file, where)
-                while chunk := source.read(_CHUNK):
+                while chunk := source.read(PIECE_BYTES):
                     yield chunk
                 _expect(os.fstat(handle), file, where)
         except OSError as error:
@@ -122,7 +122,7 @@ class _Walk:
             self.files.append(FileEntry(path, status.st_size, _stamp(status), path, changed))
         elif not stat.S_ISDIR(status.st_mode):
             self.problems[path] = "it is neither a file nor a folder"
-        elif real in above or len(above) > _DEEPEST:
+        elif real in above or len(above) > _MOST_DEPTH:
             self.problems[path] = (
                 "its folders have no end: a link leads back, or there are too many in one another"
             )

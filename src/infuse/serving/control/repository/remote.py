@@ -18,11 +18,11 @@ from obstore.store import from_url
 from infuse.errors import ConfigurationError, RepositoryError
 from infuse.serving.control.repository.files import FileEntry, Listing
 from infuse.serving.control.repository.local import changed_error
+from infuse.serving.tuning import PIECE_BYTES, RETRY_SECONDS
 
 _T = TypeVar("_T")
 
 _SCHEMES: Final = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss")
-_CHUNK: Final = 4 << 20
 _CLIENT_OPTIONS: Final = frozenset(
     {
         "allow_http",
@@ -36,7 +36,6 @@ _CLIENT_OPTIONS: Final = frozenset(
     }
 )
 _TRIES: Final = 5
-_FIRST_WAIT: Final = 0.2  # seconds; doubled from try to try
 _LASTING: Final = (
     FileNotFoundError,
     exceptions.InvalidPathError,
@@ -138,7 +137,7 @@ class ObjectStore:
         result = obstore.get(self._store, file.path, options=options)
         if _entry(result.meta).stamp != file.stamp or result.range != (offset, file.bytes):
             raise exceptions.PreconditionError("it is another object than the one that was listed")
-        for chunk in result.stream(_CHUNK):
+        for chunk in result.stream(PIECE_BYTES):
             yield bytes(chunk)
 
     def _objects(self, prefix: str | None) -> list[FileEntry]:
@@ -181,7 +180,7 @@ class ObjectStore:
         lasting = isinstance(error, _LASTING) or any(
             f"status code: {status}" in text for status in _LASTING_STATUSES
         )
-        wait = _FIRST_WAIT * 2 ** (failures - 1) * random.uniform(0.5, 1.0)  # noqa: S311  no secret
+        wait = RETRY_SECONDS * 2 ** (failures - 1) * random.uniform(0.5, 1.0)  # noqa: S311  no secret
         if lasting or failures >= _TRIES or self._closing.is_set() or self._wait(wait):
             raised = RepositoryError(f"the store does not give it: {text}", where=where, hint=_HINT)
             raised.transient = not lasting

@@ -24,11 +24,11 @@ from infuse.serving.control.repository.files import (
 from infuse.serving.control.repository.layout import Known, Rules, arrange
 from infuse.serving.control.repository.local import LocalFolder, changed_error
 from infuse.serving.control.repository.remote import ObjectStore
+from infuse.serving.tuning import UPKEEP_SECONDS
 
 _T = TypeVar("_T")
 
 _BY_CONTENT: Final = "sha256:"  # a stamp that is the hash itself: uploaded files
-_START_SECONDS: Final = 1.0
 _ENDS: Final = "the server ends"
 _RACY_SECONDS: Final = (
     2.0  # a file that changed within this of being read may change again under the same stamp
@@ -108,7 +108,7 @@ class Repository:
         if version.unfinished:
             return False
         state, since = self._seen.get((model.name, number), ("", 0.0))
-        enough = self.config.poll_seconds if self._scans > 1 else _START_SECONDS
+        enough = self.config.poll_seconds if self._scans > 1 else UPKEEP_SECONDS
         if self._wall() - version.changed >= enough:
             return True
         same = state == f"{version.fingerprint} {version.changed}"

@@ -13,7 +13,7 @@ from infuse.errors import ConfigurationError
 Value: TypeAlias = "str | int | float | bool | Message"
 Message: TypeAlias = "dict[str, list[Value]]"
 
-_DEEPEST: Final = 32
+_MOST_DEPTH: Final = 32
 _MOST_TEXT: Final = 512 << 10  # characters: some seconds of reading
 _CLOSING: Final = {"{": "}", "<": ">"}
 
@@ -37,8 +37,8 @@ def parse_text(text: str, where: str) -> Message:
 
 def _message(tokens: text_format.Tokenizer, closing: str, depth: int) -> Message:
     """Fields up to `closing`, which is taken too, or to the end."""
-    if depth > _DEEPEST:
-        raise tokens.ParseError(f"messages lie more than {_DEEPEST} deep in one another")
+    if depth > _MOST_DEPTH:
+        raise tokens.ParseError(f"messages lie more than {_MOST_DEPTH} deep in one another")
     message: Message = {}
     while not (tokens.TryConsume(closing) if closing else tokens.AtEnd()):
         if tokens.AtEnd():

@@ -11,7 +11,7 @@ from infuse.errors import ConfigurationError
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository.textformat import Message, Value
 from infuse.serving.control.repository.tritonfields import FIELDS
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
 
 _MAPS: Final = frozenset({"parameters", "input_map", "output_map", "metric_tags", "inputs"})
 _UPPER: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")

@@ -10,7 +10,7 @@ from infuse.errors import UnavailableError
 from infuse.serving.control.rollout.routing import Routing
 from infuse.serving.control.rollout.snapshot import Refusal, Snapshot
 
-_REMEMBERED: Final = 1000
+_MOST_REMEMBERED: Final = 1000
 
 
 class Eligibility:
@@ -98,7 +98,7 @@ class Eligibility:
         repository has not.
         """
         self.seen[number] = fingerprint
-        if len(self.seen) > _REMEMBERED:
+        if len(self.seen) > _MOST_REMEMBERED:
             numbers = self._routing.versions()
             gone = min(self.seen, key=lambda other: (other == number, other in numbers, other))
             del self.seen[gone]

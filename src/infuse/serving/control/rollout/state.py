@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from infuse.errors import ConfigurationError
 from infuse.serving.control.rollout.claim import Claim
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
 
 _FORMAT: Final = 1
 _LOG: Final = logging.getLogger("infuse.serving.rollout")

@@ -20,8 +20,7 @@ from infuse.serving.control.rollout.selection import Selection
 from infuse.serving.control.rollout.snapshot import Routes, Snapshot
 from infuse.serving.control.rollout.trial import check_canary, told
 from infuse.serving.control.rollout.windows import Windows
-from infuse.serving.messages import InferRequest, InferResponse, Outcome
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import InferRequest, InferResponse, JsonObject, Outcome
 
 _LOG: Final = logging.getLogger("infuse.serving.rollout")
 

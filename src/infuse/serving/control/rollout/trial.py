@@ -21,6 +21,7 @@ from infuse.serving.control.rollout.flight import Flight
 from infuse.serving.control.rollout.snapshot import Record
 from infuse.serving.control.rollout.windows import Tally, is_fault
 from infuse.serving.messages import InferRequest, Outcome
+from infuse.serving.tuning import UPKEEP_SECONDS
 
 _STALL: Final = (
     3.0  # seconds that slowness must last, so that one stall of the machine is not taken for it
@@ -28,7 +29,6 @@ _STALL: Final = (
 _LONG_STALL: Final = (
     10.0  # the same where little is known: few requests, or no old side beside them
 )
-_LOOK: Final = 1.0  # seconds between looks at what is under way
 
 
 def check_canary(canary: Canary) -> None:
@@ -216,7 +216,7 @@ class Trial:
         A step does not end while this is so. How long it lasts is counted in looks: a stall of the
         server is one look.
         """
-        self._next_look = self._passed + _LOOK
+        self._next_look = self._passed + UPKEEP_SECONDS
         canary, now = self.record.canary, self._clock()
         # No ratio below 1 is proven by ages: in a stall, those of both sides are equal.
         part, limit = canary.latency_quantile, max(canary.max_latency_ratio, 1.0)
@@ -234,7 +234,7 @@ class Trial:
         )
         self._hanging = self._hanging + 1 if lasts else 0
         patience = _STALL if beside and new.answered >= enough else _LONG_STALL
-        if not lasts or (self._hanging - 1) * _LOOK < patience:
+        if not lasts or (self._hanging - 1) * UPKEEP_SECONDS < patience:
             return None
         count, hanging, usual = (
             self._new_flight.plain(now)["in_flight"],

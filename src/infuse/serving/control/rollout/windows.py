@@ -15,6 +15,8 @@ from infuse.serving.control.statuses import http_status
 _PER_DOUBLING: Final = 8
 _LOWEST: Final = -20
 _BUCKETS: Final = 30 * _PER_DOUBLING
+_SPAN: Final = 60.0  # seconds that count as recent
+_PARTS: Final = 12  # that they are forgotten in, one by one
 _OFFSET: Final = -_LOWEST * _PER_DOUBLING
 
 
@@ -132,7 +134,7 @@ class Tally:
 class Window:
     """The tallies of the last `span` seconds, in `slots` pieces that are forgotten one by one."""
 
-    def __init__(self, span: float = 60.0, slots: int = 12) -> None:
+    def __init__(self, span: float = _SPAN, slots: int = _PARTS) -> None:
         self._width = span / slots
         self._past: deque[tuple[int, Tally]] = deque(maxlen=slots)
         self._number = -1

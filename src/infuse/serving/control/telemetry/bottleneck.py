@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infuse.serving.control.telemetry.statistics import BatchCounts, Counts, Recent
+from infuse.serving.control.telemetry.statistics import FEWEST, BatchCounts, Counts, Recent
 from infuse.serving.control.telemetry.views import EngineView, VersionView
 
-_FEWEST: Final = 20  # requests that say something
-_BUSY: Final = 0.8  # part of the time from which on a replica has no room
+# Part of its time from which on a replica has no room; of the cores, from which on another one
+# would only take from others; of the time per row, up to which a larger batch is worth a word.
+_BUSY: Final = 0.8
 _IDLE: Final = 0.5
-_FULL: Final = 0.85  # part of the cores from which on another replica would only take from others
-_PAYS: Final = 0.8  # of the time per row, from which on a larger batch is worth a word
 _LARGE: Final = 64 << 10  # bytes of a request or an answer whose way takes time of its own
 
 
@@ -77,7 +76,7 @@ def _explained(
     version: VersionView, recent: Recent, cores: int, cores_busy: float
 ) -> dict[str, Any]:
     counts, late = recent.counts, True
-    if counts.computed < _FEWEST:
+    if counts.computed < FEWEST:
         counts, late = version.statistics.total(), False
     replicas = sum(count for state, count in version.replicas.items() if state in ("idle", "busy"))
     busy = recent.counts.busy_ns / 1e9 / recent.seconds / replicas if replicas else 0.0
@@ -98,11 +97,11 @@ def _explained(
         "requests": counts.computed,
         "recent": late,
     }
-    if counts.computed < _FEWEST:
+    if counts.computed < FEWEST:
         return entry | {
             "stages": {},
             "bottleneck": "",
-            "advice": f"It had fewer than {_FEWEST} requests.",
+            "advice": f"It had fewer than {FEWEST} requests.",
         }
     total = sum(load.stages.values()) or 1.0
     worst = max(load.stages, key=lambda stage: load.stages[stage])
@@ -140,7 +139,7 @@ def _stages(counts: Counts) -> dict[str, float]:
 
 def _waiting(load: _Load) -> str:
     busy = f"{load.busy:.0%}"
-    if load.busy >= _BUSY and load.cores_busy >= _FULL:
+    if load.busy >= _BUSY and load.cores_busy >= _BUSY:
         return (
             f"Requests wait for replicas that are busy {busy} of the time, and models use "
             f"{load.cores_busy:.0%} of "
@@ -192,14 +191,14 @@ def _around(what: str) -> str:
 
 def _computing(load: _Load) -> str:
     better = _larger_batch(load)
-    if load.mean_batch < 1.5 and better is not None:
+    if load.mean_batch < 2 and better is not None:
         rows, share = better
         return (
             f"The model takes most of the time, one row after another; in batches of {rows} a row "
             f"took {share:.0%} of "
             "that: send more requests at once, or more rows in one."
         )
-    if load.busy >= _BUSY and load.cores_busy < _FULL and load.free_replicas:
+    if load.busy >= _BUSY and load.cores_busy < _BUSY and load.free_replicas:
         return (
             f"The model takes most of the time and its replicas are busy {load.busy:.0%} of it, "
             "while cores are free: "
@@ -231,7 +230,7 @@ def _larger_batch(load: _Load) -> tuple[int, float] | None:
         return None
     best = min(times, key=lambda size: times[size])
     share = times[best] / times[1]
-    return (best, share) if best > 1 and share <= _PAYS else None
+    return (best, share) if best > 1 and share <= _BUSY else None
 
 
 def _collecting(load: _Load) -> str:

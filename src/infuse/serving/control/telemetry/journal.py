@@ -30,11 +30,12 @@ LEVELS: Final[Mapping[str, int]] = {
 }
 """Levels of the events that are not just worth knowing."""
 _SECRET: Final = re.compile(r"(?i)\b(bearer)\s+[^\s\"',;]+")
-_LONGEST: Final = 2000
+_MOST_TEXT: Final = 2000
+_MOST_EVENTS: Final = 500
 _MOST_COUNTS: Final = 2000
 
 
-def clean(text: str, longest: int = _LONGEST) -> str:
+def clean(text: str, longest: int = _MOST_TEXT) -> str:
     """Foreign text for one line of a log: escaped where it cannot be printed, tokens covered, cut
     to a length.
     """
@@ -87,7 +88,9 @@ class Event:
 class Journal:
     """Logs events, counts them, and remembers the last. Threads may share it."""
 
-    def __init__(self, remembered: int = 500, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, remembered: int = _MOST_EVENTS, wall: Callable[[], float] = time.time
+    ) -> None:
         self._log = logging.getLogger("infuse.serving")
         self._wall = wall
         self._last: deque[Event] = deque(maxlen=remembered)
@@ -108,7 +111,7 @@ class Journal:
         self._log.log(event.level, event)
         return event
 
-    def recent(self, most: int = 500) -> list[Event]:
+    def recent(self, most: int = _MOST_EVENTS) -> list[Event]:
         """The last events, the newest last."""
         with self._lock:
             return list(self._last)[-most:] if most > 0 else []

@@ -27,6 +27,7 @@ from infuse.serving.control.telemetry.journal import Event, Value, clean
 from infuse.serving.control.telemetry.statistics import failure_of
 from infuse.serving.control.telemetry.views import Reading
 from infuse.serving.messages import Outcome
+from infuse.serving.tuning import END_SECONDS
 
 Level = Literal["debug", "info", "warning", "error"]
 _OWN: Final = "infuse"
@@ -37,9 +38,9 @@ _LEVELS: Final[Mapping[Level, int]] = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-_WAITING: Final = 10_000
+_MOST_WAITING: Final = 10_000
 _GONE: Final = 499  # the caller did not wait, as nginx logs it
-_WORD: Final = 128
+_MOST_WORD: Final = 128
 _access: Final = logging.getLogger("infuse.serving.access")
 logging.getLogger("infuse.serving").addHandler(logging.NullHandler())
 
@@ -55,7 +56,7 @@ def _log_access(outcome: Outcome) -> None:
     request, error = outcome.request, outcome.error
     line = request.timeline
     fields: dict[str, Value] = {
-        "model": clean(request.model, _WORD),
+        "model": clean(request.model, _MOST_WORD),
         "version": outcome.version,
         "protocol": request.protocol,
         "status": _status(error),
@@ -66,9 +67,9 @@ def _log_access(outcome: Outcome) -> None:
     if line.dispatched:
         fields["queue_ms"] = round((line.dispatched - (line.queued or line.received)) / 1e6, 3)
     if request.id:
-        fields["id"] = clean(request.id, _WORD)
+        fields["id"] = clean(request.id, _MOST_WORD)
     if request.trace:
-        fields["trace"] = clean(request.trace, _WORD)
+        fields["trace"] = clean(request.trace, _MOST_WORD)
     if outcome.shadow:
         fields["shadow"] = True
     if error is not None:
@@ -90,7 +91,7 @@ class Logging:
         kind = JsonLines if config.log_format == "json" else TextLines
         self._writer = _Writer(sys.stderr if stream is None else stream)
         self._writer.setFormatter(kind())
-        self._queue: queue.Queue[logging.LogRecord | None] = queue.Queue(_WAITING)
+        self._queue: queue.Queue[logging.LogRecord | None] = queue.Queue(_MOST_WAITING)
         self._handler = _Bounded(self._queue)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write, name="infuse-log", daemon=True)
@@ -121,7 +122,7 @@ class Logging:
         """The log's own metrics."""
         yield Reading("infuse_log_dropped", self.dropped)
 
-    def close(self, seconds: float = 5.0) -> None:
+    def close(self, seconds: float = END_SECONDS) -> None:
         """Write what waits, as far as the reader takes it in time, and leave all loggers as they
         were.
         """

@@ -16,8 +16,7 @@ from infuse.serving.control.telemetry.logs import access_log
 from infuse.serving.control.telemetry.metrics import Metrics, Source
 from infuse.serving.control.telemetry.objectives import Objectives
 from infuse.serving.control.telemetry.views import EngineView, Reading
-from infuse.serving.messages import Outcome
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject, Outcome
 
 
 class _TrafficView(Protocol):

@@ -17,14 +17,12 @@ from infuse.errors import ConfigurationError
 from infuse.serving.control.model_config import Objective
 from infuse.serving.control.statuses import http_status
 from infuse.serving.control.telemetry.journal import Journal
-from infuse.serving.control.telemetry.statistics import failure_of
+from infuse.serving.control.telemetry.statistics import FEWEST, failure_of
 from infuse.serving.control.telemetry.views import Reading
 from infuse.serving.messages import Outcome
 
 _SLOTS: Final = 120  # of a window
 _SHORT: Final = _SLOTS // 12
-_FEWEST: Final = 10
-"""Requests of a window before which nothing is said: one bad request of three is no news."""
 
 
 class _Window:
@@ -98,7 +96,7 @@ class Tracker:
         if before:
             self.burning = short >= limit
         else:
-            self.burning = short >= limit and long >= limit and self._long.total >= _FEWEST
+            self.burning = short >= limit and long >= limit and self._long.total >= FEWEST
         return self.burning != before
 
     def as_dict(self) -> dict[str, Any]:

@@ -35,7 +35,9 @@ _KINDS: Final[tuple[tuple[type[BaseException], int], ...]] = (
 _SECOND: Final = 1_000_000_000
 WINDOW: Final = 10
 """Seconds that count as recent."""
-_EXACT_SIZES: Final = 1024
+FEWEST: Final = 10
+"""Requests that say something: one bad request of three is no news."""
+_MOST_SIZES: Final = 1024
 
 
 def failure_of(error: BaseException) -> str:
@@ -262,7 +264,7 @@ class VersionStatistics:
         self.compute_output_ns += compute_output_ns * requests
         # Beyond some size, sizes are rounded up: callers choose them, and must not fill the memory
         # with them.
-        size = rows if rows <= _EXACT_SIZES else 1 << (rows - 1).bit_length()
+        size = rows if rows <= _MOST_SIZES else 1 << (rows - 1).bit_length()
         batch = self.batches.get(size)
         if batch is None:
             batch = self.batches[size] = BatchCounts()

@@ -33,17 +33,15 @@ from infuse.serving.control.statuses import public_text
 from infuse.serving.control.telemetry.journal import clean
 from infuse.serving.control.telemetry.views import Reading
 from infuse.serving.messages import Outcome, Timeline
+from infuse.serving.tuning import END_SECONDS, LOOK_SECONDS
 
 _TRACEPARENT: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?"
 )
-_WAITING: Final = 4096
+_MOST_WAITING: Final = 4096
 _BATCH: Final = 256  # requests of an export
-_PAUSE: Final = 0.2  # seconds between exports
-_UNSENT: Final = 1_000_000_000  # nanoseconds to wait for the serialization of an answer
 _EXPORT_SECONDS: Final = 5
-_CLOSE_SECONDS: Final = 2.0
-_WORD: Final = 128
+_MOST_WORD: Final = 128
 _log: Final = logging.getLogger(__name__)
 _PARENTS: Final = TraceContextTextMapPropagator()
 _STAGES: Final = (
@@ -121,7 +119,7 @@ class Traces:
         parent = _TRACEPARENT.fullmatch(request.trace) if request.trace else None
         if not (int(parent[1], 16) & 1 if parent else self._chance() < self._share):
             return
-        if len(self._waiting) >= _WAITING:
+        if len(self._waiting) >= _MOST_WAITING:
             self.dropped += 1
             return
         self._waiting.append(_trace_of(outcome, request.trace if parent else "", self._clock()))
@@ -130,7 +128,7 @@ class Traces:
         """The traces' own metrics."""
         yield Reading("infuse_trace_dropped", self.dropped)
 
-    def close(self, seconds: float = _CLOSE_SECONDS) -> None:
+    def close(self, seconds: float = END_SECONDS) -> None:
         """Export what waits, and end; what an endpoint does not take in time is dropped."""
         self._closing.set()
         self._thread.join(seconds)
@@ -138,7 +136,7 @@ class Traces:
         self._thread.join(seconds)
 
     def _work(self) -> None:
-        while not self._closing.wait(_PAUSE):
+        while not self._closing.wait(LOOK_SECONDS):
             while self._export() == _BATCH:
                 continue
         while self._waiting:
@@ -156,7 +154,7 @@ class Traces:
                 first.awaits_sent
                 and not first.timeline.sent
                 and not closing
-                and now - first.ended < _UNSENT
+                and now - first.ended < END_SECONDS * 1e9
             ):
                 break
             self._make(self._waiting.popleft())
@@ -222,7 +220,7 @@ def _exporter(endpoint: str) -> SpanExporter:
 
 def _trace_of(outcome: Outcome, parent: str, now: int) -> _Trace:
     request, error = outcome.request, outcome.error
-    model = clean(request.model, _WORD)
+    model = clean(request.model, _MOST_WORD)
     attributes: dict[str, str | int | bool] = {
         "infuse.model": model,
         "infuse.version": outcome.version,
@@ -231,7 +229,7 @@ def _trace_of(outcome: Outcome, parent: str, now: int) -> _Trace:
         "infuse.batch_rows": outcome.batch,
     }
     if request.id:
-        attributes["infuse.request_id"] = clean(request.id, _WORD)
+        attributes["infuse.request_id"] = clean(request.id, _MOST_WORD)
     if outcome.replica:
         attributes["infuse.replica"] = outcome.replica
     if outcome.shadow:

@@ -27,6 +27,7 @@ from infuse.serving.engine.batching.padding import Padding
 from infuse.serving.engine.batching.places import Places
 from infuse.serving.engine.batching.queue import Entry
 from infuse.serving.engine.batching.timing import TimeModel
+from infuse.serving.tuning import WAIT_SECONDS
 from infuse.serving.workers.executor import Executor, Result, WorkerLostError
 
 _HUNG_FACTOR: Final = 20
@@ -173,7 +174,7 @@ class Batcher:
     async def drained(self) -> None:
         """Return when nothing waits or runs."""
         while self._queue.count or self.running:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(WAIT_SECONDS)
 
     def _overload(self, what: str) -> OverloadError:
         error = OverloadError(

@@ -9,7 +9,7 @@ from infuse.serving.engine.batching.deadlines import DeadlineQueue
 from infuse.serving.engine.batching.queue import Entry
 from infuse.serving.engine.batching.timing import TimeModel
 
-_SCANNED: Final = 512  # entries that are looked at for one batch
+_MOST_SCANNED: Final = 512  # entries that are looked at for one batch
 _EXPLORE: Final = (
     32  # every so many batches, a larger one is tried: what a size costs may have changed
 )
@@ -34,7 +34,7 @@ class BatchFormer:
         alike: list[Entry] = []
         rows = 0
         for number, entry in enumerate(self._queue):
-            if number >= _SCANNED or rows >= most:
+            if number >= _MOST_SCANNED or rows >= most:
                 break
             if (
                 entry.key == head.key

@@ -9,13 +9,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from infuse.serving.engine.batching.timing import TimeModel
+from infuse.serving.engine.batching.timing import SAMPLES, TimeModel
 
 LARGEST: Final = 64
 """Rows of a batch that is chosen by itself."""
 PATIENCE: Final = 0.25
 """Seconds that a batch which is chosen by itself may take."""
-_FULL: Final = 8  # batches of the most rows, while more waited, after which they are judged
 _AGAIN: Final = 4  # times as many before the next try, each time that one was in vain
 
 
@@ -37,7 +36,7 @@ class MaxBatchTuner:
         self._proven = most
         self._has_room = has_room
         self._full: Counter[TimeModel] = Counter()
-        self._wanted = _FULL
+        self._wanted = SAMPLES
         self._asking: asyncio.Task[None] | None = None
 
     @property
@@ -59,7 +58,7 @@ class MaxBatchTuner:
             self._step_back()
             return
         if self.most > self._proven:
-            self._proven, self._wanted = self.most, _FULL
+            self._proven, self._wanted = self.most, SAMPLES
         if times.predict(self.most) > PATIENCE:
             self._end()
         elif self.open:

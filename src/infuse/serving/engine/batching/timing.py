@@ -6,9 +6,10 @@ from bisect import bisect_left, insort
 from typing import Final
 
 _WEIGHT: Final = 0.1  # of a new measurement
-_FIRST: Final = 8  # measurements until which the plain mean is taken
-# a rate from this part of the best one on counts as the best: a smaller batch answers sooner
-_SAME: Final = 0.97
+SAMPLES: Final = 8
+"""Measurements that tell something: until then the plain mean of them is taken."""
+GAIN: Final = 1.03
+"""Times as many rows per second that a larger batch, or more instances, must bring."""
 
 
 class TimeModel:
@@ -39,10 +40,10 @@ class TimeModel:
             self._means[rows] = seconds
         else:
             mean = self._means[rows]
-            if seconds > 10 * mean and count >= _FIRST:
+            if seconds > 10 * mean and count >= SAMPLES:
                 seconds = 2 * mean
             self._means[rows] = mean + max(_WEIGHT, 1 / (count + 1)) * (seconds - mean)
-        self._counts[rows] = min(count + 1, _FIRST)
+        self._counts[rows] = min(count + 1, SAMPLES)
 
     def predict(self, rows: int) -> float:
         """Expected seconds of a batch of so many rows; 0 while nothing is known."""
@@ -70,7 +71,7 @@ class TimeModel:
         candidates = [size for size in self._sizes if size < most] + [most]
         rates = [(size / max(self.predict(size), 1e-9)) for size in candidates]
         top = max(rates)
-        chosen = next(size for size, rate in zip(candidates, rates) if rate >= _SAME * top)
+        chosen = next(size for size, rate in zip(candidates, rates) if GAIN * rate >= top)
         while seconds is not None and chosen > 1 and self.predict(chosen) > seconds:
             chosen = max((size for size in candidates if size < chosen), default=1)
         return chosen

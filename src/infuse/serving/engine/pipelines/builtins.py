@@ -10,7 +10,7 @@ from typing import Final
 from infuse.errors import ConfigurationError
 from infuse.serving.engine.pipelines.ports import nearest
 from infuse.serving.engine.pipelines.steps import Builtin, Place
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
 
 # Name → file of its family, class.
 BUILTINS: Final[Mapping[str, tuple[str, str]]] = {

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from infuse.errors import (
     DeadlineError,
@@ -28,10 +27,9 @@ from infuse.serving.engine.pipelines.plan import Metadata, Plan, Step, check
 from infuse.serving.engine.pipelines.ports import Port, nearest, shape_fits
 from infuse.serving.engine.pipelines.steps import Builtin
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
+from infuse.serving.tuning import THREADS
 
 Call = Callable[[InferRequest], Awaitable[InferResponse]]
-
-_THREADS: Final = 4
 
 
 class PipelineRunner:
@@ -61,7 +59,7 @@ class PipelineRunner:
         self._own: ThreadPoolExecutor | None = None
         self._pool = pool
         if pool is None and any(step.builtin for step in self.plan.steps):
-            threads = min(_THREADS, os.cpu_count() or 1)
+            threads = min(THREADS, os.cpu_count() or 1)
             self._pool = self._own = ThreadPoolExecutor(
                 threads, thread_name_prefix=f"pipeline-{name}"
             )

@@ -10,7 +10,7 @@ from typing import Final
 from infuse.errors import ConfigurationError
 from infuse.serving.control.model_config import TensorConfig
 from infuse.serving.datatypes import NUMPY
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
 
 FLOATS: Final = frozenset({"FP16", "BF16", "FP32", "FP64"})
 INTEGERS: Final = frozenset({"INT32", "INT64"})

@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 
 from infuse.runtime.session import Array
+from infuse.serving.tuning import PIECE_BYTES
 
 _ZEROS: Final = 32  # zero crossings of the sinc on either side
 _BETA: Final = 9.0  # of the Kaiser window: what is folded back lies 90 dB below
 MOST_TERMS: Final = (
     20_000  # of the reduced ratio of two rates; the filter has 2 · 32 times as many taps
 )
-_CHUNK: Final = 1 << 20  # products that are in memory at once
 
 
 def terms(old: int, new: int) -> tuple[int, int]:
@@ -75,5 +75,5 @@ def _dots(padded: Array, start: int, step: int, count: int, part: Array) -> Arra
     windows = np.lib.stride_tricks.sliding_window_view(padded[start:after], len(part), axis=0)[
         ::step
     ]
-    rows = max(1, _CHUNK // (len(part) * padded.shape[1]))
+    rows = max(1, PIECE_BYTES // (len(part) * padded.shape[1]))
     return np.concatenate([windows[row : row + rows] @ part for row in range(0, count, rows)])

@@ -18,7 +18,7 @@ from infuse.errors import ConfigurationError, InfuseError, RequestError
 from infuse.runtime.session import Array
 from infuse.serving.control.reading import convert
 from infuse.serving.engine.pipelines.ports import Port
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
 
 _T = TypeVar("_T")
 

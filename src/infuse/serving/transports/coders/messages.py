@@ -20,13 +20,12 @@ from infuse.serving.datatypes import BYTES, NUMPY
 from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
 from infuse.serving.transports.coders.memory import Memory, Place
 from infuse.serving.transports.elements import Buffer, to_bytes
+from infuse.serving.tuning import PIECE_ELEMENTS
 from infuse.serving.workers.failures import Described
 
 Values = dict[str, bool | int | float | str]
 PLACE: Final = struct.Struct("<QQ")
 """A message through the socket: where the job, or what came of it, lies in memory."""
-_PIECE: Final = 4096
-"""Elements of BYTES that are read or written in one go, which keeps Python's lock."""
 _texts: Final = msgspec.msgpack.Decoder(list[bytes])
 
 
@@ -157,7 +156,7 @@ def _flat(memory: Memory, tensor: Tensor) -> Flat:
     else:
         elements = iter(array.reshape(-1))
         places = []
-        while piece := list(islice(elements, _PIECE)):
+        while piece := list(islice(elements, PIECE_ELEMENTS)):
             places.append(memory.put(msgspec.msgpack.encode(piece)))
     return Flat(
         tensor.name, datatype, array.shape, places, dict(tensor.parameters), list(tensor.labels)

@@ -36,14 +36,14 @@ it writes.
 
 LARGE: Final = 256 << 10
 """Bytes of a message, from which a coder reads it."""
-MANY: Final = 16 << 10
+MANY: Final = LARGE // 16
 """Elements of JSON or BYTES, from which a coder reads or writes them."""
-MOST: Final = 2
+MOST_CODERS: Final = 2
 """Coders of a server."""
 _IDLE_SECONDS: Final = 30.0
 _BYTES_EACH: Final = 64
 """Bytes of Python's objects for a byte of a message: the most that lists and tables take."""
-_LEAST_BYTES: Final = 512 << 20
+_MOST_AT_LEAST: Final = 512 << 20
 
 
 class Coders:
@@ -55,12 +55,12 @@ class Coders:
     another.
     """
 
-    def __init__(self, message_bytes: int, most: int = MOST) -> None:
+    def __init__(self, message_bytes: int, most: int = MOST_CODERS) -> None:
         self._most = max(1, min(most, len(os.sched_getaffinity(0))))
-        self._memory = _LEAST_BYTES + _BYTES_EACH * message_bytes
+        self._memory = _MOST_AT_LEAST + _BYTES_EACH * message_bytes
         limit = build_limit_of(0)
         if limit is not None:
-            self._memory = max(_LEAST_BYTES, min(self._memory, limit // self._most))
+            self._memory = max(_MOST_AT_LEAST, min(self._memory, limit // self._most))
         self._threads: ThreadPoolExecutor | None = None
         self._turns = asyncio.Semaphore(self._most)
         self._idle: list[tuple[Coder, float]] = []

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import infuse
 from infuse.serving.control.telemetry.statistics import Recent
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
 
 if TYPE_CHECKING:
     from infuse.serving.control.models import ServedModel
     from infuse.serving.engine.engine import Engine
 
-_EVENTS: Final = 60
+_MOST_EVENTS: Final = 60
 _ACTIVE: Final = frozenset({"running", "paused"})
 _NOTHING: Final[Mapping[str, float]] = {
     "requests_per_second": 0.0,
@@ -56,7 +56,7 @@ async def snapshot(engine: Engine) -> dict[str, Any]:
         "placement": _placement(engine, loads),
         "events": [
             {**event.as_entry(), "grave": event.level >= logging.WARNING}
-            for event in reversed(engine.journal.recent(_EVENTS))
+            for event in reversed(engine.journal.recent(_MOST_EVENTS))
         ],
     }
 

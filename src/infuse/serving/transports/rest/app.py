@@ -28,10 +28,9 @@ from infuse.serving.transports.rest.openapi import document
 from infuse.serving.transports.rest.refusals import JSON, Headers, Refusal, refused
 from infuse.serving.transports.rest.routes import Call, Route, Router, name_of, segments
 from infuse.serving.transports.security import PAGE_HEADERS, Guard, Role, check_browser
+from infuse.serving.tuning import PIECE_BYTES
 
-_SHORT: Final = 4 << 10  # bytes of a body that inflates to little, whatever it is
-_LARGE: Final = 1 << 20  # bytes, from which compression is left to a thread
-_PART: Final = 1 << 20  # bytes of an answer that are handed to the socket in one go
+_MOST_INFLATION: Final = 1032  # times, by deflate
 _BINARY: Final = (b"content-type", b"application/octet-stream")
 _END: Final = b"/infer"
 _log: Final = logging.getLogger("infuse.serving.rest")
@@ -123,7 +122,7 @@ class _App:
 
     async def _inflated(self, body: Buffer, coding: str) -> Buffer:
         most = self.config.limits.request_bytes
-        if len(body) > _SHORT:
+        if len(body) * _MOST_INFLATION > PIECE_BYTES:
             return await asyncio.to_thread(inflate, body, coding, most)
         return inflate(body, coding, most)
 
@@ -233,7 +232,7 @@ class DataApp(_App):
         coding = accepted_coding(headers["accept-encoding"]) if "accept-encoding" in headers else ""
         if coding:
             answer.append((b"content-encoding", coding.encode()))
-            aside = sum(map(len, parts)) > _LARGE
+            aside = sum(map(len, parts)) > PIECE_BYTES
             parts = [
                 await asyncio.to_thread(deflate, parts, coding) if aside else deflate(parts, coding)
             ]
@@ -367,14 +366,14 @@ async def _send_part(send: Send, part: Buffer, *, more: bool) -> None:
     asyncio's, copy it.
     """
     start = 0
-    while len(part) - start > _PART:
+    while len(part) - start > PIECE_BYTES:
         await send(
             {
                 "type": "http.response.body",
-                "body": memoryview(part)[start : start + _PART],
+                "body": memoryview(part)[start : start + PIECE_BYTES],
                 "more_body": True,
             }
         )
-        start += _PART
+        start += PIECE_BYTES
     rest = memoryview(part)[start:] if start else part
     await send({"type": "http.response.body", "body": rest, "more_body": more})

@@ -16,8 +16,14 @@ import numpy as np
 
 from infuse.errors import RequestError
 from infuse.serving.datatypes import BYTES, NUMPY
-from infuse.serving.messages import InferRequest, InferResponse, Parameter, RequestedOutput, Tensor
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import (
+    InferRequest,
+    InferResponse,
+    JsonObject,
+    Parameter,
+    RequestedOutput,
+    Tensor,
+)
 from infuse.serving.transports.elements import (
     MOST_DIMENSIONS,
     Buffer,

@@ -11,11 +11,13 @@ from typing import Final
 from infuse.errors import RequestError, TooLargeError
 from infuse.serving.transports.elements import Buffer
 from infuse.serving.transports.rest.refusals import Refusal
+from infuse.serving.tuning import PIECE_BYTES
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _RAW: Final = -zlib.MAX_WBITS
-_PIECE: Final = 1 << 20  # bytes: those of one call are put together while other threads wait
-_LEVEL: Final = 1  # tensors hardly shrink more by a higher one, and it takes several times as long
+_LEVEL: Final = (
+    zlib.Z_BEST_SPEED
+)  # tensors hardly shrink more by a higher one, and it takes several times as long
 
 
 def inflate(body: Buffer, coding: str, most: int) -> Buffer:
@@ -46,7 +48,7 @@ def _inflated(body: Buffer, bits: int, most: int) -> bytearray:
     rest: Buffer = body
     try:
         while rest and not stream.eof and len(plain) <= most:
-            plain += stream.decompress(rest, min(_PIECE, most + 1 - len(plain)))
+            plain += stream.decompress(rest, min(PIECE_BYTES, most + 1 - len(plain)))
             rest = stream.unconsumed_tail
     except zlib.error as error:
         raise RequestError(f"the compressed body is damaged: {error}") from error

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from infuse.serving.datatypes import NUMPY
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import JsonObject
 
 Schema = Mapping[str, Any]
 

@@ -23,8 +23,7 @@ from infuse.errors import (
 from infuse.serving.config import ServerConfig
 from infuse.serving.control.callers import ANYBODY, Caller, forbidden
 from infuse.serving.control.telemetry.settings import log_settings, trace_settings
-from infuse.serving.messages import InferRequest, InferResponse
-from infuse.serving.plain import JsonObject
+from infuse.serving.messages import InferRequest, InferResponse, JsonObject
 from infuse.serving.transports.coders.memory import joined
 from infuse.serving.transports.coders.pool import LARGE, MANY, Coders
 from infuse.serving.transports.rpc import codec, large, wire
@@ -33,11 +32,11 @@ from infuse.serving.transports.rpc.refusals import refuse, text_of
 from infuse.serving.transports.rpc.schema import POOL, SERVICE, message, parse
 from infuse.serving.transports.rpc.streams import in_order
 from infuse.serving.transports.security import Guard, Role
+from infuse.serving.tuning import PIECE_BYTES
 
 if TYPE_CHECKING:
     from infuse.serving.engine.engine import Engine
 
-_LARGE: Final = 4 << 20  # bytes of an answer, from which a thread puts it together
 _MODEL: Final = 2  # fields of RepositoryModelLoadRequest
 _PARAMETERS: Final = 3
 _Answer = Callable[[Any, Caller], Awaitable[Any]]
@@ -164,7 +163,7 @@ class Calls:
             if streamed
             else codec.parts_of(request, response)
         )
-        if sum(map(len, parts)) > _LARGE:
+        if sum(map(len, parts)) > PIECE_BYTES:
             return await asyncio.to_thread(joined, parts)
         return b"".join(parts)
 

@@ -13,6 +13,7 @@ from grpc_health.v1 import health_pb2
 
 from infuse.errors import NotFoundError
 from infuse.serving.transports.rpc.schema import SERVICE
+from infuse.serving.tuning import LOOK_SECONDS
 
 if TYPE_CHECKING:
     from infuse.serving.engine.engine import Engine
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
 NAME: Final[str] = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 _Request: Final = health_pb2.HealthCheckRequest
 _Response: Final = health_pb2.HealthCheckResponse
-_EVERY: Final = 0.25  # seconds
 
 
 class Health:
     """Serving is what is ready. Those who watch hear of a change within `every` seconds."""
 
-    def __init__(self, engine: Engine, every: float = _EVERY) -> None:
+    def __init__(self, engine: Engine, every: float = LOOK_SECONDS) -> None:
         self._engine = engine
         self._every = every
 

@@ -22,7 +22,7 @@ from infuse.serving.transports.security.tls import Files
 if TYPE_CHECKING:
     from infuse.serving.engine.engine import Engine
 
-_CALLS: Final = 1024  # of one connection at once; a caller's others wait at its side
+_MOST_CALLS: Final = 1024  # of one connection at once; a caller's others wait at its side
 
 
 class GrpcServer:
@@ -144,7 +144,7 @@ def _options(limits: Limits, reuse_port: bool) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", limits.request_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_allowed_incoming_connections", limits.connections),
-        ("grpc.max_concurrent_streams", _CALLS),
+        ("grpc.max_concurrent_streams", _MOST_CALLS),
         ("grpc.so_reuseport", int(reuse_port)),
         ("grpc.server_handshake_timeout_ms", _milliseconds(limits.header_seconds)),
         ("grpc.max_connection_idle_ms", _milliseconds(limits.idle_seconds)),

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
-_AHEAD: Final = 64  # requests of one stream that are worked on
+_MOST_AHEAD: Final = 64  # requests of one stream that are worked on
 
 
 async def in_order(
-    requests: AsyncIterator[bytes], answer: Callable[[bytes], Awaitable[bytes]], ahead: int = _AHEAD
+    requests: AsyncIterator[bytes],
+    answer: Callable[[bytes], Awaitable[bytes]],
+    ahead: int = _MOST_AHEAD,
 ) -> AsyncIterator[bytes]:
     """The answers of requests, in their order, while up to `ahead` of them are worked on.
 

@@ -34,7 +34,7 @@ _OWN_SITE: Final = frozenset({"same-origin", "none"})
 _BROWSER_MARKS: Final = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode")
 # Nobody can register these, so no stranger's page has such a name.
 _PRIVATE_ENDINGS: Final = (".localhost", ".local", ".internal")
-_HOSTS: Final = 256  # that are remembered
+_MOST_HOSTS: Final = 256  # that are remembered
 _HINT: Final = "call the server by its address, or name the host in security.hosts"
 
 
@@ -72,12 +72,12 @@ def _check_host(config: ServerConfig, host: str) -> None:
         raise error
 
 
-@lru_cache(_HOSTS)
+@lru_cache(_MOST_HOSTS)
 def _is_private(name: str) -> bool:
     return not name or "." not in name or name.endswith(_PRIVATE_ENDINGS) or _is_address(name)
 
 
-@lru_cache(_HOSTS)
+@lru_cache(_MOST_HOSTS)
 def _name(host: str) -> str:
     """The name in a Host header: without its port, the dot at its end, and the brackets of an IPv6
     address.

@@ -12,7 +12,7 @@ from typing import Final
 
 from infuse.errors import OverloadError
 
-_CALLERS: Final = 4096
+_MOST_CALLERS: Final = 4096
 _REST: Final = ""  # the bucket of those for whom the table has no place
 _IPV6_PREFIX: Final = 64  # one subscriber has at least so many addresses
 
@@ -26,7 +26,11 @@ class Rates:
     """
 
     def __init__(
-        self, per_second: float, burst: int, clock: Callable[[], float], callers: int = _CALLERS
+        self,
+        per_second: float,
+        burst: int,
+        clock: Callable[[], float],
+        callers: int = _MOST_CALLERS,
     ) -> None:
         self._per_second = per_second
         self._burst = float(burst)
@@ -73,7 +77,7 @@ class Rates:
         return True
 
 
-@lru_cache(_CALLERS)
+@lru_cache(_MOST_CALLERS)
 def caller_address(peer: str) -> str:
     """The address of a caller, as limits count it, from `1.2.3.4`, `::1`, `[::1]:80`,
     `ipv4:1.2.3.4:80` or `ipv6:%5B::1%5D:80`: without a port, an IPv6 address as its network of 64

@@ -10,9 +10,9 @@ from typing import Final
 from infuse.serving.control.telemetry.journal import Journal
 from infuse.serving.control.telemetry.views import Reading
 from infuse.serving.transports.security import Certificates
+from infuse.serving.tuning import UPKEEP_SECONDS
 
 _log: Final = logging.getLogger(__name__)
-_EVERY: Final = 1.0  # seconds; a look reads some files of a few kilobytes
 
 
 class Renewal:
@@ -27,7 +27,7 @@ class Renewal:
         if certificates is not None:
             self._watched[listener] = certificates
 
-    async def run(self, every: float = _EVERY) -> None:
+    async def run(self, every: float = UPKEEP_SECONDS) -> None:
         """Look every so many seconds, until cancelled."""
         while True:
             await asyncio.sleep(every)
