@@ -259,7 +259,52 @@ def test_movement_goes_through_operators_of_many_kinds(
     rule: str, written: Call, kinds: list[str], rng: np.random.Generator
 ) -> None:
     before, after = graph_of(written), graph_of(written)
+    names = {node.name for node in after.nodes}
+    for node in after.nodes:
+        node.origin = (node.name,)
     Driver([find_rule(rule)]).run(after)
     assert [node.kind for node in after.nodes] == kinds
+    assert all(set(node.origin) == names for node in after.nodes)
     feeds = {v.name: rng.random(v.shape, np.float32) for v in before.inputs}
     same(evaluate(after, feeds)["y0"], evaluate(before, feeds)["y0"])
+
+
+def bent(x: Any) -> Call:
+    """Work by elements."""
+    return ops.exp(x * 0.3) * ops.tanh(x)
+
+
+@pytest.mark.parametrize(
+    ("rule", "written"),
+    [
+        ("CutOperand", ops.slice(ops.tanh(M), *FIRST)),
+        ("CutOperands", ops.slice(ops.add(ops.mul(M, (4,)), M), *FIRST)),
+        ("SinkTransposes", ops.div(turned(M, 1, 0, 2), turned(M, 1, 0, 2))),
+        ("RemoveTransposesAround", turned(bent(turned(M, 2, 1, 0)), 2, 1, 0)),
+        (
+            "RemoveReshapesAround",
+            ops.reshape(bent(Call("Reshape", (M, np.array([6, 4])))), np.array([2, 3, 4])),
+        ),
+    ],
+)
+def test_movement_past_work_by_elements_changes_no_bit(
+    rule: str, written: Call, rng: np.random.Generator
+) -> None:
+    before, after = graph_of(written), graph_of(written)
+    Driver([find_rule(rule)]).run(after)
+    assert [node.kind for node in after.nodes] != [node.kind for node in before.nodes]
+    feeds = {v.name: rng.standard_normal(v.shape).astype(np.float32) for v in before.inputs}
+    assert evaluate(after, feeds)["y0"].tobytes() == evaluate(before, feeds)["y0"].tobytes()
+
+
+def test_a_transpose_that_moves_nothing_stays_between_changes_of_shape_or_goes() -> None:
+    flat = Call("Reshape", (M, np.array([6, 4])))
+    graph = graph_of(ops.reshape(turned(flat, 0, 1), np.array([2, 3, 4])))
+    Driver([find_rule("RemoveReshapesAround")]).run(graph)
+    assert not any(node.kind == "Transpose" for node in graph.nodes)
+
+
+def test_a_transpose_of_another_domain_is_no_transpose() -> None:
+    foreign = Call("Transpose", (M,), {"perm": (2, 1, 0)}, domain="my")
+    graph = graph_of(turned(ops.tanh(foreign), 2, 1, 0))
+    assert not Driver([find_rule("RemoveTransposesAround")]).run(graph)

@@ -113,11 +113,16 @@ class Driver:
     def _apply(self, rule: Rule, match: Match, limits: _Limits) -> list[Node] | None:
         root = match.root
         assert root.graph is not None
-        origin = [name for node in reversed(match.nodes) for name in node.origin]
+        bound = {**match.bound, "root": root}
+        try:
+            nodes = tuple(dict.fromkeys((*match.nodes, *rule.covered(bound))))
+        except Exception as error:
+            raise _blame(rule, root, "covers", error) from error
+        origin = [name for node in reversed(nodes) for name in node.origin]
         patch = Patch(root.graph, origin, root.name)
         try:
             results = _build(rule, match, patch)
-            note = rule.remark({**match.bound, "root": root})
+            note = rule.remark(bound)
         except (Refusal, UnknownRank):
             results = None
         except Exception as error:
@@ -127,9 +132,9 @@ class Driver:
             patch.undo()
             return None
         touched = self._replace(
-            root, results, match.nodes, patch.created, rule.name, rule.level, rule.rows, note
+            root, results, nodes, patch.created, rule.name, rule.level, rule.rows, note
         )
-        limits.count(rule.name, match.nodes, patch.created, self.report.rewrites[-1].saved)
+        limits.count(rule.name, nodes, patch.created, self.report.rewrites[-1].saved)
         return touched
 
     def _replace(

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from infuse.errors import RuleError
 from infuse.ir.expression import Call, Variable
-from infuse.ir.graph import Graph
+from infuse.ir.graph import Graph, Node
 from infuse.rewrite.record import ABOUT, Report, unwrapped
 
 LEVELS = ("none", "basic", "extended", "all")
@@ -48,7 +48,9 @@ class Rule:
     with `name=` in the pattern, `root`; a parameter with a default may be left unbound by some
     spellings. `when` refuses through `require`. `build` returns the replacement of each output of
     the root: an expression or a value. `note`, where a rule has one, says of a rewrite what the
-    report is to tell beside it: a cost, an error. NumPy does not warn inside of them.
+    report is to tell beside it: a cost, an error. `covers`, where a rule has one, returns the nodes
+    that it replaces beyond those of the pattern, each before those that it reads. NumPy does not
+    warn inside of them.
 
     The driver guarantees the rest: same types before and after, interior values have no other
     reader (unless `shares`), names and origins carried over, operands of commutative operators in
@@ -115,38 +117,36 @@ class Rule:
         return spellings
 
     @cached_property
-    def _condition(self) -> tuple[Callable[..., None], tuple[Parameter, ...]] | None:
-        when = getattr(self, "when", None)
-        return None if when is None else (when, _parameters(when))
+    def _functions(self) -> dict[str, tuple[Callable[..., Any], tuple[Parameter, ...]]]:
+        functions = {
+            name: getattr(self, name, None) for name in ("when", "build", "note", "covers")
+        }
+        return {name: (f, _parameters(f)) for name, f in functions.items() if f is not None}
 
-    @cached_property
-    def _note(self) -> tuple[Callable[..., str], tuple[Parameter, ...]] | None:
-        note = getattr(self, "note", None)
-        return None if note is None else (note, _parameters(note))
-
-    @cached_property
-    def _build_parameters(self) -> tuple[Parameter, ...]:
-        return _parameters(self.build)
+    def _call(self, name: str, bound: Mapping[str, Any], default: Any = None) -> Any:
+        if name not in self._functions:
+            return default
+        function, parameters = self._functions[name]
+        return function(*(self._argument(bound, p) for p in parameters))
 
     def check(self, bound: Mapping[str, Any]) -> None:
         """Run `when`; Refusal when it does not hold. Warnings of NumPy are the caller's matter."""
-        if self._condition is not None:
-            function, parameters = self._condition
-            function(*(self._argument(bound, p) for p in parameters))
+        self._call("when", bound)
 
     def replacement(self, bound: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run `build`; one entry per output of the root. Warnings of NumPy are the caller's
         matter.
         """
-        result = self.build(*(self._argument(bound, p) for p in self._build_parameters))
+        result = self._call("build", bound)
         return result if isinstance(result, tuple) else (result,)
 
     def remark(self, bound: Mapping[str, Any]) -> str:
         """Run `note`; empty where the rule has none."""
-        if self._note is None:
-            return ""
-        function, parameters = self._note
-        return function(*(self._argument(bound, p) for p in parameters))
+        return str(self._call("note", bound, ""))
+
+    def covered(self, bound: Mapping[str, Any]) -> Sequence[Node]:
+        """Run `covers`; nothing where the rule has none."""
+        return tuple(self._call("covers", bound, ()))
 
     def _argument(self, bound: Mapping[str, Any], parameter: Parameter) -> Any:
         name, default = parameter

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -169,10 +169,23 @@ class Moved:
     source: Any
     perm: tuple[int, ...]
 
+    @staticmethod
+    def by(move: Node) -> Moved:
+        """The result of a Transpose."""
+        return Moved(move.inputs[0], permutation(move))
+
+    @property
+    def stays(self) -> bool:
+        """Whether no axis has another place."""
+        return self.perm == tuple(range(len(self.perm)))
+
     def value(self) -> Any:
         """The value itself."""
-        same = self.perm == tuple(range(len(self.perm)))
-        return self.source if same else ops.transpose(self.source, perm=self.perm)
+        return self.source if self.stays else ops.transpose(self.source, perm=self.perm)
+
+
+def _is_transpose(node: Node | None) -> TypeGuard[Node]:
+    return node is not None and node.kind == "Transpose" and not node.op.domain
 
 
 def transposed_operands(node: Node) -> dict[Value, Moved]:
@@ -180,8 +193,8 @@ def transposed_operands(node: Node) -> dict[Value, Moved]:
     result = {}
     for x in node.operands():
         move = maker(x, node)
-        if move is not None and move.kind == "Transpose" and not move.op.domain:
-            result[x] = Moved(move.inputs[0], permutation(move))
+        if _is_transpose(move):
+            result[x] = Moved.by(move)
     return result
 
 
@@ -216,21 +229,23 @@ def moved_below(node: Node, operands: Mapping[Value, Moved]) -> Moved:
     return Moved(result, tuple(after.result.index(n) for n in axes.result))
 
 
-def moved_through(top: Value, root: Node) -> tuple[Moved, int]:
-    """`top` as a Transpose of what operators make of the sources of Transposes above them, and how
-    many of these nobody else reads. Refusal where something else comes in between.
+def moved_through(top: Value, root: Node) -> tuple[Moved, list[Node]]:
+    """`top` as a Transpose of what operators make of the sources of Transposes above them, and
+    these nodes, each before those that it reads; of the Transposes those that nobody else reads.
+    Refusal where something else comes in between.
     """
     result: dict[Value, Moved] = {}
-    lost = 0
-    for node in between(top, root, lambda node: node.kind == "Transpose"):
+    moves: list[Node] = []
+    region = between(top, root, _is_transpose)
+    for node in region:
         for x in node.operands():
             move = x.producer
-            if move is not None and move.kind == "Transpose" and x not in result:
-                result[x] = Moved(move.inputs[0], permutation(move))
-                lost += len(x.uses) == 1
+            if _is_transpose(move) and x not in result:
+                result[x] = Moved.by(move)
+                moves += [move] * (len(x.uses) == 1)
         result[node.output] = moved_below(node, result)
     require(top in result, "nothing is between the two")
-    return result[top], lost
+    return result[top], [*reversed(region), *moves]
 
 
 def between(top: Value, root: Node, ends: Callable[[Node], bool]) -> list[Node]:
@@ -286,16 +301,22 @@ class Rows:
         """
         require_shape(top, root.output)
         self.root, self.anywhere = root, anywhere
-        self.region = frozenset(between(top, root, _is_reshape))
+        self.region = tuple(between(top, root, _is_reshape))
         self.gain = 1
         self.products = 0
-        self._carried: set[Node] = set()
+        self._covered: set[Node] = set()
+        self._reshapes: dict[Node, None] = {}
         self._made: dict[tuple[Value, Shape], Any] = {}
         require(top.producer in self.region, "nothing is between the two")
         self.result = self._operator(top, root.output.shape)
-        inside = {*self._carried, root}
-        alone = all({u.user for u in n.output.uses} <= inside for n in self._carried)
+        inside = {*self._covered, root}
+        alone = all({u.user for u in n.output.uses} <= inside for n in self._covered)
         require(alone, "something between the two is read elsewhere")
+
+    @property
+    def nodes(self) -> list[Node]:
+        """What is between, each before those that it reads, and the changes of shape that go."""
+        return [*(n for n in reversed(self.region) if n in self._covered), *self._reshapes]
 
     def _value(self, value: Value, shape: Shape) -> Any:
         """A value in another shape."""
@@ -305,20 +326,24 @@ class Rows:
 
     def _new_value(self, value: Value, shape: Shape) -> Any:
         if value.producer in self.region:
-            state = self.gain, self.products, set(self._carried), dict(self._made)
+            state = self.gain, self.products, set(self._covered), dict(self._made)
+            reshapes = dict(self._reshapes)
             try:
                 return self._operator(value, shape)
             except Refusal:
                 if not self.anywhere:
                     raise
-                self.gain, self.products, self._carried, self._made = state
+                self.gain, self.products, self._covered, self._made = state
+                self._reshapes = reshapes
         node = value.producer
         source = value
-        if node is not None and _is_reshape(node):
+        if _is_reshape(node):
             assert node.inputs[0] is not None
             source = node.inputs[0]
             require_shape(source)
-            self.gain += len(value.uses) == 1
+            if len(value.uses) == 1:
+                self.gain += 1
+                self._reshapes[node] = None
         require(source is not value or self.anywhere, "an operand has its own shape")
         if source.shape == shape:
             return source
@@ -338,7 +363,7 @@ class Rows:
         fresh = tuple(range(FRESH, FRESH + len(after)))
         args: list[Any] = []
         orders: list[Order | None] = []
-        self._carried.add(node)
+        self._covered.add(node)
         for x, order in zip(node.inputs, axes.operands):
             rest = None if order is None else tuple(n for n in order if n not in rows)
             if x is None or order is None or rest is None or rest == order:
@@ -353,7 +378,7 @@ class Rows:
             orders.append(rest)
         result = (*fresh, *axes.result[len(rows) :])
         call = _with_axes(node, args, replace(axes, operands=tuple(orders), result=result))
-        if call.kind != node.kind:
+        if node.kind == "Gemm" and call.kind != "Gemm":
             require(self.anywhere, "a matrix is needed")
             self.gain -= call.kind == "Add"
         self.products += node.kind == "Gemm"
@@ -367,8 +392,8 @@ def _common_end(before: Shape, after: Shape) -> int:
     return equal - (equal == len(before) < len(after) and equal > 0)
 
 
-def _is_reshape(node: Node) -> bool:
-    return node.kind in RESHAPES and not node.op.domain
+def _is_reshape(node: Node | None) -> TypeGuard[Node]:
+    return node is not None and node.kind in RESHAPES and not node.op.domain
 
 
 def _of_columns(x: Value, order: Order, columns: Iterable[int]) -> Array:

@@ -78,6 +78,10 @@ class _CutOperands(Rule):
         assert y.producer is not None
         return part_of_operands(root, y.producer)
 
+    def covers(self, y: Value) -> list[Node]:
+        assert y.producer is not None
+        return [y.producer]
+
 
 class CutOperand(_CutOperands):
     """Slice(f(x, c)) → f(Slice(x), the same part of c), where f computes each place that is cut
@@ -191,6 +195,9 @@ class SinkTransposes(Rule):
     def build(self, root: Node) -> Any:
         return moved_below(root, transposed_operands(root)).value()
 
+    def covers(self, root: Node) -> list[Node]:
+        return [x.producer for x in transposed_operands(root) if x.producer is not None]
+
 
 class SinkTransposeResidual(Rule):
     """Transpose(x) + y → Transpose(x + Transpose(y)) from channels last to first, so that sums fuse
@@ -252,17 +259,20 @@ class RemoveTransposesAround(Rule):
 
     def when(self, y: Value, root: Node) -> None:
         require_shape(y)
-        self._result(y, root)
+        below, nodes = self._result(y, root)
+        lost = any(node.kind == "Transpose" for node in nodes)
+        require(below.stays or lost, "as many are left")
 
     def build(self, y: Value, root: Node) -> Any:
-        return self._result(y, root).value()
+        return self._result(y, root)[0].value()
 
-    def _result(self, y: Value, root: Node) -> Moved:
-        below, lost = moved_through(y, root)
+    def covers(self, y: Value, root: Node) -> list[Node]:
+        return self._result(y, root)[1]
+
+    def _result(self, y: Value, root: Node) -> tuple[Moved, list[Node]]:
+        below, nodes = moved_through(y, root)
         perm = tuple(below.perm[p] for p in permutation(root))
-        same = perm == tuple(range(len(perm)))
-        require(same or lost, "as many are left")
-        return Moved(below.source, perm)
+        return Moved(below.source, perm), nodes
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -317,6 +327,9 @@ class RemoveReshapesAround(Rule):
     def build(self, x: Value, root: Node) -> Any:
         return Rows(x, root, anywhere=False).result
 
+    def covers(self, x: Value, root: Node) -> list[Node]:
+        return Rows(x, root, anywhere=False).nodes
+
 
 _FLAT = Call("Reshape", ((2, 3, 4), int64s(6, 4)))
 _WEIGHTS = tuple(
@@ -354,6 +367,9 @@ class UnflattenRows(Rule):
 
     def build(self, y: Value, root: Node) -> Any:
         return Rows(y, root, anywhere=True).result
+
+    def covers(self, y: Value, root: Node) -> list[Node]:
+        return Rows(y, root, anywhere=True).nodes
 
 
 class SinkExpand(Rule):
