@@ -60,19 +60,16 @@ def show(
             "--search changes which kernels are called, and none are listed", hint="add --kernels"
         )
     graph = infuse.load(model)
-    if text and not as_json and not kernels:
-        print(print_graph(graph), end="")
+    lowered = lower(graph, target, threads, precision, tune, search) if kernels else None
+    if text and not as_json:
+        print(print_graph(graph) if lowered is None else lowered.text(), end="")
         return
     facts = describe(graph)
+    if lowered is not None:
+        facts["kernels"] = lowered.describe()
     if text:
         facts["text"] = print_graph(graph)
-    if kernels:
-        lowered = lower(graph, target, threads, precision, tune, search)
-        if text and not as_json:
-            print(lowered.text(), end="")
-            return
-        facts["kernels"] = lowered.describe()
-        if text:
+        if lowered is not None:
             facts["kernels"]["text"] = lowered.text()
     if as_json:
         terminal.say_json(facts)

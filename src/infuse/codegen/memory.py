@@ -35,10 +35,6 @@ class Plan:
         """How many blocks late buffers share."""
         return max(self.late.values(), default=-1) + 1
 
-    def slot(self, buffer: Buffer) -> int:
-        """The number of the buffer whose place `buffer` uses."""
-        return self.buffers.index(buffer.root())
-
 
 def lifetimes(program: Program) -> list[Buffer]:
     """Set first and last use of every arena buffer, share memory where a step may work in place,
@@ -94,7 +90,7 @@ def _plan_one(program: Program) -> Plan:
     sizes = [b.bytes for b in buffers]
     if any(not isinstance(size, int) for size in sizes):
         return Plan(buffers, None, 0, 0, late)
-    numbers = [_aligned(size) for size in sizes]
+    numbers = [aligned(size) for size in sizes]
     bound = lower_bound(buffers, numbers)
     offsets = _place_well(buffers, numbers, bound)
     return Plan(buffers, offsets, _top(offsets, numbers), bound, late)
@@ -148,7 +144,8 @@ def _place_well(buffers: Sequence[Buffer], sizes: Sequence[int], bound: int) -> 
     return best
 
 
-def _aligned(size: Dim) -> int:
+def aligned(size: Dim) -> int:
+    """What a buffer of so many bytes takes up in the arena."""
     assert isinstance(size, int)
     return max(ALIGN, -(-size // ALIGN) * ALIGN)
 

@@ -48,7 +48,7 @@ class ProgramText:
         outputs = enumerate(self.program.outputs)
         return {n: None for n, (_, _, shape) in outputs if self.number or any(map(late, shape))}
 
-    @property
+    @cached_property
     def key(self) -> list[str]:
         """Fields of the sizes on which the plan depends."""
         if not self.number:

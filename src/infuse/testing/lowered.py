@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from infuse.codegen.compile import generate
-from infuse.codegen.memory import Plan, place_in_time
+from infuse.codegen.memory import Plan, aligned, place_in_time
 from infuse.codegen.program import Program, Step
-from infuse.codegen.tensors import Buffer, Tensor
+from infuse.codegen.tensors import Buffer, Tensor, dense
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Graph, Value
@@ -26,7 +27,6 @@ from infuse.targets.cpu.emit.statements import KernelCall
 
 POISON = 0xA5
 """What memory holds that nobody has written yet."""
-ALIGN = 64
 
 
 class PlacementError(AssertionError):
@@ -78,7 +78,7 @@ class _Machine:
 
     def _arena_offsets(self) -> dict[Buffer, int]:
         buffers = self.plan.buffers
-        numbers = [-(-max(1, self.size(b.bytes)) // ALIGN) * ALIGN for b in buffers]
+        numbers = [aligned(self.size(b.bytes)) for b in buffers]
         offsets = self.plan.offsets
         if offsets is None:
             offsets = place_in_time(buffers, numbers)
@@ -95,27 +95,27 @@ class _Machine:
 
     # -- memory ------------------------------------------------------------------------------------
 
-    def _block(self, buffer: Buffer, need: int) -> tuple[Array, int]:
-        """The memory of a buffer, at least so many bytes, and where it begins."""
+    def _block(self, buffer: Buffer, need: int) -> tuple[object, int]:
+        """The key of the memory of a buffer, made to hold so many bytes at least, and where in it
+        the buffer begins.
+        """
         root = buffer.root()
         if root in self._offsets:
-            return self._memory["arena"], self._offsets[root]
+            return "arena", self._offsets[root]
         key: object = (root.kind, root.number, root.position)
         if root.kind == "arena":
             key = ("late", self.plan.late[root])
-        block = self._memory.get(key)
-        if block is None and root.kind == "weight":
-            block = self._weights(root)
-        if block is None:
-            block = np.full(need, POISON, np.uint8)
-        if block.size < need:
-            block = np.concatenate([block, np.full(need - block.size, POISON, np.uint8)])
-        self._memory[key] = block
-        return block, 0
+        block = self._memory.get(key, np.empty(0, np.uint8))
+        if root.kind == "weight" and key not in self._memory:
+            array = np.ascontiguousarray(self._weights[root.position])
+            block = np.array(array.reshape(-1).view(np.uint8))
+        missing = np.full(max(0, need - block.size), POISON, np.uint8)
+        self._memory[key] = np.concatenate([block, missing]) if missing.size else block
+        return key, 0
 
-    def _weights(self, buffer: Buffer) -> Array:
-        array = dict(self.program.weights)[buffer.position]
-        return np.array(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    @cached_property
+    def _weights(self) -> dict[int, Array]:
+        return dict(self.program.weights)
 
     def _resolved(self, tensor: Tensor) -> Tensor:
         """A tensor whose place follows from a size."""
@@ -132,25 +132,25 @@ class _Machine:
             places = places + line.reshape(-1, *(1,) * (tensor.rank - axis - 1))
         return places * tensor.dtype.bytes
 
-    def _elements(self, tensor: Tensor) -> tuple[Array, Array]:
-        """The block of a tensor, and the places of the bytes of each element in it."""
+    def _elements(self, tensor: Tensor) -> tuple[object, Array]:
+        """The key of a tensor's memory, and the places of the bytes of each element in it."""
         tensor = self._resolved(tensor)
         starts = self._bytes(tensor)
         need = int(starts.max(initial=-1)) + tensor.dtype.bytes if starts.size else 0
-        block, begin = self._block(tensor.buffer, need)
-        return block, begin + starts[..., None] + np.arange(tensor.dtype.bytes)
+        key, begin = self._block(tensor.buffer, need)
+        return key, begin + starts[..., None] + np.arange(tensor.dtype.bytes)
 
     def load(self, tensor: Tensor) -> Array:
         """The elements of a tensor as they lie in memory."""
-        block, places = self._elements(tensor)
-        result: Array = block[places].reshape(-1).view(tensor.dtype.numpy)
+        key, places = self._elements(tensor)
+        result: Array = self._memory[key][places].reshape(-1).view(tensor.dtype.numpy)
         return np.asarray(result.reshape(places.shape[:-1]))
 
     def store(self, tensor: Tensor, array: Array) -> None:
         """Put elements where a tensor lies."""
-        block, places = self._elements(tensor)
+        key, places = self._elements(tensor)
         flat = np.ascontiguousarray(array.astype(tensor.dtype.numpy)).reshape(-1)
-        block[places.reshape(-1)] = flat.view(np.uint8)
+        self._memory[key][places.reshape(-1)] = flat.view(np.uint8)
 
     def write(self, value: Value) -> None:
         """Put a value where it lies."""
@@ -185,8 +185,8 @@ class _Machine:
             if buffer.kind == "arena" and all(
                 t.buffer.root() is not buffer.root() for t in targets
             ):
-                block, begin = self._block(buffer, self.size(buffer.bytes))
-                block[begin : begin + self.size(buffer.bytes)] = POISON
+                key, begin = self._block(buffer, self.size(buffer.bytes))
+                self._memory[key][begin : begin + self.size(buffer.bytes)] = POISON
         for value in results:
             self.write(value)
 
@@ -199,10 +199,10 @@ class _Machine:
     ) -> None:
         """PlacementError where a target overlaps a source otherwise than element by element."""
         for target in targets:
-            block, written = self._elements(target)
+            key, written = self._elements(target)
             for source in sources:
-                same, read = self._elements(source)
-                if same is not block or np.array_equal(read, written):
+                other, read = self._elements(source)
+                if other != key or np.array_equal(read, written):
                     continue
                 if np.intersect1d(read, written).size:
                     raise PlacementError(f"step {step.label} overwrites what it reads")
@@ -225,10 +225,7 @@ class _Machine:
 
     def _outputs(self) -> Iterator[tuple[str, Array]]:
         for number, (name, dtype, shape) in enumerate(self.program.outputs):
-            strides = tuple(dims.product(shape[i + 1 :]) for i in range(len(shape)))
-            order = tuple(range(len(shape)))
-            buffer = Buffer("output", 0, number)
-            yield name, self.load(Tensor(buffer, dtype, tuple(shape), strides, order))
+            yield name, self.load(dense(Buffer("output", 0, number), dtype, tuple(shape)))
 
 
 def _sizes(values: Mapping[Value, Array]) -> dict[str, int]:
