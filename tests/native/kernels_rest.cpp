@@ -85,9 +85,11 @@ API void nested(Context* c, long outer, long inner, int* hits) {
 
 // ---- arena -----------------------------------------------------------------------------------
 
-API long plan(const long* sizes, const int* first, const int* last, int count, long* offsets) {
-  void* work = malloc(size_t(arena_plan_scratch(count)));
-  long total = arena_plan(sizes, first, last, count, offsets, work);
+API long plan(const long* sizes, const int* first, const int* last, int count, const int* orders,
+              int attempts, long* offsets) {
+  void* work = malloc(size_t(arena_scratch(count)));
+  ArenaItems items = {sizes, first, last, count};
+  long total = arena_plan(items, orders, attempts, offsets, work);
   free(work);
   return total;
 }

@@ -1,15 +1,21 @@
-"""The memory plan: lifetimes of arena buffers, in-place sharing, offsets close to the lower
-bound.
+"""The memory plan: lifetimes of arena buffers, in-place sharing, and the order in which buffers are
+placed, chosen so that they end close to the lower bound.
+
+Where sizes are symbols, there is an order for small, one for usual and one for large sizes; the run
+places the buffers in each (kernels/arena.hpp, with the same result as `place`) and takes the best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from infuse.codegen.program import Program
 from infuse.codegen.tensors import Buffer
+from infuse.ir import dims
 from infuse.ir.dims import Dim
+from infuse.ops.core.feeds import default_size
 
 ALIGN = 64
 
@@ -17,12 +23,14 @@ ALIGN = 64
 @dataclass(frozen=True)
 class Plan:
     """Where the live arena buffers lie: `offsets[i]` belongs to `buffers[i]`; None for sizes known
-    at run time only.
+    at run time only. `orders`: the numbers of the buffers as they are placed, the first for usual
+    sizes.
 
     A buffer whose size the run itself finds out lies in a block, whose number `late` tells.
     """
 
     buffers: list[Buffer]
+    orders: list[tuple[int, ...]]
     offsets: list[int] | None
     total: int
     lower_bound: int
@@ -79,7 +87,7 @@ def isolated_plan(program: Program) -> Plan:
         for step in one.steps:
             step.in_place = []
         blocks = {buffer: number for number, buffer in enumerate(lifetimes(one))}
-        plans.append(Plan([], [], 0, 0, blocks))
+        plans.append(Plan([], [], [], 0, 0, blocks))
     return replace(plans[0], bodies=plans[1:])
 
 
@@ -87,13 +95,28 @@ def _plan_one(program: Program) -> Plan:
     everything = lifetimes(program)
     late = share_blocks([b for b in everything if program.is_late(b.bytes)])
     buffers = [b for b in everything if b not in late]
-    sizes = [b.bytes for b in buffers]
-    if any(not isinstance(size, int) for size in sizes):
-        return Plan(buffers, None, 0, 0, late)
-    numbers = [aligned(size) for size in sizes]
-    bound = lower_bound(buffers, numbers)
-    offsets = _place_well(buffers, numbers, bound)
-    return Plan(buffers, offsets, _top(offsets, numbers), bound, late)
+    sizes = [b.bytes for b in buffers if isinstance(b.bytes, int)]
+    if len(sizes) < len(buffers):
+        typical = [[_typical(b.bytes, scale) for b in buffers] for scale in SCALES]
+        orders = dict.fromkeys(best_order(buffers, numbers) for numbers in typical)
+        return Plan(buffers, list(orders), None, 0, 0, late)
+    numbers = list(map(aligned, sizes))
+    order = best_order(buffers, numbers)
+    offsets = place(buffers, numbers, order)
+    return Plan(
+        buffers,
+        [order],
+        offsets,
+        arena_bytes(offsets, numbers),
+        lower_bound(buffers, numbers),
+        late,
+    )
+
+
+def _typical(size: Dim, scale: int) -> int:
+    """The bytes of a buffer when symbols have their usual sizes, so many times; 0: all are 1."""
+    sizes = {name: max(1, default_size(name) * scale) for name in dims.symbols(size)}
+    return aligned(max(0, dims.evaluate(size, sizes)))
 
 
 def share_blocks(buffers: Sequence[Buffer]) -> dict[Buffer, int]:
@@ -109,45 +132,49 @@ def share_blocks(buffers: Sequence[Buffer]) -> dict[Buffer, int]:
     return chosen
 
 
-def _top(offsets: Sequence[int], sizes: Sequence[int]) -> int:
+def arena_bytes(offsets: Sequence[int], sizes: Sequence[int]) -> int:
+    """What buffers of these sizes take up at these offsets."""
     return max((o + n for o, n in zip(offsets, sizes)), default=0)
 
 
 WORK = 2_000_000
 """Comparisons of buffers that a better plan may cost."""
+SCALES = (1, 16, 0)
+"""How many times their usual sizes symbols have where an order is chosen; 0: all are 1."""
 
 
-def _place_well(buffers: Sequence[Buffer], sizes: Sequence[int], bound: int) -> list[int]:
+def best_order(buffers: Sequence[Buffer], sizes: Sequence[int]) -> tuple[int, ...]:
     """The best of several orders of placing; then what sticks out at the top is placed earlier,
     again and again.
     """
-    best = place_in_time(buffers, sizes)
-    best_order = list(range(len(buffers)))
+    best = sorted(range(len(buffers)), key=lambda i: (buffers[i].first, -sizes[i]))
     if len(buffers) ** 2 > WORK:
-        return best
+        return tuple(best)
+    bound = lower_bound(buffers, sizes)
+    offsets = place(buffers, sizes, best)
+    least = arena_bytes(offsets, sizes)
     for order in _orders(buffers, sizes):
-        offsets = place(buffers, sizes, order)
-        if _top(offsets, sizes) < _top(best, sizes):
-            best, best_order = offsets, order
-        if _top(best, sizes) <= bound:
-            return best
-    order, offsets = best_order, best
+        if least <= bound:
+            break
+        tried = place(buffers, sizes, order)
+        if arena_bytes(tried, sizes) < least:
+            best, offsets, least = order, tried, arena_bytes(tried, sizes)
+    order = best
     for _ in range(min(100, WORK // (len(buffers) ** 2 + 1))):
-        top = _top(offsets, sizes)
+        if least <= bound:
+            break
+        top = arena_bytes(offsets, sizes)
         high = {i for i in order if offsets[i] + sizes[i] == top}
         order = [i for i in order if i in high] + [i for i in order if i not in high]
         offsets = place(buffers, sizes, order)
-        if _top(offsets, sizes) < _top(best, sizes):
-            best = offsets
-        if _top(best, sizes) <= bound:
-            break
-    return best
+        if arena_bytes(offsets, sizes) < least:
+            best, least = order, arena_bytes(offsets, sizes)
+    return tuple(best)
 
 
-def aligned(size: Dim) -> int:
+def aligned(size: int) -> int:
     """What a buffer of so many bytes takes up in the arena."""
-    assert isinstance(size, int)
-    return max(ALIGN, -(-size // ALIGN) * ALIGN)
+    return -(-size // ALIGN) * ALIGN
 
 
 def lower_bound(buffers: Sequence[Buffer], sizes: Sequence[int]) -> int:
@@ -194,27 +221,15 @@ def place(buffers: Sequence[Buffer], sizes: Sequence[int], order: Sequence[int])
     beside.
     """
     offsets = [0] * len(buffers)
+    earliest = list(accumulate((buffers[i].first for i in reversed(order)), min))
     placed: list[int] = []
     for i in order:
-        first, last = buffers[i].first, buffers[i].last
+        soonest, first, last = earliest.pop(), buffers[i].first, buffers[i].last
+        placed = [j for j in placed if buffers[j].last >= soonest]
         beside = [j for j in placed if buffers[j].first <= last and first <= buffers[j].last]
-        offsets[i] = _tightest_gap(
-            sizes[i], sorted((offsets[j], offsets[j] + sizes[j]) for j in beside)
-        )
+        taken = sorted((offsets[j], offsets[j] + sizes[j]) for j in beside)
+        offsets[i] = _tightest_gap(sizes[i], taken)
         placed.append(i)
-    return offsets
-
-
-def place_in_time(buffers: Sequence[Buffer], sizes: Sequence[int]) -> list[int]:
-    """The same in order of the first use, in time that grows with the buffers live at once."""
-    offsets = [0] * len(buffers)
-    live: list[int] = []
-    for i in sorted(range(len(buffers)), key=lambda i: (buffers[i].first, -sizes[i])):
-        live = [j for j in live if buffers[j].last >= buffers[i].first]
-        offsets[i] = _tightest_gap(
-            sizes[i], sorted((offsets[j], offsets[j] + sizes[j]) for j in live)
-        )
-        live.append(i)
     return offsets
 
 

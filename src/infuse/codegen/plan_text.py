@@ -102,10 +102,12 @@ def _placement(program: Program, plan: Plan) -> str:
     if plan.offsets is not None:
         lines = [f"  offsets[{i}] = {offset}L;" for i, offset in enumerate(plan.offsets)]
         return "\n".join([*lines, f"  return {plan.total}L;"])
-    return f"""  const BufferSizes_{n} sizes = buffer_sizes_{n}(d);
-  void* work = malloc(arena_plan_scratch(BUFFERS_{n}));
+    orders = ", ".join(str(i) for order in plan.orders for i in order)
+    return f"""  static const int orders[] = {{{orders}}};
+  const BufferSizes_{n} sizes = buffer_sizes_{n}(d);
+  void* work = malloc(arena_scratch(BUFFERS_{n}));
   if (!work) return -1;
-  const long total =
-    arena_plan(sizes.bytes, first_step_{n}, last_step_{n}, BUFFERS_{n}, offsets, work);
+  const ArenaItems items = {{sizes.bytes, first_step_{n}, last_step_{n}, BUFFERS_{n}}};
+  const long total = arena_plan(items, orders, {len(plan.orders)}, offsets, work);
   free(work);
   return total;"""

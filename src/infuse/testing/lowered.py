@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from infuse.codegen.compile import generate
-from infuse.codegen.memory import Plan, aligned, place_in_time
+from infuse.codegen.memory import Plan, aligned, arena_bytes, place
 from infuse.codegen.program import Program, Step
 from infuse.codegen.tensors import Buffer, Tensor, dense
 from infuse.ir import dims
@@ -81,7 +81,8 @@ class _Machine:
         numbers = [aligned(self.size(b.bytes)) for b in buffers]
         offsets = self.plan.offsets
         if offsets is None:
-            offsets = place_in_time(buffers, numbers)
+            placed = [place(buffers, numbers, order) for order in self.plan.orders]
+            offsets = min(placed, key=lambda offsets: arena_bytes(offsets, numbers))
         total = max((o + n for o, n in zip(offsets, numbers)), default=0)
         self._memory["arena"] = np.full(total, POISON, np.uint8)
         return dict(zip(buffers, offsets))

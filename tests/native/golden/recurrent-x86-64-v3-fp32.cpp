@@ -104,11 +104,12 @@ static inline long live_bytes_0(const Sizes& d) {
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
 static long place_0(const Sizes& d, long* offsets) {
   (void)d;
+  static const int orders[] = {0, 1, 2};
   const BufferSizes_0 sizes = buffer_sizes_0(d);
-  void* work = malloc(arena_plan_scratch(BUFFERS_0));
+  void* work = malloc(arena_scratch(BUFFERS_0));
   if (!work) return -1;
-  const long total =
-    arena_plan(sizes.bytes, first_step_0, last_step_0, BUFFERS_0, offsets, work);
+  const ArenaItems items = {sizes.bytes, first_step_0, last_step_0, BUFFERS_0};
+  const long total = arena_plan(items, orders, 1, offsets, work);
   free(work);
   return total;
 }
