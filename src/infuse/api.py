@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from infuse.budgets import timed
 from infuse.errors import BudgetError, OptionError
 from infuse.runtime.folder import STAGES
+from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
 
 if TYPE_CHECKING:
-    from infuse.codegen.foreign import ForeignModel
-    from infuse.codegen.hosted import HostedModel
     from infuse.ir.graph import Graph
     from infuse.passes.pipeline import Options
     from infuse.passes.verification import Witness
@@ -175,13 +174,13 @@ def improved(
 
 
 @_bounded
-def load_compiled(folder: PathLike, threads: int | None = None) -> CompiledModel | HostedModel:
+def load_compiled(folder: PathLike, threads: int | None = None) -> Model:
     """The compiled model in `folder`. CompiledModelError when it is broken or was made for another
     processor.
     """
     if not (Path(folder) / STAGES).is_file():
         return CompiledModel.load(folder, threads)
-    from infuse.codegen.hosted import HostedModel
+    from infuse.runtime.hosted import HostedModel
 
     return HostedModel.load(folder, threads)
 
@@ -219,7 +218,7 @@ def compile(
     output: PathLike | None = None,
     prefix: str = "infuse",
     progress: Progress | None = None,
-) -> CompiledModel | HostedModel | ForeignModel:
+) -> Model:
     """Native code for a graph, ready to run.
 
     What has no native code (strings, sequences, random numbers) is run by the interpreter between

@@ -12,16 +12,13 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from infuse import api, dtypes
 from infuse.errors import InputError, OptionError
-from infuse.runtime.model import CompiledModel
+from infuse.runtime.interface import Model
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import TensorSpec
-
-if TYPE_CHECKING:
-    from infuse.codegen.hosted import HostedModel
 
 CPU_PROVIDER: Final = "CPUExecutionProvider"
 _TYPE_NAMES: Final = {"float32": "float", "float64": "double"}
@@ -229,11 +226,7 @@ def get_device() -> str:
     return "CPU"
 
 
-def _compile(
-    path_or_bytes: Any, options: SessionOptions, precision: str
-) -> CompiledModel | HostedModel:
-    from infuse.codegen.foreign import ForeignModel
-
+def _compile(path_or_bytes: Any, options: SessionOptions, precision: str) -> Model:
     level = _LEVELS.get(int(options.graph_optimization_level))
     if level is None:
         names = ", ".join(item.name for item in GraphOptimizationLevel)
@@ -244,6 +237,4 @@ def _compile(
     if options.optimized_model_filepath:
         api.save(graph, options.optimized_model_filepath)
     count = options.intra_op_num_threads or None
-    model = api.compile(graph, threads=count, precision=precision, tune=options.tune)
-    assert not isinstance(model, ForeignModel), "it was compiled for this machine"
-    return model
+    return api.compile(graph, threads=count, precision=precision, tune=options.tune)

@@ -16,13 +16,13 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.helper import make_node as node
 
 import infuse
-from infuse.codegen.hosted import HostedModel
 from infuse.codegen.interface import example, header
 from infuse.errors import InputError, ModelFileError
 from infuse.ir.equality import equal
 from infuse.ir.parser import parse
 from infuse.ir.printer import big_constants, print_graph
 from infuse.ops.core.evaluate import evaluate
+from infuse.runtime.hosted import HostedModel
 from infuse.runtime.model import CompiledModel
 from infuse.serving.workers.build import build, described
 from infuse.serving.workers.main import Runner

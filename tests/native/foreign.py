@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.codegen.foreign import ForeignModel
 from infuse.runtime.cpus import architecture
+from infuse.runtime.foreign import ForeignModel
 
 EMULATOR, COMPILER = "qemu-aarch64", "aarch64-linux-gnu-gcc"
 needs_emulator = pytest.mark.skipif(

@@ -10,12 +10,12 @@ import pytest
 import infuse
 from infuse import dtypes
 from infuse.codegen.compile import compile_graph
-from infuse.codegen.foreign import ForeignModel
 from infuse.dtypes import DType
 from infuse.errors import CompiledModelError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from infuse.runtime.cpus import architecture
+from infuse.runtime.foreign import ForeignModel
 from tests.native.builder import Builder
 from tests.native.foreign import ForeignFailure, needs_emulator, run_foreign
 from tests.native.test_op_table import GROUPS, check, members, native_cases

@@ -15,12 +15,12 @@ import pytest
 import infuse
 from infuse import dtypes
 from infuse.codegen.compile import compile_graph
-from infuse.codegen.foreign import ForeignModel
 from infuse.dtypes import DType
 from infuse.errors import OptionError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value, constant
 from infuse.ops.core.evaluate import evaluate
+from infuse.runtime.foreign import ForeignModel
 from infuse.session import InferenceSession, SessionOptions
 from tests.cli_tools import Cli
 from tests.native.builder import Builder

@@ -11,11 +11,11 @@ from onnx import TensorProto, helper
 import infuse
 from infuse import dtypes, ops
 from infuse.codegen.compile import compile_graph
-from infuse.codegen.hosted import HostedModel
 from infuse.errors import RuntimeFailure
 from infuse.ir import Graph, Node, Value, tensor
 from infuse.ir.types import UNKNOWN
 from infuse.ops.domains.ml import as_texts
+from infuse.runtime.hosted import HostedModel
 from infuse.session import InferenceSession
 
 ML = "ai.onnx.ml"

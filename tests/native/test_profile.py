@@ -14,7 +14,6 @@ import pytest
 
 import infuse
 from infuse.codegen.compile import compile_program, generate
-from infuse.codegen.hosted import HostedModel
 from infuse.codegen.source import metadata, print_sources
 from infuse.errors import InputError, OptionError, RuntimeFailure
 from infuse.ir.graph import Graph, constant
@@ -22,6 +21,7 @@ from infuse.ir.parser import parse
 from infuse.profiling import Profile, Roof, Row, measure_roof, profile_graph, roof, trace_events
 from infuse.profiling.measure import without_bodies
 from infuse.profiling.profile import INTERPRETER
+from infuse.runtime.hosted import HostedModel
 from infuse.targets import Target
 from tests.cli_tools import Cli, small_network
 from tests.native.builder import Builder

@@ -8,18 +8,16 @@ from pathlib import Path
 import infuse
 from infuse.cli import terminal
 from infuse.cli.options import Level
-from infuse.codegen.foreign import ForeignModel
-from infuse.codegen.hosted import HostedModel
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
-from infuse.runtime import CompiledModel
+from infuse.runtime import Model
 
 
 @dataclass(frozen=True)
 class Opened:
     """A model that can run, and the graph that it was compiled from where that is known."""
 
-    model: CompiledModel | HostedModel
+    model: Model
     graph: Graph | None
 
 
@@ -64,5 +62,4 @@ def open_model(
             better, target=target, threads=threads, precision=precision, tune=tune, progress=report
         )
     note_search(better)
-    assert not isinstance(model, ForeignModel), "without a folder it is refused"
     return Opened(model, graph)

@@ -6,8 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -20,16 +19,16 @@ from numpy.typing import NDArray
 from infuse.codegen.cache import Cache
 from infuse.codegen.interface import EXAMPLE, PREFIX, example, header, library_name
 from infuse.codegen.toolchain import Progress, Toolchain
-from infuse.errors import OptionError
 from infuse.runtime.folder import (
     ABI,
     HEADER,
     LIBRARY,
     METADATA,
     SOURCE,
-    STAGES,
     WEIGHTS,
+    check_replaceable,
     describe_files,
+    publish,
 )
 from infuse.targets import Target
 
@@ -188,48 +187,6 @@ def kernels_hash() -> str:
 @lru_cache(maxsize=4)
 def _hash_files(files: tuple[tuple[Path, int, int], ...]) -> str:
     return _digest(*(part for path, _, _ in files for part in (path.name, path.read_text("utf-8"))))
-
-
-def check_replaceable(output: Path) -> None:
-    """OptionError unless `output` is free, an empty folder, or a compiled model."""
-    compiled = ((output / METADATA).is_file() and (output / LIBRARY).is_file()) or (
-        output / STAGES
-    ).is_file()
-    if output.exists() and not compiled and (not output.is_dir() or any(output.iterdir())):
-        what = "a folder with other things in it" if output.is_dir() else "a file"
-        raise OptionError(
-            f"the output is {what}", where=str(output), hint="name a folder that does not exist yet"
-        )
-
-
-def publish(output: Path, write: Callable[[Path], None]) -> Path:
-    """The folder `output` with what `write` puts in it; it appears whole or not at all, and an
-    older one is replaced.
-
-    OptionError when it cannot be written.
-    """
-    output = output.absolute()
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent))
-    except OSError as error:
-        raise OptionError(
-            f"the output cannot be written: {error.strerror}", where=str(output)
-        ) from error
-    new, old = staging / "new", staging / "old"
-    try:
-        new.mkdir()
-        write(new)
-        if output.exists():
-            output.rename(old)
-        new.rename(output)
-    except OSError as error:
-        raise OptionError(f"the output cannot be written: {error}", where=str(output)) from error
-    finally:
-        if old.exists() and not output.exists():
-            old.rename(output)
-        shutil.rmtree(staging, ignore_errors=True)
-    return output
 
 
 def _copy_files(made: Path, folder: Path) -> None:

@@ -15,8 +15,6 @@ from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.build import build
 from infuse.codegen.expand import expand
 from infuse.codegen.expand.sequences import flatten
-from infuse.codegen.foreign import ForeignModel
-from infuse.codegen.hosted import HostedModel, ValueSpec
 from infuse.codegen.interface import PREFIX, check_prefix
 from infuse.codegen.labels import separate_labels
 from infuse.codegen.lowering import lower
@@ -32,6 +30,9 @@ from infuse.ir.dim_text import NAMELESS
 from infuse.ir.graph import Graph, Node
 from infuse.ops.core.opaque import require_known
 from infuse.runtime.cpus import available_cpus
+from infuse.runtime.foreign import ForeignModel
+from infuse.runtime.hosted import HostedModel, ValueSpec
+from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
 from infuse.targets import DotType, Target
 
@@ -112,7 +113,7 @@ def compile_graph(
     output: str | os.PathLike[str] | None = None,
     prefix: str = PREFIX,
     progress: Progress | None = None,
-) -> CompiledModel | HostedModel | ForeignModel:
+) -> Model:
     """Compile `graph` (see `infuse.compile`)."""
     require_known(graph)
     check_prefix(prefix)
@@ -135,16 +136,15 @@ def compile_graph(
     stages = stages_of(graph, resolved, count, precision, tune=tune, progress=progress)
     if resolved.is_foreign:
         generated = _foreign(stages, resolved, output)
-        return ForeignModel(
-            build_program(
-                generated,
-                resolved,
-                precision=precision,
-                output=output,
-                prefix=prefix,
-                progress=progress,
-            )
+        folder = build_program(
+            generated,
+            resolved,
+            precision=precision,
+            output=output,
+            prefix=prefix,
+            progress=progress,
         )
+        return ForeignModel(folder, count)
     if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
         return built(stages.whole, output)
     if prefix != PREFIX:

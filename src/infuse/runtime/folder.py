@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from infuse.errors import CompiledModelError
+from infuse.errors import CompiledModelError, OptionError
 from infuse.runtime.checked import has_content
 from infuse.runtime.cpus import architecture, cpu_features
 
@@ -148,3 +150,45 @@ def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
             hint="compile it for this machine, or for a target that all your machines share, such "
             'as "x86-64-v3"',
         )
+
+
+def check_replaceable(output: Path) -> None:
+    """OptionError unless `output` is free, an empty folder, or a compiled model."""
+    compiled = ((output / METADATA).is_file() and (output / LIBRARY).is_file()) or (
+        output / STAGES
+    ).is_file()
+    if output.exists() and not compiled and (not output.is_dir() or any(output.iterdir())):
+        what = "a folder with other things in it" if output.is_dir() else "a file"
+        raise OptionError(
+            f"the output is {what}", where=str(output), hint="name a folder that does not exist yet"
+        )
+
+
+def publish(output: Path, write: Callable[[Path], None]) -> Path:
+    """The folder `output` with what `write` puts in it; it appears whole or not at all, and an
+    older one is replaced.
+
+    OptionError when it cannot be written.
+    """
+    output = output.absolute()
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent))
+    except OSError as error:
+        raise OptionError(
+            f"the output cannot be written: {error.strerror}", where=str(output)
+        ) from error
+    new, old = staging / "new", staging / "old"
+    try:
+        new.mkdir()
+        write(new)
+        if output.exists():
+            output.rename(old)
+        new.rename(output)
+    except OSError as error:
+        raise OptionError(f"the output cannot be written: {error}", where=str(output)) from error
+    finally:
+        if old.exists() and not output.exists():
+            old.rename(output)
+        shutil.rmtree(staging, ignore_errors=True)
+    return output

@@ -2,36 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from infuse.errors import OptionError
-from infuse.runtime.folder import read_metadata
+from infuse.runtime.folder import WEIGHTS, read_metadata
 from infuse.runtime.shapes import TensorSpec
 
 
 class ForeignModel:
-    """What is known of a model that this machine cannot run; there it is loaded by
+    """A `Model` that this machine cannot run; there it is loaded by
     `infuse.load_compiled(folder)`.
     """
 
-    host_steps: tuple[str, ...] = ()
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.metadata: dict[str, Any] = dict(read_metadata(folder))
+    def __init__(self, folder: Path, threads: int) -> None:
+        self.folder, self.threads = folder, threads
+        self.metadata: dict[str, Any] = read_metadata(folder)
         self.inputs = tuple(map(TensorSpec.from_metadata, self.metadata["inputs"]))
         self.outputs = tuple(map(TensorSpec.from_metadata, self.metadata["outputs"]))
+        arena = self.metadata.get("arena") or {}
+        self.arena_bytes = int(arena.get("bytes", 0))
+        """As it was planned; 0 where the run plans it."""
+        self.arena_lower_bound = int(arena.get("lower_bound", 0))
+        self.weights_bytes = int(self.metadata["files"][WEIGHTS]["bytes"])
 
-    def run(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """OptionError, always."""
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return str(self.metadata.get("name", ""))
+
+    @property
+    def host_steps(self) -> list[str]:
+        """What the interpreter runs of the model: nothing."""
+        return []
+
+    def _refuse(self) -> NoReturn:
         raise OptionError(
             f"the model was compiled for {self.metadata['machine']} and does not run here",
             where=str(self.folder),
             hint="copy the folder there, and load it with infuse.load_compiled",
         )
 
-    __call__ = run
+    def run(self, inputs: Mapping[str, Any]) -> NoReturn:
+        """OptionError, always."""
+        self._refuse()
+
+    def __call__(self, *inputs: Any) -> NoReturn:
+        self._refuse()
+
+    def session(self, threads: int | None = None) -> NoReturn:
+        """OptionError, always."""
+        self._refuse()
 
     def close(self) -> None:
         """Nothing is held."""

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.codegen.build import check_replaceable, publish
 from infuse.errors import CompiledModelError, InputError, OptionError
 from infuse.ir.file import load as load_graph, save as save_graph
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType, Type
 from infuse.ops.core.evaluate import evaluate
-from infuse.runtime.folder import STAGES
+from infuse.runtime.folder import STAGES, check_replaceable, publish
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.shapes import TensorSpec
 
@@ -78,7 +77,7 @@ class ValueSpec(TensorSpec):
 
 @dataclass
 class HostedModel:
-    """A model in stages, run one after another; answers the same calls as a `CompiledModel`.
+    """A `Model` in stages, run one after another.
 
     `parts` are the stages, `returned` the names of the outputs between them.
     """
