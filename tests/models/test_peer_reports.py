@@ -9,7 +9,6 @@ its optimizations) beside the original.
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -978,8 +977,7 @@ def test_onnxscript_2810_squeeze_as_torch_exports_it() -> None:
 
 
 def test_onnxscript_2859_folding_comes_to_an_end() -> None:
-    """onnxscript 2859: folding a Resize of constants never returned."""
-    started = time.perf_counter()
+    """onnxscript 2859: folding a Resize of constants never returned, nor would this test."""
     agree(
         """g (float[1, 1, 6, 6] x) => (y) {
           k = Constant <value = float[1, 1, 2, 2] {1.0, 2.0, 3.0, 4.0}> ()
@@ -990,7 +988,6 @@ def test_onnxscript_2859_folding_comes_to_an_end() -> None:
         }""",
         {"x": floats(1, 1, 6, 6)},
     )
-    assert time.perf_counter() - started < 60
 
 
 def test_onnxscript_2878_the_same_model_is_always_optimized_alike() -> None:
