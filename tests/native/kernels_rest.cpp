@@ -1,4 +1,4 @@
-// Plain functions over the kernels, for test_kernels_rest.py.
+// Plain functions over the kernels, for kernel_driver.py.
 #include <stdlib.h>
 
 #include "arena.hpp"

@@ -39,7 +39,7 @@ from tests.native.kernel_tools import (
     pointer,
     targets,
 )
-from tests.native.test_kernels_rest import ATTENTIONS, AttentionCall, reference, steps
+from tests.native.test_kernels_attention import ATTENTIONS, AttentionCall, reference, steps
 
 pytestmark = pytest.mark.row("R3")
 Doubles = NDArray[np.float64]
