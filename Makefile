@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?= -n auto
 ROUNDS ?= 5
+# Processes that tests start load what others have compiled.
+unexport PYTHONDONTWRITEBYTECODE
 # Where exported networks are kept (about 4.5 GB); shared by all checkouts.
 export INFUSE_ZOO ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/infuse-zoo
 

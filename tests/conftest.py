@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -15,9 +14,9 @@ import pytest
 from filelock import FileLock
 
 from benchmarks.inputs import default_zoo
-from infuse.codegen.toolchain import Toolchain
 from infuse.runtime.cpus import cpu_features
 from infuse.testing.emulation import emulated, obstacle
+from tests.compilers import product_compilers, put_light_compilers_first
 
 ROOT = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"[ACEGRSZ]\d{1,2}")
@@ -41,6 +40,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rows", metavar="ID[,ID…]", help="run only the tests that are evidence for these rows"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "not full" in config.option.markexpr and not hasattr(config, "workerinput"):
+        put_light_compilers_first()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -88,19 +92,16 @@ def emulation() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def light_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models are compiled with -O1 in place of -O3, which takes a third of the time, where a run
-    leaves the long forms of tables (`full`) out.
+@pytest.fixture(scope="module")
+def product_compiler() -> Iterator[None]:
+    """Models are compiled as the product does, with -O3, also where a run leaves the long forms of
+    tables (`full`) out and all others are compiled with -O0, which takes a quarter of the time.
 
-    For tables of what operators mean, on this machine's own processor. Random networks, other
-    targets, the tests of kernels and all of `make test-full` keep the product's options.
+    For random networks, networks that compute much, and what different compilers make of a model.
+    Drivers of kernels are compiled so for this machine's own processor (`kernel_tools.build`).
     """
-    chosen = Toolchain.find()
-    short = "not full" in request.config.option.markexpr
-    if short and chosen.kind != "zig":
-        script = ROOT / "tests" / "native" / "optimize_less.sh"
-        monkeypatch.setenv("CXX", shlex.join((str(script), *chosen.command)))
+    with product_compilers():
+        yield
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from infuse.frontends.onnx.contributed import MAKERS
 from infuse.ops.core.evaluate import evaluate
 from tests.models.onnx_tools import assert_close, run
 
-pytestmark = [pytest.mark.row("C1"), pytest.mark.usefixtures("light_compiler")]
+pytestmark = pytest.mark.row("C1")
 Array = Any
 RNG = np.random.default_rng(5)
 CODES = {np.dtype(ml_dtypes.int4): TensorProto.INT4, np.dtype(ml_dtypes.uint4): TensorProto.UINT4}

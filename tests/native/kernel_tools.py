@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from infuse.errors import ToolchainError
 from infuse.runtime.cpus import cpu_features
 from infuse.runtime.folder import LIBRARY, SOURCE
 from infuse.testing.emulation import resolve
+from tests.compilers import product_compilers
 
 KERNELS = Path(infuse.__file__).parent / "kernels"
 Floats = NDArray[np.float32]
@@ -67,13 +69,14 @@ def has_target(name: str) -> bool:
 
 def build(source: Path, target: str) -> ctypes.CDLL:
     """The library of one C++ source, which may include headers of its folder; compiled once for all
-    tests.
+    tests, for this machine's own processor as the product compiles.
     """
     texts = {path.name: path.read_text("utf-8") for path in source.parent.glob("*.hpp")}
     sources = {SOURCE: source.read_text("utf-8"), **texts}
-    folder = build_model(
-        sources, (), 0, {"name": source.stem}, key="driver", target=resolve(target)
-    )
+    with product_compilers() if target == "native" else nullcontext():
+        folder = build_model(
+            sources, (), 0, {"name": source.stem}, key="driver", target=resolve(target)
+        )
     return ctypes.CDLL(str(folder / LIBRARY))
 
 

@@ -68,6 +68,7 @@ def test_headers_compile_for_targets_that_are_emulated(tmp_path: Path, name: str
 
 
 @pytest.mark.row("R1")
+@pytest.mark.usefixtures("product_compiler")
 def test_clang_and_gcc_models_agree(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:

@@ -309,7 +309,6 @@ def test_every_operator_is_in_a_group() -> None:
     }
 
 
-@pytest.mark.usefixtures("light_compiler")
 @pytest.mark.parametrize("group", GROUPS)
 def test_operators_agree_with_their_meaning(group: str) -> None:
     check(native_cases(members(group), full=False))
@@ -349,7 +348,6 @@ def test_operators_agree_on_other_targets(target: str) -> None:
     )
 
 
-@pytest.mark.usefixtures("light_compiler")
 @pytest.mark.parametrize("half", [0, 1], ids=["half of them", "the others"])
 def test_operators_agree_when_sizes_are_symbols(half: int) -> None:
     every = [
@@ -480,7 +478,6 @@ def ordered(x: Any) -> Iterator[Case]:
     yield numeric("ArgMin", square, axis=0)
 
 
-@pytest.mark.usefixtures("light_compiler")
 def test_integers_wrap_and_move() -> None:
     few = (dtypes.int8, dtypes.int32, dtypes.int64, dtypes.uint8, dtypes.uint64)
     chosen = [case for dtype in few for case in integer_cases(dtype)]
@@ -504,7 +501,6 @@ def held_by(x: Any, dtype: DType) -> Any:
     return x[(whole >= float(limits.min)) & (whole < float(limits.max))]
 
 
-@pytest.mark.usefixtures("light_compiler")
 def test_casts_among_all_types() -> None:
     kinds = (*SIGNED, *UNSIGNED, *ALL_FLOATS, dtypes.bool_)
     with np.errstate(all="ignore"):

@@ -58,6 +58,7 @@ def check(seeds: range, level: str, threads: int) -> None:
             )
 
 
+@pytest.mark.usefixtures("product_compiler")
 @pytest.mark.parametrize(("level", "threads"), [("none", 2), ("all", 1)])
 def test_random_networks(level: str, threads: int) -> None:
     check(range(40), level, threads)

@@ -24,8 +24,6 @@ from infuse.ops.core.base import Rounding
 from infuse.targets import Target
 from infuse.testing.compare import difference
 
-pytestmark = pytest.mark.usefixtures("light_compiler")
-
 RNG = np.random.default_rng(5)
 TRAINING = "ai.onnx.preview.training"
 
