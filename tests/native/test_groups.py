@@ -6,7 +6,8 @@ import pytest
 
 import infuse.codegen.lower  # noqa: F401  registers the lowerings
 from infuse import dtypes
-from infuse.codegen import groups, lowering
+from infuse.codegen import groups
+from infuse.codegen.kernel_table import KERNELS, has_epilogue, lowers
 from infuse.ir.graph import Node, Value
 from infuse.ir.registry import make_operator
 from infuse.ir.types import tensor
@@ -25,9 +26,7 @@ def node(domain: str) -> Node:
 
 @pytest.fixture(autouse=True)
 def own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "_FUSIBLE", dict(groups._FUSIBLE))
-    for table in ("_LOWERINGS", "_READS"):
-        monkeypatch.setattr(lowering, table, dict(getattr(lowering, table)))
+    monkeypatch.setattr(KERNELS, "families", dict(KERNELS.families))
 
 
 def lower(low: Any, node: Node, group: groups.Group) -> None:
@@ -35,19 +34,19 @@ def lower(low: Any, node: Node, group: groups.Group) -> None:
 
 
 def test_a_kernel_of_another_domain_is_another_kernel() -> None:
-    assert groups.fusible(node(""))
-    assert not groups.fusible(node(MINE))
-    lowering.lowers("Softmax", domain=MINE)(lower)
-    assert groups.fusible(node(""))
-    assert not groups.fusible(node(MINE))
-    lowering.lowers("Softmax", domain=MINE, has_epilogue=True)(lower)
-    assert groups.fusible(node(MINE))
+    assert has_epilogue(node(""))
+    assert not has_epilogue(node(MINE))
+    lowers("Softmax", domain=MINE)(lower)
+    assert has_epilogue(node(""))
+    assert not has_epilogue(node(MINE))
+    lowers("Softmax", domain=MINE, has_epilogue=True)(lower)
+    assert has_epilogue(node(MINE))
 
 
 def test_what_is_registered_last_counts() -> None:
-    lowering.lowers("Softmax", runtime_inputs=(0,))(lower)
-    assert not groups.fusible(node(""))
-    assert lowering._READS["", "Softmax"] == (0,)
-    lowering.lowers("Softmax", has_epilogue=True)(lower)
-    assert groups.fusible(node(""))
-    assert ("", "Softmax") not in lowering._READS
+    lowers("Softmax", runtime_inputs=(0,))(lower)
+    assert not has_epilogue(node(""))
+    assert KERNELS.of(node("")).runtime_inputs == (0,)
+    lowers("Softmax", has_epilogue=True)(lower)
+    assert has_epilogue(node(""))
+    assert KERNELS.of(node("")).runtime_inputs is None

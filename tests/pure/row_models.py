@@ -77,7 +77,7 @@ SEPARABLE = ", ".join(
     f"{n:.9}" for n in np.outer(np.linspace(1, 2, 12), np.linspace(-1, 1, 9)).reshape(-1).tolist()
 )
 """Filters of three by three that are multiples of one another."""
-APART: Switch = ("infuse.codegen.groups.fusible", lambda node: False)
+APART: Switch = ("infuse.codegen.groups.has_epilogue", lambda node: False)
 """Native code with one kernel for each operator."""
 
 FOLDING = (

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from infuse import dtypes
 from infuse.codegen.formulas import is_half
+from infuse.codegen.kernel_table import has_epilogue
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Node, Value
@@ -214,7 +215,7 @@ def _extends(group: Group, value: Value, node: Node, needed: set[Node]) -> bool:
         user is not node for user in value.users() if user in needed or user.graph is not node.graph
     ):
         return False
-    if group.anchor is not None and (not fusible(group.anchor) or _widens(node)):
+    if group.anchor is not None and (not has_epilogue(group.anchor) or _widens(node)):
         return False
     return value.shape == node.output.shape
 
@@ -225,23 +226,3 @@ def _widens(node: Node) -> bool:
     """
     narrow = [v for v in node.operands() if v.dtype.is_integer and v.dtype.bits <= 16]
     return node.kind == "Cast" and bool(narrow) and node.output.dtype == dtypes.float32
-
-
-_FUSIBLE: dict[tuple[str, str], DType] = {}
-
-
-def register_fusible(domain: str, kind: str, gives: DType | None) -> None:
-    """State that the kernel of an operator ends in a sink for elements of a type: elementwise work
-    may follow in it.
-
-    None: it does not, whatever was stated before.
-    """
-    _FUSIBLE.pop((domain, kind), None)
-    if gives is not None:
-        _FUSIBLE[domain, kind] = gives
-
-
-def fusible(node: Node) -> bool:
-    """Whether elementwise work may follow `node` inside its kernel."""
-    alone = not any(v.uses for v in node.outputs[1:])
-    return alone and _FUSIBLE.get((node.op.domain, node.kind)) == node.output.dtype

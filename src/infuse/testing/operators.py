@@ -20,7 +20,7 @@ from onnx import defs
 from infuse import dtypes
 from infuse.codegen.compile import generate
 from infuse.codegen.expand.sequences import flatten, is_flattened
-from infuse.codegen.lowering import has_kernel
+from infuse.codegen.kernel_table import has_kernel
 from infuse.codegen.stages import must_be_hosted
 from infuse.dtypes import DType
 from infuse.errors import InfuseError

@@ -10,9 +10,10 @@ from infuse import dtypes
 from infuse.codegen.autotune.selector import usual
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_sizes import AttentionSizes
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.codegen.writer import FunctionWriter

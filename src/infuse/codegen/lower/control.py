@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text, symbol_field
 from infuse.codegen.tensors import Tensor, dense, natural
 from infuse.codegen.writer import FunctionWriter

@@ -12,12 +12,13 @@ from infuse import dtypes
 from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_sizes import ConvSizes, DepthwiseSizes, GemmSizes
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.computed import packed_at_run_time
 from infuse.codegen.lower.linear import SUFFIXES, call_gemm, label, takes_pairs
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.tiles import call_winograd, forms_by_tiles, planar
 from infuse.codegen.lower.windows import plain_conv
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.packing import merge_groups, pack_conv, pack_conv_bf16
 from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural

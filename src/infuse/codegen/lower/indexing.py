@@ -9,8 +9,9 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.codegen.writer import FunctionWriter

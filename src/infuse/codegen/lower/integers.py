@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import Window, depthwise_sizes, window
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.plain import batch_offset
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.windows import _windows
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, channels_last, dense, natural
 from infuse.codegen.writer import FunctionWriter

@@ -11,9 +11,10 @@ from infuse import dtypes
 from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_sizes import GemmSizes, MatmulSizes
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.plain import plain_matmul
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.packing import pack_gemm_b, pack_gemm_bf16
 from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, dense, natural

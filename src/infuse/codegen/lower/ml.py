@@ -9,9 +9,10 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.expand.ml_kernels import KERNELS
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.ir import dims
 from infuse.ir.graph import Node
 from infuse.ops.core.base import Array

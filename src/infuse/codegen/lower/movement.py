@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infuse.codegen.formulas import stored_literal
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_table import lowers, resolves_sizes
 from infuse.codegen.lower.runtime_operands import (
     array,
     define,
@@ -12,7 +13,7 @@ from infuse.codegen.lower.runtime_operands import (
     new_symbol,
     operand,
 )
-from infuse.codegen.lowering import Lowering, lowers, resolves_sizes
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Tensor
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims

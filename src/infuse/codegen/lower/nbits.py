@@ -7,9 +7,10 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_sizes import NBitsSizes
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import natural
 from infuse.ir import dims

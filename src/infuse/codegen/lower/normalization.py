@@ -8,10 +8,11 @@ from infuse import dtypes
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_sizes import GroupSizes
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import channel_bias
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text, sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter

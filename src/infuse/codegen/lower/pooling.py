@@ -5,11 +5,12 @@ from __future__ import annotations
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_sizes import PoolSizes
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import depthwise_sizes, image, window
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.windows import plain_pool
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import channels_last
 from infuse.ir import dims
 from infuse.ir.graph import Node

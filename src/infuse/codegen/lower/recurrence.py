@@ -7,9 +7,10 @@ from dataclasses import replace
 from infuse import dtypes
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.codegen.writer import FunctionWriter

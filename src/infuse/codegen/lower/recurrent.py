@@ -11,10 +11,11 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.recurrent_cells import Cells
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Order, Tensor, dense, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.dtypes import DType

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_sizes import ReduceSizes
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.along import along
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import array, longs, new_symbol, operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Order, Tensor, natural
 from infuse.ir import dims

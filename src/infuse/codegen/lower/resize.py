@@ -12,10 +12,11 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.liveness import is_known
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import array, operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter

@@ -5,9 +5,10 @@ symbols.
 from __future__ import annotations
 
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_table import lowers, resolves_sizes
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import array, define, found_by, integers, longs, operand
-from infuse.codegen.lowering import Lowering, lowers, resolves_sizes
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims

@@ -7,11 +7,12 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_sizes import CacheSizes, RotarySizes
+from infuse.codegen.kernel_table import lowers, resolves_sizes
 from infuse.codegen.lower.attention import Heads, attend, by_heads, split_heads
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.linear import require_float32
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lowering import Lowering, lowers, resolves_sizes
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Tensor, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim

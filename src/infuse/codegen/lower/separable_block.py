@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from infuse import dtypes
 from infuse.codegen.groups import CHEAP, Group, cost
 from infuse.codegen.kernel_sizes import ChainSizes, GemmSizes
+from infuse.codegen.kernel_table import fuses_producers
 from infuse.codegen.lower.convolution import (
     channel_bias,
     depthwise_filters,
@@ -20,7 +21,7 @@ from infuse.codegen.lower.convolution import (
     window,
 )
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lowering import Lowering, fuses_producers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.producers import Producers
 from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import channels_last

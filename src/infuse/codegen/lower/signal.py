@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.along import Along, along
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import define, integers, operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.codegen.writer import FunctionWriter

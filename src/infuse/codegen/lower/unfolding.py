@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_sizes import ConvSizes
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import channel_bias, image, packed_filters
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.linear import SUFFIXES, label
 from infuse.codegen.lower.runtime_operands import define, integers, operand, refuse_large
 from infuse.codegen.lower.windows import grouped_filters
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import new_symbol, operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.ir import dims

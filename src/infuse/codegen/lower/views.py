@@ -9,8 +9,9 @@ from functools import reduce
 from operator import add
 
 from infuse.codegen.groups import Group
+from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.runtime_operands import array, longs, new_symbol, operand
-from infuse.codegen.lowering import Lowering, lowers
+from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, match_shapes, natural
 from infuse.ir import dims

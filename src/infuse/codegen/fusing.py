@@ -1,0 +1,156 @@
+"""What becomes of elementwise work: a step of its own, the sink of a kernel, or a part of another
+kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from infuse import dtypes
+from infuse.codegen.bf16_values import stored_rounded
+from infuse.codegen.epilogue import Epilogue
+from infuse.codegen.formulas import literal
+from infuse.codegen.groups import Group, cost, is_vector_term
+from infuse.codegen.iteration_space import IterationSpace
+from infuse.codegen.placing import Placing
+from infuse.codegen.tensors import Order, Tensor, natural
+from infuse.codegen.writer import FunctionWriter
+from infuse.ir.graph import Value
+
+
+class Fusing(Placing):
+    """A program in the making whose elementwise work is fused."""
+
+    def elementwise(self, group: Group) -> None:
+        """A step for elementwise work without an anchor."""
+        value = group.result
+        terms = [group.formulas[n] for n in group.nodes]
+        operands = group.operands()
+        order = self._main_order(value, operands)
+        vector = all(map(is_vector_term, terms))
+        space = IterationSpace(value.shape, order)
+        tensors = {v: self._operand(v, space, vector) for v in operands}
+        target = self.allocate(value, order, strided=True)
+        space = space.widened([*tensors.values(), target])
+        f = self.function(
+            "_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes
+        )
+        f.include("map.hpp", "element.hpp")
+        body = Epilogue(f, group, space, tensors, target)
+        text = body.text("")
+        if body.printer.divides:
+            f.variable("bool", **{"zero": "false", "*const found_zero": "&zero"})
+        rows, columns = f.number(space.rows), f.number(space.columns)
+        kernel = "map2d" if vector else "map_scalar"
+        parameters = "long row, long col, auto lanes" if vector else "long row, long col"
+        head = "using L = decltype(lanes);" if vector else "using L = One; const One lanes{};"
+        with f.map(kernel, rows, columns, parameters=parameters, cost=sum(map(cost, terms))):
+            f.text(head, *text)
+        if body.printer.divides:
+            f.fail_unless("!zero", "DIVIDES_BY_ZERO")
+        self.tensors[value] = target
+        f.finish(" + ".join(n.kind for n in group.nodes))
+
+    def _main_order(self, value: Value, operands: Iterable[Value]) -> Order:
+        """The memory order of a result: that of the operand of its shape, computed ones first."""
+        best: Tensor | None = None
+        for operand in operands:
+            if operand.is_const or operand.shape != value.shape:
+                continue
+            tensor = self.tensor(operand)
+            if best is None or (
+                best.order == natural(best.rank) and tensor.order != natural(tensor.rank)
+            ):
+                best = tensor
+        return best.order if best is not None else natural(value.rank)
+
+    def _operand(self, value: Value, space: IterationSpace, vector: bool) -> Tensor:
+        """An operand that the space can address: with column stride 0 or 1 for vectors, any stride
+        for scalars.
+        """
+        tensor = self.tensor(value)
+        if space.column_stride(tensor) in (0, 1) or (not vector and value.const is None):
+            return tensor
+        shift = len(space.shape) - tensor.rank
+        order = tuple(a - shift for a in space.order if a >= shift)
+        return self.arranged(tensor, order, value)
+
+    def sink(
+        self,
+        f: FunctionWriter,
+        group: Group,
+        order: Order,
+        *,
+        bias: Tensor | None = None,
+        scale: float = 1.0,
+        inner: int = 1,
+        before: Callable[[Callable[[Tensor], str]], str] | None = None,
+        name: str = "sink",
+    ) -> str:
+        """Define the sink of an anchored group in `f`: scale, bias, fused elementwise work, store.
+        Returns its name.
+
+        `before` writes what comes first, an expression in `acc`; it is given a function that loads
+        a broadcast tensor. The kernel's rows and columns run over the result's axes in `order`, the
+        last `inner` of them being columns.
+        """
+        value = group.result
+        space = IterationSpace(value.shape, order, inner)
+        operands = group.operands()
+        tensors = {v: self._operand(v, space, vector=True) for v in operands}
+        rounded = (
+            self.precision == "bf16" and order[-1:] == (value.rank - 1,) and stored_rounded(value)
+        )
+        target = self.allocate(value, order, strided=True, rounded=rounded)
+        if rounded:
+            f.include("half.hpp")
+        body = Epilogue(f, group, space, tensors, target)
+        start = "acc" if before is None else body.printer.define(before(body.load))
+        if scale != 1.0:
+            start = body.printer.define(f"acc * splat<L>({literal(scale, dtypes.float32)})")
+        text = body.text(self._biased(body, start, bias))
+        _define(f, name, "auto acc, long row, long col, auto lanes", text)
+        self.tensors[value] = target
+        return name
+
+    def stage(
+        self, f: FunctionWriter, group: Group, order: Order, bias: Tensor | None, name: str
+    ) -> None:
+        """Define in `f` what an anchored group makes of sums, for the kernel of another group that
+        goes on with it.
+
+        Beside the sums it may read only what has the same value in every row.
+        """
+        body = self._inner_body(f, group, order)
+        _define(
+            f, name, "auto acc, long col, auto lanes", body.value(self._biased(body, "acc", bias))
+        )
+
+    def values(self, f: FunctionWriter, group: Group, order: Order, name: str) -> None:
+        """Define in `f` what elementwise work makes by row and column, for the kernel of the group
+        that reads it.
+        """
+        _define(
+            f, name, "long row, long col, auto lanes", self._inner_body(f, group, order).value("")
+        )
+
+    def _inner_body(self, f: FunctionWriter, group: Group, order: Order) -> Epilogue:
+        space = IterationSpace(group.result.shape, order)
+        return Epilogue(
+            f, group, space, {v: self._operand(v, space, vector=True) for v in group.operands()}
+        )
+
+    def _biased(self, body: Epilogue, start: str, bias: Tensor | None) -> str:
+        """The sum of `start` and a bias."""
+        if bias is None:
+            return start
+        if body.space.column_stride(bias) not in (0, 1):
+            bias = self.arranged(bias, natural(bias.rank))
+        return body.printer.define(f"{start} + {body.load(bias)}")
+
+
+def _define(f: FunctionWriter, name: str, parameters: str, text: list[str]) -> None:
+    """Define a function of `lanes` and others inside of `f`."""
+    f.include("element.hpp")
+    with f.define(name, parameters):
+        f.text("using L = decltype(lanes);", *text)
