@@ -25,7 +25,7 @@ FACTS = {
     "engine/pipelines/images.py": {"_ORIENTATION"},
     "engine/pipelines/resampling.py": {"_ZEROS", "_BETA"},  # results depend on them
     "engine/pipelines/waves.py": {"_PCM", "_FLOAT", "_EXTENSIBLE", "_UNKNOWN"},
-    "engine/warmup.py": {"_TOLERANCE"},  # of rounding
+    "engine/tuner.py": {"_TOLERANCE"},  # of rounding
     "transports/coders/memory.py": {"_ALIGNMENT"},
     "transports/coders/pool.py": {"_BYTES_EACH"},  # of Python's objects
     "transports/rest/connection.py": {"_ALIGNMENT"},

@@ -16,13 +16,13 @@ from hypothesis import given, strategies as st
 from infuse.errors import ConfigurationError, InputError, ModelFailureError, RuntimeFailure
 from infuse.runtime.shapes import TensorSpec
 from infuse.serving.control.model_config import Warmup
-from infuse.serving.engine import warmup
+from infuse.serving.engine import tuner
 from infuse.serving.engine.batching.forming import larger
 from infuse.serving.engine.batching.padding import Padding
 from infuse.serving.engine.batching.queue import Entry
 from infuse.serving.engine.batching.timing import TimeModel
 from infuse.serving.engine.signature import Checker, batch_symbol
-from infuse.serving.engine.warmup import warm_up
+from infuse.serving.engine.tuner import Tuner, run_once
 from infuse.serving.messages import InferRequest, RequestedOutput, Tensor
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
 from tests.serving.clock import Clock
@@ -296,8 +296,9 @@ def warmed(
     """What warming up finds of a model that takes no time but what `formula` moves the clock on."""
     executor = Formula(formula)
     check = Checker([spec("x", "n", 4)], [spec("y", "n", 4)], ["n"], {})
-    with mock.patch("infuse.serving.engine.warmup.time", clock or Clock()):
-        found = asyncio.run(warm_up(executor, check, config or Warmup(), most, folder, 60.0))
+    with mock.patch("infuse.serving.engine.tuner.time", clock or Clock()):
+        measured = Tuner(check, config or Warmup(), folder, 60.0)
+        found = asyncio.run(measured.warm_up(executor, most))
     return found, executor
 
 
@@ -313,14 +314,14 @@ def test_what_warming_up_reads_and_makes_holds_nobody_up(monkeypatch: pytest.Mon
     """Inputs are drawn beside the loop; outputs that are the caller's are not copied on it, others
     are.
     """
-    drawn = warmup._drawn
+    drawn = tuner.drawn
     threads = []
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.current_thread())
         return drawn(*arguments)
 
-    monkeypatch.setattr(warmup, "_drawn", noted)
+    monkeypatch.setattr(tuner, "drawn", noted)
     warmed(lambda x: 2 * x)
     assert threads
     assert threading.main_thread() not in threads
@@ -328,7 +329,7 @@ def test_what_warming_up_reads_and_makes_holds_nobody_up(monkeypatch: pytest.Mon
     for owned in (True, False):
         executor = Formula(lambda x: array)
         executor.owned = owned
-        (output,) = asyncio.run(warmup.run_once(executor, [[array]], 60.0))
+        (output,) = asyncio.run(run_once(executor, [[array]], 60.0))
         assert np.shares_memory(output, array) == owned
 
 
@@ -336,7 +337,7 @@ def test_too_large_random_inputs_are_remarked() -> None:
     found, executor = warmed(lambda x: x, config=Warmup(sizes={"n": 1 << 40}))
     assert found.notes == []
     check = Checker([spec("x", 1 << 40)], [spec("y", 4)], [], {})
-    found = asyncio.run(warm_up(executor, check, Warmup(), 0, Path(), 60.0))
+    found = asyncio.run(Tuner(check, Warmup(), Path(), 60.0).warm_up(executor, 0))
     assert found.notes == [
         (
             "it was not warmed up: it refuses random inputs (random inputs of its sizes "

@@ -79,7 +79,7 @@ def test_a_version_gets_core_instances_and_gives_right_answers_in_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "infuse.serving.engine.core_instances.GAIN", 0.0
+        "infuse.serving.engine.executor_admission.GAIN", 0.0
     )  # whatever the clock says here
     weights = np.random.default_rng(0).standard_normal((768, 768)).astype(np.float32) / 28
     nodes = [

@@ -23,7 +23,8 @@ from infuse.serving.engine.batching.max_batch import MaxBatchTuner
 from infuse.serving.engine.batching.padding import Padding
 from infuse.serving.engine.batching.queue import Entry
 from infuse.serving.engine.replica_layout import Deployment
-from infuse.serving.engine.warmup import WarmupReport
+from infuse.serving.engine.signature import Checker
+from infuse.serving.engine.tuner import Tuner, WarmupReport
 from infuse.serving.messages import InferRequest
 from infuse.serving.workers.budget import Budget, NoRoomError, limit_of, memory_of, mib
 from infuse.serving.workers.executor import Callback, Result
@@ -142,7 +143,8 @@ def test_a_target_that_only_all_cores_reach_decides() -> None:
 
     def too_slow(target: float | None) -> bool:
         config = ModelConfig(batching=Batching(latency_target_ms=target))
-        deployment = Deployment(pool(), need, config, lambda *_: None)
+        tuner = Tuner(Checker([], [], [], {}), config.warmup, Path(), 60.0)
+        deployment = Deployment(pool(), need, config, tuner, lambda *_: None)
         return deployment._too_slow(wide, narrow)
 
     assert [too_slow(target) for target in (None, 3.0, 5.0, 9.0)] == [False, False, True, False]

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,10 @@ from typing import Any
 import pytest
 
 from infuse.errors import CompiledModelError, UnavailableError
-from infuse.serving.engine import replica_layout
 from infuse.serving.engine.engine import Engine
+from infuse.serving.engine.tuner import Tuner, Way
 from infuse.serving.transports.console.data import snapshot
 from infuse.serving.workers.budget import NoRoomError
-from infuse.serving.workers.executor import Executor
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.pool import WorkerPool
 from infuse.serving.workers.process_executor import ProcessExecutor
@@ -403,10 +401,10 @@ def test_the_faster_of_one_replica_and_one_per_group_is_kept(
 ) -> None:
     stage.put(tmp_path / "models", "a", stage.dense(8))
 
-    async def rate(executors: Sequence[Executor], *_: Any) -> float:
-        return 102.0 + 2 * grouped if len(executors) == 2 else 100.0
+    async def rates(_: Tuner, *ways: Way, **__: Any) -> list[float]:
+        return [102.0 + 2 * grouped if len(way.executors) == 2 else 100.0 for way in ways]
 
-    monkeypatch.setattr(replica_layout, "rate", rate)
+    monkeypatch.setattr(Tuner, "rates", rates)
 
     async def check() -> None:
         async with stage.engine(tmp_path) as opened:

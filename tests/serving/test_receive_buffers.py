@@ -19,7 +19,7 @@ from onnx import TensorProto
 from infuse.errors import InfuseError
 from infuse.serving.config import Limits, Listener, Workers
 from infuse.serving.engine.engine import Engine
-from infuse.serving.engine.warmup import run_once
+from infuse.serving.engine.tuner import run_once
 from infuse.serving.transports.rest.app import DataApp
 from infuse.serving.transports.rest.server import HttpServer
 from infuse.serving.workers import process_executor

@@ -22,7 +22,7 @@ def test_all_who_wait_are_answered_after_losses(
     gain: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With lanes that bring nothing, and with lanes, whatever the clock says here."""
-    monkeypatch.setattr("infuse.serving.engine.core_instances.GAIN", gain)
+    monkeypatch.setattr("infuse.serving.engine.executor_admission.GAIN", gain)
     monkeypatch.setattr("infuse.serving.engine.batching.batcher._HUNG_LEAST", 3.0)
     tally = asyncio.run(serving_recovery.torment(tmp_path, 6, 60.0, 5, 5, 0.0))
     assert not tally.faults

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto
 
 from infuse.errors import InfuseError, ModelFailureError, RuntimeFailure
-from infuse.serving.engine.warmup import run_once
+from infuse.serving.engine.tuner import run_once
 from infuse.serving.workers import wire
 from infuse.serving.workers.memory import Slot
 from infuse.serving.workers.process import WorkerProcess

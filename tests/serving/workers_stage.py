@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infuse.serving.engine.warmup import run_once
+from infuse.serving.engine.tuner import run_once
 from infuse.serving.workers.executor import Executor
 from infuse.serving.workers.process import WorkerProcess
 from tests.serving import models

@@ -16,7 +16,7 @@ from infuse.serving.engine.batching.queue import Entry
 from infuse.serving.engine.executor_admission import ExecutorAdmission
 from infuse.serving.engine.replica_layout import Deployment
 from infuse.serving.engine.signature import Checker
-from infuse.serving.engine.warmup import WarmupReport
+from infuse.serving.engine.tuner import Tuner, WarmupReport
 from infuse.serving.tuning import LOSS_SECONDS
 from infuse.serving.workers.executor import Executor, Result
 from infuse.serving.workers.need import Need
@@ -27,8 +27,9 @@ _LOSSES: Final = 3  # lost workers within LOSS_SECONDS are taken for the version
 
 
 class Execution:
-    """Runs requests of one version from `start` to `close`. `where` is the version in messages;
-    `statistics` count its batches; `on_failure` is told when workers are lost again and again.
+    """Runs requests of one version from `start` to `close`. `folder` has the inputs that its
+    configuration names for warming up; `where` is the version in messages; `statistics` count its
+    batches; `on_failure` is told when workers are lost again and again.
 
     `batcher` is there once `start` has warmed up.
     """
@@ -39,6 +40,7 @@ class Execution:
         need: Need,
         config: ModelConfig,
         checker: Checker,
+        folder: Path,
         where: str,
         statistics: VersionStatistics,
         on_failure: Callable[[str], None],
@@ -47,7 +49,9 @@ class Execution:
         self.batcher: Batcher | None = None
         self._pool, self._need, self._config = pool, need, config
         self._where, self._statistics, self._on_failure = where, statistics, on_failure
-        self._deployment = Deployment(pool, need, config, self._replica_changed)
+        # The first run reads the weights.
+        self._tuner = Tuner(checker, config.warmup, folder, pool.config.start_seconds / 2)
+        self._deployment = Deployment(pool, need, config, self._tuner, self._replica_changed)
         self._admission: ExecutorAdmission | None = None
         self._losses: deque[float] = deque(maxlen=_LOSSES)
 
@@ -61,20 +65,17 @@ class Execution:
         """The replicas."""
         return self._deployment.replicas
 
-    async def start(self, folder: Path) -> None:
-        """Start the replicas and warm them up, with the inputs in `folder` if there are some.
-        Raises what went wrong; `close` is due then, too.
-        """
-        await self._deployment.start(self.checker, folder)
+    async def start(self) -> None:
+        """Start the replicas and warm them up. Raises what went wrong; `close` is due then, too."""
+        await self._deployment.start()
         self.batcher = batcher = self._started_batcher()
         self._admission = ExecutorAdmission(
             self._pool,
             self._need,
             self._config,
             batcher,
-            self.checker,
+            self._tuner,
             self.warmup_report,
-            folder,
             self._where,
         )
         for replica in self.instances:

@@ -1,18 +1,19 @@
-"""What a version's executors are given: one or two runs at once each, or instances per core."""
+"""What a version's executors are given: one or two runs at once each, or instances per core, which
+is the same model opened once for each core, for requests that meet each other.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Final
 
 from infuse.errors import InfuseError
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.engine.batching.batcher import Batcher
-from infuse.serving.engine.core_instances import close_core_instances, open_core_instances
-from infuse.serving.engine.signature import Checker
-from infuse.serving.engine.warmup import WarmupReport
+from infuse.serving.engine.batching.timing import GAIN
+from infuse.serving.engine.tuner import Tuner, WarmupReport, Way
 from infuse.serving.workers.executor import Executor
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.pool import WorkerPool
@@ -27,8 +28,8 @@ _log = logging.getLogger("infuse.serving")
 
 
 class ExecutorAdmission:
-    """Adds executors to a batcher. `report` tells how long runs take; `folder` has the inputs for
-    warming up; `where` is the version in messages.
+    """Adds executors to a batcher. `report` tells how long runs take; `where` is the version in
+    messages.
     """
 
     def __init__(
@@ -37,14 +38,13 @@ class ExecutorAdmission:
         need: Need,
         config: ModelConfig,
         batcher: Batcher,
-        checker: Checker,
+        tuner: Tuner,
         report: WarmupReport,
-        folder: Path,
         where: str,
     ) -> None:
         self._pool, self._need, self._config = pool, need, config
-        self._batcher, self._checker, self._report = batcher, checker, report
-        self._folder, self._where = folder, where
+        self._batcher, self._tuner, self._report = batcher, tuner, report
+        self._where = where
         self._widening: asyncio.Task[None] | None = None
 
     def admit(self, executor: Executor) -> None:
@@ -71,32 +71,37 @@ class ExecutorAdmission:
     async def _add_core_instances(self, executor: ProcessExecutor) -> None:
         """Give an executor instances per core, if they bring something; a version serves without
         them, too.
+
+        One request alone is answered soonest by all cores. Several at once are answered at a higher
+        rate side by side, with no threads that wait for each other, and where something else takes
+        a core, only one of them is held up.
         """
-        batcher = self._batcher
-        rows = min(self._report.seconds)
+        places, rows = self._batcher.places, min(self._report.seconds)
         # Requests wait for these runs: one that hangs must not hold them up longer than a run of
         # theirs.
-        hang = batcher.patience(self._report.seconds[rows] * executor.threads)
+        hang = self._batcher.patience(self._report.seconds[rows] * executor.threads)
+        model, limit = self._need.folder, self._pool.config.start_seconds
+        instances: list[ProcessExecutor] = []
         try:
-            core_instances, seconds = await open_core_instances(
-                executor,
-                self._need.folder,
-                self._checker,
-                self._config.warmup,
-                rows,
-                self._folder,
-                self._pool.config.start_seconds,
-                hang,
+            for _ in range(executor.threads):
+                instances.append(await executor.worker.add(executor.label, model, 1, limit))
+            alone, together = await self._tuner.rates(
+                Way([executor], rows), Way(instances, rows), hang=hang
             )
-        except InfuseError as error:
+        except BaseException as error:
+            await _close(instances)
+            if not isinstance(error, InfuseError):
+                raise
             _log.warning("%s: it runs one batch at a time: %s", self._where, error)
             return
-        if core_instances:
-            batcher.places.core_times.observe(rows, seconds)
-            for instance in core_instances:
+        if together > GAIN * alone:
+            seconds = rows * len(instances) / together
+            places.core_times.observe(rows, seconds)
+            for instance in instances:
                 instance.depth = _depth(seconds)
-            batcher.places.add_core_instances(*core_instances)
+            places.add_core_instances(*instances)
         else:
+            await _close(instances)
             executor.depth = _depth(min(self._report.seconds.values()))
 
     async def settled(self) -> None:
@@ -111,7 +116,12 @@ class ExecutorAdmission:
             await asyncio.gather(self._widening, return_exceptions=True)
         instances = self._batcher.places.core_instances
         self._batcher.places.remove(*instances)
-        await close_core_instances([x for x in instances if isinstance(x, ProcessExecutor)])
+        await _close(instances)
+
+
+async def _close(instances: Sequence[Executor]) -> None:
+    """End instances; what runs in them ends first."""
+    await asyncio.gather(*(instance.close() for instance in instances))
 
 
 def _depth(seconds: float) -> int:

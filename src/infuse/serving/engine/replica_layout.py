@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 from infuse.serving.control.model_config import ModelConfig
+from infuse.serving.engine.batching.max_batch import LARGEST
 from infuse.serving.engine.batching.timing import GAIN
-from infuse.serving.engine.signature import Checker
-from infuse.serving.engine.warmup import WarmupReport, rate, warm_up
+from infuse.serving.engine.tuner import Tuner, WarmupReport, Way
 from infuse.serving.workers.budget import NoRoomError
 from infuse.serving.workers.executor import Executor, WorkerLostError
 from infuse.serving.workers.need import Need
@@ -26,15 +25,23 @@ class Deployment:
     nothing behind.
     """
 
-    def __init__(self, pool: WorkerPool, need: Need, config: ModelConfig, changed: Changed) -> None:
+    def __init__(
+        self,
+        pool: WorkerPool,
+        need: Need,
+        config: ModelConfig,
+        tuner: Tuner,
+        changed: Changed,
+    ) -> None:
         self.replicas: list[Replica] = []
         self.warmup_report = WarmupReport()
         self._pool = pool
         self._need = need
         self._config = config
+        self._tuner = tuner
         self._changed = changed
 
-    async def start(self, checker: Checker, folder: Path) -> None:
+    async def start(self) -> None:
         """Start what the configuration says; what it does not say is measured.
 
         Raises what loading and warming up raise, and NoRoomError when the memory does not suffice.
@@ -42,7 +49,7 @@ class Deployment:
         config = self._config
         count = config.replicas or 1
         await self._add(count, self._need)
-        self.warmup_report = await self._warmed(self.replicas[0], checker, folder)
+        self.warmup_report = await self._warmed(self.replicas[0])
         decides = (
             self._pool.packed
             and not config.replicas
@@ -50,7 +57,7 @@ class Deployment:
             and len(self._pool.groups) > 1
         )
         if decides and self.warmup_report.seconds:
-            await self._spread(checker, folder)
+            await self._spread()
         await self._pool.settle(self.replicas)
 
     async def close(self) -> None:
@@ -64,20 +71,13 @@ class Deployment:
             await replica.start()
             self.replicas.append(replica)
 
-    async def _warmed(self, replica: Replica, checker: Checker, folder: Path) -> WarmupReport:
+    async def _warmed(self, replica: Replica) -> WarmupReport:
         config = self._config
         if not config.warmup.enabled:
-            return WarmupReport(most=config.batching.max_size or 32)
-        return await warm_up(
-            _running(replica), checker, config.warmup, config.batching.max_size, folder, self._hang
-        )
+            return WarmupReport(most=config.batching.max_size or LARGEST // 2)
+        return await self._tuner.warm_up(_running(replica), config.batching.max_size)
 
-    @property
-    def _hang(self) -> float:
-        """Seconds of a run that count as hung: the first one reads the weights."""
-        return self._pool.config.start_seconds / 2
-
-    async def _spread(self, checker: Checker, folder: Path) -> None:
+    async def _spread(self) -> None:
         """Try one replica per group beside the one on all cores, and keep what answers more rows
         per second.
         """
@@ -86,19 +86,11 @@ class Deployment:
         self.replicas = []
         try:
             await self._add(len(self._pool.groups), replace(self._need, threads=threads))
-            report = await self._warmed(self.replicas[0], checker, folder)
-            warmup = self._config.warmup
-            rates = [
-                await rate(
-                    [_running(each) for each in replicas],
-                    checker,
-                    warmup,
-                    _best(seen),
-                    folder,
-                    self._hang,
-                )
-                for replicas, seen in ((wide, wide_report), (self.replicas, report))
-            ]
+            report = await self._warmed(self.replicas[0])
+            rates = await self._tuner.rates(
+                Way([_running(each) for each in wide], _best(wide_report)),
+                Way([_running(each) for each in self.replicas], _best(report)),
+            )
         except (NoRoomError, WorkerLostError) as error:
             await self.close()
             self.replicas = wide

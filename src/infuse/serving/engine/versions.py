@@ -137,9 +137,16 @@ class ServedVersion:
         name, weights = f"{self.name}/{self.number}", self.signature.weights_bytes
         need = Need(name, self.signature.folder, threads, config.memory_mb, weights)
         self._execution = Execution(
-            self._pool, need, config, checker, self.where, self.statistics, self._on_failure
+            self._pool,
+            need,
+            config,
+            checker,
+            self._assets or self.local.folder,
+            self.where,
+            self.statistics,
+            self._on_failure,
         )
-        await self._execution.start(self._assets or self.local.folder)
+        await self._execution.start()
         self.notes += self._execution.warmup_report.notes
 
     # -- work --------------------------------------------------------------------------------------

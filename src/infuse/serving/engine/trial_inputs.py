@@ -1,0 +1,62 @@
+"""Inputs to try a model with: random ones, or those that its folder has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from infuse.errors import ConfigurationError, InputError
+from infuse.runtime.session import Array
+from infuse.runtime.shapes import Formula, TensorSpec
+from infuse.serving.engine.signature import Checker
+
+_USUAL: Final = 32  # the size of a symbol that nobody has set
+_MOST_BYTES: Final = 1 << 30  # of random inputs
+
+
+def drawn(
+    specs: Sequence[TensorSpec], sizes: Mapping[str, int], batch: str, rows: int
+) -> list[Array]:
+    """Inputs of usual sizes: floats of a normal distribution, integers and truth values 0 or 1,
+    short texts.
+    """
+    generator = np.random.default_rng(0)
+    symbols = {
+        s for spec in specs for n in spec.shape if isinstance(n, str) for s in Formula(n).symbols
+    }
+    values = {symbol: sizes.get(symbol, _USUAL) for symbol in symbols} | (
+        {batch: rows} if batch else {}
+    )
+    arrays: list[Array] = []
+    shapes = [
+        tuple(n if isinstance(n, int) else Formula(n)(values) for n in spec.shape) for spec in specs
+    ]
+    if sum(prod(shape) * spec.dtype.itemsize for shape, spec in zip(shapes, specs)) > _MOST_BYTES:
+        raise InputError(f"random inputs of its sizes have more than {_MOST_BYTES >> 20} MiB")
+    for spec, shape in zip(specs, shapes):
+        if spec.dtype == object:
+            arrays.append(np.full(shape, b"warm", object))
+        elif np.issubdtype(spec.dtype, np.floating) or spec.dtype.kind == "V":
+            arrays.append(generator.standard_normal(shape).astype(spec.dtype))
+        else:
+            arrays.append(generator.integers(0, 2, shape).astype(spec.dtype))
+    return arrays
+
+
+def stored(folder: Path, name: str, checker: Checker) -> list[Array]:
+    """The inputs of a .npz file in the model's folder."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ConfigurationError(f"the warm-up inputs {name!r} are outside of the model's folder")
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            arrays = [np.asarray(content[spec.name], spec.dtype) for spec in checker.inputs]
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigurationError(
+            f"the warm-up inputs cannot be read: {error}", where=str(path)
+        ) from error
+    return arrays

@@ -1,0 +1,225 @@
+"""How a version is run, as measured before it is ready: it works, rows do not see each other, and
+of several ways (rows of a batch, replicas, instances per core) the one with the best rate is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from infuse.errors import InputError, ModelFailureError, RuntimeFailure
+from infuse.runtime.session import Array
+from infuse.serving.control.model_config import Warmup
+from infuse.serving.engine.batching.max_batch import LARGEST, PATIENCE
+from infuse.serving.engine.batching.timing import GAIN
+from infuse.serving.engine.signature import Checker
+from infuse.serving.engine.trial_inputs import drawn, stored
+from infuse.serving.workers.executor import Executor, Result, WorkerLostError
+
+_SHORT: Final = (
+    5e-3  # seconds of a batch below which it need not pay: there, the clock's noise decides
+)
+_TURNS: Final = 3
+_TOLERANCE: Final = (
+    2e-2  # of the largest magnitude: lower precision, other order of sums; dependence is far above
+)
+
+
+@dataclass
+class WarmupReport:
+    """What warming up found: seconds by rows, rows of the largest batch that pays, and remarks.
+
+    `open`: the time was over before a larger batch was found not to pay.
+    """
+
+    seconds: dict[int, float] = field(default_factory=dict)
+    most: int = 1
+    open: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+async def run_once(
+    executor: Executor, parts: Sequence[Sequence[Array]], seconds: float
+) -> list[Array]:
+    """One run and its outputs, which are the caller's. Raises what the run raised."""
+    future: asyncio.Future[list[Array]] = asyncio.get_running_loop().create_future()
+
+    def done(result: Result) -> None:
+        if future.done():
+            return
+        if result.error is not None:
+            future.set_exception(result.error)
+        else:
+            future.set_result(
+                [output if result.owned else np.array(output) for output in result.outputs]
+            )
+
+    executor.submit(parts, seconds, done)
+    return await future
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to run a version: executors at once, each with batches of so many rows."""
+
+    executors: Sequence[Executor]
+    rows: int
+
+
+class Tuner:
+    """Measures ways to run a version, and says which is better.
+
+    Inputs are random, or those of `config` in `folder`; a run that takes longer than `hang` seconds
+    counts as hung.
+    """
+
+    def __init__(self, checker: Checker, config: Warmup, folder: Path, hang: float) -> None:
+        self._checker, self._config = checker, config
+        self._folder, self._hang = folder, hang
+
+    async def warm_up(self, executor: Executor, most: int) -> WarmupReport:
+        """Run the model with batches of 1, 2, 4 … rows while that pays, at most `config.seconds`
+        long.
+
+        `most`: rows that the configuration sets (0: find out). Raises WorkerLostError and
+        ModelFailureError when the model crashes, ConfigurationError when the configured inputs are
+        not there. A model that refuses random inputs is no failure: a remark says that it was not
+        warmed up.
+        """
+        batched = bool(self._checker.batch)
+        report = WarmupReport(most=max(1, most) if batched else 1)
+        try:
+            inputs = await self._inputs(1)
+            await self._run(executor, inputs)  # the first one reads the weights
+            limit = time.monotonic() + self._config.seconds
+            rows = self._rows(inputs, 1)
+            report.seconds[rows] = await self._timed(executor, inputs, limit)
+            if self._config.inputs or not batched or most == 1:
+                return report
+            dependent = await self._dependent_output(executor)
+            if dependent:
+                report.notes.append(
+                    f"{dependent} of a row changes with the other rows of a batch"
+                    + (
+                        "; they are batched because max_size says so"
+                        if most
+                        else ": requests run one by one"
+                    )
+                )
+                if not most:
+                    return report
+            await self._grow(executor, most, limit, report)
+        except WorkerLostError as error:
+            raise ModelFailureError(
+                f"the model crashed while it was warmed up: {error.what}"
+            ) from error
+        except (InputError, RuntimeFailure, ModelFailureError) as error:
+            if self._config.inputs:
+                raise
+            report.notes.append(f"it was not warmed up: it refuses random inputs ({error.what})")
+        return report
+
+    async def rates(self, *ways: Way, hang: float = 0) -> list[float]:
+        """Rows per second of each way, one after the other, when all of its executors run batches
+        again and again. `hang` above 0 stands for the tuner's own.
+        """
+        return [await self._rate(way, hang or self._hang) for way in ways]
+
+    async def _rate(self, way: Way, hang: float) -> float:
+        inputs = await self._inputs(way.rows)
+        parts = [[array] for array in inputs]
+
+        async def several(executor: Executor, times: int) -> None:
+            for _ in range(times):
+                await run_once(executor, parts, hang)
+
+        await asyncio.gather(*(several(executor, 1) for executor in way.executors))
+        start = time.perf_counter()
+        await asyncio.gather(*(several(executor, _TURNS) for executor in way.executors))
+        runs = _TURNS * len(way.executors)
+        return self._rows(inputs, way.rows) * runs / (time.perf_counter() - start)
+
+    async def _grow(
+        self, executor: Executor, most: int, limit: float, report: WarmupReport
+    ) -> None:
+        """Measure batches of 2, 4, 8 … rows, up to `most`, or as far as they pay."""
+        rows, largest = 1, most or LARGEST
+        while rows < largest:
+            if time.monotonic() >= limit:
+                report.open = not most
+                return
+            smaller = report.seconds[rows] / rows
+            rows = min(2 * rows, largest)
+            seconds = await self._timed(executor, await self._inputs(rows), limit)
+            report.seconds[rows] = seconds
+            if most:
+                continue
+            if seconds > _SHORT and seconds / rows * GAIN > smaller:
+                report.open = time.monotonic() >= limit  # it was not timed as often as it should be
+                return
+            report.most = rows
+            if seconds > PATIENCE:
+                return
+
+    async def _timed(self, executor: Executor, inputs: Sequence[Array], limit: float) -> float:
+        """Seconds of a run, the best of a few."""
+        best = float("inf")
+        for _ in range(_TURNS):
+            start = time.perf_counter()
+            await self._run(executor, inputs)
+            best = min(best, time.perf_counter() - start)
+            if time.monotonic() > limit:
+                break
+        return best
+
+    async def _dependent_output(self, executor: Executor) -> str:
+        """An output of which a row changes with the other rows of the batch: two rows, run apart
+        and together; or "".
+        """
+        inputs = await self._inputs(2)
+        together = await self._run(executor, inputs)
+        for row in (0, 1):
+            alone = await self._run(executor, [array[row : row + 1] for array in inputs])
+            for spec, one, both in zip(self._checker.outputs, alone, together):
+                if both.shape[:1] != (2,) or not await asyncio.to_thread(
+                    _alike, one[:1], both[row : row + 1]
+                ):
+                    return spec.name
+        return ""
+
+    async def _run(self, executor: Executor, inputs: Sequence[Array]) -> list[Array]:
+        return await run_once(executor, [[array] for array in inputs], self._hang)
+
+    async def _inputs(self, rows: int) -> list[Array]:
+        """Inputs of so many rows, or those that the configuration names; made beside the loop:
+        there may be much of them.
+        """
+        checker, config = self._checker, self._config
+        if config.inputs:
+            return await asyncio.to_thread(stored, self._folder, config.inputs, checker)
+        return await asyncio.to_thread(drawn, checker.inputs, config.sizes, checker.batch, rows)
+
+    def _rows(self, inputs: Sequence[Array], rows: int) -> int:
+        """Rows of inputs that were asked for with so many: the configuration's have their own."""
+        if not self._config.inputs:
+            return rows
+        return inputs[0].shape[0] if self._checker.batch else 1
+
+
+def _alike(one: Array, other: Array) -> bool:
+    if one.dtype == object or not np.issubdtype(one.dtype, np.floating):
+        return one.dtype != object or bool(np.array_equal(one, other))
+    if one.size == 0:
+        return True
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    if not np.array_equal(np.isfinite(first), np.isfinite(second)):
+        return False
+    finite = np.isfinite(first)
+    scale = max(float(np.max(np.abs(second[finite]), initial=0.0)), 1e-6)
+    return float(np.max(np.abs(first[finite] - second[finite]), initial=0.0)) <= _TOLERANCE * scale
