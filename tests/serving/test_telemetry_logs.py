@@ -37,7 +37,7 @@ class _Opened:
 
 @pytest.fixture
 def opened() -> Iterator[list[Logging]]:
-    before = {name: logging.getLogger(name).handlers[:] for name in ("", "infuse", "uvicorn")}
+    before = {name: logging.getLogger(name).handlers[:] for name in ("", "infuse", "asyncio")}
     made: list[Logging] = []
     yield made
     for one in made:
@@ -114,7 +114,7 @@ def test_levels_change_at_run_time(opened: list[Logging]) -> None:
     journal.emit("model_loaded", model="a")
     log.logging.set_level("debug")
     journal.emit("worker_started", worker=1)
-    logging.getLogger("uvicorn.error").info("of no interest")
+    logging.getLogger("asyncio").info("of no interest")
     log.logging.set_level("error")
     journal.emit("rolled_back", model="a")
     lines = log.lines()

@@ -12,7 +12,7 @@ import typer
 from infuse.cli import terminal
 from infuse.errors import OptionError
 
-_NEEDED = ("msgspec", "uvicorn", "grpc", "obstore", "prometheus_client")
+_NEEDED = ("msgspec", "httptools", "grpc", "obstore", "prometheus_client")
 
 
 def serve(

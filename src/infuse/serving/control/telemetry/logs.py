@@ -31,7 +31,7 @@ from infuse.serving.tuning import END_SECONDS
 
 Level = Literal["debug", "info", "warning", "error"]
 _OWN: Final = "infuse"
-_FOREIGN: Final = ("asyncio", "grpc", "opentelemetry", "uvicorn", "py.warnings")
+_FOREIGN: Final = ("asyncio", "grpc", "opentelemetry", "py.warnings")
 _LEVELS: Final[Mapping[Level, int]] = {
     "debug": logging.DEBUG,
     "info": logging.INFO,

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import socket
-from collections.abc import Iterator
 from math import inf
 from typing import Final
-
-import uvicorn
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Limits, Listener
 from infuse.serving.transports.rest.asgi import Application
-from infuse.serving.transports.rest.connection import Connection, Receiver
-from infuse.serving.transports.rest.options import ServerOptions
+from infuse.serving.transports.rest.connection import Connection
+from infuse.serving.transports.rest.state import ServerState
 from infuse.serving.transports.security import Certificates
 
 _BACKLOG: Final = 2048
 _SOCKET_BYTES: Final = (
     1 << 20
 )  # of the kernel's buffers of a connection: a picture goes through in one piece
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's server, without signal handlers, which looks after the connections' time."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def on_tick(self, counter: int) -> bool:
-        now = asyncio.get_running_loop().time()
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, Connection):
-                connection.check_time(now)
-        return await super().on_tick(counter)
+_TICK_SECONDS: Final = 0.1
+_LEAVING_SECONDS: Final = 0.01  # between two looks at whether all connections have ended
+_LAST_SECONDS: Final = 0.2  # for what is cancelled to say so
 
 
 class HttpServer:
@@ -49,10 +33,9 @@ class HttpServer:
     def __init__(self, app: Application, listener: Listener, limits: Limits) -> None:
         self._listener = listener
         self.certificates = None if listener.tls is None else Certificates(listener.tls)
-        context = None if self.certificates is None else self.certificates.context
-        self._server = _Server(ServerOptions(app, limits, context, Receiver))
-        self._socket: socket.socket | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._state = ServerState(app, limits)
+        self._server: asyncio.Server | None = None
+        self._ticking: asyncio.Task[None] | None = None
         self.port = listener.port
 
     @property
@@ -64,31 +47,52 @@ class HttpServer:
     @property
     def connections(self) -> int:
         """How many connections are open."""
-        return len(self._server.server_state.connections)
+        return len(self._state.connections)
 
     async def start(self) -> None:
         """Listens; ConfigurationError when the address cannot be had."""
-        self._socket = _bound(self._listener)
-        self.port = self._socket.getsockname()[1]
-        self._task = asyncio.get_running_loop().create_task(self._server.serve([self._socket]))
-        while not self._server.started:
-            await asyncio.sleep(0)
-            if self._task.done():
-                await self._task
+        bound = _bound(self._listener)
+        self.port = bound.getsockname()[1]
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self._state),
+            sock=bound,
+            ssl=None if self.certificates is None else self.certificates.context,
+            backlog=_BACKLOG,
+        )
+        self._ticking = loop.create_task(self._tick())
+
+    async def _tick(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while True:
+            self._state.tick(clock())
+            await asyncio.sleep(_TICK_SECONDS)
 
     async def stop(self, grace: float = inf) -> None:
         """Takes no more requests, and ends when those taken are answered, after `grace` seconds at
         the latest.
         """
-        if self._task is None:
+        if self._server is None or self._ticking is None:
             return
-        self._server.config.timeout_graceful_shutdown = None if grace == inf else max(grace, 0.1)  # type: ignore[assignment]
-        self._server.should_exit = True
-        await self._task
-        self._task = None
-        for connection in list(self._server.server_state.connections):
-            if isinstance(connection, Connection):
-                connection.transport.abort()
+        self._server.close()
+        self._server = None
+        state = self._state
+        for connection in list(state.connections):
+            connection.leave()
+        end = asyncio.get_running_loop().time() + max(grace, _TICK_SECONDS)
+        while state.connections or state.running:
+            if asyncio.get_running_loop().time() >= end:
+                break
+            await asyncio.sleep(_LEAVING_SECONDS)
+        running = list(state.running)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=_LAST_SECONDS)
+        for connection in list(state.connections):
+            connection.transport.abort()
+        self._ticking.cancel()
+        await asyncio.gather(self._ticking, return_exceptions=True)
 
 
 def _bound(listener: Listener) -> socket.socket:
