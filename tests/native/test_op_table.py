@@ -162,6 +162,7 @@ GROUPS = {
             "microsoft_attention",
             "microsoft_bits",
             "microsoft_grouped",
+            "microsoft_rotary",
             "microsoft_integers",
             "microsoft_normalization",
         ),

@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse import dtypes, ops
 from infuse.ir.expression import Call, Variable
-from infuse.ops.core.base import Ints
+from infuse.ops.core.samples import Ints
 from infuse.ops.core.sizes import int64s
 
 M, P, V = Variable("M"), Variable("P"), Variable("V")

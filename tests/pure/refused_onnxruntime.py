@@ -6,7 +6,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.ir.expression import Variable
-from infuse.ops.core.base import Floats
+from infuse.ops.core.samples import Floats
 from infuse.ops.core.sizes import int64s
 
 X, M = Variable("X"), Variable("M")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.ops.core.base import Ints
+from infuse.ops.core.samples import Ints
 from infuse.ops.core.sizes import int64s
 from infuse.ops.quantization import u8
 

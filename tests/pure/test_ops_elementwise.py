@@ -13,7 +13,8 @@ from infuse import dtypes, ops
 from infuse.dtypes import DType
 from infuse.errors import DataError, ShapeError, TypeMismatchError
 from infuse.ir import dims
-from infuse.ir.graph import Node, Value, constant, known_ints
+from infuse.ir.contents import known_ints
+from infuse.ir.graph import Node, Value, constant
 from infuse.ir.types import TensorType, tensor
 from infuse.ops.conversion import Cast
 from infuse.ops.core.base import Op

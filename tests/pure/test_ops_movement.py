@@ -24,7 +24,8 @@ from infuse.ops import (
     shaping,
 )
 from infuse.ops.blocks import DepthToSpace, SpaceToDepth
-from infuse.ops.core.base import REGISTRY, Bools, Floats, Ints, Op, Sample, sample_rows, signature
+from infuse.ops.core.base import REGISTRY, Op, Sample, signature
+from infuse.ops.core.samples import Bools, Floats, Ints, sample_rows
 from infuse.ops.core.sizes import fresh_dim, numbering
 from infuse.ops.creation import ConstantOfShape, EyeLike, RandomNormal, Range
 from infuse.ops.indexing import Gather, GatherElements, GatherND, ScatterElements, ScatterND, TopK

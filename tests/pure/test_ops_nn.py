@@ -9,7 +9,8 @@ from hypothesis import assume, given, strategies as st
 from infuse import dtypes, ops
 from infuse.errors import InfuseError, ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir import dims
-from infuse.ir.graph import Node, Value, constant, known_ints
+from infuse.ir.contents import known_ints
+from infuse.ir.graph import Node, Value, constant
 from infuse.ir.types import TensorType, tensor
 from infuse.ops.core.base import REGISTRY, Op, Rounding
 from infuse.ops.core.expressions import snake_case

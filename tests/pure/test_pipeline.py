@@ -11,8 +11,8 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph, Value, constant
 from infuse.ir.types import tensor
 from infuse.ir.verify import verify
-from infuse.ops.core.base import Ints
 from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.samples import Ints
 from infuse.ops.core.sizes import int64s
 from infuse.passes.cse import EliminateCommonSubexpressions
 from infuse.passes.pipeline import Options, check_order, optimize_in_place

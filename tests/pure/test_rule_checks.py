@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from infuse import dtypes, ops
+from infuse.ir.contents import known_ints
 from infuse.ir.expression import Variable
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node, Value
 from infuse.ir.types import TensorType
 from infuse.passes.rules.common import attribute, data
 from infuse.rewrite import Rule, explain, require

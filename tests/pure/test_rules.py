@@ -15,7 +15,7 @@ from infuse import dtypes, ops
 from infuse.ir.clone import clone
 from infuse.ir.expression import Call, Variable
 from infuse.ir.types import tensor
-from infuse.ops.core.base import Bools, Ints
+from infuse.ops.core.samples import Bools, Ints
 from infuse.ops.core.sizes import int64s
 from infuse.passes.pipeline import Options, optimize_in_place
 from infuse.passes.rules import ALL_RULES

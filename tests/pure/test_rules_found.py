@@ -10,7 +10,7 @@ import pytest
 from infuse import dtypes, ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.types import tensor
-from infuse.ops.core.base import Bools, Floats
+from infuse.ops.core.samples import Bools, Floats
 from infuse.ops.core.sizes import int64s
 from infuse.passes.pipeline import find_rule
 from infuse.rewrite import Driver, explain

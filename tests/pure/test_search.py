@@ -19,8 +19,9 @@ from infuse.ir.types import tensor
 from infuse.ir.verify import verify
 from infuse.ops.activations import Relu
 from infuse.ops.arithmetic import Add, Mul
-from infuse.ops.core.base import Ints, Op
+from infuse.ops.core.base import Op
 from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.samples import Ints
 from infuse.passes.verification import relative_difference, tolerance
 from infuse.rewrite import Patch
 from infuse.search import EQUALITIES, Bounds, improve

@@ -30,7 +30,8 @@ from infuse.ir.parser import parse, parse_dim
 from infuse.ir.printer import big_constants, print_graph
 from infuse.ir.text import array_text, content_hash, dim_text
 from infuse.ir.verify import verify
-from infuse.ops.core.base import REGISTRY, sample_rows
+from infuse.ops.core.base import REGISTRY
+from infuse.ops.core.samples import sample_rows
 from tests.pure.random_graphs import (
     Branch,
     Toy,

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Graph, Node, Operator, Value, known_ints
+from infuse.ir.graph import Graph, Node, Operator, Value
 from infuse.ir.types import Shape, TensorType, Type
 from infuse.ops.core.base import Op
 from infuse.ops.core.feeds import default_size, input_symbols

@@ -1,12 +1,12 @@
 """The intermediate representation: graphs, types, symbolic dimensions."""
 
+from infuse.ir.contents import known_ints as known_ints
 from infuse.ir.graph import (
     Graph as Graph,
     Node as Node,
     Use as Use,
     Value as Value,
     constant as constant,
-    known_ints as known_ints,
 )
 from infuse.ir.types import (
     DataFormat as DataFormat,

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import GraphError
-from infuse.ir.dims import Dim
 from infuse.ir.expression import Expression
 from infuse.ir.types import Shape, TensorType, Type
 
@@ -398,16 +397,3 @@ def as_content(data: Array) -> Array:
     content = np.empty(data.shape, dtype=object)
     content.reshape(-1)[:] = data.reshape(-1).tolist()
     return content
-
-
-def known_ints(value: Value | None) -> tuple[Dim, ...] | None:
-    """The elements of a 0-D or 1-D integer value as far as they are known as dimensions, else
-    None.
-    """
-    if value is None:
-        return None
-    if value.content is not None:
-        return tuple(value.content.reshape(-1).tolist())
-    if value.const is not None and value.const.ndim <= 1 and value.const.dtype.kind in "iub":
-        return tuple(int(x) for x in value.const.reshape(-1))
-    return None

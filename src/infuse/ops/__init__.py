@@ -58,6 +58,7 @@ from infuse.ops.domains import (  # noqa: F401
     microsoft_integers,
     microsoft_normalization,
     microsoft_quantized,
+    microsoft_rotary,
     ml_ensembles,
     ml_features,
     ml_labels,

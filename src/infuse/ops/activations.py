@@ -11,9 +11,10 @@ from infuse.dtypes import DType
 from infuse.errors import TypeMismatchError
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
-from infuse.ops.core.base import Array, Floats, Inferred, Ints, Rounding, cases
+from infuse.ops.core.base import Array, Inferred, Rounding
 from infuse.ops.core.elementwise import Floating, Numeric, Signed, f32, require_shape, rounded
 from infuse.ops.core.formula import Formulas, Term
+from infuse.ops.core.samples import Floats, Ints, cases
 from infuse.ops.core.special import erf, sigmoid, softplus
 from infuse.ops.core.traits import Trait
 from infuse.ops.unary import SPECIALS

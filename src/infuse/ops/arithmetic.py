@@ -13,7 +13,7 @@ from infuse.errors import TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.ops.core.base import Array, Elementwise, Floats, Ints, Rounding, cases
+from infuse.ops.core.base import Array, Elementwise, Rounding
 from infuse.ops.core.elementwise import (
     Floating,
     Integral,
@@ -25,6 +25,7 @@ from infuse.ops.core.elementwise import (
     widened,
 )
 from infuse.ops.core.formula import Formulas, Term
+from infuse.ops.core.samples import Floats, Ints, cases
 from infuse.ops.core.traits import Trait
 
 _PAIRS = cases(

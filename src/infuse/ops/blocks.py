@@ -6,7 +6,8 @@ from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import Shape as Sizes, TensorType
-from infuse.ops.core.base import Array, Inferred, Op, cases
+from infuse.ops.core.base import Array, Inferred, Op
+from infuse.ops.core.samples import cases
 from infuse.ops.core.sizes import (
     fresh_tensor,
     whole_parts,

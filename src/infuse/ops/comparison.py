@@ -6,9 +6,10 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.ir import dims
-from infuse.ops.core.base import Array, Bools, Ints, cases
+from infuse.ops.core.base import Array
 from infuse.ops.core.elementwise import Integral, Logical, Predicate, f32, on_dims
 from infuse.ops.core.formula import Formulas, Term
+from infuse.ops.core.samples import Bools, Ints, cases
 
 _NUMBERS = cases(
     a=[

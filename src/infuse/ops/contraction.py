@@ -17,9 +17,10 @@ from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.convolution import SUMS
 from infuse.ops.core.axes import Axes, aligned, broadcast_operand
-from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, same_dtype
 from infuse.ops.core.elementwise import require_kind, require_shape, widened
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.traits import Trait
 
 

@@ -14,8 +14,9 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import GraphError, ShapeError, TypeMismatchError
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Graph, Node, Value, captured, known_ints
+from infuse.ir.graph import Graph, Node, Value, captured
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from infuse.ops.core.base import Array, Inferred, normalize_axis
 from infuse.ops.core.control_flow import ControlFlow, Run

@@ -13,10 +13,11 @@ from infuse.errors import DataError, ShapeError
 from infuse.ir.dims import Dim, Expr, compare, maximum, minimum
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
-from infuse.ops.core.base import Array, Bools, Elementwise, Inferred, Ints, cases, same_dtype
+from infuse.ops.core.base import Array, Elementwise, Inferred, same_dtype
 from infuse.ops.core.elementwise import Numeric, f32, on_dims, require_kind
 from infuse.ops.core.formula import Formulas, Term
 from infuse.ops.core.numerals import integer, number
+from infuse.ops.core.samples import Bools, Ints, cases
 from infuse.ops.core.traits import Trait
 from infuse.ops.unary import SPECIALS
 

@@ -13,9 +13,10 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.core.base import Array, Inferred, Rounding, Sample, cases, same_dtype
+from infuse.ops.core.base import Array, Inferred, Rounding, Sample, same_dtype
 from infuse.ops.core.elementwise import require_kind, widened
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import cases
 from infuse.ops.core.traits import Trait
 from infuse.ops.spatial import Pads, Sliding, padded, split_padding, static, taps, windows
 

@@ -10,10 +10,12 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ShapeError
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value, known_ints
+from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Floats, Inferred, Ints, Op, cases, same_dtype
+from infuse.ops.core.base import Array, Inferred, Op, same_dtype
+from infuse.ops.core.samples import Floats, Ints, cases
 from infuse.ops.core.sizes import (
     fresh_dim,
     fresh_shape,

@@ -10,20 +10,11 @@ from infuse.errors import InputError, ShapeError, TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import (
-    Array,
-    Floats,
-    Inferred,
-    Ints,
-    Op,
-    Rounding,
-    cases,
-    normalize_axis,
-    same_dtype,
-)
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis, same_dtype
 from infuse.ops.core.elementwise import Floating, f32, require_kind, rounded
 from infuse.ops.core.flops import Flops, Shapes
 from infuse.ops.core.formula import Formulas, Term
+from infuse.ops.core.samples import Floats, Ints, cases
 from infuse.ops.core.sizes import (
     agree,
     agree_shapes,

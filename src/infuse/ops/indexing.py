@@ -10,8 +10,9 @@ from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Ints, Op, cases, normalize_axis, same_dtype
+from infuse.ops.core.base import Array, Inferred, Op, normalize_axis, same_dtype
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import (
     agree,
     agree_shapes,

@@ -17,9 +17,10 @@ from infuse.ir.types import TensorType
 from infuse.ops.contraction import MatMul
 from infuse.ops.conversion import convert
 from infuse.ops.convolution import Convolving
-from infuse.ops.core.base import Array, Inferred, Ints, Op, cases
+from infuse.ops.core.base import Array, Inferred, Op
 from infuse.ops.core.elementwise import f32, require_shape
 from infuse.ops.core.flops import QUANTIZE, Flops, Shapes
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, require_single
 from infuse.ops.quantization import STEP, i8, limits, quantize, u8
 

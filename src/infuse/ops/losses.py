@@ -8,9 +8,10 @@ from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, Sample, cases
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, Sample
 from infuse.ops.core.elementwise import f32, require_kind, widened
 from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, agree_shapes, nonempty, require_rank
 from infuse.ops.core.traits import Trait
 

@@ -9,22 +9,15 @@ import numpy as np
 
 from infuse.errors import ShapeError
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node, Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType, Type
 from infuse.ops.core.axes import Axes, same_axes
-from infuse.ops.core.base import (
-    Array,
-    Inferred,
-    Ints,
-    Op,
-    Sample,
-    cases,
-    normalize_axis,
-    same_dtype,
-)
+from infuse.ops.core.base import Array, Inferred, Op, Sample, normalize_axis, same_dtype
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import (
     FAR,
     agree_shapes,

@@ -16,9 +16,10 @@ from infuse.ir.graph import Node, Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
 from infuse.ops.core.axes import Axes, broadcast_axes
-from infuse.ops.core.base import Array, Inferred, Op, Rounding, cases, normalize_axis, same_dtype
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis, same_dtype
 from infuse.ops.core.elementwise import f32, mean, require_kind, require_shape, widened
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import cases
 from infuse.ops.core.sizes import agree, require_rank
 from infuse.ops.core.traits import Trait
 

@@ -9,13 +9,15 @@ import numpy as np
 
 from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node, Value
 from infuse.ir.relations import must_hold
 from infuse.ir.types import TensorType
 from infuse.ops.core.axes import Axes, same_axes
-from infuse.ops.core.base import Array, Inferred, Ints, Op, cases
+from infuse.ops.core.base import Array, Inferred, Op
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import (
     fresh_dim,
     fresh_tensor,

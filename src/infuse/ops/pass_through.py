@@ -10,13 +10,8 @@ from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import (
-    Array,
-    Inferred,
-    Ints,
-    Op,
-    cases,
-)
+from infuse.ops.core.base import Array, Inferred, Op
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.traits import Trait
 
 

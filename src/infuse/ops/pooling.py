@@ -13,9 +13,10 @@ from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases
+from infuse.ops.core.base import Array, Inferred, Op, Rounding
 from infuse.ops.core.elementwise import mean, require_kind, widened
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import nonempty
 from infuse.ops.core.traits import Trait
 from infuse.ops.spatial import Sliding, last_axes, padded, static, taps, windows

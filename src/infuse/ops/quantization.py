@@ -17,9 +17,10 @@ from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.conversion import convert
-from infuse.ops.core.base import Array, Floats, Inferred, Ints, Op, Rounding, cases, normalize_axis
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis
 from infuse.ops.core.elementwise import f32
 from infuse.ops.core.flops import DEQUANTIZE, QUANTIZE, Flops, Shapes
+from infuse.ops.core.samples import Floats, Ints, cases
 
 QUANTIZED = (
     *(

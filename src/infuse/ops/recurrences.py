@@ -10,17 +10,10 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import (
-    Array,
-    Floats,
-    Inferred,
-    Op,
-    Rounding,
-    cases,
-    same_dtype,
-)
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, same_dtype
 from infuse.ops.core.elementwise import require_kind
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import Floats, cases
 from infuse.ops.core.sizes import (
     agree,
     agree_shapes,

@@ -9,14 +9,8 @@ from infuse.ir.graph import Value
 from infuse.ops.core.base import Array, Inferred, same_dtype
 from infuse.ops.core.sizes import agree_shapes, require_rank
 from infuse.ops.core.traits import Trait
-from infuse.ops.recurrent_base import (
-    Activation,
-    Recurrent,
-    Weights,
-    one_sample,
-    product,
-    usual_samples,
-)
+from infuse.ops.recurrent_base import Activation, Recurrent, Weights, product
+from infuse.ops.recurrent_samples import one_sample, usual_samples
 
 
 class OneState(Recurrent, abstract=True):

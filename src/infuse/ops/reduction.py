@@ -13,19 +13,11 @@ from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.core.axes import Axes
-from infuse.ops.core.base import (
-    Array,
-    Bools,
-    Inferred,
-    Ints,
-    Op,
-    Rounding,
-    cases,
-    normalize_axis,
-)
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis
 from infuse.ops.core.elementwise import f32, mean, require_kind, widened
 from infuse.ops.core.flops import Flops, Shapes, weight
 from infuse.ops.core.formula import E, Formulas, Term, inputs
+from infuse.ops.core.samples import Bools, Ints, cases
 from infuse.ops.core.sizes import fresh_shape, int64s, known_axes, length, nonempty, normalize_axes
 from infuse.ops.core.traits import Trait
 

@@ -12,9 +12,10 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Op, Rounding, cases, same_dtype
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, same_dtype
 from infuse.ops.core.elementwise import require_kind, widened
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import cases
 from infuse.ops.core.sizes import agree, fresh_dim, int64s, nonempty, require_rank
 
 _MOST_POINTS = 1 << 20

@@ -11,13 +11,15 @@ import numpy as np
 
 from infuse.errors import ShapeError
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value, known_ints
+from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases
+from infuse.ops.core.base import Array, Inferred, Op, Rounding
 from infuse.ops.core.elementwise import f32
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import at_most, fresh_dim, int64s, normalize_axes, with_dim
 from infuse.ops.core.traits import Trait
 

@@ -10,17 +10,10 @@ from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
-from infuse.ops.core.base import (
-    Array,
-    Inferred,
-    Ints,
-    Op,
-    Sample,
-    cases,
-    normalize_axis,
-)
+from infuse.ops.core.base import Array, Inferred, Op, Sample, normalize_axis
 from infuse.ops.core.elementwise import require_kind, widened
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import int64s
 from infuse.ops.core.traits import Trait
 from infuse.ops.reduction import SUMS, ReduceProd

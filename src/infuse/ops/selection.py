@@ -10,8 +10,9 @@ from infuse.ir import dims
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Bools, Floats, Inferred, Ints, Op, cases, normalize_axis
+from infuse.ops.core.base import Array, Inferred, Op, normalize_axis
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import Bools, Floats, Ints, cases
 from infuse.ops.core.sizes import agree, fresh_dim, known_one, require_rank, scalar, with_dim
 from infuse.ops.core.traits import Trait
 

@@ -13,10 +13,12 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value, known_ints
+from infuse.ir.graph import Value
 from infuse.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
-from infuse.ops.core.base import Array, Inferred, Ints, Op, Sample, cases, normalize_axis
+from infuse.ops.core.base import Array, Inferred, Op, Sample, normalize_axis
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, fresh_dim, int64s, integers, merge_types, scalar, with_dim
 from infuse.ops.core.traits import Trait
 

@@ -11,12 +11,14 @@ from infuse import dtypes
 from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.broadcasting import broadcast_shapes
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node, Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import Shape as Sizes, TensorType
 from infuse.ops.core.axes import Axes
-from infuse.ops.core.base import Array, Inferred, Op, cases
+from infuse.ops.core.base import Array, Inferred, Op
+from infuse.ops.core.samples import cases
 from infuse.ops.core.sizes import (
     fresh_dim,
     fresh_shape,

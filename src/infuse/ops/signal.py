@@ -9,12 +9,14 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value, known_ints
+from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Op, Rounding, cases, normalize_axis
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis
 from infuse.ops.core.elementwise import require_kind
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import cases
 from infuse.ops.core.sizes import (
     at_most,
     fresh_dim,

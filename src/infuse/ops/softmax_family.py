@@ -10,9 +10,10 @@ import numpy as np
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ops.core.axes import Axes, same_axes
-from infuse.ops.core.base import Array, Inferred, Op, Rounding, cases, normalize_axis
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis
 from infuse.ops.core.elementwise import f32, require_kind, widened
 from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
+from infuse.ops.core.samples import cases
 from infuse.ops.core.traits import Trait
 
 

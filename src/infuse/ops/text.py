@@ -14,7 +14,8 @@ from infuse.dtypes import DType
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Elementwise, Inferred, Ints, Op, cases, same_dtype
+from infuse.ops.core.base import Array, Elementwise, Inferred, Op, same_dtype
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import fresh_dim
 from infuse.ops.core.traits import Trait
 from infuse.ops.domains.ml import as_texts

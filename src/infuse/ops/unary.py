@@ -12,7 +12,7 @@ from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.ops.core.base import Array, Elementwise, Floats, Ints, Rounding, cases
+from infuse.ops.core.base import Array, Elementwise, Rounding
 from infuse.ops.core.elementwise import (
     Floating,
     Numeric,
@@ -24,6 +24,7 @@ from infuse.ops.core.elementwise import (
     widened,
 )
 from infuse.ops.core.formula import Formulas, Term
+from infuse.ops.core.samples import Floats, Ints, cases
 from infuse.ops.core.special import erf
 from infuse.ops.core.traits import Trait
 

@@ -13,12 +13,14 @@ import numpy as np
 
 from infuse.errors import DataError, ShapeError
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value, known_ints
+from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, same_dtype
 from infuse.ops.core.elementwise import require_kind, widened
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import (
     agree,
     agree_shapes,

@@ -11,12 +11,14 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value, known_ints
+from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Floats, Inferred, Ints, Op, Rounding, cases
+from infuse.ops.core.base import Array, Inferred, Op, Rounding
 from infuse.ops.core.elementwise import require_kind, widened
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import Floats, Ints, cases
 from infuse.ops.core.sizes import agree, fresh_dim, int64s, length, nonempty, require_rank
 from infuse.ops.core.traits import Trait
 from infuse.ops.resampling import as_type

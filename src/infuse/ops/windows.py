@@ -12,8 +12,9 @@ from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Op, Rounding, cases
+from infuse.ops.core.base import Array, Inferred, Op, Rounding
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import cases
 from infuse.ops.core.sizes import (
     fresh_dim,
     known_one,

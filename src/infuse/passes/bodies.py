@@ -8,7 +8,8 @@ from collections.abc import Collection, Hashable, Sequence
 
 import numpy as np
 
-from infuse.ir.graph import Graph, Node, Use, Value, constant, known_ints
+from infuse.ir.contents import known_ints
+from infuse.ir.graph import Graph, Node, Use, Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Op
 from infuse.ops.shaping import Unsqueeze

@@ -7,7 +7,8 @@ from typing import TypeGuard
 
 from infuse.errors import InfuseError
 from infuse.ir import dims
-from infuse.ir.graph import Graph, Node, Value, known_ints
+from infuse.ir.contents import known_ints
+from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.relations import relations
 from infuse.ops.core.base import Elementwise, Op
 from infuse.ops.core.traits import Trait, has_trait

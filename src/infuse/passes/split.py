@@ -6,7 +6,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from infuse.ir.graph import Graph, Node, Value, known_ints
+from infuse.ir.contents import known_ints
+from infuse.ir.graph import Graph, Node, Value
 from infuse.ops.movement import Slice, Split, bounds
 from infuse.rewrite import Pass
 from infuse.rewrite.node_ref import label

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from infuse.errors import InfuseError
-from infuse.ir.graph import Graph, Node, Value, known_ints
+from infuse.ir.contents import known_ints
+from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.arithmetic import Add
 from infuse.ops.contraction import Gemm, MatMul

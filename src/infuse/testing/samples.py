@@ -12,7 +12,8 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
-from infuse.ops.core.base import Bools, Floats, Ints, Op, Sample, sample_rows, signature
+from infuse.ops.core.base import Op, Sample, signature
+from infuse.ops.core.samples import Bools, Floats, Ints, sample_rows
 
 
 @dataclass(frozen=True)

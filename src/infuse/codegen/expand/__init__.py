@@ -6,6 +6,7 @@ from infuse.codegen.expand import (  # noqa: F401  (each registers its expansion
     bits,
     flexing,
     images,
+    integer_operators,
     integer_products,
     losses,
     microsoft,

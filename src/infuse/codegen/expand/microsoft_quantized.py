@@ -10,7 +10,8 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
-from infuse.codegen.expand.quantization import dynamically, is_zero, quantized
+from infuse.codegen.expand.integer_operators import dynamically
+from infuse.codegen.expand.quantization import is_zero, quantized
 from infuse.codegen.lower.nbits import decodes
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ops.domains.microsoft import DOMAIN

@@ -7,7 +7,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.ir import dims
-from infuse.ir.graph import Node, Value, constant, known_ints
+from infuse.ir.contents import known_ints
+from infuse.ir.graph import Node, Value, constant
 
 
 def _first(node: Node) -> Value:

@@ -8,8 +8,9 @@ from typing import Final
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer
 from infuse.ir.clone import clone, clone_nodes
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Graph, Node, Value, known_ints
+from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import OptionalType, SequenceType, TensorType
 from infuse.ops.core.inference import infer_graph
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from infuse import dtypes, ops
 from infuse.codegen.expand.composer import Composer, Results, expands
-from infuse.ir.graph import Node, Value, constant, known_ints
+from infuse.ir.contents import known_ints
+from infuse.ir.graph import Node, Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops.windows import Window
 

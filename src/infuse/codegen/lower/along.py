@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from infuse.codegen.lower.runtime_operands import longs, new_symbol
 from infuse.codegen.lowering import Lowering
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node, Value
 
 
 @dataclass(frozen=True)

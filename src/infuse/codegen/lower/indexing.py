@@ -16,8 +16,9 @@ from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node, Value
 
 _JOINS = {"none": "Assign", "add": "Add", "mul": "Multiply", "min": "Smaller", "max": "Larger"}
 

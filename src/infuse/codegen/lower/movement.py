@@ -17,8 +17,9 @@ from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Tensor
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, known_ints
+from infuse.ir.graph import Node
 
 _MODES = {
     "constant": "PAD_CONSTANT",

@@ -15,8 +15,9 @@ from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Order, Tensor, natural
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, known_ints
+from infuse.ir.graph import Node
 
 _REDUCERS = {
     **{

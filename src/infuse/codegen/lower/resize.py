@@ -21,8 +21,9 @@ from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, known_ints
+from infuse.ir.graph import Node
 from infuse.ops.resampling import Resize, meant
 
 # The enumerators of kernels/resize.hpp and resize_plan.hpp, in their order.

@@ -10,8 +10,9 @@ from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import estimate_text, size_text
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node, Value
 
 
 def operand(node: Node, index: int = 0) -> Value:

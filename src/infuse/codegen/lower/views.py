@@ -15,8 +15,9 @@ from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, match_shapes, natural
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node, Value
 from infuse.ir.types import Shape
 
 INT_MAX = 2**31 - 1

@@ -26,8 +26,9 @@ from infuse.exporters.onnx.schemas import (
     schema_of,
     type_text,
 )
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Graph, Node, Value, constant, known_ints
+from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Op
 from infuse.ops.core.opaque import Opaque

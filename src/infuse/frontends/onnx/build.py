@@ -14,12 +14,11 @@ from onnx import (
     GraphProto,
     ModelProto,
     NodeProto,
-    OperatorSetIdProto,
     ValueInfoProto,
 )
 
 from infuse.budgets import check_time, spend
-from infuse.errors import GraphError, InfuseError, ModelFileError, UnsupportedOperatorError
+from infuse.errors import GraphError, InfuseError, ModelFileError
 from infuse.frontends.onnx import adapters, legacy  # noqa: F401  (they register their lifts)
 from infuse.frontends.onnx.attributes import Readers, resolved, value_of, with_element_types
 from infuse.frontends.onnx.constants import constant_elements
@@ -31,13 +30,13 @@ from infuse.frontends.onnx.functions import (
     body_of,
     check_call,
     default_attributes,
-    opset_of,
     schema_of,
 )
 from infuse.frontends.onnx.independent import separate_sizes
 from infuse.frontends.onnx.loops import scalar_flags
 from infuse.frontends.onnx.malformed import MALFORMED, malformed
 from infuse.frontends.onnx.notes import keep_texts, metadata_of
+from infuse.frontends.onnx.opset_imports import call_opset, domain_of, opsets_of
 from infuse.frontends.onnx.scopes import Scope, in_order, label, label_name
 from infuse.frontends.onnx.signatures import Sizes, read_type, type_of
 from infuse.frontends.onnx.tensors import Tensors
@@ -63,14 +62,14 @@ class Builder:
     def __init__(self, model: ModelProto, tensors: Tensors) -> None:
         self.model, self.tensors = model, tensors
         self.sizes = Sizes(model.graph)
-        self.functions = {(_domain(f.domain), f.name, f.overload): f for f in model.functions}
+        self.functions = {(domain_of(f.domain), f.name, f.overload): f for f in model.functions}
         self.nodes = 0
 
     def graph(self) -> Graph:
         """The model's graph, typed."""
         model = self.model
         spend("nodes", count_nodes(model), "with its functions inlined, the model has")
-        opsets = _opsets(model.opset_import)
+        opsets = opsets_of(model.opset_import)
         if not opsets and model.ir_version < 3:
             opsets = {"": 1}
         graph = Graph(model.graph.name or "graph")
@@ -164,17 +163,17 @@ class Builder:
             raise malformed(proto, error, label(proto)) from error
 
     def _node(self, proto: NodeProto, scope: Scope) -> None:
-        domain = _domain(proto.domain)
+        domain = domain_of(proto.domain)
         attributes = resolved(proto, scope.bindings)
         if (domain, proto.op_type) == ("", "Constant"):
-            check_call(proto, "", _opset("", "Constant", scope), attributes)
+            check_call(proto, "", call_opset("", "Constant", scope), attributes)
             return self.constant_node(proto, attributes, scope)
         function = self.functions.get((domain, proto.op_type, proto.overload))
         inputs = [] if function is not None else [scope.find(name) for name in proto.input]
         function = function or contributed(proto, attributes, inputs)
         if function is not None:
             return self.inline(function, proto, attributes, scope)
-        opset = _opset(domain, proto.op_type, scope)
+        opset = call_opset(domain, proto.op_type, scope)
         attributes = check_call(proto, domain, opset, attributes)
         form = self.form(proto, inputs, attributes, scope)
         function = training_body(form, opset) if domain == "" else None
@@ -361,7 +360,7 @@ def _scope_of_call(
     """The scope in which the nodes of a function are read for a call of it; GraphError where the
     call does not fit.
     """
-    key = (_domain(proto.domain), proto.op_type, proto.overload)
+    key = (domain_of(proto.domain), proto.op_type, proto.overload)
     if key in scope.functions or len(scope.functions) > _DEPTH:
         raise GraphError(
             f"function {proto.op_type!r} calls itself, or functions are nested too deeply"
@@ -374,7 +373,7 @@ def _scope_of_call(
         )
     inner = Scope(
         scope.graph,
-        {**scope.opsets, **_opsets(function.opset_import)},
+        {**scope.opsets, **opsets_of(function.opset_import)},
         function.node,
         function.output,
     )
@@ -385,28 +384,3 @@ def _scope_of_call(
     for index, name in enumerate(function.input):
         inner.define(name, scope.find(proto.input[index]) if index < len(proto.input) else None)
     return inner
-
-
-def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name
-
-
-def _opsets(imports: Sequence[OperatorSetIdProto]) -> dict[str, int]:
-    opsets = {_domain(entry.domain): int(entry.version) for entry in imports}
-    if not 1 <= opsets.get("", 1) <= NEWEST:
-        raise UnsupportedOperatorError(
-            f"the model uses opset {opsets['']} of ONNX, known are 1 to {NEWEST}",
-            hint=(
-                f"export the model with an opset of at most {NEWEST}, or install a newer onnx "
-                "package"
-            ),
-        )
-    return opsets
-
-
-def _opset(domain: str, kind: str, scope: Scope) -> int:
-    """The opset that a call is to be read in."""
-    version = scope.opsets.get(domain, 0)
-    if not version and domain == "":
-        raise ModelFileError("the model imports no opset of ONNX itself, but uses its operators")
-    return opset_of(domain, kind, version)

@@ -15,8 +15,9 @@ import numpy as np
 from infuse.dtypes import DType
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value, known_ints
+from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal, must_hold
 from infuse.ir.types import MapType, OptionalType, SequenceType, Shape, TensorType, Type
 from infuse.ops.core.base import Array, normalize_axis

@@ -26,10 +26,11 @@ from infuse.ops.activations import (
 from infuse.ops.contraction import Gemm
 from infuse.ops.conversion import Clip
 from infuse.ops.convolution import SUMS, Conv
-from infuse.ops.core.base import Array, Floats, Inferred, Op, Rounding, cases, same_dtype
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, same_dtype
 from infuse.ops.core.elementwise import Floating, require_kind, require_shape, rounded, widened
 from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
 from infuse.ops.core.formula import Formulas, Term
+from infuse.ops.core.samples import Floats, cases
 from infuse.ops.core.sizes import agree
 from infuse.ops.core.special import erf, sigmoid
 from infuse.ops.core.traits import Trait

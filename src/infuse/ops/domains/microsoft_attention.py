@@ -14,9 +14,10 @@ from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.core.base import Array, Inferred, Op, Rounding, cases, same_dtype
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, same_dtype
 from infuse.ops.core.elementwise import require_kind, require_shape, widened
 from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
+from infuse.ops.core.samples import cases
 from infuse.ops.core.sizes import agree, agree_shapes, fresh_dim, require_rank, whole_parts
 from infuse.ops.core.traits import Trait
 from infuse.ops.domains.heads import (

@@ -9,9 +9,10 @@ from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases
+from infuse.ops.core.base import Array, Inferred, Op, Rounding
 from infuse.ops.core.elementwise import require_kind, widened
 from infuse.ops.core.flops import DEQUANTIZE, Flops, Shapes
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, at_most, require_rank
 from infuse.ops.domains.microsoft import DOMAIN
 

@@ -10,9 +10,10 @@ from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.contraction import Gemm, MatMul
-from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases
+from infuse.ops.core.base import Array, Inferred, Op, Rounding
 from infuse.ops.core.elementwise import f32, require_kind, require_shape, widened
 from infuse.ops.core.flops import DEQUANTIZE, QUANTIZE, Flops, Shapes
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, require_rank, require_single
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.integers import columns_of, columnwise, require_bytes, require_columnwise

@@ -8,9 +8,10 @@ from infuse import dtypes
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases, same_dtype
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, same_dtype
 from infuse.ops.core.elementwise import mean, require_kind, require_shape, widened
 from infuse.ops.core.flops import Flops, Shapes
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, agree_shapes, at_most, nonempty, require_rank
 from infuse.ops.core.traits import Trait
 from infuse.ops.domains.microsoft import DOMAIN

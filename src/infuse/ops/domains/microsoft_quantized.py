@@ -14,9 +14,10 @@ from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Ints, Op, Rounding, cases, normalize_axis
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis
 from infuse.ops.core.elementwise import f32
 from infuse.ops.core.flops import DEQUANTIZE, QUANTIZE, SOFTMAX, Flops, Shapes
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree_shapes, require_single, with_dim
 from infuse.ops.core.special import sigmoid
 from infuse.ops.domains.microsoft import DOMAIN

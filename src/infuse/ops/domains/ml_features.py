@@ -13,8 +13,9 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Ints, Rounding, Sample, cases
+from infuse.ops.core.base import Array, Inferred, Rounding, Sample
 from infuse.ops.core.elementwise import f32
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, int64s, length
 from infuse.ops.domains.ml import NUMBERS, MlOp, check_transform, require_number
 

@@ -15,9 +15,10 @@ from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import MapType, SequenceType, TensorType
-from infuse.ops.core.base import Array, Inferred, Ints, Sample, cases
+from infuse.ops.core.base import Array, Inferred, Sample
 from infuse.ops.core.elementwise import f32
 from infuse.ops.core.numerals import integer, number
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import int64s
 from infuse.ops.domains.ml import (
     MlOp,

@@ -8,7 +8,8 @@ from infuse import dtypes
 from infuse.errors import TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Inferred, Ints, Sample, cases
+from infuse.ops.core.base import Array, Inferred, Sample
+from infuse.ops.core.samples import Ints, cases
 from infuse.ops.domains.ml import (
     SCORES,
     TRANSFORMS,

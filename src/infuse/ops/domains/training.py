@@ -13,8 +13,9 @@ from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Array, Floats, Inferred, Op, Rounding, Sample
+from infuse.ops.core.base import Array, Inferred, Op, Rounding, Sample
 from infuse.ops.core.elementwise import require_kind
+from infuse.ops.core.samples import Floats
 from infuse.ops.core.sizes import agree_shapes, known_one, scalar
 from infuse.ops.core.traits import Trait
 

@@ -26,7 +26,14 @@ from infuse.passes.rules.linear import (
     linear,
     parallel,
 )
-from infuse.passes.rules.movement import expansion, gathering, motion, movement, shape
+from infuse.passes.rules.movement import (
+    expansion,
+    gathering,
+    motion,
+    movement,
+    reshaping,
+    shape,
+)
 from infuse.passes.rules.normalization import moments, normalization
 from infuse.rewrite import Rule
 
@@ -66,6 +73,7 @@ MODULES = (
         attention,
         causal,
         heads,
+        reshaping,
         motion,
         reduction,
         onnxruntime,

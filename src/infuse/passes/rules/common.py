@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, rest
-from infuse.ir.graph import Array, Node, Value, known_ints
+from infuse.ir.graph import Array, Node, Value
 from infuse.ir.types import Shape
 from infuse.ops.core.base import REGISTRY, Op, kinds_with, signature
 from infuse.ops.core.elementwise import Numeric

@@ -19,8 +19,8 @@ from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.core.base import Bools, Floats, Ints
 from infuse.ops.core.evaluate import evaluate_node
+from infuse.ops.core.samples import Bools, Floats, Ints
 from infuse.rewrite.patch import Patch
 from infuse.testing.running import run_graph
 from infuse.testing.samples import draw, type_of

@@ -16,16 +16,8 @@ from infuse.ir import dims
 from infuse.ir.graph import Graph, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import (
-    REGISTRY,
-    Bools,
-    Elementwise,
-    Floats,
-    Ints,
-    Op,
-    sample_rows,
-    signature,
-)
+from infuse.ops.core.base import REGISTRY, Elementwise, Op, signature
+from infuse.ops.core.samples import Bools, Floats, Ints, sample_rows
 from infuse.ops.creation import Random
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule

@@ -18,7 +18,8 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Op, sample_rows, signature
+from infuse.ops.core.base import Op, signature
+from infuse.ops.core.samples import sample_rows
 
 Change = Callable[[Graph, np.random.Generator], bool]
 FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float64)

@@ -11,7 +11,7 @@ from infuse import ops
 from infuse.ir import dims
 from infuse.ir.expression import Call, OneOf, Variable
 from infuse.ir.graph import Array, Graph, Node, Value
-from infuse.ops.core.base import Bools
+from infuse.ops.core.samples import Bools
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.attention.rotary import size_of
 from infuse.passes.rules.cleanup.merging import require_factors

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from infuse.ir.contents import known_ints
 from infuse.ir.expression import Call, Variable
-from infuse.ir.graph import Array, Node, Value, known_ints
+from infuse.ir.graph import Array, Node, Value
 from infuse.passes.rules.attention.attention import FAR_BELOW
 from infuse.passes.rules.common import attribute, data, is_one, require_shape
 from infuse.passes.rules.movement.gathering import counted

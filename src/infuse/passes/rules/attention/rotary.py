@@ -12,7 +12,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import Shape
-from infuse.ops.core.base import Floats
+from infuse.ops.core.samples import Floats
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.attention.rotary_tables import half_table
 from infuse.passes.rules.common import attribute, is_one, require_float, require_shape

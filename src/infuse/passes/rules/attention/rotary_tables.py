@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
+from infuse.ir.contents import known_ints
 from infuse.ir.expression import Call
-from infuse.ir.graph import Array, Node, Value, known_ints
+from infuse.ir.graph import Array, Node, Value
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import attribute, is_one
 

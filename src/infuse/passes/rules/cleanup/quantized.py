@@ -9,7 +9,8 @@ import numpy as np
 from infuse import dtypes, ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value, constant
-from infuse.ops.core.base import Ints, kinds_with
+from infuse.ops.core.base import kinds_with
+from infuse.ops.core.samples import Ints
 from infuse.ops.core.sizes import int64s
 from infuse.ops.core.traits import Trait
 from infuse.ops.quantization import i8, limits, u8

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
+from infuse.ir.contents import known_ints
 from infuse.ir.expression import Call, Variable
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node, Value
 from infuse.ops.core.traits import Trait, has_trait
 from infuse.passes.rules.common import attribute
 from infuse.rewrite import Rule, require

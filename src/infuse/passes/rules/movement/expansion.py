@@ -9,10 +9,12 @@ import numpy as np
 from infuse import ops
 from infuse.ir import dims
 from infuse.ir.broadcasting import broadcast_shapes
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
-from infuse.ir.graph import Node, Value, known_ints
-from infuse.ops.core.base import Bools, kinds_with
+from infuse.ir.graph import Node, Value
+from infuse.ops.core.base import kinds_with
+from infuse.ops.core.samples import Bools
 from infuse.ops.core.sizes import int64s
 from infuse.ops.core.traits import Trait
 from infuse.passes.rules.common import attribute, is_one, number, require_shape

@@ -10,10 +10,11 @@ import numpy as np
 
 from infuse import ops
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
-from infuse.ir.graph import Array, Node, Value, known_ints
-from infuse.ops.core.base import Ints
+from infuse.ir.graph import Array, Node, Value
+from infuse.ops.core.samples import Ints
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.cleanup.merging import require_addend, require_sum
 from infuse.passes.rules.common import (

@@ -11,7 +11,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
-from infuse.ops.core.base import Bools
+from infuse.ops.core.samples import Bools
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import (
     BINARY,
@@ -19,11 +19,9 @@ from infuse.passes.rules.common import (
     data,
     permutation,
     require_shape,
-    reshapes,
 )
 from infuse.passes.rules.movement.exchange import (
     Moved,
-    Rows,
     maker,
     moved_below,
     moved_through,
@@ -278,100 +276,6 @@ class RemoveTransposesAround(Rule):
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def _bent(x: Any) -> Any:
-    return x * ops.tanh(x * 0.5 + np.arange(4, dtype=np.float32))
-
-
-def _cut(x: Any) -> Any:
-    return ops.cast(ops.clip(x, 0.0, 2.0), to=11)
-
-
-def _chosen(x: Any) -> Any:
-    return ops.where(ops.greater(x, 0.0), x, np.ones((1, 1, 1), np.float32))
-
-
-def _product(x: Any) -> Any:
-    return ops.matmul(x, _MATRIX[:, :4]) + np.ones((1, 4), np.float32)
-
-
-_BETWEEN: tuple[tuple[Any, str, tuple[int, ...], list[Any], list[Any]], ...] = (
-    (ops.relu, "Reshape", (3, 8), [int64s(3, 2, 4)], []),
-    (_bent, "Reshape", (6, 4), [int64s(2, 3, 4)], [int64s(6, 4)]),
-    (_cut, "Reshape", (6, 4), [int64s(24)], [int64s(6, 4)]),
-    (_chosen, "Reshape", (6, 4), [int64s(3, 2, 4)], [int64s(6, 4)]),
-    (_product, "Reshape", (2, 3, 4), [int64s(6, 4)], [int64s(3, 2, 4)]),
-    (ops.sigmoid, "Unsqueeze", (6, 4), [int64s(1)], [int64s(1)]),
-    (ops.sigmoid, "Unsqueeze", (6, 4), [int64s(0)], [int64s(6, 4)]),
-    (ops.sigmoid, "Squeeze", (6, 1, 4), [int64s(1)], [int64s(1)]),
-)
-
-
-class RemoveReshapesAround(Rule):
-    """Reshape(f(Reshape(x), c)) → f(x, c), its operand given another shape once at most, for any
-    work f on elements or rows
-    """
-
-    rows = ("G9", "G24")
-    shares = True
-    rounding = "sums of products may run in another order"
-    examples = tuple(
-        {"x": f(Call(inner, (x, *target))), "more": more} for f, inner, x, target, more in _BETWEEN
-    )
-
-    def match(self, x: Variable, more: Variable) -> Any:
-        return reshapes(x, more)
-
-    def when(self, x: Value, root: Node) -> None:
-        require(Rows(x, root, anywhere=False).gain > 0, "it is not fewer nodes")
-
-    def build(self, x: Value, root: Node) -> Any:
-        return Rows(x, root, anywhere=False).result
-
-    def covers(self, x: Value, root: Node) -> list[Node]:
-        return Rows(x, root, anywhere=False).nodes
-
-
-_FLAT = Call("Reshape", ((2, 3, 4), int64s(6, 4)))
-_WEIGHTS = tuple(
-    np.linspace(-1, 1, a * b, dtype=np.float32).reshape(a, b) for a, b in ((4, 6), (6, 5), (1, 5))
-)
-
-
-class UnflattenRows(Rule):
-    """Reshape(Gemm(f(Gemm(Reshape(x), w), …), v)) that only arranges rows → f(x · w) · v, where
-    that is fewer nodes
-    """
-
-    level = "extended"
-    rows = ("G7", "G24")
-    shares = True
-    rounding = "the bias may be added later"
-    examples = tuple(
-        {
-            "y": Call(
-                "Gemm", (Call("Gelu", (Call("Gemm", (_FLAT, _WEIGHTS[0])),)), *_WEIGHTS[1:end])
-            ),
-            "t": int64s(*shape),
-        }
-        for end, shape in ((2, (2, 3, 5)), (3, (2, 3, 5)), (2, (3, 1, 2, 5)))
-    )
-
-    def match(self, y: Variable, t: Variable) -> Any:
-        return ops.reshape(y, t)
-
-    def when(self, y: Value, root: Node) -> None:
-        rows = Rows(y, root, anywhere=True)
-        require(root.output.rank >= 3, "the result is a matrix")
-        require(rows.products, "no Gemm is between")
-        require(rows.gain > 0, "it is not fewer nodes")
-
-    def build(self, y: Value, root: Node) -> Any:
-        return Rows(y, root, anywhere=True).result
-
-    def covers(self, y: Value, root: Node) -> list[Node]:
-        return Rows(y, root, anywhere=True).nodes
-
-
 class SinkExpand(Rule):
     """f(Expand(x)) → Expand(f(x)), also beside numbers: Expand(x) · 2, Where(Expand(x), 1, 0)"""
 
@@ -407,6 +311,6 @@ class SinkExpand(Rule):
 
 
 RULES = (
-    *(RemoveReshapesAround, RemoveTransposesAround, SinkTranspose, SinkTransposes),
-    *(SinkTransposeResidual, SinkExpand, CutOperand, CutOperands, UnflattenRows),
+    *(RemoveTransposesAround, SinkTranspose, SinkTransposes, SinkTransposeResidual),
+    *(SinkExpand, CutOperand, CutOperands),
 )

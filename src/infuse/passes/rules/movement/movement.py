@@ -8,8 +8,9 @@ import numpy as np
 
 from infuse import ops
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.expression import Call, Variable
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node, Value
 from infuse.ops.core.sizes import int64s
 from infuse.ops.movement import bounds
 from infuse.passes.rules.common import attribute, data, require_shape

@@ -9,11 +9,12 @@ import numpy as np
 from infuse import dtypes, ops
 from infuse.dtypes import DType
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node, Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Floats, Ints
+from infuse.ops.core.samples import Floats, Ints
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import (
     RESHAPES,

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from infuse.ir import dims
+from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, Value, known_ints
+from infuse.ir.graph import Node, Value
 from infuse.ir.types import Shape, TensorType
 from infuse.passes.rules.common import RESHAPES, attribute, is_one, permutation
 from infuse.passes.rules.movement.movement import cuts, fixed_range
