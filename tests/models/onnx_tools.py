@@ -70,3 +70,8 @@ def assert_close(results: Sequence[Any], expected: Sequence[Any], tolerance: flo
             np.testing.assert_allclose(result, wanted, rtol=0, atol=tolerance * scale)
         else:
             np.testing.assert_array_equal(result, wanted)
+
+
+def checked(proto: ModelProto) -> ModelProto:
+    onnx.checker.check_model(proto, full_check=True)
+    return proto
