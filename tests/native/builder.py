@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
+from infuse.codegen.compile import generate
 from infuse.codegen.memory import Plan
 from infuse.codegen.program import Program
 from infuse.dtypes import DType
@@ -13,6 +14,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, tensor
+from infuse.targets import Target
 
 
 class Builder:
@@ -114,3 +116,13 @@ def _overlap(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 __all__ = ["Builder", "assert_plan_is_safe"]
+
+
+NATIVE = Target.resolve("native")
+
+
+def planned(graph: Graph) -> tuple[Program, Plan]:
+    """The graph generated for this machine, and its memory plan, which is safe."""
+    program, memory = generate(graph, NATIVE)
+    assert_plan_is_safe(program, memory)
+    return program, memory

@@ -1,34 +1,25 @@
-"""The code generator: views, memory plan, source text, and how values are placed and handed out."""
+"""The code generator: source text, how values are placed and handed out, symbolic sizes."""
 
 import json
-import random
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-from numpy.lib.stride_tricks import as_strided
 
 from infuse import dtypes, optimize
 from infuse.codegen.compile import compile_graph, generate
-from infuse.codegen.memory import ALIGN, Plan, plan
-from infuse.codegen.program import Function, Program, Step
 from infuse.codegen.source import metadata, print_sources
-from infuse.codegen.tensors import Buffer, Tensor, dense
 from infuse.errors import RuntimeFailure
 from infuse.ir import dims
-from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, constant
 from infuse.ir.types import tensor
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
-from tests.native.builder import Builder, assert_plan_is_safe
-
-NATIVE = Target.resolve("native")
+from tests.native.builder import NATIVE, Builder, planned
 
 
 def agree(found: dict[str, Any], graph: Graph, feeds: dict[str, Any], what: str = "") -> None:
@@ -44,281 +35,6 @@ def agree(found: dict[str, Any], graph: Graph, feeds: dict[str, Any], what: str 
 def sources(graph: Graph) -> dict[str, str]:
     program, memory = generate(graph, Target.resolve("x86-64-v3"))
     return print_sources(program, memory, metadata(program, "0"))
-
-
-# -- views -----------------------------------------------------------------------------------------
-
-
-def elements(view: Tensor, base: Any, values: dict[str, int]) -> Any:
-    """The view of an array that a tensor describes."""
-    shape, strides = (
-        [dims.evaluate(d, values) for d in sizes] for sizes in (view.shape, view.strides)
-    )
-    start = dims.evaluate(view.offset, values)
-    return as_strided(base[start:], shape, [s * base.itemsize for s in strides], writeable=False)
-
-
-class Views:
-    """Random views, done to a tensor and to an array alike."""
-
-    def __init__(self, draw: Callable[[Any], Any], symbolic: bool) -> None:
-        self.draw = draw
-        shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
-        self.values = {f"s{n}": n for n in range(2, 1000)}
-        self.symbolic = symbolic
-        perm = draw(st.permutations(range(len(shape))))
-        self.base = np.arange(int(np.prod(shape)))
-        physical = self.base.reshape([shape[p] for p in perm])
-        self.array = physical.transpose(np.argsort(perm))
-        self.tensor = dense(
-            Buffer("arena", 0), dtypes.int64, tuple(map(self.dim, shape)), tuple(perm)
-        )
-
-    def dim(self, size: int) -> Dim:
-        return dims.symbol(f"s{size}") if self.symbolic and 1 < size < 1000 else size
-
-    def step(self) -> None:
-        rank = self.tensor.rank
-        kinds = (
-            ["insert", "unfold"]
-            if rank == 0
-            else ["permute", "slice", "insert", "drop", "expand", "unfold"]
-        )
-        kind = self.draw(st.sampled_from(kinds))
-        getattr(self, kind)(self.draw(st.integers(0, max(rank - 1, 0))))
-
-    def permute(self, axis: int) -> None:
-        perm = tuple(self.draw(st.permutations(range(self.tensor.rank))))
-        self.tensor, self.array = self.tensor.permute(perm), self.array.transpose(perm)
-
-    def slice(self, axis: int) -> None:
-        size = self.array.shape[axis]
-        if not size:
-            return
-        start = self.draw(st.integers(0, size - 1))
-        step = self.draw(st.sampled_from([1, 1, 2, -1, -2]))
-        count = len(range(start, size if step > 0 else -1, step))
-        stop = None if step < 0 else size
-        self.tensor = self.tensor.slice(axis, start, self.dim(count), step)
-        self.array = self.array[(slice(None),) * axis + (slice(start, stop, step),)]
-
-    def insert(self, axis: int) -> None:
-        if self.tensor.rank < 6:
-            self.tensor, self.array = self.tensor.insert(axis), np.expand_dims(self.array, axis)
-
-    def drop(self, axis: int) -> None:
-        self.tensor, self.array = self.tensor.drop(axis), self.array.take(0, axis)
-
-    def expand(self, axis: int) -> None:
-        shape = [2, *self.array.shape] if self.tensor.rank < 6 else list(self.array.shape)
-        shape[-1] = 3 if shape[-1] == 1 else shape[-1]
-        self.tensor = self.tensor.expand(tuple(map(self.dim, shape)))
-        self.array = np.broadcast_to(self.array, shape)
-
-    def unfold(self, axis: int) -> None:
-        if not self.tensor.rank or self.tensor.rank > 5:
-            return
-        size = self.array.shape[axis]
-        outer = self.draw(st.sampled_from([n for n in range(1, size + 1) if size % n == 0]))
-        shape = [*self.array.shape[:axis], outer, size // outer, *self.array.shape[axis + 1 :]]
-        self.tensor, self.array = (
-            self.tensor.unfold(axis, outer, self.dim(size // outer)),
-            self.array.reshape(shape),
-        )
-
-    def check(self) -> None:
-        np.testing.assert_array_equal(elements(self.tensor, self.base, self.values), self.array)
-        assert sorted(self.tensor.order) == list(range(self.tensor.rank))
-
-
-@pytest.mark.parametrize("symbolic", [False, True], ids=["numbers", "symbols"])
-@settings(max_examples=150, deadline=None)
-@given(data=st.data())
-def test_views_are_those_of_numpy(symbolic: bool, data: st.DataObject) -> None:
-    views = Views(data.draw, symbolic)
-    views.check()
-    for _ in range(data.draw(st.integers(1, 6))):
-        views.step()
-        views.check()
-
-
-def factorizations(size: int) -> st.SearchStrategy[list[int]]:
-    """Shapes of `size` elements."""
-
-    def grow(rest: int, depth: int) -> st.SearchStrategy[list[int]]:
-        if depth == 0:
-            return st.just([rest])
-        divisors = [n for n in range(1, rest + 1) if rest % n == 0]
-        return st.sampled_from(divisors).flatmap(
-            lambda n: grow(rest // n, depth - 1).map(lambda tail: [n, *tail])
-        )
-
-    return st.integers(0, 3).flatmap(lambda depth: grow(size, depth))
-
-
-@settings(max_examples=300, deadline=None)
-@given(data=st.data())
-def test_reshape_gives_up_only_where_numpy_copies(data: st.DataObject) -> None:
-    views = Views(data.draw, symbolic=False)
-    views.permute(0)
-    if data.draw(st.booleans()):
-        views.slice(data.draw(st.integers(0, views.tensor.rank - 1)))
-    shape = tuple(data.draw(factorizations(views.array.size)))
-    found = views.tensor.reshape(shape)
-    moved = views.array.reshape(shape)
-    assert (found is None) == (not np.may_share_memory(moved, views.base))
-    if found is not None:
-        np.testing.assert_array_equal(elements(found, views.base, {}), moved)
-        assert sorted(found.order) == list(range(len(shape)))
-
-
-def test_reshape_divides_symbols() -> None:
-    batch, width = dims.symbol("batch"), dims.symbol("width")
-    whole = dense(Buffer("arena", 0), dtypes.float32, (batch, width * 4, 3))
-    split = whole.reshape((batch, width, 12))
-    assert split is not None
-    assert split.strides == (width * 12, 12, 1)
-    merged = whole.reshape((batch * width * 4, 3))
-    assert merged is not None
-    assert merged.strides == (3, 1)
-    assert whole.permute((1, 0, 2)).reshape((batch * width * 4, 3)) is None
-    assert whole.permute((1, 0, 2)).reshape((width, batch, 12)) is None
-
-
-def test_scalars_and_empty_tensors_have_views() -> None:
-    scalar = dense(Buffer("arena", 0), dtypes.float32, ())
-    grown = scalar.reshape((1, 1))
-    assert grown is not None
-    assert grown.reshape(()) == scalar
-    empty = dense(Buffer("arena", 0), dtypes.float32, (0, 3))
-    assert empty.is_dense()
-    assert empty.permute((1, 0)).is_dense((1, 0))
-    assert scalar.expand((2, 3)).strides == (0, 0)
-
-
-# -- memory ----------------------------------------------------------------------------------------
-
-Interval = tuple[int, int, int]
-
-
-def program_of(intervals: Sequence[Interval]) -> Program:
-    """A program whose buffers have these first steps, last steps and sizes."""
-    program = Program("p", [], [], [])
-    buffers = [program.arena(size) for _, _, size in intervals]
-    for number in range(max((last for _, last, _ in intervals), default=0) + 1):
-        reads = [b for b, (first, last, _) in zip(buffers, intervals) if first < number <= last]
-        writes = [b for b, (first, _, _) in zip(buffers, intervals) if first == number]
-        program.steps.append(Step(Function("f"), [], reads, writes, (), ""))
-    return program
-
-
-def total_and_bound(intervals: Sequence[Interval]) -> tuple[int, int]:
-    program = program_of(intervals)
-    found = plan(program)
-    assert_plan_is_safe(program, found)
-    assert found.offsets is not None
-    assert all(offset % ALIGN == 0 for offset in found.offsets)
-    assert found.total >= found.lower_bound
-    return found.total, found.lower_bound
-
-
-INTERVALS = st.lists(
-    st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(1, 5000)).map(
-        lambda t: (t[0], t[0] + t[1], t[2])
-    ),
-    max_size=40,
-)
-
-
-@settings(max_examples=200, deadline=None)
-@given(intervals=INTERVALS)
-def test_live_buffers_never_overlap(intervals: list[Interval]) -> None:
-    total_and_bound(intervals)
-
-
-@settings(max_examples=100, deadline=None)
-@given(intervals=INTERVALS)
-def test_equal_sizes_reach_the_lower_bound(intervals: list[Interval]) -> None:
-    total, bound = total_and_bound([(first, last, 4096) for first, last, _ in intervals])
-    assert total == bound
-
-
-def test_plans_are_close_to_the_lower_bound() -> None:
-    ratios = []
-    for seed in range(150):
-        source = random.Random(seed)
-        steps = source.randint(2, 40)
-        intervals = []
-        for _ in range(source.randint(2, 60)):
-            first = source.randrange(steps)
-            last = min(steps - 1, first + source.choice([0, 1, 1, 2, 3, steps // 2]))
-            intervals.append(
-                (first, last, source.choice([64, 256, 1024, 4096, source.randint(1, 5000)]))
-            )
-        total, bound = total_and_bound(intervals)
-        ratios.append(total / bound)
-    assert np.mean(ratios) < 1.005
-    assert np.mean([ratio <= 1.05 for ratio in ratios]) > 0.97
-    assert max(ratios) < 1.15
-
-
-def test_a_long_program_is_planned_quickly() -> None:
-    total, bound = total_and_bound_without_check(
-        [(i, i + i % 7, 64 * (1 + i * 37 % 50)) for i in range(20000)]
-    )
-    assert total < 1.5 * bound
-
-
-def total_and_bound_without_check(intervals: Sequence[Interval]) -> tuple[int, int]:
-    found = plan(program_of_steps(intervals))
-    return found.total, found.lower_bound
-
-
-def program_of_steps(intervals: Sequence[Interval]) -> Program:
-    """The same in linear time: a buffer is read in its last step only."""
-    program = Program("p", [], [], [])
-    steps = [
-        Step(Function("f"), [], [], [], (), "")
-        for _ in range(max(last for _, last, _ in intervals) + 1)
-    ]
-    for first, last, size in intervals:
-        buffer = program.arena(size)
-        steps[first].writes.append(buffer)
-        steps[last].reads.append(buffer)
-    program.steps += steps
-    return program
-
-
-def planned(graph: Graph) -> tuple[Program, Plan]:
-    program, memory = generate(graph, NATIVE)
-    assert_plan_is_safe(program, memory)
-    return program, memory
-
-
-def test_elementwise_work_is_done_in_place() -> None:
-    b = Builder()
-    x = b.input(64, 64)
-    hidden = b("MatMul", x, b.weight(64, 64))
-    b.output(
-        b("MatMul", b("Softmax", hidden), b.weight(64, 64)),
-        b("MatMul", b("Exp", b("Neg", x)), b.weight(64, 64)),
-    )
-    residual = b("MatMul", b("Relu", hidden), b.weight(64, 64))
-    b.output(
-        b("MatMul", b("Add", residual, b("MatMul", residual, b.weight(64, 64))), b.weight(64, 64))
-    )
-    _, memory = planned(b.graph)
-    assert memory.total == memory.lower_bound
-
-
-def test_what_a_product_reads_is_not_overwritten_by_it() -> None:
-    b = Builder()
-    x = b("Sqrt", b("Exp", b.input(32, 32)))
-    b.output(b("Neg", b("Add", b("MatMul", x, b.weight(32, 32)), x)))
-    program, _ = planned(b.graph)
-    step = next(s for s in program.steps if s.label.startswith("MatMul"))
-    assert len([buffer for buffer in step.reads if buffer.kind == "arena"]) >= 2
-    assert not step.in_place
 
 
 # -- source ----------------------------------------------------------------------------------------
