@@ -1,4 +1,4 @@
-// Calls the kernels of bfloat16 products as generated code does, for test_precision_bf16.py.
+// Calls the kernels of bfloat16 products as generated code does, for test_kernels_bf16.py.
 #include "attention_bf16.hpp"
 #include "conv_bf16.hpp"
 #include "driver.hpp"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 from numpy.typing import NDArray
 
 import infuse
@@ -124,3 +125,11 @@ def assert_close(
     assert excess.max(initial=0.0) <= 1.0, (
         f"{np.unravel_index(excess.argmax(), excess.shape)}: {excess.max():.3g}"
     )
+
+
+Doubles = NDArray[np.float64]
+
+
+def rounded(x: NDArray[Any]) -> Doubles:
+    """The nearest bfloat16 of each element."""
+    return x.astype(np.float32).astype(bfloat16).astype(np.float64)

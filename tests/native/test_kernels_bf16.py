@@ -1,0 +1,320 @@
+"""Kernels of products of operands rounded to bfloat16, on every width of vectors."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
+
+from infuse.codegen.packing import pack_conv_bf16, pack_gemm_bf16
+from infuse.codegen.winograd import winograd_weights
+from infuse.testing.emulation import NEWEST, resolve
+from tests.native.kernel_tools import (
+    Doubles,
+    Floats,
+    assert_close,
+    build,
+    empty,
+    fenced,
+    longs,
+    pointer,
+    rounded,
+    targets,
+)
+from tests.native.test_kernels_attention import ATTENTIONS, AttentionCall, reference, steps
+
+pytestmark = pytest.mark.row("R3")
+Rng = np.random.Generator
+LOW = -0.25
+
+
+@pytest.fixture(scope="module", params=targets((NEWEST,)))
+def target(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def library(target: str) -> ctypes.CDLL:
+    return build(Path(__file__).with_name("bf16_driver.cpp"), target)
+
+
+def numbers(rng: Rng, *shape: int) -> Floats:
+    result: Floats = fenced(rng.uniform(-1, 1, shape).astype(np.float32))
+    return result
+
+
+def check_gemm(
+    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int = 0, threads: int = 1
+) -> None:
+    a, b, bias = (
+        numbers(rng, m * (k + gap) - gap),
+        rng.uniform(-1, 1, (k, n)).astype(np.float32),
+        numbers(rng, n),
+    )
+    packed, out = fenced(pack_gemm_bf16(b, library.lanes())), empty(m, n)
+    low = ctypes.c_float(LOW)
+    shape = longs(m, n, k, k + gap)
+    library.run_gemm_bf16(
+        threads, shape, pointer(a), pointer(packed), pointer(bias), low, pointer(out)
+    )
+    left, right = rounded(as_strided(a, (m, k), (4 * (k + gap), 4))), rounded(b)
+    expected = np.maximum(left @ right + bias, LOW)
+    assert_close(out, expected, np.abs(left) @ np.abs(right) + np.abs(bias), k)
+
+
+def test_the_processor_s_own_instructions_are_used(library: ctypes.CDLL, target: str) -> None:
+    features = resolve(target).features
+    assert library.is_native() == ("avx512_bf16" in features)
+    assert library.lanes() == (16 if "avx512f" in features else 8 if "avx" in features else 4)
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 100])
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 7, 11, 12, 13, 23, 24, 25, 49])
+def test_gemm_edges(library: ctypes.CDLL, rng: Rng, m: int, n: int) -> None:
+    for k in (1, 2, 3, 7, 31, 34):
+        check_gemm(library, rng, m, n, k)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "gap"),
+    [
+        (1, 1000, 256, 0),
+        (196, 64, 96, 0),
+        (300, 24, 17, 3),
+        (5, 96, 33, 1),
+        (3136, 64, 64, 0),
+        (7, 7, 0, 0),
+        (0, 5, 4, 0),
+    ],
+)
+def test_gemm_on_threads(
+    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int, threads: int
+) -> None:
+    check_gemm(library, rng, m, n, k, gap, threads)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "gap", "skipped"),
+    [
+        (5, 33, 8, 0, 0),
+        (25, 64, 34, 2, 2),
+        (13, 40, 7, 1, 0),
+        (13, 40, 8, 1, 0),
+        (9, 70, 6, 0, 1),
+        (30, 64, 2048, 0, 0),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_gemm_of_rounded_rows(
+    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int, skipped: int, threads: int
+) -> None:
+    memory = fenced(rng.uniform(-1, 1, skipped + m * (k + gap) - gap).astype(bfloat16))[skipped:]
+    b, bias = rng.uniform(-1, 1, (k, n)).astype(np.float32), numbers(rng, n)
+    packed, out, low = fenced(pack_gemm_bf16(b, library.lanes())), empty(m, n), ctypes.c_float(LOW)
+    arrays = [pointer(x) for x in (memory, packed, bias)]
+    library.run_gemm_of_rounded(threads, longs(m, n, k, k + gap), *arrays, low, pointer(out))
+    left, right = as_strided(memory, (m, k), (2 * (k + gap), 2)).astype(np.float64), rounded(b)
+    expected = np.maximum(left @ right + bias, LOW)
+    assert_close(out, expected, np.abs(left) @ np.abs(right) + np.abs(bias), k)
+
+
+def test_gemm_with_much_to_cache(library: ctypes.CDLL, rng: Rng) -> None:
+    check_gemm(library, rng, 300, 500, 2049, gap=5, threads=2)
+    check_gemm(library, rng, 130, 1100, 1024, threads=2)
+
+
+def test_gemm_passes_nan_and_infinity(library: ctypes.CDLL) -> None:
+    a = np.array([[np.nan, 1], [np.inf, 1], [-np.inf, 1]], np.float32)
+    packed, bias, out = (
+        pack_gemm_bf16(np.ones((2, 5)), library.lanes()),
+        np.zeros(5, np.float32),
+        empty(3, 5),
+    )
+    low = ctypes.c_float(LOW)
+    library.run_gemm_bf16(
+        1, longs(3, 5, 2, 2), pointer(a), pointer(packed), pointer(bias), low, pointer(out)
+    )
+    np.testing.assert_array_equal(out, np.repeat(np.array([[np.nan], [np.inf], [LOW]]), 5, axis=1))
+
+
+def test_ties_are_rounded_to_even(library: ctypes.CDLL) -> None:
+    ties = (np.arange(0x3F80, 0x3FC0, dtype=np.uint32) << 16 | 0x8000).view(np.float32)
+    a, expected = fenced(ties[:, None].copy()), ties.astype(bfloat16).astype(np.float32)
+    packed, bias, out = (
+        pack_gemm_bf16(np.ones((1, 1)), library.lanes()),
+        np.zeros(1, np.float32),
+        empty(64, 1),
+    )
+    low = ctypes.c_float(LOW)
+    library.run_gemm_bf16(
+        1, longs(64, 1, 1, 1), pointer(a), pointer(packed), pointer(bias), low, pointer(out)
+    )
+    np.testing.assert_array_equal(out[:, 0], expected)
+
+
+@pytest.mark.parametrize(
+    ("n", "h", "w", "c", "oc", "kernel", "strides", "dilations", "pads", "groups"),
+    [
+        (1, 9, 11, 3, 20, (7, 7), (2, 2), (1, 1), (3, 3), 1),
+        (2, 6, 5, 8, 33, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+        (1, 7, 8, 5, 4, (3, 3), (2, 2), (1, 1), (0, 1), 1),
+        (1, 8, 9, 7, 40, (3, 3), (1, 1), (2, 2), (2, 2), 1),
+        (2, 6, 6, 12, 18, (3, 2), (1, 1), (1, 1), (1, 0), 3),
+        (1, 5, 6, 9, 70, (1, 1), (2, 2), (1, 1), (0, 0), 1),
+        (1, 4, 5, 15, 6, (1, 3), (1, 1), (1, 3), (0, 3), 3),
+        (1, 3, 2, 4, 5, (5, 9), (1, 1), (1, 1), (4, 8), 1),
+        (1, 40, 41, 33, 65, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_convolutions(
+    library: ctypes.CDLL,
+    rng: Rng,
+    n: int,
+    h: int,
+    w: int,
+    c: int,
+    oc: int,
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
+    pads: tuple[int, int],
+    groups: int,
+    threads: int,
+) -> None:
+    x, weights = (
+        numbers(rng, n, h, w, c),
+        rng.uniform(-1, 1, (oc, c // groups, *kernel)).astype(np.float32),
+    )
+    (kh, kw), (sh, sw), (dh, dw), (top, left) = kernel, strides, dilations, pads
+    oh, ow = (
+        (h + 2 * top - dh * (kh - 1) - 1) // sh + 1,
+        (w + 2 * left - dw * (kw - 1) - 1) // sw + 1,
+    )
+    whole = groups == 1 and dw == 1
+    packed, bias, out = (
+        fenced(pack_conv_bf16(weights, groups, whole, library.lanes())),
+        numbers(rng, oc),
+        empty(n, oh, ow, oc),
+    )
+    shape = longs(n, h, w, c, oh, ow, oc, kh, kw, sh, sw, dh, dw, top, left, groups, 0)
+    low = ctypes.c_float(LOW)
+    library.run_conv_bf16(
+        threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out)
+    )
+
+    def convolved(image: Doubles, filters: Doubles) -> Doubles:
+        padded = np.pad(image, ((0, 0), (top, top), (left, left), (0, 0)))
+        windows = sliding_window_view(padded, (dh * (kh - 1) + 1, dw * (kw - 1) + 1), axis=(1, 2))
+        windows = windows[:, ::sh, ::sw, :, ::dh, ::dw][:, :oh, :ow].reshape(
+            n, oh, ow, groups, c // groups, kh, kw
+        )
+        own = filters.reshape(groups, oc // groups, c // groups, kh, kw)
+        result: Doubles = np.einsum("nhwgcij,gocij->nhwgo", windows, own).reshape(n, oh, ow, oc)
+        return result
+
+    image, filters = rounded(x), rounded(weights)
+    magnitude = convolved(np.abs(image), np.abs(filters)) + np.abs(bias)
+    assert_close(
+        out, np.maximum(convolved(image, filters) + bias, LOW), magnitude, kh * kw * c // groups
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "h", "w", "c", "oc", "pad"),
+    [(1, 8, 8, 16, 32, 1), (2, 7, 5, 33, 50, 1), (1, 14, 15, 64, 17, 0)],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_winograd(
+    library: ctypes.CDLL, rng: Rng, n: int, h: int, w: int, c: int, oc: int, pad: int, threads: int
+) -> None:
+    x, weights = numbers(rng, n, h, w, c), rng.uniform(-1, 1, (oc, c, 3, 3)).astype(np.float32)
+    oh, ow = h + 2 * pad - 2, w + 2 * pad - 2
+    packed, bias = (
+        fenced(winograd_weights(weights, 2, library.lanes(), pairs=True)),
+        numbers(rng, oc),
+    )
+    shape, out = (
+        longs(n, h, w, c, oh, ow, oc, 3, 3, 1, 1, 1, 1, pad, pad, 1, 0),
+        empty(n, oh, ow, oc),
+    )
+    low = ctypes.c_float(-1e9)
+    library.run_winograd_bf16(
+        threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out)
+    )
+
+    def convolved(
+        sizes: Callable[[Doubles], Doubles], g: Doubles, to_tile: Doubles, from_tile: Doubles
+    ) -> Doubles:
+        """F(2 × 2, 3 × 3) by tiles, of the operands' sizes and with the transforms given."""
+        padded = np.pad(
+            sizes(x.astype(np.float64)), ((0, 0), (pad, pad + oh % 2), (pad, pad + ow % 2), (0, 0))
+        )
+        tiles = sliding_window_view(padded, (4, 4), axis=(1, 2))[:, ::2, ::2]
+        turned = np.einsum("pi,nyxcij,qj->nyxcpq", to_tile, tiles, to_tile)
+        points = np.einsum("pi,ocij,qj->ocpq", g, sizes(weights.astype(np.float64)), g)
+        products = np.einsum("nyxcpq,ocpq->nyxopq", turned, points)
+        result = np.einsum("ip,nyxopq,jq->nyixjo", from_tile, products, from_tile)
+        whole: Doubles = result.reshape(n, -1, result.shape[3] * 2, oc)[:, :oh, :ow]
+        return whole
+
+    g = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2
+    to_tile = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, -1, 0, 1]], np.float64)
+    from_tile = np.array([[1, 1, 1, 0], [0, 1, -1, 1]], np.float64)
+    exact = convolved(lambda v: v, g, to_tile, from_tile) + bias
+    magnitude = convolved(np.abs, np.abs(g), np.abs(to_tile), np.abs(from_tile))
+    assert np.all(np.abs(out - exact) <= 2.02 * 2.0**-8 * magnitude)
+    image, near = (
+        np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0))).astype(np.float64),
+        weights.astype(np.float64),
+    )
+    windows = sliding_window_view(image, (3, 3), axis=(1, 2))
+    np.testing.assert_allclose(
+        exact, np.einsum("nhwcij,ocij->nhwo", windows, near) + bias, rtol=0, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("mask_kind", ["none", "add", "causal"])
+@pytest.mark.parametrize(
+    "sizes", [*ATTENTIONS, (1, 1, 1, 30, 31, 200, 70), (1, 2, 1, 3, 5, 129, 33)]
+)
+def test_attention(library: ctypes.CDLL, rng: Rng, sizes: tuple[int, ...], mask_kind: str) -> None:
+    b, h, kv_heads, m, n, d, values = sizes
+    q, k, v = (
+        numbers(rng, b, m, h, d),
+        numbers(rng, b, kv_heads, n, d),
+        numbers(rng, b, kv_heads, n, values),
+    )
+    mask, causal, offset = None, mask_kind == "causal", n - m
+    if mask_kind == "add":
+        mask = fenced(rng.uniform(-3, 3, (b, h, m, n)).astype(np.float32))
+        mask[:, :, :, 0] = -np.inf if n > 1 else 0
+    by_heads, out = q.transpose(0, 2, 1, 3), empty(b, m, h, values)
+    call = AttentionCall(
+        b, h, kv_heads, m, n, d, values, causal, offset, 1, *(steps(x, 3) for x in (by_heads, k, v))
+    )
+    if mask is not None:
+        call.mask = steps(mask)
+    arrays = [pointer(x) for x in (q, k, v)]
+    scale, given = 1 / np.sqrt(d), ctypes.c_void_p(0) if mask is None else pointer(mask)
+    library.attend_bf16(2, ctypes.byref(call), ctypes.c_float(scale), *arrays, given, pointer(out))
+    visible = (
+        np.arange(n)[None] <= np.arange(m)[:, None] + offset if causal else np.ones((m, n), bool)
+    )
+    few = m <= 2  # not rounded
+    near = [x.astype(np.float64) if few else rounded(x) for x in (by_heads, k, v)]
+    expected = reference(*near, scale, mask, visible)
+    sizes_of_terms = reference(near[0], near[1], np.abs(near[2]), scale, mask, visible)
+    found = out.transpose(0, 2, 1, 3)
+    assert np.all(
+        np.abs(found - expected) <= (2e-6 if few else 1.02 * 2.0**-8) * sizes_of_terms + 1e-6
+    )
+    exact = reference(by_heads, k, v, scale, mask, visible)
+    assert np.all(np.abs(found - exact) <= 2.0**-5)
