@@ -11,6 +11,10 @@ import onnx
 import onnxruntime
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
+from infuse.ir.graph import Graph
+from infuse.ir.verify import verify
+from infuse.ops.core.evaluate import evaluate
+
 CODES = {
     name: helper.np_dtype_to_tensor_dtype(np.dtype(name))
     for name in ("float32", "float64", "int64", "bool")
@@ -73,5 +77,12 @@ def assert_close(results: Sequence[Any], expected: Sequence[Any], tolerance: flo
 
 
 def checked(proto: ModelProto) -> ModelProto:
+    """The model, which ONNX itself takes for a sound one."""
     onnx.checker.check_model(proto, full_check=True)
     return proto
+
+
+def outputs(graph: Graph, feeds: dict[str, Any]) -> list[Any]:
+    """What the interpreter computes."""
+    verify(graph)
+    return list(evaluate(graph, feeds).values())

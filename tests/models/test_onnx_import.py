@@ -1,4 +1,4 @@
-"""ONNX files as graphs: constants, functions, control flow, names, sizes, whole networks."""
+"""ONNX files as graphs: control flow, names, sizes, whole networks."""
 
 from __future__ import annotations
 
@@ -10,284 +10,24 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import infuse
 from benchmarks.architectures import NAMES, files
-from infuse import dtypes
-from infuse.errors import GraphError, ShapeError
+from infuse.errors import ShapeError
 from infuse.exporters.onnx import to_model
 from infuse.frontends.onnx import load
 from infuse.frontends.onnx.wire import split
 from infuse.ir import dims
-from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType
 from infuse.ir.verify import verify
-from infuse.ops.core.base import REGISTRY
 from infuse.ops.core.evaluate import evaluate
-from infuse.ops.core.opaque import Opaque
-from tests.models.onnx_tools import assert_close, model, run
+from tests.models.onnx_tools import assert_close, model, outputs, run
 from tests.native.builder import Builder
 
 pytestmark = pytest.mark.row("C1")
 node = helper.make_node
 X = np.linspace(-3, 3, 48, dtype=np.float32).reshape(2, 4, 2, 3)
-
-
-def outputs(graph: Graph, feeds: dict[str, Any]) -> list[Any]:
-    verify(graph)
-    return list(evaluate(graph, feeds).values())
-
-
-# -- constants -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("attribute", "expected"),
-    [
-        ({"value": numpy_helper.from_array(np.float32([[1, 2]]))}, np.float32([[1, 2]])),
-        ({"value_float": 0.1}, np.float32(0.1)),
-        ({"value_floats": [0.1, 2.0]}, np.float32([0.1, 2])),
-        ({"value_int": 3}, np.array(3)),
-        ({"value_ints": [3, 4]}, np.array([3, 4])),
-        ({"value_string": "a"}, np.array("a", object)),
-        ({"value_strings": ["a", "ü"]}, np.array(["a", "ü"], object)),
-    ],
-)
-def test_constant_nodes(attribute: dict[str, Any], expected: np.ndarray) -> None:
-    graph = load(model([node("Constant", [], ["c"], **attribute)], {}, ["c"]))
-    assert len(graph) == 0
-    assert graph.outputs[0].const is not None
-    assert graph.outputs[0].const.dtype == expected.dtype
-    np.testing.assert_array_equal(graph.outputs[0].const, expected)
-
-
-@pytest.mark.parametrize("indices", [np.array([1, 5]), np.array([[0, 1], [1, 2]])])
-def test_sparse_constants_are_written_out(indices: np.ndarray) -> None:
-    values = numpy_helper.from_array(np.float32([7, 8]), "s")
-    sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(indices), [2, 3])
-    proto = model(
-        [node("Constant", [], ["c"], sparse_value=sparse), node("Add", ["c", "s"], ["y"])],
-        {},
-        ["y"],
-    )
-    proto.graph.sparse_initializer.append(sparse)
-    expected = np.zeros((2, 3), np.float32)
-    expected[0, 1], expected[1, 2] = 7, 8
-    np.testing.assert_array_equal(outputs(load(proto), {})[0], expected * 2)
-
-
-DTYPES = [d for d in dtypes.ALL if d.kind != "s"]
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("raw", [True, False], ids=["raw", "fields"])
-def test_tensors_of_every_type(dtype: dtypes.DType, raw: bool) -> None:
-    numbers = np.array([0, 1, 1, 0, 1] if dtype.is_bool else [0, 1, 1.5, 1, 0.5])
-    array = numbers.astype(dtype.numpy)
-    if dtype.is_signed and not dtype.name.startswith("float8e8m0"):
-        array[2] = np.array(-1).astype(dtype.numpy)
-    proto = numpy_helper.from_array(array, "c")
-    if not raw:
-        packed = proto.raw_data if dtype.bits in (2, 4) else None
-        values = list(packed) if packed is not None else array.reshape(-1)
-        if dtype.bits == 6:
-            proto.ClearField("raw_data")
-            proto.int32_data.extend(array.view(np.uint8).tolist())
-        elif packed is not None:
-            proto.ClearField("raw_data")
-            proto.int32_data.extend(values)
-        else:
-            proto = helper.make_tensor("c", dtype.onnx, [5], values)
-    value = load(_holding(proto)).outputs[0]
-    assert value.const is not None
-    assert value.dtype == dtype
-    np.testing.assert_array_equal(value.const.view(np.uint8), array.view(np.uint8))
-
-
-def _holding(tensor: TensorProto) -> onnx.ModelProto:
-    proto = model([], {}, [tensor.name])
-    proto.graph.initializer.append(tensor)
-    return proto
-
-
-def test_strings_survive_that_are_no_utf_8() -> None:
-    tensor = TensorProto(
-        name="c", data_type=TensorProto.STRING, dims=[2], string_data=[b"\xff", "ß".encode()]
-    )
-    value = load(_holding(tensor)).outputs[0]
-    assert [text.encode("utf-8", "surrogateescape") for text in value.const] == [
-        b"\xff",
-        "ß".encode(),
-    ]
-
-
-def test_large_weights_stay_in_the_file(tmp_path: Path) -> None:
-    weights = np.arange(4096, dtype=np.float32)
-    floats = helper.make_tensor("f", TensorProto.FLOAT, [4096], weights)
-    proto = model(
-        [node("Add", ["x", "w"], ["a"]), node("Add", ["a", "f"], ["y"])],
-        {"x": [1]},
-        ["y"],
-        constants={"w": weights},
-    )
-    proto.graph.initializer.append(floats)
-    onnx.save(proto, tmp_path / "m.onnx")
-    graph = load(tmp_path / "m.onnx")
-    for constant in graph.constants():
-        assert constant.const is not None
-        assert not constant.const.flags.owndata
-        assert not constant.const.flags.writeable
-        np.testing.assert_array_equal(constant.const, weights)
-
-
-# -- functions -------------------------------------------------------------------------------------
-
-
-def function(
-    name: str, inputs: list[str], results: list[str], nodes: list[onnx.NodeProto], **options: Any
-) -> onnx.FunctionProto:
-    options.setdefault(
-        "opset_imports", [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    )
-    return helper.make_function("own", name, inputs, results, nodes, **options)
-
-
-def referring(
-    kind: str, inputs: list[str], results: list[str], **references: str
-) -> onnx.NodeProto:
-    result = node(kind, inputs, results)
-    types = {"alpha": onnx.AttributeProto.FLOAT, "axis": onnx.AttributeProto.INT}
-    for name, source in references.items():
-        result.attribute.add(name=name, ref_attr_name=source, type=types[name])
-    return result
-
-
-OWN = {"imports": [helper.make_opsetid("own", 1)]}
-
-
-def test_functions_are_inlined_inside_each_other() -> None:
-    inner = function(
-        "Inner",
-        ["a"],
-        ["b"],
-        [referring("LeakyRelu", ["a"], ["b"], alpha="slope")],
-        attributes=["slope"],
-    )
-    call = node("Inner", ["p"], ["q"], domain="own")
-    call.attribute.add(name="slope", ref_attr_name="s", type=onnx.AttributeProto.FLOAT)
-    outer = function("Outer", ["p"], ["r"], [call, node("Neg", ["q"], ["r"])], attributes=["s"])
-    calls = [
-        node("Outer", ["x"], ["h"], domain="own", s=0.5),
-        node("Outer", ["h"], ["y"], "second", domain="own", s=0.25),
-    ]
-    proto = model(calls, {"x": X.shape}, ["y"], functions=[inner, outer], **OWN)
-    graph = load(proto)
-    assert [n.kind for n in graph.nodes] == ["LeakyRelu", "Neg"] * 2
-    assert "second/" in graph.nodes[-1].name
-    assert graph.output_names == ["y"]
-    assert_close(outputs(graph, {"x": X}), run(proto, {"x": X}))
-
-
-def test_functions_have_defaults_and_optional_inputs() -> None:
-    body = [
-        referring("LeakyRelu", ["a"], ["l"], alpha="slope"),
-        node("Clip", ["l", "low", "high"], ["b"]),
-    ]
-    default = [helper.make_attribute("slope", 0.5)]
-    clipped = function("Clipped", ["a", "low", "high"], ["b"], body, attribute_protos=default)
-    low = np.float32(-0.5)
-    calls = [
-        node("Clipped", ["x", "low"], ["y"], domain="own"),
-        node("Clipped", ["x", "", "low"], ["z"], domain="own"),
-    ]
-    proto = model(
-        calls,
-        {"x": X.shape},
-        ["y", "z"],
-        constants={"low": low},
-        functions=[clipped],
-        ir_version=9,
-        **OWN,
-    )
-    leaky = np.where(X < 0, X * np.float32(0.5), X)
-    assert_close(outputs(load(proto), {"x": X}), [np.maximum(leaky, low), np.minimum(leaky, low)])
-
-
-def test_a_functions_own_opset_counts() -> None:
-    old = [helper.make_opsetid("", 11)]
-    sums = function(
-        "Sums", ["a"], ["b"], [node("ReduceSum", ["a"], ["b"], axes=[1])], opset_imports=old
-    )
-    proto = model(
-        [node("Sums", ["x"], ["y"], domain="own")], {"x": X.shape}, ["y"], functions=[sums], **OWN
-    )
-    assert_close(outputs(load(proto), {"x": X}), [X.sum(1, keepdims=True)])
-
-
-def test_a_function_that_calls_itself_is_refused() -> None:
-    loop = function("F", ["a"], ["b"], [node("G", ["a"], ["b"], domain="own")])
-    back = function("G", ["a"], ["b"], [node("F", ["a"], ["b"], domain="own")])
-    proto = model(
-        [node("F", ["x"], ["y"], "n", domain="own")],
-        {"x": [1]},
-        ["y"],
-        functions=[loop, back],
-        **OWN,
-    )
-    with pytest.raises(GraphError, match="calls itself"):
-        load(proto)
-
-
-@pytest.mark.parametrize(
-    ("kind", "opset"), [("Mish", 18), ("LayerNormalization", 17), ("Gelu", 20), ("Celu", 12)]
-)
-def test_what_onnx_defines_by_others_is_expanded(
-    kind: str, opset: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inputs = ["x", "s"] if kind == "LayerNormalization" else ["x"]
-    scale = {"s": np.float32([1, 2, 3])} if len(inputs) > 1 else {}
-    proto = model([node(kind, inputs, ["y"])], {"x": X.shape}, ["y"], opset, scale)
-    monkeypatch.delitem(REGISTRY, ("", kind))
-    graph = load(proto)
-    assert len(graph) > 1
-    assert_close(
-        outputs(graph, {"x": X}), run(proto, {"x": X}), 2e-5
-    )  # ONNX squares before it takes the mean
-
-
-def test_unknown_operators_stay_as_they_are() -> None:
-    custom = node(
-        "Magic",
-        ["x", "", "w"],
-        ["h", "", "k"],
-        "m",
-        domain="my.own",
-        level=3,
-        table=numpy_helper.from_array(X),
-    )
-    proto = model(
-        [custom, node("Relu", ["h"], ["y"])],
-        {"x": ["n", 3]},
-        ["y", "k"],
-        constants={"w": np.float32([1])},
-        imports=[helper.make_opsetid("my.own", 4)],
-    )
-    proto.graph.value_info.append(helper.make_tensor_value_info("h", 1, ["n", 7]))
-    graph = load(proto)
-    opaque = graph.nodes[0]
-    assert isinstance(opaque.op, Opaque)
-    assert (opaque.op.domain, opaque.op.name, opaque.op.version, opaque.name) == (
-        "my.own",
-        "Magic",
-        4,
-        "m",
-    )
-    assert opaque.inputs[1] is None
-    assert opaque.op.attributes()["level"] == 3
-    np.testing.assert_array_equal(opaque.op.attributes()["table"], X)
-    assert str(graph.outputs[0].type) == "float32[n, 7]"
-    assert graph.opsets["my.own"] == 4
 
 
 # -- graphs ----------------------------------------------------------------------------------------
