@@ -18,7 +18,7 @@ from infuse.runtime.cpus import architecture
 from infuse.runtime.foreign import ForeignModel
 from tests.native.builder import Builder
 from tests.native.foreign import ForeignFailure, needs_emulator, run_foreign
-from tests.native.test_op_table import GROUPS, check, members, native_cases
+from tests.native.op_cases import GROUPS, check, members, native_cases
 from tests.native.test_quantized import quantized_network
 
 TARGET = "aarch64"
