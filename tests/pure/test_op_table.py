@@ -27,9 +27,8 @@ SAMPLED = [op for op in OPS if op.samples]
 # Operators that no table row can describe, and where they are tested.
 NO_SAMPLES = {
     **dict.fromkeys(("If", "Loop", "Scan", "SequenceMap"), "test_control.py"),
-    **dict.fromkeys(
-        ("ai.onnx.preview::FlexAttention", "ai.onnx.preview.training::Gradient"), "test_signals.py"
-    ),
+    "ai.onnx.preview::FlexAttention": "test_array_operators.py",
+    "ai.onnx.preview.training::Gradient": "test_training.py",
 }
 IN_ONNX = [op for op in SAMPLED if onnx.defs.has(op.name, op.domain)]
 # ONNX Runtime's own operators, whose witness is the runtime: tests/models/test_microsoft.py.
