@@ -21,10 +21,7 @@ from infuse.ir.graph import Value
 from infuse.targets import Target
 from tests.cli_tools import Cli
 from tests.native.builder import Builder
-from tests.native.kernel_tools import (
-    Doubles,
-    rounded,
-)
+from tests.native.kernel_tools import Doubles, rounded
 from tests.native.test_kernels_attention import reference
 
 pytestmark = pytest.mark.row("R3")
