@@ -1,4 +1,5 @@
-// Calls every instruction of AVX-512, VNNI and BF16 that kernels name, for test_emulation.py.
+// Calls every instruction of AVX-512, VNNI and BF16 that kernels name, for test_emulation.py and
+// test_emulation_bf16.py.
 #include "driver.hpp"
 
 #include "half.hpp"
