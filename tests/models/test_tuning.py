@@ -1,218 +1,32 @@
-"""Kernels that compute the same: every one of them is right, measuring decides between them, and
-says so.
-"""
+"""Measuring decides between kernels that compute the same, and says so."""
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import infuse
-from infuse.codegen.autotune import cost_model as costs, measurement as tuning, selector as choices
-from infuse.codegen.autotune.selector import Choice, Chooser, Key
-from infuse.codegen.compile import compile_program, generate, stages_of
-from infuse.codegen.program import Program
+from infuse.codegen.autotune import measurement as tuning
+from infuse.codegen.autotune.selector import Choice
+from infuse.codegen.compile import stages_of
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
-from infuse.ops.core.feeds import input_symbols
-from infuse.targets import Machine, Target
-from infuse.targets.machine import USUAL
-from infuse.testing.emulation import NEWEST, resolve
+from infuse.targets import Target
+from infuse.testing.emulation import NEWEST
 from tests.cli_tools import Cli
+from tests.models.tuning_tools import Arrays, agree, answers, chosen_in, feeds_of
 from tests.native.builder import Builder
-from tests.native.choice_graphs import (
-    GRAPHS,
-    REPEATS,
-    attention,
-    conv,
-    depthwise,
-    image,
-    sizes_of,
-    windows,
-)
-from tests.native.kernel_tools import has_target, is_emulated, seldom, targets
+from tests.native.choice_graphs import attention, conv, depthwise, image, windows
+from tests.native.kernel_tools import has_target, is_emulated
 
-Arrays = dict[str, Any]
+__all__ = ["answers"]
 NATIVE = Target.resolve("native")
 ROUNDED = has_target(NEWEST)
-PRECISIONS = ["fp32", *(["bf16"] if ROUNDED else [])]
 BF16_MARKS = [pytest.mark.full] * (not ROUNDED or is_emulated(NEWEST))
-TOLERANCE = {"fp32": 3e-5, "bf16": 4e-2}
-"""Of the largest element."""
-
-
-def feeds_of(graph: Graph) -> Arrays:
-    rng = np.random.default_rng(5)
-    sizes = sizes_of(input_symbols(graph))
-    shapes = {v.name: v.tensor.substitute(sizes).shape or () for v in graph.inputs}
-    return {
-        name: rng.uniform(-1, 1, [int(str(d)) for d in shape]).astype(np.float32)
-        for name, shape in shapes.items()
-    }
-
-
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Graph], Arrays]:
-    """What ONNX Runtime computes of `feeds_of(graph)`."""
-    known: dict[str, Arrays] = {}
-
-    def answer(graph: Graph) -> Arrays:
-        if graph.name not in known:
-            path = tmp_path_factory.mktemp("peer") / "model.onnx"
-            infuse.save(graph, path)
-            session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-            names = [output.name for output in session.get_outputs()]
-            known[graph.name] = dict(zip(names, session.run(None, feeds_of(graph))))
-        return known[graph.name]
-
-    return answer
-
-
-def agree(found: Arrays, expected: Arrays, precision: str = "fp32") -> None:
-    assert list(found) == list(expected)
-    for name, wanted in expected.items():
-        largest = np.abs(wanted).max()
-        assert np.abs(found[name] - wanted).max() <= TOLERANCE[precision] * largest, name
-
-
-def in_turn() -> Callable[[Key], str]:
-    """Forces choices of one key to one candidate after the other."""
-    seen: Counter[str] = Counter()
-
-    def pick(key: Key) -> str:
-        seen[str(key)] += 1
-        return key.names[(seen[str(key)] - 1) % len(key.names)]
-
-    return pick
-
-
-def chosen_in(program: Program) -> list[Choice]:
-    return list({id(s.choice): s.choice for s in program.steps if s.choice is not None}.values())
-
-
-def settings() -> list[Any]:
-    """Targets, precisions and threads under which kernels differ."""
-    found: list[Any] = [(name, "fp32", threads) for name, threads in zip(targets(), (2, 1, 1, 1))]
-    found[2:] = [pytest.param(*last, marks=pytest.mark.full) for last in found[2:]]
-    return [
-        *found,
-        *(pytest.param(*name.values, "bf16", 2, marks=name.marks) for name in seldom(NEWEST)),
-    ]
-
-
-# -- every candidate is right ----------------------------------------------------------------------
-
-
-@pytest.mark.row("R1", "R2")
-@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
-@pytest.mark.parametrize(("target", "precision", "threads"), settings())
-def test_every_candidate_computes_what_onnxruntime_does(
-    make: Callable[[], Graph],
-    target: str,
-    precision: str,
-    threads: int,
-    answers: Callable[[Graph], Arrays],
-) -> None:
-    graph, resolved = make(), resolve(target)
-    chooser = Chooser(resolved.machine, threads, forced=in_turn())
-    generated = generate(graph, resolved, threads, precision, chooser)
-    made = chosen_in(generated[0])
-    times = Counter(str(choice.key) for choice in made)
-    layers = [choice for choice in made if times[str(choice.key)] >= REPEATS]
-    tried = {(str(choice.key), choice.chosen) for choice in layers}
-    assert tried == {(str(choice.key), name) for choice in layers for name in choice.key.names}
-    assert layers or precision == "fp32"
-    with compile_program(generated, resolved, threads, precision=precision) as model:
-        agree(model.run(feeds_of(graph)), answers(graph), precision)
-
-
-def test_the_graphs_offer_every_candidate_that_the_cost_model_knows() -> None:
-    found = set()
-    for make in GRAPHS:
-        for precision in PRECISIONS:
-            program, _ = generate(make(), resolve(NEWEST) if ROUNDED else NATIVE, 1, precision)
-            found |= {(c.key.family, name) for c in chosen_in(program) for name in c.key.names}
-    known = {(family, name) for family in costs.families() for name in costs.candidates(family)}
-    if not ROUNDED:
-        known = {
-            (family, name)
-            for family, name in known
-            if family != "gemm" and not name.endswith("bf16")
-        }
-    assert found == known
-
-
-# -- choosing --------------------------------------------------------------------------------------
-
-MACHINES = [
-    *(
-        Machine.of("x86_64", frozenset(features), USUAL)
-        for features in ((), ("avx",), ("avx", "avx512f"))
-    ),
-    Machine.of("aarch64", frozenset(), USUAL),
-]
-WIDE = MACHINES[2]
-SQUARE = (1, 28, 28, 128, 28, 28, 128, 3, 3, 1, 1, 1, 1, 1, 1, 1)
-FORMS = ("taps", "winograd2", "winograd4")
-
-
-def test_the_cost_model_chooses_what_costs_least_and_is_the_same_everywhere() -> None:
-    choice = Chooser(WIDE, 2).choose("conv", SQUARE, FORMS)
-    assert choice.by == "model"
-    assert choice.chosen == min(choice.costs, key=choice.costs.__getitem__)
-    assert choice.costs == Chooser(WIDE, 2).choose("conv", SQUARE, FORMS).costs
-    assert choice.close(math.inf) == list(FORMS)
-    assert choice.close(1.0) == [choice.chosen]
-
-
-def test_every_candidate_has_weights_for_every_width() -> None:
-    sizes = {
-        "conv": SQUARE,
-        "depthwise": SQUARE[:6] + SQUARE[7:15],
-        "gemm": (8, 64, 64),
-        "attention": (1, 2, 8, 8, 32, 32),
-    }
-    assert set(sizes) == set(costs.families())
-    for family, known in sizes.items():
-        for name in costs.candidates(family):
-            for machine in MACHINES:
-                for threads in (1, 2, 64):
-                    seconds = costs.predict(family, name, known, machine, threads)
-                    assert 0 < seconds < 1, (family, name, machine)
-
-
-@pytest.mark.parametrize(("times", "chosen", "by"), [
-    ({"taps": 3.0, "winograd2": 1.0, "winograd4": 2.0}, "winograd2", "measured"),
-    ({"taps": 1.0, "winograd2": 3.0}, "taps", "measured"),
-    ({"winograd2": 1.0}, None, "model"),
-    ({}, None, "model"),
-])  # fmt: skip
-def test_measured_times_decide(times: dict[str, float], chosen: str | None, by: str) -> None:
-    plain = Chooser(WIDE, 1).choose("conv", SQUARE, FORMS)
-    choice = Chooser(WIDE, 1, {str(plain.key): times}).choose("conv", SQUARE, FORMS)
-    assert (choice.chosen, choice.by) == (chosen or plain.chosen, by)
-    other = Chooser(WIDE, 1, {str(plain.key): times}).choose("conv", SQUARE, FORMS[:2])
-    assert other.by == "model", "it has other candidates"
-
-
-def test_of_nearly_equal_times_the_models_choice_stays() -> None:
-    plain = Chooser(WIDE, 1).choose("conv", SQUARE, FORMS)
-    others = [name for name in FORMS if name != plain.chosen]
-    near = {plain.chosen: 1.0, others[0]: 0.99, others[1]: 2.0}
-    assert (
-        Chooser(WIDE, 1, {str(plain.key): near}).choose("conv", SQUARE, FORMS).chosen
-        == plain.chosen
-    )
-    clear = near | {others[0]: choices.CLEAR - 0.01}
-    assert (
-        Chooser(WIDE, 1, {str(plain.key): clear}).choose("conv", SQUARE, FORMS).chosen == others[0]
-    )
 
 
 # -- measuring -------------------------------------------------------------------------------------
