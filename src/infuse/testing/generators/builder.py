@@ -18,12 +18,12 @@ from infuse.ir import dims
 from infuse.ir.expression import Call
 from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
 from infuse.ir.registry import make_operator
-from infuse.ir.types import Shape, TensorType
+from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate_node
-from infuse.ops.core.samples import Bools, Floats, Ints
+from infuse.ops.core.samples import Floats, Ints
 from infuse.rewrite.patch import Patch
 from infuse.testing.running import run_graph
-from infuse.testing.samples import draw, type_of
+from infuse.testing.samples import draw
 
 LOUDEST = 1e4
 """Magnitude of floats, mostly."""
@@ -274,107 +274,6 @@ class NetworkBuilder:
         for value in self.values[visible:]:
             del self.arrays[value]
         del self.values[visible:]
-
-    # -- operands that fit -------------------------------------------------------------------------
-
-    def like(self, spec: Any, dtype: DType | None = None) -> Value:
-        """A value of a spec's shape and element type: one that there is, one made of it, an input
-        or a constant.
-
-        A spec is a shape (of floats), `Ints`, `Floats`, `Bools`, a type or an array, which becomes
-        a constant.
-        """
-        type, spec = self._wanted(spec, dtype)
-        if isinstance(spec, np.ndarray):
-            return constant(spec, "", type.dtype)
-        ranged = isinstance(spec, (Ints, Floats))
-        fitting = [] if ranged else [v for v in self.visible() if v.type == type]
-        if fitting and self.chance(0.7):
-            value: Value = self.one(fitting[-4:])
-            return value
-        if self.chance(0.4):
-            try:
-                return self.adapted(type, spec)
-            except Misfit:
-                pass
-        if type.is_static and self.chance(0.3):
-            return constant(self.elements(numbers(type.shape), type.dtype, spec), "", type.dtype)
-        return self.input(type, spec)
-
-    def partner(self, x: Value) -> Value:
-        """An operand of the element type of x whose shape mostly broadcasts against it."""
-        if self.chance(0.4):
-            candidates = [
-                v for v in self.visible() if isinstance(v.type, TensorType) and v.dtype == x.dtype
-            ]
-            value: Value = x if self.chance(0.1) else self.one(candidates)
-            return value
-        shape = [d if isinstance(d, int) and self.chance(0.5) else 1 for d in x.shape]
-        shape = shape[self.number(0, len(shape)) :]
-        if self.chance(0.1):
-            shape = [self.one(self.scale.sizes) if d == 1 else d for d in [1, *shape]]
-        if self.chance(0.15):
-            return self.input(TensorType(x.dtype, tuple(shape)))
-        return self.constant(tuple(shape), x.dtype)
-
-    def _wanted(self, spec: Any, dtype: DType | None) -> tuple[TensorType, Any]:
-        if isinstance(spec, TensorType):
-            return spec, None
-        if isinstance(spec, Bools):
-            return TensorType(dtypes.bool_, spec.shape), spec
-        if isinstance(spec, Ints):
-            return TensorType(spec.dtype, spec.shape), spec
-        if isinstance(spec, Floats):
-            return TensorType(
-                dtype if dtype and spec.dtype == dtypes.float32 else spec.dtype, spec.shape
-            ), spec
-        if isinstance(spec, tuple):
-            return TensorType(dtype or self.dtype, spec), None
-        array = np.asarray(spec)
-        if dtype and array.dtype == np.float32:
-            array = array.astype(dtype.numpy)
-        actual = type_of(array)
-        assert isinstance(actual, TensorType)
-        return actual, array
-
-    def adapted(self, type: TensorType, spec: Any = None) -> Value:
-        """A value of this type made of another one, whatever its shape and its kind of numbers."""
-        x = self.pick(lambda v: v.dtype.kind in "fiub" and v.dtype.bits >= 8)
-        if type.dtype.bits < 8 or type.dtype.kind not in "fiub":
-            raise Misfit("such elements are not made of others")
-        if x.tensor.shape != type.shape:
-            if not type.is_static:
-                raise Misfit("symbolic sizes are not made of others")
-            x = self.reshaped(x, numbers(type.shape))
-        if isinstance(spec, Ints):
-            x = x if x.dtype == dtypes.int64 else self.call("Cast", x, to=dtypes.int64)
-            width, low = np.int64(max(spec.high - spec.low, 1)), np.int64(spec.low)
-            x = self.call("Add", self.call("Mod", x, width), low)
-        if isinstance(spec, Floats):
-            x = x if x.dtype == dtypes.float32 else self.call("Cast", x, to=dtypes.float32)
-            x = self.call("Clip", x, float(spec.low), float(spec.high))
-        return x if x.dtype == type.dtype else self.call("Cast", x, to=type.dtype)
-
-    def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """The elements of x, repeated or cut off, in a shape."""
-        count = int(np.prod(shape))
-        if x.tensor.size == count:
-            return self.call("Reshape", x, list(shape))
-        if x.tensor.size == 1 and self.chance(0.5):
-            return self.call("Expand", self.call("Reshape", x, [1] * len(shape)), list(shape))
-        flat = self.call("Reshape", x, [-1])
-        size = x.tensor.size
-        if not isinstance(size, int) or size < count:
-            zeros = constant(np.ones(count).astype(x.dtype.numpy), "", x.dtype)
-            flat = self.call("Concat", flat, zeros, axis=0)
-        return self.call("Reshape", self.call("Slice", flat, [0], [count], [0]), list(shape))
-
-
-def numbers(shape: Shape | None) -> tuple[int, ...]:
-    """The sizes of a shape; Misfit where some are symbols."""
-    if shape is None or not all(isinstance(d, int) for d in shape):
-        raise Misfit("the sizes are not known")
-    return tuple(d for d in shape if isinstance(d, int))
 
 
 def check_type(value: Value, array: Any, sizes: Sizes) -> None:

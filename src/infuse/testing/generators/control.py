@@ -13,6 +13,7 @@ from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.testing.generators.builder import Misfit, NetworkBuilder
+from infuse.testing.generators.operands import like, reshaped
 
 Generator = Callable[[NetworkBuilder], Any]
 
@@ -32,7 +33,7 @@ def branches(inner: Sequence[Generator], g: NetworkBuilder) -> None:
     result = then.pick()
     then.graph.add_output(result)
     if result.tensor.is_static and g.chance(0.8):
-        other.graph.add_output(other.call("Identity", other.like(result.tensor)))
+        other.graph.add_output(other.call("Identity", like(other, result.tensor)))
     else:
         other.graph.add_output(other.pick(lambda v: v.dtype == result.dtype))
     _hold(g, Node(make_operator("", "If", {}), [condition], [Value(UNKNOWN)],
@@ -47,7 +48,7 @@ def _condition(g: NetworkBuilder) -> Value:
         return g.call("Greater", g.call("Size", x), np.int64(g.one((0, 2, 6))))
     return g.call(
         "Reshape",
-        g.call("Greater", g.call("ReduceMax", g.reshaped(x, (3,))), g.full((), 0, x.dtype)),
+        g.call("Greater", g.call("ReduceMax", reshaped(g, x, (3,))), g.full((), 0, x.dtype)),
         [],
     )
 
@@ -67,7 +68,7 @@ def loop(inner: Sequence[Generator], g: NetworkBuilder) -> None:
     )
     for value in (going, carried, body.pick()):
         body.graph.add_output(value)
-    trips = constant(np.array(g.number(0, 3))) if g.chance(0.7) else g.call("Size", g.like((2,)))
+    trips = constant(np.array(g.number(0, 3))) if g.chance(0.7) else g.call("Size", like(g, (2,)))
     start = constant(np.array(True)) if g.chance(0.7) else None
     op = make_operator("", "Loop", {})
     _hold(

@@ -10,7 +10,8 @@ from infuse import dtypes
 from infuse.ir.graph import Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import REGISTRY
-from infuse.testing.generators.builder import NetworkBuilder, numbers
+from infuse.testing.generators.builder import NetworkBuilder
+from infuse.testing.generators.operands import like, numbers
 
 REDUCTIONS = sorted(
     op.name for op in REGISTRY.values() if op.name.startswith("Reduce") and not op.domain
@@ -87,10 +88,11 @@ def product(g: NetworkBuilder) -> None:
 
 def image(g: NetworkBuilder) -> None:
     """A convolution with what is fused into one before and after it."""
-    x = g.like(
+    x = like(
+        g,
         TensorType(
             g.dtype if g.dtype.bits >= 32 else dtypes.float32, (g.one((1, 2)), 4, 5, g.one((4, 5)))
-        )
+        ),
     )
     if g.chance(0.3):
         x = g.call(

@@ -8,6 +8,7 @@ from infuse import dtypes
 from infuse.ir.graph import Value, constant
 from infuse.ir.types import TensorType
 from infuse.testing.generators.builder import NetworkBuilder
+from infuse.testing.generators.operands import partner
 
 
 def movement(g: NetworkBuilder) -> None:
@@ -216,4 +217,4 @@ def _compared(g: NetworkBuilder, x: Value, shape: Value, size: Value, axis: int)
     condition = g.call(
         g.one(("Equal", "Less", "Greater")), size, constant(np.array([g.one((1, 2, 3))]))
     )
-    g.call("Where", condition, x, g.partner(x))
+    g.call("Where", condition, x, partner(g, x))

@@ -21,10 +21,11 @@ from infuse.ops.core.samples import Bools, Floats, Ints, sample_rows
 from infuse.ops.creation import Random
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule
-from infuse.testing.generators.builder import SYMBOLS, Misfit, NetworkBuilder, numbers
+from infuse.testing.generators.builder import SYMBOLS, Misfit, NetworkBuilder
 from infuse.testing.generators.control import Generator, control_flow
 from infuse.testing.generators.layers import image, line, product, reduce
 from infuse.testing.generators.movement import movement, sizes
+from infuse.testing.generators.operands import like, numbers, partner
 from infuse.testing.patterns import build, spellings
 
 CASTS = (
@@ -136,13 +137,13 @@ def _operand(
     widen: Callable[[tuple[int, ...]], tuple[dims.Dim, ...]],
 ) -> Value:
     if isinstance(spec, tuple):
-        return g.like(TensorType(dtype, widen(spec)))
+        return like(g, TensorType(dtype, widen(spec)))
     if isinstance(spec, (Ints, Floats, Bools)):
         shape = widen(spec.shape)
         if shape != spec.shape:
             kind = dtypes.bool_ if isinstance(spec, Bools) else spec.dtype
             return g.input(TensorType(dtype if kind == dtypes.float32 else kind, shape), spec)
-    return g.like(spec, dtype)
+    return like(g, spec, dtype)
 
 
 def unary(g: NetworkBuilder) -> None:
@@ -151,14 +152,14 @@ def unary(g: NetworkBuilder) -> None:
     sample = g.one(sample_rows(op))
     x = g.pick(lambda v: v.dtype.kind in "fiub")
     more = [sample.inputs.get(name) for name in signature(op).names[1:]]
-    g.add(op(**sample.attributes), [x, *(None if m is None else g.like(m, x.dtype) for m in more)])
+    g.add(op(**sample.attributes), [x, *(None if m is None else like(g, m, x.dtype) for m in more)])
 
 
 def binary(g: NetworkBuilder) -> None:
     """An elementwise operator on two values that broadcast, or on a value and a constant."""
     x = g.pick(lambda v: v.dtype.kind in "fiub")
     op = g.one(BINARY)
-    other = g.partner(x)
+    other = partner(g, x)
     pair = [x, other] if g.chance(0.5) else [other, x]
     more = [g.one(pair)] if signature(op).variadic and g.chance(0.3) else []
     g.add(op(**g.one(sample_rows(op)).attributes), [*pair, *more])
@@ -170,8 +171,8 @@ def where(g: NetworkBuilder) -> None:
     conditions = [v for v in g.visible() if isinstance(v.type, TensorType) and v.dtype.is_bool]
     condition = g.one(conditions) if conditions and g.chance(0.5) else g.constant((), dtypes.bool_)
     if not conditions and x.dtype.kind in "fiu":
-        condition = g.call("Greater", x, g.partner(x))
-    g.call("Where", condition if g.chance(0.7) else g.call("Not", condition), x, g.partner(x))
+        condition = g.call("Greater", x, partner(g, x))
+    g.call("Where", condition if g.chance(0.7) else g.call("Not", condition), x, partner(g, x))
 
 
 def neutral(g: NetworkBuilder) -> None:
@@ -225,7 +226,7 @@ def fragment(g: NetworkBuilder) -> None:
     for value in drawn.inputs:
         type = _retyped(value.tensor, dtype)
         shape = widen(numbers(type.shape)) if type.is_static else type.shape
-        copies[value] = g.like(TensorType(type.dtype, shape))
+        copies[value] = like(g, TensorType(type.dtype, shape))
     for node in drawn.nodes:
         inputs = [
             None if v is None else copies.get(v) or _constant_like(g, v, dtype) for v in node.inputs
