@@ -239,8 +239,8 @@ async def _clients(task: Task, done: Synchronized[int], stop: Event) -> Tally:
         await caller.close()
 
     async def watch() -> None:
-        told = 0
-        while not stop.is_set():
+        told, parent = 0, multiprocessing.parent_process()
+        while not stop.is_set() and (parent is None or parent.is_alive()):
             await asyncio.sleep(0.05)
             with done.get_lock():
                 done.value += tally.requests - told

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 SECONDS = 120.0
+# A server that a killed test run leaves behind would go on for ever.
+ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 
 
 class ServeProcess:
@@ -24,6 +27,7 @@ class ServeProcess:
         ports = [f"--{name}-port=0" for name in ("http", "grpc", "admin")]
         fields = [f"--set=cache={folder / 'cache'}", "--set=poll_seconds=0.1"]
         command = [
+            *ENDS_WITH_US,
             sys.executable,
             "-m",
             "infuse",
