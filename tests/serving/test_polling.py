@@ -53,10 +53,9 @@ def test_a_vigil_lets_everything_else_run_and_ends(
     monkeypatch.setattr("os.sched_yield", lambda: clock.advance(0.01))
 
     async def main() -> int:
-        loop = asyncio.get_running_loop()
-        poller = BusyPoller(loop)
-        poller.keep(0.05)
-        poller.keep(0.02)
+        poller = BusyPoller(1000.0)
+        poller.expect(0.05)
+        poller.expect(0.02)
         turns = 0
         while poller._turning and turns < 100:
             turns += 1
@@ -67,18 +66,34 @@ def test_a_vigil_lets_everything_else_run_and_ends(
     assert 5 <= asyncio.run(main()) <= 7
 
 
+def test_a_request_is_waited_for_where_the_last_ones_came_soon(clock: Clock) -> None:
+    async def main() -> None:
+        poller = BusyPoller(1.0)
+        for _ in range(20):
+            poller.request_begins()
+            assert poller.alone
+            poller.request_ends()
+            clock.advance(0.1)
+        assert poller._turning
+        poller.request_begins()
+        poller.request_begins()
+        assert not poller.alone
+
+    asyncio.run(main())
+
+
 def test_a_vigil_ends_while_something_long_runs() -> None:
     async def main() -> None:
-        poller = BusyPoller(asyncio.get_running_loop())
-        poller.keep(1000.0)
+        poller = BusyPoller(1000.0)
+        poller.expect(1000.0)
         await asyncio.sleep(0)
         assert poller._turning
-        poller.runs += 1
+        poller.run_begins()
         for _ in range(3):
             await asyncio.sleep(0)
         assert not poller._turning
-        poller.runs -= 1
-        poller.keep(1000.0)
+        poller.run_ends()
+        poller.expect(1000.0)
         assert poller._turning
 
     asyncio.run(main())
@@ -129,8 +144,8 @@ def test_in_a_crowd_nobody_stays_awake(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ear.receive() == b"word"
 
     async def main() -> None:
-        poller = BusyPoller(asyncio.get_running_loop())
-        poller.keep(1000.0)
+        poller = BusyPoller(1000.0)
+        poller.expect(1000.0)
         assert not poller._turning
 
     asyncio.run(main())

@@ -19,6 +19,7 @@ from infuse.serving.control.telemetry.journal import Journal
 from infuse.serving.engine.declared import Declared
 from infuse.serving.workers import process
 from infuse.serving.workers.need import Need
+from infuse.serving.workers.polling import BusyPoller
 from infuse.serving.workers.pool import WorkerPool
 from tests.serving.lifecycle_stage import Stage, stage, until
 from tests.serving.rollout_tools import response, running
@@ -74,12 +75,9 @@ def test_a_worker_that_takes_longer_than_start_seconds_is_given_up(
 
 @pytest.mark.parametrize("milliseconds", [0, 1.0])
 def test_without_awake_ms_the_server_sleeps_between_messages(milliseconds: float) -> None:
-    async def main() -> None:
-        pool = WorkerPool(Workers(awake_ms=milliseconds), Journal())
-        pool.stay_awake(asyncio.get_running_loop())
-        assert (pool.poller is not None) == bool(milliseconds)
-
-    asyncio.run(main())
+    pool = WorkerPool(Workers(awake_ms=milliseconds), Journal())
+    assert isinstance(pool.waiting, BusyPoller) == bool(milliseconds)
+    assert pool.waiting.seconds == milliseconds / 1000
 
 
 def test_a_model_that_must_be_batched_has_a_free_first_dimension() -> None:

@@ -26,7 +26,6 @@ from infuse.serving.engine.loading import VersionLoader
 from infuse.serving.engine.shadows import Shadows
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, rows_of
 from infuse.serving.tuning import WAIT_SECONDS
-from infuse.serving.workers.polling import InterArrivalMean
 from infuse.serving.workers.pool import WorkerPool
 
 Observer = Callable[[Outcome], None]
@@ -64,8 +63,6 @@ class Engine:
         self._upkeep = Upkeep(config, self.catalog, self._saved, self.journal, self._tasks)
         self._shadows = Shadows(self._tasks, self._observe)
         self._inflight = 0
-        self._gaps = InterArrivalMean(config.workers.awake_ms / 1000)
-        self._last = 0.0
         self._phase = "new"
 
     # -- life --------------------------------------------------------------------------------------
@@ -77,7 +74,6 @@ class Engine:
         self.started_at = time.time()
         self._phase = "starting"
         restored = self._saved.open()
-        self.pool.stay_awake(asyncio.get_running_loop())
         await self.catalog.start(restored)
         self._saved.save()
         self._phase = "serving"
@@ -228,11 +224,8 @@ class Engine:
         longest = self.config.limits.request_seconds
         if request.deadline is not None and longest:
             request.deadline = min(request.deadline, time.monotonic() + longest)
-        poller = self.pool.poller
         self._inflight += 1
-        if poller is not None:
-            poller.requests = self._inflight
-            self._gaps.add(time.perf_counter() - self._last)
+        self.pool.waiting.request_begins()
         response: InferResponse | None = None
         error: BaseException | None = None
         batch = 1
@@ -244,11 +237,7 @@ class Engine:
             raise
         finally:
             self._inflight -= 1
-            if poller is not None:
-                poller.requests = self._inflight
-                self._last = time.perf_counter()
-                if self._gaps.short:
-                    poller.keep(2 * self._gaps.mean)
+            self.pool.waiting.request_ends()
             request.timeline.finished = time.perf_counter_ns()
             outcome = Outcome(
                 request, version.number, response, error, rows_of(request, version.batched), batch

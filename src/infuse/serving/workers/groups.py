@@ -7,27 +7,32 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from infuse.serving.workers.need import Need
+from infuse.serving.workers.polling import Waiting
 from infuse.serving.workers.process import WorkerProcess
 from infuse.serving.workers.process_executor import ProcessExecutor, Worker
 
 
 class Group:
     """Cores that a worker keeps to, and that worker while there is one. `started` is told of each
-    new worker.
+    new worker, for whose answers the server waits as `waiting` does.
     """
 
     def __init__(
-        self, name: str, cores: Sequence[int], started: Callable[[WorkerProcess], None]
+        self,
+        name: str,
+        cores: Sequence[int],
+        waiting: Waiting,
+        started: Callable[[WorkerProcess], None],
     ) -> None:
         self.name = name
         self.cores = tuple(cores)
         self.worker: WorkerProcess | None = None
-        self._started = started
+        self._waiting, self._started = waiting, started
         self._lock = asyncio.Lock()
 
     def alone(self) -> Group:
         """The same cores for one replica: what it does to its worker harms no other."""
-        return Group(f"{self.name}-alone", self.cores, self._started)
+        return Group(f"{self.name}-alone", self.cores, self._waiting, self._started)
 
     async def open(self, need: Need, memory_mb: int, seconds: float) -> ProcessExecutor:
         """Load a model into the group's worker, which is started if there is none. Raises what
@@ -36,7 +41,7 @@ class Group:
         async with self._lock:
             worker = self.worker
             if worker is None or not worker.alive or worker.expected:
-                worker = WorkerProcess(self.cores, memory_mb)
+                worker = WorkerProcess(self.cores, memory_mb, self._waiting)
                 await worker.start()
                 self.worker = worker
                 self._started(worker)

@@ -71,19 +71,47 @@ class ContentionDetector:
             self._share = 0.0
 
 
-class BusyPoller:
-    """Keeps an event loop from sleeping: it goes on looking at its sockets, and lets other
-    processes run between.
+class Waiting:
+    """How a server waits for what comes next: asleep. It is told what is under way."""
 
-    `runs` are long ones under way, which have the processors: as long as there are any, it does
-    sleep. So it does for a while where others need the processors. `requests` are those that are
-    not answered yet.
+    seconds = 0.0
+    """Within so many, workers look again before they sleep."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is no more than one request, as far as it knows."""
+        return True
+
+    def request_begins(self) -> None:
+        """A request has come."""
+
+    def request_ends(self) -> None:
+        """A request was answered."""
+
+    def run_begins(self) -> None:
+        """A long run begins, which has the processors."""
+
+    def run_ends(self) -> None:
+        """A long run has ended."""
+
+    def expect(self, seconds: float) -> None:
+        """Something is to come within so many seconds."""
+
+
+class BusyPoller(Waiting):
+    """Keeps an event loop from sleeping for `seconds` at most: it goes on looking at its sockets,
+    and lets other processes run between.
+
+    As long as there are long runs, it does sleep. So it does for a while where others need the
+    processors.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.runs = 0
-        self.requests = 0
-        self._loop = loop
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._runs = 0
+        self._requests = 0
+        self._gaps = InterArrivalMean(seconds)
+        self._answered = 0.0
         self._contention = ContentionDetector()
         self._limit = 0.0
         self._turning = False
@@ -91,21 +119,42 @@ class BusyPoller:
     @property
     def alone(self) -> bool:
         """Whether there is no more than one request."""
-        return self.requests <= 1
+        return self._requests <= 1
 
-    def keep(self, seconds: float) -> None:
+    def request_begins(self) -> None:
+        """A request has come."""
+        self._requests += 1
+        self._gaps.add(time.perf_counter() - self._answered)
+
+    def request_ends(self) -> None:
+        """A request was answered; where the next one mostly comes soon, stay awake for it."""
+        self._requests -= 1
+        self._answered = time.perf_counter()
+        if self._gaps.short:
+            self.expect(2 * self._gaps.mean)
+
+    def run_begins(self) -> None:
+        """A long run begins, which has the processors."""
+        self._runs += 1
+
+    def run_ends(self) -> None:
+        """A long run has ended."""
+        self._runs -= 1
+
+    def expect(self, seconds: float) -> None:
         """Stay awake so long from now."""
+        seconds = min(seconds, self.seconds)
         now = time.perf_counter()
         self._contention.end(now, self.alone)
         self._limit = max(self._limit, now + seconds)
         if not self._turning and not self._contention.here(now):
             self._turning = True
-            self._loop.call_soon(self._turn)
+            asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        if not self.runs and time.perf_counter() < self._limit:
+        if not self._runs and time.perf_counter() < self._limit:
             self._contention.let_run()
-            self._loop.call_soon(self._turn)
+            asyncio.get_running_loop().call_soon(self._turn)
         else:
             self._turning = False
 

@@ -26,7 +26,7 @@ from infuse.serving.workers.groups import Group, split
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.need import Need
 from infuse.serving.workers.placement import Item
-from infuse.serving.workers.polling import BusyPoller
+from infuse.serving.workers.polling import BusyPoller, Waiting
 from infuse.serving.workers.process import WorkerProcess
 from infuse.serving.workers.process_executor import ProcessExecutor
 from infuse.serving.workers.replicas import Replica
@@ -51,15 +51,17 @@ class WorkerPool:
         self.cores = sorted(os.sched_getaffinity(0))[: config.cores or available_cpus()]
         self.workers: list[WorkerProcess] = []
         self.replicas: list[Replica] = []
-        self.poller: BusyPoller | None = None
+        awake = config.mode == "process" and config.awake_ms / 1000
+        self.waiting = BusyPoller(awake) if awake else Waiting()
         self.lost = 0
         self.budget = Budget(limit_of(config.memory_mb))
-        self.wide = Group("all", self.cores, self._came)
+        self.wide = Group("all", self.cores, self.waiting, self._came)
         self.groups: list[Group] = []
         if self.packed:
             parts = split(self.cores, config.groups)
             self.groups = [
-                Group(f"group-{number}", part, self._came) for number, part in enumerate(parts)
+                Group(f"group-{number}", part, self.waiting, self._came)
+                for number, part in enumerate(parts)
             ]
         self.balancer = Balancer(self.groups, self.replicas, journal)
 
@@ -71,11 +73,6 @@ class WorkerPool:
     def shares(self, group: Group) -> bool:
         """Whether several replicas share the worker of this group."""
         return self.packed and (group is self.wide or group in self.groups)
-
-    def stay_awake(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the loop wait without sleeping for runs that end soon, as the configuration says."""
-        if self.config.awake_ms and self.config.mode == "process":
-            self.poller = BusyPoller(loop)
 
     def threads(self, asked: int, replicas: int = 0) -> int:
         """Threads of a replica that asks for so many; 0 means as many as its worker has cores.
@@ -97,7 +94,7 @@ class WorkerPool:
         it fits best.
         """
         if not self.packed:
-            return Group("own", self.cores, self._came)
+            return Group("own", self.cores, self.waiting, self._came)
         if need.threads > min(len(group.cores) for group in self.groups):
             return self.wide
         item = Item("new", need.name, need.threads, 0.0, need.weights_bytes, self._own_bytes(need))
@@ -254,7 +251,6 @@ class WorkerPool:
 
     def _came(self, worker: WorkerProcess) -> None:
         worker.on_exit.append(self._gone)
-        worker.awake, worker.poller = self.config.awake_ms / 1000, self.poller
         self.workers.append(worker)
 
     def _gone(self, worker: WorkerProcess) -> None:

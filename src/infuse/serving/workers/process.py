@@ -22,18 +22,23 @@ from infuse.serving.tuning import END_SECONDS
 from infuse.serving.workers import wire
 from infuse.serving.workers.environment import child_environment
 from infuse.serving.workers.executor import WorkerLostError
-from infuse.serving.workers.polling import BusyPoller
+from infuse.serving.workers.polling import Waiting
 from infuse.serving.workers.process_executor import ProcessExecutor
 
 _MODULE: Final = "infuse.serving.workers.main"
 
 
 class WorkerProcess:
-    """A process that runs instances of models. `cores` are those that it keeps to."""
+    """A process that runs instances of models. `cores` are those that it keeps to, `waiting` how
+    the server waits for its answers.
+    """
 
     _numbers = itertools.count(1)
 
-    def __init__(self, cores: Sequence[int], memory_mb: int = 0) -> None:
+    def __init__(
+        self, cores: Sequence[int], memory_mb: int = 0, waiting: Waiting | None = None
+    ) -> None:
+        self.waiting = waiting or Waiting()
         self.cores = tuple(cores)
         self.memory_mb = memory_mb
         self.name = f"worker-{next(self._numbers)}"
@@ -47,8 +52,6 @@ class WorkerProcess:
         self._control: socket.socket | None = None
         self._pidfd = -1
         self.hung = ""
-        self.awake = 0.0  # seconds within which it waits for messages without sleeping
-        self.poller: BusyPoller | None = None
         self.expected = False
         self.farewell = ""
         self.carried: list[ProcessExecutor] = []
@@ -109,7 +112,7 @@ class WorkerProcess:
         try:
             if not self.alive or self._control is None:
                 raise WorkerLostError(f"{self.name} is not there")
-            message = wire.encode(wire.Start(number, str(folder), threads, self.awake))
+            message = wire.encode(wire.Start(number, str(folder), threads, self.waiting.seconds))
             descriptors = executor.descriptors()
             await asyncio.to_thread(socket.send_fds, self._control, [message], descriptors)
             answer = await asyncio.wait_for(started, seconds)

@@ -22,7 +22,7 @@ from infuse.serving.workers.executor import Callback, Result, WorkerLostError
 from infuse.serving.workers.failures import restored
 from infuse.serving.workers.load import Load
 from infuse.serving.workers.memory import Slot, aligned
-from infuse.serving.workers.polling import NEWEST, BusyPoller
+from infuse.serving.workers.polling import NEWEST, Waiting
 from infuse.serving.workers.slots import Slots, heavy, written
 
 _SOON: Final = 2e-4  # seconds of a run for whose end the server does not sleep
@@ -65,8 +65,7 @@ class Worker(Protocol):
     farewell: str
     hung: str
     base_bytes: int
-    awake: float
-    poller: BusyPoller | None
+    waiting: Waiting
 
     @property
     def alive(self) -> bool:
@@ -162,10 +161,10 @@ class ProcessExecutor:
         number = self._slots.take() if placed is None else placed[0]
         slot = self._slots[number]
         timer = self._loop.call_later(seconds * (1 + len(self._pending)), self._hung, seconds)
-        poller, long = self.worker.poller, self._compute >= _SOON
+        long = self._compute >= _SOON
         self._pending[number] = _Pending(done, timer, long)
-        if poller is not None:
-            poller.runs += long
+        if long:
+            self.worker.waiting.run_begins()
         if placed is None and heavy([array for arrays in parts for array in arrays]):
             self._slots.aside(number, partial(written, slot, parts), partial(self._send, number))
         else:
@@ -173,7 +172,7 @@ class ProcessExecutor:
 
     def _send(self, number: int, write: Callable[[], list[wire.Where]]) -> None:
         """Tell the worker where the inputs lie, which `write` says."""
-        poller, slot = self.worker.poller, self._slots[number]
+        waiting, slot = self.worker.waiting, self._slots[number]
         pending = self._pending.get(number)
         if pending is None:
             return
@@ -181,10 +180,10 @@ class ProcessExecutor:
         try:
             inputs = write()
             end = max((offset + length for *_, offset, length in inputs), default=0)
-            alone = poller is None or poller.alone
-            self._ours.send(wire.encode(wire.Work(number, slot.size, aligned(end), inputs, alone)))
-            if poller is not None and not pending.long:
-                poller.keep(min(self._compute + _SOON, self.worker.awake))
+            work = wire.Work(number, slot.size, aligned(end), inputs, waiting.alone)
+            self._ours.send(wire.encode(work))
+            if not pending.long:
+                waiting.expect(self._compute + _SOON)
         except ConnectionError as error:
             lost = WorkerLostError(f"{self.name} does not take work: {error}")
             lost.begun = False
@@ -274,8 +273,8 @@ class ProcessExecutor:
             return
         self.runs += result.error is None
         pending.timer.cancel()
-        if self.worker.poller is not None:
-            self.worker.poller.runs -= pending.long
+        if pending.long:
+            self.worker.waiting.run_ends()
         try:
             pending.done(result)
         finally:
