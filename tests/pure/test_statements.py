@@ -45,7 +45,10 @@ def f() -> FunctionWriter:
         ),
         (cpp.Arrays((("in", ("1L", "n2")), ("to", ()))), "const long in[] = {1L, n2}, to[] = {};"),
         (cpp.Arrays((("in", ("1L",)),), constant=False), "long in[] = {1L};"),
-        (cpp.Struct("Trees", "trees", ("p0", "n1")), "const Trees trees = {p0, n1};"),
+        (
+            cpp.Struct("Trees", "trees", (("nodes", "p0"), ("count", "n1"))),
+            "const Trees trees = {.nodes = p0, .count = n1};",
+        ),
         (cpp.Constant("long", "most", "*p0"), "const long most = *p0;"),
         (cpp.Room((("out", 3), ("step", 2))), "long out[3], step[2];"),
         (cpp.Room((("rows", 2),), zeros=True), "long rows[2] = {};"),

@@ -133,9 +133,13 @@ class FunctionWriter:
         named = tuple((name, tuple(map(str, elements))) for name, elements in lists.items())
         self.add(cpp.Arrays(named, constant))
 
-    def struct(self, type: str, name: str, *fields: object) -> None:
-        """Add the parameters of a kernel, by the order of their fields."""
-        self.add(cpp.Struct(type, name, tuple(map(str, fields))))
+    def struct(self, type: str, name: str, **fields: object) -> None:
+        """Add the parameters of a kernel; the fields in the order of their declaration."""
+        self.add(cpp.Struct(type, name, tuple((n, str(value)) for n, value in fields.items())))
+
+    def fields(self, **sizes: Dim) -> str:
+        """The content of a struct of sizes, which become parameters."""
+        return cpp.initializer({name.rstrip("_"): self.number(d) for name, d in sizes.items()})
 
     def constant(self, name: str, value: object, type: str = "long") -> None:
         """Add a value under a name."""

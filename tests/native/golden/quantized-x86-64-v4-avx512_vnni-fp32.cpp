@@ -128,7 +128,7 @@ __attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes
     const auto t11 = convert<uint8_t>(t10);
     store(p2 + row * n3 + col, t11, lanes);
   };
-  const Windows windows = {n20, n21, 2, {{n6, n7, n8, n9, n10, n11, n12}, {n13, n14, n15, n16, n17, n18, n19}}};
+  const Windows windows = {.n = n20, .c = n21, .rank = 2, .axis = {{.in = n6, .out = n7, .kernel = n8, .stride = n9, .dilation = n10, .before = n11, .after = n12}, {.in = n13, .out = n14, .kernel = n15, .stride = n16, .dilation = n17, .before = n18, .after = n19}}};
   integer_conv<U8S8x4>(c, windows, n22, n23, p5, p4, p24, p25, sink);
   return 0;
 }

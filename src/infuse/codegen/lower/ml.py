@@ -54,15 +54,16 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
     width, targets = f.number(x.shape[1]), f.number(attributes["count"])
     f.fail_unless(f"{width} >= {forest.columns}")
     count = f.number(len(forest.roots))
-    starts = f"{lists[2]}, {lists[3]}, {f.read(votes)}"
     f.struct(
         f"Trees<{kind}>",
         "trees",
-        f"(const TreeNode<{kind}>*){nodes}",
-        lists[0],
-        lists[1],
-        count,
-        starts,
+        nodes=f"(const TreeNode<{kind}>*){nodes}",
+        roots=lists[0],
+        depths=lists[1],
+        count=count,
+        starts=lists[2],
+        targets=lists[3],
+        votes=f.read(votes),
     )
     if attributes["aggregate"] in ("MIN", "MAX"):
         f.scratch(f"trees_scratch({attributes['count']})", "trees.hpp")
@@ -187,8 +188,11 @@ def count_ngrams(low: Lowering, node: Node, group: Group) -> None:
     arrays = [
         low.program.weight(np.array(v if len(v) else [0]).astype(k)) for v, k in zip(lists, kinds)
     ]
-    limits = f.numbers(op.min_gram_length, op.max_gram_length, op.max_skip_count)
-    f.struct(f"Ngrams<{x.dtype.c_name}>", "grams", *map(f.read, arrays), limits)
+    least, most = f.number(op.min_gram_length), f.number(op.max_gram_length)
+    skips = f.number(op.max_skip_count)
+    pointers = dict(zip(("starts", "tokens", "children", "columns"), map(f.read, arrays)))
+    kind = f"Ngrams<{x.dtype.c_name}>"
+    f.struct(kind, "grams", **pointers, least=least, most=most, skips=skips)
     rows = x.shape[0] if x.rank == 2 else 1
     sizes = f.numbers(rows, dims.product(x.shape[-1:]), op.columns)
     f.call("count_ngrams", "grams", sizes, f.read(source), f.write(target))

@@ -79,9 +79,19 @@ def linear_attention(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("linear_attention", node)
     f.include("recurrence.hpp")
     f.scratch(f"linear_attention_scratch({size_text(key)})", "recurrence.hpp")
-    sizes = f.numbers(batch, length, op.q_num_heads, op.kv_num_heads, key, value, decays, rates)
+    sizes = {
+        "batch": batch,
+        "length": length,
+        "q_heads": op.q_num_heads,
+        "heads": op.kv_num_heads,
+        "key": key,
+        "value": value,
+        "decays": decays,
+        "rates": rates,
+    }
+    numbers = {name: f.number(size) for name, size in sizes.items()}
     pointers = ", ".join(_given(low, f, tensors, i) for i in range(6))
-    f.struct("LinearAttention", "shape", sizes, literal(op.scale, dtypes.float32))
+    f.struct("LinearAttention", "shape", **numbers, scale=literal(op.scale, dtypes.float32))
     f.call("linear_attention", "shape", pointers, f.write(target), f.write(state))
     f.finish("LinearAttention")
 

@@ -25,6 +25,7 @@ from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ops.resampling import Resize, meant
+from infuse.targets.cpu.emit.statements import initializer
 
 # The enumerators of kernels/resize.hpp and resize_plan.hpp, in their order.
 _MODES = ("nearest", "linear", "cubic")
@@ -53,17 +54,17 @@ class Side:
 
     def text(self, text: Text, f: FunctionWriter | None = None) -> str:
         """The ResizeSide; without a function, one that needs at least as much scratch memory."""
-        sizes = f"{text(self.before)}, {text(self.after)}"
+        before, after = text(self.before), text(self.after)
         if self.plan is None:
             above, below = map(text, self.scale)
-            return (
-                f"{{{sizes}, double({above}) / double({below}), {self.part[0]!r}, "
-                f"{self.part[1]!r}}}"
-            )
-        if f is None:
-            return f"{{{sizes}, least_scale({sizes}), 0.0, 1.0}}"
-        pointer = f.read(self.plan)
-        return f"{{{sizes}, {', '.join(f'{pointer}[{3 * self.axis + i}]' for i in range(3))}}}"
+            part = [f"double({above}) / double({below})", *map(repr, self.part)]
+        elif f is None:
+            part = [f"least_scale({before}, {after})", "0.0", "1.0"]
+        else:
+            pointer = f.read(self.plan)
+            part = [f"{pointer}[{3 * self.axis + i}]" for i in range(3)]
+        names = ("size", "out", "scale", "start", "end")
+        return initializer(dict(zip(names, (before, after, *part))))
 
     @property
     def stays(self) -> bool:
@@ -128,21 +129,19 @@ def _shape(
     """The ResizeShape; `text` prints whole numbers, all of them, so that equal models of numbers
     share the code.
     """
-    fields = [*map(text, lead), *(side.text(text, f) for side in plane)]
-    fields.append(f"ResizeMode({text(_MODES.index(op.mode))})")
-    fields.append(
-        f"ResizeCoordinates({text(_COORDINATES.index(op.coordinate_transformation_mode))})"
-    )
-    fields.append(f"ResizeRounding({text(_ROUNDINGS.index(op.nearest_mode))})")
-    fields += [
-        literal(op.cubic_coeff_a, dtypes.float32),
-        f"{text(int(bool(op.exclude_outside)))} != 0",
-    ]
-    fields += [
-        literal(op.extrapolation_value, dtypes.float32),
-        f"{text(int(bool(op.antialias)))} != 0",
-    ]
-    return f"ResizeShape{{{', '.join(fields)}}}"
+    coordinates = _COORDINATES.index(op.coordinate_transformation_mode)
+    fields = {
+        **dict(zip(("n", "c"), map(text, lead))),
+        **{name: side.text(text, f) for name, side in zip(("h", "w"), plane)},
+        "mode": f"ResizeMode({text(_MODES.index(op.mode))})",
+        "coordinates": f"ResizeCoordinates({text(coordinates)})",
+        "rounding": f"ResizeRounding({text(_ROUNDINGS.index(op.nearest_mode))})",
+        "cubic": literal(op.cubic_coeff_a, dtypes.float32),
+        "exclude_outside": f"{text(int(bool(op.exclude_outside)))} != 0",
+        "outside": literal(op.extrapolation_value, dtypes.float32),
+        "antialias": f"{text(int(bool(op.antialias)))} != 0",
+    }
+    return f"ResizeShape{initializer(fields)}"
 
 
 def _axis_by_axis(low: Lowering, node: Node, op: Resize, sides: list[Side]) -> None:

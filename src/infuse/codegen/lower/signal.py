@@ -41,11 +41,20 @@ def dft(low: Lowering, node: Node, group: Group) -> None:
     source, target = row_major(low, x), low.allocate(out)
     table = fourier_table(low, node, n)
     f = low.function("fourier", node)
-    shape = f.numbers(line.outer * inner, n, count, parts, results)
-    modes = f"{'true' if op.inverse else 'false'}, {'true' if real else 'false'}"
-    from_ = f.numbers(inner, line.size * inner * parts, parts, inner * parts)
-    to = f.numbers(inner, results * inner * width, width, inner * width)
-    f.struct("FourierShape", "shape", shape, modes, f"{{{from_}}}", f"{{{to}}}")
+    ends, begins = line.size * inner * parts, results * inner * width
+    f.struct(
+        "FourierShape",
+        "shape",
+        lines=f.number(line.outer * inner),
+        n=f.number(n),
+        count=f.number(count),
+        parts=f.number(parts),
+        out=f.number(results),
+        back="true" if op.inverse else "false",
+        real="true" if real else "false",
+        **{"from": f.fields(group=inner, outer=ends, inner=parts, step=inner * parts)},
+        to=f.fields(group=inner, outer=begins, inner=width, step=inner * width),
+    )
     _transform(f, n, f.read(source), "nullptr", f.read(table), target)
     f.finish("DFT")
     low.tensors[out] = target
@@ -100,10 +109,19 @@ def stft(low: Lowering, node: Node, group: Group) -> None:
     table = fourier_table(low, node, n)
     f = low.function("fourier", node)
     count = n if window is None else dims.minimum(n, window.shape[0])
-    shape = f.numbers(batch * frames, n, count, parts, results)
-    from_ = f.numbers(frames, size * parts, steps[0] * parts, parts)
-    to = f.numbers(frames, frames * results * 2, results * 2, 2)
-    f.struct("FourierShape", "shape", shape, "false", "false", f"{{{from_}}}", f"{{{to}}}")
+    f.struct(
+        "FourierShape",
+        "shape",
+        lines=f.number(batch * frames),
+        n=f.number(n),
+        count=f.number(count),
+        parts=f.number(parts),
+        out=f.number(results),
+        back="false",
+        real="false",
+        **{"from": f.fields(group=frames, outer=size * parts, inner=steps[0] * parts, step=parts)},
+        to=f.fields(group=frames, outer=frames * results * 2, inner=results * 2, step=2),
+    )
     _transform(
         f,
         n,

@@ -37,8 +37,18 @@ def _windows(
     rank = len(sizes)
     assert isinstance(node.op, Op)
     strides, dilations, pads = steps_of(node.op, rank)
-    rows = zip(sizes, counts, kernel, strides, dilations, pads[:rank])
-    return f"{{{rank}, {{{', '.join(f'{{{f.numbers(*row)}}}' for row in rows)}}}}}"
+    axes = [
+        f.fields(
+            size=sizes[i],
+            count=counts[i],
+            kernel=kernel[i],
+            stride=strides[i],
+            dilation=dilations[i],
+            before=pads[i],
+        )
+        for i in range(rank)
+    ]
+    return f"{{.rank = {rank}, .axis = {{{', '.join(axes)}}}}}"
 
 
 def _check_rank(low: Lowering, node: Node, rank: int) -> None:
@@ -136,8 +146,15 @@ def _columns(low: Lowering, node: Node, op: DeformConv) -> Tensor:
     )
     f = low.function("deform_columns", node)
     f.include("unfold.hpp")
-    sizes = f.numbers(x.shape[0], x.shape[1], op.group, op.offset_group)
-    f.struct("DeformShape", "shape", sizes, _windows(f, node, x.shape[2:], kernel, counts))
+    f.struct(
+        "DeformShape",
+        "shape",
+        n=f.number(x.shape[0]),
+        c=f.number(x.shape[1]),
+        groups=f.number(op.group),
+        offset_groups=f.number(op.offset_group),
+        windows=_windows(f, node, x.shape[2:], kernel, counts),
+    )
     scale = f"(const {x.dtype.c_name}*)nullptr" if weights is None else f.read(weights)
     f.call("deform_columns", "shape", f.read(source), f.read(offset), scale, f.write(columns))
     f.finish("DeformConv: columns")
@@ -157,9 +174,9 @@ def _plain(low: Lowering, node: Node, op: DeformConv, columns: Tensor) -> None:
     f.include("windows.hpp")
     n, pixels, depth = out.shape[0], dims.product(out.shape[2:]), columns.shape[-1]
     line = f.number(pixels)
-    f.struct(
-        "Windows", "windows", f.numbers(n, depth), "1", f"{{{{{line}, {line}, 1, 1, 1, 0, 0}}}}"
-    )
+    images, channels = f.number(n), f.number(depth)
+    pixel = f"{{.in = {line}, .out = {line}, .kernel = 1, .stride = 1, .dilation = 1}}"
+    f.struct("Windows", "windows", n=images, c=channels, rank=1, axis=f"{{{pixel}}}")
     added = f"(const {out.dtype.c_name}*)nullptr" if bias is None else f.read(low.dense(bias))
     sizes = f.numbers(out.shape[1], op.group)
     f.call(

@@ -35,10 +35,18 @@ def grid_sample(low: Lowering, node: Node, group: Group) -> None:
     target = low.allocate(node.output, channels_last(x.rank))
     f = low.function("grid_sample", node)
     f.include("sample.hpp")
-    sizes = f.numbers(x.shape[0], x.shape[1], dims.product(grid.shape[1:-1]))
-    aligned = "true" if op.align_corners else "false"
-    choices = f"SAMPLE_{op.mode.upper()}, SAMPLE_{op.padding_mode.upper()}, {aligned}"
-    f.struct("SampleShape", "shape", sizes, rank, f"{{{f.numbers(*x.shape[2:])}}}", choices)
+    f.struct(
+        "SampleShape",
+        "shape",
+        n=f.number(x.shape[0]),
+        c=f.number(x.shape[1]),
+        points=f.number(dims.product(grid.shape[1:-1])),
+        rank=rank,
+        **{"in": f"{{{f.numbers(*x.shape[2:])}}}"},
+        mode=f"SAMPLE_{op.mode.upper()}",
+        padding=f"SAMPLE_{op.padding_mode.upper()}",
+        align_corners="true" if op.align_corners else "false",
+    )
     read, write = (
         (f.read(source.bits), f.write(target.bits)) if moves else (f.read(source), f.write(target))
     )
@@ -82,7 +90,9 @@ def _regions(f: FunctionWriter, node: Node) -> str:
     n, c, h, w = x.shape
     f.include("regions.hpp")
     f.checks = True
-    return f"RegionShape{{{f.numbers(n, h, w, c, out[0], *out[2:])}}}"
+    regions, _, rows, columns = out
+    sizes = f.fields(n=n, h=h, w=w, c=c, regions=regions, rows=rows, columns=columns)
+    return f"RegionShape{sizes}"
 
 
 @lowers("RoiAlign")
@@ -142,7 +152,8 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("suppress", node)
     f.include("suppress.hpp")
     f.scratch(f"suppress_scratch({size_text(count)})", "suppress.hpp")
-    sizes = f.numbers(images, classes, count)
+    counts_of = {"images": images, "classes": classes, "boxes": count}
+    numbers = {name: f.number(size) for name, size in counts_of.items()}
     most, overlap, least = (
         _number(low, f, node, i, default) for i, default in ((2, "0L"), (3, "0.0f"), (4, ""))
     )
@@ -150,11 +161,11 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     f.struct(
         "Suppression",
         "shape",
-        sizes,
-        f"long({most})",
-        f"float({overlap})",
-        has_score,
-        f"float({least or 0})",
+        **numbers,
+        most=f"long({most})",
+        overlap=f"float({overlap})",
+        has_least=has_score,
+        least=f"float({least or 0})",
     )
     f.constant("limit", f.number(count))
     pointers = f"{f.read(corners)}, {f.read(row_major(low, scores))}, {f.write(selected)}"

@@ -32,11 +32,21 @@ def _windows(low: Lowering, node: Node, f: FunctionWriter, kernel: Sequence[Dim]
     axes = []
     for i, (size, out) in enumerate(zip(x.shape[2:], node.output.shape[2:])):
         step, spread = op.steps(rank)[i], op.spread(rank)[i]
-        axes.append(f"{{{f.numbers(size, out, kernel[i], step, spread, *pads[i])}}}")
+        before, after = pads[i]
+        axes.append(
+            f.fields(
+                in_=size,
+                out=out,
+                kernel=kernel[i],
+                stride=step,
+                dilation=spread,
+                before=before,
+                after=after,
+            )
+        )
     f.include("windows.hpp")
-    f.struct(
-        "Windows", "windows", f.numbers(x.shape[0], x.shape[1]), rank, f"{{{', '.join(axes)}}}"
-    )
+    images, channels = f.number(x.shape[0]), f.number(x.shape[1])
+    f.struct("Windows", "windows", n=images, c=channels, rank=rank, axis=f"{{{', '.join(axes)}}}")
 
 
 def plain_conv(low: Lowering, node: Node) -> None:

@@ -6,9 +6,14 @@ sinks, or numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+
+def initializer(fields: Mapping[str, object]) -> str:
+    """The content of a struct, every field named."""
+    return f"{{{', '.join(f'.{name} = {value}' for name, value in fields.items())}}}"
 
 
 class Statement(Protocol):
@@ -54,14 +59,14 @@ class Arrays:
 
 @dataclass(frozen=True)
 class Struct:
-    """Parameters of a kernel under a name, by the order of their fields."""
+    """Parameters of a kernel under a name; the fields in the order of their declaration."""
 
     type: str
     name: str
-    fields: tuple[str, ...]
+    fields: tuple[tuple[str, str], ...]
 
     def lines(self) -> Sequence[str]:
-        return [f"const {self.type} {self.name} = {{{', '.join(self.fields)}}};"]
+        return [f"const {self.type} {self.name} = {initializer(dict(self.fields))};"]
 
 
 @dataclass(frozen=True)
