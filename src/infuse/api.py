@@ -20,7 +20,7 @@ from infuse.runtime.model import CompiledModel
 
 if TYPE_CHECKING:
     from infuse.ir.graph import Graph
-    from infuse.passes.pipeline import Options
+    from infuse.passes.options import Options
     from infuse.passes.verification import Witness
     from infuse.profiling import Profile
     from infuse.rewrite import Pass, Rule
@@ -127,7 +127,8 @@ def optimize(
         set_dims as fix_sizes,
         warn_of_defaults,
     )
-    from infuse.passes.pipeline import Options, optimize_in_place
+    from infuse.passes.options import Options
+    from infuse.passes.run import optimize_in_place
     from infuse.passes.verification import Witness, optimize_verified
 
     result = clone(_graph(graph))

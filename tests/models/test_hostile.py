@@ -108,7 +108,7 @@ def test_no_verb_lets_raw_errors_out(
     graph = infuse.load(chain("Sin", 2).SerializeToString())
     place = {
         "load": "infuse.frontends.onnx.load",
-        "optimize": "infuse.passes.pipeline.optimize_in_place",
+        "optimize": "infuse.passes.run.optimize_in_place",
         "compile": "infuse.codegen.compile.compile_graph",
         "save": "infuse.exporters.onnx.save",
     }[verb]

@@ -19,7 +19,8 @@ from infuse.ir.equality import equal
 from infuse.ir.graph import Graph
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
+from infuse.passes.run import optimize_in_place
 
 ZooModel = Callable[[str], Path]
 SMALL = {"squeezenet1_1", "shufflenet_v2", "mobilenet_v3_large", "minilm_l6"}

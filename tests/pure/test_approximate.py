@@ -8,8 +8,9 @@ import pytest
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
 from infuse.passes.rules.activation.approximate import SeparateConv
+from infuse.passes.run import optimize_in_place
 from infuse.rewrite import Report
 from infuse.testing.patterns import graph_of
 

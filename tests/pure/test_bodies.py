@@ -13,7 +13,8 @@ from infuse.frontends.onnx import load
 from infuse.ir.graph import Graph
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
+from infuse.passes.run import optimize_in_place
 from infuse.testing.large import node_count
 
 F = np.float32

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from infuse.passes.pipeline import PASSES
+from infuse.passes.order import PASSES
 from infuse.passes.rules import ALL_RULES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,8 @@ import pytest
 
 from infuse.ir.expression import Call, Variable
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
+from infuse.passes.run import optimize_in_place
 from infuse.testing.patterns import graph_of
 
 

@@ -11,7 +11,8 @@ from infuse.ir.graph import Graph
 from infuse.ir.types import tensor
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.core.sizes import int64s
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
+from infuse.passes.run import optimize_in_place
 from infuse.rewrite import Report
 from infuse.testing.patterns import graph_of
 

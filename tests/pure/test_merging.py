@@ -16,8 +16,9 @@ from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.parser import parse
 from infuse.ops.arithmetic import Add, Mul
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
 from infuse.passes.rules import ALL_RULES
+from infuse.passes.run import optimize_in_place
 from infuse.rewrite import Driver, Rule
 from infuse.testing import rule_cases
 

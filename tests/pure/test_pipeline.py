@@ -15,7 +15,8 @@ from infuse.ops.core.evaluate import evaluate
 from infuse.ops.core.samples import Ints
 from infuse.ops.core.sizes import int64s
 from infuse.passes.cse import EliminateCommonSubexpressions
-from infuse.passes.pipeline import Options, check_order, optimize_in_place
+from infuse.passes.options import Options
+from infuse.passes.run import check_order, optimize_in_place
 from infuse.rewrite import Pass, Patch, Report, Rule
 from infuse.rewrite.record import Rewrite
 from tests.pure.rewriting import X, Y, kinds, with_branch, written

@@ -13,8 +13,9 @@ from infuse.ir.parser import parse
 from infuse.ir.printer import print_graph
 from infuse.ops.core.base import REGISTRY
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
 from infuse.passes.rules import ALL_RULES
+from infuse.passes.run import optimize_in_place
 from infuse.rewrite import Rule
 from infuse.testing.generators.networks import Network, network_of, random_network
 from infuse.testing.optimizing import failure, guilty

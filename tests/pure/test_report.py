@@ -19,7 +19,8 @@ from infuse.errors import GraphError, OptionError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
+from infuse.passes.run import optimize_in_place
 from infuse.rewrite import Rule
 from infuse.testing.generators.networks import random_network
 from tests.pure.rewriting import X, rule_of, written

@@ -17,8 +17,10 @@ from infuse.ir.graph import Graph, Node, constant
 from infuse.ir.types import TensorType, tensor
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
+from infuse.passes.explain import why
 from infuse.passes.fold import Folder
-from infuse.passes.pipeline import Options, optimize_in_place, why
+from infuse.passes.options import Options
+from infuse.passes.run import optimize_in_place
 from infuse.rewrite import Driver, Patch, Report, Rule, explain, require
 from infuse.rewrite.matcher import Trace, is_number, matches
 from infuse.rewrite.refine import Change, compare_types

@@ -16,7 +16,8 @@ from infuse import ops
 from infuse.codegen.lowering import lower
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.pipeline import FOLD, PASSES
+from infuse.passes.options import FOLD
+from infuse.passes.order import PASSES
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule
 from infuse.targets import Machine

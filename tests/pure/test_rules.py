@@ -17,8 +17,9 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.types import tensor
 from infuse.ops.core.samples import Bools, Ints
 from infuse.ops.core.sizes import int64s
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
 from infuse.passes.rules import ALL_RULES
+from infuse.passes.run import optimize_in_place
 from infuse.rewrite import Driver, Rule, explain
 from infuse.testing import rule_cases, rules as generated
 from infuse.testing.patterns import graph_of

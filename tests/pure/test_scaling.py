@@ -24,7 +24,8 @@ from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.core.inference import infer_graph
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
+from infuse.passes.run import optimize_in_place
 from infuse.rewrite import Pass, Patch, Report
 from infuse.testing.large import FAMILIES, node_count
 

@@ -14,7 +14,8 @@ from infuse.ir.dims import Expr, symbol
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
+from infuse.passes.run import optimize_in_place
 from infuse.passes.sizes import Places, SizeWriter
 from infuse.rewrite import Patch
 

@@ -15,7 +15,7 @@ from infuse.ir.graph import Graph
 from infuse.ir.types import tensor
 from infuse.ops.core.evaluate import evaluate
 from infuse.passes import verification
-from infuse.passes.pipeline import Options
+from infuse.passes.options import Options
 from infuse.passes.verification import (
     Witness,
     distance,

@@ -18,7 +18,8 @@ from infuse.cli.options import AsJson, Dims, Level, ModelFile, Search
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.passes.binding import fix_defaults, set_dims, warn_of_defaults
-from infuse.passes.pipeline import Options, near_misses
+from infuse.passes.explain import near_misses
+from infuse.passes.options import Options
 from infuse.passes.verification import Witness, optimize_verified, trial_sizes
 from infuse.rewrite import Report, Search as Found, Verdict
 

@@ -11,8 +11,10 @@ import infuse
 from infuse.cli import terminal
 from infuse.cli.options import AsJson
 from infuse.errors import OptionError
-from infuse.passes import pipeline
+from infuse.passes.explain import why as explained
 from infuse.passes.fold import Folder
+from infuse.passes.options import FOLD, find_rule
+from infuse.passes.order import PASSES
 from infuse.passes.registry import registered
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import LEVELS, Pass, Rule
@@ -57,11 +59,11 @@ def examine(model: str, name: str) -> dict[str, Any]:
         raise OptionError(
             f"{name} is a pass, which matches no pattern", hint="infuse optimize tells what it did"
         )
-    rule = pipeline.find_rule(name, [t for t in registered() if isinstance(t, Rule)])
+    rule = find_rule(name, [t for t in registered() if isinstance(t, Rule)])
     graph = infuse.load(model)
     enable = [name] if rule.opt_in else []
     with terminal.progress(name) as progress:
-        matches = pipeline.why(graph, name)
+        matches = explained(graph, name)
         whole = infuse.optimize(graph, rule.level, enable=enable, progress=progress)
     fired = whole.report.fired[name]
     return {**_describe(rule), "matches": [asdict(match) for match in matches], "fired": fired}
@@ -84,7 +86,7 @@ def _first_paragraph(thing: object) -> str:
 def _passes() -> dict[str, Pass | Folder]:
     """What `optimize` reports and switches like a rule, but is none."""
     theirs = [t for t in registered() if isinstance(t, Pass)]
-    return {pipeline.FOLD: Folder(), **{each.name: each for each in (*pipeline.PASSES, *theirs)}}
+    return {FOLD: Folder(), **{each.name: each for each in (*PASSES, *theirs)}}
 
 
 def _print(facts: dict[str, Any]) -> None:

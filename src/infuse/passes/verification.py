@@ -31,7 +31,8 @@ from infuse.ops.core.feeds import (
     random_feeds,
     require_symbols,
 )
-from infuse.passes.pipeline import Options, Progress, optimize_in_place
+from infuse.passes.options import Options
+from infuse.passes.run import Progress, optimize_in_place
 from infuse.rewrite import Report, Rewrite
 from infuse.rewrite.verdict import Guilty, Verdict
 

@@ -13,7 +13,8 @@ from infuse.analysis.cost import Sizes
 from infuse.errors import OptionError, VerificationError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
+from infuse.passes.run import optimize_in_place
 from infuse.passes.verification import Witness
 from infuse.rewrite import Improvement, Patch, Report, Rewrite, Search, remove_dead
 from infuse.rewrite.node_ref import label

@@ -17,8 +17,9 @@ from infuse.ir.printer import changed_attributes
 from infuse.ir.verify import verify
 from infuse.ops.core.base import Op
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.pipeline import Options, optimize_in_place
+from infuse.passes.options import Options
 from infuse.passes.rules import ALL_RULES
+from infuse.passes.run import optimize_in_place
 from infuse.rewrite import Report
 from infuse.rewrite.refine import Change, compare_types
 from infuse.testing.generators.networks import Network
