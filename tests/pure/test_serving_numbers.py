@@ -28,7 +28,8 @@ FACTS = {
     "engine/tuner.py": {"_TOLERANCE"},  # of rounding
     "transports/coders/memory.py": {"_ALIGNMENT"},
     "transports/coders/pool.py": {"_BYTES_EACH"},  # of Python's objects
-    "transports/rest/connection.py": {"_ALIGNMENT"},
+    "transports/rest/deadline.py": {"HEAD", "BODY", "ANSWER", "READER", "IDLE", "LINGER"},  # names
+    "transports/rest/reading.py": {"BETWEEN", "_ALIGNMENT"},
     "transports/rpc/calls.py": {"_MODEL", "_PARAMETERS"},
     "transports/rpc/codec.py": {"_RAW_INPUTS", "_RAW_OUTPUTS", "_ID", "_INFER_RESPONSE"},
     "transports/rpc/wire.py": {"_BYTES"},

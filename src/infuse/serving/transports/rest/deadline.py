@@ -7,6 +7,7 @@ from math import inf
 from typing import Final
 
 from infuse.serving.config import Limits
+from infuse.serving.tuning import END_SECONDS
 
 HEAD: Final = 1
 """The rest of a request's head, or the first request."""
@@ -21,13 +22,11 @@ IDLE: Final = 5
 LINGER: Final = 6
 """The end of what a caller sends that was refused: it finds the answer so."""
 
-_LINGER_SECONDS: Final = 2.0
-
 
 def seconds_by_phase(limits: Limits) -> tuple[float, ...]:
     """How long each phase may take: an index is one of the phases."""
     head, body = limits.header_seconds, limits.body_seconds
-    return (inf, head, body, inf, body, limits.idle_seconds, _LINGER_SECONDS)
+    return (inf, head, body, inf, body, limits.idle_seconds, END_SECONDS)
 
 
 class Deadline:

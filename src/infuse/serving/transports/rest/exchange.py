@@ -10,9 +10,9 @@ from typing import Any, Final, Protocol
 from infuse.serving.transports.elements import Buffer
 from infuse.serving.transports.rest.asgi import Application, Message, Scope
 from infuse.serving.transports.rest.refusals import Headers
+from infuse.serving.tuning import PIECE_BYTES
 
 _JOINED_BYTES: Final = 16 << 10  # parts of an answer up to this size are sent as one
-_HELD_BYTES: Final = 1 << 20  # of an answer in several parts
 # Set in the scope by an application that is to be cancelled when nobody waits for its answer any
 # more.
 ABANDON: Final = "infuse.abandon"
@@ -136,7 +136,7 @@ class Exchange:
             return
         self._add(message.get("body", b""))
         more = message.get("more_body", False)
-        if more and not self._chunked and self._held < _HELD_BYTES:
+        if more and not self._chunked and self._held < PIECE_BYTES:
             return
         if self._outlet.write_paused and not self.gone:
             await self._outlet.drain()

@@ -14,13 +14,13 @@ from infuse.serving.transports.rest.asgi import Application
 from infuse.serving.transports.rest.connection import Connection
 from infuse.serving.transports.rest.state import ServerState
 from infuse.serving.transports.security import Certificates
+from infuse.serving.tuning import WAIT_SECONDS
 
 _BACKLOG: Final = 2048
 _SOCKET_BYTES: Final = (
     1 << 20
 )  # of the kernel's buffers of a connection: a picture goes through in one piece
 _TICK_SECONDS: Final = 0.1
-_LEAVING_SECONDS: Final = 0.01  # between two looks at whether all connections have ended
 _LAST_SECONDS: Final = 0.2  # for what is cancelled to say so
 
 
@@ -83,7 +83,7 @@ class HttpServer:
         while state.connections or state.running:
             if asyncio.get_running_loop().time() >= end:
                 break
-            await asyncio.sleep(_LEAVING_SECONDS)
+            await asyncio.sleep(WAIT_SECONDS)
         running = list(state.running)
         for task in running:
             task.cancel()
