@@ -1,11 +1,10 @@
-"""Pipelines as graphs: what is refused when they are loaded, and how they run."""
+"""Pipelines as graphs: how they run."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 import weakref
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,104 +19,22 @@ from infuse.errors import (
     OverloadError,
 )
 from infuse.serving.control.model_config import Pipeline
-from infuse.serving.control.reading import convert
 from infuse.serving.engine.pipelines import PipelineRunner, check_nesting
-from infuse.serving.messages import InferRequest, InferResponse, RequestedOutput, Tensor
+from infuse.serving.messages import InferRequest, InferResponse
+from tests.serving.pipelines_stage import (
+    DIAMOND,
+    FLOATS,
+    IMAGE,
+    MODELS,
+    Models,
+    pipeline,
+    request,
+    run,
+    step,
+    unary,
+)
 
 pytestmark = pytest.mark.row("S1")
-
-FLOATS = {"datatype": "FP32", "shape": [-1, 2]}
-
-
-def unary(**names: str) -> dict[str, Any]:
-    return {
-        "inputs": [{"name": names.get("input", "x"), **FLOATS}],
-        "outputs": [{"name": names.get("output", "y"), **FLOATS}],
-    }
-
-
-MODELS: dict[str, dict[str, Any]] = {
-    "double": unary(),
-    "negate": unary(),
-    "sum": {
-        "inputs": [{"name": "a", **FLOATS}, {"name": "b", **FLOATS}],
-        "outputs": [{"name": "y", **FLOATS}],
-    },
-    "ends": {
-        "inputs": [{"name": "x", **FLOATS}],
-        "outputs": [{"name": "first", **FLOATS}, {"name": "last", **FLOATS}],
-    },
-    "upper": {
-        "inputs": [{"name": "x", "datatype": "BYTES", "shape": [-1]}],
-        "outputs": [{"name": "y", "datatype": "BYTES", "shape": [-1]}],
-    },
-}
-KERNELS = {
-    "double": lambda x: {"y": x["x"] * 2},
-    "negate": lambda x: {"y": -x["x"]},
-    "sum": lambda x: {"y": x["a"] + x["b"]},
-    "ends": lambda x: {"first": x["x"][:, :1].repeat(2, 1), "last": x["x"][:, 1:].repeat(2, 1)},
-    "upper": lambda x: {"y": np.array([part.upper() for part in x["x"]], object)},
-}
-
-
-def step(
-    model: str, inputs: Mapping[str, str], outputs: Mapping[str, str], **more: Any
-) -> dict[str, Any]:
-    return {"model": model, "inputs": dict(inputs), "outputs": dict(outputs), **more}
-
-
-def pipeline(*steps: dict[str, Any], inputs: Any = None, outputs: Any = None) -> Pipeline:
-    plain = {
-        "inputs": inputs or [{"name": "image", **FLOATS}],
-        "outputs": outputs or [{"name": "answer", **FLOATS}],
-        "steps": list(steps),
-    }
-    return convert(Pipeline, plain, "test")
-
-
-# image → double → d → negate → n; d + n → answer
-DIAMOND = (
-    step("double", {"x": "image"}, {"y": "d"}),
-    step("negate", {"x": "image"}, {"y": "n"}),
-    step("sum", {"a": "d", "b": "n"}, {"y": "answer"}),
-)
-IMAGE = np.array([[1, 2], [3, 4]], np.float32)
-
-
-class Models:
-    """Stands for the engine: answers requests with NumPy, and writes down what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[InferRequest] = []
-
-    async def __call__(self, request: InferRequest) -> InferResponse:
-        self.asked.append(request)
-        await asyncio.sleep(0)
-        found = KERNELS[request.model]({tensor.name: tensor.data for tensor in request.inputs})
-        wanted = [output.name for output in request.outputs]
-        outputs = [
-            Tensor(name, "BYTES" if found[name].dtype == object else "FP32", found[name])
-            for name in wanted
-        ]
-        return InferResponse(request.model, "1", request.id, outputs)
-
-
-def request(*outputs: str, data: Any = IMAGE, **fields: Any) -> InferRequest:
-    inputs = [Tensor("image", "BYTES" if data.dtype == object else "FP32", data)]
-    return InferRequest(
-        "p", inputs=inputs, outputs=[RequestedOutput(name) for name in outputs], **fields
-    )
-
-
-def run(
-    config: Pipeline, asked: InferRequest | None = None, call: Any = None, **more: Any
-) -> list[Tensor]:
-    runner = PipelineRunner("p", config, call or Models(), MODELS, **more)
-    try:
-        return asyncio.run(runner.run(asked or request()))
-    finally:
-        runner.close()
 
 
 def test_values_flow_through_the_graph() -> None:
@@ -325,185 +242,6 @@ def test_values_go_when_their_last_reader_is_done() -> None:
         await running
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize(
-    ("inputs", "text"),
-    [
-        ([], "input 'image' is missing"),
-        ([Tensor("image", "FP32", IMAGE)] * 2, "given twice"),
-        ([Tensor("imgae", "FP32", IMAGE)], "no input 'imgae'.*did you mean 'image'"),
-        (
-            [Tensor("image", "FP64", IMAGE.astype(np.float64))],
-            r"takes FP32\[-1, 2\], found FP64\[2, 2\]",
-        ),
-        ([Tensor("image", "FP32", IMAGE[:, :1])], r"found FP32\[2, 1\]"),
-        ([Tensor("image", "FP32", IMAGE[0])], r"found FP32\[2\]"),
-    ],
-)
-def test_inputs_are_checked(inputs: list[Tensor], text: str) -> None:
-    with pytest.raises(InputError, match=text):
-        run(pipeline(*DIAMOND), InferRequest("p", inputs=inputs))
-
-
-def test_what_models_give_is_checked() -> None:
-    async def other_type(request: InferRequest) -> InferResponse:
-        return InferResponse("double", "1", "", [Tensor("y", "FP64", IMAGE.astype(np.float64))])
-
-    async def nothing(request: InferRequest) -> InferResponse:
-        return InferResponse("double", "1", "", [])
-
-    config = pipeline(step("double", {"x": "image"}, {"y": "answer"}))
-    with pytest.raises(
-        ModelFailureError, match=r"'answer' is declared as FP32\[-1, 2\], and is FP64"
-    ):
-        run(config, call=other_type)
-    with pytest.raises(ModelFailureError, match=r"step 1 \(double\): it gave no output 'y'"):
-        run(config, call=nothing)
-
-
-WRONG: dict[str, tuple[Any, str]] = {
-    "unknown model": (
-        [step("dobule", {"x": "image"}, {"y": "answer"})],
-        "step 1 .dobule.: .*did you mean 'double'",
-    ),
-    "unknown value": (
-        [step("double", {"x": "img"}, {"y": "answer"})],
-        "'img', which nothing makes",
-    ),
-    "unknown input": (
-        [step("double", {"z": "image"}, {"y": "answer"})],
-        "step 1 .double.: it has no input 'z'",
-    ),
-    "unknown output": (
-        [step("double", {"x": "image"}, {"z": "answer"})],
-        "step 1 .double.: it has no output 'z'",
-    ),
-    "input not given": (
-        [step("sum", {"a": "image"}, {"y": "answer"})],
-        "step 1 .sum.: nothing is given .* 'b'",
-    ),
-    "output not made": (
-        [step("double", {"x": "image"}, {"y": "d"})],
-        "nothing makes the output 'answer'",
-    ),
-    "made twice": (
-        [*DIAMOND, step("negate", {"x": "image"}, {"y": "d"})],
-        "step 4 .negate.: it makes the value 'd', which is there already from step 1 .double.",
-    ),
-    "input made again": (
-        [step("double", {"x": "image"}, {"y": "image"})],
-        "it makes the value 'image', which is there already from the pipeline's inputs",
-    ),
-    "cycle": (
-        [
-            step("double", {"x": "image"}, {"y": "d"}),
-            step("sum", {"a": "d", "b": "n"}, {"y": "answer"}),
-            step("negate", {"x": "answer"}, {"y": "n"}),
-        ],
-        "steps wait for each other: step 2 .sum. → step 3 .negate. → step 2 .sum.",
-    ),
-    "step for nothing": (
-        [*DIAMOND, step("negate", {"x": "image"}, {"y": "z"})],
-        "step 4 .negate.: no output of the pipeline needs it",
-    ),
-    "type": (
-        [step("upper", {"x": "image"}, {"y": "answer"})],
-        r"'x' takes BYTES\[-1\], and the value 'image' is FP32",
-    ),
-    "no model": (
-        [{"inputs": {}, "outputs": {"y": "answer"}}],
-        "step 1: it needs either a model or a built-in",
-    ),
-    "two of them": (
-        [step("double", {"x": "image"}, {"y": "answer"}, builtin="softmax")],
-        "it needs either a model or a built-in",
-    ),
-    "no outputs": ([step("double", {"x": "image"}, {})], "it names no outputs"),
-    "options of a model": (
-        [step("double", {"x": "image"}, {"y": "answer"}, options={"k": 1})],
-        "a model has none",
-    ),
-    "version of a built-in": (
-        [
-            {
-                "builtin": "softmax",
-                "version": "2",
-                "inputs": {"scores": "image"},
-                "outputs": {"probabilities": "answer"},
-            }
-        ],
-        "'softmax' has no versions",
-    ),
-    "unknown built-in": (
-        [
-            {
-                "builtin": "sofmax",
-                "inputs": {"scores": "image"},
-                "outputs": {"probabilities": "answer"},
-            }
-        ],
-        "step 1 .sofmax.: there is no built-in 'sofmax'.*did you mean 'softmax'",
-    ),
-    "unknown option": (
-        [
-            {
-                "builtin": "softmax",
-                "options": {"axes": 1},
-                "inputs": {"scores": "image"},
-                "outputs": {"probabilities": "answer"},
-            }
-        ],
-        "step 1 .softmax.: Object contains unknown field `axes`",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_graphs_that_are_refused(case: str) -> None:
-    steps, text = WRONG[case]
-    with pytest.raises(ConfigurationError, match=text) as caught:
-        PipelineRunner("p", pipeline(*steps), Models(), MODELS)
-    assert "pipeline 'p'" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "text"),
-    [
-        ([{"name": "image", "datatype": "FLOAT", "shape": [-1, 2]}], None, "'FLOAT'"),
-        ([{"name": "image", **FLOATS}] * 2, None, "'image' is declared twice"),
-        (
-            [{"name": "image", **FLOATS}, {"name": "z", **FLOATS}],
-            None,
-            "no step reads the input 'z'",
-        ),
-        ([{"name": "image", "datatype": "FP32", "shape": [-2, 2]}], None, "negative size"),
-        (
-            [{"name": "image", "datatype": "FP32", "shape": [-1, 3]}],
-            None,
-            r"takes FP32\[-1, 2\], and .* FP32\[-1, 3\]",
-        ),
-        (
-            None,
-            [{"name": "answer", "datatype": "INT32", "shape": [-1, 2]}],
-            "'answer' is declared as INT32",
-        ),
-    ],
-)
-def test_declarations_that_are_refused(inputs: Any, outputs: Any, text: str) -> None:
-    with pytest.raises(ConfigurationError, match=text):
-        PipelineRunner("p", pipeline(*DIAMOND, inputs=inputs, outputs=outputs), Models(), MODELS)
-
-
-def test_a_pipeline_without_outputs_is_refused() -> None:
-    config = convert(Pipeline, {"inputs": [], "outputs": [], "steps": []}, "test")
-    with pytest.raises(ConfigurationError, match="it has no outputs"):
-        PipelineRunner("p", config, Models(), MODELS)
-
-
-def test_without_metadata_the_calls_decide() -> None:
-    runner = PipelineRunner("p", pipeline(step("later", {"x": "image"}, {"y": "answer"})), Models())
-    assert runner.models == {"later"}
 
 
 def test_pipelines_may_contain_pipelines() -> None:
