@@ -18,13 +18,18 @@ import numpy as np
 import pytest
 import yaml
 
-from infuse.errors import ModelFileError, UnavailableError
+from infuse.errors import (
+    ModelFileError,
+    UnavailableError,
+)
 from infuse.serving.config import ServerConfig
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.reading import convert
 from infuse.serving.control.telemetry.statistics import VersionStatistics
 from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, InferResponse, Tensor
+
+ALL = {"version_policy": {"all": True}}
 
 
 class Gates:
