@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from infuse.errors import ModelFailureError
+from infuse.errors import (
+    ModelFailureError,
+)
 from infuse.serving.control.model_config import Canary, ModelConfig
 from infuse.serving.control.rollout import Event, Traffic
 from infuse.serving.messages import InferRequest, InferResponse, Outcome, Tensor
+
+SHADOWED = Canary(steps=(0.1, 1.0), step_seconds=10, min_requests=20, shadow=0.5)
 
 CANARY = Canary(steps=(0.1, 0.5, 1.0), step_seconds=10, min_requests=20)
 FAILURE = ModelFailureError("its worker died")
