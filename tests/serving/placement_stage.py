@@ -19,7 +19,12 @@ from onnx import TensorProto, helper, numpy_helper
 from infuse.serving.config import ServerConfig, Workers
 from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, Tensor
+from infuse.serving.workers.load import Load
+from infuse.serving.workers.process_executor import ProcessExecutor
 from infuse.serving.workers.replicas import Replica
+from tests.serving import placement_stage as stage
+
+ONE = {"replicas": 1, "batching": {"max_size": 1}}
 
 needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="groups need cores")
 PATIENCE = 120.0
@@ -112,3 +117,21 @@ def replica(opened: Engine, name: str, number: int = 0) -> Replica:
 def kinds(opened: Engine) -> list[str]:
     """The kinds of events so far."""
     return [event["kind"] for event in opened.events]
+
+
+def remote(replica: Replica) -> ProcessExecutor:
+    assert isinstance(replica.executor, ProcessExecutor)
+    return replica.executor
+
+
+def keep_busy(replica: Replica, cores: float) -> None:
+    """Let it be as if the replica had kept so many cores busy."""
+    load = Load(lambda: 0.0)
+    load.add(cores)
+    remote(replica).load = load
+
+
+def small_models(folder: Path, *names: str) -> None:
+    """Models of eight numbers; each multiplies by its place in the list."""
+    for factor, name in enumerate(names, 1):
+        stage.put(folder / "models", name, stage.dense(8, factor), **ONE)

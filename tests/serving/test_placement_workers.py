@@ -1,4 +1,4 @@
-"""Replicas of models in shared workers: placed, crashed, isolated, moved, refused."""
+"""Replicas of models in shared workers: placed, crashed, isolated, refused."""
 
 from __future__ import annotations
 
@@ -13,25 +13,14 @@ from typing import Any
 
 import pytest
 
-from infuse.errors import CompiledModelError, UnavailableError
+from infuse.errors import UnavailableError
 from infuse.serving.engine.engine import Engine
-from infuse.serving.engine.tuner import Tuner, Way
 from infuse.serving.transports.console.data import snapshot
-from infuse.serving.workers.budget import NoRoomError
-from infuse.serving.workers.load import Load
-from infuse.serving.workers.pool import WorkerPool
-from infuse.serving.workers.process_executor import ProcessExecutor
 from infuse.serving.workers.replicas import Replica
 from tests.serving import placement_stage as stage
+from tests.serving.placement_stage import remote, small_models
 
 pytestmark = [pytest.mark.row("S5"), stage.needs_two_cores]
-
-ONE = {"replicas": 1, "batching": {"max_size": 1}}
-
-
-def remote(replica: Replica) -> ProcessExecutor:
-    assert isinstance(replica.executor, ProcessExecutor)
-    return replica.executor
 
 
 def pid(replica: Replica) -> int:
@@ -41,19 +30,6 @@ def pid(replica: Replica) -> int:
 def begun(request: asyncio.Task[Any], replica: Replica, version: Any) -> bool:
     """Whether a request has been answered, or is being run."""
     return request.done() or replica.state == "busy" or bool(version.running)
-
-
-def keep_busy(replica: Replica, cores: float) -> None:
-    """Let it be as if the replica had kept so many cores busy."""
-    load = Load(lambda: 0.0)
-    load.add(cores)
-    remote(replica).load = load
-
-
-def small_models(folder: Path, *names: str) -> None:
-    """Models of eight numbers; each multiplies by its place in the list."""
-    for factor, name in enumerate(names, 1):
-        stage.put(folder / "models", name, stage.dense(8, factor), **ONE)
 
 
 def test_models_are_packed_into_one_worker_per_group(tmp_path: Path) -> None:
@@ -247,116 +223,6 @@ def test_a_replica_that_runs_whenever_its_worker_is_lost_gets_one_of_its_own(
     asyncio.run(check())
 
 
-async def together(opened: Engine, *names: str) -> None:
-    """Put the replicas of models into the first group."""
-    for name in names:
-        replica = stage.replica(opened, name)
-        if replica.group is not opened.pool.groups[0]:
-            assert await replica.move(opened.pool.groups[0])
-
-
-def test_a_move_loses_no_request(tmp_path: Path) -> None:
-    small_models(tmp_path, "a", "b")
-
-    async def check() -> None:
-        async with stage.engine(tmp_path) as opened:
-            await together(opened, "a", "b")
-            assert len(opened.pool.workers) == 1
-            answered = 0
-            stop = False
-
-            async def client() -> None:
-                nonlocal answered
-                while not stop:
-                    assert await stage.ask(opened, "b", 8, 3.0) == 6.0
-                    answered += 1
-
-            clients = [asyncio.create_task(client()) for _ in range(8)]
-            await stage.until(lambda: answered > 50, "requests are answered")
-            for name in ("a", "b"):
-                keep_busy(stage.replica(opened, name), 20.0)
-            assert len(opened.placement()["plan"]["moves"]) == 1
-            assert await opened.pool.balancer.rebalance() == 1
-            assert len(opened.pool.workers) == 2
-            before = answered
-            await stage.until(
-                lambda: answered > before + 50, "requests are answered after the move"
-            )
-            assert await opened.pool.balancer.rebalance() == 0
-            stop = True
-            await asyncio.gather(*clients)
-            assert opened.pool.lost == 0
-            assert stage.replica(opened, "a").restarts == stage.replica(opened, "b").restarts == 0
-            event = next(event for event in opened.events if event["kind"] == "replica_moved")
-            assert event["version"] == 1
-            assert (
-                "from group-0 to group-1: the highest load per core falls from" in event["reason"]
-            )
-
-    asyncio.run(check())
-
-
-@pytest.mark.parametrize(
-    ("loads", "moved"),
-    [((1.0, 0.15, 0.9), 0), ((0.05, 0.04, 0.0), 0), ((0.6, 0.5, 0.1), 1)],
-    ids=["small gain", "idle", "large gain"],
-)
-def test_nothing_moves_for_little(tmp_path: Path, loads: tuple[float, ...], moved: int) -> None:
-    small_models(tmp_path, "a", "b", "c")
-
-    async def check() -> None:
-        async with stage.engine(tmp_path) as opened:
-            await together(opened, "a", "b")
-            if stage.replica(opened, "c").group is opened.pool.groups[0]:
-                await stage.replica(opened, "c").move(opened.pool.groups[1])
-            for name, load in zip("abc", loads):
-                keep_busy(stage.replica(opened, name), load)
-            assert opened.pool.balancer.loads() == pytest.approx([loads[0] + loads[1], loads[2]])
-            assert await opened.pool.balancer.rebalance() == moved
-            assert stage.kinds(opened).count("replica_moved") == moved
-
-    asyncio.run(check())
-
-
-def test_loads_are_balanced_every_so_often(tmp_path: Path) -> None:
-    small_models(tmp_path, "a", "b")
-
-    async def check() -> None:
-        async with stage.engine(tmp_path, rebalance_seconds=0.02) as opened:
-            await together(opened, "a", "b")
-            for name in "ab":
-                keep_busy(stage.replica(opened, name), 20.0)
-            await stage.until(lambda: "replica_moved" in stage.kinds(opened), "one is moved")
-            await stage.until(lambda: len(opened.pool.workers) == 2, "each group has a worker")
-            assert [await stage.ask(opened, name, 8) for name in "ab"] == [1, 2]
-
-    asyncio.run(check())
-
-
-def test_a_move_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_models(tmp_path, "a", "b")
-
-    async def broken(*_: Any) -> ProcessExecutor:
-        raise CompiledModelError("the folder is gone")
-
-    async def check() -> None:
-        async with stage.engine(tmp_path) as opened:
-            await together(opened, "a", "b")
-            for name in "ab":
-                keep_busy(stage.replica(opened, name), 20.0)
-            with monkeypatch.context() as patch:
-                patch.setattr(opened.pool.groups[1], "open", broken)
-                assert await opened.pool.balancer.rebalance() == 0
-            event = next(event for event in opened.events if event["kind"] == "move_failed")
-            assert "from group-0 to group-1: [INF-501] The folder is gone" in event[
-                "reason"
-            ].replace(" the", " The")
-            assert [await stage.ask(opened, name, 8) for name in "ab"] == [1, 2]
-            assert len(opened.pool.workers) == 1
-
-    asyncio.run(check())
-
-
 def test_a_version_without_memory_is_refused_and_the_others_go_on(tmp_path: Path) -> None:
     small_models(tmp_path, "a")
 
@@ -391,103 +257,5 @@ def test_a_version_that_takes_more_than_it_seemed_to_is_refused_too(tmp_path: Pa
             assert entry["state"] == "UNAVAILABLE"
             assert "of memory, and" in entry["reason"]
             assert opened.pool.workers == []
-
-    asyncio.run(check())
-
-
-@pytest.mark.parametrize("grouped", [True, False])
-def test_the_faster_of_one_replica_and_one_per_group_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grouped: bool
-) -> None:
-    stage.put(tmp_path / "models", "a", stage.dense(8))
-
-    async def rates(_: Tuner, *ways: Way, **__: Any) -> list[float]:
-        return [102.0 + 2 * grouped if len(way.executors) == 2 else 100.0 for way in ways]
-
-    monkeypatch.setattr(Tuner, "rates", rates)
-
-    async def check() -> None:
-        async with stage.engine(tmp_path) as opened:
-            replicas = opened.models["a"].versions[1].instances
-            assert [replica.need.threads for replica in replicas] == (
-                [1, 1] if grouped else [len(opened.pool.cores)]
-            )
-            assert [r.group for r in replicas] == (
-                opened.pool.groups if grouped else [opened.pool.wide]
-            )
-            assert len(opened.pool.workers) == len(replicas)
-            assert await stage.ask(opened, "a", 8) == 1
-            reason = next(
-                event["reason"] for event in opened.events if event["kind"] == "replicas_chosen"
-            )
-            assert reason.endswith("rows/s in groups, 100 rows/s on all cores")
-
-    asyncio.run(check())
-
-
-def test_without_memory_for_more_it_stays_on_all_cores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage.put(tmp_path / "models", "a", stage.dense(8))
-    admit = WorkerPool.admit
-
-    async def admitted(pool: WorkerPool, replica: Replica) -> None:
-        if len(pool.replicas) == 2:
-            raise NoRoomError("it needs 7 MiB of memory, and 1 MiB are left for models")
-        await admit(pool, replica)
-
-    monkeypatch.setattr(WorkerPool, "admit", admitted)
-
-    async def check() -> None:
-        async with stage.engine(tmp_path) as opened:
-            version = opened.models["a"].versions[1]
-            assert [replica.group for replica in version.instances] == [opened.pool.wide]
-            (note,) = version.notes
-            assert note.endswith(
-                "not possible: it needs 7 MiB of memory, and 1 MiB are left for models"
-            )
-            assert len(opened.pool.workers) == 1
-            assert await stage.ask(opened, "a", 8) == 1
-
-    asyncio.run(check())
-
-
-def test_the_choice_is_measured(tmp_path: Path) -> None:
-    stage.put(tmp_path / "models", "a", stage.dense(512))
-
-    async def check() -> None:
-        async with stage.engine(tmp_path) as opened:
-            reason = next(
-                event["reason"] for event in opened.events if event["kind"] == "replicas_chosen"
-            )
-            found = re.fullmatch(
-                r"(\d) replicas of (\d+) threads: (\d+) rows/s in groups, (\d+) rows/s on all "
-                r"cores",
-                reason,
-            )
-            assert found is not None
-            count, threads, grouped, wide = map(int, found.groups())
-            assert (count == 2) == (grouped > 1.05 * wide)
-            replicas = opened.models["a"].versions[1].instances
-            assert [replica.need.threads for replica in replicas] == [threads] * count
-            assert await stage.ask(opened, "a", 512) == pytest.approx(1)
-
-    asyncio.run(check())
-
-
-def test_the_numbers_of_the_configuration_are_kept(tmp_path: Path) -> None:
-    cores = len(os.sched_getaffinity(0))
-    stage.put(tmp_path / "models", "three", stage.dense(8), replicas=3)
-    stage.put(tmp_path / "models", "wide", stage.dense(8), replicas=1, threads=cores)
-
-    async def check() -> None:
-        async with stage.engine(tmp_path, cores=2) as opened:
-            three = opened.models["three"].versions[1].instances
-            assert len(three) == 3
-            assert {replica.group for replica in three} == set(opened.pool.groups)
-            assert stage.replica(opened, "wide").group is opened.pool.wide
-            keep_busy(stage.replica(opened, "wide"), 1.0)
-            assert opened.pool.balancer.loads() == pytest.approx([0.5, 0.5])
-            assert "replicas_chosen" not in stage.kinds(opened)
 
     asyncio.run(check())
