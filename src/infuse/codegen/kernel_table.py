@@ -54,13 +54,18 @@ class KernelTable:
 
     def of(self, node: Node) -> KernelFamily:
         """The family of a node's operator; an empty one where none was registered."""
-        return self.families.get((node.op.domain, node.kind), _NOTHING)
+        return self.named(node.op.domain, node.kind)
 
-    def change(self, domain: str, kinds: tuple[str, ...], **fields: object) -> None:
+    def named(self, domain: str, kind: str) -> KernelFamily:
+        """The family of an operator; an empty one where none was registered."""
+        return self.families.get((domain, kind), _NOTHING)
+
+    def change(
+        self, domain: str, kinds: tuple[str, ...], change: Callable[[KernelFamily], KernelFamily]
+    ) -> None:
         """State more, or something else, of operators."""
         for kind in kinds:
-            family = self.families.get((domain, kind), _NOTHING)
-            self.families[domain, kind] = replace(family, **fields)  # type: ignore[arg-type]
+            self.families[domain, kind] = change(self.named(domain, kind))
 
 
 _NOTHING = KernelFamily()
@@ -84,12 +89,13 @@ def lowers(
     """
 
     def register(function: _Lower) -> _Lower:
+        epilogue = accumulates if has_epilogue else None
         KERNELS.change(
             domain,
             kinds,
-            lower=function,
-            epilogue=accumulates if has_epilogue else None,
-            runtime_inputs=runtime_inputs,
+            lambda family: replace(
+                family, lower=function, epilogue=epilogue, runtime_inputs=runtime_inputs
+            ),
         )
         return function
 
@@ -104,7 +110,8 @@ def fuses_producers(
     """
 
     def register(function: _Lower) -> _Lower:
-        KERNELS.change(domain, (kind,), fusion=ProducerFusion(choose, function))
+        fusion = ProducerFusion(choose, function)
+        KERNELS.change(domain, (kind,), lambda family: replace(family, fusion=fusion))
         return function
 
     return register
@@ -116,7 +123,7 @@ def resolves_sizes(*kinds: str, domain: str = "") -> Callable[[_Resolve], _Resol
     """
 
     def register(function: _Resolve) -> _Resolve:
-        KERNELS.change(domain, kinds, resolve_sizes=function)
+        KERNELS.change(domain, kinds, lambda family: replace(family, resolve_sizes=function))
         return function
 
     return register
@@ -124,7 +131,7 @@ def resolves_sizes(*kinds: str, domain: str = "") -> Callable[[_Resolve], _Resol
 
 def has_kernel(domain: str, kind: str) -> bool:
     """Whether nodes of an operator that is not elementwise have a native kernel."""
-    return KERNELS.families.get((domain, kind), _NOTHING).lower is not None
+    return KERNELS.named(domain, kind).lower is not None
 
 
 def has_epilogue(node: Node) -> bool:
