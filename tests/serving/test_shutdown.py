@@ -175,10 +175,14 @@ def test_a_second_signal_ends_it_at_once_while_a_large_request_is_read(
             caller.sendall(request)
             server.until(lambda: set(server.children()) - before, "a process reads it")
             coders = set(server.children()) - before
+            for coder in coders:  # else the request may be answered before the second signal
+                os.kill(coder, signal.SIGSTOP)
             server.tell(number)
             server.until(lambda: server.get("/v2/health/ready") == 503, "it drains")
             server.tell(number)
             server.end()
+            for coder in coders:
+                os.kill(coder, signal.SIGCONT)
     assert "Traceback" not in server.errors.read_text()
     limit = time.monotonic() + 60
     while [pid for pid in coders if _runs(pid)]:
