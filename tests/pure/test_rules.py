@@ -399,7 +399,7 @@ REFUSALS: dict[str, tuple[Any, str]] = {
     ),
     "UnflattenRows": (
         ops.reshape(ops.gemm((6, 4), np.ones((4, 5), np.float32)), int64s(2, 3, 5)),
-        "it is not fewer nodes",
+        "there is one change of shape",
     ),
     "CutOperand": (
         {"y": Call("Softmax", ((3, 4),)), "cut": [int64s(1), int64s(2), int64s(1)]},

@@ -103,7 +103,7 @@ class Driver:
         """Apply the first of `rules` that fits at a node."""
         for rule, pattern in rules.fitting(node):
             for match in matches(pattern, node):
-                if any(map(open_broadcasts, match.nodes)) or _refusal(rule, match) is not None:
+                if _refusal(rule, match) is not None or any(map(open_broadcasts, match.nodes)):
                     continue
                 touched = self._apply(rule, match, limits)
                 if touched is not None:

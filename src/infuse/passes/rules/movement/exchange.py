@@ -248,37 +248,16 @@ def between(top: Value, root: Node, ends: Callable[[Node], bool]) -> list[Node]:
     something is read elsewhere.
     """
     region: dict[Node, None] = {}
+    inside = {root}
     pending = [top]
     while pending:
         node = pending.pop().producer
-        if node is None or node in region or node.graph is not root.graph or ends(node):
+        if node is None or node in inside or node.graph is not root.graph or ends(node):
             continue
-        if shared_axes(node) is not None:
-            require(len(region) < MOST, "there is much between the two")
-            region[node] = None
-            pending += node.operands()
-    inside = {*region, root}
-    while outside := [n for n in region if not {u.user for u in n.output.uses} <= inside]:
-        for node in outside:
-            inside.discard(node)
-            region.pop(node)
-    return _in_order(top, region)
-
-
-def _in_order(top: Value, region: Mapping[Node, None]) -> list[Node]:
-    """The operators of a region that `top` depends on, each after those that it reads."""
-    order: dict[Node, None] = {}
-    pending = [(top.producer, False)]
-    while pending:
-        node, complete = pending.pop()
-        if node is None or node not in region or node in order:
+        if not {u.user for u in node.output.uses} <= inside or shared_axes(node) is None:
             continue
-        if complete:
-            order[node] = None
-            continue
-        pending.append((node, True))
-        pending += [(x.producer, False) for x in node.operands()]
-    return list(order)
-
-
-# -- rows ------------------------------------------------------------------------------------------
+        require(len(region) < MOST, "there is much between the two")
+        region[node] = None
+        inside.add(node)
+        pending += node.operands()
+    return list(reversed(region))

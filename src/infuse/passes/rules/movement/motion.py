@@ -184,7 +184,9 @@ class SinkTransposes(Rule):
         return [Call(kind, (ops.rest(xs),)) for kind in (*BINARY, "Concat", *REDUCTIONS)]
 
     def when(self, root: Node) -> None:
-        axes, moves = require_axes(root), transposed_operands(root)
+        moves = transposed_operands(root)
+        require(moves, "no operand is transposed for it alone")
+        axes = require_axes(root)
         operands = [x for x, order in zip(root.inputs, axes.operands) if order is not None]
         require(all(x in moves for x in operands), "an operand is not transposed for it alone")
         require(len(operands) > 1 or root.kind in REDUCTIONS, "there is one operand")

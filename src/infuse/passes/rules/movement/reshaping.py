@@ -100,8 +100,8 @@ class UnflattenRows(Rule):
         return ops.reshape(y, t)
 
     def when(self, y: Value, root: Node) -> None:
-        rows = Rows(y, root, anywhere=True)
         require(root.output.rank >= 3, "the result is a matrix")
+        rows = Rows(y, root, anywhere=True)
         require(rows.products, "no Gemm is between")
         require(rows.gain > 0, "it is not fewer nodes")
 
