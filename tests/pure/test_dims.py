@@ -126,6 +126,26 @@ def test_comparisons_hold_for_all_sizes(kind: str, a: Tree, b: Tree, given: dict
         assert known == dims.COMPARISONS[kind](number(a, given), number(b, given))
 
 
+LIMITED = st.sampled_from([("min", 1, "seq"), ("min", 2, "seq"), ("min", 1, "h")])
+shifted = st.tuples(st.just("+"), trees, st.tuples(st.sampled_from("+-"), LIMITED, leaves))
+
+
+@given(shifted | trees, shifted | trees, values)
+def test_sizes_that_are_always_equal_are(a: Tree, b: Tree, given: dict[str, int]) -> None:
+    if dims.always_equal(build(a), build(b)):
+        assert number(a, given) == number(b, given)
+
+
+def test_sizes_are_compared_by_cases() -> None:
+    seq, one = symbol("seq"), dims.minimum(1, symbol("seq"))
+    assert dims.always_equal(dims.maximum(0, seq + one - 1), seq)
+    assert dims.always_equal(one * one, one)
+    assert not dims.always_equal(seq + one - 1, seq)
+    assert not dims.always_equal(one, 1)
+    assert not dims.always_equal(dims.floordiv(seq, one), symbol("h"))
+    assert not dims.always_equal(dims.mod(seq, one) + seq, seq)
+
+
 @given(trees, values)
 def test_what_counts_as_a_size_is_never_negative(tree: Tree, given: dict[str, int]) -> None:
     if dims.is_nonnegative(build(tree)):

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from infuse import dtypes
 from infuse.ir import SequenceType, dims, tensor
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import symbol
 from infuse.ops.blocks import DepthToSpace, SpaceToDepth
 from infuse.ops.core.base import Op
@@ -262,3 +263,11 @@ def test_ranges_to_symbolic_limits(limit: int, start: int, delta: int) -> None:
     expected = list(range(start, limit, delta))
     assert dims.evaluate(shape[0], {"n": limit}) == len(expected)
     assert Range().eval(np.array(start), np.array(limit), np.array(delta)).tolist() == expected
+
+
+def test_sizes_that_are_equal_in_every_case_broadcast_to_the_simpler_one() -> None:
+    """torch.export writes x[:, 1:] of x after its own first element so."""
+    seq = symbol("seq")
+    shifted = dims.maximum(0, seq + dims.minimum(1, seq) - 1)
+    assert broadcast_shapes((1, shifted), (1, seq)) == (1, seq)
+    assert broadcast_shapes((1, seq), (1, shifted)) == (1, seq)

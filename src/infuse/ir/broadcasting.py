@@ -38,6 +38,8 @@ def _broadcast_dims(a: dims.Dim, b: dims.Dim, exact: bool) -> dims.Dim:
         raise ShapeError(
             f"sizes {a} and {b} do not broadcast", hint="sizes must be equal or one of them 1"
         )
+    if dims.always_equal(a, b):
+        return min(a, b, key=lambda size: len(str(size)))
     for size, other in ((a, b), (b, a)):
         if not isinstance(size, int) and dims.is_at_most_one(size):
             must_equal(size, 1)

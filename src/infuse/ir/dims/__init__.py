@@ -6,6 +6,7 @@ objects under `==` and `hash`, and an expression that is a plain number becomes 
 stand for sizes, so they are at least zero.
 """
 
+from infuse.ir.dims.cases import always_equal
 from infuse.ir.dims.expression import (
     LONGEST,
     Atom,
@@ -42,6 +43,7 @@ __all__ = [
     "Atom",
     "Dim",
     "Expr",
+    "always_equal",
     "broadcast",
     "broadcasts",
     "ceildiv",

@@ -45,6 +45,7 @@ _BETWEEN: tuple[tuple[Any, str, tuple[int, ...], list[Any], list[Any]], ...] = (
     (_product, "Reshape", (2, 3, 4), [int64s(6, 4)], [int64s(3, 2, 4)]),
     (ops.sigmoid, "Unsqueeze", (6, 4), [int64s(1)], [int64s(1)]),
     (ops.sigmoid, "Unsqueeze", (6, 4), [int64s(0)], [int64s(6, 4)]),
+    (ops.sigmoid, "Reshape", (1,), [int64s()], [int64s(-1)]),
     (ops.sigmoid, "Squeeze", (6, 1, 4), [int64s(1)], [int64s(1)]),
 )
 

@@ -98,14 +98,15 @@ class Rows:
         equal = _common_end(before, shape)
         rows, after = axes.result[: len(before) - equal], shape[: len(shape) - equal]
         require(not axes.mixed & set(rows), "the columns are arranged anew")
-        require(rows or not after, "a number has no rows")
+        scalar = bool(after) and not rows
+        require(not scalar or not any(axes.operands), "a number has no rows")
         fresh = tuple(range(FRESH, FRESH + len(after)))
         args: list[Any] = []
         orders: list[Order | None] = []
         self._covered.add(node)
         for x, order in zip(node.inputs, axes.operands):
             rest = None if order is None else tuple(n for n in order if n not in rows)
-            if x is None or order is None or rest is None or rest == order:
+            if x is None or order is None or rest is None or (rest == order and not scalar):
                 args.append(x)
             elif x.is_const:
                 args.append(_of_columns(x, order, rest))
