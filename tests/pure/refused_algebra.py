@@ -7,22 +7,14 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes, ops
-from infuse.ir.expression import Call, Variable
+from infuse.ir.expression import Call
 from infuse.ops.core.samples import Ints
 from infuse.ops.core.sizes import int64s
+from tests.pure.refused_operands import FILTERS, IMAGE, STATISTICS, M, P, V, f32
 
-M, P, V = Variable("M"), Variable("P"), Variable("V")
-IMAGE = (1, 4, 5, 5)
-FILTERS = {"w": (4, 4, 3, 3), "b": (4,)}
-STATISTICS = {"scale": (4,), "shift": (4,), "mean": (4,), "var": (4,)}
 STATISTICS5 = {"scale": (5,), "shift": (5,), "mean": (5,), "var": (5,)}
 MINUS = -P
 PARTS = ops.split(P, num_outputs=2, axis=1)
-
-
-def f32(*values: float) -> Any:
-    return np.array(values, dtype=np.float32)
-
 
 # Rule → operands on which its pattern fits (or a graph on which it does not), and what the refusal
 # says.

@@ -5,17 +5,11 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.ir.expression import Variable
 from infuse.ops.core.samples import Floats
 from infuse.ops.core.sizes import int64s
+from tests.pure.refused_operands import f32
 
-X, M = Variable("X"), Variable("M")
 HALF, DOUBLE = Floats((2, 4, 5, 5), dtype=dtypes.float16), Floats((3, 4), dtype=dtypes.float64)
-
-
-def f32(*values: float) -> Any:
-    return np.array(values, dtype=np.float32)
-
 
 # Rule → operands on which its pattern fits (or a graph on which it does not), and what the refusal
 # says.

@@ -1,0 +1,41 @@
+"""What rules about activations must not fire on, and what they say then."""
+
+from typing import Any
+
+from infuse import ops
+from tests.pure.refused_operands import X, f32
+
+# Rule → operands on which its pattern fits (or a graph on which it does not), and what the refusal
+# says.
+REFUSED: dict[str, tuple[Any, str]] = {
+    "FuseErfGelu": (
+        (X * (ops.erf(X * 0.70710678) + 1.0)) * 0.25,
+        "the constant 0.5 is needed as input of Mul",
+    ),
+    "FuseTanhGelu": (
+        (X * (ops.tanh(X) + 1.0)) * 0.5,
+        "is needed as input of Tanh, found an input of the graph",
+    ),
+    "FuseSwish": ({"x": (2,), "a": f32(1, 2)}, "the constant varies"),
+    "FuseHardSwish": (
+        (X * ops.clip(X + 3.0, 0.0, 6.0)) * 0.5,
+        "the constant 0.16666666666666666 is needed",
+    ),
+    "FuseHardSigmoid": (
+        ops.clip(X + 3.0, 0.0, 1.0) / 6.0,
+        "the constant 6.0 is needed as input of Clip",
+    ),
+    "FuseMish": (X * ops.tanh(ops.softplus(-X)), "x must be the same value in both places"),
+    "PReluAsLeakyRelu": ({"x": (2,), "s": f32(0.1, 0.2)}, "the slopes differ"),
+    "RemoveRepeated": (
+        ops.relu(ops.abs(X)),
+        "Abs is needed as input of Abs, found an input of the graph",
+    ),
+    "RemoveInverse": (-ops.abs(X), "Neg is needed, Abs found"),
+    "MergeClips": (
+        {"x": (4,), "a": f32(3)[0], "b": f32(2)[0], "c": f32(0)[0], "d": f32(6)[0]},
+        "the lower limit is above the upper one",
+    ),
+    "LimitAsClip": ({"x": (2,), "c": f32(1, 2)}, "the limit varies"),
+    "ClipAsRelu": ({"x": (4,), "high": f32(6)[0]}, "there is an upper limit"),
+}
