@@ -17,7 +17,10 @@ from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, Tensor
 from tests.serving.batcher_stage import Bench, HeldExecutor, Unmeasured
 
-pytestmark = pytest.mark.row("S4")
+pytestmark = [  # its model multiplies large matrices: at -O0 that is most of the time
+    pytest.mark.row("S4"),
+    pytest.mark.usefixtures("product_compiler"),
+]
 
 
 def with_core_instances(

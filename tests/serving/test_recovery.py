@@ -13,7 +13,10 @@ from infuse.errors import DeadlineError
 from tests.serving.batcher_stage import Bench, HeldExecutor, ShiftedLoop, forward, run
 from tests.serving.test_batcher_faults import LOST
 
-pytestmark = pytest.mark.row("S7")
+pytestmark = [  # runs of the model "slow" take 30 ms as compiled here, and 0.5 to 1 s at -O0
+    pytest.mark.row("S7"),
+    pytest.mark.usefixtures("product_compiler"),
+]
 
 
 @pytest.mark.timeout(600)
