@@ -1,7 +1,7 @@
 """Each row of the graph optimizer does what its sentence says, and what delivers it is what does
 it.
 
-The models stand in row_models.py. Switched off are the rules and passes that name the row in
+The models stand in row_models*.py. Switched off are the rules and passes that name the row in
 `rows`.
 """
 
@@ -23,7 +23,8 @@ from infuse.rewrite import Rule
 from infuse.targets import Machine
 from infuse.targets.machine import USUAL
 from infuse.testing.generators.variants import random_array
-from tests.pure.row_models import EXAMPLES, Example
+from tests.pure.row_example import Example
+from tests.pure.row_models import EXAMPLES
 from tests.pure.test_features import rows as features
 
 IDS = [f"G{number}" for number in (*range(1, 34), 38, 39)]
