@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from infuse.codegen.compile import compile_graph, generate
 from infuse.codegen.lower import separable_block
-from infuse.codegen.packing import pack_gemm_b
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Value
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
+from infuse.targets.cpu.families.gemm import pack_gemm_b
 from tests.native.builder import Builder, assert_plan_is_safe
 from tests.native.kernel_tools import (
     Floats,

@@ -11,8 +11,9 @@ import pytest
 from ml_dtypes import bfloat16
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
-from infuse.codegen.packing import pack_conv_bf16, pack_gemm_bf16
-from infuse.codegen.winograd import winograd_weights
+from infuse.targets.cpu.families.convolution import pack_conv_bf16
+from infuse.targets.cpu.families.gemm import pack_gemm_bf16
+from infuse.targets.cpu.families.winograd import winograd_weights
 from infuse.testing.emulation import NEWEST, resolve
 from tests.native.kernel_tools import (
     Doubles,

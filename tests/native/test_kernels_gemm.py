@@ -12,7 +12,8 @@ import pytest
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
-from infuse.codegen.packing import pack_conv, pack_gemm_b
+from infuse.targets.cpu.families.convolution import pack_conv
+from infuse.targets.cpu.families.gemm import pack_gemm_b
 from tests.native.kernel_tools import (
     Floats,
     assert_close,

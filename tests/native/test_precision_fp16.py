@@ -16,8 +16,8 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from infuse.codegen.packing import pack_gemm_b
-from infuse.codegen.winograd import winograd_weights
+from infuse.targets.cpu.families.gemm import pack_gemm_b
+from infuse.targets.cpu.families.winograd import winograd_weights
 from tests.native.kernel_tools import assert_close, build, empty, fenced, longs, pointer, targets
 from tests.native.test_kernels_gemm import check_conv as check_conv_of, numbers, windows
 

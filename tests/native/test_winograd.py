@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from infuse.codegen.packing import pack_gemm_b
-from infuse.codegen.winograd import depths, growth, lines, tiles_of, winograd_weights
+from infuse.targets.cpu.families.gemm import pack_gemm_b
+from infuse.targets.cpu.families.winograd import depths, growth, lines, tiles_of, winograd_weights
 from tests.native.kernel_tools import build, empty, fenced, longs, pointer, seldom, targets
 
 Rng = np.random.Generator

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 import infuse
-from infuse.codegen.kernel_sizes import HEADERS, ChainSizes, DepthwiseSizes, PoolSizes, struct_text
 from infuse.codegen.program import size_text
 from infuse.ir import dims
+from infuse.targets.cpu.families.base import HEADERS, struct_text
+from infuse.targets.cpu.families.depthwise import ChainSizes, DepthwiseSizes
+from infuse.targets.cpu.families.pooling import PoolSizes
 
 pytestmark = pytest.mark.row("R1")
 KERNELS = Path(infuse.__file__).parent / "kernels"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from infuse.codegen.kernel_sizes import struct_text
 from infuse.codegen.memory import Plan
 from infuse.codegen.program import Argument, Program, SizeResult, Step
 from infuse.codegen.source import distinct
 from infuse.codegen.tensors import Buffer, Tensor, natural
 from infuse.ir.dims import Expr
 from infuse.targets import Target
+from infuse.targets.cpu.families.base import struct_text
 
 
 def listing(program: Program, plan: Plan, target: Target, threads: int) -> str:

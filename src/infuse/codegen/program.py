@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice
-from infuse.codegen.kernel_sizes import KernelSizes, struct_text
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.dtypes import DType, by_numpy
 from infuse.ir import dim_text, dims
@@ -23,6 +22,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import Shape
 from infuse.targets.cpu.emit.statements import Statement
+from infuse.targets.cpu.families.base import KernelSizes, struct_text
 
 Array = npt.NDArray[Any]
 WEIGHT_ALIGN = 64

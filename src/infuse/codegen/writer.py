@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from infuse.codegen.kernel_sizes import HEADERS, KernelSizes
 from infuse.codegen.program import (
     Argument,
     Function,
@@ -21,6 +20,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.targets.cpu.emit import statements as cpp
 from infuse.targets.cpu.emit.statements import Statement
+from infuse.targets.cpu.families.base import HEADERS, KernelSizes
 
 
 class FunctionWriter:

@@ -2,7 +2,8 @@
 mean, in the memory that the plan gives it.
 
 What that shows is all that stands between operators and kernels: where values lie, views, copies,
-slots, memory that is shared, and the order of the steps, for any target.
+slots, memory that is shared, the order of the steps, and (`kernel_calls`) what kernels are called
+with, for any target.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.compile import generate
 from infuse.codegen.memory import Plan, aligned, arena_bytes, place
 from infuse.codegen.program import Program, Step
@@ -24,6 +26,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Target
 from infuse.targets.cpu.emit.statements import KernelCall
+from infuse.testing.kernel_calls import check_calls
 
 POISON = 0xA5
 """What memory holds that nobody has written yet."""
@@ -45,31 +48,42 @@ class LoweredRun:
     steps: int
     reads: int = 0
     """Operands that were compared with what the step before them left."""
+    calls: int = 0
+    """Kernels whose arguments were seen to give what their nodes mean."""
 
 
 def run_lowered(
-    graph: Graph, target: Target, feeds: Mapping[str, Array], threads: int = 1
+    graph: Graph,
+    target: Target,
+    feeds: Mapping[str, Array],
+    threads: int = 1,
+    precision: str = "fp32",
+    chooser: Chooser | None = None,
 ) -> LoweredRun:
     """The outputs of the program of `graph` for a target, by name, computed step by step.
 
     PlacementError where an operand does not lie where a step reads it, or a step overwrites what it
-    reads; UnsupportedOperatorError where a node has no native code; UnknownSizeError where only a
+    reads; KernelError where a kernel is called with what does not give its node;
+    UnsupportedOperatorError where a node has no native code; UnknownSizeError where only a
     kernel finds a size (the start of a computed Slice). Bodies of control flow run in
     the interpreter.
     """
-    program, plan = generate(graph, target, threads)
+    program, plan = generate(graph, target, threads, precision, chooser)
     assert program.graph is not None
-    machine = _Machine(program, plan, evaluate_values(program.graph, feeds))
+    values = evaluate_values(program.graph, feeds)
+    machine = _Machine(program, plan, values, target.machine.lanes)
     return machine.run()
 
 
 class _Machine:
     """The memory of a program, and its steps."""
 
-    def __init__(self, program: Program, plan: Plan, values: Mapping[Value, Array]) -> None:
-        self.program, self.plan, self.values = program, plan, values
+    def __init__(
+        self, program: Program, plan: Plan, values: Mapping[Value, Array], lanes: int
+    ) -> None:
+        self.program, self.plan, self.values, self.lanes = program, plan, values, lanes
         self.sizes = _sizes(values)
-        self.reads = 0
+        self.reads = self.calls = 0
         self._memory: dict[object, Array] = {}
         self._offsets = self._arena_offsets()
         for value in program.places:
@@ -147,6 +161,15 @@ class _Machine:
         result: Array = self._memory[key][places].reshape(-1).view(tensor.dtype.numpy)
         return np.asarray(result.reshape(places.shape[:-1]))
 
+    def elements(self, tensor: Tensor) -> Array:
+        """What lies in the memory of a tensor from its first element on, flat."""
+        tensor = self._resolved(tensor)
+        key, begin = self._block(tensor.buffer, 0)
+        block = self._memory[key][begin + self.size(tensor.offset) * tensor.dtype.bytes :]
+        whole = block.size // tensor.dtype.bytes * tensor.dtype.bytes
+        result: Array = block[:whole].copy().view(tensor.dtype.numpy)
+        return result
+
     def store(self, tensor: Tensor, array: Array) -> None:
         """Put elements where a tensor lies."""
         key, places = self._elements(tensor)
@@ -167,7 +190,7 @@ class _Machine:
                 self._copy(step, *copied)
             else:
                 self._compute(step)
-        return LoweredRun(dict(self._outputs()), len(self.program.steps), self.reads)
+        return LoweredRun(dict(self._outputs()), len(self.program.steps), self.reads, self.calls)
 
     def _compute(self, step: Step) -> None:
         """A step that reads operands of its nodes, and makes those of their results that lie where
@@ -182,6 +205,7 @@ class _Machine:
         self._require_apart(step, list(read.values()), targets)
         for value, tensor in read.items():
             self._check_operand(step, value, tensor)
+        self.calls += check_calls(step, self.values, self.size, self.elements, self.lanes)
         for buffer in dict.fromkeys(step.writes):
             if buffer.kind == "arena" and all(
                 t.buffer.root() is not buffer.root() for t in targets

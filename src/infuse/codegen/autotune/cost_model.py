@@ -15,9 +15,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from infuse.codegen.kernel_sizes import ConvSizes, DepthwiseSizes
-from infuse.codegen.winograd import lines
 from infuse.targets import Caches, Machine
+from infuse.targets.cpu.families.convolution import ConvSizes
+from infuse.targets.cpu.families.depthwise import DepthwiseSizes
+from infuse.targets.cpu.families.winograd import lines
 
 FILE: Final = Path(__file__).parents[1] / "costs.json"
 

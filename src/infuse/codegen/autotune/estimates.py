@@ -8,14 +8,15 @@ from collections.abc import Callable, Sequence
 
 from infuse import dtypes
 from infuse.codegen.autotune.cost_model import predict
-from infuse.codegen.kernel_sizes import ConvSizes, DepthwiseSizes
-from infuse.codegen.winograd import tiles_of
 from infuse.ir.dims import Dim
 from infuse.ir.types import TensorType
 from infuse.ops.contraction import MatMul
 from infuse.ops.convolution import Conv
 from infuse.ops.core.base import Op
 from infuse.targets import Machine
+from infuse.targets.cpu.families.convolution import ConvSizes
+from infuse.targets.cpu.families.depthwise import DepthwiseSizes
+from infuse.targets.cpu.families.winograd import tiles_of
 
 SizeOf = Callable[[Dim], int]
 KernelSeconds = Callable[[Op, Sequence[TensorType], TensorType, SizeOf], "float | None"]

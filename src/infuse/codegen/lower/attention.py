@@ -9,7 +9,6 @@ from typing import Final
 from infuse import dtypes
 from infuse.codegen.autotune.selector import usual
 from infuse.codegen.groups import Group
-from infuse.codegen.kernel_sizes import AttentionSizes
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lower.runtime_operands import operand
@@ -20,6 +19,7 @@ from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.targets.cpu.families.attention import AttentionSizes
 
 MOST_FEW: Final = 4
 """So many queries can read keys as they lie (kernels/attention_masks.hpp: AttentionShape)."""

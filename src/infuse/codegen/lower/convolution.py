@@ -11,7 +11,6 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
-from infuse.codegen.kernel_sizes import ConvSizes, DepthwiseSizes, GemmSizes
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.computed import packed_at_run_time
 from infuse.codegen.lower.linear import SUFFIXES, call_gemm, label, takes_pairs
@@ -19,7 +18,6 @@ from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.tiles import call_winograd, forms_by_tiles, planar
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.packing import merge_groups, pack_conv, pack_conv_bf16
 from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter
@@ -27,6 +25,14 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node
 from infuse.ops.spatial import Sliding
+from infuse.targets.cpu.families.convolution import (
+    ConvSizes,
+    merge_groups,
+    pack_conv,
+    pack_conv_bf16,
+)
+from infuse.targets.cpu.families.depthwise import DepthwiseSizes, pack_depthwise
+from infuse.targets.cpu.families.gemm import GemmSizes
 
 
 @dataclass(frozen=True)
@@ -264,16 +270,13 @@ def _packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor
     )
 
 
-def _channels_last(weights: Array) -> Array:
-    """Weights of one channel each as kernel height, kernel width, channel."""
-    return np.ascontiguousarray(np.transpose(planar(weights)[:, 0], (1, 2, 0)))
-
-
 def depthwise_filters(low: Lowering, node: Node) -> Tensor:
     """The filters as kernels/depthwise.hpp reads them."""
     w = operand(node, 1)
     if w.const is not None:
-        return low.program.packed(w.const, "depthwise", w.const.size, _channels_last)
+        return low.program.packed(
+            w.const, "depthwise", w.const.size, lambda a: pack_depthwise(planar(a))
+        )
     return low.arranged(low.tensor(w).permute((*range(1, w.rank), 0)), natural(w.rank))
 
 

@@ -10,12 +10,10 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
-from infuse.codegen.kernel_sizes import GemmSizes, MatmulSizes
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.plain import plain_matmul
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.packing import pack_gemm_b, pack_gemm_bf16
 from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, dense, natural
 from infuse.codegen.writer import FunctionWriter
@@ -23,6 +21,8 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.targets.cpu.emit.statements import Result
+from infuse.targets.cpu.families.gemm import GemmSizes, pack_gemm_b, pack_gemm_bf16
+from infuse.targets.cpu.families.matmul import MatmulSizes
 
 SUFFIXES: Final = {dtypes.float32: "", dtypes.bfloat16: "_bf16", dtypes.float16: "_fp16"}
 """What the names of kernels end in, by the type of their packed weights."""

@@ -6,7 +6,6 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
-from infuse.codegen.kernel_sizes import NBitsSizes
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import operand
@@ -17,6 +16,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Node
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.domains.microsoft_bits import MatMulNBits
+from infuse.targets.cpu.families.nbits import NBitsSizes
 
 
 def decodes(node: Node) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from infuse import dtypes
 from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
-from infuse.codegen.kernel_sizes import GroupSizes
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import channel_bias
 from infuse.codegen.lower.linear import label, require_float32
@@ -18,6 +17,7 @@ from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.graph import Node
+from infuse.targets.cpu.families.normalization import GroupSizes
 
 
 @lowers("Softmax", "LogSoftmax", has_epilogue=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
-from infuse.codegen.kernel_sizes import PoolSizes
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import depthwise_sizes, image, window
 from infuse.codegen.lower.linear import label
@@ -14,6 +13,7 @@ from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import channels_last
 from infuse.ir import dims
 from infuse.ir.graph import Node
+from infuse.targets.cpu.families.pooling import PoolSizes
 
 
 @lowers("MaxPool", "AveragePool", "LpPool", has_epilogue=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
-from infuse.codegen.kernel_sizes import ReduceSizes
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.along import along
 from infuse.codegen.lower.linear import label
@@ -18,6 +17,7 @@ from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.targets.cpu.families.reduction import ReduceSizes
 
 _REDUCERS = {
     **{

@@ -6,7 +6,6 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
-from infuse.codegen.kernel_sizes import CacheSizes, RotarySizes
 from infuse.codegen.kernel_table import lowers, resolves_sizes
 from infuse.codegen.lower.attention import Heads, attend, by_heads, split_heads
 from infuse.codegen.lower.indexing import row_major
@@ -19,6 +18,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
 from infuse.ops.domains.microsoft import DOMAIN
+from infuse.targets.cpu.families.rotary import CacheSizes, RotarySizes
 
 
 @lowers("RotaryEmbedding")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from infuse import dtypes
 from infuse.codegen.groups import CHEAP, Group, cost
-from infuse.codegen.kernel_sizes import ChainSizes, GemmSizes
 from infuse.codegen.kernel_table import fuses_producers
 from infuse.codegen.lower.convolution import (
     channel_bias,
@@ -29,6 +28,8 @@ from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.targets.cpu.families.depthwise import ChainSizes
+from infuse.targets.cpu.families.gemm import GemmSizes
 
 ROOM = 576 << 10
 """Bytes that stay in the second level cache from one kernel to the next, roughly."""

@@ -6,15 +6,22 @@ from typing import Final
 
 from infuse import dtypes
 from infuse.codegen.fp16_weights import weight_type
-from infuse.codegen.kernel_sizes import ConvSizes
 from infuse.codegen.lower.linear import SUFFIXES
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor
-from infuse.codegen.winograd import Line, depths, growth, lines, tiles_of, winograd_weights
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir.graph import Array, Node
+from infuse.targets.cpu.families.convolution import ConvSizes
+from infuse.targets.cpu.families.winograd import (
+    Line,
+    depths,
+    growth,
+    lines,
+    tiles_of,
+    winograd_weights,
+)
 
 _KINDS: Final = {
     dtypes.float32: "",

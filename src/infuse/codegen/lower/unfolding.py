@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
-from infuse.codegen.kernel_sizes import ConvSizes
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import channel_bias, image, packed_filters
 from infuse.codegen.lower.indexing import row_major
@@ -22,6 +21,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ops.core.base import Op
 from infuse.ops.unfolding import Col2Im, DeformConv, MaxUnpool, blocks_along, steps_of
+from infuse.targets.cpu.families.convolution import ConvSizes
 
 MOST_UNFOLD_AXES = 6
 

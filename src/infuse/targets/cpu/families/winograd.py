@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
@@ -13,7 +14,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from infuse.codegen.packing import pack_gemm_b, pack_gemm_bf16
+from infuse.targets.cpu.families.base import Arguments, Array, computes
+from infuse.targets.cpu.families.convolution import image_of, taps
+from infuse.targets.cpu.families.gemm import (
+    pack_gemm_b,
+    pack_gemm_bf16,
+    unpacked_gemm_b,
+    unpacked_gemm_bf16,
+)
 
 _POINTS: Final = {
     1: (1.0,),
@@ -40,6 +48,9 @@ line.
 _LARGEST_ERROR: Final = 13.0
 _LEAST: Final = 16
 """Channels below which tiles are not worth their transforms."""
+
+
+_LINE: Final = re.compile(r"Line<(\d+), (\d+)(?:, (\d+))?>")
 
 
 class Line(NamedTuple):
@@ -200,3 +211,50 @@ def _evaluation(points: Sequence[float], window: int, infinity: bool) -> NDArray
     if infinity:
         rows.append([0.0] * (window - 1) + [1.0])
     return np.array(rows)
+
+
+# -- meaning ---------------------------------------------------------------------------------------
+
+
+@computes("winograd")
+def winograd(call: Arguments) -> Array:
+    """Pixels of the result × channels, with filters of which the transforms are packed."""
+    s = call.sizes
+    x, packed = call.operands
+    kinds = _LINE.findall(call.template[0])
+    down, across = (Line(int(m), int(r), int(step or 1)) for m, r, step in kinds)
+    pairs = "WinogradPairs" in call.template[0]
+    filters = _filters(packed, (down, across), (s.channels, s.out_channels), call.lanes, pairs)
+    read = taps(image_of(x, s), s)
+    product: Array = read.reshape(len(read), -1) @ filters.reshape(-1, s.out_channels)
+    return product
+
+
+def _filters(
+    packed: Array, pair: tuple[Line, Line], sizes: tuple[int, int], lanes: int, pairs: bool
+) -> Array:
+    """The weights [kh, kw, in, out] of which `winograd_weights` packed the transforms."""
+    channels, out = sizes
+    panel, panels = 2 * lanes, -(-out // (2 * lanes))
+    total = depths(*pair, channels, lanes, pairs)
+    whole = packed[: panels * total * panel].reshape(panels, total * panel)
+    planes = [(a, b) for a in pair[0].planes() for b in pair[1].planes()]
+    turned = [np.zeros((len(g), len(h), channels, out)) for (_, g), (_, h) in planes]
+    at = 0
+    for i, j in np.ndindex(pair[0].points, pair[1].points):
+        here = [plane[i, j] for plane in turned if i < len(plane) and j < plane.shape[1]]
+        alone = len(here) == 1
+        each = channels if alone else -(-channels // lanes) * lanes
+        depth = each * len(here) + (pairs and each * len(here) % 2)
+        unpack = unpacked_gemm_bf16 if pairs else unpacked_gemm_b
+        rows = unpack(whole[:, at : at + depth * panel].reshape(-1), depth, out, lanes)
+        for number, plane in enumerate(here):
+            plane[:] = rows[number * each : number * each + channels]
+        at += depth * panel
+    weights = np.zeros((pair[0].window, pair[1].window, channels, out))
+    for ((rows_of, g), (columns_of, h)), plane in zip(planes, turned):
+        inverse = np.linalg.pinv(g), np.linalg.pinv(h)
+        weights[np.ix_(rows_of, columns_of)] = np.einsum(
+            "ri,ijco,sj->rsco", inverse[0], plane, inverse[1]
+        )
+    return weights

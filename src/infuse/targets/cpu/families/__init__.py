@@ -1,0 +1,15 @@
+"""One file a family of kernels: sizes, the packing of weights, and the meaning in NumPy."""
+
+from infuse.targets.cpu.families import (
+    attention as attention,
+    convolution as convolution,
+    depthwise as depthwise,
+    gemm as gemm,
+    matmul as matmul,
+    nbits as nbits,
+    normalization as normalization,
+    pooling as pooling,
+    reduction as reduction,
+    rotary as rotary,
+    winograd as winograd,
+)

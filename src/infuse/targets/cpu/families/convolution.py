@@ -1,0 +1,162 @@
+"""Convolutions of images as matrix products, with packed filters."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from ml_dtypes import bfloat16
+from numpy.typing import NDArray
+
+from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in
+from infuse.targets.cpu.families.gemm import (
+    pack_gemm_b,
+    pack_gemm_bf16,
+    unpacked_gemm_b,
+    unpacked_gemm_bf16,
+)
+
+
+@declared_in("conv.hpp")
+class ConvSizes(NamedTuple):
+    """A convolution of images, or of lines of height 1, channels last."""
+
+    batch: Size
+    height: Size
+    width: Size
+    channels: Size
+    out_height: Size
+    out_width: Size
+    out_channels: Size
+    kernel_height: Size
+    kernel_width: Size
+    stride_height: Size
+    stride_width: Size
+    dilation_height: Size
+    dilation_width: Size
+    pad_top: Size
+    pad_left: Size
+    groups: Size
+
+
+def pack_conv(
+    weights: NDArray[Any], groups: int, lanes: int, kind: Any = np.float32
+) -> NDArray[Any]:
+    """Convolution weights [out, in / groups, kh, kw] as [group, panel, k, 2 · lanes] for
+    kernels/conv.hpp.
+
+    One row of k is one number of the window, in the order kh, kw, channel of the group.
+    """
+    out = weights.shape[0]
+    if out % groups:
+        raise ValueError(f"{out} output channels in {groups} groups")
+    columns = weights.transpose(2, 3, 1, 0).reshape(-1, groups, out // groups)
+    return np.stack([pack_gemm_b(columns[:, g], lanes, kind) for g in range(groups)])
+
+
+def merge_groups(weights: NDArray[Any], groups: int, merged: int) -> NDArray[Any]:
+    """Convolution weights of `groups` · `merged` groups as those of `groups`: zeros where groups
+    did not meet.
+    """
+    if merged == 1:
+        return weights
+    out, own, *kernel = weights.shape
+    whole = np.zeros((groups, merged, out // groups // merged, merged, own, *kernel), weights.dtype)
+    parts = weights.reshape(groups, merged, -1, own, *kernel)
+    for number in range(merged):
+        whole[:, number, :, number] = parts[:, number]
+    return whole.reshape(out, merged * own, *kernel)
+
+
+def pack_conv_bf16(weights: NDArray[Any], groups: int, whole: bool, lanes: int) -> NDArray[Any]:
+    """Convolution weights [out, in / groups, kh, kw] as [group, panel, pair, 2 · lanes, 2] for
+    kernels/conv_bf16.hpp.
+
+    A segment is a line of the window where `whole`, else the channels of one tap; an odd one is
+    padded with a zero.
+    """
+    out, _, height, width = weights.shape
+    segments = height if whole else height * width
+    columns = weights.transpose(2, 3, 1, 0).reshape(segments, -1, groups, out // groups)
+    odd = columns.shape[1] % 2
+    padded = np.pad(columns, ((0, 0), (0, odd), (0, 0), (0, 0))).reshape(-1, groups, out // groups)
+    return np.stack([pack_gemm_bf16(padded[:, g], lanes) for g in range(groups)])
+
+
+def taps(image: Array, sizes: Any) -> Array:
+    """What the windows read, zeros outside of the image: [N · height · width of the result, numbers
+    of the window, C] of an image [N, H, W, C].
+    """
+    rows = _places(sizes.out_height, sizes.stride_height, sizes.pad_top)
+    columns = _places(sizes.out_width, sizes.stride_width, sizes.pad_left)
+    read = []
+    for y, x in np.ndindex(sizes.kernel_height, sizes.kernel_width):
+        down, across = rows + y * sizes.dilation_height, columns + x * sizes.dilation_width
+        inside = np.ix_(_inside(down, sizes.height), _inside(across, sizes.width))
+        part = np.zeros((len(image), len(down), len(across), image.shape[3]), image.dtype)
+        part[:, inside[0], inside[1]] = image[:, down[inside[0]], across[inside[1]]]
+        read.append(part.reshape(-1, image.shape[3]))
+    return np.stack(read, axis=1)
+
+
+def image_of(x: Array, sizes: Any, planar: bool = False) -> Array:
+    """An image [N, H, W, C] from where it lies, channels last or first."""
+    batch, height, width, channels = sizes[:4]
+    pixels = x[: batch * height * width * channels]
+    if planar:
+        planes: Array = pixels.reshape(batch, channels, height, width).transpose(0, 2, 3, 1)
+        return planes
+    image: Array = pixels.reshape(batch, height, width, channels)
+    return image
+
+
+@computes("conv", "conv_fp16")
+def conv(call: Arguments) -> Array:
+    """Pixels of the result × channels, with filters in panels of each group."""
+    s = call.sizes
+    x, packed = call.operands
+    read = taps(image_of(x, s, "as_planar" in call.words), s)
+    depth, out = read.shape[1] * read.shape[2] // s.groups, s.out_channels // s.groups
+    filters = [
+        unpacked_gemm_b(part, depth, out, call.lanes)
+        for part in _of_groups(packed, s.groups, depth, out, call.lanes)
+    ]
+    return _grouped(read, filters)
+
+
+@computes("conv_bf16")
+def conv_bf16(call: Arguments) -> Array:
+    """The same of operands that are rounded to bfloat16."""
+    s = call.sizes
+    x, packed = call.operands
+    read = taps(image_of(x.astype(bfloat16).astype(np.float64), s), s)
+    channels, out = s.channels // s.groups, s.out_channels // s.groups
+    lines = s.groups == 1 and s.dilation_width == 1
+    segments = s.kernel_height * (1 if lines else s.kernel_width)
+    size = channels * (s.kernel_width if lines else 1)
+    depth = segments * (size + size % 2)
+    filters = []
+    for part in _of_groups(packed, s.groups, depth, out, call.lanes):
+        padded = unpacked_gemm_bf16(part, depth, out, call.lanes)
+        filters.append(padded.reshape(segments, -1, out)[:, :size].reshape(-1, out))
+    return _grouped(read, filters)
+
+
+def _of_groups(packed: Array, groups: int, depth: int, out: int, lanes: int) -> list[Array]:
+    panel = 2 * lanes
+    return np.split(packed[: groups * depth * -(-out // panel) * panel], groups)
+
+
+def _grouped(read: Array, filters: list[Array]) -> Array:
+    """The products of each group's channels and filters, side by side."""
+    parts = np.split(read, len(filters), axis=2)
+    rows = [part.reshape(len(part), -1) @ own for part, own in zip(parts, filters)]
+    return np.concatenate(rows, axis=1)
+
+
+def _places(count: int, step: int, before: int) -> Array:
+    return np.arange(count) * step - before
+
+
+def _inside(places: Array, size: int) -> Array:
+    return np.flatnonzero((places >= 0) & (places < size))

@@ -1,0 +1,96 @@
+"""Products of rows and a constant matrix, which is packed when a model is compiled."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from ml_dtypes import bfloat16
+from numpy.typing import NDArray
+
+from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, matrix
+
+
+@declared_in("gemm.hpp")
+class GemmSizes(NamedTuple):
+    """m rows of k elements, `lda` from one to the next, times a packed matrix of n columns."""
+
+    m: Size
+    n: Size
+    k: Size
+    lda: Size
+
+
+def pack_gemm_b(b: NDArray[Any], lanes: int, kind: Any = np.float32) -> NDArray[Any]:
+    """The matrix b[k, n] as [panel, k, 2 · lanes] for kernels/gemm.hpp, or of halves for
+    kernels/gemm_fp16.hpp.
+    """
+    k, n = b.shape
+    width = 2 * lanes
+    panels = -(-n // width)
+    packed = np.zeros((panels, k, width), kind)
+    whole = n // width
+    packed[:whole] = b[:, : whole * width].reshape(k, whole, width).transpose(1, 0, 2)
+    if whole < panels:
+        packed[whole, :, : n - whole * width] = b[:, whole * width :]
+    return packed
+
+
+def pack_gemm_bf16(b: NDArray[Any], lanes: int) -> NDArray[Any]:
+    """The matrix b[k, n], rounded, as [panel, pair of k, 2 · lanes, 2] for
+    kernels/gemm_bf16.hpp.
+    """
+    k, n = b.shape
+    pairs, width = -(-k // 2), 2 * lanes
+    panels = -(-n // width)
+    packed = np.zeros((panels, pairs, width, 2), bfloat16)
+    rounded = b.astype(bfloat16)
+    whole = n // width
+    for half in range(2):
+        rows = rounded[half::2]
+        body = rows[:, : whole * width].reshape(len(rows), whole, width)
+        packed[:whole, : len(rows), :, half] = body.transpose(1, 0, 2)
+        if whole < panels:
+            packed[whole, : len(rows), : n - whole * width, half] = rows[:, whole * width :]
+    return packed
+
+
+def unpacked_gemm_b(packed: Array, k: int, n: int, lanes: int) -> Array:
+    """The matrix [k, n] that `pack_gemm_b` packed."""
+    panels, width = -(-n // (2 * lanes)), 2 * lanes
+    whole = packed[: panels * k * width].reshape(panels, k, width)
+    result: Array = whole.transpose(1, 0, 2).reshape(k, -1)[:, :n]
+    return result
+
+
+def unpacked_gemm_bf16(packed: Array, k: int, n: int, lanes: int) -> Array:
+    """The matrix [k, n] that `pack_gemm_bf16` packed, rounded."""
+    panels, pairs, width = -(-n // (2 * lanes)), -(-k // 2), 2 * lanes
+    whole = packed[: panels * pairs * width * 2].reshape(panels, pairs, width, 2)
+    result: Array = whole.transpose(1, 3, 0, 2).reshape(2 * pairs, -1)[:k, :n]
+    return result
+
+
+@computes("gemm", "gemm_fp16")
+def gemm(call: Arguments) -> Array:
+    """The rows, of which the first elements are `lda` apart, times the matrix."""
+    left, packed = call.operands
+    product: Array = _rows(left, call.sizes) @ unpacked_gemm_b(packed, *_matrix(call), call.lanes)
+    return product
+
+
+@computes("gemm_bf16")
+def gemm_bf16(call: Arguments) -> Array:
+    """The same of operands that are rounded to bfloat16."""
+    left, packed = call.operands
+    rows = _rows(left.astype(bfloat16).astype(np.float64), call.sizes)
+    product: Array = rows @ unpacked_gemm_bf16(packed, *_matrix(call), call.lanes)
+    return product
+
+
+def _matrix(call: Arguments) -> tuple[int, int]:
+    return call.sizes.k, call.sizes.n
+
+
+def _rows(left: Array, sizes: GemmSizes) -> Array:
+    return matrix(left, (sizes.m, sizes.k), (sizes.lda, 1))

@@ -1,0 +1,72 @@
+"""Pooling of images, channels last."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in
+from infuse.targets.cpu.families.convolution import image_of, taps
+
+
+@declared_in("pool.hpp")
+class PoolSizes(NamedTuple):
+    """Pooling of images, channels last."""
+
+    batch: Size
+    height: Size
+    width: Size
+    channels: Size
+    out_height: Size
+    out_width: Size
+    kernel_height: Size
+    kernel_width: Size
+    stride_height: Size
+    stride_width: Size
+    dilation_height: Size
+    dilation_width: Size
+    pad_top: Size
+    pad_left: Size
+    pad_bottom: Size
+    pad_right: Size
+    count_padding: bool
+
+
+@computes("pool")
+def pool(call: Arguments) -> Array | None:
+    """Pixels of the result × channels: the largest, or the mean; None for other kinds."""
+    s = call.sizes
+    image = image_of(call.operands[0], s)
+    inside = taps(np.ones_like(image), s) > 0
+    if call.words[0] == "MaxPool{}":
+        largest: Array = np.where(inside, taps(image, s), -np.inf).max(1, initial=-np.inf)
+        return largest
+    if call.words[0] != "MeanPool{}":
+        return None
+    counted = inside
+    if s.count_padding:
+        below, beside = s.pad_top + s.pad_bottom, s.pad_left + s.pad_right
+        wide = s._replace(height=s.height + below, width=s.width + beside, pad_top=0, pad_left=0)
+        counted = taps(np.ones((s.batch, wide.height, wide.width, s.channels)), wide) > 0
+    mean: Array = taps(image, s).sum(1) / counted.sum(1)
+    return mean
+
+
+@computes("global_mean_pool")
+def global_mean_pool(call: Arguments) -> Array:
+    """Images × channels: the mean of all pixels."""
+    mean: Array = _planes(call).mean(1)
+    return mean
+
+
+@computes("global_max_pool")
+def global_max_pool(call: Arguments) -> Array:
+    """Images × channels: the largest of all pixels."""
+    largest: Array = _planes(call).max(1)
+    return largest
+
+
+def _planes(call: Arguments) -> Array:
+    batch, pixels, channels = call.numbers
+    return call.operands[0][: batch * pixels * channels].reshape(batch, pixels, channels)

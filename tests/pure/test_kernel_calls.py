@@ -1,0 +1,144 @@
+"""What kernels are called with, done in NumPy by what their families mean: packed weights, sizes
+and strides of every form, for processors that this machine need not be.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from infuse.codegen.autotune.selector import Chooser, Key
+from infuse.codegen.lower import linear
+from infuse.ir.graph import Graph
+from infuse.targets import Target
+from infuse.targets.cpu.families.base import MEANINGS
+from infuse.testing.kernel_calls import KernelError
+from infuse.testing.lowered import LoweredRun, run_lowered
+from tests.native.builder import Builder
+
+pytestmark = pytest.mark.row("R1")
+TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4+avx512_bf16", "aarch64+bf16")
+
+
+def convolution(
+    x: tuple[int, ...], w: tuple[int, ...], pads: tuple[int, ...] = (0, 0, 0, 0), **how: object
+) -> Graph:
+    b = Builder("convolution")
+    image = b.input(*x, name="x")
+    b.output(b("Relu", b("Conv", image, b.weight(*w), b.weight(w[0]), pads=pads, **how)))
+    return b.graph
+
+
+def product(x: tuple[int, ...], y: tuple[int, ...], *, computed: bool = False) -> Graph:
+    b = Builder("product")
+    left = b.input(*x, name="x")
+    right = b.input(*y, name="y") if computed else b.weight(*y)
+    b.output(b("Add", b("MatMul", left, right), 1.0))
+    return b.graph
+
+
+def gemm(**how: object) -> Graph:
+    b = Builder("gemm")
+    x = b.input(5, 7, name="x")
+    b.output(b("Gemm", x, b.weight(*((9, 7) if how.get("transB") else (7, 9))), b.weight(9), **how))
+    return b.graph
+
+
+def pooled(kind: str, **how: object) -> Graph:
+    b = Builder("pooled")
+    x = b.input(2, 5, 9, 8, name="x")
+    b.output(b("Relu", b(kind, x, **how)))
+    return b.graph
+
+
+AROUND = (1, 1, 1, 1)
+WINDOW = {"kernel_shape": (3, 2), "strides": (2, 1), "pads": (1, 0, 1, 1)}
+GRAPHS: dict[str, Graph] = {
+    "a point": convolution((2, 7, 5, 6), (9, 7, 1, 1)),
+    "points left out": convolution((2, 7, 5, 6), (9, 7, 1, 1), strides=(2, 2)),
+    "3 × 3": convolution((1, 19, 9, 8), (21, 19, 3, 3), AROUND),
+    "3 × 3, even": convolution((1, 32, 9, 8), (32, 32, 3, 3), AROUND),
+    "3 × 3, step 2": convolution((1, 19, 9, 8), (21, 19, 3, 3), AROUND, strides=(2, 2)),
+    "1 × 7": convolution((1, 17, 9, 12), (16, 17, 1, 7), (0, 3, 0, 3)),
+    "5 × 5": convolution((1, 16, 12, 12), (18, 16, 5, 5), (2, 2, 2, 2)),
+    "few channels": convolution((2, 3, 11, 13), (8, 3, 3, 3), (0, 1, 2, 1), strides=(2, 1)),
+    "dilated": convolution((1, 18, 9, 9), (17, 18, 3, 3), (2, 2, 2, 2), dilations=(2, 2)),
+    "groups": convolution((1, 12, 7, 7), (24, 3, 3, 3), AROUND, group=4),
+    "depthwise": convolution((2, 10, 7, 9), (10, 1, 3, 3), AROUND, group=10),
+    "depthwise, step 2": convolution((2, 10, 7, 9), (10, 1, 5, 5), (2, 2, 2, 2), group=10),
+    "depthwise, more": convolution((2, 6, 7, 9), (12, 1, 3, 3), AROUND, group=6),
+    "depthwise, dilated": convolution((2, 6, 9, 9), (6, 1, 3, 3), group=6, dilations=(1, 2)),
+    "a line": convolution((2, 5, 11), (6, 5, 3), (1, 1)),
+    "rows": product((3, 5, 7), (7, 33)),
+    "batches": product((3, 5, 7), (3, 7, 4), computed=True),
+    "one for all": product((3, 5, 7), (7, 4), computed=True),
+    "a vector": product((3, 5, 7), (7,), computed=True),
+    "Gemm": gemm(alpha=0.5, beta=2.0),
+    "Gemm, transposed": gemm(transB=1),
+    "largest": pooled("MaxPool", **WINDOW),
+    "mean": pooled("AveragePool", **WINDOW),
+    "mean with borders": pooled("AveragePool", count_include_pad=1, **WINDOW),
+    "mean of all": pooled("GlobalAveragePool"),
+    "largest of all": pooled("GlobalMaxPool"),
+}
+
+
+def run(
+    graph: Graph, target: str, precision: str, forced: Callable[[Key], str | None] | None = None
+) -> LoweredRun:
+    rng = np.random.default_rng(1)
+    shapes = {v.name: [int(str(n)) for n in v.shape] for v in graph.inputs}
+    feeds = {name: rng.standard_normal(s, dtype=np.float32) for name, s in shapes.items()}
+    resolved = Target.resolve(target)
+    chooser = Chooser(resolved.machine, forced=forced)
+    return run_lowered(graph, resolved, feeds, precision=precision, chooser=chooser)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_kernel_is_given_what_makes_its_node(name: str, target: str, precision: str) -> None:
+    keys: list[Key] = []
+    assert run(GRAPHS[name], target, precision, lambda key: keys.append(key)).calls == 1
+    for form in keys[0].names if keys else ():
+        assert run(GRAPHS[name], target, precision, lambda _, form=form: form).calls == 1, form
+
+
+def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: set[str] = set()
+    for kernel, meaning in MEANINGS.items():
+
+        def recorded(call: object, kernel: str = kernel, meaning: Callable = meaning) -> object:
+            called.add(kernel)
+            return meaning(call)
+
+        monkeypatch.setitem(MEANINGS, kernel, recorded)
+    for graph in GRAPHS.values():
+        for precision in ("fp32", "bf16", "fp16"):
+            keys: list[Key] = []
+            run(graph, TARGETS[2], precision, lambda key, keys=keys: keys.append(key))
+            for form in keys[0].names if keys else ():
+                run(graph, TARGETS[2], precision, lambda _, form=form: form)
+    assert called == MEANINGS.keys()
+
+
+# -- what is wrong is seen -------------------------------------------------------------------------
+
+
+def test_weights_in_another_order_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    pack = linear.pack_gemm_b
+    monkeypatch.setattr(linear, "pack_gemm_b", lambda b, *how: pack(b[::-1], *how))
+    with pytest.raises(KernelError, match=r"gemm in step .* of MatMul node"):
+        run(GRAPHS["rows"], TARGETS[1], "fp32")
+
+
+def test_sizes_that_are_exchanged_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = linear.MatmulSizes
+
+    def exchanged(*fields: object) -> object:
+        made = sizes(*fields)
+        return made._replace(a_row=made.a_col, a_col=made.a_row)
+
+    monkeypatch.setattr(linear, "MatmulSizes", exchanged)
+    with pytest.raises(KernelError, match=r"matmul .* leaves its operands"):
+        run(GRAPHS["batches"], TARGETS[1], "fp32")
