@@ -69,13 +69,14 @@ def _run(
     for name in names:
         pending.put(name)
     answers: dict[str, Answer] = {}
+    cases = load_cases()
 
     def work() -> None:
         worker = Worker(engine, options.limit)
         try:
             while True:
                 name = pending.get_nowait()
-                answers[name] = worker.ask(name)
+                answers[name] = worker.ask(cases[name])
                 advance()
         except queue.Empty:
             worker.close()

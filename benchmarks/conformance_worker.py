@@ -1,21 +1,23 @@
 """One engine that runs test after test in a process of its own, so that a crash or a hang costs one
 test.
 
-The far side loads the tests and sends a line. Then it reads names of tests and sends what came of
-each, as JSON.
+The far side sends a line when it has started. Then it reads paths of files, each of which has one
+test, and sends what came of it, as JSON.
 """
 
 import json
 import os
+import pickle
 import select
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.conformance_cases import Case, load_cases
+from benchmarks.conformance_cases import Case
 from benchmarks.conformance_engines import Opened, opener
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,7 +52,7 @@ class Worker:
         self.engine, self.limit = engine, limit
         self.process: subprocess.Popen[str] | None = None
 
-    def ask(self, name: str) -> Answer:
+    def ask(self, case: Case) -> Answer:
         """Run one test; an answer in any case."""
         if self.process is None:
             command = [sys.executable, "-m", "benchmarks.conformance_worker", self.engine]
@@ -61,12 +63,16 @@ class Worker:
             if isinstance(problem := self._receive(START_LIMIT), str):
                 return Answer(CRASHED, f"at its start: {problem}")
         assert self.process.stdin
-        try:
-            self.process.stdin.write(name + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it has ended, which reading tells
-        found = self._receive(self.limit)
+        # Tests may be larger than what a pipe holds, and whoever hangs reads nothing from it.
+        with tempfile.NamedTemporaryFile() as file:
+            pickle.dump(case, file)
+            file.flush()
+            try:
+                self.process.stdin.write(file.name + "\n")
+                self.process.stdin.flush()
+            except BrokenPipeError:
+                pass  # it has ended, which reading tells
+            found = self._receive(self.limit)
         return Answer(CRASHED, found) if isinstance(found, str) else Answer(**found)
 
     def close(self) -> None:
@@ -131,13 +137,13 @@ def described(error: BaseException) -> str:
 
 
 def main(engine: str) -> None:
-    """Load the tests, then serve."""
+    """Serve."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what an engine prints goes to standard error, not between the answers
-    cases = load_cases()
-    print(json.dumps({"cases": len(cases)}), file=answers, flush=True)
+    print(json.dumps({"started": os.getpid()}), file=answers, flush=True)
     for line in sys.stdin:
-        print(json.dumps(asdict(run(cases[line.strip()], engine))), file=answers, flush=True)
+        case: Case = pickle.loads(Path(line.rstrip("\n")).read_bytes())
+        print(json.dumps(asdict(run(case, engine))), file=answers, flush=True)
 
 
 if __name__ == "__main__":
