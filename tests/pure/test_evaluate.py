@@ -24,12 +24,13 @@ from infuse.ops.core.base import Array, Inferred, Op
 from infuse.ops.core.evaluate import evaluate, evaluate_node
 from infuse.ops.core.inference import infer_graph
 from infuse.ops.core.opaque import Opaque
-from infuse.ops.indexing import Gather, TopK
+from infuse.ops.indexing import Gather
 from infuse.ops.movement import Concat
 from infuse.ops.padding import Pad
 from infuse.ops.selection import NonZero
 from infuse.ops.sequences import ConcatFromSequence, Optional, OptionalHasElement, SequenceConstruct
 from infuse.ops.shaping import Reshape, Shape
+from infuse.ops.top_k import TopK
 
 F = np.float32
 X = tensor(dtypes.float32, "n", 3)

@@ -28,13 +28,14 @@ from infuse.ops.core.base import REGISTRY, Op, Sample, signature
 from infuse.ops.core.samples import Bools, Floats, Ints, sample_rows
 from infuse.ops.core.sizes import fresh_dim, numbering
 from infuse.ops.creation import ConstantOfShape, EyeLike, RandomNormal, Range
-from infuse.ops.indexing import Gather, GatherElements, GatherND, ScatterElements, ScatterND, TopK
+from infuse.ops.indexing import Gather, GatherElements, GatherND, ScatterElements, ScatterND
 from infuse.ops.movement import Concat, Slice, Split, Tile, Trilu
 from infuse.ops.padding import CenterCropPad, Pad
 from infuse.ops.pass_through import Dropout
 from infuse.ops.selection import Compress, NonMaxSuppression, NonZero, Unique
 from infuse.ops.sequences import Optional, SequenceAt, SequenceInsert
 from infuse.ops.shaping import Expand, Flatten, Reshape, Squeeze, Transpose, Unsqueeze
+from infuse.ops.top_k import TopK
 from tests.pure.typed_nodes import INDEX, SIZES, X, inferred, node
 
 FAMILIES = {

@@ -14,7 +14,7 @@ from infuse.ir.dims import symbol
 from infuse.ops.blocks import DepthToSpace, SpaceToDepth
 from infuse.ops.core.base import Op
 from infuse.ops.creation import ConstantOfShape, EyeLike, Range
-from infuse.ops.indexing import Gather, GatherElements, GatherND, OneHot, ScatterND, TopK
+from infuse.ops.indexing import Gather, GatherElements, GatherND, OneHot, ScatterND
 from infuse.ops.movement import Concat, Slice, Split, Tile, Trilu, equal_parts
 from infuse.ops.padding import CenterCropPad, Pad
 from infuse.ops.pass_through import Identity
@@ -27,6 +27,7 @@ from infuse.ops.sequences import (
     SplitToSequence,
 )
 from infuse.ops.shaping import Expand, Flatten, Reshape, Shape, Size, Squeeze, Transpose, Unsqueeze
+from infuse.ops.top_k import TopK
 from tests.pure.typed_nodes import (
     INDEX,
     SIZE_LIST,

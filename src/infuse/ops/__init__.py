@@ -41,6 +41,7 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     signal,
     softmax_family,
     text,
+    top_k,
     unary,
     unfolding,
     vision,

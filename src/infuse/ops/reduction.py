@@ -12,7 +12,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
 from infuse.ir.types import Shape, TensorType
-from infuse.ops.core.axes import Axes
+from infuse.ops.core.axes import Axes, Order
 from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis
 from infuse.ops.core.elementwise import f32, mean, require_kind, widened
 from infuse.ops.core.flops import Flops, Shapes, weight
@@ -335,6 +335,24 @@ class _Arg(Op, abstract=True):
             nonempty(data.shape[axis], self.name)
         reduced = (1,) if self.keepdims else ()
         return TensorType(dtypes.int64, (*data.shape[:axis], *reduced, *data.shape[axis + 1 :]))
+
+    def shared_axes(self, node: Node) -> Axes | None:
+        rank = node.inputs[0].tensor.rank if node.inputs[0] is not None else None
+        if not rank:
+            return None
+        own, order = normalize_axis(self.axis, rank, self.name), tuple(range(rank))
+        return Axes((order,), self._left(order, own), frozenset([own]))
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        (own,), order = axes.mixed, axes.operands[0]
+        if order is None or own not in order or axes.result != self._left(order, own):
+            return None
+        axis = order.index(own)
+        return self.called(args, axis=axis - len(order) if self.axis < 0 else axis)
+
+    def _left(self, order: Order, own: int) -> Order:
+        """The axes of the result."""
+        return order if self.keepdims else tuple(axis for axis in order if axis != own)
 
     def best(self, data: Array, axis: int) -> Array:
         """The first extreme along `axis`."""

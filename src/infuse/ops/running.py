@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError
-from infuse.ir.graph import Value
+from infuse.ir.expression import Call
+from infuse.ir.graph import Node, Value
 from infuse.ir.relations import must_equal
+from infuse.ops.core.axes import Axes, axis_of_lines, same_axes
 from infuse.ops.core.base import Array, Inferred, Op, Sample, normalize_axis
 from infuse.ops.core.elementwise import require_kind, widened
 from infuse.ops.core.flops import Flops, Shapes
@@ -49,6 +52,16 @@ class _Running(Op, abstract=True):
         if x.tensor.rank is not None and axis.const is not None:
             normalize_axis(int(axis.const.reshape(-1)[0]), x.rank, self.name)
         return x.type
+
+    def shared_axes(self, node: Node) -> Axes | None:
+        axis, rank = node.inputs[1], node.output.tensor.rank
+        if not rank or axis is None or axis.const is None:
+            return None
+        return same_axes(node, [normalize_axis(int(axis.const.reshape(-1)[0]), rank, self.name)])
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        axis = axis_of_lines(axes)
+        return None if axis is None else self.called((args[0], np.array(axis)))
 
     def run(self, x: Array, axis: int) -> Array:
         """The running combination, from the first element on, inclusive."""

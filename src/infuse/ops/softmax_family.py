@@ -9,7 +9,7 @@ import numpy as np
 
 from infuse.ir.expression import Call
 from infuse.ir.graph import Node, Value
-from infuse.ops.core.axes import Axes, same_axes
+from infuse.ops.core.axes import Axes, axis_of_lines, same_axes
 from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis
 from infuse.ops.core.elementwise import f32, require_kind, widened
 from infuse.ops.core.flops import SOFTMAX, Flops, Shapes
@@ -34,10 +34,9 @@ class _AlongAxis(Op, abstract=True):
         return None if not rank else same_axes(node, [normalize_axis(self.axis, rank, self.name)])
 
     def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
-        (own,) = axes.mixed
-        if axes.operands[0] != axes.result or own not in axes.result:
+        axis = axis_of_lines(axes)
+        if axis is None:
             return None
-        axis = axes.result.index(own)
         return self.called(args, axis=axis - len(axes.result) if self.axis < 0 else axis)
 
 

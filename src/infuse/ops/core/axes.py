@@ -60,6 +60,13 @@ def same_axes(node: Node, mixed: Collection[int], operands: int = 1) -> Axes | N
     return Axes((order,) * operands + others, order, frozenset(mixed))
 
 
+def axis_of_lines(axes: Axes) -> int | None:
+    """Where the one axis of mixed elements is in operand and result; None where they differ."""
+    (own,) = axes.mixed
+    same = axes.operands[0] == axes.result and own in axes.result
+    return axes.result.index(own) if same else None
+
+
 def image_axes(node: Node) -> Axes | None:
     """The axes of a node that computes every image on its own: the first of its first operand."""
     x = node.inputs[0]
