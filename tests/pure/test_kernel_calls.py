@@ -9,7 +9,10 @@ import pytest
 
 from infuse.codegen.autotune.selector import Chooser, Key
 from infuse.codegen.lower import linear
-from infuse.ir.graph import Graph
+from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.registry import make_operator
+from infuse.ir.types import UNKNOWN
+from infuse.ops.domains.microsoft import DOMAIN
 from infuse.targets import Target
 from infuse.targets.cpu.families.base import MEANINGS
 from infuse.testing.kernel_calls import KernelError
@@ -51,6 +54,19 @@ def pooled(kind: str, **how: object) -> Graph:
     return b.graph
 
 
+def few_bits(bits: int, *, bias: bool) -> Graph:
+    b, rng = Builder("few bits"), np.random.default_rng(3)
+    x = b.input(3, 40, name="x")
+    codes = rng.integers(0, 256, (6, 2, 32 * bits // 8), np.uint8)
+    zeros = rng.integers(0, 256, 6 * (2 * bits // 8 or 1), np.uint8)
+    held = [constant(codes), b.weight(12), constant(zeros)]
+    op = make_operator(DOMAIN, "MatMulNBits", {"K": 40, "N": 6, "bits": bits, "block_size": 32})
+    node = Node(op, [x, *held, *([None, b.weight(6)] if bias else [])], [Value(UNKNOWN, "y")])
+    op.infer_node(b.graph.add_node(node))
+    b.output(b("Relu", node.output))
+    return b.graph
+
+
 AROUND = (1, 1, 1, 1)
 WINDOW = {"kernel_shape": (3, 2), "strides": (2, 1), "pads": (1, 0, 1, 1)}
 GRAPHS: dict[str, Graph] = {
@@ -75,6 +91,8 @@ GRAPHS: dict[str, Graph] = {
     "a vector": product((3, 5, 7), (7,), computed=True),
     "Gemm": gemm(alpha=0.5, beta=2.0),
     "Gemm, transposed": gemm(transB=1),
+    "4 bits": few_bits(4, bias=False),
+    "8 bits": few_bits(8, bias=True),
     "largest": pooled("MaxPool", **WINDOW),
     "mean": pooled("AveragePool", **WINDOW),
     "mean with borders": pooled("AveragePool", count_include_pad=1, **WINDOW),

@@ -16,6 +16,7 @@ from infuse.codegen.program import Argument, SizeResult, Step
 from infuse.codegen.tensors import Tensor, channels_last
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node, Value
+from infuse.ops.domains.microsoft import DOMAIN
 from infuse.targets.cpu.emit.statements import KernelCall
 from infuse.targets.cpu.families.base import MEANINGS, Arguments
 
@@ -58,7 +59,7 @@ def check_calls(
     what = f"{call.kernel} in step {step.label} of {node.kind} node {node.name!r}"
     try:
         result = MEANINGS[call.kernel](arguments)
-    except IndexError as error:
+    except (IndexError, ValueError) as error:
         raise KernelError(f"{what} leaves its operands: {error}") from error
     if result is None:
         return 0
@@ -76,10 +77,15 @@ def product_of(node: Node, values: Mapping[Value, Array]) -> Array | None:
     products, convolutions and pooling.
     """
     result = values[node.outputs[0]].astype(np.float64)
-    if node.op.domain or node.kind not in ("Conv", *_PRODUCTS, *_POOLS):
+    kind, attributes = (node.op.domain, node.kind), node.op.attributes()
+    if kind in _ADDENDS:
+        addend = node.input(_ADDENDS[kind])
+        beta, alpha = float(attributes.get("beta", 1)), float(attributes.get("alpha", 1))
+        if addend is not None:
+            result = result - beta * _array(addend, values)
+        return result / alpha if alpha else None
+    if kind not in _IMAGES:
         return None
-    if node.kind in _PRODUCTS:
-        return _without_addend(node, values, result)
     bias = node.input(2) if node.kind == "Conv" else None
     if bias is not None:
         result = result - _array(bias, values).reshape(-1, *(1,) * (result.ndim - 2))
@@ -87,18 +93,11 @@ def product_of(node: Node, values: Mapping[Value, Array]) -> Array | None:
     return rows
 
 
-_PRODUCTS = ("MatMul", "Gemm")
+_ADDENDS = {("", "MatMul"): 2, ("", "Gemm"): 2, (DOMAIN, "MatMulNBits"): 5}
+"""Products, and which input is added to them."""
 _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
-
-
-def _without_addend(node: Node, values: Mapping[Value, Array], result: Array) -> Array | None:
-    if node.kind == "MatMul":
-        return result
-    attributes, addend = node.op.attributes(), node.input(2)
-    if addend is not None:
-        result = result - float(attributes["beta"]) * _array(addend, values)
-    alpha = float(attributes["alpha"])
-    return result / alpha if alpha else None
+_IMAGES = {("", kind) for kind in ("Conv", *_POOLS)}
+"""What computes images, channels last."""
 
 
 def _array(value: Value, values: Mapping[Value, Array]) -> Array:
