@@ -27,13 +27,14 @@ from benchmarks import machine
 from benchmarks.cost_cases import graph_of
 from benchmarks.terminal import console
 from infuse.codegen.autotune import measurement as tuning
-from infuse.codegen.autotune.cost_model import FILE, families, machine_data, machine_from, work
+from infuse.codegen.autotune.cost_model import FILE, machine_data, machine_from
 from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.compile import check_precision, generate
 from infuse.codegen.program import Program
 from infuse.errors import OptionError
 from infuse.runtime.cpus import available_cpus, cpu_features
 from infuse.targets import Caches, Machine, Target
+from infuse.targets.cpu.families.work import families, work
 
 OTHER_BYTES = 32 << 20
 HELD_OUT = 3

@@ -14,6 +14,7 @@ from infuse.codegen.autotune.selector import Chooser, Key
 from infuse.codegen.compile import compile_program, generate
 from infuse.ir.graph import Graph
 from infuse.targets import Machine, Target
+from infuse.targets.cpu.families import work
 from infuse.targets.machine import USUAL
 from infuse.testing.emulation import NEWEST, resolve
 from tests.models.tuning_tools import Arrays, agree, answers, chosen_in, feeds_of
@@ -79,7 +80,7 @@ def test_the_graphs_offer_every_candidate_that_the_cost_model_knows() -> None:
         for precision in PRECISIONS:
             program, _ = generate(make(), resolve(NEWEST) if ROUNDED else NATIVE, 1, precision)
             found |= {(c.key.family, name) for c in chosen_in(program) for name in c.key.names}
-    known = {(family, name) for family in costs.families() for name in costs.candidates(family)}
+    known = {(family, name) for family in work.families() for name in work.candidates(family)}
     if not ROUNDED:
         known = {
             (family, name)
@@ -119,9 +120,9 @@ def test_every_candidate_has_weights_for_every_width() -> None:
         "gemm": (8, 64, 64),
         "attention": (1, 2, 8, 8, 32, 32),
     }
-    assert set(sizes) == set(costs.families())
+    assert set(sizes) == set(work.families())
     for family, known in sizes.items():
-        for name in costs.candidates(family):
+        for name in work.candidates(family):
             for machine in MACHINES:
                 for threads in (1, 2, 64):
                     seconds = costs.predict(family, name, known, machine, threads)

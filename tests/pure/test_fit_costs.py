@@ -12,8 +12,9 @@ import pytest
 from benchmarks import fit_costs
 from benchmarks.cost_cases import graph_of
 from benchmarks.fit_costs import Sample, fit, quality
-from infuse.codegen.autotune.cost_model import candidates, families, read_fits, work
+from infuse.codegen.autotune.cost_model import read_fits
 from infuse.targets import Machine
+from infuse.targets.cpu.families.work import candidates, families, work
 from infuse.targets.machine import USUAL
 
 WIDE = Machine.of("x86_64", frozenset(("avx", "avx512f")), USUAL)

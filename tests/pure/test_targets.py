@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from infuse.codegen.autotune.cost_model import predict, work
+from infuse.codegen.autotune.cost_model import predict
 from infuse.errors import OptionError, ToolchainError
 from infuse.runtime import cpus
 from infuse.targets import Caches, DotType, DotUnit, Machine, Target
+from infuse.targets.cpu.families.work import work
 from infuse.targets.machine import USUAL
 
 pytestmark = pytest.mark.row("R6")

@@ -1,4 +1,6 @@
-"""One file a family of kernels: sizes, the packing of weights, and the meaning in NumPy."""
+"""One file a family of kernels: sizes, the packing of weights, the work that is counted for its
+cost, and the meaning in NumPy.
+"""
 
 from infuse.targets.cpu.families import (
     attention as attention,

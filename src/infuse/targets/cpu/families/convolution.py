@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from infuse.targets.cpu.families.gemm import (
     unpacked_gemm_b,
     unpacked_gemm_bf16,
 )
+from infuse.targets.cpu.families.work import Work, ceil_div, counts, weights_read_again
+from infuse.targets.machine import Machine
 
 
 @declared_in("conv.hpp")
@@ -160,3 +163,56 @@ def _places(count: int, step: int, before: int) -> Array:
 
 def _inside(places: Array, size: int) -> Array:
     return np.flatnonzero((places >= 0) & (places < size))
+
+
+# -- work ------------------------------------------------------------------------------------------
+
+
+@counts("conv", "taps", "lines", "planar")
+def _window_products(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    s = ConvSizes(*sizes)
+    rows, own = s.batch * s.out_height * s.out_width, s.out_channels // s.groups
+    taps, depth = (
+        s.kernel_height * s.kernel_width,
+        s.kernel_height * s.kernel_width * (s.channels // s.groups),
+    )
+    panels = s.groups * ceil_div(own, machine.tile_columns)
+    weights = panels * machine.tile_columns * depth
+    row_bytes = s.stride_height * s.stride_width * s.channels * 4 + 8 * taps
+    chunk = max(machine.block_bytes // 4 // row_bytes, machine.tile_rows)
+    return (
+        rows * depth * s.groups * ceil_div(own, machine.lanes) / threads,
+        ceil_div(rows, machine.tile_rows) * panels / threads,
+        rows * taps / threads,
+        rows * s.groups * ceil_div(own, machine.lanes) / threads,
+        s.batch * s.height * s.width * s.channels / threads,
+        weights,
+        weights_read_again(rows, chunk, weights, machine, threads),
+        1.0,
+    )
+
+
+@counts("conv", "taps_bf16")
+def _rounded_windows(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    fma, tiles, numbers, *rest = _window_products(sizes, machine, threads)
+    return (fma, tiles, numbers * ConvSizes(*sizes).groups, *rest)
+
+
+@counts("conv", "merged1")
+def _merged_in_a_vector(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    return _window_products(_merged(sizes, machine.lanes), machine, threads)
+
+
+@counts("conv", "merged2")
+def _merged_in_two(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    return _window_products(_merged(sizes, machine.tile_columns), machine, threads)
+
+
+def _merged(sizes: Sequence[int], width: int) -> ConvSizes:
+    """The sizes with groups merged until their results fill `width` floats."""
+    s = ConvSizes(*sizes)
+    own = s.out_channels // s.groups
+    count = max(
+        n for n in range(1, s.groups + 1) if s.groups % n == 0 and (n == 1 or n * own <= width)
+    )
+    return s._replace(groups=s.groups // count)

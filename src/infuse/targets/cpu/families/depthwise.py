@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in
 from infuse.targets.cpu.families.convolution import image_of, taps
+from infuse.targets.cpu.families.work import Work, ceil_div, counts
+from infuse.targets.machine import Machine
 
 
 @declared_in("depthwise_sizes.hpp")
@@ -55,3 +58,19 @@ def depthwise(call: Arguments) -> Array:
     filters = packed[: read[0].size].reshape(read[0].shape)
     result: Array = np.einsum("ptc,tc->pc", read, filters)
     return result
+
+
+# -- work ------------------------------------------------------------------------------------------
+
+
+@counts("depthwise", "rows", "any")
+def _filters(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    s = DepthwiseSizes(*sizes)
+    vectors = s.batch * s.out_height * s.out_width * ceil_div(s.channels, machine.lanes)
+    pixels = s.batch * s.height * s.width
+    return (
+        vectors * s.kernel_height * s.kernel_width / threads,
+        vectors / threads,
+        pixels * s.channels / threads,
+        1.0,
+    )

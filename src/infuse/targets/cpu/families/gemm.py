@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ from ml_dtypes import bfloat16
 from numpy.typing import NDArray
 
 from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, matrix
+from infuse.targets.cpu.families.work import Work, ceil_div, counts
+from infuse.targets.machine import Machine
 
 
 @declared_in("gemm.hpp")
@@ -94,3 +97,19 @@ def _matrix(call: Arguments) -> tuple[int, int]:
 
 def _rows(left: Array, sizes: GemmSizes) -> Array:
     return matrix(left, (sizes.m, sizes.k), (sizes.lda, 1))
+
+
+# -- work ------------------------------------------------------------------------------------------
+
+
+@counts("gemm", "fp32", "bf16")
+def _product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    m, n, k = sizes
+    return (
+        m * k * ceil_div(n, machine.lanes) / threads,
+        ceil_div(m, machine.tile_rows) * ceil_div(n, machine.tile_columns) / threads,
+        m * k / threads,
+        m * ceil_div(n, machine.lanes) / threads,
+        k * ceil_div(n, machine.tile_columns) * machine.tile_columns,
+        1.0,
+    )

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuse.targets.cpu.families.base import Arguments, Array, computes
-from infuse.targets.cpu.families.convolution import image_of, taps
+from infuse.targets.cpu.families.convolution import ConvSizes, image_of, taps
 from infuse.targets.cpu.families.gemm import (
     pack_gemm_b,
     pack_gemm_bf16,
     unpacked_gemm_b,
     unpacked_gemm_bf16,
 )
+from infuse.targets.cpu.families.work import Work, ceil_div, counts, weights_read_again
+from infuse.targets.machine import Machine
 
 _POINTS: Final = {
     1: (1.0,),
@@ -258,3 +260,39 @@ def _filters(
             "ri,ijco,sj->rsco", inverse[0], plane, inverse[1]
         )
     return weights
+
+
+# -- work ------------------------------------------------------------------------------------------
+
+
+def _tiles(sizes: Sequence[int], machine: Machine, threads: int, tile: int) -> Work:
+    s = ConvSizes(*sizes)
+    pair = lines(tile, (s.kernel_height, s.kernel_width), (s.stride_height, s.stride_width))
+    assert pair is not None
+    down, across = pair
+    tiles = s.batch * ceil_div(s.out_height, down.results) * ceil_div(s.out_width, across.results)
+    points = down.points * across.points
+    products = down.products * across.products
+    inner, outer = ceil_div(s.channels, machine.lanes), ceil_div(s.out_channels, machine.lanes)
+    panels = ceil_div(s.out_channels, machine.tile_columns)
+    weights = products * s.channels * panels * machine.tile_columns
+    block = max(machine.block_bytes // 4 // (products * s.channels * 4), 2 * machine.tile_rows)
+    return (
+        products * tiles * s.channels * outer / threads,
+        points * ceil_div(tiles, machine.tile_rows) * panels / threads,
+        products * tiles * inner / threads,
+        points * tiles * outer / threads,
+        weights,
+        weights_read_again(tiles, block, weights, machine, threads),
+        1.0,
+    )
+
+
+@counts("conv", "winograd2", "winograd2_bf16")
+def _tiles_of_2(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    return _tiles(sizes, machine, threads, 2)
+
+
+@counts("conv", "winograd4")
+def _tiles_of_4(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    return _tiles(sizes, machine, threads, 4)

@@ -1,0 +1,55 @@
+"""The work that kernels do, counted: what the cost model weighs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from infuse.targets.machine import Machine
+
+Work = tuple[float, ...]
+"""Counts of what a call does, each with a weight of its own: arithmetic for one thread, memory for
+all.
+"""
+_WORK: dict[tuple[str, str], Callable[[Sequence[int], Machine, int], Work]] = {}
+
+
+def counts(family: str, *names: str) -> Callable[[Callable[..., Work]], Callable[..., Work]]:
+    """Register what counts the work of candidates: a function of a call's sizes, the machine and
+    threads.
+    """
+
+    def register(function: Callable[..., Work]) -> Callable[..., Work]:
+        _WORK.update({(family, name): function for name in names})
+        return function
+
+    return register
+
+
+def candidates(family: str) -> list[str]:
+    """The names that the cost model knows in a family."""
+    return [name for work_family, name in _WORK if work_family == family]
+
+
+def families() -> list[str]:
+    """All families."""
+    return list(dict.fromkeys(family for family, _ in _WORK))
+
+
+def work(family: str, name: str, sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    """The counted work of one candidate."""
+    return _WORK[family, name](sizes, machine, threads)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """A / b, rounded up."""
+    return -(-a // b)
+
+
+def weights_read_again(
+    rows: int, chunk: int, weights: int, machine: Machine, threads: int
+) -> float:
+    """How many weights are read again from the third level cache, for one chunk of rows after the
+    other.
+    """
+    again = ceil_div(rows, chunk * threads) - 1
+    return again * weights if 4 * weights > machine.block_bytes // 2 else 0.0
