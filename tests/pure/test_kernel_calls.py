@@ -7,8 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from infuse import dtypes
 from infuse.codegen.autotune.selector import Chooser, Key
 from infuse.codegen.lower import linear
+from infuse.dtypes import DType
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
@@ -20,7 +22,7 @@ from infuse.testing.lowered import LoweredRun, run_lowered
 from tests.native.builder import Builder
 
 pytestmark = pytest.mark.row("R1")
-TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4+avx512_bf16", "aarch64+bf16")
+TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4+avx512_vnni+avx512_bf16", "aarch64+bf16")
 
 
 def convolution(
@@ -67,6 +69,18 @@ def few_bits(bits: int, *, bias: bool) -> Graph:
     return b.graph
 
 
+def integers(
+    kind: str, x: tuple[int, ...], w: tuple[int, ...], dtype: DType, zeros: int | None = None
+) -> Graph:
+    b, rng = Builder("integers"), np.random.default_rng(4)
+    number = np.uint8(7) if dtype == dtypes.uint8 else np.int8(-7)
+    shifts = None if zeros is None else constant(np.full(zeros or (), number))
+    weights = constant(rng.integers(-128, 128, w).astype(np.int8))
+    image = b.input(*x, dtype=dtype, name="x")
+    b.output(b("Cast", b(kind, image, weights, shifts), to=dtypes.float32))
+    return b.graph
+
+
 AROUND = (1, 1, 1, 1)
 WINDOW = {"kernel_shape": (3, 2), "strides": (2, 1), "pads": (1, 0, 1, 1)}
 GRAPHS: dict[str, Graph] = {
@@ -93,6 +107,10 @@ GRAPHS: dict[str, Graph] = {
     "Gemm, transposed": gemm(transB=1),
     "4 bits": few_bits(4, bias=False),
     "8 bits": few_bits(8, bias=True),
+    "bytes": integers("MatMulInteger", (3, 5, 7), (7, 33), dtypes.uint8, 0),
+    "signed bytes": integers("MatMulInteger", (5, 9), (9, 6), dtypes.int8, 5),
+    "bytes from zero": integers("MatMulInteger", (4, 6), (6, 40), dtypes.uint8),
+    "points of bytes": integers("ConvInteger", (2, 7, 5, 3), (9, 7, 1, 1), dtypes.uint8, 0),
     "largest": pooled("MaxPool", **WINDOW),
     "mean": pooled("AveragePool", **WINDOW),
     "mean with borders": pooled("AveragePool", count_include_pad=1, **WINDOW),
@@ -106,7 +124,13 @@ def run(
 ) -> LoweredRun:
     rng = np.random.default_rng(1)
     shapes = {v.name: [int(str(n)) for n in v.shape] for v in graph.inputs}
-    feeds = {name: rng.standard_normal(s, dtype=np.float32) for name, s in shapes.items()}
+    kinds = {v.name: v.dtype for v in graph.inputs}
+    feeds = {
+        name: rng.integers(0, 128, shape).astype(kinds[name].numpy)
+        if kinds[name].bytes == 1
+        else rng.standard_normal(shape, dtype=np.float32)
+        for name, shape in shapes.items()
+    }
     resolved = Target.resolve(target)
     chooser = Chooser(resolved.machine, forced=forced)
     return run_lowered(graph, resolved, feeds, precision=precision, chooser=chooser)

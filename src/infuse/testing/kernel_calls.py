@@ -84,6 +84,8 @@ def product_of(node: Node, values: Mapping[Value, Array]) -> Array | None:
         if addend is not None:
             result = result - beta * _array(addend, values)
         return result / alpha if alpha else None
+    if kind == ("", "MatMulInteger"):
+        return result
     if kind not in _IMAGES:
         return None
     bias = node.input(2) if node.kind == "Conv" else None
@@ -96,7 +98,7 @@ def product_of(node: Node, values: Mapping[Value, Array]) -> Array | None:
 _ADDENDS = {("", "MatMul"): 2, ("", "Gemm"): 2, (DOMAIN, "MatMulNBits"): 5}
 """Products, and which input is added to them."""
 _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
-_IMAGES = {("", kind) for kind in ("Conv", *_POOLS)}
+_IMAGES = {("", kind) for kind in ("Conv", "ConvInteger", *_POOLS)}
 """What computes images, channels last."""
 
 

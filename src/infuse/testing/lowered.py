@@ -62,6 +62,8 @@ def run_lowered(
 ) -> LoweredRun:
     """The outputs of the program of `graph` for a target, by name, computed step by step.
 
+    `chooser` decides where several kernels compute the same (default: the cost model).
+
     PlacementError where an operand does not lie where a step reads it, or a step overwrites what it
     reads; KernelError where a kernel is called with what does not give its node;
     UnsupportedOperatorError where a node has no native code; UnknownSizeError where only a

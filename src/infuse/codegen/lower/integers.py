@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from infuse import dtypes
 from infuse.codegen.groups import Group
@@ -26,35 +24,14 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.ops.convolution import Convolving
 from infuse.targets import DotType
-
-Integers = NDArray[np.integer[Any]]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How kernels/integer_layouts.hpp multiplies: the name there, elements in a lane, and their
-    type.
-    """
-
-    name: str
-    group: int
-    dtype: dtypes.DType
-
-
-I16X2 = Layout("I16x2", 2, dtypes.int16)
-U8S8X4 = Layout("U8S8x4", 4, dtypes.int8)
-
-
-def pack_groups(b: Integers, lanes: int, layout: Layout) -> Integers:
-    """The matrix b[k, n] as [panel, group of rows, 2 · lanes, row of the group] for
-    kernels/integer.hpp.
-    """
-    k, n = b.shape
-    width, group = 2 * lanes, layout.group
-    groups, panels = -(-k // group), -(-n // width)
-    whole = np.zeros((group * groups, panels * width), layout.dtype.numpy)
-    whole[:k, :n] = b
-    return np.ascontiguousarray(whole.reshape(groups, group, panels, width).transpose(2, 0, 3, 1))
+from infuse.targets.cpu.families.integers import (
+    I16X2,
+    U8S8X4,
+    Integers,
+    Layout,
+    pack_columns,
+    pack_groups,
+)
 
 
 def _zero(f: FunctionWriter, low: Lowering, zero: Value | None, dtype: dtypes.DType) -> str:
@@ -284,16 +261,6 @@ def _has_kernel(win: Window) -> bool:
     height, width = win.kernel
     fits = isinstance(height, int) and height <= 12 and width in (3, 5, 7)
     return fits and win.strides[1] in (1, 2) and win.dilations[1] == 1
-
-
-def pack_columns(filters: Integers, together: int, layout: Layout) -> Integers:
-    """Filters [channels, height, width] as [⌈height / together⌉, width, channels, layout.group]."""
-    channels, height, width = filters.shape
-    blocks = -(-height // together)
-    whole = np.zeros((channels, blocks, layout.group, width), layout.dtype.numpy)
-    for y in range(height):
-        whole[:, y // together, y % together] = filters[:, y]
-    return np.ascontiguousarray(whole.transpose(1, 3, 0, 2))
 
 
 def _filters(low: Lowering, node: Node, groups: int) -> Packed:

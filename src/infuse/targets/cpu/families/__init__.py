@@ -7,6 +7,7 @@ from infuse.targets.cpu.families import (
     convolution as convolution,
     depthwise as depthwise,
     gemm as gemm,
+    integers as integers,
     matmul as matmul,
     nbits as nbits,
     normalization as normalization,
