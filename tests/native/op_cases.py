@@ -140,7 +140,7 @@ GROUPS = {
     "signals": ("gated", "losses", "signal", "training", "windows"),
     "movement": (
         *("blocks", "creation", "indexing", "movement", "padding", "pass_through"),
-        *("selection", "shaping"),
+        *("ranking", "selection", "shaping"),
     ),
     "tables": (
         "ml_features",

@@ -27,10 +27,10 @@ from infuse.ops.core.opaque import Opaque
 from infuse.ops.indexing import Gather
 from infuse.ops.movement import Concat
 from infuse.ops.padding import Pad
+from infuse.ops.ranking import TopK
 from infuse.ops.selection import NonZero
 from infuse.ops.sequences import ConcatFromSequence, Optional, OptionalHasElement, SequenceConstruct
 from infuse.ops.shaping import Reshape, Shape
-from infuse.ops.top_k import TopK
 
 F = np.float32
 X = tensor(dtypes.float32, "n", 3)

@@ -32,10 +32,10 @@ from infuse.ops.indexing import Gather, GatherElements, GatherND, ScatterElement
 from infuse.ops.movement import Concat, Slice, Split, Tile, Trilu
 from infuse.ops.padding import CenterCropPad, Pad
 from infuse.ops.pass_through import Dropout
+from infuse.ops.ranking import TopK
 from infuse.ops.selection import Compress, NonMaxSuppression, NonZero, Unique
 from infuse.ops.sequences import Optional, SequenceAt, SequenceInsert
 from infuse.ops.shaping import Expand, Flatten, Reshape, Squeeze, Transpose, Unsqueeze
-from infuse.ops.top_k import TopK
 from tests.pure.typed_nodes import INDEX, SIZES, X, inferred, node
 
 FAMILIES = {

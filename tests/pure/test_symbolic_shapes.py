@@ -18,6 +18,7 @@ from infuse.ops.indexing import Gather, GatherElements, GatherND, OneHot, Scatte
 from infuse.ops.movement import Concat, Slice, Split, Tile, Trilu, equal_parts
 from infuse.ops.padding import CenterCropPad, Pad
 from infuse.ops.pass_through import Identity
+from infuse.ops.ranking import TopK
 from infuse.ops.selection import Compress, NonMaxSuppression, NonZero, Unique
 from infuse.ops.sequences import (
     ConcatFromSequence,
@@ -27,7 +28,6 @@ from infuse.ops.sequences import (
     SplitToSequence,
 )
 from infuse.ops.shaping import Expand, Flatten, Reshape, Shape, Size, Squeeze, Transpose, Unsqueeze
-from infuse.ops.top_k import TopK
 from tests.pure.typed_nodes import (
     INDEX,
     SIZE_LIST,
