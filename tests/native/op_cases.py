@@ -255,7 +255,8 @@ def problem_of(row: Row, number: int, actual: Any) -> str | None:
     wanted = results(row)[number].dtype
     if actual.dtype != wanted:
         return f"is {actual.dtype} and not {wanted}"
-    return difference(actual, results(widened(row))[number], row.op.accuracy)
+    exact = results(widened(row))[number]
+    return difference(actual, exact, row.op.accuracy, flushed=True)
 
 
 def widened(row: Row) -> Row:

@@ -107,3 +107,12 @@ def test_the_helper_is_documented() -> None:
     for function in (assert_agrees, difference, spacing):
         assert function.__module__ == compare.__name__
         assert function.__doc__
+
+
+def test_what_agrees_with_code_that_flushes_subnormal_numbers() -> None:
+    exact = np.array([1e-39, -1e-39, 1.0])
+    assert difference(f32(0, 0, 1), exact, EXACT) is not None
+    assert difference(f32(0, 0, 1), exact, EXACT, flushed=True) is None
+    assert difference(f32(0, 2e-39, 1), exact, EXACT, flushed=True) is not None
+    assert difference(f32(0, 0, 1), np.array([1e-37, 0, 1]), EXACT, flushed=True) is not None
+    assert difference(np.zeros(1), np.array([1e-39]), EXACT, flushed=True) is not None

@@ -223,6 +223,7 @@ INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {{
 
 INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs,
                           void* const* outputs) {{
+  const FlushSubnormals flush;
   Model& m = *(Model*)context;
   m.error = nullptr;
   m.pool->index_limit = -1;

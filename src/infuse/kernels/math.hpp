@@ -1,10 +1,10 @@
 // Elementwise mathematics: one name for vectors (vf, vi) and scalars (float, double, integers), so
-// that one formula text compiles for both. NaN, infinities, denormals and signed zero follow NumPy.
+// that one formula text compiles for both. NaN, infinities and signed zero follow NumPy; results
+// below the smallest normal number may be zeros of their sign (see FlushSubnormals).
 //
 // Accuracy in float, in units of the last place: exp, expm1, log, log1p, sigmoid, softplus, sin and
-// cos within 4, tanh and erf within 8, sqrt exact, all others that of libm. A sigmoid below the
-// smallest normal number may be 0. A float scalar of a polynomial function gives the same bits as
-// a lane of the vector.
+// cos within 4, tanh and erf within 8, sqrt exact, all others that of libm. A float scalar
+// of a polynomial function gives the same bits as a lane of the vector.
 #pragma once
 
 #include "simd.hpp"

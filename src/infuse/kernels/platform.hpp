@@ -77,6 +77,34 @@ inline long long now_ns() {
 #endif
 }
 
+// ---------------------------------------------------------------- subnormal numbers
+
+/**
+ * While it lives, results of this thread below the smallest normal number are zeros of their sign:
+ * x86 processors take over a hundred cycles for each that is not. Operands are read as they are.
+ * Nothing on other processors, whose units have no such cost.
+ */
+class FlushSubnormals {
+ public:
+#if defined(__x86_64__)
+  FlushSubnormals() : before_(__builtin_ia32_stmxcsr()) {
+    __builtin_ia32_ldmxcsr(before_ | FLUSH_TO_ZERO);
+  }
+  ~FlushSubnormals() { __builtin_ia32_ldmxcsr(before_); }
+
+ private:
+  static constexpr unsigned FLUSH_TO_ZERO = 1u << 15;
+  unsigned before_;
+
+ public:
+#else
+  FlushSubnormals() {}
+  ~FlushSubnormals() {}
+#endif
+  FlushSubnormals(const FlushSubnormals&) = delete;
+  FlushSubnormals& operator=(const FlushSubnormals&) = delete;
+};
+
 // ---------------------------------------------------------------- memory
 
 /** Aligned memory, on huge pages when it is big; null when there is none. */

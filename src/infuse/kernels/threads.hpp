@@ -108,6 +108,7 @@ inline void report(Context* context) {
 
 inline ThreadResult INFUSE_THREAD_CALL worker_main(void* argument) {
   Worker* worker = static_cast<Worker*>(argument);
+  const FlushSubnormals flush;
   while (gate_load(&worker->state) != QUITTING) {
     worker_wait(worker);
     if (!change(&worker->state, POSTED, RUNNING)) continue;

@@ -23,13 +23,16 @@ def assert_agrees(actual: Array, exact: Array, accuracy: Rounding, what: str = "
         raise AssertionError(f"{what}: {worst}")
 
 
-def difference(actual: Array, exact: Array, accuracy: Rounding) -> str | None:
+def difference(
+    actual: Array, exact: Array, accuracy: Rounding, *, flushed: bool = False
+) -> str | None:
     """What is wrong with `actual`, or None when it lies within `accuracy` of `exact`.
 
     `exact` may be of a wider type: it is rounded to the type of `actual` before units in the last
     place are counted. NaN agrees with NaN, infinities with equal ones, 0 with −0. Results that are
     not floats agree when they are equal; only `accuracy.abs` and `accuracy.steps` give integers
-    leeway.
+    leeway. `flushed`: as in compiled code, 0 stands for results below the smallest normal number
+    (of float32 where the type is a narrower one, since there it is computed in float32).
     """
     actual, exact = np.asarray(actual), np.asarray(exact)
     if actual.shape != exact.shape:
@@ -48,14 +51,17 @@ def difference(actual: Array, exact: Array, accuracy: Rounding) -> str | None:
         )
         leeway = max(leeway, accuracy.steps)
         return _report(actual, exact, error > leeway, f"within {leeway}")
-    return _float_difference(actual, exact, accuracy)
+    return _float_difference(actual, exact, accuracy, flushed)
 
 
-def _float_difference(actual: Array, exact: Array, accuracy: Rounding) -> str | None:
+def _float_difference(actual: Array, exact: Array, accuracy: Rounding, flushed: bool) -> str | None:
     with np.errstate(all="ignore"):
         got, expected = actual.astype(np.float64), exact.astype(actual.dtype).astype(np.float64)
         finite = np.isfinite(expected) & np.isfinite(got)
         same = (got == expected) | (np.isnan(got) & np.isnan(expected))
+        if flushed:
+            smallest = np.finfo(np.float64 if actual.dtype == np.float64 else np.float32).tiny
+            same |= (got == 0) & (np.abs(expected) < smallest)
         units = spacing(expected, actual.dtype)
         largest = np.max(np.abs(expected), where=np.isfinite(expected), initial=0.0)
         error = np.abs(got - expected)

@@ -263,6 +263,7 @@ INFUSE_API void* trials_open(int threads, int64_t other_bytes) {
 INFUSE_API double trials_run(void* bench, int number) {
   Bench& b = *(Bench*)bench;
   const Trial& t = trials[number];
+  const FlushSubnormals flush;
   pass(b, b.other, b.other_bytes);
   for (int i = 0; i < t.ranges; ++i) pass(b, b.memory + t.warm[i].begin, t.warm[i].bytes);
   const long long begin = clock_ns(*b.context);
