@@ -86,6 +86,7 @@ class _Machine:
         self.program, self.plan, self.values, self.lanes = program, plan, values, lanes
         self.sizes = _sizes(values)
         self.reads = self.calls = 0
+        self._spoilt: set[Buffer] = set()
         self._memory: dict[object, Array] = {}
         self._offsets = self._arena_offsets()
         for value in program.places:
@@ -196,7 +197,8 @@ class _Machine:
 
     def _compute(self, step: Step) -> None:
         """A step that reads operands of its nodes, and makes those of their results that lie where
-        it writes; what else it writes is spoilt.
+        it writes. What else it writes, such as operands that it packs, is spoilt, and the calls of
+        steps that read it are not checked.
         """
         made = dict.fromkeys(v for node in step.sources for v in node.outputs)
         operands = dict.fromkeys(v for node in step.sources for v in node.operands())
@@ -207,13 +209,16 @@ class _Machine:
         self._require_apart(step, list(read.values()), targets)
         for value, tensor in read.items():
             self._check_operand(step, value, tensor)
-        self.calls += check_calls(step, self.values, self.size, self.elements, self.lanes)
+        if not self._spoilt.intersection(step.reads):
+            self.calls += check_calls(step, self.values, self.size, self.elements, self.lanes)
+        self._spoilt.difference_update(step.writes)
         for buffer in dict.fromkeys(step.writes):
             if buffer.kind == "arena" and all(
                 t.buffer.root() is not buffer.root() for t in targets
             ):
                 key, begin = self._block(buffer, self.size(buffer.bytes))
                 self._memory[key][begin : begin + self.size(buffer.bytes)] = POISON
+                self._spoilt.add(buffer)
         for value in results:
             self.write(value)
 
