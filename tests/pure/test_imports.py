@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str] | None] = {
     "compress": BASE | {"ir", "ops", "rewrite", "passes"},
     # The writer of a compiled model's folder shares its format, and what a machine offers, with the
     # reader.
-    "targets": BASE | {"ir", "runtime"},
+    "targets": BASE | {"ir", "ops", "runtime"},
     "codegen": BASE | {"ir", "ops", "runtime", "targets"},
     "analysis": BASE | {"ir", "ops"},
     "profiling": BASE | {"ir", "ops", "analysis", "codegen", "runtime", "targets"},

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import infuse
-from infuse.codegen.program import size_text
 from infuse.ir import dims
-from infuse.targets.cpu.families.base import HEADERS, struct_text
+from infuse.targets.cpu.emit.sizes import size_text, struct_text
+from infuse.targets.cpu.families.base import HEADERS
 from infuse.targets.cpu.families.depthwise import ChainSizes, DepthwiseSizes
 from infuse.targets.cpu.families.pooling import PoolSizes
 

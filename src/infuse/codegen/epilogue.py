@@ -1,20 +1,20 @@
-"""The elementwise work of a group as C++ inside one function of row and column."""
+"""The elementwise work of a group as a statement inside one function of row and column."""
 
 from __future__ import annotations
 
-from infuse.codegen.formulas import FormulaPrinter
 from infuse.codegen.groups import Group
 from infuse.codegen.iteration_space import IterationSpace
 from infuse.codegen.tensors import Tensor
 from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
-from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.ops.core.formula import Term
+from infuse.targets.cpu.emit.elementwise import Applied, Elementwise, Place, RowStep, Source
 
 
 class Epilogue:
-    """Prints the fused elementwise work of a group inside one row/column function, which stores it
-    in `target`.
+    """Collects the fused elementwise work of a group, which a function of row and column stores in
+    `target` or returns.
     """
 
     def __init__(
@@ -26,52 +26,54 @@ class Epilogue:
         target: Tensor | None = None,
     ) -> None:
         self.f, self.group, self.space, self.tensors, self.target = f, group, space, tensors, target
-        self.printer = FormulaPrinter()
+        self._definitions: list[Place | Applied] = []
 
-    def load(self, tensor: Tensor) -> str:
-        """C++ text of an operand's elements at (row, col)."""
-        pointer = self.f.read(tensor, self.target)
-        offset = self.space.row_offset(tensor, self.f.number)
-        stride = self.space.column_stride(tensor)
-        if stride == 0:
-            return f"splat<L>(load({pointer} + {offset}, One{{}}))"
-        column = "col" if stride == 1 else self._strided_column(tensor, stride)
-        return f"load({pointer} + {offset} + {column}, lanes)"
+    def load(self, tensor: Tensor) -> Source:
+        """An operand's elements at (row, col)."""
+        return self._define(self._place(self.f.read(tensor, self.target), tensor))
 
-    def _strided_column(self, tensor: Tensor, stride: Dim | None) -> str:
-        if stride is None:
-            raise UnsupportedOperatorError("an operand whose columns do not merge")
-        return f"col * {self.f.number(stride)}"
+    def apply(self, term: Term, *leaves: Source) -> Source:
+        """A formula whose input leaves stand for these, in order."""
+        return self._define(Applied(term, dict(enumerate(leaves))))
 
-    def text(self, start: str) -> list[str]:
-        """Lines that compute the group from the anchor's result `start` and store it."""
-        assert self.target is not None
-        result = self.result(start)
-        pointer = self.f.write(self.target)
-        offset = self.space.row_offset(self.target, self.f.number)
-        return [*self.printer.lines, f"store({pointer} + {offset} + col, {result}, lanes);"]
+    def statement(self, start: Source) -> Elementwise:
+        """The group's work on the anchor's result `start`."""
+        result = self._result(start)
+        if self.target is None:
+            return Elementwise(tuple(self._definitions), result, None)
+        place = self._place(self.f.write(self.target), self.target)
+        return Elementwise(tuple(self._definitions), result, place)
 
-    def value(self, start: str) -> list[str]:
-        """Lines that compute the group from the anchor's result `start` and return it."""
-        result = self.result(start)
-        return [*self.printer.lines, f"return {result};"]
-
-    def result(self, start: str) -> str:
-        """The group's result as an expression; what it needs is in the printer's lines."""
-        names: dict[Value, str] = {}
+    def _result(self, start: Source) -> Source:
+        sources: dict[Value, Source] = {}
         if self.group.anchor is not None:
-            names[self.group.anchor.output] = start
+            sources[self.group.anchor.output] = start
         for node in self.group.nodes:
             if node is self.group.anchor:
                 continue
             for value in self.group.reads(node):
-                if value not in names:
-                    names[value] = self._operand(value)
-            leaves = {
-                i: names[v] for i, v in enumerate(node.inputs) if v is not None and v in names
-            }
-            names[node.output] = self.printer.print(self.group.formulas[node], leaves)
-        return names[self.group.result]
+                if value not in sources:
+                    sources[value] = self.load(self.tensors[value])
+            operands = {i: v for i, v in enumerate(node.inputs) if v is not None and v in sources}
+            leaves = {i: sources[v] for i, v in operands.items()}
+            sources[node.output] = self._define(Applied(self.group.formulas[node], leaves))
+        return sources[self.group.result]
 
-    def _operand(self, value: Value) -> str:
-        return self.printer.define(self.load(self.tensors[value]))
+    def _define(self, definition: Place | Applied) -> Source:
+        self._definitions.append(definition)
+        return len(self._definitions) - 1
+
+    def _place(self, pointer: str, tensor: Tensor) -> Place:
+        rows = tuple(
+            RowStep(below, size, "1" if stride == 1 else self.f.number(stride))
+            for below, size, stride in self.space.row_steps(tensor)
+        )
+        return Place(pointer, rows[::-1], self._column(tensor))
+
+    def _column(self, tensor: Tensor) -> str:
+        stride = self.space.column_stride(tensor)
+        if stride is None:
+            raise UnsupportedOperatorError("an operand whose columns do not merge")
+        if stride == 0:
+            return ""
+        return "1" if stride == 1 else self.f.number(stride)

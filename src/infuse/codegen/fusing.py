@@ -4,18 +4,22 @@ kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 
 from infuse import dtypes
 from infuse.codegen.bf16_values import stored_rounded
 from infuse.codegen.epilogue import Epilogue
-from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group, cost, is_vector_term
 from infuse.codegen.iteration_space import IterationSpace
 from infuse.codegen.placing import Placing
 from infuse.codegen.tensors import Order, Tensor, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir.graph import Value
+from infuse.ops.core.formula import Term, inputs
+from infuse.targets.cpu.emit.elementwise import Elementwise, Source
+
+_SUM, _BIAS = inputs(dtypes.float32, dtypes.float32)
+"""What a kernel gives, and what is added to it."""
 
 
 class Fusing(Placing):
@@ -37,16 +41,17 @@ class Fusing(Placing):
         )
         f.include("map.hpp", "element.hpp")
         body = Epilogue(f, group, space, tensors, target)
-        text = body.text("")
-        if body.printer.divides:
+        work = body.statement("")
+        if work.divides:
             f.variable("bool", **{"zero": "false", "*const found_zero": "&zero"})
         rows, columns = f.number(space.rows), f.number(space.columns)
         kernel = "map2d" if vector else "map_scalar"
         parameters = "long row, long col, auto lanes" if vector else "long row, long col"
         head = "using L = decltype(lanes);" if vector else "using L = One; const One lanes{};"
         with f.map(kernel, rows, columns, parameters=parameters, cost=sum(map(cost, terms))):
-            f.text(head, *text)
-        if body.printer.divides:
+            f.text(head)
+            f.add(work)
+        if work.divides:
             f.fail_unless("!zero", "DIVIDES_BY_ZERO")
         self.tensors[value] = target
         f.finish(" + ".join(n.kind for n in group.nodes))
@@ -84,15 +89,15 @@ class Fusing(Placing):
         bias: Tensor | None = None,
         scale: float = 1.0,
         inner: int = 1,
-        before: Callable[[Callable[[Tensor], str]], str] | None = None,
+        before: tuple[Term, Sequence[Tensor]] | None = None,
         name: str = "sink",
     ) -> str:
         """Define the sink of an anchored group in `f`: scale, bias, fused elementwise work, store.
         Returns its name.
 
-        `before` writes what comes first, an expression in `acc`; it is given a function that loads
-        a broadcast tensor. The kernel's rows and columns run over the result's axes in `order`, the
-        last `inner` of them being columns.
+        `before` comes first: a formula of what the kernel gives (its input 0) and of tensors that
+        are repeated. The kernel's rows and columns run over the result's axes in `order`, the last
+        `inner` of them being columns.
         """
         value = group.result
         space = IterationSpace(value.shape, order, inner)
@@ -105,11 +110,13 @@ class Fusing(Placing):
         if rounded:
             f.include("half.hpp")
         body = Epilogue(f, group, space, tensors, target)
-        start = "acc" if before is None else body.printer.define(before(body.load))
+        start: Source = "acc"
+        if before is not None:
+            start = body.apply(before[0], start, *map(body.load, before[1]))
         if scale != 1.0:
-            start = body.printer.define(f"acc * splat<L>({literal(scale, dtypes.float32)})")
-        text = body.text(self._biased(body, start, bias))
-        _define(f, name, "auto acc, long row, long col, auto lanes", text)
+            start = body.apply(_SUM * scale, start)
+        work = body.statement(self._biased(body, start, bias))
+        _define(f, name, "auto acc, long row, long col, auto lanes", work)
         self.tensors[value] = target
         return name
 
@@ -122,17 +129,15 @@ class Fusing(Placing):
         Beside the sums it may read only what has the same value in every row.
         """
         body = self._inner_body(f, group, order)
-        _define(
-            f, name, "auto acc, long col, auto lanes", body.value(self._biased(body, "acc", bias))
-        )
+        work = body.statement(self._biased(body, "acc", bias))
+        _define(f, name, "auto acc, long col, auto lanes", work)
 
     def values(self, f: FunctionWriter, group: Group, order: Order, name: str) -> None:
         """Define in `f` what elementwise work makes by row and column, for the kernel of the group
         that reads it.
         """
-        _define(
-            f, name, "long row, long col, auto lanes", self._inner_body(f, group, order).value("")
-        )
+        work = self._inner_body(f, group, order).statement("")
+        _define(f, name, "long row, long col, auto lanes", work)
 
     def _inner_body(self, f: FunctionWriter, group: Group, order: Order) -> Epilogue:
         space = IterationSpace(group.result.shape, order)
@@ -140,17 +145,18 @@ class Fusing(Placing):
             f, group, space, {v: self._operand(v, space, vector=True) for v in group.operands()}
         )
 
-    def _biased(self, body: Epilogue, start: str, bias: Tensor | None) -> str:
+    def _biased(self, body: Epilogue, start: Source, bias: Tensor | None) -> Source:
         """The sum of `start` and a bias."""
         if bias is None:
             return start
         if body.space.column_stride(bias) not in (0, 1):
             bias = self.arranged(bias, natural(bias.rank))
-        return body.printer.define(f"{start} + {body.load(bias)}")
+        return body.apply(_SUM + _BIAS, start, body.load(bias))
 
 
-def _define(f: FunctionWriter, name: str, parameters: str, text: list[str]) -> None:
+def _define(f: FunctionWriter, name: str, parameters: str, work: Elementwise) -> None:
     """Define a function of `lanes` and others inside of `f`."""
     f.include("element.hpp")
     with f.define(name, parameters):
-        f.text("using L = decltype(lanes);", *text)
+        f.text("using L = decltype(lanes);")
+        f.add(work)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from infuse import dtypes
-from infuse.codegen.formulas import is_half
 from infuse.codegen.kernel_table import has_epilogue
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Node, Value
 from infuse.ops.core.base import Elementwise
 from infuse.ops.core.formula import E, Term, inputs
+from infuse.targets.cpu.emit.formulas import is_half
 
 
 @dataclass

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
-from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Order, Tensor
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -71,23 +70,18 @@ class IterationSpace:
             best = wider
         return best
 
-    def row_offset(self, tensor: Tensor, text: Callable[[Dim], str] = size_text) -> str:
-        """C++ text of the element offset of an operand at `row`; `text` prints factors (divisors
-        are constants).
+    def row_steps(self, tensor: Tensor) -> Iterator[tuple[Dim, Dim | None, Dim]]:
+        """How rows move along the axes of an operand, innermost first: ((row / below) % size) ·
+        stride, without a remainder where size is None.
         """
         outer = len(self.order) - self.inner
         axes = _collapse(self.sizes[:outer], self.strides(tensor)[:outer])
-        terms = []
         below: Dim = 1
         for position in range(len(axes) - 1, -1, -1):
             size, stride = axes[position]
             if stride != 0:
-                index = "row" if below == 1 else f"(row / {size_text(below)})"
-                if position > 0:
-                    index = f"({index} % {size_text(size)})"
-                terms.append(index if stride == 1 else f"{index} * {text(stride)}")
+                yield below, size if position > 0 else None, stride
             below = below * size
-        return " + ".join(reversed(terms)) or "0L"
 
 
 def _collapse(sizes: Sequence[Dim], strides: Sequence[Dim]) -> list[tuple[Dim, Dim]]:

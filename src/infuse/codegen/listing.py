@@ -10,7 +10,7 @@ from infuse.codegen.source import distinct
 from infuse.codegen.tensors import Buffer, Tensor, natural
 from infuse.ir.dims import Expr
 from infuse.targets import Target
-from infuse.targets.cpu.families.base import struct_text
+from infuse.targets.cpu.emit.sizes import struct_text
 
 
 def listing(program: Program, plan: Plan, target: Target, threads: int) -> str:

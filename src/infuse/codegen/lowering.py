@@ -16,7 +16,7 @@ from infuse.codegen.groups import Group, partition
 from infuse.codegen.kernel_table import KERNELS, KernelFamily, runtime_operands
 from infuse.codegen.liveness import is_known, live_nodes, relations_of
 from infuse.codegen.producers import Producers, fuse_producers
-from infuse.codegen.program import Program, size_text
+from infuse.codegen.program import Program
 from infuse.codegen.tensors import Buffer, dense
 from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
@@ -25,6 +25,7 @@ from infuse.ir.graph import Graph, Node, Value, captured
 from infuse.ir.relations import Relation
 from infuse.ir.types import Shape, TensorType
 from infuse.targets import Machine
+from infuse.targets.cpu.emit.sizes import size_text
 
 
 def lower(

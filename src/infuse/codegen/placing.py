@@ -10,7 +10,7 @@ from typing import Any
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice, Chooser
 from infuse.codegen.concat_slots import ConcatSlots
-from infuse.codegen.program import Program, size_text
+from infuse.codegen.program import Program
 from infuse.codegen.tensors import (
     Buffer,
     Order,
@@ -27,6 +27,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.relations import Relation
 from infuse.targets import Machine
+from infuse.targets.cpu.emit.sizes import size_text
 
 
 def _check_interface(graph: Graph) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import string
-from infuse.codegen.program import Program, estimate_text, size_text
+from infuse.codegen.program import Program
 from infuse.ir import dims
+from infuse.targets.cpu.emit.sizes import estimate_text, size_text
 
 
 def buffer_sizes(plan: Plan) -> list[str]:

@@ -5,7 +5,6 @@ sizes.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,44 +16,15 @@ from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.dtypes import DType, by_numpy
-from infuse.ir import dim_text, dims
+from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import Shape
 from infuse.targets.cpu.emit.statements import Statement
-from infuse.targets.cpu.families.base import KernelSizes, struct_text
+from infuse.targets.cpu.families.base import KernelSizes
 
 Array = npt.NDArray[Any]
 WEIGHT_ALIGN = 64
-_FIELD = re.compile(r"\bd\.(\w+)")
-
-
-def size_text(dim: Dim) -> str:
-    """A size as C++ of type long; symbols are fields of `d`."""
-    return dim_text.c_text(dim, lambda name: f"d.{symbol_field(name)}")
-
-
-def sizes_text(sizes: KernelSizes) -> str:
-    """The sizes of a kernel call as C++; symbols are fields of `d`."""
-    return struct_text(sizes, size_text)
-
-
-def estimate_text(dim: Dim) -> str:
-    """A size as C++ of type double, which does not overflow."""
-    return dim_text.c_text(dim, lambda name: f"double(d.{symbol_field(name)})", ".0")
-
-
-def symbol_field(name: str) -> str:
-    """A C identifier for a symbol, different for different names."""
-    clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
-    if clean == name and not name[:1].isdigit() and len(name) < 40:
-        return f"s_{name}"
-    return f"s_{clean[:24]}_{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
-
-
-def fields_in(text: str) -> set[str]:
-    """The sizes that C++ text reads, as fields."""
-    return set(_FIELD.findall(text))
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,18 @@ from typing import Final
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment, string
 from infuse.codegen.plan_text import buffer_sizes
-from infuse.codegen.program import (
-    Program,
-    SizeResult,
-    Step,
+from infuse.codegen.program import Program, SizeResult, Step
+from infuse.codegen.recording import recorded
+from infuse.codegen.tensors import Buffer, Tensor
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.targets.cpu.emit.sizes import (
     estimate_text,
     fields_in,
     size_text,
     sizes_text,
     symbol_field,
 )
-from infuse.codegen.recording import recorded
-from infuse.codegen.tensors import Buffer, Tensor
-from infuse.ir import dims
-from infuse.ir.dims import Dim
 
 _MOST_NAMES: Final = 4  # of nodes, in the comment of a call
 

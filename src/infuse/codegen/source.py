@@ -12,11 +12,12 @@ from infuse.codegen.interface import PREFIX, prefixed
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment
 from infuse.codegen.plan_text import plan_text
-from infuse.codegen.program import Function, Program, Step, size_text, symbol_field
+from infuse.codegen.program import Function, Program, Step
 from infuse.codegen.program_text import ProgramText, model_text
 from infuse.codegen.recording import Recording
 from infuse.ir import dims
 from infuse.runtime.folder import ABI
+from infuse.targets.cpu.emit.sizes import size_text, symbol_field
 
 FUNCTIONS_PER_FILE = 12
 

@@ -12,13 +12,12 @@ from infuse.codegen.program import (
     Program,
     SizeResult,
     Step,
-    fields_in,
-    symbol_field,
 )
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.targets.cpu.emit import statements as cpp
+from infuse.targets.cpu.emit.sizes import fields_in, symbol_field
 from infuse.targets.cpu.emit.statements import Statement
 from infuse.targets.cpu.families.base import HEADERS, KernelSizes
 

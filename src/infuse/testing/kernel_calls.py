@@ -19,6 +19,7 @@ from infuse.ir.graph import Array, Node, Value
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.targets.cpu.emit.statements import KernelCall
 from infuse.targets.cpu.families.base import MEANINGS, Arguments
+from infuse.testing.epilogues import Memory, check_work, sink_of
 
 _CAST = re.compile(r"\(const \w+\*\)")
 _PARAMETER = re.compile(r"(?:p|n|sizes)(\d+)")
@@ -69,6 +70,10 @@ def check_calls(
     rows = result.reshape(expected.shape) if result.size == expected.size else None
     if rows is None or np.abs(rows - expected).max(initial=0) > allowed:
         raise KernelError(f"{what} is given other operands than those of the node")
+    work = sink_of(step, call.arguments[-1])
+    if work is not None and result.ndim == 2:
+        memory = Memory(number, elements)
+        check_work(work, step, result, result.shape, values, memory, tolerance)
     return 1
 
 

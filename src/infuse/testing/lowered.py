@@ -26,7 +26,8 @@ from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Target
 from infuse.targets.cpu.emit.statements import KernelCall
-from infuse.testing.kernel_calls import check_calls
+from infuse.testing.epilogues import Memory, check_work, mapped, sized
+from infuse.testing.kernel_calls import ROUNDING, check_calls
 
 POISON = 0xA5
 """What memory holds that nobody has written yet."""
@@ -50,6 +51,8 @@ class LoweredRun:
     """Operands that were compared with what the step before them left."""
     calls: int = 0
     """Kernels whose arguments were seen to give what their nodes mean."""
+    mapped: int = 0
+    """Steps of elementwise work that were seen to do so."""
 
 
 def run_lowered(
@@ -65,7 +68,8 @@ def run_lowered(
     `chooser` decides where several kernels compute the same (default: the cost model).
 
     PlacementError where an operand does not lie where a step reads it, or a step overwrites what it
-    reads; KernelError where a kernel is called with what does not give its node;
+    reads; KernelError where a kernel is called with what does not give its node; EpilogueError
+    where elementwise work does not make its result;
     UnsupportedOperatorError where a node has no native code; UnknownSizeError where only a
     kernel finds a size (the start of a computed Slice). Bodies of control flow run in
     the interpreter.
@@ -85,7 +89,7 @@ class _Machine:
     ) -> None:
         self.program, self.plan, self.values, self.lanes = program, plan, values, lanes
         self.sizes = _sizes(values)
-        self.reads = self.calls = 0
+        self.reads = self.calls = self.mapped = 0
         self._spoilt: set[Buffer] = set()
         self._memory: dict[object, Array] = {}
         self._offsets = self._arena_offsets()
@@ -193,7 +197,9 @@ class _Machine:
                 self._copy(step, *copied)
             else:
                 self._compute(step)
-        return LoweredRun(dict(self._outputs()), len(self.program.steps), self.reads, self.calls)
+        return LoweredRun(
+            dict(self._outputs()), len(self.program.steps), self.reads, self.calls, self.mapped
+        )
 
     def _compute(self, step: Step) -> None:
         """A step that reads operands of its nodes, and makes those of their results that lie where
@@ -211,6 +217,7 @@ class _Machine:
             self._check_operand(step, value, tensor)
         if not self._spoilt.intersection(step.reads):
             self.calls += check_calls(step, self.values, self.size, self.elements, self.lanes)
+            self.mapped += self._check_mapped(step)
         self._spoilt.difference_update(step.writes)
         for buffer in dict.fromkeys(step.writes):
             if buffer.kind == "arena" and all(
@@ -221,6 +228,17 @@ class _Machine:
                 self._spoilt.add(buffer)
         for value in results:
             self.write(value)
+
+    def _check_mapped(self, step: Step) -> int:
+        """How many steps of elementwise work alone, none or one, make what their nodes mean."""
+        work = mapped(step)
+        if work is None:
+            return 0
+        memory = Memory(self.size, self.elements)
+        elementwise, (rows, columns) = work
+        shape = (sized(step, rows, memory), sized(step, columns, memory))
+        check_work(elementwise, step, None, shape, self.values, memory, ROUNDING)
+        return 1
 
     def _copy(self, step: Step, source: Tensor, target: Tensor) -> None:
         self._require_apart(step, [source], [target])

@@ -35,9 +35,10 @@ __attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes& d, con
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
-    const auto t0 = acc + load(p0 + 0L + col, lanes);
-    const auto t1 = infuse::max(t0, splat<L>(0.0f));
-    store(p1 + row * n2 + col, t1, lanes);
+    const auto t0 = load(p0 + 0L + col, lanes);
+    const auto t1 = acc + t0;
+    const auto t2 = infuse::max(t1, splat<L>(0.0f));
+    store(p1 + row * n2 + col, t2, lanes);
   };
   conv(c, sizes3, p4, p5, sink);
   return 0;
@@ -47,11 +48,12 @@ __attribute__((visibility("hidden"))) int conv_4(Context& c, const Sizes& d, con
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
-    const auto t0 = acc + load(p0 + 0L + col, lanes);
-    const auto t1 = load(p1 + row * n2 + col, lanes);
-    const auto t2 = t1 + t0;
-    const auto t3 = infuse::max(t2, splat<L>(0.0f));
-    store(p3 + row * n4 + col, t3, lanes);
+    const auto t0 = load(p0 + 0L + col, lanes);
+    const auto t1 = acc + t0;
+    const auto t2 = load(p1 + row * n2 + col, lanes);
+    const auto t3 = t2 + t1;
+    const auto t4 = infuse::max(t3, splat<L>(0.0f));
+    store(p3 + row * n4 + col, t4, lanes);
   };
   conv(c, sizes5, p6, p7, sink);
   return 0;
@@ -68,10 +70,11 @@ __attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes& d, con
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
-    const auto t0 = acc + load(p0 + 0L + col, lanes);
-    const auto t1 = infuse::max(t0, splat<L>(0.0f));
-    const auto t2 = infuse::min(t1, splat<L>(6.0f));
-    store(p1 + row * n2 + col, t2, lanes);
+    const auto t0 = load(p0 + 0L + col, lanes);
+    const auto t1 = acc + t0;
+    const auto t2 = infuse::max(t1, splat<L>(0.0f));
+    const auto t3 = infuse::min(t2, splat<L>(6.0f));
+    store(p1 + row * n2 + col, t3, lanes);
   };
   depthwise<3, 1>(c, sizes3, p4, p5, sink);
   return 0;
@@ -81,9 +84,10 @@ __attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes& d, con
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
-    const auto t0 = acc + load(p0 + 0L + col, lanes);
-    const auto t1 = infuse::max(t0, splat<L>(0.0f));
-    store(p1 + row * n2 + col, t1, lanes);
+    const auto t0 = load(p0 + 0L + col, lanes);
+    const auto t1 = acc + t0;
+    const auto t2 = infuse::max(t1, splat<L>(0.0f));
+    store(p1 + row * n2 + col, t2, lanes);
   };
   gemm(c, sizes3, p4, p5, sink);
   return 0;
@@ -93,8 +97,9 @@ __attribute__((visibility("hidden"))) int matmul_7(Context& c, const Sizes& d, c
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
-    const auto t0 = acc + load(p0 + 0L + col, lanes);
-    store(p1 + 0L + col, t0, lanes);
+    const auto t0 = load(p0 + 0L + col, lanes);
+    const auto t1 = acc + t0;
+    store(p1 + 0L + col, t1, lanes);
   };
   gemm(c, sizes2, p3, p4, sink);
   return 0;

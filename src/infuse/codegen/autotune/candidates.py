@@ -10,12 +10,12 @@ from typing import Final
 
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice, usual
-from infuse.codegen.program import Program, SizeResult, Step, symbol_field
+from infuse.codegen.program import Program, SizeResult, Step
 from infuse.codegen.source import all_sizes, define, distinct, end, head, preamble, spread
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ir.dims import Dim
 from infuse.ops.core.feeds import default_size
-from infuse.targets.cpu.families.base import struct_text
+from infuse.targets.cpu.emit.sizes import struct_text, symbol_field
 
 REGIONS: Final = ("zeros", "floats", "written")
 """Parts of the memory of trials: integers that are read, floats that are read, and what is written.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
-from infuse.codegen.formulas import is_half
 from infuse.ir import dims
 from infuse.ir.clone import clone_nodes
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ops.domains.flexing import DOMAIN, FlexAttention
+from infuse.targets.cpu.emit.formulas import is_half
 
 
 @expands("FlexAttention", domain=DOMAIN)

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
-from infuse.codegen.formulas import is_half
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value
 from infuse.ops.domains.microsoft import DOMAIN, product_order
+from infuse.targets.cpu.emit.formulas import is_half
 
 
 def _operands(node: Node) -> list[Value]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from infuse import dtypes
 from infuse.codegen.expand.composer import EXPANSIONS, Composer, Results, expands
-from infuse.codegen.formulas import is_narrow
 from infuse.ir.graph import Node, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import kinds_with
 from infuse.ops.core.traits import Trait, has_trait
 from infuse.ops.domains.microsoft import DOMAIN as MICROSOFT
 from infuse.ops.domains.training import DOMAIN as TRAINING
+from infuse.targets.cpu.emit.formulas import is_narrow
 
 _MOVING = ("Identity", "Transpose", "Slice", "Expand", *kinds_with(Trait.RESHAPE))
 

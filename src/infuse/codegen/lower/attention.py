@@ -13,12 +13,12 @@ from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.attention import AttentionSizes
 
 MOST_FEW: Final = 4

@@ -14,12 +14,12 @@ from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text, symbol_field
 from infuse.codegen.tensors import Tensor, dense, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.targets.cpu.emit.sizes import size_text, symbol_field
 from infuse.targets.cpu.emit.statements import If, Pointers, RunBody, Scope
 
 MOST_ITERATIONS = 10_000_000

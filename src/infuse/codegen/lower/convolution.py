@@ -18,13 +18,13 @@ from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.tiles import call_winograd, forms_by_tiles, planar
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node
 from infuse.ops.spatial import Sliding
+from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.convolution import (
     ConvSizes,
     merge_groups,

@@ -12,13 +12,13 @@ from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.targets.cpu.emit.sizes import size_text
 
 _JOINS = {"none": "Assign", "add": "Add", "mul": "Multiply", "min": "Smaller", "max": "Larger"}
 

@@ -16,7 +16,6 @@ from infuse.codegen.lower.plain import batch_offset
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.windows import _windows
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, channels_last, dense, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
@@ -24,6 +23,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.ops.convolution import Convolving
 from infuse.targets import DotType
+from infuse.targets.cpu.emit.sizes import size_text
 from infuse.targets.cpu.families.integers import (
     I16X2,
     U8S8X4,

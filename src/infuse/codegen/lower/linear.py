@@ -14,12 +14,12 @@ from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.plain import plain_matmul
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, dense, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.emit.statements import Result
 from infuse.targets.cpu.families.gemm import GemmSizes, pack_gemm_b, pack_gemm_bf16
 from infuse.targets.cpu.families.matmul import MatmulSizes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from infuse.codegen.formulas import stored_literal
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers, resolves_sizes
 from infuse.codegen.lower.runtime_operands import (
@@ -20,6 +19,7 @@ from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.targets.cpu.emit.formulas import stored_literal
 
 _MODES = {
     "constant": "PAD_CONSTANT",

@@ -10,12 +10,12 @@ from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import natural
 from infuse.ir import dims
 from infuse.ir.graph import Node
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.domains.microsoft_bits import MatMulNBits
+from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.nbits import NBitsSizes
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from infuse import dtypes
-from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import channel_bias
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text, sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.graph import Node
+from infuse.ops.core.formula import E, inputs
+from infuse.targets.cpu.emit.sizes import size_text, sizes_text
 from infuse.targets.cpu.families.normalization import GroupSizes
 
 
@@ -105,16 +103,13 @@ def batch_norm(low: Lowering, node: Node, group: Group) -> None:
     x = operand(node)
     tensor = low.tensor(x)
     tensor = low.arranged(tensor, tensor.order, x)
-    scale, shift, mean, variance = (channel_vector(low, node, i) for i in range(1, 5))
-    epsilon = literal(float(node.op.attributes()["epsilon"]), dtypes.float32)
-
-    def normalize(load: Callable[[Tensor], str]) -> str:
-        factor = f"{load(scale)} / sqrt({load(variance)} + splat<L>({epsilon}))"
-        return f"(acc - {load(mean)}) * ({factor}) + {load(shift)}"
-
+    vectors = [channel_vector(low, node, i) for i in range(1, 5)]
+    acc, scale, shift, mean, variance = inputs(*[dtypes.float32] * 5)
+    factor = scale / E.sqrt(variance + float(node.op.attributes()["epsilon"]))
+    normalized = (acc - mean) * factor + shift
     f = low.function("batch_norm", *group.nodes)
     f.include("map.hpp")
-    sink = low.sink(f, group, tensor.order, before=normalize)
+    sink = low.sink(f, group, tensor.order, before=(normalized, vectors))
     columns = tensor.physical_shape[-1]
     width = f.number(columns)
     reader(f, tensor, width)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from infuse import dtypes
-from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value
 from infuse.ops.recurrences import LinearAttention
+from infuse.targets.cpu.emit.formulas import literal
+from infuse.targets.cpu.emit.sizes import size_text
 
 
 def _given(low: Lowering, f: FunctionWriter, tensors: dict[int, Tensor], index: int) -> str:

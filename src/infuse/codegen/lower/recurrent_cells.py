@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from infuse.codegen.formulas import literal
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir.graph import Node
 from infuse.ops.recurrent_base import Activation, Recurrent
+from infuse.targets.cpu.emit.formulas import literal
 
 _NAMES = {
     **{

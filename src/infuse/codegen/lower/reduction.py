@@ -11,12 +11,12 @@ from infuse.codegen.lower.along import along
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import array, longs, new_symbol, operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Order, Tensor, natural
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.targets.cpu.emit.sizes import size_text
 from infuse.targets.cpu.families.reduction import ReduceSizes
 
 _REDUCERS = {

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from infuse import dtypes
-from infuse.codegen.formulas import literal
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.liveness import is_known
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import array, operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
@@ -25,6 +23,8 @@ from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ops.resampling import Resize, meant
+from infuse.targets.cpu.emit.formulas import literal
+from infuse.targets.cpu.emit.sizes import size_text
 from infuse.targets.cpu.emit.statements import initializer
 
 # The enumerators of kernels/resize.hpp and resize_plan.hpp, in their order.

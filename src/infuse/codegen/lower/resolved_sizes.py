@@ -9,12 +9,12 @@ from infuse.codegen.kernel_table import lowers, resolves_sizes
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import array, define, found_by, integers, longs, operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
+from infuse.targets.cpu.emit.sizes import size_text
 
 # -- shapes of results -----------------------------------------------------------------------------
 

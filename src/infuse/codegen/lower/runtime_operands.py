@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import estimate_text, size_text
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.targets.cpu.emit.sizes import estimate_text, size_text
 
 
 def operand(node: Node, index: int = 0) -> Value:

@@ -22,12 +22,12 @@ from infuse.codegen.lower.convolution import (
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.producers import Producers
-from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import channels_last
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.depthwise import ChainSizes
 from infuse.targets.cpu.families.gemm import GemmSizes
 

@@ -13,13 +13,13 @@ from infuse.codegen.lower.along import Along, along
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import define, integers, operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ops.signal import DFT, STFT
+from infuse.targets.cpu.emit.sizes import size_text
 
 Array = npt.NDArray[Any]
 _MOST_RADIX = 13

@@ -9,10 +9,10 @@ from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.lower.linear import SUFFIXES
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir.graph import Array, Node
+from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.convolution import ConvSizes
 from infuse.targets.cpu.families.winograd import (
     Line,

@@ -13,7 +13,6 @@ from infuse.codegen.lower.linear import SUFFIXES, label
 from infuse.codegen.lower.runtime_operands import define, integers, operand, refuse_large
 from infuse.codegen.lower.windows import grouped_filters
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import sizes_text
 from infuse.codegen.tensors import Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
@@ -21,6 +20,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ops.core.base import Op
 from infuse.ops.unfolding import Col2Im, DeformConv, MaxUnpool, blocks_along, steps_of
+from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.convolution import ConvSizes
 
 MOST_UNFOLD_AXES = 6

@@ -8,11 +8,11 @@ from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import new_symbol, operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Tensor, natural
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.targets.cpu.emit.sizes import size_text
 
 
 @lowers("Unique")

@@ -12,13 +12,13 @@ from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.runtime_operands import array, longs, new_symbol, operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, match_shapes, natural
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.ir.types import Shape
+from infuse.targets.cpu.emit.sizes import size_text
 
 INT_MAX = 2**31 - 1
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from infuse import dtypes
-from infuse.codegen.formulas import is_half, literal
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers, resolves_sizes
 from infuse.codegen.lower.convolution import image
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.runtime_operands import define, integers, operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.program import size_text
 from infuse.codegen.tensors import channels_last, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
@@ -18,6 +16,8 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ops.regions import MaxRoiPool, RoiAlign
 from infuse.ops.vision import GridSample
+from infuse.targets.cpu.emit.formulas import is_half, literal
+from infuse.targets.cpu.emit.sizes import size_text
 
 MOST_SAMPLE_AXES = 6
 

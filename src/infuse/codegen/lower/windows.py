@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from infuse.codegen.formulas import literal
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Tensor, channels_last, dense, natural
@@ -17,6 +16,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ops.spatial import Sliding
+from infuse.targets.cpu.emit.formulas import literal
 
 MOST_AXES = 6
 

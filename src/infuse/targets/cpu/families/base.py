@@ -11,8 +11,6 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from infuse.ir.dims import Dim, Expr
-
 Array = NDArray[Any]
 KernelSizes = tuple[Any, ...]
 """A class that is declared in a header: its fields are sizes, truth values, or such sizes again."""
@@ -31,22 +29,6 @@ def declared_in(header: str) -> Callable[[Sizes], Sizes]:
         return sizes
 
     return register
-
-
-def struct_text(sizes: KernelSizes, size_text: Callable[[Dim], str]) -> str:
-    """C++ text of the struct, every field named."""
-    names = sizes._fields  # type: ignore[attr-defined]
-    fields = (
-        f".{name} = {_field_text(value, size_text)}"
-        for name, value in zip(names, sizes, strict=True)
-    )
-    return f"{type(sizes).__name__}{{{', '.join(fields)}}}"
-
-
-def _field_text(value: Any, size_text: Callable[[Dim], str]) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return size_text(value) if isinstance(value, (int, Expr)) else struct_text(value, size_text)
 
 
 # -- meaning ---------------------------------------------------------------------------------------

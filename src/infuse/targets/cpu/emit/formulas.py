@@ -66,12 +66,11 @@ class FormulaPrinter:
     """Prints terms as a sequence of C++ definitions; equal terms are computed once.
 
     `inputs` are the C++ names of the input leaves. Numbers are splatted to the lane tag `lanes`.
-    Where `divides` is set, the text tells `bool* found_zero` of integers that are divided by zero.
+    The text tells `bool* found_zero` of integers that are divided by zero (see `divides`).
     """
 
     def __init__(self, prefix: str = "t") -> None:
         self.lines: list[str] = []
-        self.divides = False
         self._prefix = prefix
 
     def define(self, text: str) -> str:
@@ -94,15 +93,22 @@ class FormulaPrinter:
             return f"splat<L>({literal(term.value, term.dtype)})"
         if id(term) not in names:
             args = [self._print(a, inputs, names) for a in term.args]
-            if term.op in _DIVISIONS and term.dtype.is_integer and not _is_nonzero(term.args[1]):
-                self.divides = True
+            if _may_divide_by_zero(term):
                 args[1] = f"nonzero({args[1]}, found_zero)"
             names[id(term)] = self.define(_call(term, args))
         return names[id(term)]
 
 
-def _is_nonzero(term: Term) -> bool:
-    return term.op == "const" and bool(term.value)
+def divides(term: Term) -> bool:
+    """Whether a formula may divide integers by zero."""
+    return _may_divide_by_zero(term) or any(map(divides, term.args))
+
+
+def _may_divide_by_zero(term: Term) -> bool:
+    if term.op not in _DIVISIONS or not term.dtype.is_integer:
+        return False
+    divisor = term.args[1]
+    return divisor.op != "const" or not divisor.value
 
 
 def _call(term: Term, args: list[str]) -> str:

@@ -1,0 +1,58 @@
+"""Sizes as C++: symbols are fields of the struct `d` that each call fills."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+from infuse.ir import dim_text
+from infuse.ir.dims import Dim, Expr
+from infuse.targets.cpu.families.base import KernelSizes
+
+_FIELD = re.compile(r"\bd\.(\w+)")
+
+
+def size_text(dim: Dim) -> str:
+    """A size as C++ of type long; symbols are fields of `d`."""
+    return dim_text.c_text(dim, lambda name: f"d.{symbol_field(name)}")
+
+
+def estimate_text(dim: Dim) -> str:
+    """A size as C++ of type double, which does not overflow."""
+    return dim_text.c_text(dim, lambda name: f"double(d.{symbol_field(name)})", ".0")
+
+
+def symbol_field(name: str) -> str:
+    """A C identifier for a symbol, different for different names."""
+    clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    if clean == name and not name[:1].isdigit() and len(name) < 40:
+        return f"s_{name}"
+    return f"s_{clean[:24]}_{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
+
+
+def fields_in(text: str) -> set[str]:
+    """The sizes that C++ text reads, as fields."""
+    return set(_FIELD.findall(text))
+
+
+def sizes_text(sizes: KernelSizes) -> str:
+    """The sizes of a kernel call as C++; symbols are fields of `d`."""
+    return struct_text(sizes, size_text)
+
+
+def struct_text(sizes: KernelSizes, size_text: Callable[[Dim], str]) -> str:
+    """C++ text of the struct, every field named."""
+    names = sizes._fields  # type: ignore[attr-defined]
+    fields = (
+        f".{name} = {_field_text(value, size_text)}"
+        for name, value in zip(names, sizes, strict=True)
+    )
+    return f"{type(sizes).__name__}{{{', '.join(fields)}}}"
+
+
+def _field_text(value: Any, size_text: Callable[[Dim], str]) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return size_text(value) if isinstance(value, (int, Expr)) else struct_text(value, size_text)

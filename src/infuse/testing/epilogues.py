@@ -1,0 +1,169 @@
+"""The elementwise work of a lowered program, done in NumPy as its data say: what is loaded where,
+by which formulas, and where the result goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from infuse.codegen.program import Step
+from infuse.codegen.tensors import Tensor
+from infuse.ir.dims import Dim, Expr
+from infuse.ir.graph import Array, Value
+from infuse.targets.cpu.emit.elementwise import Elementwise, Place, Source
+from infuse.targets.cpu.emit.statements import Define, MapCall, Statement
+from infuse.testing.formulas import interpret
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a step of a program has in hand.
+
+    `number`: a size as a number. `elements`: what lies from the first element of a tensor on, flat.
+    """
+
+    number: Callable[[Dim], int]
+    elements: Callable[[Tensor], Array]
+
+
+class EpilogueError(AssertionError):
+    """Elementwise work does not make what its nodes mean, or leaves it elsewhere."""
+
+
+def check_work(
+    work: Elementwise,
+    step: Step,
+    start: Array | None,
+    shape: tuple[int, int],
+    values: Mapping[Value, Array],
+    memory: Memory,
+    tolerance: float,
+) -> None:
+    """EpilogueError unless the work leaves the result of the step's nodes where that lies.
+
+    `start`: what the kernel hands over, rows × columns. `tolerance`: relative to the largest
+    element.
+    """
+    value = step.sources[-1].output
+    what = f"step {step.label} of {value.name!r}"
+    try:
+        target, places, elements = stored(work, step, start, shape, memory)
+    except IndexError as error:
+        raise EpilogueError(f"{what} reads outside of its operands: {error}") from error
+    expected, where = _laid_out(values[value].astype(target.dtype.numpy), target, memory.number)
+    if sorted(places.reshape(-1).tolist()) != sorted(where.tolist()):
+        raise EpilogueError(f"{what} leaves elements elsewhere than in its result")
+    order = np.argsort(where, kind="stable")
+    ours = order[np.searchsorted(where[order], places.reshape(-1))]
+    result = elements.reshape(-1).astype(target.dtype.numpy)
+    if not _near(result, expected[ours], tolerance):
+        raise EpilogueError(f"{what} makes something else than its nodes mean")
+
+
+def _laid_out(array: Array, tensor: Tensor, number: Callable[[Dim], int]) -> tuple[Array, Array]:
+    """The elements of a tensor, flat, and where each lies from the first one on."""
+    places = np.zeros(array.shape, np.int64)
+    for axis, (size, stride) in enumerate(zip(array.shape, tensor.strides)):
+        line = np.arange(size) * number(stride)
+        places += line.reshape(-1, *(1,) * (array.ndim - axis - 1))
+    return array.reshape(-1), places.reshape(-1)
+
+
+def _near(a: Array, b: Array, tolerance: float) -> bool:
+    """Whether elements are equal up to a part of the largest one; whole numbers up to one, as they
+    are rounded from floats that differ.
+    """
+    if a.dtype == np.bool_:
+        return bool(np.mean(a != b) <= tolerance) if a.size else True
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    finite = np.isfinite(y)
+    if not np.array_equal(x[~finite], y[~finite], equal_nan=True):
+        return False
+    x, y = x[finite], y[finite]
+    allowed = 1.0 if a.dtype.kind in "iu" else tolerance * float(np.abs(y).max(initial=1e-30))
+    return bool(np.abs(x - y).max(initial=0) <= allowed)
+
+
+def sink_of(step: Step, name: str) -> Elementwise | None:
+    """The work that a function of this name inside of a step does; None without one."""
+    for statement in step.function.statements:
+        if isinstance(statement, Define) and statement.name == name:
+            return _work(statement.body)
+    return None
+
+
+def mapped(step: Step) -> tuple[Elementwise, tuple[str, str]] | None:
+    """The work of a step that does nothing else, and the names of its rows and columns."""
+    for statement in step.function.statements:
+        if isinstance(statement, MapCall):
+            work, (rows, columns) = _work(statement.body), statement.arguments
+            return None if work is None else (work, (rows, columns))
+    return None
+
+
+def _work(body: tuple[Statement, ...]) -> Elementwise | None:
+    return next((s for s in body if isinstance(s, Elementwise)), None)
+
+
+def stored(
+    work: Elementwise, step: Step, start: Array | None, shape: tuple[int, int], memory: Memory
+) -> tuple[Tensor, Array, Array]:
+    """The tensor that work stores its result in, the places there from its first element on, and
+    the elements, both rows × columns.
+
+    `start`: what the kernel hands over. IndexError where an operand is read outside of its memory.
+    """
+    assert work.target is not None
+    made: list[Array] = []
+
+    def value(source: Source) -> Array:
+        if isinstance(source, int):
+            return made[source]
+        assert start is not None
+        return start
+
+    for definition in work.definitions:
+        if isinstance(definition, Place):
+            tensor = _tensor(step, definition.pointer)
+            made.append(memory.elements(tensor)[_places(definition, step, shape, memory)])
+        else:
+            leaves = {number: value(source) for number, source in definition.leaves.items()}
+            operands = [leaves.get(i, np.zeros(())) for i in range(max(leaves, default=-1) + 1)]
+            made.append(interpret(definition.term, operands))
+    target = _tensor(step, work.target.pointer)
+    places = _places(work.target, step, shape, memory)
+    return target, places, np.broadcast_to(value(work.result), shape)
+
+
+def _places(place: Place, step: Step, shape: tuple[int, int], memory: Memory) -> Array:
+    rows, columns = np.arange(shape[0])[:, None], np.arange(shape[1])[None]
+    offsets = np.zeros_like(rows)
+    for part in place.rows:
+        index = rows // memory.number(part.below)
+        if part.size is not None:
+            index = index % memory.number(part.size)
+        offsets = offsets + index * sized(step, part.stride, memory)
+    return np.asarray(offsets + columns * sized(step, place.column or "0", memory))
+
+
+def sized(step: Step, name: str, memory: Memory) -> int:
+    """The size that a parameter's name, or a number, stands for."""
+    if name.isdecimal():
+        return int(name)
+    size = step.arguments[position(name)]
+    assert isinstance(size, (int, Expr))
+    return memory.number(size)
+
+
+def _tensor(step: Step, pointer: str) -> Tensor:
+    tensor = step.arguments[position(pointer)]
+    assert isinstance(tensor, Tensor)
+    return tensor
+
+
+def position(name: str) -> int:
+    """The number of the argument that a parameter's name stands for (`FunctionWriter`)."""
+    return int(name.lstrip("pns"))
