@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from threading import Event
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from infuse.codegen.cache import Cache
 from infuse.codegen.interface import EXAMPLE, PREFIX, example, header, library_name
+from infuse.codegen.objects import Objects
 from infuse.codegen.toolchain import Progress, Toolchain
 from infuse.runtime.folder import (
     ABI,
@@ -71,7 +73,10 @@ def build(
     target = Target.resolve(target) if isinstance(target, str) else target
     toolchain = toolchain or Toolchain.find(target)
 
+    cache = cache or Cache()
     texts = {HEADER: header(metadata), EXAMPLE: example(metadata)}
+    facts = (target.fingerprint, toolchain.identity, kernels_hash())
+    store = _UnitObjects(Objects(cache.root, cache.limit), facts)
 
     def make(folder: Path) -> None:
         for name, text in {**sources, **texts}.items():
@@ -91,6 +96,7 @@ def build(
                     soname=soname,
                     jobs=jobs,
                     progress=progress,
+                    store=store,
                 )
             except BaseException:
                 stop.set()
@@ -102,14 +108,33 @@ def build(
         key,
         *_flat({**sources, **texts}),
         json.dumps(metadata),
-        target.fingerprint,
-        toolchain.identity,
-        kernels_hash(),
+        *facts,
     )
-    made = (cache or Cache()).obtain(full_key, make)
+    made = cache.obtain(full_key, make)
     return (
         made if output is None else publish(Path(output), lambda folder: _copy_files(made, folder))
     )
+
+
+@dataclass(frozen=True)
+class _UnitObjects:
+    """The objects of all sources but the main one, which no other model has.
+
+    `facts`: what objects depend on beside the text of a source.
+    """
+
+    objects: Objects
+    facts: tuple[str, ...]
+
+    def find(self, source: Path) -> bytes | None:
+        return None if source.name == SOURCE else self.objects.find(self._key(source))
+
+    def add(self, source: Path, content: bytes) -> None:
+        if source.name != SOURCE:
+            self.objects.add(self._key(source), content)
+
+    def _key(self, source: Path) -> str:
+        return _digest(source.read_text("utf-8"), *self.facts)
 
 
 def write_weights(path: Path, weights: Weights, total: int, stop: Event | None = None) -> str:

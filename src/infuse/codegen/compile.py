@@ -20,10 +20,11 @@ from infuse.codegen.labels import separate_labels
 from infuse.codegen.lowering import lower
 from infuse.codegen.memory import Plan, plan
 from infuse.codegen.program import Program
-from infuse.codegen.source import all_sizes, metadata, print_sources
+from infuse.codegen.source import metadata, print_sources
 from infuse.codegen.stages import Stage, make_outputs, must_be_hosted, split
 from infuse.codegen.tensors import is_native_type
 from infuse.codegen.toolchain import Toolchain
+from infuse.codegen.units import all_sizes
 from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.dim_text import NAMELESS
@@ -311,7 +312,7 @@ def build_program(
     if profile:
         info["profile"] = all_sizes([program, *program.bodies])
     return build(
-        print_sources(program, memory, info, jobs=available_cpus(), profile=profile),
+        print_sources(program, memory, info, apart=True, profile=profile),
         program.weights,
         program.weights.bytes,
         info,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from infuse.codegen.memory import Plan
 from infuse.codegen.program import Argument, Program, SizeResult, Step
-from infuse.codegen.source import distinct
 from infuse.codegen.tensors import Buffer, Tensor, natural
+from infuse.codegen.units import distinct
 from infuse.ir.dims import Expr
 from infuse.targets import Target
 from infuse.targets.cpu.emit.sizes import struct_text
@@ -21,11 +21,13 @@ def listing(program: Program, plan: Plan, target: Target, threads: int) -> str:
     and its strides where elements are not side by side.
     """
     programs = list(zip((program, *program.bodies), (plan, *plan.bodies)))
-    functions, names = distinct(step for one, _ in programs for step in one.steps)
+    steps = [step for one, _ in programs for step in one.steps]
+    functions = distinct(steps, [one for one, _ in programs])
+    names = functions.names
     lines = [f"# {program.name} for {target.name}, {threads} thread{'s' * (threads != 1)}"]
     for one, own in programs:
         lines += _Listing(one, own, names).lines()
-    for function in functions:
+    for function in functions.all:
         lines += ["", f"function {names[function.text()]}({', '.join(function.parameters)})"]
         lines += [f"  {line}" for line in function.lines]
     return "\n".join(lines) + "\n"

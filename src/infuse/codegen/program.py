@@ -20,6 +20,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import Shape
+from infuse.targets.cpu.emit.shared import Shared
 from infuse.targets.cpu.emit.statements import Statement
 from infuse.targets.cpu.families.base import KernelSizes
 
@@ -45,6 +46,8 @@ class Function:
     parameters: list[str] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     includes: set[str] = field(default_factory=set)
+    shared: set[Shared] = field(default_factory=set)
+    """What its kernels share with those of other models, beside what their headers tell."""
     is_control: bool = False
     """Whether it runs bodies: it is given the whole model."""
 

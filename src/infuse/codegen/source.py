@@ -5,21 +5,19 @@ interface.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infuse.codegen.interface import PREFIX, prefixed
 from infuse.codegen.memory import Plan
-from infuse.codegen.names import comment
 from infuse.codegen.plan_text import plan_text
-from infuse.codegen.program import Function, Program, Step
+from infuse.codegen.program import Program
 from infuse.codegen.program_text import ProgramText, model_text
 from infuse.codegen.recording import Recording
+from infuse.codegen.units import all_sizes, define, distinct, end, head, preamble
 from infuse.ir import dims
 from infuse.runtime.folder import ABI
 from infuse.targets.cpu.emit.sizes import size_text, symbol_field
-
-FUNCTIONS_PER_FILE = 12
 
 
 def metadata(program: Program, fingerprint: str) -> dict[str, Any]:
@@ -49,129 +47,34 @@ def metadata(program: Program, fingerprint: str) -> dict[str, Any]:
 
 
 def print_sources(
-    program: Program, plan: Plan, info: Mapping[str, Any], jobs: int = 1, profile: bool = False
+    program: Program,
+    plan: Plan,
+    info: Mapping[str, Any],
+    *,
+    apart: bool = False,
+    profile: bool = False,
 ) -> dict[str, str]:
-    """File names and C++ texts; the functions are spread over up to `jobs` files so that they
-    compile side by side.
+    """File names and C++ texts.
 
-    With `profile`, a run records when every step began and ended (`infuse_profile`).
+    `apart`: functions that stand alone, and what they share with those of other models, are files
+    of their own (`units.py`); else all is in one. With `profile`, a run records when every step
+    began and ended (`infuse_profile`).
     """
     programs = [program, *program.bodies]
     frames = [ProgramText(p, q, profile) for p, q in zip(programs, [plan, *plan.bodies])]
     record = Recording(len(all_sizes(programs)) if profile else None)
-    functions, names = distinct(step for p in programs for step in p.steps)
-    kernels = [f for f in functions if not f.is_control]
-    controls = [f for f in functions if f.is_control]
     prefix = info.get("prefix", PREFIX)
-    first, sources = spread(programs, kernels, names, jobs, prefix=prefix)
-    main = [preamble(programs, first, planning=True, more=record.headers, prefix=prefix)]
-    main += [f"{head(f, names[f.text()])};" for f in kernels]
-    main += ["", *(define(f, names[f.text()]) for f in first)]
+    functions = distinct((step for p in programs for step in p.steps), programs, apart)
+    names = functions.names
+    main = [preamble(programs, functions.inner, planning=True, more=record.headers, prefix=prefix)]
+    main += functions.text()
     main += [plan_text(frame.program, frame.plan) for frame in frames]
     main += [model_text(frames, record.fields)]
-    main += [f"{head(f, names[f.text()])};" for f in controls]
+    main += [f"{head(f, names[f.text()])};" for f in functions.controls]
     main += [frame.run_text(names) for frame in frames]
-    main += [define(f, names[f.text()]) for f in controls]
+    main += [define(f, names[f.text()]) for f in functions.controls]
     main += [prefixed(_interface(frames[0], frames, info, record), prefix), end(prefix)]
-    return {"model.cpp": "\n".join(main), **sources}
-
-
-def all_sizes(programs: Sequence[Program]) -> list[str]:
-    """The symbols of these programs, in the order in which the struct of sizes holds them."""
-    return list(dict.fromkeys(s for p in programs for s in (*p.symbols, *p.late_sizes)))
-
-
-def distinct(steps: Iterable[Step]) -> tuple[list[Function], dict[str, str]]:
-    """The different functions that steps call, and their names by text."""
-    names: dict[str, str] = {}
-    functions = []
-    for step in steps:
-        text = step.function.text()
-        if text not in names:
-            clean = "".join(c if c.isalnum() or c == "_" else "_" for c in step.function.name)[:40]
-            names[text] = f"{clean}_{len(names)}"
-            functions.append(step.function)
-    return functions, names
-
-
-def spread(
-    programs: Sequence[Program],
-    functions: list[Function],
-    names: Mapping[str, str],
-    jobs: int,
-    least: int = FUNCTIONS_PER_FILE,
-    prefix: str = PREFIX,
-) -> tuple[list[Function], dict[str, str]]:
-    """The functions of the main file, and up to `jobs` - 1 more files with the others, `least` or
-    more in each.
-    """
-    first, *parts = _parts(functions, jobs, least)
-    sources = {}
-    for number, part in enumerate(parts, 1):
-        texts = [define(f, names[f.text()]) for f in part]
-        sources[f"kernels_{number}.cpp"] = "\n".join(
-            [preamble(programs, part, prefix=prefix), *texts, end(prefix)]
-        )
-    return first, sources
-
-
-def _parts(functions: list[Function], jobs: int, least: int) -> list[list[Function]]:
-    count = max(1, min(jobs, len(functions) // least + 1))
-    parts: list[list[Function]] = [[] for _ in range(count)]
-    kinds = sorted(range(len(functions)), key=lambda i: sorted(functions[i].includes))
-    share = -(-len(functions) // count) if functions else 1
-    for position, i in enumerate(kinds):
-        parts[min(position // share, count - 1)].append(functions[i])
-    return parts
-
-
-def preamble(
-    programs: Sequence[Program],
-    functions: list[Function],
-    planning: bool = False,
-    more: Sequence[str] = (),
-    prefix: str = PREFIX,
-) -> str:
-    """The start of a file with these functions; `planning`: of the one that also plans memory.
-
-    The namespace that it opens, which `end` closes, has a name of its own for each `prefix`.
-    """
-    headers = {"threads.hpp", "element.hpp", *more}.union(*(f.includes for f in functions))
-    if planning:
-        headers |= {"arena.hpp", "blocks.hpp", "failure.hpp"}.union(
-            *(p.call_includes for p in programs)
-        )
-        headers |= set().union(
-            *(s.function.includes for p in programs for s in p.steps if s.function.is_control)
-        )
-    fields = " ".join(f"long {symbol_field(s)};" for s in all_sizes(programs))
-    lines = [f"// Model {comment(programs[0].name)}, generated by Infuse."]
-    lines += [f'#include "{h}"' for h in sorted(headers)]
-    if planning:
-        lines += ['#include "model.h"', "#include <stdio.h>", "#include <stdlib.h>"]
-    lines += ["", "using namespace infuse;", "", f"namespace {prefix}_model {{", ""]
-    lines.append(f"struct Sizes {{ {fields} }};  // the symbolic dimensions")
-    lines.append("")
-    return "\n".join(lines)
-
-
-def end(prefix: str = PREFIX) -> str:
-    """The end of a file that begins with a `preamble`."""
-    return f"}}  // namespace {prefix}_model\n"
-
-
-def head(function: Function, name: str) -> str:
-    """The declaration of a function."""
-    context = ["Model& m"] if function.is_control else ["Context& c", "const Sizes& d"]
-    parameters = ", ".join([*context, *function.parameters])
-    return f'__attribute__((visibility("hidden"))) int {name}({parameters})'
-
-
-def define(function: Function, name: str) -> str:
-    """The definition of a function."""
-    body = "\n".join(f"  {line}" for line in function.lines)
-    start = "Sizes& d = m.d;\n  (void)d;" if function.is_control else "(void)d, (void)c;"
-    return f"{head(function, name)} {{\n  {start}\n{body}\n  return 0;\n}}\n"
+    return functions.files("\n".join(main))
 
 
 def _interface(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from infuse.codegen.processes import Command, Failed, environment, run_all
 from infuse.errors import CacheError, CompileError, InfuseError, ToolchainError
@@ -58,6 +58,16 @@ _VARIABLES: Final = (
 _INSTALL_CROSS: Final = (
     "install one: pip install ziglang, or your system's (apt install g++-aarch64-linux-gnu)"
 )
+
+
+class ObjectStore(Protocol):
+    """Objects of sources that were compiled before, with the same options by the same compiler."""
+
+    def find(self, source: Path) -> bytes | None:
+        """The object of a source, None where there is none."""
+
+    def add(self, source: Path, content: bytes) -> None:
+        """Keep an object, where the store has a place for those of this source."""
 
 
 @dataclass(frozen=True)
@@ -151,9 +161,11 @@ class Toolchain:
         jobs: int | None = None,
         progress: Progress | None = None,
         soname: str = "",
+        store: ObjectStore | None = None,
     ) -> None:
         """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the
-        library `output`, which calls itself `soname`.
+        library `output`, which calls itself `soname`. What `store` has the object of is not
+        compiled; it is given those that are.
 
         Objects and temporary files lie beside `output`. CompileError when the compiler rejects a
         source; when interrupted, all compilers are ended before the interrupt goes on.
@@ -174,15 +186,23 @@ class Toolchain:
             report("compile", 1, 1)
             return
         objects = [output.parent / f"{output.stem}.{i}.o" for i in range(len(sources))]
-        steps = [
-            (*self.command, *flags, "-c", str(source), "-o", str(made))
+        new = [
+            (source, made)
             for source, made in zip(sources, objects)
+            if store is None or not _fetch(store, source, made)
         ]
-        total = len(sources) + 1
+        steps = [
+            (*self.command, *flags, "-c", str(source), "-o", str(made)) for source, made in new
+        ]
+        total = len(steps) + 1
         report("compile", 0, total)
         self._run(
             steps, output.parent, jobs or cpu_limit(), lambda done: report("compile", done, total)
         )
+        for source, made in new:
+            self._check_made(made)
+            if store is not None:
+                store.add(source, made.read_bytes())
         self._run(
             [(*self.command, *self._target_flags(target), *map(str, objects), *link)], output.parent
         )
@@ -257,6 +277,14 @@ class Toolchain:
         old_gcc = self.kind == "gcc" and _major(self.version) < 13
         instrumented = _SANITIZE if self.sanitizes else ()
         return [*_LINK, *elf, *([] if old_gcc else ["-nostdlib++"]), *instrumented]
+
+
+def _fetch(store: ObjectStore, source: Path, object: Path) -> bool:
+    """Whether a store has the object of a source, which is then written."""
+    content = store.find(source)
+    if content is not None:
+        object.write_bytes(content)
+    return content is not None
 
 
 def _silent(stage: str, done: int, total: int) -> None:

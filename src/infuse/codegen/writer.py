@@ -17,6 +17,7 @@ from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.targets.cpu.emit import statements as cpp
+from infuse.targets.cpu.emit.shared import Shared
 from infuse.targets.cpu.emit.sizes import fields_in, symbol_field
 from infuse.targets.cpu.emit.statements import Statement
 from infuse.targets.cpu.families.base import HEADERS, KernelSizes
@@ -218,6 +219,10 @@ class FunctionWriter:
 
     def include(self, *headers: str) -> None:
         self.function.includes.update(headers)
+
+    def share(self, header: str, macro: str, *arguments: int) -> None:
+        """State that a kernel's instances are the same for all models (see `Shared`)."""
+        self.function.shared.add(Shared(header, macro, arguments))
 
     def scratch(self, expression: str, header: str) -> None:
         """Demand scratch memory: a C++ expression in bytes per worker that `header` declares."""

@@ -1,6 +1,15 @@
 // The execution context of a model: a pool of threads and scratch memory.
+//
+// All models of a machine share one object with the pool (INFUSE_POOL_HERE): files that are linked
+// with it are compiled with INFUSE_POOL_APART. Others have the pool in them.
 #pragma once
 #include "platform.hpp"
+
+#if defined(INFUSE_POOL_APART) || defined(INFUSE_POOL_HERE)
+#define INFUSE_POOL
+#else
+#define INFUSE_POOL inline
+#endif
 
 namespace infuse {
 
@@ -11,10 +20,13 @@ enum WorkerState { IDLE, POSTED, RUNNING, ASLEEP, QUITTING };
 
 struct Context;
 
+/** Does [begin, end) of what `body` is, as the worker of that number. */
+typedef void (*Call)(const void* body, long begin, long end, int worker);
+
 /** The mailbox of one worker thread, alone on its cache lines. */
 struct alignas(2 * CACHE_LINE) Worker {
   Gate state;
-  void (*call)(const void* body, long begin, long end, int worker);
+  Call call;
   const void* body;
   long begin, end;
   Context* context;
@@ -37,6 +49,8 @@ struct Context {
    */
   template <class Body>
   void parallel(long n, const Body& body, long grain = 1);
+  /** The same for a function and what it is given. */
+  INFUSE_POOL void spread(long n, Call call, const void* body, long grain);
 
   /** Aligned memory of worker `worker`, as many bytes as were reserved. */
   char* scratch(int worker) const { return scratch_memory + worker * scratch_stride; }
@@ -48,7 +62,7 @@ struct Context {
   }
 
   /** Grows scratch to at least this size, contents lost; false when out of memory. */
-  bool reserve(long scratch_bytes_per_worker);
+  INFUSE_POOL bool reserve(long scratch_bytes_per_worker);
 
   char* scratch_memory;
   long scratch_stride;
@@ -62,200 +76,24 @@ struct Context {
   alignas(2 * CACHE_LINE) int waiting;
 };
 
-// ---------------------------------------------------------------- waiting
-
-/** Spins until the word differs from `value`, for SPIN_NS at the longest. */
-inline bool spin_while(const Gate* gate, int value) {
-  long long stop = 0;
-  for (int round = 0;; ++round) {
-    for (int i = 0; i < 32; ++i) {
-      if (__atomic_load_n(&gate->word, __ATOMIC_ACQUIRE) != value) return true;
-      cpu_pause();
-    }
-    long long now = now_ns();
-    if (round == 0) stop = now + SPIN_NS;
-    if (now >= stop) return false;
-  }
-}
-
-inline bool change(Gate* gate, int from, int to) {
-  return __atomic_compare_exchange_n(&gate->word, &from, to, false, __ATOMIC_SEQ_CST,
-                                     __ATOMIC_SEQ_CST);
-}
-
-/** Returns once there may be something to do. */
-inline void worker_wait(Worker* worker) {
-  if (worker->context->spins && spin_while(&worker->state, IDLE)) return;
-  if (!change(&worker->state, IDLE, ASLEEP)) return;
-  while (gate_load(&worker->state) == ASLEEP) gate_wait(&worker->state, ASLEEP);
-}
-
-inline void worker_post(Worker* worker, int state) {
-  int before = __atomic_exchange_n(&worker->state.word, state, __ATOMIC_SEQ_CST);
-  if (before == ASLEEP) gate_wake(&worker->state);
-}
-
-inline void worker_run(Worker* worker) {
-  worker->call(worker->body, worker->begin, worker->end, worker->index);
-}
-
-/** One posted range is done; the last one wakes the caller. */
-inline void report(Context* context) {
-  int left = __atomic_sub_fetch(&context->pending.word, 1, __ATOMIC_SEQ_CST);
-  if (left == 0 && __atomic_load_n(&context->waiting, __ATOMIC_SEQ_CST))
-    gate_wake(&context->pending);
-}
-
-inline ThreadResult INFUSE_THREAD_CALL worker_main(void* argument) {
-  Worker* worker = static_cast<Worker*>(argument);
-  const FlushSubnormals flush;
-  while (gate_load(&worker->state) != QUITTING) {
-    worker_wait(worker);
-    if (!change(&worker->state, POSTED, RUNNING)) continue;
-    worker_run(worker);
-    __atomic_store_n(&worker->state.word, IDLE, __ATOMIC_SEQ_CST);
-    report(worker->context);
-  }
-  return 0;
-}
-
-/** Runs the ranges that no worker has begun, then waits for the others. */
-inline void finish_workers(Context* context, int used) {
-  Gate* pending = &context->pending;
-  for (int i = 1; i < used; ++i) {
-    Worker* worker = context->workers + i;
-    if (!change(&worker->state, POSTED, IDLE)) continue;
-    worker_run(worker);
-    report(context);
-  }
-  int left = gate_load(pending);
-  long long stop = left && context->spins ? now_ns() + SPIN_NS : 0;
-  while (left && stop) {
-    spin_while(pending, left);
-    left = gate_load(pending);
-    if (now_ns() >= stop) stop = 0;
-  }
-  if (left == 0) return;
-  __atomic_store_n(&context->waiting, 1, __ATOMIC_SEQ_CST);
-  while ((left = gate_load(pending)) != 0) gate_wait(pending, left);
-  __atomic_store_n(&context->waiting, 0, __ATOMIC_SEQ_CST);
-}
-
-// ---------------------------------------------------------------- start and end
-
-/** Starts the workers of a new or forked context; fewer when the system refuses one. */
-inline void start_workers(Context* context) {
-  fork_mark_close(&context->mark);
-  fork_mark_open(&context->mark);
-  gate_open(&context->pending, 0);
-  context->waiting = 0;
-  context->started = 0;
-  context->busy = false;
-  context->spins = processors() >= context->threads;
-  for (int i = 1; i < context->threads; ++i) {
-    Worker* worker = context->workers + i;
-    gate_open(&worker->state, IDLE);
-    worker->context = context;
-    worker->index = i;
-    if (!thread_open(&worker->thread, worker_main, worker)) {
-      gate_close(&worker->state);
-      context->threads = i;
-      break;
-    }
-    context->started = i;
-  }
-}
-
-inline void stop_workers(Context* context) {
-  for (int i = 1; i <= context->started; ++i) worker_post(context->workers + i, QUITTING);
-  for (int i = 1; i <= context->started; ++i) {
-    thread_join(&context->workers[i].thread);
-    gate_close(&context->workers[i].state);
-  }
-  gate_close(&context->pending);
-}
-
 /** Opens a context of `threads` workers, one a processor when 0; null when out of memory. */
-inline Context* context_open(int threads) {
-  if (threads <= 0) threads = processors();
-  if (threads > MOST_THREADS) threads = MOST_THREADS;
-  long head = round_up(sizeof(Context), 2 * CACHE_LINE);
-  long bytes = head + threads * static_cast<long>(sizeof(Worker));
-  char* memory = memory_open(bytes);
-  if (!memory) return nullptr;
-  memset(memory, 0, static_cast<size_t>(bytes));
-  Context* context = reinterpret_cast<Context*>(memory);
-  context->threads = threads;
-  context->workers = reinterpret_cast<Worker*>(memory + head);
-  start_workers(context);
-  return context;
-}
+INFUSE_POOL Context* context_open(int threads);
 
 /** Ends the threads and frees everything; null is allowed. */
-inline void context_close(Context* context) {
-  if (!context) return;
-  if (!forked(&context->mark)) stop_workers(context);
-  fork_mark_close(&context->mark);
-  memory_close(context->scratch_memory);
-  memory_close(reinterpret_cast<char*>(context));
-}
-
-inline bool Context::reserve(long scratch_bytes_per_worker) {
-  if (scratch_bytes_per_worker > scratch_stride) {
-    long stride = round_up(scratch_bytes_per_worker, CACHE_LINE), total;
-    if (__builtin_mul_overflow(stride, static_cast<long>(threads), &total)) return false;
-    char* memory = memory_open(total);
-    if (!memory) return false;
-    memory_close(scratch_memory);
-    scratch_memory = memory;
-    scratch_stride = stride;
-  }
-  return true;
-}
-
-// ---------------------------------------------------------------- parallel
-
-/** The worker that the calling thread is, while the context is busy. */
-inline int current_worker(const Context* context) {
-  for (int i = 1; i <= context->started; ++i)
-    if (thread_is_self(&context->workers[i].thread)) return i;
-  return 0;
-}
+INFUSE_POOL void context_close(Context* context);
 
 template <class Body>
-inline void call_body(const void* body, long begin, long end, int worker) {
+void call_body(const void* body, long begin, long end, int worker) {
   (*static_cast<const Body*>(body))(begin, end, worker);
 }
 
-/** Keeps accesses in order around a kernel, which may see one tensor as several types. */
-inline void settle() { __asm__ __volatile__("" ::: "memory"); }
-
 template <class Body>
-void Context::parallel(long n, const Body& body, long grain) {
-  if (n <= 0) return;
-  long most = grain > 1 ? n / grain : n;
-  if (most > 1 && threads > 1 && forked(&mark)) start_workers(this);
-  int used = most < threads ? static_cast<int>(most) : threads;
-  if (used <= 1 || busy) {
-    settle();
-    body(0L, n, busy ? current_worker(this) : 0);
-    settle();
-    return;
-  }
-  busy = true;
-  __atomic_store_n(&pending.word, used - 1, __ATOMIC_RELAXED);
-  long share = n / used, extra = n % used;
-  for (int i = 1; i < used; ++i) {
-    Worker* worker = workers + i;
-    worker->call = call_body<Body>;
-    worker->body = &body;
-    worker->begin = share * i + (i < extra ? i : extra);
-    worker->end = worker->begin + share + (i < extra);
-    worker_post(worker, POSTED);
-  }
-  body(0L, share + (extra > 0), 0);
-  finish_workers(this, used);
-  busy = false;
+inline void Context::parallel(long n, const Body& body, long grain) {
+  spread(n, call_body<Body>, &body, grain);
 }
 
 }  // namespace infuse
+
+#if !defined(INFUSE_POOL_APART)
+#include "workers.hpp"
+#endif

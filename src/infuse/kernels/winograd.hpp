@@ -158,14 +158,6 @@ INFUSE_NOINLINE void winograd_drain(const ConvSizes& s, const float* from, long 
   }
 }
 
-struct StoreTile {
-  float* out;
-  template <class L>
-  INFUSE_INLINE void operator()(vf acc, long row, long col, L lanes) const {
-    store(out + row * NR + col, acc, lanes);
-  }
-};
-
 }  // namespace detail
 
 // Tiles of floats, weights of what a load widens to floats.
@@ -229,6 +221,16 @@ INFUSE_NOINLINE void winograd_part(const ConvSizes& s, const typename Kind::Word
 }
 
 }  // namespace detail
+
+// What does not depend on a sink (see gemm.hpp), of tiles of floats with these lines.
+#define INFUSE_SHARED_WINOGRAD(how, M, R, S, M2, R2, S2)                                         \
+  namespace infuse {                                                                             \
+  namespace detail {                                                                             \
+  how template void winograd_input<Line<M, R, S>, Line<M2, R2, S2>, WinogradFloats>(             \
+      const ConvSizes&, const float*, const float*, long, long, float*, long);                   \
+  how template void winograd_output<Line<M, R, S>, Line<M2, R2, S2>>(const float*, long, float*); \
+  }                                                                                              \
+  }
 
 // Bytes of scratch that a worker needs for winograd.
 template <class Down, class Across, class Kind = WinogradFloats>

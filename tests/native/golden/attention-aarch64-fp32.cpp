@@ -24,6 +24,18 @@ __attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes& d, c
 __attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes& d, float* p0, const long n1, const long n2, const float* p3, const float* p4, const float* p5, const long n6);
 __attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, float* p0, const long n1, const GemmSizes& sizes2, const float* p3, const float* p4);
 
+__attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5) {
+  (void)d, (void)c;
+  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    const auto t0 = load(p0 + 0L + col, lanes);
+    const auto t1 = acc + t0;
+    store(p1 + row * n2 + col, t1, lanes);
+  };
+  gemm(c, sizes3, p4, p5, sink);
+  return 0;
+}
+
 __attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes& d, float* p0, const long n1, const AttentionSizes& sizes2, const float* p3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const long n10, const float* p11, const long n12, const long n13, const long n14) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
@@ -34,18 +46,6 @@ __attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes& d
   shape.left = -1;
   shape.block = 256;
   attention(c, shape, HeadRows{p3, n4, n5, n6}, HeadRows{p7, n8, n9, n10}, HeadRows{p11, n12, n13, n14}, NoMask{}, sink);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5) {
-  (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    const auto t0 = load(p0 + 0L + col, lanes);
-    const auto t1 = acc + t0;
-    store(p1 + row * n2 + col, t1, lanes);
-  };
-  gemm(c, sizes3, p4, p5, sink);
   return 0;
 }
 
@@ -61,6 +61,19 @@ __attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes& d, c
   return 0;
 }
 
+__attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes& d, float* p0, const long n1, const long n2, const float* p3, const float* p4, const float* p5, const long n6) {
+  (void)d, (void)c;
+  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    store(p0 + row * n1 + col, acc, lanes);
+  };
+  const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+    return load(p3 + row * n2 + col, lanes);
+  };
+  layer_norm(c, n6, n2, input, p4, p5, 1e-05f, sink);
+  return 0;
+}
+
 __attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, float* p0, const long n1, const GemmSizes& sizes2, const float* p3, const float* p4) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
@@ -73,19 +86,6 @@ __attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, f
     store(p0 + row * n1 + col, t4, lanes);
   };
   gemm(c, sizes2, p3, p4, sink);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes& d, float* p0, const long n1, const long n2, const float* p3, const float* p4, const float* p5, const long n6) {
-  (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    store(p0 + row * n1 + col, acc, lanes);
-  };
-  const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {
-    return load(p3 + row * n2 + col, lanes);
-  };
-  layer_norm(c, n6, n2, input, p4, p5, 1e-05f, sink);
   return 0;
 }
 

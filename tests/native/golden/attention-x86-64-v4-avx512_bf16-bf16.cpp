@@ -27,18 +27,6 @@ __attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes& d, c
 __attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes& d, float* p0, const long n1, const long n2, const float* p3, const float* p4, const float* p5, const long n6);
 __attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, bfloat16* p0, const long n1, const GemmSizes& sizes2, const float* p3, const bfloat16* p4);
 
-__attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes& d, bfloat16* p0, const long n1, const AttentionSizes& sizes2, const float* p3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const long n10, const float* p11, const long n12, const long n13, const long n14) {
-  (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    store(p0 + row * n1 + col, acc, lanes);
-  };
-  AttentionShape shape = {sizes2, 0.3535533845424652f, false};
-  shape.left = -1;
-  attention_bf16(c, shape, HeadRows{p3, n4, n5, n6}, HeadRows{p7, n8, n9, n10}, HeadRows{p11, n12, n13, n14}, NoMask{}, sink);
-  return 0;
-}
-
 __attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const bfloat16* p5) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
@@ -48,6 +36,18 @@ __attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes& d, c
     store(p1 + row * n2 + col, t1, lanes);
   };
   gemm_bf16(c, sizes3, p4, p5, sink);
+  return 0;
+}
+
+__attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes& d, bfloat16* p0, const long n1, const AttentionSizes& sizes2, const float* p3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const long n10, const float* p11, const long n12, const long n13, const long n14) {
+  (void)d, (void)c;
+  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    store(p0 + row * n1 + col, acc, lanes);
+  };
+  AttentionShape shape = {sizes2, 0.3535533845424652f, false};
+  shape.left = -1;
+  attention_bf16(c, shape, HeadRows{p3, n4, n5, n6}, HeadRows{p7, n8, n9, n10}, HeadRows{p11, n12, n13, n14}, NoMask{}, sink);
   return 0;
 }
 
@@ -63,6 +63,19 @@ __attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes& d, c
   return 0;
 }
 
+__attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes& d, float* p0, const long n1, const long n2, const float* p3, const float* p4, const float* p5, const long n6) {
+  (void)d, (void)c;
+  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    store(p0 + row * n1 + col, acc, lanes);
+  };
+  const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+    return load(p3 + row * n2 + col, lanes);
+  };
+  layer_norm(c, n6, n2, input, p4, p5, 1e-05f, sink);
+  return 0;
+}
+
 __attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, bfloat16* p0, const long n1, const GemmSizes& sizes2, const float* p3, const bfloat16* p4) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
@@ -75,19 +88,6 @@ __attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, b
     store(p0 + row * n1 + col, t4, lanes);
   };
   gemm_bf16(c, sizes2, p3, p4, sink);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes& d, float* p0, const long n1, const long n2, const float* p3, const float* p4, const float* p5, const long n6) {
-  (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    store(p0 + row * n1 + col, acc, lanes);
-  };
-  const auto input = [=](long row, long col, auto lanes) INFUSE_LAMBDA {
-    return load(p3 + row * n2 + col, lanes);
-  };
-  layer_norm(c, n6, n2, input, p4, p5, 1e-05f, sink);
   return 0;
 }
 

@@ -29,6 +29,17 @@ __attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes& d, con
   return 0;
 }
 
+__attribute__((visibility("hidden"))) int ReduceSum_2(Context& c, const Sizes& d, const ReduceSizes& sizes0, bool* p1, const float* p2) {
+  (void)d, (void)c;
+  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    const auto t0 = infuse::lt(acc, splat<L>(100.0f));
+    store(p1 + 0L + col, t0, lanes);
+  };
+  reduce<Sum>(c, sizes0, p2, sink);
+  return 0;
+}
+
 __attribute__((visibility("hidden"))) int mul_4(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3) {
   (void)d, (void)c;
   map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
@@ -48,17 +59,6 @@ __attribute__((visibility("hidden"))) int tanh_5(Context& c, const Sizes& d, con
     const auto t1 = infuse::tanh(t0);
     store(p1 + 0L + col, t1, lanes);
   }, 10);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int ReduceSum_2(Context& c, const Sizes& d, const ReduceSizes& sizes0, bool* p1, const float* p2) {
-  (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    const auto t0 = infuse::lt(acc, splat<L>(100.0f));
-    store(p1 + 0L + col, t0, lanes);
-  };
-  reduce<Sum>(c, sizes0, p2, sink);
   return 0;
 }
 

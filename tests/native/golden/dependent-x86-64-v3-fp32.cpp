@@ -27,14 +27,9 @@ __attribute__((visibility("hidden"))) int neg_4(Context& c, const Sizes& d, cons
 __attribute__((visibility("hidden"))) int scatter_nd_5(Context& c, const Sizes& d, const long n0, const float* p1, const int64_t* p2, const float* p3, float* p4, const long n5, const long n6);
 __attribute__((visibility("hidden"))) int top_k_6(Context& c, const Sizes& d, const long n0, const long n1, const long n2, const long n3, const float* p4, float* p5, int64_t* p6);
 
-__attribute__((visibility("hidden"))) int neg_4(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3) {
+__attribute__((visibility("hidden"))) int gather_0(Context& c, const Sizes& d, const long n0, const long n1, const long n2, const long n3, const uint32_t* p4, const int64_t* p5, uint32_t* p6) {
   (void)d, (void)c;
-  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    const auto t0 = load(p0 + 0L + col, lanes);
-    const auto t1 = infuse::neg(t0);
-    store(p1 + 0L + col, t1, lanes);
-  }, 1);
+  if (!gather<4>(c, n0, n1, n2, n3, p4, p5, p6)) return 2;
   return 0;
 }
 
@@ -59,9 +54,20 @@ __attribute__((visibility("hidden"))) int count_compress_2(Context& c, const Siz
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int gather_0(Context& c, const Sizes& d, const long n0, const long n1, const long n2, const long n3, const uint32_t* p4, const int64_t* p5, uint32_t* p6) {
+__attribute__((visibility("hidden"))) int compress_3(Context& c, const Sizes& d, const bool* p0, const long n1, const long n2, const long n3, const long n4, const uint32_t* p5, uint32_t* p6) {
   (void)d, (void)c;
-  if (!gather<4>(c, n0, n1, n2, n3, p4, p5, p6)) return 2;
+  compress((const char*)p5, p0, n1, n2, n3, n4, (char*)p6);
+  return 0;
+}
+
+__attribute__((visibility("hidden"))) int neg_4(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3) {
+  (void)d, (void)c;
+  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    const auto t0 = load(p0 + 0L + col, lanes);
+    const auto t1 = infuse::neg(t0);
+    store(p1 + 0L + col, t1, lanes);
+  }, 1);
   return 0;
 }
 
@@ -75,12 +81,6 @@ __attribute__((visibility("hidden"))) int scatter_nd_5(Context& c, const Sizes& 
 __attribute__((visibility("hidden"))) int top_k_6(Context& c, const Sizes& d, const long n0, const long n1, const long n2, const long n3, const float* p4, float* p5, int64_t* p6) {
   (void)d, (void)c;
   top_k<true>(c, n0, n1, n2, n3, p4, p5, p6);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int compress_3(Context& c, const Sizes& d, const bool* p0, const long n1, const long n2, const long n3, const long n4, const uint32_t* p5, uint32_t* p6) {
-  (void)d, (void)c;
-  compress((const char*)p5, p0, n1, n2, n3, n4, (char*)p6);
   return 0;
 }
 

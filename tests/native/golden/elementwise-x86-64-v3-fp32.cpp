@@ -48,6 +48,16 @@ __attribute__((visibility("hidden"))) int neg_exp_1(Context& c, const Sizes& d, 
   return 0;
 }
 
+__attribute__((visibility("hidden"))) int ReduceMax_2(Context& c, const Sizes& d, const ReduceSizes& sizes0, float* p1, const long n2, const float* p3) {
+  (void)d, (void)c;
+  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    store(p1 + row * n2 + col, acc, lanes);
+  };
+  reduce<Max>(c, sizes0, p3, sink);
+  return 0;
+}
+
 __attribute__((visibility("hidden"))) int less_where_cast_3(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, const long n5, int32_t* p6, const long n7, const long n8, const long n9) {
   (void)d, (void)c;
   map2d(c, n8, n9, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
@@ -60,16 +70,6 @@ __attribute__((visibility("hidden"))) int less_where_cast_3(Context& c, const Si
     const auto t5 = convert<int32_t>(t4);
     store(p6 + row * n7 + col, t5, lanes);
   }, 3);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int ReduceMax_2(Context& c, const Sizes& d, const ReduceSizes& sizes0, float* p1, const long n2, const float* p3) {
-  (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    store(p1 + row * n2 + col, acc, lanes);
-  };
-  reduce<Max>(c, sizes0, p3, sink);
   return 0;
 }
 

@@ -45,21 +45,6 @@ __attribute__((visibility("hidden"))) int conv_0(Context& c, const Sizes& d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes& d, const float* p0, const float* p1, const long n2, float* p3, const long n4, const ConvSizes& sizes5, const float* p6, const float16* p7) {
-  (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    const auto t0 = load(p0 + 0L + col, lanes);
-    const auto t1 = acc + t0;
-    const auto t2 = load(p1 + row * n2 + col, lanes);
-    const auto t3 = t2 + t1;
-    const auto t4 = infuse::max(t3, splat<L>(0.0f));
-    store(p3 + row * n4 + col, t4, lanes);
-  };
-  winograd<Line<4, 3>, Line<4, 3>, WinogradHalves>(c, sizes5, p6, p7, sink);
-  return 0;
-}
-
 __attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const DepthwiseSizes& sizes3, const float* p4, const float* p5) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
@@ -87,15 +72,18 @@ __attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes& d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int matmul_6(Context& c, const Sizes& d, const float* p0, float* p1, const GemmSizes& sizes2, const float* p3, const float16* p4) {
+__attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes& d, const float* p0, const float* p1, const long n2, float* p3, const long n4, const ConvSizes& sizes5, const float* p6, const float16* p7) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = acc + t0;
-    store(p1 + 0L + col, t1, lanes);
+    const auto t2 = load(p1 + row * n2 + col, lanes);
+    const auto t3 = t2 + t1;
+    const auto t4 = infuse::max(t3, splat<L>(0.0f));
+    store(p3 + row * n4 + col, t4, lanes);
   };
-  gemm_fp16(c, sizes2, p3, p4, sink);
+  winograd<Line<4, 3>, Line<4, 3>, WinogradHalves>(c, sizes5, p6, p7, sink);
   return 0;
 }
 
@@ -116,6 +104,18 @@ __attribute__((visibility("hidden"))) int global_pool_5(Context& c, const Sizes&
     store(p0 + 0L + col, acc, lanes);
   };
   global_mean_pool(c, n1, n2, n3, p4, sink);
+  return 0;
+}
+
+__attribute__((visibility("hidden"))) int matmul_6(Context& c, const Sizes& d, const float* p0, float* p1, const GemmSizes& sizes2, const float* p3, const float16* p4) {
+  (void)d, (void)c;
+  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    const auto t0 = load(p0 + 0L + col, lanes);
+    const auto t1 = acc + t0;
+    store(p1 + 0L + col, t1, lanes);
+  };
+  gemm_fp16(c, sizes2, p3, p4, sink);
   return 0;
 }
 

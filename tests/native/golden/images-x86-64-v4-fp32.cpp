@@ -31,6 +31,13 @@ __attribute__((visibility("hidden"))) int global_pool_6(Context& c, const Sizes&
 __attribute__((visibility("hidden"))) int matmul_7(Context& c, const Sizes& d, const float* p0, float* p1, const GemmSizes& sizes2, const float* p3, const float* p4);
 __attribute__((visibility("hidden"))) int softmax_8(Context& c, const Sizes& d, float* p0, const long n1, const float* p2, const long n3);
 
+__attribute__((visibility("hidden"))) int copy_0(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13) {
+  (void)d, (void)c;
+  const long shape[] = {n2, n3, n4, n5}, from[] = {n6, n7, n8, n9}, to[] = {n10, n11, n12, n13};
+  copy_nd<4>(c, 4, shape, from, to, p0, p1);
+  return 0;
+}
+
 __attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const ConvSizes& sizes3, const float* p4, const float* p5) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
@@ -41,28 +48,6 @@ __attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes& d, con
     store(p1 + row * n2 + col, t2, lanes);
   };
   conv(c, sizes3, p4, p5, sink);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int conv_4(Context& c, const Sizes& d, const float* p0, const float* p1, const long n2, float* p3, const long n4, const ConvSizes& sizes5, const float* p6, const float* p7) {
-  (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    const auto t0 = load(p0 + 0L + col, lanes);
-    const auto t1 = acc + t0;
-    const auto t2 = load(p1 + row * n2 + col, lanes);
-    const auto t3 = t2 + t1;
-    const auto t4 = infuse::max(t3, splat<L>(0.0f));
-    store(p3 + row * n4 + col, t4, lanes);
-  };
-  conv(c, sizes5, p6, p7, sink);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int copy_0(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13) {
-  (void)d, (void)c;
-  const long shape[] = {n2, n3, n4, n5}, from[] = {n6, n7, n8, n9}, to[] = {n10, n11, n12, n13};
-  copy_nd<4>(c, 4, shape, from, to, p0, p1);
   return 0;
 }
 
@@ -93,15 +78,18 @@ __attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes& d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int matmul_7(Context& c, const Sizes& d, const float* p0, float* p1, const GemmSizes& sizes2, const float* p3, const float* p4) {
+__attribute__((visibility("hidden"))) int conv_4(Context& c, const Sizes& d, const float* p0, const float* p1, const long n2, float* p3, const long n4, const ConvSizes& sizes5, const float* p6, const float* p7) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = acc + t0;
-    store(p1 + 0L + col, t1, lanes);
+    const auto t2 = load(p1 + row * n2 + col, lanes);
+    const auto t3 = t2 + t1;
+    const auto t4 = infuse::max(t3, splat<L>(0.0f));
+    store(p3 + row * n4 + col, t4, lanes);
   };
-  gemm(c, sizes2, p3, p4, sink);
+  conv(c, sizes5, p6, p7, sink);
   return 0;
 }
 
@@ -122,6 +110,18 @@ __attribute__((visibility("hidden"))) int global_pool_6(Context& c, const Sizes&
     store(p0 + 0L + col, acc, lanes);
   };
   global_mean_pool(c, n1, n2, n3, p4, sink);
+  return 0;
+}
+
+__attribute__((visibility("hidden"))) int matmul_7(Context& c, const Sizes& d, const float* p0, float* p1, const GemmSizes& sizes2, const float* p3, const float* p4) {
+  (void)d, (void)c;
+  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    const auto t0 = load(p0 + 0L + col, lanes);
+    const auto t1 = acc + t0;
+    store(p1 + 0L + col, t1, lanes);
+  };
+  gemm(c, sizes2, p3, p4, sink);
   return 0;
 }
 

@@ -32,6 +32,22 @@ __attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes& d, cons
 __attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Sizes& d, const float* p0, const float* p1, float* p2, const long n3, const long n4, const long n5, const long n6, const uint8_t* p7, const uint8_t* p8, const int8_t* p9, const int32_t* p10);
 __attribute__((visibility("hidden"))) int copy_9(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13);
 
+__attribute__((visibility("hidden"))) int mul_round_add_clip_cast_0(Context& c, const Sizes& d, const float* p0, uint8_t* p1, const long n2, const long n3) {
+  (void)d, (void)c;
+  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    const auto t0 = load(p0 + 0L + col, lanes);
+    const auto t1 = t0 * splat<L>(0x1.8a16b20000000p+5f);
+    const auto t2 = infuse::round(t1);
+    const auto t3 = t2 + splat<L>(121.0f);
+    const auto t4 = infuse::max(t3, splat<L>(0.0f));
+    const auto t5 = infuse::min(t4, splat<L>(255.0f));
+    const auto t6 = convert<uint8_t>(t5);
+    store(p1 + 0L + col, t6, lanes);
+  }, 6);
+  return 0;
+}
+
 __attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes& d, const uint8_t* p0, uint8_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13) {
   (void)d, (void)c;
   const long shape[] = {n2, n3, n4, n5}, from[] = {n6, n7, n8, n9}, to[] = {n10, n11, n12, n13};
@@ -39,10 +55,26 @@ __attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes& d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int copy_9(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13) {
+__attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes& d, const float* p0, const float* p1, uint8_t* p2, const long n3, const uint8_t* p4, const uint8_t* p5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const long n20, const long n21, const long n22, const long n23, const int8_t* p24, const int32_t* p25) {
   (void)d, (void)c;
-  const long shape[] = {n2, n3, n4, n5}, from[] = {n6, n7, n8, n9}, to[] = {n10, n11, n12, n13};
-  copy_nd<4>(c, 4, shape, from, to, p0, p1);
+  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    const auto t0 = to_float(acc);
+    const auto t1 = load(p0 + 0L + col, lanes);
+    const auto t2 = t0 * t1;
+    const auto t3 = load(p1 + 0L + col, lanes);
+    const auto t4 = t2 + t3;
+    const auto t5 = infuse::max(t4, splat<L>(0.0f));
+    const auto t6 = t5 * splat<L>(0x1.391c8e0000000p+4f);
+    const auto t7 = infuse::round(t6);
+    const auto t8 = t7 + splat<L>(121.0f);
+    const auto t9 = infuse::max(t8, splat<L>(0.0f));
+    const auto t10 = infuse::min(t9, splat<L>(255.0f));
+    const auto t11 = convert<uint8_t>(t10);
+    store(p2 + row * n3 + col, t11, lanes);
+  };
+  const Windows windows = {.n = n20, .c = n21, .rank = 2, .axis = {{.in = n6, .out = n7, .kernel = n8, .stride = n9, .dilation = n10, .before = n11, .after = n12}, {.in = n13, .out = n14, .kernel = n15, .stride = n16, .dilation = n17, .before = n18, .after = n19}}};
+  integer_conv<U8S8x4>(c, windows, n22, n23, p5, p4, p24, p25, sink);
   return 0;
 }
 
@@ -91,6 +123,46 @@ __attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes
   return 0;
 }
 
+__attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes& d, const uint8_t* p0, float* p1, const long n2, const long n3) {
+  (void)d, (void)c;
+  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    const auto t0 = load(p0 + 0L + col, lanes);
+    const auto t1 = to_float(t0);
+    const auto t2 = t1 - splat<L>(121.0f);
+    const auto t3 = t2 * splat<L>(0x1.f62b6a0000000p-5f);
+    store(p1 + 0L + col, t3, lanes);
+  }, 3);
+  return 0;
+}
+
+__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, uint8_t* p0, const long n1, const PoolSizes& sizes2, const float* p3) {
+  (void)d, (void)c;
+  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    const auto t0 = acc * splat<L>(0x1.0502ec0000000p+4f);
+    const auto t1 = infuse::round(t0);
+    const auto t2 = t1 + splat<L>(121.0f);
+    const auto t3 = infuse::max(t2, splat<L>(0.0f));
+    const auto t4 = infuse::min(t3, splat<L>(255.0f));
+    const auto t5 = convert<uint8_t>(t4);
+    store(p0 + row * n1 + col, t5, lanes);
+  };
+  pool(c, sizes2, MaxPool{}, p3, sink);
+  return 0;
+}
+
+__attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3) {
+  (void)d, (void)c;
+  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+    using L = decltype(lanes);
+    const auto t0 = load(p0 + 0L + col, lanes);
+    const auto t1 = infuse::neg(t0);
+    store(p1 + 0L + col, t1, lanes);
+  }, 1);
+  return 0;
+}
+
 __attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Sizes& d, const float* p0, const float* p1, float* p2, const long n3, const long n4, const long n5, const long n6, const uint8_t* p7, const uint8_t* p8, const int8_t* p9, const int32_t* p10) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
@@ -110,82 +182,10 @@ __attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Siz
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes& d, const float* p0, const float* p1, uint8_t* p2, const long n3, const uint8_t* p4, const uint8_t* p5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const long n20, const long n21, const long n22, const long n23, const int8_t* p24, const int32_t* p25) {
+__attribute__((visibility("hidden"))) int copy_9(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13) {
   (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    const auto t0 = to_float(acc);
-    const auto t1 = load(p0 + 0L + col, lanes);
-    const auto t2 = t0 * t1;
-    const auto t3 = load(p1 + 0L + col, lanes);
-    const auto t4 = t2 + t3;
-    const auto t5 = infuse::max(t4, splat<L>(0.0f));
-    const auto t6 = t5 * splat<L>(0x1.391c8e0000000p+4f);
-    const auto t7 = infuse::round(t6);
-    const auto t8 = t7 + splat<L>(121.0f);
-    const auto t9 = infuse::max(t8, splat<L>(0.0f));
-    const auto t10 = infuse::min(t9, splat<L>(255.0f));
-    const auto t11 = convert<uint8_t>(t10);
-    store(p2 + row * n3 + col, t11, lanes);
-  };
-  const Windows windows = {.n = n20, .c = n21, .rank = 2, .axis = {{.in = n6, .out = n7, .kernel = n8, .stride = n9, .dilation = n10, .before = n11, .after = n12}, {.in = n13, .out = n14, .kernel = n15, .stride = n16, .dilation = n17, .before = n18, .after = n19}}};
-  integer_conv<U8S8x4>(c, windows, n22, n23, p5, p4, p24, p25, sink);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int mul_round_add_clip_cast_0(Context& c, const Sizes& d, const float* p0, uint8_t* p1, const long n2, const long n3) {
-  (void)d, (void)c;
-  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    const auto t0 = load(p0 + 0L + col, lanes);
-    const auto t1 = t0 * splat<L>(0x1.8a16b20000000p+5f);
-    const auto t2 = infuse::round(t1);
-    const auto t3 = t2 + splat<L>(121.0f);
-    const auto t4 = infuse::max(t3, splat<L>(0.0f));
-    const auto t5 = infuse::min(t4, splat<L>(255.0f));
-    const auto t6 = convert<uint8_t>(t5);
-    store(p1 + 0L + col, t6, lanes);
-  }, 6);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes& d, const uint8_t* p0, float* p1, const long n2, const long n3) {
-  (void)d, (void)c;
-  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    const auto t0 = load(p0 + 0L + col, lanes);
-    const auto t1 = to_float(t0);
-    const auto t2 = t1 - splat<L>(121.0f);
-    const auto t3 = t2 * splat<L>(0x1.f62b6a0000000p-5f);
-    store(p1 + 0L + col, t3, lanes);
-  }, 3);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3) {
-  (void)d, (void)c;
-  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    const auto t0 = load(p0 + 0L + col, lanes);
-    const auto t1 = infuse::neg(t0);
-    store(p1 + 0L + col, t1, lanes);
-  }, 1);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, uint8_t* p0, const long n1, const PoolSizes& sizes2, const float* p3) {
-  (void)d, (void)c;
-  const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    const auto t0 = acc * splat<L>(0x1.0502ec0000000p+4f);
-    const auto t1 = infuse::round(t0);
-    const auto t2 = t1 + splat<L>(121.0f);
-    const auto t3 = infuse::max(t2, splat<L>(0.0f));
-    const auto t4 = infuse::min(t3, splat<L>(255.0f));
-    const auto t5 = convert<uint8_t>(t4);
-    store(p0 + row * n1 + col, t5, lanes);
-  };
-  pool(c, sizes2, MaxPool{}, p3, sink);
+  const long shape[] = {n2, n3, n4, n5}, from[] = {n6, n7, n8, n9}, to[] = {n10, n11, n12, n13};
+  copy_nd<4>(c, 4, shape, from, to, p0, p1);
   return 0;
 }
 

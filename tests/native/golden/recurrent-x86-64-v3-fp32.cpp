@@ -18,6 +18,14 @@ struct Sizes { long s_batch; };  // the symbolic dimensions
 __attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const float* p8, const long n9);
 __attribute__((visibility("hidden"))) int lstm_1(Context& c, const Sizes& d, const float* p0, float* p1, int64_t* p2, float* p3, float* p4, float* p5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const float* p20, const long n21, const long n22, const long n23, const long n24);
 
+__attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const float* p8, const long n9) {
+  (void)d, (void)c;
+  for (long i = 0; i < 2; ++i) {
+    recur::gate_inputs<4>(c, n2, n3, n6, p0, n3, p8 + i * n6 * 32L * n3, p7 + i * n6 * 32L, n5, p1 + i * n4 + n9);
+  }
+  return 0;
+}
+
 __attribute__((visibility("hidden"))) int lstm_1(Context& c, const Sizes& d, const float* p0, float* p1, int64_t* p2, float* p3, float* p4, float* p5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const float* p20, const long n21, const long n22, const long n23, const long n24) {
   (void)d, (void)c;
   using namespace recur;
@@ -47,14 +55,6 @@ __attribute__((visibility("hidden"))) int lstm_1(Context& c, const Sizes& d, con
     w.pass<1>(c, w.h, p20 + w.direction * n21, n22, LstmCell<float, false, Sigmoid<float>, Tanh<float>, Tanh<float>>{Sigmoid<float>{0.0f, 0.0f}, Tanh<float>{0.0f, 0.0f}, Tanh<float>{0.0f, 0.0f}, nullptr, n23});
   };
   if (!recurrent(c, r, step)) return BAD_SIZES;
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const float* p8, const long n9) {
-  (void)d, (void)c;
-  for (long i = 0; i < 2; ++i) {
-    recur::gate_inputs<4>(c, n2, n3, n6, p0, n3, p8 + i * n6 * 32L * n3, p7 + i * n6 * 32L, n5, p1 + i * n4 + n9);
-  }
   return 0;
 }
 

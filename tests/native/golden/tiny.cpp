@@ -21,13 +21,6 @@ __attribute__((visibility("hidden"))) int add_mul_tanh_0(Context& c, const Sizes
 __attribute__((visibility("hidden"))) int relu_1(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3);
 __attribute__((visibility("hidden"))) int copy_2(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10);
 
-__attribute__((visibility("hidden"))) int copy_2(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10) {
-  (void)d, (void)c;
-  const long shape[] = {n2, n3, n4}, from[] = {n5, n6, n7}, to[] = {n8, n9, n10};
-  copy_nd<4>(c, 3, shape, from, to, p0, p1);
-  return 0;
-}
-
 __attribute__((visibility("hidden"))) int add_mul_tanh_0(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, float* p3, const long n4, const long n5, const long n6) {
   (void)d, (void)c;
   map2d(c, n5, n6, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
@@ -50,6 +43,13 @@ __attribute__((visibility("hidden"))) int relu_1(Context& c, const Sizes& d, con
     const auto t1 = infuse::max(t0, splat<L>(0.0f));
     store(p1 + 0L + col, t1, lanes);
   }, 1);
+  return 0;
+}
+
+__attribute__((visibility("hidden"))) int copy_2(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10) {
+  (void)d, (void)c;
+  const long shape[] = {n2, n3, n4}, from[] = {n5, n6, n7}, to[] = {n8, n9, n10};
+  copy_nd<4>(c, 3, shape, from, to, p0, p1);
   return 0;
 }
 

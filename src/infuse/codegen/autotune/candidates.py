@@ -4,15 +4,15 @@ sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice, usual
 from infuse.codegen.program import Program, SizeResult, Step
-from infuse.codegen.source import all_sizes, define, distinct, end, head, preamble, spread
 from infuse.codegen.tensors import Buffer, Tensor
+from infuse.codegen.units import all_sizes, distinct, end, preamble
 from infuse.ir.dims import Dim
 from infuse.ops.core.feeds import default_size
 from infuse.targets.cpu.emit.sizes import struct_text, symbol_field
@@ -21,8 +21,6 @@ REGIONS: Final = ("zeros", "floats", "written")
 """Parts of the memory of trials: integers that are read, floats that are read, and what is written.
 """
 _COUNTS: Final = (dtypes.int32, dtypes.int64)
-_LEAST: Final = 3
-"""Functions of a file: they are those that take longest to compile."""
 _ALIGN: Final = 64
 _SLACK: Final = 4096
 
@@ -104,19 +102,18 @@ def _extent(tensor: Tensor) -> int:
     return (usual(tensor.offset) + steps + 1) * tensor.dtype.bytes
 
 
-def print_trials(trials: Sequence[Trial], jobs: int) -> dict[str, str]:
+def print_trials(trials: Sequence[Trial]) -> dict[str, str]:
     """File names and C++ texts of a library that runs trials by their numbers (`trials_open`, _run,
     _close).
     """
     programs = list({id(t.program): t.program for t in trials}.values())
-    functions, names = distinct(step for trial in trials for step in trial.steps)
-    first, sources = spread(programs, functions, names, jobs, least=_LEAST)
+    functions = distinct((s for trial in trials for s in trial.steps), programs, apart=True)
+    names = functions.names
     scratch = list(dict.fromkeys(text for program in programs for text in program.scratch))
     headers = {"model.h", "platform.hpp"}.union(*(program.call_includes for program in programs))
     starts, total = _regions(trials)
-    main = [preamble(programs, first, more=sorted(headers)), _RANGE]
-    main += [f"{head(f, names[f.text()])};" for f in functions]
-    main += ["", *(define(f, names[f.text()]) for f in first)]
+    main = [preamble(programs, functions.inner, more=sorted(headers)), _RANGE]
+    main += functions.text()
     main += [_trial_text(number, trial, starts, names) for number, trial in enumerate(trials)]
     sizes = "".join(f"  d.{symbol_field(s)} = {default_size(s)}L;\n" for s in all_sizes(programs))
     main.append(
@@ -132,7 +129,7 @@ def print_trials(trials: Sequence[Trial], jobs: int) -> dict[str, str]:
             "scratch": "".join(f"  if ({text} > most) most = {text};\n" for text in scratch),
         }
     )
-    return {"model.cpp": "\n".join([*main, end()]), **sources}
+    return functions.files("\n".join([*main, end()]))
 
 
 def _regions(trials: Iterable[Trial]) -> tuple[dict[str, int], int]:
@@ -144,7 +141,7 @@ def _regions(trials: Iterable[Trial]) -> tuple[dict[str, int], int]:
     return starts, total
 
 
-def _trial_text(number: int, trial: Trial, starts: dict[str, int], names: dict[str, str]) -> str:
+def _trial_text(number: int, trial: Trial, starts: dict[str, int], names: Mapping[str, str]) -> str:
     ranges = (
         ", ".join(f"{{{starts[region] + start}L, {size}L}}" for region, start, size in trial.warm)
         or "{0L, 0L}"

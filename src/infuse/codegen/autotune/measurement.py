@@ -23,7 +23,7 @@ from infuse.codegen.cache import Cache
 from infuse.codegen.program import Program
 from infuse.codegen.toolchain import Progress, Toolchain
 from infuse.errors import OptionError, RuntimeFailure
-from infuse.runtime.cpus import available_cpus, cpu_description
+from infuse.runtime.cpus import cpu_description
 from infuse.runtime.folder import LIBRARY
 from infuse.targets import Target
 
@@ -137,7 +137,7 @@ def measure(
     if not tried:
         return {}
     end = time.monotonic() + (SECONDS if seconds is None else seconds)
-    sources = print_trials(tried, available_cpus())
+    sources = print_trials(tried)
     folder = build(
         sources, [], 0, {"name": "trials"}, key="trials", target=target, progress=progress
     )

@@ -62,6 +62,8 @@ def call_winograd(
     cast = "(const int32_t*)" if pairs else ""
     header = f"winograd{SUFFIXES[weights.dtype]}.hpp"
     f.include(header)
+    if weights.dtype == dtypes.float32:
+        f.share(header, "INFUSE_SHARED_WINOGRAD", *pair[0], *pair[1])
     f.scratch(f"winograd_scratch<{kind}>({sizes_text(sizes)})", header)
     f.call(
         "winograd", f.sizes(sizes), f.read(x), f"{cast}{f.read(weights)}", store, template=(kind,)

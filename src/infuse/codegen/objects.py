@@ -1,0 +1,89 @@
+"""Objects of the files that models share, by all that they were compiled from."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+_PART: Final = 10
+"""The objects of a cache may take one part of so many of its limit."""
+_SWEEP_SECONDS: Final = 600
+"""How often objects that were not used for long are looked for."""
+_SWEPT: Final = ".swept"
+_NEW: Final = ".new-"
+_SEALED: Final = 0o500
+
+
+class Objects:
+    """Object files by key: a folder each, which appears whole or not at all, with one file that is
+    named by the hash of its content, and is not used where it has another.
+
+    `root` belongs to a `Cache`, which has checked that nobody else may write to it.
+    """
+
+    def __init__(self, root: Path, limit: int) -> None:
+        self.root, self.limit = root / "objects", limit // _PART
+
+    def find(self, key: str) -> bytes | None:
+        """The object of a key; None where there is none, or one that is damaged."""
+        folder = self.root / key
+        try:
+            (file,) = folder.iterdir()
+            content = file.read_bytes()
+        except (OSError, ValueError):
+            return None
+        if hashlib.sha256(content).hexdigest() != file.name:
+            _discard(folder)
+            return None
+        with contextlib.suppress(OSError):  # a read-only cache keeps no time of use
+            os.utime(folder)
+        return content
+
+    def add(self, key: str, content: bytes) -> None:
+        """Keep an object; where that cannot be, it is compiled again the next time."""
+        with contextlib.suppress(OSError):
+            self.root.mkdir(mode=0o700, exist_ok=True)
+            filling = Path(tempfile.mkdtemp(prefix=_NEW, dir=self.root))
+            try:
+                (filling / hashlib.sha256(content).hexdigest()).write_bytes(content)
+                filling.rename(self.root / key)
+                (self.root / key).chmod(_SEALED)
+            finally:
+                if filling.exists():
+                    _discard(filling)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Now and then, remove what was used longest ago until the limit is kept."""
+        mark, now = self.root / _SWEPT, time.time()
+        with contextlib.suppress(FileNotFoundError):
+            if now - mark.stat().st_mtime < _SWEEP_SECONDS:
+                return
+        mark.touch()
+        aged = []
+        for folder in self.root.iterdir():
+            with contextlib.suppress(OSError):  # another process removes it, too
+                used = folder.stat().st_mtime
+                if folder.name.startswith(_NEW) and now - used > _SWEEP_SECONDS:
+                    _discard(folder)
+                elif folder.is_dir():
+                    aged.append((used, sum(f.stat().st_size for f in folder.iterdir()), folder))
+        total = sum(size for _, size, _ in aged)
+        for _, size, folder in sorted(aged):
+            if total <= self.limit:
+                return
+            _discard(folder)
+            total -= size
+
+
+def _discard(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.chmod(stat.S_IRWXU)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,173 @@
+"""Functions that are files of their own, and their objects, which models share."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import infuse
+from infuse.codegen.compile import generate
+from infuse.codegen.objects import Objects
+from infuse.codegen.source import metadata, print_sources
+from infuse.codegen.units import POOL, included
+from infuse.ir.graph import Graph
+from infuse.ops.core.evaluate import evaluate
+from infuse.targets import Target
+from tests.native.builder import Builder
+from tests.native.cache_fixtures import root
+
+__all__ = ["root"]
+pytestmark = pytest.mark.row("R1")
+
+
+def product(*, seed: int = 0, rows: int = 3, last: str = "Relu", name: str = "product") -> Graph:
+    """A product and what follows it, which is one function, and a step of the model's own."""
+    b = Builder(name, seed)
+    x = b.input(rows, 5, name="x")
+    b.output(b("Tanh", b("Transpose", b(last, b("MatMul", x, b.weight(5, 40))), perm=(1, 0))))
+    return b.graph
+
+
+def sources(graph: Graph) -> dict[str, str]:
+    program, plan = generate(graph, Target.resolve("x86-64-v3"))
+    return print_sources(program, plan, metadata(program, "0"), apart=True)
+
+
+def units(graph: Graph) -> dict[str, str]:
+    return {name: text for name, text in sources(graph).items() if "matmul" in name}
+
+
+def check(graph: Graph) -> None:
+    feeds = {"x": np.random.default_rng(1).random((int(str(graph.inputs[0].shape[0])), 5), "f4")}
+    (result,) = infuse.compile(graph, threads=1).run(feeds).values()
+    (expected,) = evaluate(graph, feeds).values()
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_a_function_that_calls_a_large_kernel_is_a_file() -> None:
+    texts = sources(product())
+    (name,) = units(product())
+    assert {name, "model.cpp", POOL, "shared_gemm.cpp"} <= texts.keys()
+    assert "INFUSE_SHARED_GEMM(extern)" in texts[name]
+    assert "gemm(c, " not in texts["model.cpp"]
+    assert (
+        f'extern "C" __attribute__((visibility("hidden"))) int {name[:-4]}(' in texts["model.cpp"]
+    )
+
+
+def test_equal_functions_of_different_models_are_equal_files() -> None:
+    one, other = units(product()), units(product(seed=1, rows=7, name="other"))
+    assert one == other
+    assert one.keys() != units(product(last="Sigmoid")).keys()
+
+
+def test_sizes_are_part_of_a_file_only_where_it_reads_them() -> None:
+    def graph(symbol: str, *, reads: bool) -> Graph:
+        b = Builder("sized")
+        x, row = b.input(symbol, 4, 5, name="x"), b.input(symbol, 1, 40, name="row")
+        y = b("MatMul", x, b.weight(5, 40))
+        b.output(b("Add", b("Transpose", y, perm=(1, 0, 2)), 1.0) if not reads else y)
+        b.output(b("Transpose", b("Add", y, row), perm=(1, 2, 0)))
+        return b.graph
+
+    for reads in (False, True):
+        for text in units(graph("batch", reads=reads)).values():
+            assert ("struct Sizes;" in text) == ("d." not in text.replace("(void)d", ""))
+
+
+def test_in_one_file_nothing_is_shared() -> None:
+    program, plan = generate(product(), Target.resolve("x86-64-v3"))
+    texts = print_sources(program, plan, metadata(program, "0"))
+    assert list(texts) == ["model.cpp"]
+    assert "APART" not in texts["model.cpp"]
+    assert "extern template" not in texts["model.cpp"]
+
+
+def test_headers_are_followed_to_all_that_they_include() -> None:
+    assert {"gemm.hpp", "simd.hpp", "threads.hpp", "workers.hpp"} <= included("conv.hpp")
+
+
+# -- objects ---------------------------------------------------------------------------------------
+
+
+def objects(root: Path) -> dict[str, int]:
+    """The objects of a cache and when each was made."""
+    folder = root / "objects"
+    folders = [path for path in folder.iterdir() if path.is_dir()]
+    return {path.name: next(path.iterdir()).stat().st_mtime_ns for path in folders}
+
+
+def test_models_share_objects(root: Path) -> None:
+    check(product())
+    before = objects(root)
+    check(product(seed=1, rows=7, name="other"))
+    assert objects(root) == before
+    check(product(last="Sigmoid"))
+    assert len(objects(root)) == len(before) + 1
+
+
+def test_a_damaged_object_is_compiled_again(root: Path) -> None:
+    check(product())
+    for folder in (root / "objects").iterdir():
+        if folder.is_dir():
+            (file,) = folder.iterdir()
+            file.write_bytes(file.read_bytes()[:-8] + b"12345678")
+    before = objects(root)
+    check(product(seed=1))
+    assert objects(root).keys() == before.keys()
+    assert all(objects(root)[key] != before[key] for key in before)
+
+
+def test_without_a_place_for_objects_models_are_compiled(root: Path) -> None:
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (root / "objects").write_text("this is no folder")
+    check(product())
+
+
+def test_others_may_not_write_to_objects(root: Path) -> None:
+    check(product())
+    for path in (root / "objects").iterdir():
+        if path.is_dir():
+            assert not stat.S_IMODE(path.stat().st_mode) & 0o277
+
+
+def test_objects_of_two_processes_are_one(tmp_path: Path) -> None:
+    first, second = (Objects(tmp_path, 10**9) for _ in range(2))
+    first.add("key", b"content")
+    second.add("key", b"the same, compiled beside it")
+    assert first.find("key") == second.find("key") == b"content"
+    assert first.find("another") is None
+    assert [p.name for p in (tmp_path / "objects").iterdir() if p.is_dir()] == ["key"]
+
+
+def test_what_was_used_longest_ago_leaves_first(tmp_path: Path) -> None:
+    store = Objects(tmp_path, 10 * 1000)
+    for number in range(4):
+        store.add(f"key{number}", bytes(400))
+        os.utime(store.root / f"key{number}", (number, number))
+    assert store.find("key0") == bytes(400)
+    (store.root / ".swept").unlink()
+    store.add("key4", bytes(400))
+    left = {p.name for p in store.root.iterdir() if p.is_dir()}
+    assert left == {"key0", "key4"}
+    assert time.time() - (store.root / "key0").stat().st_mtime < 100
+
+
+def test_sizes_that_a_file_reads_are_those_of_the_call(root: Path) -> None:
+    b = Builder("sized")
+    x, row = b.input("batch", "rows", 5, name="x"), b.input("batch", 1, 40, name="row")
+    b.output(b("Add", b("MatMul", x, b.weight(5, 40)), row))
+    model = infuse.compile(b.graph, threads=2)
+    for batch, rows in ((1, 7), (3, 1), (4, 6)):
+        feeds = b.feeds({"batch": batch, "rows": rows})
+        (result,) = model.run(feeds).values()
+        (expected,) = evaluate(b.graph, feeds).values()
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
