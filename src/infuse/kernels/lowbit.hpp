@@ -103,6 +103,7 @@ struct float8e8m0 {
   uint8_t bits;
   float8e8m0() = default;
   float8e8m0(float x) : bits(encode(x, SCALE_NEAREST, false)) {}
+  float8e8m0(double x) : bits(encode(x, SCALE_NEAREST, false)) {}
   template <class T> explicit float8e8m0(T x) : float8e8m0(float(x)) {}
   operator float() const { return decode(bits); }
 
@@ -120,6 +121,21 @@ struct float8e8m0 {
     if (code == 0) part = (part - 0x400000) * 2;
     code += rounding == SCALE_UP ? part > 0 : rounding == SCALE_NEAREST ? part >= 0x400000 : 0;
     return uint8_t(code <= 254 ? code : limit ? 254 : 255);
+  }
+  /** The same from the bits of a double: as a float, the least of them would be flushed to zero. */
+  static INFUSE_INLINE uint8_t encode(double x, ScaleRounding rounding, bool limit) {
+    constexpr uint64_t half = uint64_t(1) << 51, least = uint64_t(1023 - 127) << 52;
+    uint64_t rest;
+    memcpy(&rest, &x, 8);
+    rest &= ~(uint64_t(1) << 63);
+    if (rest > uint64_t(0x7ff) << 52) return 255;
+    if (rest < least) return limit ? 0 : 255;
+    uint64_t code = (rest - least) >> 52, part = rest & (2 * half - 1);
+    code += rounding == SCALE_UP ? part > 0 : rounding == SCALE_NEAREST ? part >= half : 0;
+    return uint8_t(code <= 254 ? code : limit ? 254 : 255);
+  }
+  template <class S> static INFUSE_INLINE uint8_t encode(S x, ScaleRounding rounding, bool limit) {
+    return encode(float(x), rounding, limit);
   }
 };
 
@@ -160,7 +176,7 @@ template <int E, int M, int BIAS, SmallForm FORM> struct Round<SmallFloat<E, M, 
 };
 template <> struct Round<float8e8m0> {
   template <class S> static INFUSE_INLINE float of(S x) {
-    return float8e8m0::decode(float8e8m0::encode(lowbit_detail::ready(x), SCALE_UP, true));
+    return float8e8m0::decode(float8e8m0::encode(x, SCALE_UP, true));
   }
 };
 }  // namespace half_detail
@@ -170,7 +186,7 @@ template <class T, class S> INFUSE_INLINE float round_over(S x) { return float(T
 
 /** A power of two near x, in float. */
 template <ScaleRounding ROUNDING, bool LIMIT, class S> INFUSE_INLINE float round_scale(S x) {
-  return float8e8m0::decode(float8e8m0::encode(lowbit_detail::ready(x), ROUNDING, LIMIT));
+  return float8e8m0::decode(float8e8m0::encode(x, ROUNDING, LIMIT));
 }
 
 }  // namespace infuse
