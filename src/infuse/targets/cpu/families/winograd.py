@@ -160,32 +160,43 @@ def winograd_weights(
     """
     pair = lines(tile, weights.shape[2:], steps)
     assert pair is not None
-    down, across = (line.planes() for line in pair)
-    pack = pack_gemm_bf16 if pairs else partial(pack_gemm_b, kind=kind)
-    wide = weights.astype(np.float64)
-    turned = [
-        [
-            np.einsum("ia,ocab,jb->ijco", g, wide[:, :, rows][..., taps], h, optimize=True)
-            for taps, h in across
-        ]
-        for rows, g in down
+    planes = [
+        (np.ix_(rows, columns), np.kron(g, h), (len(g), len(h)))
+        for rows, g in pair[0].planes()
+        for columns, h in pair[1].planes()
     ]
+    out, channels = weights.shape[:2]
+    width = 2 * lanes
+    panels = []
+    for first in range(0, out, width):
+        window = np.zeros((*weights.shape[2:], channels, width))
+        part = weights[first : first + width]
+        window[..., : len(part)] = part.transpose(2, 3, 1, 0)
+        turned = [
+            (matrix @ window[taps].reshape(matrix.shape[1], -1)).reshape(*shape, channels, width)
+            for taps, matrix, shape in planes
+        ]
+        panels.append(_panel(turned, pair, lanes, pairs, kind))
+    return np.stack(panels)
+
+
+def _panel(
+    turned: Sequence[NDArray[np.float64]],
+    pair: tuple[Line, Line],
+    lanes: int,
+    pairs: bool,
+    kind: Any,
+) -> NDArray[Any]:
+    """The transformed weights [point, point, channel, column] of all planes, point by point."""
+    if len(turned) == 1 and not pairs:
+        return turned[0].astype(kind).reshape(-1)
+    pack = pack_gemm_bf16 if pairs else partial(pack_gemm_b, kind=kind)
     packed = []
     for i, j in np.ndindex(pair[0].points, pair[1].points):
-        planes = [
-            plane[i, j]
-            for line in turned
-            for plane in line
-            if i < plane.shape[0] and j < plane.shape[1]
-        ]
-        matrix = (
-            planes[0]
-            if len(planes) == 1
-            else np.concatenate([_whole(plane, lanes) for plane in planes])
-        )
-        columns = pack(matrix, lanes)
-        packed.append(columns.reshape(len(columns), -1))
-    return np.concatenate(packed, axis=1)
+        planes = [t[i, j] for t in turned if i < t.shape[0] and j < t.shape[1]]
+        whole = planes if len(planes) == 1 else [_whole(plane, lanes) for plane in planes]
+        packed.append(pack(np.concatenate(whole), lanes).reshape(-1))
+    return np.concatenate(packed)
 
 
 def _whole(plane: NDArray[np.float64], lanes: int) -> NDArray[np.float64]:
