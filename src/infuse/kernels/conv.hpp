@@ -30,19 +30,19 @@ constexpr ConvSizes as_taps(ConvSizes s) {
   return s;
 }
 
-// Whether conv can read an image whose channels are planes.
-constexpr bool conv_takes_planar(const ConvSizes& s) {
-  return s.groups == 1 && s.dilation_width == 1 && s.channels < 32;
-}
-
-namespace detail {
-
 // How the rows of the product are found.
 //   PLAIN     the image is the matrix
 //   GATHERED  one pixel a row, some left out
 //   TAPS      one segment of k per number of the window; outside the image lies a row of zeros
 //   LINES     few channels: lines are copied with their padding, then windows one after another
 enum ConvMode { PLAIN, GATHERED, TAPS, LINES };
+
+// Whether conv can read an image whose channels are planes.
+constexpr bool conv_takes_planar(const ConvSizes& s) {
+  return s.groups == 1 && s.dilation_width == 1 && s.channels < 32;
+}
+
+namespace detail {
 
 constexpr ConvMode conv_mode(const ConvSizes& s) {
   const bool point = s.kernel_height == 1 && s.kernel_width == 1 && s.groups == 1 &&
@@ -293,7 +293,7 @@ inline void conv_gathered(const ConvSizes& s, const float* x, const W* w, long m
 
 // Rows [m0, m1) and panels [p0, p1) of a convolution that is not PLAIN.
 template <class W, class Sink>
-inline void conv_part(ConvMode mode, const ConvSizes& s, const float* x, const W* w, long m0,
+INFUSE_INLINE void conv_part(ConvMode mode, const ConvSizes& s, const float* x, const W* w, long m0,
                       long m1, long p0, long p1, char* scratch, const Sink& sink) {
   if (mode == GATHERED)
     conv_gathered(s, x, w, m0, m1, p0, p1, scratch, sink);
@@ -308,24 +308,38 @@ inline void conv_part(ConvMode mode, const ConvSizes& s, const float* x, const W
 // Bytes of scratch that a worker needs for conv.
 constexpr long conv_scratch(const ConvSizes& s) {
   switch (detail::conv_mode(s)) {
-    case detail::PLAIN:
+    case PLAIN:
       return gemm_scratch({s.batch * s.height * s.width, s.out_channels, s.channels, s.channels});
-    case detail::GATHERED:
+    case GATHERED:
       return detail::copied_bytes(s.out_channels, s.channels);
-    case detail::LINES:
+    case LINES:
       return detail::lines_bytes(s);
     default:
       return detail::taps_bytes(s);
   }
 }
 
+// The convolution of sizes of which the mode is known, TAPS or LINES.
+template <ConvMode MODE, class Sink>
+void conv(Context& ctx, ConvSizes s, const float* x, const float* packed_w, const Sink& sink) {
+  static_assert(MODE == TAPS || MODE == LINES, "others are found by the sizes");
+  const long m = s.batch * s.out_height * s.out_width,
+             k = s.kernel_height * s.kernel_width * (s.channels / s.groups);
+  if (m <= 0 || s.out_channels <= 0) return;
+  detail::gemm_parallel(ctx, m, detail::conv_panels(s), k,
+                        [&](long m0, long m1, long p0, long p1, int worker) {
+                          detail::conv_part(MODE, s, x, packed_w, m0, m1, p0, p1,
+                                            ctx.scratch(worker), sink);
+                        });
+}
+
 template <class Sink>
 void conv(Context& ctx, ConvSizes s, const float* x, const float* packed_w, const Sink& sink) {
   const long m = s.batch * s.out_height * s.out_width,
              k = s.kernel_height * s.kernel_width * (s.channels / s.groups);
-  const detail::ConvMode mode = detail::conv_mode(s);
+  const ConvMode mode = detail::conv_mode(s);
   if (m <= 0 || s.out_channels <= 0) return;
-  if (mode == detail::PLAIN) return gemm(ctx, {m, s.out_channels, k, k}, x, packed_w, sink);
+  if (mode == PLAIN) return gemm(ctx, {m, s.out_channels, k, k}, x, packed_w, sink);
   detail::gemm_parallel(ctx, m, detail::conv_panels(s), k,
                         [&](long m0, long m1, long p0, long p1, int worker) {
                           detail::conv_part(mode, s, x, packed_w, m0, m1, p0, p1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from infuse.targets.cpu.families.convolution import (
 )
 from infuse.targets.cpu.families.depthwise import DepthwiseSizes, pack_depthwise
 from infuse.targets.cpu.families.gemm import GemmSizes
+
+_MODES: Final = {"taps": "TAPS", "lines": "LINES", "planar": "LINES"}
+"""How kernels/conv.hpp finds the rows of the product, by form."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,8 @@ def _windows(
     kernel = "conv" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")
     f.scratch(f"{kernel}_scratch({marked(sizes_text(sizes))})", f"{kernel}.hpp")
-    f.call(kernel, marked(f.sizes(sizes)), f.read(tensor), f.read(weights), store)
+    modes = [_MODES[form]] if kernel == "conv" and form in _MODES else []
+    f.call(kernel, marked(f.sizes(sizes)), f.read(tensor), f.read(weights), store, template=modes)
 
 
 def _forms(low: Lowering, node: Node, win: Window, sizes: ConvSizes) -> list[str]:

@@ -104,11 +104,51 @@ class Op:
     accuracy: ClassVar[Rounding] = EXACT
     samples: ClassVar[Samples] = ()
     _names: ClassVar[tuple[str, ...]] = ()
+    _required: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        names = self._names
+        if len(values) > len(names) or (values and named.keys() & set(names[: len(values)])):
+            raise TypeError(f"{self.name} takes each of its attributes once: {', '.join(names)}")
+        named.update(zip(names, values))
+        unknown, missing = named.keys() - set(names), set(self._required) - named.keys()
+        if unknown or missing:
+            what = "has no attribute" if unknown else "needs the attribute"
+            raise TypeError(f"{self.name} {what} {min(unknown or missing)!r}")
+        self.__dict__.update(named)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Checks of attributes, or others in their place."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"attribute {name!r} of an operator cannot change")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"attribute {name!r} of an operator cannot change")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{n}={v!r}" for n, v in zip(self._names, self._values()))
+        return f"{type(self).__name__}({values})"
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self._names)
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        dataclasses.dataclass(frozen=True)(cls)
-        cls._names = tuple(f.name for f in dataclasses.fields(cls))  # type: ignore[arg-type]
+        # Methods that the decorator writes for each class would be most of the time of an import.
+        dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        cls._names = tuple(f.name for f in fields)
+        cls._required = tuple(f.name for f in fields if f.default is dataclasses.MISSING)
         if "eval" in cls.__dict__:
             cls.eval = _quiet(cls.__dict__["eval"])  # type: ignore[method-assign]
         cls.traits = cls.__dict__.get("traits", Trait.NONE)

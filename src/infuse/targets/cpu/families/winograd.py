@@ -181,7 +181,7 @@ def winograd_weights(
 
 
 def _panel(
-    turned: Sequence[NDArray[np.float64]],
+    turned: Sequence[NDArray[Any]],
     pair: tuple[Line, Line],
     lanes: int,
     pairs: bool,
@@ -199,7 +199,7 @@ def _panel(
     return np.concatenate(packed)
 
 
-def _whole(plane: NDArray[np.float64], lanes: int) -> NDArray[np.float64]:
+def _whole(plane: NDArray[Any], lanes: int) -> NDArray[Any]:
     return np.pad(plane, ((0, -len(plane) % lanes), (0, 0)))
 
 
