@@ -167,8 +167,9 @@ def winograd_weights(
     ]
     out, channels = weights.shape[:2]
     width = 2 * lanes
-    panels = []
-    for first in range(0, out, width):
+    starts = range(0, out, width)
+    packed = np.zeros((len(starts), depths(*pair, channels, lanes, pairs) * width), kind)
+    for panel, first in zip(packed, starts):
         window = np.zeros((*weights.shape[2:], channels, width))
         part = weights[first : first + width]
         window[..., : len(part)] = part.transpose(2, 3, 1, 0)
@@ -176,8 +177,8 @@ def winograd_weights(
             (matrix @ window[taps].reshape(matrix.shape[1], -1)).reshape(*shape, channels, width)
             for taps, matrix, shape in planes
         ]
-        panels.append(_panel(turned, pair, lanes, pairs, kind))
-    return np.stack(panels)
+        panel[:] = _panel(turned, pair, lanes, pairs, kind)
+    return packed
 
 
 def _panel(
