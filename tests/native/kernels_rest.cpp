@@ -3,7 +3,7 @@
 
 #include "arena.hpp"
 #include "attention.hpp"
-#include "depthwise.hpp"
+#include "depthwise_any.hpp"
 #include "gather.hpp"
 #include "map.hpp"
 #include "norm.hpp"

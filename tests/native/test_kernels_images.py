@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
+from infuse.targets.cpu.families.depthwise import pack_depthwise
 from tests.native.kernel_driver import (
     EPS,
     INF,
@@ -124,14 +125,17 @@ def test_depthwise(run: Driver, rng: Rng, channels: int, case: tuple[Any, ...]) 
     close(y, expected, bound)
 
 
-@pytest.mark.parametrize(("channels", "multiplier"), [(1, 5), (3, 2), (4, 16), (7, 3)])
+@pytest.mark.parametrize(
+    ("channels", "multiplier"), [(1, 5), (3, 2), (4, 16), (7, 3), (40, 2), (37, 4), (9, 17)]
+)
 def test_depthwise_with_a_multiplier(run: Driver, rng: Rng, channels: int, multiplier: int) -> None:
     s = depthwise_case(1, channels, (8, 9, 3, 4, 2, 1, 2, (1, 2, 1, 0)))
     s |= {"dw": 2, "ow": out_size(9, 4, 1, 2, 2, 0)}
     x, w = floats(rng, 1, 8, 9, channels), floats(rng, 3, 4, channels * multiplier)
     expected, magnitude = depthwise_expected(x, w, s, multiplier)
     y = zeros(*expected.shape)
-    run("depthwise_generic", long_array(*s.values()), multiplier, x, w, y, result=None)
+    packed = pack_depthwise(np.moveaxis(w, -1, 0)[:, None], multiplier)
+    run("depthwise_generic", long_array(*s.values()), multiplier, x, packed, y, result=None)
     close(y, expected, 13 * EPS * magnitude + 1e-30)
 
 

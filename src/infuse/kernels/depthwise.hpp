@@ -114,42 +114,6 @@ INFUSE_NOINLINE void whole_row(const Row& row, const Lines& lines, const Sink& s
   }
 }
 
-/** The inputs of the output channels at c, each repeated `multiplier` times. */
-template <class L>
-INFUSE_INLINE vf repeated(const float* pixel, long c, long multiplier, L lanes) {
-  vf value = {};
-  for (int i = 0; i < count(lanes); ++i) value[i] = pixel[(c + i) / multiplier];
-  return value;
-}
-
-/** A row with any kernel, stride, dilation and multiplier, four pixels at once. */
-template <class Sink>
-INFUSE_NOINLINE void any_row(const Row& row, const ImageLines& lines, long multiplier,
-                             const Sink& sink) {
-  const DepthwiseSizes& shape = *row.shape;
-  for (long ox = 0; ox < shape.out_width; ox += 4) {
-    sweep(row.begin, row.end, [&](long c, auto lanes) {
-      vf sum[4] = {};
-      for (long ky = row.first_ky; ky < row.last_ky; ++ky) {
-        const float* line = lines(row, ky);
-        for (long kx = 0; kx < shape.kernel_width; ++kx) {
-          vf tap = load(row.weights + (ky * shape.kernel_width + kx) * row.channels + c, lanes);
-          for (int p = 0; p < 4; ++p) {
-            long x = (ox + p) * shape.stride_width - shape.pad_left + kx * shape.dilation_width;
-            if (x < 0 || x >= shape.width) continue;
-            const float* pixel = line + x * shape.channels;
-            vf value =
-                multiplier == 1 ? load(pixel + c, lanes) : repeated(pixel, c, multiplier, lanes);
-            sum[p] = fma(value, tap, sum[p]);
-          }
-        }
-      }
-      for (int p = 0; p < 4; ++p)
-        if (ox + p < shape.out_width) sink(sum[p], row.out + ox + p, c, lanes);
-    });
-  }
-}
-
 /** Blocks of channels that keep all threads busy although there are few rows. */
 inline long channel_blocks(const Context& context, long rows, long channels) {
   long wanted = context.threads > 1 ? (8L * context.threads + rows - 1) / rows : 1;
@@ -188,16 +152,6 @@ inline void depthwise(Context& context, const DepthwiseSizes& shape, const float
   using namespace depthwise_detail;
   each_row(context, shape, weights, shape.channels, [&](const Row& row, long index) {
     whole_row<KW, STRIDE>(row, image_lines(shape, x, index), sink);
-  });
-}
-
-/** The same for any kernel and dilation; weights [kh][kw][c * multiplier], col = output channel. */
-template <class Sink>
-inline void depthwise_any(Context& context, const DepthwiseSizes& shape, long multiplier,
-                          const float* x, const float* weights, const Sink& sink) {
-  using namespace depthwise_detail;
-  each_row(context, shape, weights, shape.channels * multiplier, [&](const Row& row, long index) {
-    any_row(row, image_lines(shape, x, index), multiplier, sink);
   });
 }
 

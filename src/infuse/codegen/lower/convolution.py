@@ -32,7 +32,7 @@ from infuse.targets.cpu.families.convolution import (
     pack_conv,
     pack_conv_bf16,
 )
-from infuse.targets.cpu.families.depthwise import DepthwiseSizes, pack_depthwise
+from infuse.targets.cpu.families.depthwise import MOST_PLANES, DepthwiseSizes, pack_depthwise
 from infuse.targets.cpu.families.gemm import GemmSizes
 
 _MODES: Final = {"taps": "TAPS", "lines": "LINES", "planar": "LINES"}
@@ -276,13 +276,18 @@ def _packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor
 
 
 def depthwise_filters(low: Lowering, node: Node) -> Tensor:
-    """The filters as kernels/depthwise.hpp reads them."""
+    """The filters as kernels/depthwise.hpp and kernels/depthwise_any.hpp read them."""
     w = operand(node, 1)
+    multiplier = dims.floordiv(w.shape[0], operand(node).shape[1])
+    assert isinstance(multiplier, int)
     if w.const is not None:
+        how = ("depthwise", multiplier)
         return low.program.packed(
-            w.const, "depthwise", w.const.size, lambda a: pack_depthwise(planar(a))
+            w.const, how, w.const.size, lambda a: pack_depthwise(planar(a), multiplier)
         )
-    return low.arranged(low.tensor(w).permute((*range(1, w.rank), 0)), natural(w.rank))
+    apart = low.tensor(w).unfold(0, dims.floordiv(w.shape[0], multiplier), multiplier)
+    results = (1, 0) if multiplier <= MOST_PLANES else (0, 1)
+    return low.arranged(apart.permute((*range(2, w.rank + 1), *results)), natural(w.rank + 1))
 
 
 def _depthwise(
@@ -297,9 +302,9 @@ def _depthwise(
     store = sink()
     weights = depthwise_filters(low, node)
     text = f.sizes(sizes)
-    f.include("depthwise.hpp")
     x, packed = f.read(tensor), f.read(weights)
     if form == "rows":
+        f.include("depthwise.hpp")
         f.call(
             "depthwise",
             text,
@@ -314,4 +319,5 @@ def _depthwise(
     else:
         assert isinstance(channels, int)
         assert isinstance(out, int)
+        f.include("depthwise_any.hpp")
         f.call("depthwise_any", text, f.number(out // channels), x, packed, store)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -43,9 +43,17 @@ class ChainSizes(NamedTuple):
     out_channels: Size
 
 
-def pack_depthwise(weights: Array) -> Array:
-    """Weights [channels, 1, kh, kw] as [kh, kw, channels]."""
-    return np.ascontiguousarray(np.transpose(weights[:, 0], (1, 2, 0)))
+MOST_PLANES: Final = 4
+"""Results a channel whose filters lie one after another (kernels/depthwise_any.hpp)."""
+
+
+def pack_depthwise(weights: Array, multiplier: int = 1) -> Array:
+    """Weights [channels · multiplier, 1, kh, kw] as [kh, kw, multiplier, channels], of more than
+    MOST_PLANES as [kh, kw, channels, multiplier].
+    """
+    by_channel = weights[:, 0].reshape(-1, multiplier, *weights.shape[2:])
+    order = (2, 3, 1, 0) if multiplier <= MOST_PLANES else (2, 3, 0, 1)
+    return np.ascontiguousarray(np.transpose(by_channel, order))
 
 
 @computes("depthwise", "depthwise_any")
@@ -55,7 +63,10 @@ def depthwise(call: Arguments) -> Array:
     x, packed = call.operands
     multiplier = call.numbers[0] if call.numbers else 1
     read = np.repeat(taps(image_of(x, s), s), multiplier, axis=2)
-    filters = packed[: read[0].size].reshape(read[0].shape)
+    filters = packed[: read[0].size].reshape(len(read[0]), -1)
+    if multiplier <= MOST_PLANES:
+        by_plane = filters.reshape(len(filters), multiplier, -1)
+        filters = by_plane.transpose(0, 2, 1).reshape(len(filters), -1)
     result: Array = np.einsum("ptc,tc->pc", read, filters)
     return result
 
