@@ -165,6 +165,7 @@ static PoolSizes pool_sizes(const long* s) {
 API void pool_image(Context* c, int kind, float p, const long* sizes, const float* x, float* y) {
   PoolSizes s = pool_sizes(sizes);
   Store out = {y, s.channels};
+  c->reserve(pool_scratch(s));
   if (kind == 0) pool(*c, s, MaxPool{}, x, out);
   if (kind == 1) pool(*c, s, MeanPool{}, x, out);
   if (kind == 2) pool(*c, s, PowerPool{p}, x, out);

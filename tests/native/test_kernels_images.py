@@ -142,6 +142,8 @@ def test_depthwise_with_a_multiplier(run: Driver, rng: Rng, channels: int, multi
 POOLS = [  # h, w, kh, kw, sh, sw, dh, dw, pads, ceil
     (8, 8, 2, 2, 2, 2, 1, 1, (0, 0, 0, 0), False), (11, 12, 3, 3, 2, 2, 1, 1, (1, 1, 1, 1), False),
     (11, 12, 3, 3, 2, 2, 1, 1, (1, 1, 1, 1), True), (7, 9, 3, 2, 1, 3, 2, 1, (2, 0, 1, 1), False),
+    (20, 17, 13, 13, 1, 1, 1, 1, (6, 6, 6, 6), False),
+    (9, 40, 3, 5, 1, 2, 1, 1, (1, 2, 0, 1), True), (14, 9, 7, 3, 2, 1, 1, 1, (3, 0, 3, 2), False),
     (5, 5, 5, 5, 1, 1, 1, 1, (2, 2, 2, 2), False), (1, 30, 1, 4, 1, 3, 1, 2, (0, 0, 0, 0), True),
 ]  # fmt: skip
 

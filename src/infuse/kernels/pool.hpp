@@ -19,6 +19,7 @@ struct PoolSizes {
 struct MaxPool {
   vf start() const { return splat(-__builtin_inff()); }
   INFUSE_INLINE vf step(vf sum, vf x) const { return max(sum, x); }
+  INFUSE_INLINE vf join(vf a, vf b) const { return max(a, b); }
   INFUSE_INLINE vf finish(vf sum, float) const { return sum; }
 };
 
@@ -34,6 +35,7 @@ struct MaxIntegerPool {
 struct MeanPool {
   vf start() const { return vf{}; }
   INFUSE_INLINE vf step(vf sum, vf x) const { return sum + x; }
+  INFUSE_INLINE vf join(vf a, vf b) const { return a + b; }
   INFUSE_INLINE vf finish(vf sum, float count) const { return sum / count; }
 };
 
@@ -44,12 +46,18 @@ struct PowerPool {
   INFUSE_INLINE vf step(vf sum, vf x) const {
     return sum + (p == 2.0f ? x * x : p == 1.0f ? abs(x) : pow(abs(x), splat(p)));
   }
+  INFUSE_INLINE vf join(vf a, vf b) const { return a + b; }
   INFUSE_INLINE vf finish(vf sum, float) const {
     return p == 2.0f ? sqrt(sum) : p == 1.0f ? sum : pow(sum, splat(1.0f / p));
   }
 };
 
 namespace pool_detail {
+
+template <int COUNT>
+struct Vectors {
+  static constexpr int N = COUNT;
+};
 
 /** The taps of a window along one side that lie inside. */
 struct Taps {
@@ -110,12 +118,118 @@ INFUSE_NOINLINE void pool_row(const PoolSizes& shape, const Op& op, const T* x, 
   }
 }
 
+/** Whether a line of the image is worth pooling along itself first, for all windows that read it. */
+constexpr bool by_lines(const PoolSizes& s) {
+  const bool near = s.dilation_height == 1 && s.dilation_width == 1;
+  const long again = s.stride_height < s.kernel_height ? s.stride_height : s.kernel_height;
+  return near && s.kernel_width * s.kernel_height * 4 > (s.kernel_width * again + s.kernel_height) * 5;
+}
+
+/** Channels of a block, whose pooled lines stay in the second level cache. */
+constexpr long block_of(const PoolSizes& s) {
+  const long floats = INFUSE_BLOCK_BYTES / 4 / long(sizeof(float)) / s.kernel_height;
+  const long fits = floats / max(s.out_width, 1L) / LANES * LANES;
+  return min(max(fits, long(LANES)), (s.channels + LANES - 1) / LANES * LANES);
+}
+
+/** Calls f(n, c, lanes) for n vectors of channels at c: four at once, whose chains do not wait. */
+template <class F>
+INFUSE_INLINE void by_fours(long count, const F& f) {
+  long c = 0;
+  for (; c + 4 * LANES <= count; c += 4 * LANES) f(Vectors<4>{}, c, Full{});
+  sweep(c, count, [&](long at, auto lanes) __attribute__((always_inline)) {
+    f(Vectors<1>{}, at, lanes);
+  });
+}
+
+/** A line of the image pooled along itself: to[ox][wide] of the channels [first, first + count). */
+template <class Op>
+INFUSE_NOINLINE void pool_line(const PoolSizes& shape, const Op& op, const float* line, long first,
+                               long count, long wide, float* to) {
+  for (long ox = 0; ox < shape.out_width; ++ox, to += wide) {
+    const Taps x = taps(ox, shape.stride_width, shape.pad_left, 0, shape.kernel_width, 1, shape.width);
+    const float* pixels = line + x.first * shape.channels + first;
+    by_fours(count, [&](auto vectors, long c, auto lanes) __attribute__((always_inline)) {
+      vf sum[vectors.N];
+#pragma GCC unroll 4
+      for (int i = 0; i < vectors.N; ++i) sum[i] = op.start();
+      const float* pixel = pixels + c;
+      for (long kx = 0; kx < x.count; ++kx, pixel += shape.channels)
+#pragma GCC unroll 4
+        for (int i = 0; i < vectors.N; ++i) sum[i] = op.step(sum[i], load(pixel + i * LANES, lanes));
+#pragma GCC unroll 4
+      for (int i = 0; i < vectors.N; ++i) store(to + c + i * LANES, sum[i], lanes);
+    });
+  }
+}
+
+/** The lines [begin, end) of the result; `ring` holds the pooled lines of a window. */
+template <class Op, class Sink>
+INFUSE_NOINLINE void pool_lines(const PoolSizes& shape, const Op& op, const float* x, long begin,
+                                long end, float* ring, const Sink& sink) {
+  const long wide = block_of(shape), size = shape.out_width * wide;
+  for (long first = 0; first < shape.channels; first += wide) {
+    const long count = min(wide, shape.channels - first);
+    long image = -1, next = 0;
+    for (long index = begin; index < end; ++index) {
+      const Taps y = taps(index % shape.out_height, shape.stride_height, shape.pad_top,
+                          shape.pad_bottom, shape.kernel_height, 1, shape.height);
+      if (index / shape.out_height != image) image = index / shape.out_height, next = y.first;
+      for (next = max(next, y.first); next < y.first + y.count; ++next)
+        pool_line(shape, op, x + (image * shape.height + next) * shape.width * shape.channels, first,
+                  count, wide, ring + next % shape.kernel_height * size);
+      // The lines lie in two runs, as those at the end of the ring go on at its begin.
+      const long top = y.first % shape.kernel_height,
+                 run = min(y.count, shape.kernel_height - top);
+      for (long ox = 0; ox < shape.out_width; ++ox) {
+        const Taps side = taps(ox, shape.stride_width, shape.pad_left, shape.pad_right,
+                               shape.kernel_width, 1, shape.width);
+        const float all =
+            float(shape.count_padding ? y.counted * side.counted : y.count * side.count);
+        const float *later = ring + ox * wide, *column = later + top * size;
+        by_fours(count, [&](auto vectors, long c, auto lanes) __attribute__((always_inline)) {
+          vf sum[vectors.N];
+#pragma GCC unroll 4
+          for (int i = 0; i < vectors.N; ++i) sum[i] = op.start();
+          const float* from = column + c;
+          for (long ky = 0; ky < y.count; ++ky, from += size) {
+            if (ky == run) from = later + c;
+#pragma GCC unroll 4
+            for (int i = 0; i < vectors.N; ++i)
+              sum[i] = op.join(sum[i], load(from + i * LANES, lanes));
+          }
+#pragma GCC unroll 4
+          for (int i = 0; i < vectors.N; ++i)
+            sink(op.finish(sum[i], all), index * shape.out_width + ox, first + c + i * LANES, lanes);
+        });
+      }
+    }
+  }
+}
+
 }  // namespace pool_detail
 
-/** Pools x [n, h, w, c]; row = (image, oy, ox), col = channel. */
+/** Bytes of scratch that a worker needs for pool. */
+constexpr long pool_scratch(const PoolSizes& s) {
+  const long floats = s.kernel_height * s.out_width * pool_detail::block_of(s);
+  return pool_detail::by_lines(s) ? floats * long(sizeof(float)) : 0;
+}
+
+/** Pools x [n, h, w, c]; row = (image, oy, ox), col = channel. Needs pool_scratch. */
 template <class Op, class T, class Sink>
 inline void pool(Context& context, const PoolSizes& shape, const Op& op, const T* x,
                  const Sink& sink) {
+  if constexpr (sizeof(T) == sizeof(float))
+    if (pool_detail::by_lines(shape)) {
+      const long work = shape.out_width * shape.channels * (shape.kernel_height + shape.kernel_width);
+      return context.parallel(
+          shape.batch * shape.out_height,
+          [&](long begin, long end, int worker) {
+            float* ring = reinterpret_cast<float*>(context.scratch(worker));
+            pool_detail::pool_lines(shape, op, x, begin, end, ring, sink);
+          },
+          shape.kernel_height + 16384 / (work + 1));
+    }
   long work = shape.out_width * shape.channels * shape.kernel_height * shape.kernel_width;
   context.parallel(
       shape.batch * shape.out_height,

@@ -13,6 +13,7 @@ from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import channels_last
 from infuse.ir import dims
 from infuse.ir.graph import Node
+from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.pooling import PoolSizes
 
 
@@ -33,14 +34,15 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     f.include("pool.hpp")
     sink = low.sink(f, group, channels_last(node.output.rank))
     counted = bool(attributes.get("count_include_pad"))
-    sizes = f.sizes(PoolSizes._make([*depthwise_sizes(node, win), *win.after, counted]))
+    sizes = PoolSizes._make([*depthwise_sizes(node, win), *win.after, counted])
+    f.scratch(f"pool_scratch({sizes_text(sizes)})", "pool.hpp")
     p = float(attributes.get("p", 0))
     kind = {"MaxPool": "MaxPool{}", "AveragePool": "MeanPool{}", "LpPool": f"PowerPool{{{p!r}f}}"}[
         node.kind
     ]
     if bytes_too:
         kind = f"MaxIntegerPool{{{-128 if x.dtype == dtypes.int8 else 0}}}"
-    f.call("pool", sizes, kind, f.read(tensor), sink)
+    f.call("pool", f.sizes(sizes), kind, f.read(tensor), sink)
     f.finish(label(group))
 
 
