@@ -26,7 +26,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Target
 from infuse.targets.cpu.emit.statements import KernelCall
-from infuse.testing.kernel_calls import check_calls
+from infuse.testing.kernel_calls import check_calls, scratch_made
 
 POISON = 0xA5
 """What memory holds that nobody has written yet."""
@@ -173,6 +173,10 @@ class _Machine:
         result: Array = block[:whole].copy().view(tensor.dtype.numpy)
         return result
 
+    def place(self, value: Value) -> Tensor:
+        """Where a value lies."""
+        return self._resolved(self.program.places[value])
+
     def store(self, tensor: Tensor, array: Array) -> None:
         """Put elements where a tensor lies."""
         key, places = self._elements(tensor)
@@ -197,8 +201,8 @@ class _Machine:
 
     def _compute(self, step: Step) -> None:
         """A step that reads operands of its nodes, and makes those of their results that lie where
-        it writes. What else it writes, such as operands that it packs, is spoilt, and the calls of
-        steps that read it are not checked.
+        it writes. What else it writes, such as operands that it packs, is what its kernel means;
+        where that is not stated it is spoilt, and the calls of steps that read it are not checked.
         """
         made = dict.fromkeys(v for node in step.sources for v in node.outputs)
         operands = dict.fromkeys(v for node in step.sources for v in node.operands())
@@ -209,8 +213,10 @@ class _Machine:
         self._require_apart(step, list(read.values()), targets)
         for value, tensor in read.items():
             self._check_operand(step, value, tensor)
+        scratch = None
         if not self._spoilt.intersection(step.reads):
-            self.calls += check_calls(step, self.values, self.size, self.elements, self.lanes)
+            self.calls += check_calls(step, results, self)
+            scratch = None if results else scratch_made(step, self)
         self._spoilt.difference_update(step.writes)
         for buffer in dict.fromkeys(step.writes):
             if buffer.kind == "arena" and all(
@@ -221,6 +227,9 @@ class _Machine:
                 self._spoilt.add(buffer)
         for value in results:
             self.write(value)
+        if scratch is not None:
+            self.store(*scratch)
+            self._spoilt.difference_update(scratch[0].buffer.memory())
 
     def _copy(self, step: Step, source: Tensor, target: Tensor) -> None:
         self._require_apart(step, [source], [target])
