@@ -209,6 +209,7 @@ ATTENTIONS = {
     "any size, window": of_any_size("Attention", 3, 2, 3, 4, 5, right_window_size=1),
     "grouped": grouped(3, 0, (2, 2)),
     "grouped, counted": grouped(3, 0, (2, 2), counted=True),
+    "grouped, counted with a past": grouped(2, 4, (4, 2), counted=True),
     "grouped, sinks": grouped(5, 0, (4, 4), sinks=True, softcap=2.0),
     "grouped, with a past": grouped(1, 4, (4, 2), local_window_size=3),
     "grouped, smooth": grouped(5, 3, (7, 5), smooth_softmax=1, scale=0.5),

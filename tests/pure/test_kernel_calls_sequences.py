@@ -9,9 +9,10 @@ import pytest
 from infuse.codegen.lower import rotary
 from infuse.codegen.tensors import Tensor
 from infuse.codegen.writer import FunctionWriter
-from infuse.targets.cpu.emit.statements import Aggregate
+from infuse.targets.cpu.emit.statements import Aggregate, Calculated
 from infuse.targets.cpu.families.reduction import ReduceSizes
 from infuse.testing.kernel_calls import KernelError
+from infuse.testing.lowered import PlacementError
 from tests.pure.kernel_runs import TARGETS, run, run_all
 from tests.pure.kernel_sequences import ATTENTIONS, NORMALIZATIONS, REDUCTIONS
 
@@ -77,3 +78,15 @@ def test_results_in_other_rows_are_seen(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(ReduceSizes, "_make", staticmethod(wide))
     with pytest.raises(KernelError, match=r"reduce in step .* of ReduceSum node"):
         run(REDUCTIONS["turned, inner"].graph, TARGETS[1], "fp32")
+
+
+def test_a_size_that_is_told_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, case = rotary._first, ATTENTIONS["grouped, counted"]
+
+    def more(pointer: str, cast: str = "") -> Calculated:
+        made = first(pointer, cast)
+        return replace(made, meaning=lambda elements: made.meaning(elements) + 1)
+
+    monkeypatch.setattr(rotary, "_first", more)
+    with pytest.raises(PlacementError, match=r"GroupQueryAttention: sizes tells 4 for 3"):
+        run(case.graph, TARGETS[1], "fp32", feeds=case.feeds)

@@ -25,6 +25,7 @@ from infuse.testing.kernel_results import Made, result_of
 
 _CAST = re.compile(r"\(const \w+\*\)")
 _PARAMETER = re.compile(r"(?:p|n|sizes)(\d+)")
+_RESULT = re.compile(r"\*s(\d+)")
 _MARK = re.compile(r"(as_\w+)\((\w+)\)")
 _NUMBER = re.compile(r"(-?\d+)L?|(-?[\d.]+(?:e[-+]?\d+)?)f")
 _WORDS = {"nullptr": None, "true": True, "false": False}
@@ -96,6 +97,21 @@ def scratch_made(step: Step, memory: Memory) -> tuple[Tensor, Array] | None:
         return None
     made = _computed(step, call, memory, f"{call.kernel} in step {step.label}", target)
     return None if made is None else (target, made)
+
+
+def sizes_told(step: Step, memory: Memory) -> dict[str, int]:
+    """The sizes that a step tells, as far as statements tell how, by symbol."""
+    if not any(isinstance(argument, SizeResult) for argument in step.arguments):
+        return {}
+    told, names = {}, _Names(step, memory)
+    for statement in step.function.statements:
+        for place, value in statement.pairs if isinstance(statement, cpp.Assign) else ():
+            result = _RESULT.fullmatch(place)
+            argument = step.arguments[int(result[1])] if result else None
+            number = names.value(value)
+            if isinstance(argument, SizeResult) and isinstance(number, int):
+                told[argument.symbol] = number
+    return told
 
 
 def _computed(

@@ -26,7 +26,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Target
 from infuse.targets.cpu.emit.statements import KernelCall
-from infuse.testing.kernel_calls import check_calls, scratch_made
+from infuse.testing.kernel_calls import check_calls, scratch_made, sizes_told
 
 POISON = 0xA5
 """What memory holds that nobody has written yet."""
@@ -67,8 +67,8 @@ def run_lowered(
     PlacementError where an operand does not lie where a step reads it, or a step overwrites what it
     reads; KernelError where a kernel is called with what does not give its node;
     UnsupportedOperatorError where a node has no native code; UnknownSizeError where only a
-    kernel finds a size (the start of a computed Slice). Bodies of control flow run in
-    the interpreter.
+    kernel finds a size (the start of a computed Slice) and no statement tells how. Bodies of
+    control flow run in the interpreter.
     """
     program, plan = generate(graph, target, threads, precision, chooser)
     assert program.graph is not None
@@ -215,6 +215,7 @@ class _Machine:
             self._check_operand(step, value, tensor)
         scratch = None
         if not self._spoilt.intersection(step.reads):
+            self._learn_sizes(step)
             self.calls += check_calls(step, results, self)
             scratch = None if results else scratch_made(step, self)
         self._spoilt.difference_update(step.writes)
@@ -230,6 +231,12 @@ class _Machine:
         if scratch is not None:
             self.store(*scratch)
             self._spoilt.difference_update(scratch[0].buffer.memory())
+
+    def _learn_sizes(self, step: Step) -> None:
+        """PlacementError where a step tells another size than that of a value."""
+        for symbol, number in sizes_told(step, self).items():
+            if self.sizes.setdefault(symbol, number) != number:
+                raise PlacementError(f"step {step.label} tells {number} for {self.sizes[symbol]}")
 
     def _copy(self, step: Step, source: Tensor, target: Tensor) -> None:
         self._require_apart(step, [source], [target])

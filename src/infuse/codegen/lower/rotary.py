@@ -74,7 +74,7 @@ def stored_keys(low: Lowering, node: Node) -> None:
         set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape)) - low.available_sizes
     )
     f = low.function("stored_keys", node)
-    f.constant("total", f"(long)*{f.read(low.dense(operand(node, 6)))}")
+    f.constant("total", _first(f.read(low.dense(operand(node, 6))), "(long)"))
     f.fail_unless("total >= 0")
     for name in unknown:
         f.assign(f"*{f.resolves(name)}", "total")
@@ -114,6 +114,11 @@ def group_query_attention(low: Lowering, node: Node, group: Group) -> None:
     attend(low, node, group, heads)
 
 
+def _first(pointer: str, cast: str = "") -> Calculated:
+    """The element where a pointer points."""
+    return Calculated(f"{cast}*{{}}", (pointer,), lambda elements: int(elements[0]))
+
+
 def _valid(low: Lowering, node: Node, shape: Shape, most: Dim) -> Tensor:
     """How many keys count in each batch."""
     result = low.scratch_tensor(dtypes.int64, (shape[0],), (0,), "valid")
@@ -121,8 +126,7 @@ def _valid(low: Lowering, node: Node, shape: Shape, most: Dim) -> Tensor:
     f.include("cache.hpp", "failure.hpp")
     last, total = (f.read(low.dense(operand(node, i))) for i in (5, 6))
     sizes, rows = f.sizes(CacheSizes(*shape)), f.number(most)
-    whole = Calculated("*{}", (total,), lambda elements: int(elements[0]))
-    operands = sizes, rows, last, whole, f.write(result)
+    operands = sizes, rows, last, _first(total), f.write(result)
     f.call("count_keys", *operands, failure="BAD_INDEX", context=False)
     f.finish("GroupQueryAttention: keys")
     return result
