@@ -116,18 +116,21 @@ _SUMS = ("Sum", "Mean", "Max", "Min", "Prod", "SumSquare", "L1", "L2", "LogSum",
 
 @_results(*(f"Reduce{name}" for name in _SUMS))
 def _reduced(made: Made) -> Array | None:
-    """The axes that are left, in the order in which they lie in what is reduced."""
+    """The axes that are left, in the order in which they lie in what is reduced, which the kernel
+    reads after what its sink reads.
+    """
     value = made.node.input(0)
     assert value is not None
     numbers, attributes = made.operand(1), made.node.op.attributes()
     axes = {int(a) % value.rank for a in (() if numbers is None else numbers.reshape(-1))}
     if not axes and not attributes["noop_with_empty_axes"]:
         axes = set(range(value.rank))
-    order = next((t.order for t in made.tensors if t.rank == value.rank), ())
-    left = [axis for axis in order if axis not in axes]
+    read = [t.order for t in made.tensors if t.shape == value.shape]
+    if not read:
+        return None
+    left = [axis for axis in read[-1] if axis not in axes]
     result = made.result.reshape([n for a, n in enumerate(_sizes(made)) if a not in axes])
-    places = [sorted(left).index(axis) for axis in left]
-    return result.transpose(places) if order or not value.rank else None
+    return np.transpose(result, [sorted(left).index(axis) for axis in left])
 
 
 def _sizes(made: Made) -> tuple[int, ...]:
