@@ -25,7 +25,7 @@ from infuse.ir.graph import Array, Graph, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Target
-from infuse.targets.cpu.emit.statements import KernelCall
+from infuse.targets.cpu.emit.statements import KernelCall, Return
 from infuse.testing.kernel_calls import check_calls, scratch_made, sizes_told
 
 POISON = 0xA5
@@ -72,7 +72,7 @@ def run_lowered(
     """
     program, plan = generate(graph, target, threads, precision, chooser)
     assert program.graph is not None
-    values = evaluate_values(program.graph, feeds)
+    values = evaluate_values(program.graph, feeds, _stated(program.graph, feeds))
     machine = _Machine(program, plan, values, target.machine.lanes)
     return machine.run()
 
@@ -223,9 +223,10 @@ class _Machine:
             if buffer.kind == "arena" and all(
                 t.buffer.root() is not buffer.root() for t in targets
             ):
-                key, begin = self._block(buffer, self.size(buffer.bytes))
-                self._memory[key][begin : begin + self.size(buffer.bytes)] = POISON
-                self._spoilt.add(buffer)
+                size = self.size(buffer.bytes)
+                key, begin = self._block(buffer, size)
+                self._memory[key][begin : begin + size] = POISON
+                self._spoilt.update([buffer] if size else [])
         for value in results:
             self.write(value)
         if scratch is not None:
@@ -288,8 +289,24 @@ def _sizes(values: Mapping[Value, Array]) -> dict[str, int]:
     return sizes
 
 
+def _stated(graph: Graph, feeds: Mapping[str, Array]) -> dict[Value, Array]:
+    """What operands hold that no node makes: numbers that follow from the sizes of the inputs."""
+    sizes = _sizes({v: np.asarray(feeds[v.name]) for v in graph.inputs if v.name in feeds})
+    stated = {}
+    for value in dict.fromkeys(v for node in graph.nodes for v in node.operands()):
+        is_made = value.producer is not None or value.const is not None or value in graph.inputs
+        if value.content is not None and not is_made:
+            numbers = [dims.substitute(size, sizes) for size in value.content.reshape(-1)]
+            if not all(isinstance(number, int) for number in numbers):
+                raise UnknownSizeError(f"no input has the sizes of {numbers}")
+            stated[value] = np.array(numbers, np.int64).reshape(value.content.shape)
+    return stated
+
+
 def _copied(step: Step) -> tuple[Tensor, Tensor] | None:
-    """Source and target of a step that only copies."""
+    """Source and target of a step that only copies, and always."""
+    if any(isinstance(s, Return) for s in step.function.statements):
+        return None
     calls = [s for s in step.function.statements if isinstance(s, KernelCall)]
     tensors = [a for a in step.arguments if isinstance(a, Tensor)]
     if [call.kernel for call in calls] != ["copy_nd"] or len(tensors) != 2:
