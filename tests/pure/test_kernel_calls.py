@@ -8,21 +8,19 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.codegen.autotune.selector import Chooser, Key
 from infuse.codegen.lower import linear
 from infuse.dtypes import DType
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.domains.microsoft import DOMAIN
-from infuse.targets import Target
 from infuse.targets.cpu.families.base import MEANINGS
 from infuse.testing.kernel_calls import KernelError
-from infuse.testing.lowered import LoweredRun, run_lowered
 from tests.native.builder import Builder
+from tests.pure.kernel_runs import TARGETS, run, run_all
+from tests.pure.kernel_sequences import SEQUENCES
 
 pytestmark = pytest.mark.row("R1")
-TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4+avx512_vnni+avx512_bf16", "aarch64+bf16")
 
 
 def convolution(
@@ -119,31 +117,11 @@ GRAPHS: dict[str, Graph] = {
 }
 
 
-def run(
-    graph: Graph, target: str, precision: str, forced: Callable[[Key], str | None] | None = None
-) -> LoweredRun:
-    rng = np.random.default_rng(1)
-    shapes = {v.name: [int(str(n)) for n in v.shape] for v in graph.inputs}
-    kinds = {v.name: v.dtype for v in graph.inputs}
-    feeds = {
-        name: rng.integers(0, 128, shape).astype(kinds[name].numpy)
-        if kinds[name].bytes == 1
-        else rng.standard_normal(shape, dtype=np.float32)
-        for name, shape in shapes.items()
-    }
-    resolved = Target.resolve(target)
-    chooser = Chooser(resolved.machine, forced=forced)
-    return run_lowered(graph, resolved, feeds, precision=precision, chooser=chooser)
-
-
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_kernel_is_given_what_makes_its_node(name: str, target: str, precision: str) -> None:
-    keys: list[Key] = []
-    assert run(GRAPHS[name], target, precision, lambda key: keys.append(key)).calls == 1
-    for form in keys[0].names if keys else ():
-        assert run(GRAPHS[name], target, precision, lambda _, form=form: form).calls == 1, form
+    assert run_all(GRAPHS[name], target, precision) == {1}
 
 
 def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,10 +135,10 @@ def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPat
         monkeypatch.setitem(MEANINGS, kernel, recorded)
     for graph in GRAPHS.values():
         for precision in ("fp32", "bf16", "fp16"):
-            keys: list[Key] = []
-            run(graph, TARGETS[2], precision, lambda key, keys=keys: keys.append(key))
-            for form in keys[0].names if keys else ():
-                run(graph, TARGETS[2], precision, lambda _, form=form: form)
+            run_all(graph, TARGETS[2], precision)
+    for case in SEQUENCES.values():
+        for precision in ("fp32", "bf16"):
+            run_all(case.graph, TARGETS[2], precision, feeds=case.feeds)
     assert called == MEANINGS.keys()
 
 

@@ -25,9 +25,9 @@ from infuse.ir.graph import Array, Graph, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Target
-from infuse.targets.cpu.emit.statements import KernelCall
+from infuse.targets.cpu.emit.statements import KernelCall, Return
 from infuse.testing.epilogues import Memory, check_work, mapped, sized
-from infuse.testing.kernel_calls import ROUNDING, check_calls
+from infuse.testing.kernel_calls import ROUNDING, check_calls, scratch_made, sizes_told
 
 POISON = 0xA5
 """What memory holds that nobody has written yet."""
@@ -71,12 +71,12 @@ def run_lowered(
     reads; KernelError where a kernel is called with what does not give its node; EpilogueError
     where elementwise work does not make its result;
     UnsupportedOperatorError where a node has no native code; UnknownSizeError where only a
-    kernel finds a size (the start of a computed Slice). Bodies of control flow run in
-    the interpreter.
+    kernel finds a size (the start of a computed Slice) and no statement tells how. Bodies of
+    control flow run in the interpreter.
     """
     program, plan = generate(graph, target, threads, precision, chooser)
     assert program.graph is not None
-    values = evaluate_values(program.graph, feeds)
+    values = evaluate_values(program.graph, feeds, _stated(program.graph, feeds))
     machine = _Machine(program, plan, values, target.machine.lanes)
     return machine.run()
 
@@ -177,6 +177,10 @@ class _Machine:
         result: Array = block[:whole].copy().view(tensor.dtype.numpy)
         return result
 
+    def place(self, value: Value) -> Tensor:
+        """Where a value lies."""
+        return self._resolved(self.program.places[value])
+
     def store(self, tensor: Tensor, array: Array) -> None:
         """Put elements where a tensor lies."""
         key, places = self._elements(tensor)
@@ -203,8 +207,8 @@ class _Machine:
 
     def _compute(self, step: Step) -> None:
         """A step that reads operands of its nodes, and makes those of their results that lie where
-        it writes. What else it writes, such as operands that it packs, is spoilt, and the calls of
-        steps that read it are not checked.
+        it writes. What else it writes, such as operands that it packs, is what its kernel means;
+        where that is not stated it is spoilt, and the calls of steps that read it are not checked.
         """
         made = dict.fromkeys(v for node in step.sources for v in node.outputs)
         operands = dict.fromkeys(v for node in step.sources for v in node.operands())
@@ -215,19 +219,32 @@ class _Machine:
         self._require_apart(step, list(read.values()), targets)
         for value, tensor in read.items():
             self._check_operand(step, value, tensor)
+        scratch = None
         if not self._spoilt.intersection(step.reads):
-            self.calls += check_calls(step, self.values, self.size, self.elements, self.lanes)
+            self._learn_sizes(step)
+            self.calls += check_calls(step, results, self)
             self.mapped += self._check_mapped(step)
+            scratch = None if results else scratch_made(step, self)
         self._spoilt.difference_update(step.writes)
         for buffer in dict.fromkeys(step.writes):
             if buffer.kind == "arena" and all(
                 t.buffer.root() is not buffer.root() for t in targets
             ):
-                key, begin = self._block(buffer, self.size(buffer.bytes))
-                self._memory[key][begin : begin + self.size(buffer.bytes)] = POISON
-                self._spoilt.add(buffer)
+                size = self.size(buffer.bytes)
+                key, begin = self._block(buffer, size)
+                self._memory[key][begin : begin + size] = POISON
+                self._spoilt.update([buffer] if size else [])
         for value in results:
             self.write(value)
+        if scratch is not None:
+            self.store(*scratch)
+            self._spoilt.difference_update(scratch[0].buffer.memory())
+
+    def _learn_sizes(self, step: Step) -> None:
+        """PlacementError where a step tells another size than that of a value."""
+        for symbol, number in sizes_told(step, self).items():
+            if self.sizes.setdefault(symbol, number) != number:
+                raise PlacementError(f"step {step.label} tells {number} for {self.sizes[symbol]}")
 
     def _check_mapped(self, step: Step) -> int:
         """How many steps of elementwise work alone, none or one, make what their nodes mean."""
@@ -290,8 +307,24 @@ def _sizes(values: Mapping[Value, Array]) -> dict[str, int]:
     return sizes
 
 
+def _stated(graph: Graph, feeds: Mapping[str, Array]) -> dict[Value, Array]:
+    """What operands hold that no node makes: numbers that follow from the sizes of the inputs."""
+    sizes = _sizes({v: np.asarray(feeds[v.name]) for v in graph.inputs if v.name in feeds})
+    stated = {}
+    for value in dict.fromkeys(v for node in graph.nodes for v in node.operands()):
+        is_made = value.producer is not None or value.const is not None or value in graph.inputs
+        if value.content is not None and not is_made:
+            numbers = [dims.substitute(size, sizes) for size in value.content.reshape(-1)]
+            if not all(isinstance(number, int) for number in numbers):
+                raise UnknownSizeError(f"no input has the sizes of {numbers}")
+            stated[value] = np.array(numbers, np.int64).reshape(value.content.shape)
+    return stated
+
+
 def _copied(step: Step) -> tuple[Tensor, Tensor] | None:
-    """Source and target of a step that only copies."""
+    """Source and target of a step that only copies, and always."""
+    if any(isinstance(s, Return) for s in step.function.statements):
+        return None
     calls = [s for s in step.function.statements if isinstance(s, KernelCall)]
     tensors = [a for a in step.arguments if isinstance(a, Tensor)]
     if [call.kernel for call in calls] != ["copy_nd"] or len(tensors) != 2:

@@ -1,10 +1,13 @@
-"""Reductions."""
+"""Reductions, places of extremes, and running combinations."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
-from infuse.targets.cpu.families.base import Size, declared_in
+import numpy as np
+
+from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, loaded
 
 
 @declared_in("reduce.hpp")
@@ -15,3 +18,117 @@ class ReduceSizes(NamedTuple):
     reduce: Size
     inner: Size
     cols: Size
+
+
+def _mean(x: Array) -> Array:
+    """Integers are cut towards zero; the mean of none of them is 0."""
+    total, count = x.sum(1), x.shape[1]
+    if x.dtype.kind == "f":
+        return np.asarray(total / count)
+    whole: Array = np.sign(total) * (np.abs(total) // max(count, 1))
+    return whole.astype(x.dtype)
+
+
+def _limit(kind: np.dtype[Any], *, least: bool) -> Any:
+    """What the smallest or largest of no elements is."""
+    if kind.kind == "f":
+        return -np.inf if least else np.inf
+    if kind.kind == "b":
+        return not least
+    return np.iinfo(kind).min if least else np.iinfo(kind).max
+
+
+_REDUCERS: Final[dict[str, Callable[[Array], Array]]] = {
+    "Sum": lambda x: x.sum(1),
+    "Mean": _mean,
+    "Max": lambda x: x.max(1, initial=_limit(x.dtype, least=True)),
+    "Min": lambda x: x.min(1, initial=_limit(x.dtype, least=False)),
+    "Product": lambda x: x.prod(1),
+    "SumSquare": lambda x: (x * x).sum(1),
+    "L1": lambda x: np.abs(x).sum(1),
+    "L2": lambda x: np.sqrt((x * x).sum(1).astype(np.float64)),
+    "LogSum": lambda x: np.log(x.sum(1).astype(np.float64)),
+}
+"""What becomes of the middle axis."""
+
+
+@computes("reduce")
+def reduce(call: Arguments) -> Array:
+    """Results in rows of `cols`."""
+    s, elements = call.values[:2]
+    made = _REDUCERS[call.template[0]](_blocks(elements.astype(np.float64), s[:3]))
+    return _in_rows(made, s)
+
+
+@computes("reduce_scalar")
+def reduce_scalar(call: Arguments) -> Array:
+    """Results in the type of the elements; small integers are widened on the way."""
+    s, elements = call.values[:2]
+    wide = {"i": np.dtype(np.int64), "u": np.dtype(np.uint64)}
+    x = _blocks(elements, s[:3])
+    is_extreme = call.template[0] in ("Max", "Min")
+    working = x if is_extreme else x.astype(wide.get(x.dtype.kind, x.dtype))
+    return _REDUCERS[call.template[0]](working).astype(x.dtype).reshape(-1)
+
+
+@computes("log_sum_exp")
+def log_sum_exp(call: Arguments) -> Array:
+    """The logarithms of sums of powers, of rows that a function loads or of elements."""
+    s, source = call.values[:2]
+    if isinstance(source, np.ndarray):
+        return _log_sum_exp(_blocks(source, s[:3])).reshape(-1)
+    shape = (s.outer, s.reduce) if s.inner == 1 else (s.outer * s.reduce, s.inner)
+    rows = loaded(source, shape).reshape(s[:3])
+    return _in_rows(_log_sum_exp(rows), s)
+
+
+@computes("arg_extreme")
+def arg_extreme(call: Arguments) -> Array:
+    """Places of the largest or smallest, the first or last of equals; NaN counts as extreme."""
+    outer, size, inner, last, elements = call.values[:5]
+    x = _blocks(elements, (outer, size, inner))
+    best = x.max(1, keepdims=True) if call.template[0] == "true" else x.min(1, keepdims=True)
+    here = (x == best) | ((x != x) & (best != best))
+    places = size - 1 - here[:, ::-1].argmax(1) if last else here.argmax(1)
+    result: Array = np.asarray(places).reshape(-1)
+    return result
+
+
+@computes("running")
+def running(call: Arguments) -> Array:
+    """What elements and those before them make along lines, each without itself perhaps."""
+    outer, size, inner, exclusive, reverse, elements = call.values[:6]
+    kind = elements.dtype
+    x = _blocks(elements, (outer, size, inner))
+    x = x.astype(np.float64 if kind.kind == "f" else np.uint64)
+    x = x[:, ::-1] if reverse else x
+    is_sum = call.template[0] == "RunningSum"
+    if exclusive:
+        x = np.concatenate([np.full_like(x[:, :1], 0 if is_sum else 1), x[:, :-1]], axis=1)
+    made = np.cumsum(x, axis=1) if is_sum else np.cumprod(x, axis=1)
+    made = made[:, ::-1] if reverse else made
+    result: Array = made.astype(kind).reshape(-1)
+    return result
+
+
+def _log_sum_exp(x: Array) -> Array:
+    top = x.max(1, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0)
+    made: Array = np.log(np.exp(x - top).sum(1)) + top[:, 0]
+    return made
+
+
+def _blocks(elements: Array, shape: tuple[int, int, int]) -> Array:
+    """The first elements as (outer, size, inner)."""
+    outer, size, inner = shape
+    if elements.size < outer * size * inner:
+        raise IndexError(f"{shape} of {elements.size} elements")
+    return elements[: outer * size * inner].reshape(shape)
+
+
+def _in_rows(made: Array, sizes: Any) -> Array:
+    """Results [outer, inner] in rows; ValueError where they are cut otherwise than there may be."""
+    whole = sizes.outer if sizes.inner == 1 else sizes.inner
+    if made.size and whole % sizes.cols:
+        raise ValueError(f"{whole} results in rows of {sizes.cols}")
+    return made.reshape(-1, sizes.cols) if made.size else made
