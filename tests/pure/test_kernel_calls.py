@@ -16,10 +16,11 @@ from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.targets import Target
-from infuse.targets.cpu.families.base import MEANINGS
+from infuse.targets.cpu.families.base import MEANINGS, WRITINGS
 from infuse.testing.kernel_calls import KernelError
 from infuse.testing.lowered import LoweredRun, run_lowered
 from tests.native.builder import Builder
+from tests.pure.kernel_graphs_data import CASES
 
 pytestmark = pytest.mark.row("R1")
 TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4+avx512_vnni+avx512_bf16", "aarch64+bf16")
@@ -148,20 +149,23 @@ def test_a_kernel_is_given_what_makes_its_node(name: str, target: str, precision
 
 def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     called: set[str] = set()
-    for kernel, meaning in MEANINGS.items():
+    for table in (MEANINGS, WRITINGS):
+        for kernel, meaning in table.items():
 
-        def recorded(call: object, kernel: str = kernel, meaning: Callable = meaning) -> object:
-            called.add(kernel)
-            return meaning(call)
+            def recorded(call: object, kernel: str = kernel, meaning: Callable = meaning) -> object:
+                called.add(kernel)
+                return meaning(call)
 
-        monkeypatch.setitem(MEANINGS, kernel, recorded)
+            monkeypatch.setitem(table, kernel, recorded)
     for graph in GRAPHS.values():
         for precision in ("fp32", "bf16", "fp16"):
             keys: list[Key] = []
             run(graph, TARGETS[2], precision, lambda key, keys=keys: keys.append(key))
             for form in keys[0].names if keys else ():
                 run(graph, TARGETS[2], precision, lambda _, form=form: form)
-    assert called == MEANINGS.keys()
+    for case in CASES.values():
+        case.run(TARGETS[2])
+    assert called == MEANINGS.keys() | WRITINGS.keys()
 
 
 # -- what is wrong is seen -------------------------------------------------------------------------

@@ -135,11 +135,12 @@ class FunctionWriter:
 
     def struct(self, type: str, name: str, **fields: object) -> None:
         """Add the parameters of a kernel; the fields in the order of their declaration."""
-        self.add(cpp.Struct(type, name, tuple((n, str(value)) for n, value in fields.items())))
+        named = ((n, v if isinstance(v, cpp.Braces) else str(v)) for n, v in fields.items())
+        self.add(cpp.Struct(type, name, tuple(named)))
 
-    def fields(self, **sizes: Dim) -> str:
+    def fields(self, **sizes: Dim) -> cpp.Braces:
         """The content of a struct of sizes, which become parameters."""
-        return cpp.initializer({name.rstrip("_"): self.number(d) for name, d in sizes.items()})
+        return cpp.Braces(tuple((name.rstrip("_"), self.number(d)) for name, d in sizes.items()))
 
     def constant(self, name: str, value: object, type: str = "long") -> None:
         """Add a value under a name."""

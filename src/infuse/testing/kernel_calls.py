@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from infuse.ir.graph import Array, Node, Value
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.targets.cpu.emit.statements import KernelCall
 from infuse.targets.cpu.families.base import MEANINGS, Arguments
+from infuse.testing.function_values import scope_of
 
 _CAST = re.compile(r"\(const \w+\*\)")
 _PARAMETER = re.compile(r"(?:p|n|sizes)(\d+)")
@@ -56,6 +58,9 @@ def check_calls(
     if expected is None or not np.isfinite(expected).all():
         return 0
     arguments = _arguments(call, step.arguments, number, elements, lanes)
+    scope = scope_of(step, number, lambda p: elements(p.tensor)[p.start :], {})
+    shown = (inner.shown(call) for _, inner in scope.run(step.function.statements))
+    arguments = replace(arguments, values=next(shown))
     what = f"{call.kernel} in step {step.label} of {node.kind} node {node.name!r}"
     try:
         result = MEANINGS[call.kernel](arguments)
@@ -97,7 +102,7 @@ def product_of(node: Node, values: Mapping[Value, Array]) -> Array | None:
 
 _ADDENDS = {("", "MatMul"): 2, ("", "Gemm"): 2, (DOMAIN, "MatMulNBits"): 5}
 """Products, and which input is added to them."""
-_POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
+_POOLS = ("MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool")
 _IMAGES = {("", kind) for kind in ("Conv", "ConvInteger", *_POOLS)}
 """What computes images, channels last."""
 

@@ -26,7 +26,8 @@ from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Target
 from infuse.targets.cpu.emit.statements import KernelCall
-from infuse.testing.kernel_calls import check_calls
+from infuse.testing.kernel_calls import KernelError, check_calls
+from infuse.testing.kernel_writes import Memory, is_near, is_stated, perform
 
 POISON = 0xA5
 """What memory holds that nobody has written yet."""
@@ -173,6 +174,26 @@ class _Machine:
         result: Array = block[:whole].copy().view(tensor.dtype.numpy)
         return result
 
+    def put(self, tensor: Tensor, at: Array, elements: Array) -> None:
+        """Store elements so many behind the first one of a tensor; IndexError outside of what it
+        is a part of.
+        """
+        tensor = self._resolved(tensor)
+        width = tensor.dtype.bytes
+        starts = (at + self.size(tensor.offset)) * width
+        end = int(starts.max(initial=-width)) + width
+        if starts.min(initial=0) < 0 or end > self._room(tensor, end):
+            raise IndexError(f"byte {end} of what it writes")
+        key, begin = self._block(tensor.buffer, end)
+        places = begin + starts[:, None] + np.arange(width)
+        flat = np.ascontiguousarray(elements.astype(tensor.dtype.numpy))
+        self._memory[key][places.reshape(-1)] = flat.view(np.uint8)
+
+    def _room(self, tensor: Tensor, least: int) -> int:
+        """How many bytes a buffer has, `least` where that is not stated."""
+        buffer = tensor.buffer
+        return self.size(buffer.bytes) if buffer.kind == "arena" else least
+
     def store(self, tensor: Tensor, array: Array) -> None:
         """Put elements where a tensor lies."""
         key, places = self._elements(tensor)
@@ -209,9 +230,15 @@ class _Machine:
         self._require_apart(step, list(read.values()), targets)
         for value, tensor in read.items():
             self._check_operand(step, value, tensor)
+        performed = None
         if not self._spoilt.intersection(step.reads):
             self.calls += check_calls(step, self.values, self.size, self.elements, self.lanes)
+            performed = self._perform(step)
         self._spoilt.difference_update(step.writes)
+        if performed is not None:
+            self.calls += performed
+            self._check_results(step, results)
+            return
         for buffer in dict.fromkeys(step.writes):
             if buffer.kind == "arena" and all(
                 t.buffer.root() is not buffer.root() for t in targets
@@ -221,6 +248,36 @@ class _Machine:
                 self._spoilt.add(buffer)
         for value in results:
             self.write(value)
+
+    def _perform(self, step: Step) -> int | None:
+        """Do the kernels that write to memory in it, where all that a step does is stated."""
+        return perform(step, self._writing) if is_stated(step) else None
+
+    @cached_property
+    def _writing(self) -> Memory:
+        return Memory(self.size, self.elements, self.put, self.sizes, self.lanes)
+
+    def _check_results(self, step: Step, results: Sequence[Value]) -> None:
+        """KernelError where the last step of a node leaves something else than its results."""
+        for value in results:
+            tensor = self.program.places[value]
+            if step is not self._last[value]:
+                continue
+            expected = self.values[value].astype(tensor.dtype.numpy)
+            if not is_near(self.load(tensor), expected, tensor.dtype):
+                raise KernelError(f"step {step.label} does not leave {value.name!r}, its result")
+            self.write(value)
+
+    @cached_property
+    def _last(self) -> dict[Value, Step]:
+        """The step that completes each result."""
+        return {
+            value: step
+            for step in self.program.steps
+            for node in step.sources
+            for value in node.outputs
+            if self._place_in(step.writes, value) is not None
+        }
 
     def _copy(self, step: Step, source: Tensor, target: Tensor) -> None:
         self._require_apart(step, [source], [target])

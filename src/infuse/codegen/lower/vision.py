@@ -18,6 +18,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ops.regions import MaxRoiPool, RoiAlign
 from infuse.ops.vision import GridSample
+from infuse.targets.cpu.emit.statements import elements
 
 MOST_SAMPLE_AXES = 6
 
@@ -42,7 +43,7 @@ def grid_sample(low: Lowering, node: Node, group: Group) -> None:
         c=f.number(x.shape[1]),
         points=f.number(dims.product(grid.shape[1:-1])),
         rank=rank,
-        **{"in": f"{{{f.numbers(*x.shape[2:])}}}"},
+        **{"in": elements(*map(f.number, x.shape[2:]))},
         mode=f"SAMPLE_{op.mode.upper()}",
         padding=f"SAMPLE_{op.padding_mode.upper()}",
         align_corners="true" if op.align_corners else "false",

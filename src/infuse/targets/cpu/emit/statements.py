@@ -16,6 +16,24 @@ def initializer(fields: Mapping[str, object]) -> str:
     return f"{{{', '.join(f'.{name} = {value}' for name, value in fields.items())}}}"
 
 
+@dataclass(frozen=True)
+class Braces:
+    """What stands in braces inside of a struct: fields by name, or elements, whose names are
+    empty.
+    """
+
+    items: tuple[tuple[str, str | Braces], ...]
+
+    def __str__(self) -> str:
+        each = (f".{name} = {value}" if name else str(value) for name, value in self.items)
+        return f"{{{', '.join(each)}}}"
+
+
+def elements(*values: str | Braces) -> Braces:
+    """Braces around elements."""
+    return Braces(tuple(("", value) for value in values))
+
+
 class Statement(Protocol):
     """A part of a function's body."""
 
@@ -63,7 +81,7 @@ class Struct:
 
     type: str
     name: str
-    fields: tuple[tuple[str, str], ...]
+    fields: tuple[tuple[str, str | Braces], ...]
 
     def lines(self) -> Sequence[str]:
         return [f"const {self.type} {self.name} = {initializer(dict(self.fields))};"]

@@ -4,7 +4,7 @@ header, and the meaning of kernels in NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -66,6 +66,10 @@ class Arguments:
     words: tuple[str, ...]
     template: tuple[str, ...]
     lanes: int
+    values: tuple[Any, ...] = ()
+    """All arguments in order: numbers, what lies from each pointer on, in its own type (None for
+    none), structs with their fields as attributes, lists as tuples, functions (`Inner`), else text.
+    """
 
 
 Meaning = Callable[[Arguments], "Array | None"]
@@ -80,6 +84,26 @@ def computes(*kernels: str) -> Callable[[Meaning], Meaning]:
     def register(meaning: Meaning) -> Meaning:
         MEANINGS.update(dict.fromkeys(kernels, meaning))
         return meaning
+
+    return register
+
+
+Written = Array | tuple[Array, Array]
+"""What is written from a pointer on: elements side by side, or their places and they themselves."""
+Stores = Mapping[int | str, Written]
+"""What is written, by the number of the argument, or by the field of a struct among them."""
+Writing = Callable[[Arguments], "Stores | None"]
+"""What a kernel writes; None where that is not stated."""
+WRITINGS: Final[dict[str, Writing]] = {}
+"""By the name of the kernel."""
+
+
+def writes(*kernels: str) -> Callable[[Writing], Writing]:
+    """Register the meaning of kernels that have no sink."""
+
+    def register(writing: Writing) -> Writing:
+        WRITINGS.update(dict.fromkeys(kernels, writing))
+        return writing
 
     return register
 

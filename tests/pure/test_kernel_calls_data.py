@@ -1,0 +1,35 @@
+"""What kernels that move, find or sample elements are called with, done in NumPy."""
+
+import numpy as np
+import pytest
+
+from infuse.codegen.lower import indexing, integers
+from infuse.testing.kernel_calls import KernelError
+from tests.pure.kernel_graphs_data import CASES
+
+pytestmark = [pytest.mark.row("R1"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
+TARGETS = ("x86-64", "x86-64-v4+avx512_vnni", "aarch64")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_is_given_what_makes_its_node(name: str, target: str) -> None:
+    assert CASES[name].run(target).calls > 0
+
+
+# -- what is wrong is seen -------------------------------------------------------------------------
+
+
+def test_filters_with_another_zero_point_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    shifted = integers._shifted_filters
+    monkeypatch.setattr(integers, "_shifted_filters", lambda node: shifted(node) + np.int16(1))
+    with pytest.raises(KernelError, match=r"integer_conv in step .* of ConvInteger node"):
+        CASES["bytes, from 7"].run(TARGETS[0])
+    with pytest.raises(KernelError, match=r"integer_depthwise in step"):
+        CASES["bytes, one channel"].run(TARGETS[1])
+
+
+def test_operands_in_another_order_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing, "row_major", lambda low, value: low.tensor(value))
+    with pytest.raises(KernelError, match="does not leave"):
+        CASES["rows of another order"].run(TARGETS[0])
