@@ -124,6 +124,63 @@ def table(x: tuple[int, ...], index: Array) -> Case:
     return replace(made, precision="fp16")
 
 
+def layer(
+    kind: str,
+    hidden: int,
+    *,
+    dtype: DType = dtypes.float32,
+    states: bool = False,
+    bias: bool = True,
+    turned: bool = False,
+    **how: object,
+) -> Case:
+    """A recurrent layer whose weights are constants; `states`: examples of other lengths with
+    states of their own, and peepholes.
+    """
+    b, (batch, time, depth) = Builder("layer"), (3, 5, 4)
+    count = 2 if how.get("direction") == "bidirectional" else 1
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
+
+    def made(*shape: int) -> Value:
+        return constant((b.rng.normal(size=shape) / 2).astype(np.float16).astype(dtype.numpy))
+
+    first = (batch, time) if how.get("layout") else (time, batch)
+    x = b.input(*(first[::-1] if turned else first), depth, dtype=dtype, name="x")
+    weights = made(count, gates * hidden, depth), made(count, gates * hidden, hidden)
+    x = b("Transpose", x, perm=(1, 0, 2)) if turned else x
+    operands = [x, *weights, made(count, 2 * gates * hidden) if bias else None]
+    if states:
+        shape = (batch, count, hidden) if how.get("layout") else (count, batch, hidden)
+        lengths = constant(np.array([5, 0, 2], np.int32))
+        operands += [lengths, *(made(*shape) for _ in range(2 if kind == "LSTM" else 1))]
+        operands += [made(count, 3 * hidden)] if kind == "LSTM" else []
+    outputs = b.several(3 if kind == "LSTM" else 2, kind, *operands, hidden_size=hidden, **how)
+    return case(b, *outputs)
+
+
+BOTH = {"direction": "bidirectional"}
+BACK = {"direction": "reverse"}
+FUNCTIONS = {
+    "activations": ("HardSigmoid", "Elu", "LeakyRelu"),
+    "activation_alpha": (0.3, 0.7, 0.1),
+    "activation_beta": (0.4,),
+}
+LAYERS = {
+    "states": layer("RNN", 9),
+    "states, both ways": layer("RNN", 21, states=True, **BOTH),
+    "states, batch first": layer("RNN", 40, layout=1, turned=True, **BACK),
+    "gates": layer("GRU", 9, states=True),
+    "gates, both ways": layer("GRU", 18, states=True, layout=1, **BOTH),
+    "gates, linear": layer("GRU", 19, linear_before_reset=1, **BOTH),
+    "gates, linear, no bias": layer("GRU", 8, linear_before_reset=1, bias=False, **BACK),
+    "gates, double": layer("GRU", 5, dtype=dtypes.float64, turned=True),
+    "memory": layer("LSTM", 9),
+    "memory, both ways": layer("LSTM", 17, states=True, **BOTH),
+    "memory, batch first": layer("LSTM", 8, states=True, layout=1, clip=0.5, **BACK),
+    "memory, coupled": layer("LSTM", 5, input_forget=1, states=True, **FUNCTIONS),
+    "memory, halves": replace(layer("LSTM", 20, **BOTH), precision="fp16"),
+    "memory, double": layer("LSTM", 5, dtype=dtypes.float64, states=True, bias=False),
+}
 U8, I8, F64 = dtypes.uint8, dtypes.int8, dtypes.float64
 SEVEN, NINE = np.uint8(7), np.int8(-9)
 EACH = np.arange(-3, 3).astype(np.int8)
@@ -131,6 +188,7 @@ BORDERS = {"kernel_shape": (3, 2, 2), "pads": (1, 0, 1, 1, 1, 0), "strides": (2,
 SPREAD = {"dilations": (1, 2, 1), **BORDERS}
 SAMPLED = (
     *("Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "TensorScatter"),
+    *("RNN", "GRU", "LSTM", "LinearAttention", "CausalConvWithState", "Det"),
     *("Pad", "TopK", "NonZero", "Trilu", "Range", "ConstantOfShape", "ReverseSequence"),
 )
 
@@ -181,5 +239,6 @@ CASES: dict[str, Case] = {
     "rows of another order": gathered((3, 5, 4), np.array([[2, -1], [0, 4]]), axis=0),
     "columns of another order": gathered((3, 5, 4), np.array([2, 0, -1]), axis=1),
     "rows of halves": table((9, 5), np.array([[2, -1, 8]])),
+    **LAYERS,
     **{name: each for name, each in sampled(*SAMPLED) if calls(each)},
 }

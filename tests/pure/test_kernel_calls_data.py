@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from infuse.codegen.lower import indexing, integers
+from infuse.codegen.lower import indexing, integers, recurrent
 from infuse.testing.kernel_calls import KernelError
 from tests.pure.kernel_graphs_data import CASES
 
@@ -33,3 +33,17 @@ def test_operands_in_another_order_are_seen(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(indexing, "row_major", lambda low, value: low.tensor(value))
     with pytest.raises(KernelError, match="does not leave"):
         CASES["rows of another order"].run(TARGETS[0])
+
+
+def test_gates_in_another_order_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    pack = recurrent.pack_gates
+    monkeypatch.setattr(recurrent, "pack_gates", lambda w, *how: pack(w[:, :, ::-1], *how))
+    with pytest.raises(KernelError, match="step LSTM does not leave"):
+        CASES["memory"].run(TARGETS[0])
+
+
+def test_strides_of_another_layout_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    strides = recurrent.Layer._state_strides
+    monkeypatch.setattr(recurrent.Layer, "_state_strides", lambda layer: strides(layer)[::-1])
+    with pytest.raises(KernelError, match="step LSTM"):
+        CASES["memory, both ways"].run(TARGETS[1])

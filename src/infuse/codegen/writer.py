@@ -121,8 +121,8 @@ class FunctionWriter:
         context: bool = True,
     ) -> None:
         """Add a call of a kernel (see `KernelCall`)."""
-        named = tuple(map(str, arguments)), tuple(map(str, template))
-        self.add(cpp.KernelCall(kernel, *named, failure, context))
+        given = tuple(a if isinstance(a, cpp.Braces) else str(a) for a in arguments)
+        self.add(cpp.KernelCall(kernel, given, tuple(map(str, template)), failure, context))
 
     def array(self, name: str, *elements: object) -> None:
         """Add a constant list of whole numbers."""

@@ -21,6 +21,7 @@ from infuse.targets.cpu.emit.statements import Braces, KernelCall, Statement
 
 _CAST = re.compile(r"\((?:const )?\w+\*?\)(?=[\w(-])")
 _NUMBER = re.compile(r"\b(0x[0-9a-f.]+p[+-]?\d+|\d+(?:\.\d*)?(?:e[+-]?\d+)?)[fuL]*(?![\w.])")
+_KEYWORD = re.compile(r"\b(from|in)\b")
 _TYPES: Final = {"long", "int", "float", "double", "bool", "float16", "bfloat16"}
 _PLAIN: Final = {"true": True, "false": False, "nullptr": None}
 _INFINITE: Final = {
@@ -116,9 +117,7 @@ class Scope:
                 each = ", ".join(elements).split(", ")
                 self.names[name] = tuple(self.value(text) for text in each)
         elif isinstance(statement, cpp.Struct):
-            made = self._struct(Braces(statement.fields))
-            made.type = statement.type
-            self.names[statement.name] = made
+            self.names[statement.name] = self._struct(Braces(statement.fields, statement.type))
         elif isinstance(statement, cpp.Variable):
             self.names |= {name: SimpleNamespace() for name, _ in statement.values}
         elif isinstance(statement, cpp.Assign):
@@ -130,23 +129,26 @@ class Scope:
             self.names[statement.name] = Inner(statement, self)
 
     def _struct(self, braces: Braces) -> Any:
-        values = [
-            (name, self._struct(value) if isinstance(value, Braces) else self.value(value))
-            for name, value in braces.items
-        ]
-        if all(not name for name, _ in values):
-            return tuple(value for _, value in values)
-        return SimpleNamespace(**dict(values))
+        values = [(name, self.value(value)) for name, value in braces.items]
+        items = tuple(value for name, value in values if not name)
+        if not braces.type and len(items) == len(values):
+            return items
+        fields = {name: value for name, value in values if name}
+        how = {"type": braces.type, "template": braces.template, "items": items}
+        return SimpleNamespace(**how, **fields)
 
     # -- expressions -------------------------------------------------------------------------------
 
-    def value(self, text: str) -> Any:
+    def value(self, text: str | Braces) -> Any:
         """What an expression stands for; its text where that is not stated."""
+        if isinstance(text, Braces):
+            return self._struct(text)
         plain = _CAST.sub("", text.removeprefix("&"))
         if plain in self.names:
             return self.names[plain]
         try:
-            return self._of(ast.parse(_NUMBER.sub(_number, plain), mode="eval").body)
+            plain = _KEYWORD.sub(r"\1_", _NUMBER.sub(_number, plain))
+            return self._of(ast.parse(plain, mode="eval").body)
         except (SyntaxError, UnresolvedError):
             return text
 
@@ -154,8 +156,10 @@ class Scope:
         match node:
             case ast.Constant():
                 return node.value
-            case ast.Name(id=name) if name in self.names or name in _PLAIN:
-                return self.names[name] if name in self.names else _PLAIN[name]
+            case ast.Name(id=name) if name.removesuffix("_") in self.names:
+                return self.names[name.removesuffix("_")]
+            case ast.Name(id=name) if name in _PLAIN:
+                return _PLAIN[name]
             case ast.Attribute(value=ast.Name(id=name), attr=field) if hasattr(
                 self.names.get(name), field
             ):
@@ -191,13 +195,16 @@ class Scope:
 
     def arguments(self, call: KernelCall) -> tuple[Any, ...]:
         """The arguments of a call."""
-        return tuple(map(self.value, ", ".join(call.arguments).split(", ")))
+        each = (a.split(", ") if isinstance(a, str) else [a] for a in call.arguments)
+        return tuple(self.value(text) for texts in each for text in texts)
 
     def _shown(self, value: Any) -> Any:
         if isinstance(value, Pointer):
             return self.memory(value)
         if isinstance(value, SimpleNamespace):
             return SimpleNamespace(**{n: self._shown(v) for n, v in vars(value).items()})
+        if type(value) is tuple:
+            return tuple(map(self._shown, value))
         return value
 
 

@@ -60,7 +60,7 @@ def check_calls(
     arguments = _arguments(call, step.arguments, number, elements, lanes)
     scope = scope_of(step, number, lambda p: elements(p.tensor)[p.start :], {})
     shown = (inner.shown(call) for _, inner in scope.run(step.function.statements))
-    arguments = replace(arguments, values=next(shown))
+    arguments = replace(arguments, arguments=next(shown))
     what = f"{call.kernel} in step {step.label} of {node.kind} node {node.name!r}"
     try:
         result = MEANINGS[call.kernel](arguments)
@@ -120,7 +120,7 @@ def _arguments(
 ) -> Arguments:
     words: list[str] = []
     operands, numbers, sizes = [], [], None
-    for text in ", ".join(call.arguments).split(", "):
+    for text in ", ".join(map(str, call.arguments)).split(", "):
         mark = _MARK.fullmatch(text)
         words += [mark[1]] if mark else []
         name = mark[2] if mark else _CAST.sub("", text)

@@ -23,6 +23,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.ops.recurrent_base import Recurrent
+from infuse.targets.cpu.emit.statements import Braces
 
 _MOST_BLOCKS = {1: 4, 2: 2, 3: 1, 4: 1}
 """Blocks of hidden units that share a unit of packed weights, by the number of gates: about four
@@ -270,7 +271,7 @@ class Layer:
         weights: Sequence[str],
         sizes: Sequence[str],
         columns: Sequence[str],
-        cells: Sequence[str],
+        cells: Sequence[Braces],
     ) -> None:
         """The passes of one direction."""
         for i, (one, cell) in enumerate(zip(self.passes, cells)):

@@ -18,20 +18,23 @@ def initializer(fields: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True)
 class Braces:
-    """What stands in braces inside of a struct: fields by name, or elements, whose names are
+    """What stands in braces, perhaps of a type: fields by name, or elements, whose names are
     empty.
     """
 
     items: tuple[tuple[str, str | Braces], ...]
+    type: str = ""
+    template: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        template = f"<{', '.join(self.template)}>" if self.template else ""
         each = (f".{name} = {value}" if name else str(value) for name, value in self.items)
-        return f"{{{', '.join(each)}}}"
+        return f"{self.type}{template}{{{', '.join(each)}}}"
 
 
-def elements(*values: str | Braces) -> Braces:
+def elements(*values: str | Braces, type: str = "", template: tuple[str, ...] = ()) -> Braces:
     """Braces around elements."""
-    return Braces(tuple(("", value) for value in values))
+    return Braces(tuple(("", value) for value in values), type, template)
 
 
 class Statement(Protocol):
@@ -51,14 +54,15 @@ class KernelCall:
     """
 
     kernel: str
-    arguments: tuple[str, ...]
+    arguments: tuple[str | Braces, ...]
     template: tuple[str, ...] = ()
     failure: str = ""
     context: bool = True
 
     def lines(self) -> Sequence[str]:
         template = f"<{', '.join(self.template)}>" if self.template else ""
-        arguments = ", ".join((*(("c",) if self.context else ()), *self.arguments))
+        context = ("c",) if self.context else ()
+        arguments = ", ".join(map(str, (*context, *self.arguments)))
         call = f"{self.kernel}{template}({arguments})"
         return [f"if (!{call}) return {self.failure};" if self.failure else f"{call};"]
 

@@ -14,6 +14,8 @@ from infuse.targets.cpu.families import (
     nbits as nbits,
     normalization as normalization,
     pooling as pooling,
+    recurrence as recurrence,
+    recurrent as recurrent,
     reduction as reduction,
     rotary as rotary,
     windows as windows,

@@ -66,9 +66,10 @@ class Arguments:
     words: tuple[str, ...]
     template: tuple[str, ...]
     lanes: int
-    values: tuple[Any, ...] = ()
-    """All arguments in order: numbers, what lies from each pointer on, in its own type (None for
-    none), structs with their fields as attributes, lists as tuples, functions (`Inner`), else text.
+    arguments: tuple[Any, ...] = ()
+    """All of them in order: numbers, what lies from each pointer on, in its own type (None for
+    none), structs with their fields as attributes (those without names in `items`), lists as
+    tuples, functions, else text.
     """
 
 

@@ -19,7 +19,7 @@ _JOINS: Final[dict[str, Any]] = {
 @writes("gather", "gather_fp16")
 def gather(call: Arguments) -> Stores:
     """y[outer, i, inner] = x[outer, index[i], inner]."""
-    outer, size, inner, count, x, index, y = call.values
+    outer, size, inner, count, x, index, y = call.arguments
     _require_width(call, x)
     rows = x[: outer * size * inner].reshape(outer, size, inner)[:, _inside(index[:count], size)]
     return {6: rows.astype(y.dtype)}
@@ -28,7 +28,7 @@ def gather(call: Arguments) -> Stores:
 @writes("gather_elements")
 def gather_elements(call: Arguments) -> Stores:
     """y[.., i, ..] = x[.., index[.., i, ..], ..] along an axis."""
-    rank, shape, sizes, axis, x, index = call.values[:6]
+    rank, shape, sizes, axis, x, index = call.arguments[:6]
     _require_width(call, x)
     elements = _shaped(x, sizes[:rank])
     return {6: elements[_places(_shaped(index, shape[:rank]), axis, sizes[axis])]}
@@ -37,7 +37,7 @@ def gather_elements(call: Arguments) -> Stores:
 @writes("gather_nd")
 def gather_nd(call: Arguments) -> Stores:
     """y[batch, point, :] = x[batch][index[batch, point, ..]][:]."""
-    batch, points, depth, sizes, part, x, index = call.values[:7]
+    batch, points, depth, sizes, part, x, index = call.arguments[:7]
     _require_width(call, x)
     block = int(np.prod(sizes[:depth]))
     rows = x[: batch * block * part].reshape(batch, block, part)
@@ -48,7 +48,7 @@ def gather_nd(call: Arguments) -> Stores:
 @writes("scatter_nd")
 def scatter_nd(call: Arguments) -> Stores:
     """Y = x, then y[index[point, ..]][:] joins updates[point, :]."""
-    points, depth, sizes, part, x, index, updates = call.values[:7]
+    points, depth, sizes, part, x, index, updates = call.arguments[:7]
     rows = x[: int(np.prod(sizes[:depth])) * part].reshape(-1, part)
     flat = _flat(index[: points * depth].reshape(-1, depth), sizes)
     return {7: _joined(call, rows, (flat,), updates[: points * part].reshape(-1, part))}
@@ -57,7 +57,7 @@ def scatter_nd(call: Arguments) -> Stores:
 @writes("scatter_elements")
 def scatter_elements(call: Arguments) -> Stores:
     """Y = x, then y[.., index[.., i, ..], ..] joins updates[.., i, ..] along an axis."""
-    rank, shape, sizes, axis, x, index, updates = call.values[:7]
+    rank, shape, sizes, axis, x, index, updates = call.arguments[:7]
     places = _places(_shaped(index, shape[:rank]), axis, sizes[axis])
     new = _shaped(updates, shape[:rank])
     return {7: _joined(call, _shaped(x, sizes[:rank]), places, new)}
@@ -66,7 +66,7 @@ def scatter_elements(call: Arguments) -> Stores:
 @writes("reverse_lines")
 def reverse_lines(call: Arguments) -> Stores:
     """Of each line of slices, of so many bytes, the first ones in reverse order."""
-    count, size, inner, x, lengths, y = call.values
+    count, size, inner, x, lengths, y = call.arguments
     lines = x.view(np.uint8)[: count * size * inner].reshape(count, size, inner)
     at = np.arange(size)
     first = lengths[:count].astype(np.int64)[:, None]
@@ -77,7 +77,7 @@ def reverse_lines(call: Arguments) -> Stores:
 @writes("tensor_scatter")
 def tensor_scatter(call: Arguments) -> Stores:
     """Updates in a cache from their starts on, around the end where that is circular."""
-    batch, outer, size, count, inner, circular, update, starts, y = call.values
+    batch, outer, size, count, inner, circular, update, starts, y = call.arguments
     width = y.dtype.itemsize
     first = np.zeros(batch, np.int64) if starts is None else starts[:batch]
     at = np.repeat(first, outer)[:, None] + np.arange(count)
@@ -90,7 +90,7 @@ def tensor_scatter(call: Arguments) -> Stores:
 @writes("triangle")
 def triangle(call: Arguments) -> Stores:
     """Matrices with zeros below or above a diagonal."""
-    batch, rows, columns, diagonal, upper, x = call.values[:6]
+    batch, rows, columns, diagonal, upper, x = call.arguments[:6]
     matrices = x[: batch * rows * columns].reshape(batch, rows, columns)
     above = np.subtract.outer(np.arange(rows), np.arange(columns)) + diagonal
     return {6: np.where(above <= 0 if upper else above >= 0, matrices, x.dtype.type(0))}
@@ -99,7 +99,7 @@ def triangle(call: Arguments) -> Stores:
 @writes("top_k")
 def top_k(call: Arguments) -> Stores:
     """The largest or smallest elements of lines, equal ones in order, and where they lie."""
-    outer, size, inner, count, x = call.values[:5]
+    outer, size, inner, count, x = call.arguments[:5]
     lines = x[: outer * size * inner].reshape(outer, size, inner)
     # Ranks of values in place of values, so that the order of what is no number can be stated.
     _, ranks = np.unique(lines, return_inverse=True)
@@ -112,7 +112,7 @@ def top_k(call: Arguments) -> Stores:
 @writes("nonzero")
 def nonzero(call: Arguments) -> Stores:
     """The places of elements other than zero: a row an axis."""
-    x, sizes, rank, total, count = call.values[:5]
+    x, sizes, rank, total, count = call.arguments[:5]
     at = np.flatnonzero(x[:total])
     if len(at) != count:
         raise ValueError(f"{count} places of {len(at)} elements")

@@ -70,7 +70,7 @@ def integer_matmul(call: Arguments) -> Array:
     the zero points off.
     """
     m, n, k, pitch = call.numbers
-    left, zeros, step, packed, sums = call.values[4:9]
+    left, zeros, step, packed, sums = call.arguments[4:9]
     rows = matrix(left.astype(np.float64), (m, k), (pitch, 1))
     shifts = np.zeros(m) if zeros is None else zeros[np.arange(m) * step].astype(np.float64)
     layout = _layout(call)
@@ -80,7 +80,7 @@ def integer_matmul(call: Arguments) -> Array:
 @computes("integer_conv")
 def integer_conv(call: Arguments) -> Array:
     """Windows × filters: elements less their zero point times the filters, packed by groups."""
-    windows, filters, groups, x, zero, packed, sums = call.values[:7]
+    windows, filters, groups, x, zero, packed, sums = call.arguments[:7]
     shift = _shift(zero)
     read = windowed(x.astype(np.float64), windows, shift)
     depth, wide, layout = read.shape[1] * windows.c // groups, filters // groups, _layout(call)
@@ -97,7 +97,7 @@ def integer_conv(call: Arguments) -> Array:
 @computes("integer_depthwise")
 def integer_depthwise(call: Arguments) -> Array:
     """Pixels × channels: elements less their zero point times filters of one channel each."""
-    s, x, zero, packed, sums = call.values[:5]
+    s, x, zero, packed, sums = call.arguments[:5]
     together, width, step = map(int, call.template[1:])
     layout, shift = _layout(call), _shift(zero)
     sizes = s._replace(kernel_width=width, stride_width=step)
@@ -115,7 +115,7 @@ def integer_depthwise(call: Arguments) -> Array:
 @computes("integer_depthwise_any")
 def integer_depthwise_any(call: Arguments) -> Array:
     """The same of windows over any number of axes, the filters not packed."""
-    windows, x, zero, weights = call.values[:4]
+    windows, x, zero, weights = call.arguments[:4]
     shift = _shift(zero)
     read = windowed(x.astype(np.float64), windows, shift) - shift
     filters = weights[: read[0].size].reshape(read[0].shape)
@@ -126,7 +126,7 @@ def integer_depthwise_any(call: Arguments) -> Array:
 @writes("integer_pack")
 def integer_pack(call: Arguments) -> Stores:
     """Matrices of any strides less the zero points of their columns, packed one after another."""
-    matrices, k, n, each, row, column, b, zeros, step, shift = call.values[:10]
+    matrices, k, n, each, row, column, b, zeros, step, shift = call.arguments[:10]
     packed = []
     for number in range(matrices):
         own = matrix(b[number * each :].astype(np.int16), (k, n), (row, column))

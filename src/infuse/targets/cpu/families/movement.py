@@ -10,14 +10,14 @@ from infuse.targets.cpu.families.base import Arguments, Array, Stores, writes
 @writes("fill")
 def fill(call: Arguments) -> Stores:
     """One number everywhere."""
-    y, count, number = call.values
+    y, count, number = call.arguments
     return {0: np.full(count, number, y.dtype)}
 
 
 @writes("range")
 def range_(call: Arguments) -> Stores:
     """Start + i · step; integers wrap."""
-    start, step, count = call.values[:3]
+    start, step, count = call.arguments[:3]
     with np.errstate(over="ignore"):
         return {3: np.asarray(start) + np.arange(count) * np.asarray(step)}
 
@@ -25,7 +25,7 @@ def range_(call: Arguments) -> Stores:
 @writes("pad_nd")
 def pad_nd(call: Arguments) -> Stores:
     """A tensor with elements added, or cut where negative, before and after each axis."""
-    rank, size, begin, out, mode, value, x, y = call.values
+    rank, size, begin, out, mode, value, x, y = call.arguments
     if int(call.template[0]) != x.dtype.itemsize:
         raise ValueError(f"elements of {call.template[0]} bytes in place of {x.dtype.itemsize}")
     number = value[0] if isinstance(value, np.ndarray) else np.asarray(value).astype(y.dtype)

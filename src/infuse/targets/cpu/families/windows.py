@@ -62,7 +62,7 @@ def _outer(whole: Array, axis: Array) -> Array:
 @writes("window_conv")
 def window_conv(call: Arguments) -> Stores:
     """Pixels × filters; the filters are [groups, taps, channels, filters of a group]."""
-    windows, filters, groups, x, w, bias = call.values[:6]
+    windows, filters, groups, x, w, bias = call.arguments[:6]
     read = windowed(x.astype(np.float64), windows)
     depth, wide = windows.c // groups, filters // groups
     shape = (groups, read.shape[1] * depth, wide)
@@ -78,7 +78,7 @@ def window_conv(call: Arguments) -> Stores:
 @writes("window_sum")
 def window_sum(call: Arguments) -> Stores:
     """Pixels × channels: means, of borders too where those count, or norms."""
-    windows, counts_padding, op, x = call.values[:4]
+    windows, counts_padding, op, x = call.arguments[:4]
     read = windowed(x.astype(np.float64), windows)
     if op != "WindowMean{}":
         power = float(op.removeprefix("WindowPower{").removesuffix("}"))
@@ -95,7 +95,7 @@ def window_sum(call: Arguments) -> Stores:
 @writes("window_max")
 def window_max(call: Arguments) -> Stores:
     """Pixels × channels: the largest elements, and where they lie."""
-    windows, lowest, x, _, index, first_leads = call.values
+    windows, lowest, x, _, index, first_leads = call.arguments
     pixel, leading, inside = places(windows)
     read = windowed(x, windows)
     within: Array = np.tile(inside, (windows.n, 1))[:, :, None]
@@ -122,7 +122,7 @@ def _first_of(ranked: Array, within: Array) -> Array:
 @writes("plain_matmul")
 def plain_matmul(call: Arguments) -> Stores:
     """Products of matrices with any strides; integers wrap."""
-    s, a, a_at, b, b_at, y = call.values
+    s, a, a_at, b, b_at, y = call.arguments
     kind = np.float64 if y.dtype.kind == "f" else np.int64
     products = [
         matrix(a[a_at(i=i) :], (s.m, s.k), (s.a_row, s.a_col)).astype(kind)
