@@ -1,6 +1,7 @@
 """Graphs whose kernels move or find elements, walk along sequences, or take windows of any rank."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,26 +42,30 @@ def case(b: Builder, *outputs: Value, **feeds: Array) -> Case:
     return Case(b.graph, feeds)
 
 
-def sampled(*kinds: str) -> Iterator[tuple[str, Case]]:
-    """The samples of operators."""
-    for kind in kinds:
-        for number, row in enumerate(rows(REGISTRY["", kind], np.random.default_rng(2))):
-            node = node_of(row)
+def sampled(kind: str) -> Iterator[Case]:
+    """The samples of an operator; once with all inputs as operands, once with constants where the
+    sample has them.
+    """
+    for row in rows(REGISTRY["", kind], np.random.default_rng(2)):
+        nothing = (False,) * len(row.inputs)
+        for fixed in dict.fromkeys((row.fixed, nothing)):
+            node = node_of(replace(row, fixed=fixed))
             if not all(isinstance(v.type, TensorType) for v in node.outputs):
                 continue
             assert node.graph is not None
             for i, value in enumerate(node.outputs):
                 node.graph.add_output(value, f"y{i}")
             feeds = {v.name: row.inputs[int(v.name[1:])] for v in node.graph.inputs}
-            yield f"{kind} {number}", Case(node.graph, feeds)
+            yield Case(node.graph, feeds)
 
 
-def calls(case: Case) -> bool:
-    """Whether it has kernels, and not just views or sizes that no value has."""
-    try:
-        return case.run("x86-64").calls > 0
-    except UnknownSizeError:
-        return False
+def calls(kind: str, target: str) -> int:
+    """How many calls of kernels the samples of an operator have, where all sizes have values."""
+    count = 0
+    for each in sampled(kind):
+        with suppress(UnknownSizeError):
+            count += each.run(target).calls
+    return count
 
 
 def integers(
@@ -181,6 +186,22 @@ LAYERS = {
     "memory, halves": replace(layer("LSTM", 20, **BOTH), precision="fp16"),
     "memory, double": layer("LSTM", 5, dtype=dtypes.float64, states=True, bias=False),
 }
+
+
+def resized(
+    x: tuple[int, ...], perm: tuple[int, ...], sizes: tuple[int, ...], **how: object
+) -> Case:
+    b = Builder("resized")
+    turned = b("Transpose", b.input(*x, name="x"), perm=perm)
+    return case(b, b("Relu", b("Resize", turned, None, None, list(sizes), **how)))
+
+
+def sampled_image(x: tuple[int, ...], perm: tuple[int, ...], **how: object) -> Case:
+    b = Builder("sampled")
+    turned = b("Transpose", b.input(*x, name="x"), perm=perm)
+    return case(b, b("GridSample", turned, b.input(x[0], 3, 6, 2, name="grid"), **how))
+
+
 U8, I8, F64 = dtypes.uint8, dtypes.int8, dtypes.float64
 SEVEN, NINE = np.uint8(7), np.int8(-9)
 EACH = np.arange(-3, 3).astype(np.int8)
@@ -190,7 +211,10 @@ SAMPLED = (
     *("Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "TensorScatter"),
     *("RNN", "GRU", "LSTM", "LinearAttention", "CausalConvWithState", "Det"),
     *("Pad", "TopK", "NonZero", "Trilu", "Range", "ConstantOfShape", "ReverseSequence"),
+    *("Resize", "GridSample", "AffineGrid", "Col2Im", "MaxUnpool", "DeformConv"),
+    *("MaxPool", "AveragePool", "LpPool", "ConvInteger", "MatMulInteger"),
 )
+"""Operators whose samples are run too."""
 
 CASES: dict[str, Case] = {
     "bytes, 3 × 3": integers((2, 5, 6, 7), (9, 5, 3, 3), U8, pads=(1, 1, 1, 1)),
@@ -240,5 +264,12 @@ CASES: dict[str, Case] = {
     "columns of another order": gathered((3, 5, 4), np.array([2, 0, -1]), axis=1),
     "rows of halves": table((9, 5), np.array([[2, -1, 8]])),
     **LAYERS,
-    **{name: each for name, each in sampled(*SAMPLED) if calls(each)},
+    "pixels between": resized((1, 5, 4, 7), (0, 3, 1, 2), (1, 7, 9, 5), mode="linear"),
+    "pixels of four lines": resized((2, 5, 4, 7), (0, 3, 1, 2), (2, 7, 3, 8), mode="cubic"),
+    "next pixels": resized((2, 5, 4, 7), (0, 3, 1, 2), (2, 7, 10, 8), mode="nearest"),
+    "planes": resized((2, 5, 4, 7), (0, 1, 2, 3), (2, 5, 9, 3), mode="cubic", exclude_outside=1),
+    "smaller planes": resized((2, 5, 9, 7), (0, 1, 2, 3), (2, 5, 4, 3), mode="linear", antialias=1),
+    "smaller": resized((2, 5, 9, 7), (0, 3, 1, 2), (2, 7, 4, 3), mode="cubic", antialias=1),
+    "other axes": resized((2, 3, 4, 5), (1, 0, 3, 2), (7, 4, 5, 9), mode="linear"),
+    "images of channels": sampled_image((2, 5, 4, 7), (0, 3, 1, 2), mode="linear"),
 }

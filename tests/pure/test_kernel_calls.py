@@ -20,7 +20,7 @@ from infuse.targets.cpu.families.base import MEANINGS, WRITINGS
 from infuse.testing.kernel_calls import KernelError
 from infuse.testing.lowered import LoweredRun, run_lowered
 from tests.native.builder import Builder
-from tests.pure.kernel_graphs_data import CASES
+from tests.pure.kernel_graphs_data import CASES, SAMPLED, calls
 
 pytestmark = pytest.mark.row("R1")
 TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4+avx512_vnni+avx512_bf16", "aarch64+bf16")
@@ -165,6 +165,8 @@ def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPat
                 run(graph, TARGETS[2], precision, lambda _, form=form: form)
     for case in CASES.values():
         case.run(TARGETS[2])
+    for kind in SAMPLED:
+        calls(kind, TARGETS[2])
     assert called == MEANINGS.keys() | WRITINGS.keys()
 
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from infuse.codegen.lower import indexing, integers, recurrent
+from infuse.codegen.lower import indexing, integers, recurrent, resize, vision
+from infuse.codegen.tensors import natural
 from infuse.testing.kernel_calls import KernelError
-from tests.pure.kernel_graphs_data import CASES
+from tests.pure.kernel_graphs_data import CASES, SAMPLED, calls
 
 pytestmark = [pytest.mark.row("R1"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 TARGETS = ("x86-64", "x86-64-v4+avx512_vnni", "aarch64")
@@ -15,6 +16,12 @@ TARGETS = ("x86-64", "x86-64-v4+avx512_vnni", "aarch64")
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_is_given_what_makes_its_node(name: str, target: str) -> None:
     assert CASES[name].run(target).calls > 0
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", SAMPLED)
+def test_samples_of_operators_are_what_their_kernels_make(kind: str, target: str) -> None:
+    assert calls(kind, target) > 0
 
 
 # -- what is wrong is seen -------------------------------------------------------------------------
@@ -47,3 +54,18 @@ def test_strides_of_another_layout_are_seen(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(recurrent.Layer, "_state_strides", lambda layer: strides(layer)[::-1])
     with pytest.raises(KernelError, match="step LSTM"):
         CASES["memory, both ways"].run(TARGETS[1])
+
+
+def test_sides_that_are_exchanged_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = resize._shape
+    monkeypatch.setattr(
+        resize, "_shape", lambda op, lead, plane, *how: shape(op, lead, plane[::-1], *how)
+    )
+    with pytest.raises(KernelError, match=r"resize(_planes)? in step"):
+        CASES["planes"].run(TARGETS[0])
+
+
+def test_places_in_another_order_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vision, "channels_last", natural)
+    with pytest.raises(KernelError, match="GridSample does not leave"):
+        CASES["images of channels"].run(TARGETS[0])

@@ -22,7 +22,7 @@ from infuse.targets.cpu.emit.statements import Braces, KernelCall, Statement
 _CAST = re.compile(r"\((?:const )?\w+\*?\)(?=[\w(-])")
 _NUMBER = re.compile(r"\b(0x[0-9a-f.]+p[+-]?\d+|\d+(?:\.\d*)?(?:e[+-]?\d+)?)[fuL]*(?![\w.])")
 _KEYWORD = re.compile(r"\b(from|in)\b")
-_TYPES: Final = {"long", "int", "float", "double", "bool", "float16", "bfloat16"}
+_TYPES: Final = {"long", "int", "bool", "float16", "bfloat16"}
 _PLAIN: Final = {"true": True, "false": False, "nullptr": None}
 _INFINITE: Final = {
     **dict.fromkeys(("__builtin_inf", "__builtin_inff"), float("inf")),
@@ -122,11 +122,19 @@ class Scope:
             self.names |= {name: SimpleNamespace() for name, _ in statement.values}
         elif isinstance(statement, cpp.Assign):
             for place, text in statement.pairs:
-                name, _, field = place.partition(".")
-                if field:
-                    setattr(self.names[name], field, self.value(text))
+                self._assign(place, self.value(text))
+        elif isinstance(statement, cpp.Room):
+            self.names |= {name: [0] * length for name, length in statement.lengths}
         elif isinstance(statement, cpp.Define):
             self.names[statement.name] = Inner(statement, self)
+
+    def _assign(self, place: str, value: Any) -> None:
+        name, _, field = place.partition(".")
+        if field:
+            setattr(self.names[name], field, value)
+        name, _, index = place.removesuffix("]").partition("[")
+        if index and name in self.names:
+            self.names[name][self.value(index)] = value
 
     def _struct(self, braces: Braces) -> Any:
         values = [(name, self.value(value)) for name, value in braces.items]
@@ -176,6 +184,8 @@ class Scope:
                 return self._element(self._of(value), self._of(index))
             case ast.Call(func=ast.Name(id=name)) if name in _INFINITE:
                 return _INFINITE[name]
+            case ast.Call(func=ast.Name(id="double" | "float"), args=[one]):
+                return float(self._of(one))
             case ast.Call(func=ast.Name(id=name), args=[one]) if (
                 name in _TYPES or name[0].isupper()
             ):
@@ -185,7 +195,7 @@ class Scope:
     def _element(self, of: Any, index: Any) -> Any:
         if isinstance(of, Pointer):
             return self.memory(of)[index].item()
-        if not isinstance(of, tuple):
+        if not isinstance(of, (tuple, list)):
             raise UnresolvedError
         return of[index]
 
@@ -203,7 +213,7 @@ class Scope:
             return self.memory(value)
         if isinstance(value, SimpleNamespace):
             return SimpleNamespace(**{n: self._shown(v) for n, v in vars(value).items()})
-        if type(value) is tuple:
+        if type(value) in (tuple, list):
             return tuple(map(self._shown, value))
         return value
 

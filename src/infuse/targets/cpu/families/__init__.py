@@ -17,7 +17,9 @@ from infuse.targets.cpu.families import (
     recurrence as recurrence,
     recurrent as recurrent,
     reduction as reduction,
+    resize as resize,
     rotary as rotary,
+    sampling as sampling,
     windows as windows,
     winograd as winograd,
 )
