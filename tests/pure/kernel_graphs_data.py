@@ -202,6 +202,15 @@ def sampled_image(x: tuple[int, ...], perm: tuple[int, ...], **how: object) -> C
     return case(b, b("GridSample", turned, b.input(x[0], 3, 6, 2, name="grid"), **how))
 
 
+def symbolic(
+    kind: str, x: tuple[int | str, ...], sizes: tuple[int, ...], *rest: object, **how: object
+) -> Case:
+    """An operator on sizes that have names."""
+    b = Builder("symbolic")
+    b.output(b(kind, b.input(*x, name="x"), *rest, **how))
+    return Case(b.graph, {"x": b.rng.normal(size=sizes).astype(np.float32)})
+
+
 U8, I8, F64 = dtypes.uint8, dtypes.int8, dtypes.float64
 SEVEN, NINE = np.uint8(7), np.int8(-9)
 EACH = np.arange(-3, 3).astype(np.int8)
@@ -212,6 +221,8 @@ SAMPLED = (
     *("RNN", "GRU", "LSTM", "LinearAttention", "CausalConvWithState", "Det"),
     *("Pad", "TopK", "NonZero", "Trilu", "Range", "ConstantOfShape", "ReverseSequence"),
     *("Resize", "GridSample", "AffineGrid", "Col2Im", "MaxUnpool", "DeformConv"),
+    *("RoiAlign", "MaxRoiPool", "NonMaxSuppression", "Compress", "OneHot", "CumSum", "CumProd"),
+    *("DFT", "STFT", "MelWeightMatrix"),
     *("MaxPool", "AveragePool", "LpPool", "ConvInteger", "MatMulInteger"),
 )
 """Operators whose samples are run too."""
@@ -271,5 +282,9 @@ CASES: dict[str, Case] = {
     "smaller planes": resized((2, 5, 9, 7), (0, 1, 2, 3), (2, 5, 4, 3), mode="linear", antialias=1),
     "smaller": resized((2, 5, 9, 7), (0, 3, 1, 2), (2, 7, 4, 3), mode="cubic", antialias=1),
     "other axes": resized((2, 3, 4, 5), (1, 0, 3, 2), (7, 4, 5, 9), mode="linear"),
+    "a spectrum": symbolic("DFT", (2, "n", 1), (2, 34, 1)),
+    "a spectrum of small factors": symbolic("DFT", (2, "n", 1), (2, 12, 1)),
+    "places": symbolic("NonZero", (2, "n", 3), (2, 4, 3)),
+    "padding": symbolic("Pad", (2, "n", "m"), (2, 4, 3), [1, 0, 2, 0, -1, 3], mode="edge"),
     "images of channels": sampled_image((2, 5, 4, 7), (0, 3, 1, 2), mode="linear"),
 }

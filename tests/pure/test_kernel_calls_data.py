@@ -5,6 +5,7 @@ import pytest
 
 from infuse.codegen.lower import indexing, integers, recurrent, resize, vision
 from infuse.codegen.tensors import natural
+from infuse.targets.cpu.emit.statements import Braces
 from infuse.testing.kernel_calls import KernelError
 from tests.pure.kernel_graphs_data import CASES, SAMPLED, calls
 
@@ -69,3 +70,16 @@ def test_places_in_another_order_are_seen(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(vision, "channels_last", natural)
     with pytest.raises(KernelError, match="GridSample does not leave"):
         CASES["images of channels"].run(TARGETS[0])
+
+
+def test_edges_of_regions_that_are_exchanged_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    regions = vision._regions
+
+    def exchanged(*how: object) -> Braces:
+        made = regions(*how)
+        names = {"rows": "columns", "columns": "rows"}
+        return Braces(tuple((names.get(n, n), v) for n, v in made.items), made.type)
+
+    monkeypatch.setattr(vision, "_regions", exchanged)
+    with pytest.raises(KernelError, match="RoiAlign"):
+        calls("RoiAlign", TARGETS[0])

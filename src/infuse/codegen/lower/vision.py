@@ -18,7 +18,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ops.regions import MaxRoiPool, RoiAlign
 from infuse.ops.vision import GridSample
-from infuse.targets.cpu.emit.statements import elements
+from infuse.targets.cpu.emit.statements import Braces, elements
 
 MOST_SAMPLE_AXES = 6
 
@@ -85,7 +85,7 @@ def affine_grid(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
-def _regions(f: FunctionWriter, node: Node) -> str:
+def _regions(f: FunctionWriter, node: Node) -> Braces:
     """The RegionShape."""
     x, out = operand(node), node.output.shape
     n, c, h, w = x.shape
@@ -93,7 +93,7 @@ def _regions(f: FunctionWriter, node: Node) -> str:
     f.checks = True
     regions, _, rows, columns = out
     sizes = f.fields(n=n, h=h, w=w, c=c, regions=regions, rows=rows, columns=columns)
-    return f"RegionShape{sizes}"
+    return Braces(sizes.items, "RegionShape")
 
 
 @lowers("RoiAlign")

@@ -17,9 +17,11 @@ from infuse.targets.cpu.families import (
     recurrence as recurrence,
     recurrent as recurrent,
     reduction as reduction,
+    regions as regions,
     resize as resize,
     rotary as rotary,
     sampling as sampling,
+    signal as signal,
     windows as windows,
     winograd as winograd,
 )

@@ -63,6 +63,24 @@ def scatter_elements(call: Arguments) -> Stores:
     return {7: _joined(call, _shaped(x, sizes[:rank]), places, new)}
 
 
+@writes("compress")
+def compress(call: Arguments) -> Stores:
+    """The slices, of so many bytes, whose condition holds."""
+    x, condition, conditions, outer, size, inner, y = call.arguments
+    slices = x.view(np.uint8)[: outer * size * inner].reshape(outer, size, inner)
+    chosen = np.flatnonzero(condition[: min(conditions, size)])
+    return {6: _elements(slices[:, chosen], y)}
+
+
+@writes("one_hot")
+def one_hot(call: Arguments) -> Stores:
+    """Rows of one value where their number is the index, else of another: [outer, depth, inner]."""
+    index, outer, depth, inner, values = call.arguments[:5]
+    place = np.trunc(index[: outer * inner].astype(np.float64)).reshape(outer, 1, inner)
+    place = np.where(place < 0, place + depth, place)
+    return {5: values[(place == np.arange(depth)[:, None]).astype(np.int64)]}
+
+
 @writes("reverse_lines")
 def reverse_lines(call: Arguments) -> Stores:
     """Of each line of slices, of so many bytes, the first ones in reverse order."""

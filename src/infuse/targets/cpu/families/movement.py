@@ -1,4 +1,4 @@
-"""Filling, ranges and padding."""
+"""Filling, ranges, running sums and padding."""
 
 from __future__ import annotations
 
@@ -20,6 +20,21 @@ def range_(call: Arguments) -> Stores:
     start, step, count = call.arguments[:3]
     with np.errstate(over="ignore"):
         return {3: np.asarray(start) + np.arange(count) * np.asarray(step)}
+
+
+@writes("running")
+def running(call: Arguments) -> Stores:
+    """Running sums or products along lines, without the element itself where exclusive."""
+    outer, size, inner, exclusive, reverse, x = call.arguments[:6]
+    exact = x.dtype if x.dtype.kind in "iu" else np.float64
+    lines = x[: outer * size * inner].astype(exact).reshape(outer, size, inner)
+    lines = lines[:, ::-1] if reverse else lines
+    start = 0 if call.template[0] == "RunningSum" else 1
+    if exclusive:
+        lines = np.insert(lines, 0, start, axis=1)[:, :-1]
+    join = np.add if call.template[0] == "RunningSum" else np.multiply
+    made = join.accumulate(lines, axis=1)
+    return {6: made[:, ::-1] if reverse else made}
 
 
 @writes("pad_nd")
