@@ -253,6 +253,10 @@ CASES: dict[str, Case] = {
     "computed bytes of batches": integers(
         (2, 5, 7), (2, 7, 6), I8, zeros=(NINE, None), kind="MatMulInteger", computed=True
     ),
+    "bytes of batches": integers((2, 5, 7), (2, 7, 6), U8, kind="MatMulInteger"),
+    "bytes of other batches": integers(
+        (3, 1, 5, 7), (2, 7, 40), I8, zeros=(NINE, NINE), kind="MatMulInteger"
+    ),
     "double, a line": wide_convolution((2, 6, 9), (8, 3, 3), bias=True, group=2, pads=(1, 1)),
     "double, a room": wide_convolution((1, 2, 5, 4, 6), (3, 2, 3, 2, 2), bias=False, **SPREAD),
     "largest in a room": windows("MaxPool", (2, 3, 5, 4, 6), **SPREAD),

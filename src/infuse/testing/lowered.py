@@ -27,6 +27,7 @@ from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Target
 from infuse.targets.cpu.emit.statements import KernelCall
 from infuse.testing.kernel_calls import KernelError, check_calls
+from infuse.testing.kernel_repeats import check_repeated
 from infuse.testing.kernel_writes import Memory, is_near, is_stated, perform
 
 POISON = 0xA5
@@ -233,6 +234,7 @@ class _Machine:
         performed = None
         if not self._spoilt.intersection(step.reads):
             self.calls += check_calls(step, self.values, self.size, self.elements, self.lanes)
+            self.calls += check_repeated(step, self.values, self._writing)
             performed = self._perform(step)
         self._spoilt.difference_update(step.writes)
         if performed is not None:

@@ -69,8 +69,7 @@ def integer_matmul(call: Arguments) -> Array:
     """Rows less their zero points times the matrix; in groups of four, the sums of its columns take
     the zero points off.
     """
-    m, n, k, pitch = call.numbers
-    left, zeros, step, packed, sums = call.arguments[4:9]
+    m, n, k, pitch, left, zeros, step, packed, sums = call.arguments[:9]
     rows = matrix(left.astype(np.float64), (m, k), (pitch, 1))
     shifts = np.zeros(m) if zeros is None else zeros[np.arange(m) * step].astype(np.float64)
     layout = _layout(call)
