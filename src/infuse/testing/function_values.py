@@ -19,7 +19,7 @@ from infuse.ir.graph import Array
 from infuse.targets.cpu.emit import statements as cpp
 from infuse.targets.cpu.emit.statements import Braces, KernelCall, Statement
 
-_CAST = re.compile(r"\((?:const )?\w+\*?\)(?=[\w(-])")
+_CAST = re.compile(r"\((?:const )?[\w<>]+\*?\)(?=[\w(-])")
 _NUMBER = re.compile(r"\b(0x[0-9a-f.]+p[+-]?\d+|\d+(?:\.\d*)?(?:e[+-]?\d+)?)[fuL]*(?![\w.])")
 _KEYWORD = re.compile(r"\b(from|in)\b")
 _TYPES: Final = {"long", "int", "bool", "float16", "bfloat16"}

@@ -22,6 +22,7 @@ from infuse.targets.cpu.families import (
     rotary as rotary,
     sampling as sampling,
     signal as signal,
+    tables as tables,
     windows as windows,
     winograd as winograd,
 )
