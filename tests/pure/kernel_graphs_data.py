@@ -223,7 +223,7 @@ SPREAD = {"dilations": (1, 2, 1), **BORDERS}
 SAMPLED = (
     *("Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "TensorScatter"),
     *("RNN", "GRU", "LSTM", "LinearAttention", "CausalConvWithState", "Det"),
-    *("Pad", "TopK", "NonZero", "Trilu", "Range", "ConstantOfShape", "ReverseSequence"),
+    *("Pad", "TopK", "Unique", "NonZero", "Trilu", "Range", "ConstantOfShape", "ReverseSequence"),
     *("Resize", "GridSample", "AffineGrid", "Col2Im", "MaxUnpool", "DeformConv"),
     *("RoiAlign", "MaxRoiPool", "NonMaxSuppression", "Compress", "OneHot", "CumSum", "CumProd"),
     *(

@@ -39,6 +39,15 @@ def f() -> FunctionWriter:
     [
         (cpp.KernelCall("pool", ("n0", "p1")), "pool(c, n0, p1);"),
         (cpp.KernelCall("list", ("n0",), context=False), "list(n0);"),
+        (cpp.KernelCall("count", ("p0",), context=False, result="n"), "const long n = count(p0);"),
+        (
+            cpp.KernelCall("run", (cpp.elements("p0", "1.0f", type="Cell", template=("float",)),)),
+            "run(c, Cell<float>{p0, 1.0f});",
+        ),
+        (
+            cpp.Struct("Windows", "w", (("n", "1"), ("axis", cpp.elements(cpp.elements("2"))))),
+            "const Windows w = {.n = 1, .axis = {{2}}};",
+        ),
         (
             cpp.KernelCall("gather", ("p0",), ("4",), "BAD_INDEX"),
             "if (!gather<4>(c, p0)) return BAD_INDEX;",

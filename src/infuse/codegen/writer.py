@@ -119,10 +119,12 @@ class FunctionWriter:
         template: Sequence[object] = (),
         failure: str = "",
         context: bool = True,
+        result: str = "",
     ) -> None:
         """Add a call of a kernel (see `KernelCall`)."""
         given = tuple(a if isinstance(a, cpp.Braces) else str(a) for a in arguments)
-        self.add(cpp.KernelCall(kernel, given, tuple(map(str, template)), failure, context))
+        how = tuple(map(str, template)), failure, context, result
+        self.add(cpp.KernelCall(kernel, given, *how))
 
     def array(self, name: str, *elements: object) -> None:
         """Add a constant list of whole numbers."""

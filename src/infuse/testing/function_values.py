@@ -80,6 +80,8 @@ class Scope:
     def __init__(self, names: dict[str, Any], memory: Callable[[Pointer], Array]) -> None:
         self.names = names
         self.memory = memory
+        self.found: dict[str, int] = {}
+        """Sizes that the statements find, by symbol."""
 
     def inside(self, names: Mapping[str, Any]) -> Scope:
         """The same with more names."""
@@ -124,11 +126,15 @@ class Scope:
             for place, text in statement.pairs:
                 self._assign(place, self.value(text))
         elif isinstance(statement, cpp.Room):
-            self.names |= {name: [0] * length for name, length in statement.lengths}
+            content = 0 if statement.zeros else None
+            self.names |= {name: [content] * length for name, length in statement.lengths}
         elif isinstance(statement, cpp.Define):
             self.names[statement.name] = Inner(statement, self)
 
     def _assign(self, place: str, value: Any) -> None:
+        found = self.names.get(place.removeprefix("*"))
+        if isinstance(found, SizeResult) and isinstance(value, int):
+            self.found[found.symbol] = value
         name, _, field = place.partition(".")
         if field:
             setattr(self.names[name], field, value)
@@ -157,7 +163,7 @@ class Scope:
         try:
             plain = _KEYWORD.sub(r"\1_", _NUMBER.sub(_number, plain))
             return self._of(ast.parse(plain, mode="eval").body)
-        except (SyntaxError, UnresolvedError):
+        except (SyntaxError, TypeError, UnresolvedError):
             return text
 
     def _of(self, node: ast.expr) -> Any:
@@ -248,6 +254,6 @@ def scope_of(
         elif isinstance(argument, tuple):
             fields = [n if isinstance(n, bool) else number(n) for n in argument]
             names[name] = argument._replace(**dict(zip(argument._fields, fields)))  # type: ignore[attr-defined]
-        elif not isinstance(argument, SizeResult):
-            names[name] = number(argument)
+        else:
+            names[name] = argument if isinstance(argument, SizeResult) else number(argument)
     return Scope(names, memory)

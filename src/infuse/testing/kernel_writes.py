@@ -38,7 +38,7 @@ class Memory:
     number: Callable[[Dim], int]
     elements: Callable[[Tensor], Array]
     put: Callable[[Tensor, Array, Array], None]
-    sizes: Mapping[str, int]
+    sizes: dict[str, int]
     lanes: int
 
 
@@ -71,10 +71,21 @@ def perform(step: Step, memory: Memory) -> int | None:
             if written is None:
                 return None
             for place, elements in written.items():
+                if place == "result":
+                    names.names[call.result] = int(np.asarray(elements))
+                    continue
                 _put(_target(call, names, place), elements, memory)
         except (IndexError, ValueError) as error:
             raise KernelError(f"{what} leaves its operands: {error}") from error
+    _note(step, scope.found, memory)
     return count
+
+
+def _note(step: Step, found: Mapping[str, int], memory: Memory) -> None:
+    """Keep the sizes that a step finds; KernelError where the graph has others."""
+    for name, size in found.items():
+        if memory.sizes.setdefault(name, size) != size:
+            raise KernelError(f"step {step.label} finds {size} for {memory.sizes[name]}")
 
 
 def _shown(pointer: Pointer, memory: Memory) -> Array:

@@ -58,12 +58,16 @@ class KernelCall:
     template: tuple[str, ...] = ()
     failure: str = ""
     context: bool = True
+    result: str = ""
+    """The name of the number that it gives, where that is read."""
 
     def lines(self) -> Sequence[str]:
         template = f"<{', '.join(self.template)}>" if self.template else ""
         context = ("c",) if self.context else ()
         arguments = ", ".join(map(str, (*context, *self.arguments)))
         call = f"{self.kernel}{template}({arguments})"
+        if self.result:
+            return [f"const long {self.result} = {call};"]
         return [f"if (!{call}) return {self.failure};" if self.failure else f"{call};"]
 
 

@@ -92,7 +92,9 @@ def computes(*kernels: str) -> Callable[[Meaning], Meaning]:
 Written = Array | tuple[Array, Array]
 """What is written from a pointer on: elements side by side, or their places and they themselves."""
 Stores = Mapping[int | str, Written]
-"""What is written, by the number of the argument, or by the field of a struct among them."""
+"""What is written, by the number of the argument, or by the field of a struct among them; as
+`result` the number that the kernel gives.
+"""
 Writing = Callable[[Arguments], "Stores | None"]
 """What a kernel writes; None where that is not stated."""
 WRITINGS: Final[dict[str, Writing]] = {}

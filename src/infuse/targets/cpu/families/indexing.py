@@ -81,6 +81,39 @@ def one_hot(call: Arguments) -> Stores:
     return {5: values[(place == np.arange(depth)[:, None]).astype(np.int64)]}
 
 
+@writes("take_slices")
+def take_slices(call: Arguments) -> Stores:
+    """Slices, of so many bytes, at places."""
+    x, outer, size, inner, places, count, y = call.arguments
+    slices = x.view(np.uint8)[: outer * size * inner].reshape(outer, size, inner)
+    return {6: _elements(slices[:, _inside(places[:count], size)], y)}
+
+
+@writes("unique_elements", "unique_slices")
+def unique(call: Arguments) -> Stores:
+    """Where each different slice occurs first, which one every slice is, and how often it occurs;
+    elements that are no numbers are equal, slices with some are not.
+    """
+    x, *sizes, is_sorted = call.arguments[:-4]
+    outer, n, inner = sizes if len(sizes) == 3 else (1, sizes[0], 1)
+    slices = x[: outer * n * inner].reshape(outer, n, inner).transpose(1, 0, 2).reshape(n, -1)
+    order = np.lexsort(slices.T[::-1]) if slices.size else np.arange(n)
+    before, after = slices[order[:-1]], slices[order[1:]]
+    equal = before == after
+    if len(sizes) == 1:
+        equal = equal | ((before != before) & (after != after))
+    group = np.cumsum(np.append(False, ~equal.all(1))[:n])
+    numbers = np.empty(n, np.int64)
+    numbers[order] = group
+    _, first, inverse, counts = np.unique(numbers, True, True, True)
+    if not is_sorted:
+        rank = np.argsort(first)
+        first, counts, inverse = first[rank], counts[rank], np.argsort(rank)[inverse]
+    written = (a.reshape(-1).astype(np.int64) for a in (first, inverse, counts))
+    places = (len(sizes) + 3 + i for i in range(3))
+    return {"result": np.array(len(first)), **dict(zip(places, written))}
+
+
 @writes("reverse_lines")
 def reverse_lines(call: Arguments) -> Stores:
     """Of each line of slices, of so many bytes, the first ones in reverse order."""
