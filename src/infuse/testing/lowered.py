@@ -193,6 +193,9 @@ class _Machine:
     def _room(self, tensor: Tensor, least: int) -> int:
         """How many bytes a buffer has, `least` where that is not stated."""
         buffer = tensor.buffer
+        if buffer.kind == "output":
+            _, dtype, shape = self.program.outputs[buffer.number]
+            return dtype.bytes * self.size(dims.product(shape))
         return self.size(buffer.bytes) if buffer.kind == "arena" else least
 
     def store(self, tensor: Tensor, array: Array) -> None:

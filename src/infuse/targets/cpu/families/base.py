@@ -111,6 +111,13 @@ def writes(*kernels: str) -> Callable[[Writing], Writing]:
     return register
 
 
+def leading(elements: Array, count: int) -> Array:
+    """So many elements; IndexError where there are fewer."""
+    if not 0 <= count <= len(elements):
+        raise IndexError(f"{count} of {len(elements)} elements")
+    return elements[:count]
+
+
 def matrix(elements: Array, shape: tuple[int, int], strides: tuple[int, int]) -> Array:
     """A matrix whose elements lie this far apart; IndexError where it leaves the elements."""
     places = np.add.outer(np.arange(shape[0]) * strides[0], np.arange(shape[1]) * strides[1])

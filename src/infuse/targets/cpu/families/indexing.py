@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse.targets.cpu.families.base import Arguments, Array, Stores, writes
+from infuse.targets.cpu.families.base import Arguments, Array, Stores, leading, writes
 
 _JOINS: Final[dict[str, Any]] = {
     "Add": np.add,
@@ -21,7 +21,9 @@ def gather(call: Arguments) -> Stores:
     """y[outer, i, inner] = x[outer, index[i], inner]."""
     outer, size, inner, count, x, index, y = call.arguments
     _require_width(call, x)
-    rows = x[: outer * size * inner].reshape(outer, size, inner)[:, _inside(index[:count], size)]
+    rows = x[: outer * size * inner].reshape(outer, size, inner)[
+        :, _inside(leading(index, count), size)
+    ]
     return {6: rows.astype(y.dtype)}
 
 
@@ -68,7 +70,7 @@ def compress(call: Arguments) -> Stores:
     """The slices, of so many bytes, whose condition holds."""
     x, condition, conditions, outer, size, inner, y = call.arguments
     slices = x.view(np.uint8)[: outer * size * inner].reshape(outer, size, inner)
-    chosen = np.flatnonzero(condition[: min(conditions, size)])
+    chosen = np.flatnonzero(leading(condition, min(conditions, size)))
     return {6: _elements(slices[:, chosen], y)}
 
 
@@ -86,7 +88,7 @@ def take_slices(call: Arguments) -> Stores:
     """Slices, of so many bytes, at places."""
     x, outer, size, inner, places, count, y = call.arguments
     slices = x.view(np.uint8)[: outer * size * inner].reshape(outer, size, inner)
-    return {6: _elements(slices[:, _inside(places[:count], size)], y)}
+    return {6: _elements(slices[:, _inside(leading(places, count), size)], y)}
 
 
 @writes("unique_elements", "unique_slices")
@@ -120,7 +122,7 @@ def reverse_lines(call: Arguments) -> Stores:
     count, size, inner, x, lengths, y = call.arguments
     lines = x.view(np.uint8)[: count * size * inner].reshape(count, size, inner)
     at = np.arange(size)
-    first = lengths[:count].astype(np.int64)[:, None]
+    first = leading(lengths, count).astype(np.int64)[:, None]
     reverse = np.where(at < first, first - 1 - at, at)
     return {5: _elements(np.take_along_axis(lines, reverse[:, :, None], 1), y)}
 
@@ -130,12 +132,12 @@ def tensor_scatter(call: Arguments) -> Stores:
     """Updates in a cache from their starts on, around the end where that is circular."""
     batch, outer, size, count, inner, circular, update, starts, y = call.arguments
     width = y.dtype.itemsize
-    first = np.zeros(batch, np.int64) if starts is None else starts[:batch]
+    first = np.zeros(batch, np.int64) if starts is None else leading(starts, batch)
     at = np.repeat(first, outer)[:, None] + np.arange(count)
     at = at % size if circular else _inside(at, size)
     rows = np.arange(batch * outer)[:, None] * size + at
     places = rows[..., None] * (inner // width) + np.arange(inner // width)
-    return {8: (places, update[: places.size])}
+    return {8: (places, leading(update, places.size))}
 
 
 @writes("triangle")
@@ -164,7 +166,7 @@ def top_k(call: Arguments) -> Stores:
 def nonzero(call: Arguments) -> Stores:
     """The places of elements other than zero: a row an axis."""
     x, sizes, rank, total, count = call.arguments[:5]
-    at = np.flatnonzero(x[:total])
+    at = np.flatnonzero(leading(x, total))
     if len(at) != count:
         raise ValueError(f"{count} places of {len(at)} elements")
     places = np.stack(np.unravel_index(at, sizes[:rank])) if rank else np.empty((0, count))

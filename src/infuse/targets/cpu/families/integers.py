@@ -98,9 +98,10 @@ def integer_depthwise(call: Arguments) -> Array:
     """Pixels × channels: elements less their zero point times filters of one channel each."""
     s, x, zero, packed, sums = call.arguments[:5]
     together, width, step = map(int, call.template[1:])
+    if (s.kernel_width, s.stride_width) != (width, step):
+        raise ValueError(f"windows of {width} in steps of {step}")
     layout, shift = _layout(call), _shift(zero)
-    sizes = s._replace(kernel_width=width, stride_width=step)
-    read = taps(image_of(x.astype(np.float64), s) - shift, sizes)
+    read = taps(image_of(x.astype(np.float64), s) - shift, s)
     blocks = -(-s.kernel_height // together)
     whole = packed[: blocks * width * s.channels * layout.group].astype(np.float64)
     lines = whole.reshape(blocks, width, s.channels, -1)[..., :together].transpose(0, 3, 1, 2)

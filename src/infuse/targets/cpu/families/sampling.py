@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from infuse.targets.cpu.families.base import Arguments, Array, Stores, writes
+from infuse.targets.cpu.families.base import Arguments, Array, Stores, leading, writes
 
 
 @writes("grid_sample")
@@ -140,9 +140,9 @@ def col2im(call: Arguments) -> Stores:
 def max_unpool(call: Arguments) -> Stores:
     """Elements at their places in the beginning of a tensor of zeros."""
     rank, least, size, count, x, index, y = call.arguments
-    places = np.unravel_index(index[:count].astype(np.int64), least[:rank])
+    places = np.unravel_index(leading(index, count).astype(np.int64), least[:rank])
     result = np.zeros(size[:rank], y.dtype)
-    result[places] = x[:count]
+    result[places] = leading(x, count)
     return {6: result}
 
 

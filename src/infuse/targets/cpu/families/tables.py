@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse.targets.cpu.families.base import Arguments, Array, Stores, writes
+from infuse.targets.cpu.families.base import Arguments, Array, Stores, leading, writes
 
 _EQUAL, _NAN = 1 << 29, 1 << 30
 """Marks of a branch above the number of its feature: == in place of <=, and NaN takes it."""
@@ -19,9 +19,9 @@ def lookup(call: Arguments) -> Stores:
     others.
     """
     n, x, keys, count, values, otherwise = call.arguments[:6]
-    own, listed = x[:n, None], keys[:count]
+    own, listed = leading(x, n)[:, None], leading(keys, count)
     equal = (own == listed) | ((own != own) & (listed != listed))
-    beside = np.append(values[:count], otherwise[:1])
+    beside = np.append(leading(values, count), leading(otherwise, 1))
     return {6: beside[np.where(equal.any(1), equal.argmax(1) if count else 0, count)]}
 
 
