@@ -142,7 +142,7 @@ def grouped(
     counted: bool = False,
     **how: Any,
 ) -> Case:
-    """GroupQueryAttention, which keeps keys and values, in three kernels; the number of all keys is
+    """GroupQueryAttention, which keeps keys and values, in four kernels; the number of all keys is
     data where it is `counted`.
     """
     b = Builder("grouped")
@@ -159,7 +159,7 @@ def grouped(
     op.infer_node(b.graph.add_node(node))
     b.output(b("Relu", outputs[0]), *outputs[1:])
     return Case(
-        b.graph, 3, {"last": np.array(last, np.int32), **({"total": most} if counted else {})}
+        b.graph, 4, {"last": np.array(last, np.int32), **({"total": most} if counted else {})}
     )
 
 
@@ -194,7 +194,7 @@ ATTENTIONS = {
     "many keys": attention((1, 2, 9, 8), (1, 1, 300, 8), (1, 1, 300, 8), scale=0.25),
     "added": attention(mask=(2, 1, 5, 7)),
     "added, by heads": attention(mask=(4, 1, 7)),
-    "added, one for all keys": attention(mask=(5, 1)),
+    "added, one for all keys": replace(attention(mask=(5, 1)), calls=2),
     "flags": attention(mask=(2, 4, 5, 7), flags=True),
     "flags of keys": attention(mask=(2, 1, 1, 7), flags=True),
     "causal": attention(is_causal=1),

@@ -14,9 +14,10 @@ from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.domains.microsoft import DOMAIN
-from infuse.targets.cpu.families.base import MEANINGS
+from infuse.targets.cpu.families.base import MEANINGS, WRITINGS
 from infuse.testing.kernel_calls import KernelError
 from tests.native.builder import Builder
+from tests.pure.kernel_graphs_data import CASES, SAMPLED, calls
 from tests.pure.kernel_runs import TARGETS, run, run_all
 from tests.pure.kernel_sequences import SEQUENCES
 
@@ -126,20 +127,25 @@ def test_a_kernel_is_given_what_makes_its_node(name: str, target: str, precision
 
 def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     called: set[str] = set()
-    for kernel, meaning in MEANINGS.items():
+    for table in (MEANINGS, WRITINGS):
+        for kernel, meaning in table.items():
 
-        def recorded(call: object, kernel: str = kernel, meaning: Callable = meaning) -> object:
-            called.add(kernel)
-            return meaning(call)
+            def recorded(call: object, kernel: str = kernel, meaning: Callable = meaning) -> object:
+                called.add(kernel)
+                return meaning(call)
 
-        monkeypatch.setitem(MEANINGS, kernel, recorded)
+            monkeypatch.setitem(table, kernel, recorded)
     for graph in GRAPHS.values():
         for precision in ("fp32", "bf16", "fp16"):
             run_all(graph, TARGETS[2], precision)
     for case in SEQUENCES.values():
         for precision in ("fp32", "bf16"):
             run_all(case.graph, TARGETS[2], precision, feeds=case.feeds)
-    assert called == MEANINGS.keys()
+    for case in CASES.values():
+        case.run(TARGETS[2])
+    for kind in SAMPLED:
+        calls(kind, TARGETS[2])
+    assert called == MEANINGS.keys() | WRITINGS.keys()
 
 
 # -- what is wrong is seen -------------------------------------------------------------------------

@@ -39,6 +39,15 @@ def f() -> FunctionWriter:
     [
         (cpp.KernelCall("pool", ("n0", "p1")), "pool(c, n0, p1);"),
         (cpp.KernelCall("list", ("n0",), context=False), "list(n0);"),
+        (cpp.KernelCall("count", ("p0",), context=False, result="n"), "const long n = count(p0);"),
+        (
+            cpp.KernelCall("run", (cpp.elements("p0", "1.0f", type="Cell", template=("float",)),)),
+            "run(c, Cell<float>{p0, 1.0f});",
+        ),
+        (
+            cpp.Struct("Windows", "w", (("n", "1"), ("axis", cpp.elements(cpp.elements("2"))))),
+            "const Windows w = {.n = 1, .axis = {{2}}};",
+        ),
         (
             cpp.KernelCall("gather", ("p0",), ("4",), "BAD_INDEX"),
             "if (!gather<4>(c, p0)) return BAD_INDEX;",
@@ -62,15 +71,17 @@ def f() -> FunctionWriter:
         (cpp.Result("x + 1"), "return x + 1;"),
         (cpp.Text("using L = One;"), "using L = One;"),
         (
-            cpp.KernelCall("rows", (cpp.Aggregate("Rows", ("p0", "n1")), cpp.PrintedSize("3L", 3))),
-            "rows(c, Rows{p0, n1}, 3L);",
+            cpp.KernelCall(
+                "rows", (cpp.elements("p0", "n1", type="Rows"), cpp.PrintedSize("3L", 3))
+            ),
+            "rows(c, Rows{p0}, 3L);",
         ),
         (
-            cpp.Variable("Shape", (("shape", cpp.Aggregate("", ("n0", "0.5f"))),)),
+            cpp.Variable("Shape", (("shape", cpp.elements("n0", "0.5f")),)),
             "Shape shape = {n0, 0.5f};",
         ),
         (
-            cpp.Constant("auto", "seen", cpp.Aggregate("Capped", ("inner",), ("float",))),
+            cpp.Constant("auto", "seen", cpp.elements("inner", type="Capped", template=("float",))),
             "const auto seen = Capped<float>{inner};",
         ),
         (

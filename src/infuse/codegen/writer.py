@@ -19,7 +19,13 @@ from infuse.ir.graph import Node
 from infuse.targets.cpu.emit import statements as cpp
 from infuse.targets.cpu.emit.shared import Shared
 from infuse.targets.cpu.emit.sizes import fields_in, size_text, symbol_field
-from infuse.targets.cpu.emit.statements import Aggregate, PrintedSize, Statement, expression
+from infuse.targets.cpu.emit.statements import (
+    Aggregate,
+    PrintedSize,
+    Statement,
+    elements,
+    expression,
+)
 from infuse.targets.cpu.families.base import HEADERS, KernelSizes
 
 
@@ -91,7 +97,8 @@ class FunctionWriter:
     def strided(self, type: str, tensor: Tensor, axes: int = 3) -> Aggregate:
         """A struct of a pointer to a tensor that is read, and the strides of its first axes."""
         pointer = self.read(tensor)
-        return Aggregate(type, (pointer, *map(self.number, tensor.strides[:axes])))
+        strides = map(self.number, tensor.strides[:axes])
+        return elements(pointer, *strides, type=type)
 
     def sizes(self, sizes: KernelSizes) -> str:
         """The name of a parameter that carries the sizes of a kernel call."""
@@ -128,11 +135,12 @@ class FunctionWriter:
         template: Sequence[object] = (),
         failure: str = "",
         context: bool = True,
+        result: str = "",
     ) -> None:
         """Add a call of a kernel (see `KernelCall`)."""
         self.checks = self.checks or bool(failure)
         named = tuple(map(expression, arguments)), tuple(map(str, template))
-        self.add(cpp.KernelCall(kernel, *named, failure, context))
+        self.add(cpp.KernelCall(kernel, *named, failure, context, result))
 
     def array(self, name: str, *elements: object) -> None:
         """Add a constant list of whole numbers."""
@@ -145,11 +153,12 @@ class FunctionWriter:
 
     def struct(self, type: str, name: str, **fields: object) -> None:
         """Add the parameters of a kernel; the fields in the order of their declaration."""
-        self.add(cpp.Struct(type, name, tuple((n, str(value)) for n, value in fields.items())))
+        named = ((name, expression(value)) for name, value in fields.items())
+        self.add(cpp.Struct(type, name, tuple(named)))
 
-    def fields(self, **sizes: Dim) -> str:
+    def fields(self, **sizes: Dim) -> Aggregate:
         """The content of a struct of sizes, which become parameters."""
-        return cpp.initializer({name.rstrip("_"): self.number(d) for name, d in sizes.items()})
+        return Aggregate(tuple((name.rstrip("_"), self.number(d)) for name, d in sizes.items()))
 
     def constant(self, name: str, value: object, type: str = "long") -> None:
         """Add a value under a name."""

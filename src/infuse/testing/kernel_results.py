@@ -15,17 +15,19 @@ from infuse.ops.domains.microsoft import DOMAIN
 
 @dataclass(frozen=True)
 class Made:
-    """One output of a node, the values of the graph, and what the node's step reads and writes."""
+    """A node, the kernel of its step, the values of the graph, and what the step reads and
+    writes.
+    """
 
     node: Node
-    output: Value
+    kernel: str
     values: Mapping[Value, Array]
-    tensors: Sequence[Tensor]
+    tensors: Sequence[Tensor] = ()
 
     @property
     def result(self) -> Array:
-        """The output in float64."""
-        array: Array = self.values[self.output].astype(np.float64)
+        """The first output in float64."""
+        array: Array = self.values[self.node.outputs[0]].astype(np.float64)
         return array
 
     def operand(self, number: int) -> Array | None:
@@ -81,10 +83,19 @@ def _without(made: Made, addend: int) -> Array | None:
     return result / alpha if alpha else None
 
 
-@_results("ConvInteger", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
+@_results("ConvInteger", "MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool")
 @_results("InstanceNormalization", "GroupNormalization")
 def _image(made: Made) -> Array:
     return np.transpose(made.result, channels_last(made.result.ndim))
+
+
+@_results("Resize")
+def _resized(made: Made) -> Array:
+    """Planes, or images with their channels last."""
+    result = made.result
+    if made.kernel == "resize_planes":
+        return result
+    return np.transpose(result, channels_last(result.ndim))
 
 
 @_results("Conv")

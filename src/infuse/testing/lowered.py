@@ -26,8 +26,11 @@ from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Target
 from infuse.targets.cpu.emit.statements import KernelCall, Return
-from infuse.testing.epilogues import Memory, check_work, mapped, sized
-from infuse.testing.kernel_calls import ROUNDING, check_calls, scratch_made, sizes_told
+from infuse.testing.epilogues import check_work, mapped, sized
+from infuse.testing.kernel_calls import ROUNDING, KernelError, check_calls
+from infuse.testing.kernel_repeats import check_repeated
+from infuse.testing.kernel_writes import is_near, is_stated, perform
+from infuse.testing.step_memory import Memory
 
 POISON = 0xA5
 """What memory holds that nobody has written yet."""
@@ -177,9 +180,28 @@ class _Machine:
         result: Array = block[:whole].copy().view(tensor.dtype.numpy)
         return result
 
-    def place(self, value: Value) -> Tensor:
-        """Where a value lies."""
-        return self._resolved(self.program.places[value])
+    def put(self, tensor: Tensor, at: Array, elements: Array) -> None:
+        """Store elements so many behind the first one of a tensor; IndexError outside of what it
+        is a part of.
+        """
+        tensor = self._resolved(tensor)
+        width = tensor.dtype.bytes
+        starts = (at + self.size(tensor.offset)) * width
+        end = int(starts.max(initial=-width)) + width
+        if starts.min(initial=0) < 0 or end > self._room(tensor, end):
+            raise IndexError(f"byte {end} of what it writes")
+        key, begin = self._block(tensor.buffer, end)
+        places = begin + starts[:, None] + np.arange(width)
+        flat = np.ascontiguousarray(elements.astype(tensor.dtype.numpy))
+        self._memory[key][places.reshape(-1)] = flat.view(np.uint8)
+
+    def _room(self, tensor: Tensor, least: int) -> int:
+        """How many bytes a buffer has, `least` where that is not stated."""
+        buffer = tensor.buffer
+        if buffer.kind == "output":
+            _, dtype, shape = self.program.outputs[buffer.number]
+            return dtype.bytes * self.size(dims.product(shape))
+        return self.size(buffer.bytes) if buffer.kind == "arena" else least
 
     def store(self, tensor: Tensor, array: Array) -> None:
         """Put elements where a tensor lies."""
@@ -219,13 +241,17 @@ class _Machine:
         self._require_apart(step, list(read.values()), targets)
         for value, tensor in read.items():
             self._check_operand(step, value, tensor)
-        scratch = None
+        performed = None
         if not self._spoilt.intersection(step.reads):
-            self._learn_sizes(step)
-            self.calls += check_calls(step, results, self)
+            self.calls += check_calls(step, self._hand)
+            self.calls += check_repeated(step, self._hand)
             self.mapped += self._check_mapped(step)
-            scratch = None if results else scratch_made(step, self)
+            performed = self._perform(step)
         self._spoilt.difference_update(step.writes)
+        if performed is not None:
+            self.calls += performed
+            self._check_results(step, results)
+            return
         for buffer in dict.fromkeys(step.writes):
             if buffer.kind == "arena" and all(
                 t.buffer.root() is not buffer.root() for t in targets
@@ -236,26 +262,47 @@ class _Machine:
                 self._spoilt.update([buffer] if size else [])
         for value in results:
             self.write(value)
-        if scratch is not None:
-            self.store(*scratch)
-            self._spoilt.difference_update(scratch[0].buffer.memory())
-
-    def _learn_sizes(self, step: Step) -> None:
-        """PlacementError where a step tells another size than that of a value."""
-        for symbol, number in sizes_told(step, self).items():
-            if self.sizes.setdefault(symbol, number) != number:
-                raise PlacementError(f"step {step.label} tells {number} for {self.sizes[symbol]}")
 
     def _check_mapped(self, step: Step) -> int:
         """How many steps of elementwise work alone, none or one, make what their nodes mean."""
         work = mapped(step)
         if work is None:
             return 0
-        memory = Memory(self.size, self.elements)
         elementwise, (rows, columns) = work
-        shape = (sized(step, rows, memory), sized(step, columns, memory))
-        check_work(elementwise, step, None, shape, self.values, memory, ROUNDING)
+        shape = (sized(step, rows, self._hand), sized(step, columns, self._hand))
+        check_work(elementwise, step, None, shape, self._hand, ROUNDING)
         return 1
+
+    def _perform(self, step: Step) -> int | None:
+        """Do the kernels that write to memory in it, where all that a step does is stated."""
+        return perform(step, self._hand) if is_stated(step) else None
+
+    @cached_property
+    def _hand(self) -> Memory:
+        where = self.size, self.elements, self.put
+        return Memory(self.values, *where, self.sizes, self.lanes)
+
+    def _check_results(self, step: Step, results: Sequence[Value]) -> None:
+        """KernelError where the last step of a node leaves something else than its results."""
+        for value in results:
+            tensor = self.program.places[value]
+            if step is not self._last[value]:
+                continue
+            expected = self.values[value].astype(tensor.dtype.numpy)
+            if not is_near(self.load(tensor), expected, tensor.dtype):
+                raise KernelError(f"step {step.label} does not leave {value.name!r}, its result")
+            self.write(value)
+
+    @cached_property
+    def _last(self) -> dict[Value, Step]:
+        """The step that completes each result."""
+        return {
+            value: step
+            for step in self.program.steps
+            for node in step.sources
+            for value in node.outputs
+            if self._place_in(step.writes, value) is not None
+        }
 
     def _copy(self, step: Step, source: Tensor, target: Tensor) -> None:
         self._require_apart(step, [source], [target])

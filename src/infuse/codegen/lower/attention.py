@@ -19,7 +19,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.targets.cpu.emit.sizes import sizes_text
-from infuse.targets.cpu.emit.statements import Aggregate, Calculated, Expression
+from infuse.targets.cpu.emit.statements import Aggregate, Calculated, Expression, elements
 from infuse.targets.cpu.families.attention import AttentionSizes
 
 MOST_FEW: Final = 4
@@ -96,7 +96,7 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     sink = low.sink(f, group, order, inner=2 if merged else 1)
     f.scratch(f"attention_scratch(AttentionShape{{{sizes_text(sizes)}}})", "attention.hpp")
     causal = "true" if heads.causal else "false"
-    shape = Aggregate("", (f.sizes(sizes), _scale(f, heads), causal))
+    shape = elements(f.sizes(sizes), _scale(f, heads), causal)
     f.variable("AttentionShape", shape=shape)
     if heads.valid is not None:
         f.assign("shape.valid", f.read(heads.valid))
@@ -198,19 +198,20 @@ def _mask(low: Lowering, f: FunctionWriter, heads: Heads) -> Aggregate:
         valid = "nullptr" if heads.valid is None else f.read(heads.valid)
         f.constant("inner", mask, type="auto")
         window = str(heads.left), str(heads.right), f.number(heads.first), valid
-        queries = Calculated("{}.queries", ("shape",), lambda shape: shape.fields[0].queries)
-        mask = Aggregate("Windowed", ("inner", *window, queries), ("decltype(inner)",))
+        queries = Calculated("{}.queries", ("shape",), lambda shape: shape.items[0].queries)
+        how = ("decltype(inner)",)
+        mask = elements("inner", *window, queries, type="Windowed", template=how)
     if heads.softcap:
         f.constant("seen", mask, type="auto")
         cap = f"{float(heads.softcap)!r}f"
-        mask = Aggregate("Capped", ("seen", cap), ("decltype(seen)",))
+        mask = elements("seen", cap, type="Capped", template=("decltype(seen)",))
     return mask
 
 
 def _own_mask(low: Lowering, f: FunctionWriter, value: Value | None) -> Aggregate:
     """What a mask of the model's does to scores; it may repeat along its axes."""
     if value is None:
-        return Aggregate("NoMask")
+        return elements(type="NoMask")
     tensor = _mask_tensor(low, value)
     strides = []
     for axis in range(4):
@@ -218,7 +219,7 @@ def _own_mask(low: Lowering, f: FunctionWriter, value: Value | None) -> Aggregat
         repeated = own < 0 or tensor.shape[own] == 1
         strides.append(f.number(0 if repeated else tensor.strides[own]))
     kind = "BoolMask" if value.dtype == dtypes.bool_ else "AddMask"
-    return Aggregate(kind, (f.read(tensor), *strides))
+    return elements(f.read(tensor), *strides, type=kind)
 
 
 def _mask_tensor(low: Lowering, value: Value) -> Tensor:

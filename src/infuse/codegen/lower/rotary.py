@@ -18,7 +18,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
 from infuse.ops.domains.microsoft import DOMAIN
-from infuse.targets.cpu.emit.statements import Aggregate, Calculated
+from infuse.targets.cpu.emit.statements import Calculated, elements
 from infuse.targets.cpu.families.rotary import CacheSizes, RotarySizes
 
 
@@ -41,12 +41,13 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
     sizes = f.sizes(
         RotarySizes._make([*source.shape, cos.shape[-1], bool(attributes["interleaved"])])
     )
-    place = Aggregate("EveryPlace")
+    place = elements(type="EveryPlace")
     if places is not None:
         picked = f.read(row_major(low, places)), f.number(cos.shape[0]), "c"
-        place = Aggregate("PickedPlace", picked, (places.dtype.c_name,))
+        template = (places.dtype.c_name,)
+        place = elements(*picked, type="PickedPlace", template=template)
     strides = [
-        Aggregate("RotaryStrides", tuple(map(f.number, t.strides[:3]))) for t in (source, by_head)
+        elements(*map(f.number, t.strides[:3]), type="RotaryStrides") for t in (source, by_head)
     ]
     pointers = [f.read(source), *map(f.read, tables)]
     f.call(
@@ -139,7 +140,7 @@ def _store(
     past, target = node.input(2 + number), low.allocate(node.outputs[number])
     f = low.function("store_rows", node)
     f.include("cache.hpp")
-    old = Aggregate("HeadRows")
+    old = elements(type="HeadRows")
     if past is not None:
         old = f.strided("HeadRows", row_major(low, past))
     fresh = f.strided("HeadRows", new)

@@ -20,15 +20,23 @@ def initializer(fields: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A struct of expressions, in the order of its fields; where the type is clear it has none."""
+    """What stands in braces, perhaps of a type: fields by name, or elements, whose names are
+    empty.
+    """
 
-    type: str
-    fields: tuple[Expression, ...] = ()
+    items: tuple[tuple[str, Expression], ...]
+    type: str = ""
     template: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         template = f"<{', '.join(self.template)}>" if self.template else ""
-        return f"{self.type}{template}{{{', '.join(map(str, self.fields))}}}"
+        each = (f".{name} = {value}" if name else str(value) for name, value in self.items)
+        return f"{self.type}{template}{{{', '.join(each)}}}"
+
+
+def elements(*values: Expression, type: str = "", template: tuple[str, ...] = ()) -> Aggregate:
+    """Braces around elements."""
+    return Aggregate(tuple(("", value) for value in values), type, template)
 
 
 @dataclass(frozen=True)
@@ -86,12 +94,16 @@ class KernelCall:
     template: tuple[str, ...] = ()
     failure: str = ""
     context: bool = True
+    result: str = ""
+    """The name of the number that it gives, where that is read."""
 
     def lines(self) -> Sequence[str]:
         template = f"<{', '.join(self.template)}>" if self.template else ""
         context = ("c",) if self.context else ()
         arguments = ", ".join(map(str, (*context, *self.arguments)))
         call = f"{self.kernel}{template}({arguments})"
+        if self.result:
+            return [f"const long {self.result} = {call};"]
         return [f"if (!{call}) return {self.failure};" if self.failure else f"{call};"]
 
 
@@ -113,7 +125,7 @@ class Struct:
 
     type: str
     name: str
-    fields: tuple[tuple[str, str], ...]
+    fields: tuple[tuple[str, Expression], ...]
 
     def lines(self) -> Sequence[str]:
         return [f"const {self.type} {self.name} = {initializer(dict(self.fields))};"]

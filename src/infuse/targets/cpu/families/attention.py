@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 from ml_dtypes import bfloat16
 
-from infuse.targets.cpu.families.base import Arguments, Array, Size, Struct, computes, declared_in
+from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in
 from infuse.targets.cpu.families.work import Work, ceil_div, counts
 from infuse.targets.machine import Machine
 
@@ -41,16 +42,20 @@ def attention(call: Arguments) -> Array:
 @computes("attention_bf16")
 def attention_bf16(call: Arguments) -> Array:
     """The same of operands that are rounded to bfloat16."""
-    shape, *rows = call.values[:4]
-    rounded = [Struct(r.type, (r.fields[0].astype(bfloat16), *r.fields[1:])) for r in rows]
-    return _attended(replace(call, values=(shape, *rounded, *call.values[4:])))
+    shape, *rows = call.arguments[:4]
+    rounded = [_rows(r.items[0].astype(bfloat16), *r.items[1:]) for r in rows]
+    return _attended(replace(call, arguments=(shape, *rounded, *call.arguments[4:])))
 
 
-def heads(rows: Struct, shape: tuple[int, int, int, int]) -> Array:
+def _rows(*items: Any) -> Any:
+    return SimpleNamespace(items=items)
+
+
+def heads(rows: Any, shape: tuple[int, int, int, int]) -> Array:
     """Rows of heads (batch, head, row, size) in float64; IndexError where they leave the
     elements.
     """
-    elements, *strides = rows.fields
+    elements, *strides = rows.items
     places = np.array(0)
     for size, stride in zip(shape, (*strides, 1)):
         places = np.add.outer(places, np.arange(size) * stride)
@@ -59,8 +64,8 @@ def heads(rows: Struct, shape: tuple[int, int, int, int]) -> Array:
 
 
 def _attended(call: Arguments) -> Array:
-    shape, *rows = call.values[:4]
-    s, scale, _ = shape.fields
+    shape, *rows = call.arguments[:4]
+    s, scale, _ = shape.items
     shared = s.heads // s.kv_heads
     q = heads(rows[0], (s.batch, s.heads, s.queries, s.dim))
     k = heads(rows[1], (s.batch, s.kv_heads, s.keys, s.dim))
@@ -68,14 +73,14 @@ def _attended(call: Arguments) -> Array:
     scores = q @ np.repeat(k, shared, axis=1).swapaxes(2, 3) * scale
     counts, _ = _keys(shape)
     v = np.where(np.arange(s.keys)[:, None] < counts[:, None, None, None], v, 0)
-    weights = _shares(_seen(shape, call.values[4], scores), shape.named.get("sinks"))
+    weights = _shares(_seen(shape, call.arguments[4], scores), getattr(shape, "sinks", None))
     mixed: Array = weights @ np.repeat(v, shared, axis=1)
     return np.reshape(mixed.swapaxes(1, 2), (s.batch * s.queries, s.heads * s.value_dim))
 
 
-def _seen(shape: Struct, mask: Struct, scores: Array) -> Array:
+def _seen(shape: Any, mask: Any, scores: Array) -> Array:
     """Scores of the keys that queries see, -inf elsewhere. Masks are asked of these alone."""
-    causal, left = shape.fields[2], shape.named.get("left", -1)
+    causal, left = shape.items[2], getattr(shape, "left", -1)
     b, _, i, j = np.ix_(*map(np.arange, scores.shape))
     counts, first = _keys(shape)
     seen = (j < counts[b]) & ((not causal) | (j <= i + first[b]))
@@ -88,9 +93,9 @@ def _seen(shape: Struct, mask: Struct, scores: Array) -> Array:
     return masked
 
 
-def _keys(shape: Struct) -> tuple[Array, Array]:
+def _keys(shape: Any) -> tuple[Array, Array]:
     """How many keys count in each batch, and the place of the first query among them."""
-    s, valid = shape.fields[0], shape.named.get("valid")
+    s, valid = shape.items[0], getattr(shape, "valid", None)
     if valid is None:
         return np.full(s.batch, s.keys), np.full(s.batch, s.causal_offset)
     counts = np.asarray(valid[: s.batch])
@@ -99,11 +104,11 @@ def _keys(shape: Struct) -> tuple[Array, Array]:
     return np.clip(counts, 0, s.keys), counts - s.queries
 
 
-def _masked(mask: Struct, scores: Array, b: Array, h: Array, i: Array, j: Array) -> Array:
+def _masked(mask: Any, scores: Array, b: Array, h: Array, i: Array, j: Array) -> Array:
     """Scores at these places as a mask leaves them."""
     if mask.type == "NoMask":
         return scores
-    inner, *numbers = mask.fields
+    inner, *numbers = mask.items
     if mask.type == "Capped":
         return _masked(inner, np.tanh(scores / numbers[0]) * numbers[0], b, h, i, j)
     if mask.type == "Windowed":

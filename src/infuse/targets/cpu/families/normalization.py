@@ -37,7 +37,7 @@ def log_softmax(call: Arguments) -> Array:
 
 def _below_zero(call: Arguments) -> Array:
     """Rows less the largest of each."""
-    rows, columns, loader = call.values[:3]
+    rows, columns, loader = call.arguments[:3]
     x = loaded(loader, (rows, columns))
     below: Array = x - x.max(1, keepdims=True, initial=-np.inf)
     return below
@@ -46,7 +46,7 @@ def _below_zero(call: Arguments) -> Array:
 @computes("layer_norm")
 def layer_norm(call: Arguments) -> Array:
     """Rows of mean 0 and variance 1, scaled and shifted."""
-    rows, columns, loader, scale, shift, epsilon = call.values[:6]
+    rows, columns, loader, scale, shift, epsilon = call.arguments[:6]
     x = loaded(loader, (rows, columns))
     centred = x - x.mean(1, keepdims=True)
     deviation = np.sqrt((centred**2).mean(1, keepdims=True) + epsilon)
@@ -56,7 +56,7 @@ def layer_norm(call: Arguments) -> Array:
 @computes("rms_norm")
 def rms_norm(call: Arguments) -> Array:
     """Rows of mean square 1, scaled."""
-    rows, columns, loader, scale, epsilon = call.values[:5]
+    rows, columns, loader, scale, epsilon = call.arguments[:5]
     x = loaded(loader, (rows, columns))
     return _scaled(x / np.sqrt((x**2).mean(1, keepdims=True) + epsilon), scale, None)
 
@@ -64,7 +64,7 @@ def rms_norm(call: Arguments) -> Array:
 @computes("group_norm")
 def group_norm(call: Arguments) -> Array:
     """Pixels × channels of which each group has mean 0 and variance 1, scaled and shifted."""
-    s, loader, scale, shift, epsilon = call.values[:5]
+    s, loader, scale, shift, epsilon = call.arguments[:5]
     x = loaded(loader, (s.batch * s.pixels, s.channels))
     x = x.reshape(s.batch, s.pixels, s.groups, s.channels // s.groups)
     centred = x - x.mean((1, 3), keepdims=True)

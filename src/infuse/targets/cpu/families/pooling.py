@@ -34,16 +34,19 @@ class PoolSizes(NamedTuple):
 
 
 @computes("pool")
-def pool(call: Arguments) -> Array | None:
-    """Pixels of the result × channels: the largest, or the mean; None for other kinds."""
+def pool(call: Arguments) -> Array:
+    """Pixels of the result × channels: the largest, the norm or the mean."""
     s = call.sizes
     image = image_of(call.operands[0], s)
     inside = taps(np.ones_like(image), s) > 0
-    if call.words[0] == "MaxPool{}":
+    kind, _, number = call.words[0].removesuffix("}").partition("{")
+    if kind in ("MaxPool", "MaxIntegerPool"):
         largest: Array = np.where(inside, taps(image, s), -np.inf).max(1, initial=-np.inf)
         return largest
-    if call.words[0] != "MeanPool{}":
-        return None
+    if kind == "PowerPool":
+        power = float(number.removesuffix("f"))
+        norm: Array = (np.abs(taps(image, s)) ** power).sum(1) ** (1 / power)
+        return norm
     counted = inside
     if s.count_padding:
         below, beside = s.pad_top + s.pad_bottom, s.pad_left + s.pad_right

@@ -1,4 +1,4 @@
-"""Reductions, places of extremes, and running combinations."""
+"""Reductions and places of extremes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, loaded
+from infuse.targets.cpu.families.base import (
+    Arguments,
+    Array,
+    Size,
+    Stores,
+    computes,
+    declared_in,
+    leading,
+    loaded,
+    writes,
+)
 
 
 @declared_in("reduce.hpp")
@@ -55,60 +65,51 @@ _REDUCERS: Final[dict[str, Callable[[Array], Array]]] = {
 @computes("reduce")
 def reduce(call: Arguments) -> Array:
     """Results in rows of `cols`."""
-    s, elements = call.values[:2]
+    s, elements = call.arguments[:2]
     made = _REDUCERS[call.template[0]](_blocks(elements.astype(np.float64), s[:3]))
     return _in_rows(made, s)
 
 
-@computes("reduce_scalar")
-def reduce_scalar(call: Arguments) -> Array:
+@writes("reduce_scalar")
+def reduce_scalar(call: Arguments) -> Stores:
     """Results in the type of the elements; small integers are widened on the way."""
-    s, elements = call.values[:2]
+    s, elements = call.arguments[:2]
     wide = {"i": np.dtype(np.int64), "u": np.dtype(np.uint64)}
     x = _blocks(elements, s[:3])
     is_extreme = call.template[0] in ("Max", "Min")
     working = x if is_extreme else x.astype(wide.get(x.dtype.kind, x.dtype))
-    return _REDUCERS[call.template[0]](working).astype(x.dtype).reshape(-1)
+    return {2: _REDUCERS[call.template[0]](working)}
+
+
+@writes("log_sum_exp")
+def log_sum_exp(call: Arguments) -> Stores | None:
+    """The logarithms of sums of powers, of elements."""
+    s, source = call.arguments[:2]
+    if not isinstance(source, np.ndarray):
+        return None
+    return {2: _log_sum_exp(_blocks(source, s[:3]))}
 
 
 @computes("log_sum_exp")
-def log_sum_exp(call: Arguments) -> Array:
-    """The logarithms of sums of powers, of rows that a function loads or of elements."""
-    s, source = call.values[:2]
+def log_sum_exp_of_rows(call: Arguments) -> Array | None:
+    """The same of rows that a function loads."""
+    s, source = call.arguments[:2]
     if isinstance(source, np.ndarray):
-        return _log_sum_exp(_blocks(source, s[:3])).reshape(-1)
+        return None
     shape = (s.outer, s.reduce) if s.inner == 1 else (s.outer * s.reduce, s.inner)
     rows = loaded(source, shape).reshape(s[:3])
     return _in_rows(_log_sum_exp(rows), s)
 
 
-@computes("arg_extreme")
-def arg_extreme(call: Arguments) -> Array:
+@writes("arg_extreme")
+def arg_extreme(call: Arguments) -> Stores:
     """Places of the largest or smallest, the first or last of equals; NaN counts as extreme."""
-    outer, size, inner, last, elements = call.values[:5]
+    outer, size, inner, last, elements = call.arguments[:5]
     x = _blocks(elements, (outer, size, inner))
     best = x.max(1, keepdims=True) if call.template[0] == "true" else x.min(1, keepdims=True)
     here = (x == best) | ((x != x) & (best != best))
     places = size - 1 - here[:, ::-1].argmax(1) if last else here.argmax(1)
-    result: Array = np.asarray(places).reshape(-1)
-    return result
-
-
-@computes("running")
-def running(call: Arguments) -> Array:
-    """What elements and those before them make along lines, each without itself perhaps."""
-    outer, size, inner, exclusive, reverse, elements = call.values[:6]
-    kind = elements.dtype
-    x = _blocks(elements, (outer, size, inner))
-    x = x.astype(np.float64 if kind.kind == "f" else np.uint64)
-    x = x[:, ::-1] if reverse else x
-    is_sum = call.template[0] == "RunningSum"
-    if exclusive:
-        x = np.concatenate([np.full_like(x[:, :1], 0 if is_sum else 1), x[:, :-1]], axis=1)
-    made = np.cumsum(x, axis=1) if is_sum else np.cumprod(x, axis=1)
-    made = made[:, ::-1] if reverse else made
-    result: Array = made.astype(kind).reshape(-1)
-    return result
+    return {5: places}
 
 
 def _log_sum_exp(x: Array) -> Array:
@@ -121,9 +122,7 @@ def _log_sum_exp(x: Array) -> Array:
 def _blocks(elements: Array, shape: tuple[int, int, int]) -> Array:
     """The first elements as (outer, size, inner)."""
     outer, size, inner = shape
-    if elements.size < outer * size * inner:
-        raise IndexError(f"{shape} of {elements.size} elements")
-    return elements[: outer * size * inner].reshape(shape)
+    return leading(elements, outer * size * inner).reshape(shape)
 
 
 def _in_rows(made: Array, sizes: Any) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,9 +12,10 @@ from infuse.targets.cpu.families.base import (
     Arguments,
     Array,
     Size,
-    Struct,
-    computes,
+    Stores,
     declared_in,
+    leading,
+    writes,
 )
 
 
@@ -41,12 +43,12 @@ class CacheSizes(NamedTuple):
     dim: Size
 
 
-@computes("rotate")
-def rotate(call: Arguments) -> Array:
-    """What lies behind the pointer that is written: pairs of channels turned, NaN between heads."""
-    s, elements, source, cos, sin, place, _, target = call.values
+@writes("rotate")
+def rotate(call: Arguments) -> Stores:
+    """Pairs of channels turned."""
+    s, elements, source, cos, sin, place, _, target = call.arguments
     shape = s.batch, s.heads, s.length, s.dim
-    x = heads(Struct("HeadRows", (elements, *source.fields)), shape)
+    x = heads(SimpleNamespace(items=(elements, *source.items)), shape)
     real, imaginary = (_angles(table, place, s) for table in (cos, sin))
     half = s.half
     even = slice(0, 2 * half, 2) if s.interleaved else slice(0, half)
@@ -55,19 +57,17 @@ def rotate(call: Arguments) -> Array:
     turned[..., even] = x[..., even] * real - x[..., odd] * imaginary
     turned[..., odd] = x[..., even] * imaginary + x[..., odd] * real
     places = np.array(0)
-    for size, stride in zip(shape, (*target.fields, 1)):
+    for size, stride in zip(shape, (*target.items, 1)):
         places = np.add.outer(places, np.arange(size) * stride)
-    written = np.full(places.max(initial=-1) + 1, np.nan)
-    written[places] = turned
-    return written
+    return {6: (places, turned)}
 
 
-def _angles(table: Array, place: Struct, sizes: RotarySizes) -> Array:
+def _angles(table: Array, place: Any, sizes: RotarySizes) -> Array:
     """Rows of a table for each batch and position, the same for all heads."""
     count = sizes.batch * sizes.length
     rows = np.arange(count)
     if place.type == "PickedPlace":
-        picked, size = place.fields[:2]
+        picked, size = place.items[:2]
         rows = picked[rows] + size * (picked[rows] < 0)
         if ((rows < 0) | (rows >= size)).any():
             raise IndexError(f"a place outside of {size} rows")
@@ -76,28 +76,29 @@ def _angles(table: Array, place: Struct, sizes: RotarySizes) -> Array:
     return whole
 
 
-@computes("count_keys")
-def count_keys(call: Arguments) -> Array:
+@writes("count_keys")
+def count_keys(call: Arguments) -> Stores:
     """How many keys count in each batch."""
-    s, most, last, total = call.values[:4]
-    before = np.zeros(s.batch) if total == s.length else last[: s.batch] + 1 - s.length
+    s, most, last, total = call.arguments[:4]
+    last = leading(last, s.batch)
+    before = np.zeros(s.batch) if total == s.length else last + 1 - s.length
     counts: Array = np.asarray(before + s.length, np.int64)
-    if counts.size != s.batch or (before < 0).any() or (counts > min(s.stored, most)).any():
+    if (before < 0).any() or (counts > min(s.stored, most)).any():
         raise IndexError(f"{counts} keys of {s.stored}")
-    return counts
+    return {4: counts}
 
 
-@computes("store_rows")
-def store_rows(call: Arguments) -> Array:
+@writes("store_rows")
+def store_rows(call: Arguments) -> Stores:
     """Rows of the past, and new ones as the last that count; zeros elsewhere."""
-    s, past, fresh, valid = call.values[:4]
+    s, past, fresh, valid = call.arguments[:4]
     whole = np.zeros((s.batch, s.heads, s.stored, s.dim))
-    if past.fields:
+    if past.items:
         before = min(s.past, s.stored)
         whole[:, :, :before] = heads(past, (s.batch, s.heads, before, s.dim))
     new = heads(fresh, (s.batch, s.heads, s.length, s.dim))
-    for b, count in enumerate(valid[: s.batch].astype(int)):
+    for b, count in enumerate(leading(valid, s.batch).astype(int)):
         if not s.length <= count <= s.stored:
             raise IndexError(f"{count} keys of {s.stored}")
         whole[b, :, count - s.length : count] = new[b]
-    return whole.reshape(-1)
+    return {4: whole}
