@@ -101,6 +101,7 @@ GRAPHS: dict[str, Graph] = {
     "rows": product((3, 5, 7), (7, 33)),
     "batches": product((3, 5, 7), (3, 7, 4), computed=True),
     "one for all": product((3, 5, 7), (7, 4), computed=True),
+    "batches of each": product((2, 1, 5, 7), (3, 7, 4), computed=True),
     "a vector": product((3, 5, 7), (7,), computed=True),
     "Gemm": gemm(alpha=0.5, beta=2.0),
     "Gemm, transposed": gemm(transB=1),

@@ -74,7 +74,7 @@ def f() -> FunctionWriter:
             cpp.KernelCall(
                 "rows", (cpp.elements("p0", "n1", type="Rows"), cpp.PrintedSize("3L", 3))
             ),
-            "rows(c, Rows{p0}, 3L);",
+            "rows(c, Rows{p0, n1}, 3L);",
         ),
         (
             cpp.Variable("Shape", (("shape", cpp.elements("n0", "0.5f")),)),

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Final
 
-import numpy as np
-
 from infuse.codegen.program import SizeResult, Step
 from infuse.codegen.tensors import Tensor
 from infuse.ir.graph import Array
@@ -25,8 +23,6 @@ from infuse.testing.step_memory import Memory
 
 _CAST = re.compile(r"\((?:const )?[\w<>]+\*?\)(?=[\w(-])")
 _NUMBER = re.compile(r"\b(0x[0-9a-f.]+p[+-]?\d+|\d+(?:\.\d*)?(?:e[+-]?\d+)?)[fuL]*(?![\w.])")
-_MARK = re.compile(r"(as_\w+)\((\w+)\)")
-_PARAMETER = re.compile(r"(?:p|n|sizes)(\d+)")
 _KEYWORD = re.compile(r"\b(from|in)\b")
 _TYPES: Final = {"long", "int", "bool", "float16", "bfloat16"}
 _PLAIN: Final = {"true": True, "false": False, "nullptr": None}
@@ -216,6 +212,8 @@ class Scope:
                 return _INFINITE[name]
             case ast.Call(func=ast.Name(id="double" | "float"), args=[one]):
                 return float(self._of(one))
+            case ast.Call(func=ast.Name(id=name), args=[one]) if name.startswith("as_"):
+                return SimpleNamespace(type=name, items=(self._of(one),))
             case ast.Call(func=ast.Name(id=name), args=[one]) if (
                 name in _TYPES or name[0].isupper()
             ):
@@ -239,25 +237,7 @@ class Scope:
 
     def all_of(self, call: KernelCall) -> Arguments:
         """All that a kernel is called with."""
-        words: list[str] = []
-        operands, numbers, values, sizes = [], [], [], None
-        for text in _apart(call):
-            mark = _MARK.fullmatch(text) if isinstance(text, str) else None
-            words += [mark[1]] if mark else []
-            name = mark[2] if mark else text
-            value = self._shown(self.value(name))
-            values.append(value)
-            is_parameter = isinstance(name, str) and _PARAMETER.fullmatch(_CAST.sub("", name))
-            if isinstance(value, np.ndarray):
-                operands.append(value.astype(np.float64))
-            elif isinstance(value, tuple) and is_parameter:
-                sizes = value
-            elif isinstance(value, int) and is_parameter:
-                numbers.append(value)
-            elif isinstance(text, str) and not is_parameter:
-                words.append(text)
-        sorted_ = tuple(operands), tuple(numbers), tuple(words)
-        return Arguments(sizes, *sorted_, call.template, self.memory.lanes, tuple(values))
+        return Arguments(self.shown(call), call.template, self.memory.lanes)
 
     def _shown(self, value: Any) -> Any:
         if isinstance(value, Pointer):

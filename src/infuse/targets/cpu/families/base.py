@@ -36,24 +36,26 @@ def declared_in(header: str) -> Callable[[Sizes], Sizes]:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a kernel is called with, numbers in place of symbols.
+    """What a kernel is called with.
 
-    `operands`: of each pointer the elements from there on, flat, in float64. `words`: what else
-    stands in the call. `lanes`: elements of float32 in a vector, by which weights are packed.
+    `lanes`: elements of float32 in a vector, by which weights are packed.
     """
 
-    sizes: Any
-    operands: tuple[Array, ...]
-    numbers: tuple[int, ...]
-    words: tuple[str, ...]
+    arguments: tuple[Any, ...]
+    """In order: numbers, what lies from each pointer on, in its own type (None for none), structs
+    with their fields as attributes (those without names in `items`), functions that load rows as
+    structs `Loader` of a pointer and the elements of a row, lists as tuples, other functions, else
+    text.
+    """
     template: tuple[str, ...]
     lanes: int
-    arguments: tuple[Any, ...] = ()
-    """All of them in order: numbers, what lies from each pointer on, in its own type (None for
-    none), structs with their fields as attributes (those without names in `items`), functions that
-    load rows as structs `Loader` of a pointer and the elements of a row, lists as tuples, other
-    functions, else text.
-    """
+
+    @property
+    def widened(self) -> tuple[Any, ...]:
+        """The arguments, elements in float64."""
+        is_array = (isinstance(each, np.ndarray) for each in self.arguments)
+        pairs = zip(self.arguments, is_array)
+        return tuple(each.astype(np.float64) if wide else each for each, wide in pairs)
 
 
 Meaning = Callable[[Arguments], "Array | None"]

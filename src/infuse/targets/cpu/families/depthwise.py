@@ -51,10 +51,8 @@ def pack_depthwise(weights: Array) -> Array:
 @computes("depthwise", "depthwise_any")
 def depthwise(call: Arguments) -> Array:
     """Pixels of the result × channels, of which each channel of the image has so many."""
-    s = call.sizes
-    x, packed = call.operands
-    multiplier = call.numbers[0] if call.numbers else 1
-    read = np.repeat(taps(image_of(x, s), s), multiplier, axis=2)
+    s, *multiplier, x, packed, _ = call.widened
+    read = np.repeat(taps(image_of(x, s), s), multiplier[0] if multiplier else 1, axis=2)
     filters = packed[: read[0].size].reshape(read[0].shape)
     result: Array = np.einsum("ptc,tc->pc", read, filters)
     return result
