@@ -1,35 +1,14 @@
 """Graphs whose kernels move or find elements, walk along sequences, or take windows of any rank."""
 
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import UnsupportedOperatorError
-from infuse.ir.graph import Array, Graph, Value, constant
-from infuse.ir.types import TensorType
-from infuse.ops.core.base import REGISTRY
-from infuse.targets import Target
-from infuse.testing.lowered import LoweredRun, UnknownSizeError, run_lowered
-from infuse.testing.samples import rows
+from infuse.ir.graph import Array, Value, constant
 from tests.native.builder import Builder
-from tests.pure.test_axes import node_of
-
-
-@dataclass(frozen=True)
-class Case:
-    """A graph, and what it is run with."""
-
-    graph: Graph
-    feeds: dict[str, Array]
-    precision: str = "fp32"
-
-    def run(self, target: str) -> LoweredRun:
-        resolved = Target.resolve(target)
-        return run_lowered(self.graph, resolved, self.feeds, precision=self.precision)
+from tests.pure.kernel_runs import Case
 
 
 def case(b: Builder, *outputs: Value, **feeds: Array) -> Case:
@@ -41,35 +20,6 @@ def case(b: Builder, *outputs: Value, **feeds: Array) -> Case:
         drawn = rng.integers(-99, 99, shape) if value.dtype.is_integer else rng.normal(size=shape)
         feeds.setdefault(value.name, drawn.astype(value.dtype.numpy))
     return Case(b.graph, feeds)
-
-
-def sampled(kind: str) -> Iterator[Case]:
-    """The samples of an operator; once with all inputs as operands, once with constants where the
-    sample has them.
-    """
-    op = next(op for (_, name), op in sorted(REGISTRY.items()) if name == kind)
-    for row in rows(op, np.random.default_rng(2)):
-        nothing = (False,) * len(row.inputs)
-        for fixed in dict.fromkeys((row.fixed, nothing)):
-            node = node_of(replace(row, fixed=fixed))
-            if not all(isinstance(v.type, TensorType) for v in node.outputs):
-                continue
-            assert node.graph is not None
-            for i, value in enumerate(node.outputs):
-                node.graph.add_output(value, f"y{i}")
-            feeds = {v.name: row.inputs[int(v.name[1:])] for v in node.graph.inputs}
-            yield Case(node.graph, feeds)
-
-
-def calls(kind: str, target: str) -> int:
-    """How many calls of kernels the samples of an operator have, where they are native and all
-    sizes have values.
-    """
-    count = 0
-    for each in sampled(kind):
-        with suppress(UnknownSizeError, UnsupportedOperatorError):
-            count += each.run(target).calls
-    return count
 
 
 def integers(

@@ -1,26 +1,18 @@
 """Graphs of one kernel that works along rows: normalization, reductions and attention."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.graph import Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.domains.microsoft import DOMAIN
 from tests.native.builder import Builder
-
-
-@dataclass(frozen=True)
-class Case:
-    """A graph, how many of its kernels have a meaning, and inputs that are not random."""
-
-    graph: Graph
-    calls: int = 1
-    feeds: dict[str, np.ndarray] = field(default_factory=dict)
+from tests.pure.kernel_runs import Case
 
 
 def along(
@@ -158,9 +150,8 @@ def grouped(
     node = Node(op, [*rows, *before, counts, total, *own], outputs)
     op.infer_node(b.graph.add_node(node))
     b.output(b("Relu", outputs[0]), *outputs[1:])
-    return Case(
-        b.graph, 4, {"last": np.array(last, np.int32), **({"total": most} if counted else {})}
-    )
+    fixed = {"last": np.array(last, np.int32), **({"total": most} if counted else {})}
+    return Case(b.graph, fixed, calls=4)
 
 
 HEADS = ((0, 4), (1, 2), (2, 2))

@@ -17,8 +17,8 @@ from infuse.ops.domains.microsoft import DOMAIN
 from infuse.targets.cpu.families.base import MEANINGS, WRITINGS
 from infuse.testing.kernel_calls import KernelError
 from tests.native.builder import Builder
-from tests.pure.kernel_graphs_data import CASES, SAMPLED, calls
-from tests.pure.kernel_runs import TARGETS, run, run_all
+from tests.pure.kernel_graphs_data import CASES, SAMPLED
+from tests.pure.kernel_runs import TARGETS, calls, run, run_all
 from tests.pure.kernel_sequences import SEQUENCES
 
 pytestmark = pytest.mark.row("R1")

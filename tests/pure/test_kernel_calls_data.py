@@ -7,10 +7,12 @@ from infuse.codegen.lower import indexing, integers, recurrent, resize, vision
 from infuse.codegen.tensors import natural
 from infuse.targets.cpu.emit.statements import Aggregate
 from infuse.testing.kernel_calls import KernelError
-from tests.pure.kernel_graphs_data import CASES, SAMPLED, calls
+from tests.pure import kernel_runs
+from tests.pure.kernel_graphs_data import CASES, SAMPLED
+from tests.pure.kernel_runs import calls
 
 pytestmark = [pytest.mark.row("R1"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
-TARGETS = ("x86-64", "x86-64-v4+avx512_vnni", "aarch64")
+TARGETS = (kernel_runs.TARGETS[0], *kernel_runs.TARGETS[2:])
 
 
 @pytest.mark.parametrize("target", TARGETS)

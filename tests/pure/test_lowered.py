@@ -20,7 +20,8 @@ from infuse.targets import Target
 from infuse.testing import lowered
 from infuse.testing.compare import difference
 from infuse.testing.generators.networks import random_network
-from infuse.testing.lowered import PlacementError, UnknownSizeError, run_lowered
+from infuse.testing.lowered import PlacementError, run_lowered
+from infuse.testing.program_memory import UnknownSizeError
 from infuse.testing.samples import results, rows
 from tests.native import golden_models as models
 from tests.native.builder import Builder

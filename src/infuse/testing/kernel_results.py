@@ -122,10 +122,8 @@ def _by_positions(made: Made) -> Array:
     return np.reshape(result.transpose(0, 2, 1, 3), (batch, length, heads * size))
 
 
-_SUMS = ("Sum", "Mean", "Max", "Min", "Prod", "SumSquare", "L1", "L2", "LogSum", "LogSumExp")
-
-
-@_results(*(f"Reduce{name}" for name in _SUMS))
+@_results("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
+@_results("ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
 def _reduced(made: Made) -> Array | None:
     """The axes that are left, in the order in which they lie in what is reduced, which the kernel
     reads after what its sink reads.

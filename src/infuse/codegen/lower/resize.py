@@ -267,9 +267,9 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
     part = f.read(low.dense(roi)) if crops and roi is not None else none
     policy = f"ResizePolicy({_POLICIES.index(op.keep_aspect_ratio_policy)})"
     listed = "sizes" if sized else "nullptr"
-    found = "out", f.write(plan)
+    told = "out", f.write(plan)
     lists = "in", x.rank, "axes", len(axes)
-    arguments = *lists, pointer, listed, policy, part, *found
+    arguments = *lists, pointer, listed, policy, part, *told
     f.call("resize_plan", *arguments, failure="BAD_SIZES", context=False)
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish(f"Resize {node.name}: sizes")

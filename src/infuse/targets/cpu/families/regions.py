@@ -103,7 +103,7 @@ def suppress(call: Arguments) -> Stores:
     s, room, rows, scores = call.arguments[:4]
     corners = rows[: s.images * 5 * s.boxes].astype(np.float64).reshape(s.images, 5, s.boxes)
     units = s.images * s.classes
-    kept, counts = np.full((units, room), -1, np.int32), np.zeros(units, np.int32)
+    boxes_left, counts = np.full((units, room), -1, np.int32), np.zeros(units, np.int32)
     for unit, own in enumerate(scores[: units * s.boxes].reshape(units, s.boxes)):
         chosen: list[int] = []
         for box in np.argsort(-own, kind="stable"):
@@ -112,8 +112,8 @@ def suppress(call: Arguments) -> Stores:
             good = not s.has_least or own[box] > s.least
             if good and not _overlaps(corners[unit // s.classes], int(box), chosen, s.overlap):
                 chosen.append(int(box))
-        kept[unit, : len(chosen)], counts[unit] = chosen, len(chosen)
-    return {4: kept, 5: counts}
+        boxes_left[unit, : len(chosen)], counts[unit] = chosen, len(chosen)
+    return {4: boxes_left, 5: counts}
 
 
 def _overlaps(corners: Array, box: int, others: list[int], most: float) -> bool:
@@ -131,8 +131,8 @@ def _overlaps(corners: Array, box: int, others: list[int], most: float) -> bool:
 @writes("list_kept")
 def list_kept(call: Arguments) -> Stores:
     """The boxes as rows: image, class, number."""
-    units, classes, room, kept, counts = call.arguments[:5]
+    units, classes, room, boxes_left, counts = call.arguments[:5]
     unit = np.repeat(np.arange(units), counts[:units])
-    boxes = kept[: units * room].reshape(units, room)
+    boxes = boxes_left[: units * room].reshape(units, room)
     chosen = boxes[np.arange(room) < counts[:units, None]]
     return {5: np.stack([unit // classes, unit % classes, chosen], axis=1).astype(np.int64)}

@@ -93,16 +93,16 @@ def _resized(shape: Any, planes: Array) -> Array:
 @writes("resize_plan")
 def resize_plan(call: Arguments) -> Stores:
     """Scale, start and end of every axis."""
-    sizes, rank, axes, count, scales, wanted, policy, part = call.arguments[:8]
+    sizes, rank, axes, count, scales, own_sizes, policy, part = call.arguments[:8]
     plan = np.tile([1.0, 0.0, 1.0], (rank, 1))
     for i, axis in enumerate(axes[:count]):
-        if wanted is None:
+        if own_sizes is None:
             plan[axis, 0] = float(_meant(scales[i]))
         elif sizes[axis]:
-            plan[axis, 0] = wanted[i] / sizes[axis]
+            plan[axis, 0] = own_sizes[i] / sizes[axis]
         if part is not None:
             plan[axis, 1:] = part[i], part[count + i]
-    if wanted is not None and policy != 0:
+    if own_sizes is not None and policy != 0:
         chosen = list(axes[:count])
         least = plan[chosen, 0].min() if policy == 1 else plan[chosen, 0].max()
         plan[chosen, 0] = least

@@ -114,8 +114,8 @@ def couple_pairs(call: Arguments) -> Stores:
     """Probabilities of classes that fit best to those of pairs, as far as libsvm goes."""
     rows, classes, pairs = call.arguments[:3]
     count = classes * (classes - 1) // 2
-    given = pairs[: rows * count].astype(np.float64).reshape(rows, count)
-    return {3: np.stack([_coupled(own, classes) for own in given]) if rows else given}
+    odds = pairs[: rows * count].astype(np.float64).reshape(rows, count)
+    return {3: np.stack([_coupled(own, classes) for own in odds]) if rows else odds}
 
 
 def _coupled(pairs: Array, classes: int) -> Array:
