@@ -3,18 +3,23 @@ and strides of every form, for processors that this machine need not be.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from infuse import dtypes
 from infuse.codegen.lower import linear
+from infuse.codegen.program import Step
 from infuse.dtypes import DType
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.domains.microsoft import DOMAIN
+from infuse.targets.cpu.emit.statements import KernelCall
 from infuse.targets.cpu.families.base import MEANINGS, WRITINGS
+from infuse.testing import kernel_calls
+from infuse.testing.epilogues import sink_of
 from infuse.testing.kernel_calls import KernelError
 from tests.native.builder import Builder
 from tests.pure.kernel_graphs_data import CASES, SAMPLED
@@ -128,6 +133,14 @@ def test_a_kernel_is_given_what_makes_its_node(name: str, target: str, precision
 
 def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     called: set[str] = set()
+    sinks: set[str] = set()
+    check_sink = kernel_calls.check_sink
+
+    def looked(name: str, call: KernelCall, step: Step, *others: Any) -> None:
+        sinks.update([call.kernel] if sink_of(step, name) is not None else [])
+        check_sink(name, call, step, *others)
+
+    monkeypatch.setattr(kernel_calls, "check_sink", looked)
     for table in (MEANINGS, WRITINGS):
         for kernel, meaning in table.items():
 
@@ -147,6 +160,7 @@ def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPat
     for kind in SAMPLED:
         calls(kind, TARGETS[2])
     assert called == MEANINGS.keys() | WRITINGS.keys()
+    assert sinks == MEANINGS.keys()
 
 
 # -- what is wrong is seen -------------------------------------------------------------------------

@@ -233,7 +233,7 @@ class Scope:
 
     def arguments(self, call: KernelCall) -> tuple[Any, ...]:
         """The arguments of a call."""
-        return tuple(map(self.value, _apart(call)))
+        return tuple(map(self.value, apart(call)))
 
     def all_of(self, call: KernelCall) -> Arguments:
         """All that a kernel is called with."""
@@ -255,7 +255,7 @@ class Scope:
         return self.memory.elements(pointer.tensor)[pointer.start :]
 
 
-def _apart(call: KernelCall) -> Iterator[Expression]:
+def apart(call: KernelCall) -> Iterator[Expression]:
     """The arguments of a call, one by one."""
     for argument in call.arguments:
         yield from argument.split(", ") if isinstance(argument, str) else (argument,)
