@@ -56,7 +56,7 @@ def node_of(row: Row) -> Node:
     for i, array in enumerate(row.inputs):
         if array is None:
             inputs.append(None)
-        elif i in row.fixed:
+        elif row.fixed[i]:
             inputs.append(constant(array))
         else:
             inputs.append(graph.add_input(f"x{i}", TensorType(by_numpy(array.dtype), array.shape)))

@@ -3,26 +3,30 @@ and strides of every form, for processors that this machine need not be.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.codegen.autotune.selector import Chooser, Key
 from infuse.codegen.lower import linear
+from infuse.codegen.program import Step
 from infuse.dtypes import DType
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.domains.microsoft import DOMAIN
-from infuse.targets import Target
-from infuse.targets.cpu.families.base import MEANINGS
+from infuse.targets.cpu.emit.statements import KernelCall
+from infuse.targets.cpu.families.base import MEANINGS, WRITINGS
+from infuse.testing import kernel_calls
+from infuse.testing.epilogues import sink_of
 from infuse.testing.kernel_calls import KernelError
-from infuse.testing.lowered import LoweredRun, run_lowered
 from tests.native.builder import Builder
+from tests.pure.kernel_graphs_data import CASES, SAMPLED
+from tests.pure.kernel_runs import TARGETS, calls, run, run_all
+from tests.pure.kernel_sequences import SEQUENCES
 
 pytestmark = pytest.mark.row("R1")
-TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4+avx512_vnni+avx512_bf16", "aarch64+bf16")
 
 
 def convolution(
@@ -102,6 +106,7 @@ GRAPHS: dict[str, Graph] = {
     "rows": product((3, 5, 7), (7, 33)),
     "batches": product((3, 5, 7), (3, 7, 4), computed=True),
     "one for all": product((3, 5, 7), (7, 4), computed=True),
+    "batches of each": product((2, 1, 5, 7), (3, 7, 4), computed=True),
     "a vector": product((3, 5, 7), (7,), computed=True),
     "Gemm": gemm(alpha=0.5, beta=2.0),
     "Gemm, transposed": gemm(transB=1),
@@ -119,49 +124,43 @@ GRAPHS: dict[str, Graph] = {
 }
 
 
-def run(
-    graph: Graph, target: str, precision: str, forced: Callable[[Key], str | None] | None = None
-) -> LoweredRun:
-    rng = np.random.default_rng(1)
-    shapes = {v.name: [int(str(n)) for n in v.shape] for v in graph.inputs}
-    kinds = {v.name: v.dtype for v in graph.inputs}
-    feeds = {
-        name: rng.integers(0, 128, shape).astype(kinds[name].numpy)
-        if kinds[name].bytes == 1
-        else rng.standard_normal(shape, dtype=np.float32)
-        for name, shape in shapes.items()
-    }
-    resolved = Target.resolve(target)
-    chooser = Chooser(resolved.machine, forced=forced)
-    return run_lowered(graph, resolved, feeds, precision=precision, chooser=chooser)
-
-
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_kernel_is_given_what_makes_its_node(name: str, target: str, precision: str) -> None:
-    keys: list[Key] = []
-    assert run(GRAPHS[name], target, precision, lambda key: keys.append(key)).calls == 1
-    for form in keys[0].names if keys else ():
-        assert run(GRAPHS[name], target, precision, lambda _, form=form: form).calls == 1, form
+    assert run_all(GRAPHS[name], target, precision) == {1}
 
 
 def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     called: set[str] = set()
-    for kernel, meaning in MEANINGS.items():
+    sinks: set[str] = set()
+    check_sink = kernel_calls.check_sink
 
-        def recorded(call: object, kernel: str = kernel, meaning: Callable = meaning) -> object:
-            called.add(kernel)
-            return meaning(call)
+    def looked(name: str, call: KernelCall, step: Step, *others: Any) -> None:
+        sinks.update([call.kernel] if sink_of(step, name) is not None else [])
+        check_sink(name, call, step, *others)
 
-        monkeypatch.setitem(MEANINGS, kernel, recorded)
+    monkeypatch.setattr(kernel_calls, "check_sink", looked)
+    for table in (MEANINGS, WRITINGS):
+        for kernel, meaning in table.items():
+
+            def recorded(call: object, kernel: str = kernel, meaning: Callable = meaning) -> object:
+                called.add(kernel)
+                return meaning(call)
+
+            monkeypatch.setitem(table, kernel, recorded)
     for graph in GRAPHS.values():
         for precision in ("fp32", "bf16", "fp16"):
-            keys: list[Key] = []
-            run(graph, TARGETS[2], precision, lambda key, keys=keys: keys.append(key))
-            for form in keys[0].names if keys else ():
-                run(graph, TARGETS[2], precision, lambda _, form=form: form)
-    assert called == MEANINGS.keys()
+            run_all(graph, TARGETS[2], precision)
+    for case in SEQUENCES.values():
+        for precision in ("fp32", "bf16"):
+            run_all(case.graph, TARGETS[2], precision, feeds=case.feeds)
+    for case in CASES.values():
+        case.run(TARGETS[2])
+    for kind in SAMPLED:
+        calls(kind, TARGETS[2])
+    assert called == MEANINGS.keys() | WRITINGS.keys()
+    assert sinks == MEANINGS.keys()
 
 
 # -- what is wrong is seen -------------------------------------------------------------------------

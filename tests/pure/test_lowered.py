@@ -20,9 +20,11 @@ from infuse.targets import Target
 from infuse.testing import lowered
 from infuse.testing.compare import difference
 from infuse.testing.generators.networks import random_network
-from infuse.testing.lowered import PlacementError, UnknownSizeError, run_lowered
+from infuse.testing.lowered import PlacementError, run_lowered
+from infuse.testing.program_memory import UnknownSizeError
 from infuse.testing.samples import results, rows
 from tests.native import golden_models as models
+from tests.native.builder import Builder
 from tests.pure.test_axes import node_of
 
 TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4+avx512_vnni", "aarch64")
@@ -110,6 +112,17 @@ def test_small_networks_lie_well(model: Callable[[], Graph], target: str) -> Non
     run = run_lowered(graph, Target.resolve(target), feeds, threads=2)
     agree(run.outputs, evaluate(graph, feeds))
     assert run.reads >= run.steps // 2
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 4), (3, 1)])
+def test_operands_of_any_size_lie_well(shape: tuple[int, int]) -> None:
+    b = Builder("any size")
+    x, y = b.input("rows", "columns", name="x"), b.input("lines", "places", name="y")
+    b.output(b("Softmax", b("Mul", b("Relu", x), b("Abs", y))))
+    feeds = {"x": b.rng.random((3, 4), np.float32), "y": b.rng.random(shape, np.float32)}
+    run = run_lowered(b.graph, Target.resolve("x86-64-v3"), feeds)
+    agree(run.outputs, evaluate(b.graph, feeds))
+    assert run.calls == 1
 
 
 # -- what is wrong is seen -------------------------------------------------------------------------

@@ -39,6 +39,15 @@ def f() -> FunctionWriter:
     [
         (cpp.KernelCall("pool", ("n0", "p1")), "pool(c, n0, p1);"),
         (cpp.KernelCall("list", ("n0",), context=False), "list(n0);"),
+        (cpp.KernelCall("count", ("p0",), context=False, result="n"), "const long n = count(p0);"),
+        (
+            cpp.KernelCall("run", (cpp.elements("p0", "1.0f", type="Cell", template=("float",)),)),
+            "run(c, Cell<float>{p0, 1.0f});",
+        ),
+        (
+            cpp.Struct("Windows", "w", (("n", "1"), ("axis", cpp.elements(cpp.elements("2"))))),
+            "const Windows w = {.n = 1, .axis = {{2}}};",
+        ),
         (
             cpp.KernelCall("gather", ("p0",), ("4",), "BAD_INDEX"),
             "if (!gather<4>(c, p0)) return BAD_INDEX;",
@@ -61,6 +70,24 @@ def f() -> FunctionWriter:
         (cpp.RunBody(3), "if (int failed = run_3(m, in, nullptr)) return failed;"),
         (cpp.Result("x + 1"), "return x + 1;"),
         (cpp.Text("using L = One;"), "using L = One;"),
+        (
+            cpp.KernelCall(
+                "rows", (cpp.elements("p0", "n1", type="Rows"), cpp.PrintedSize("3L", 3))
+            ),
+            "rows(c, Rows{p0, n1}, 3L);",
+        ),
+        (
+            cpp.Variable("Shape", (("shape", cpp.elements("n0", "0.5f")),)),
+            "Shape shape = {n0, 0.5f};",
+        ),
+        (
+            cpp.Constant("auto", "seen", cpp.elements("inner", type="Capped", template=("float",))),
+            "const auto seen = Capped<float>{inner};",
+        ),
+        (
+            cpp.Assign((("width", cpp.Calculated("{0} == 1 ? {1} : {0}", ("n0", "n1"), max)),)),
+            "width = n0 == 1 ? n1 : n0;",
+        ),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
@@ -73,6 +100,7 @@ def test_statements_of_statements(f: FunctionWriter) -> None:
         f.assign("a[i]", "i")
     with f.define("input", "long row"):
         f.add(cpp.Result("row"))
+    f.loader("rows", "p0", "n1")
     with f.map("map2d", "n0", "n1", parameters="long row, long col", cost=4):
         f.call("sink", "row", context=False)
     with f.block(cpp.Scope):
@@ -85,6 +113,9 @@ def test_statements_of_statements(f: FunctionWriter) -> None:
         "}",
         "const auto input = [=](long row) INFUSE_LAMBDA {",
         "  return row;",
+        "};",
+        "const auto rows = [=](long row, long col, auto lanes) INFUSE_LAMBDA {",
+        "  return load(p0 + row * n1 + col, lanes);",
         "};",
         "map2d(c, n0, n1, [=](long row, long col) INFUSE_LAMBDA {",
         "  sink(row);",
@@ -102,3 +133,11 @@ def test_a_branch_has_two_sides(f: FunctionWriter) -> None:
         f.assign("a", 2)
     f.add(cpp.If("going", tuple(then), tuple(otherwise)))
     assert f.function.lines == ["if (going) {", "  a = 1;", "} else {", "  a = 2;", "}"]
+
+
+def test_a_call_that_may_fail_is_checked(f: FunctionWriter) -> None:
+    f.call("copy", "p0")
+    assert not f.checks
+    f.call("find", "p0", failure="BAD_INDEX")
+    f.call("copy", "p0")
+    assert f.checks

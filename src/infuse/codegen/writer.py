@@ -18,8 +18,14 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.targets.cpu.emit import statements as cpp
 from infuse.targets.cpu.emit.shared import Shared
-from infuse.targets.cpu.emit.sizes import fields_in, symbol_field
-from infuse.targets.cpu.emit.statements import Statement
+from infuse.targets.cpu.emit.sizes import fields_in, size_text, symbol_field
+from infuse.targets.cpu.emit.statements import (
+    Aggregate,
+    PrintedSize,
+    Statement,
+    elements,
+    expression,
+)
 from infuse.targets.cpu.families.base import HEADERS, KernelSizes
 
 
@@ -84,6 +90,16 @@ class FunctionWriter:
         """Several sizes, separated by commas."""
         return ", ".join(map(self.number, sizes))
 
+    def printed(self, size: Dim) -> PrintedSize:
+        """A size that is printed into the body."""
+        return PrintedSize(size_text(size), size)
+
+    def strided(self, type: str, tensor: Tensor, axes: int = 3) -> Aggregate:
+        """A struct of a pointer to a tensor that is read, and the strides of its first axes."""
+        pointer = self.read(tensor)
+        strides = map(self.number, tensor.strides[:axes])
+        return elements(pointer, *strides, type=type)
+
     def sizes(self, sizes: KernelSizes) -> str:
         """The name of a parameter that carries the sizes of a kernel call."""
         header = HEADERS[type(sizes)]
@@ -119,10 +135,12 @@ class FunctionWriter:
         template: Sequence[object] = (),
         failure: str = "",
         context: bool = True,
+        result: str = "",
     ) -> None:
         """Add a call of a kernel (see `KernelCall`)."""
-        named = tuple(map(str, arguments)), tuple(map(str, template))
-        self.add(cpp.KernelCall(kernel, *named, failure, context))
+        self.checks = self.checks or bool(failure)
+        named = tuple(map(expression, arguments)), tuple(map(str, template))
+        self.add(cpp.KernelCall(kernel, *named, failure, context, result))
 
     def array(self, name: str, *elements: object) -> None:
         """Add a constant list of whole numbers."""
@@ -135,15 +153,16 @@ class FunctionWriter:
 
     def struct(self, type: str, name: str, **fields: object) -> None:
         """Add the parameters of a kernel; the fields in the order of their declaration."""
-        self.add(cpp.Struct(type, name, tuple((n, str(value)) for n, value in fields.items())))
+        named = ((name, expression(value)) for name, value in fields.items())
+        self.add(cpp.Struct(type, name, tuple(named)))
 
-    def fields(self, **sizes: Dim) -> str:
+    def fields(self, **sizes: Dim) -> Aggregate:
         """The content of a struct of sizes, which become parameters."""
-        return cpp.initializer({name.rstrip("_"): self.number(d) for name, d in sizes.items()})
+        return Aggregate(tuple((name.rstrip("_"), self.number(d)) for name, d in sizes.items()))
 
     def constant(self, name: str, value: object, type: str = "long") -> None:
         """Add a value under a name."""
-        self.add(cpp.Constant(type, name, str(value)))
+        self.add(cpp.Constant(type, name, expression(value)))
 
     def room(self, lengths: Mapping[str, int], *, zeros: bool = False) -> None:
         """Add lists of whole numbers, by name and length, that later statements fill."""
@@ -190,8 +209,7 @@ class FunctionWriter:
 
     def loader(self, name: str, pointer: str, columns: str) -> None:
         """Add a function of row, column and lanes that loads from rows of so many elements."""
-        with self.define(name, "long row, long col, auto lanes"):
-            self.add(cpp.Result(f"load({pointer} + row * {columns} + col, lanes)"))
+        self.add(cpp.Loader(name, pointer, columns))
 
     def assign(self, place: str, value: object) -> None:
         """Add the store of a value in an element or field, or (`*p`) where a name points."""
@@ -199,11 +217,11 @@ class FunctionWriter:
 
     def assign_all(self, values: Mapping[str, object]) -> None:
         """Add the stores of several values, by place."""
-        self.add(cpp.Assign(tuple((place, str(value)) for place, value in values.items())))
+        self.add(cpp.Assign(tuple((place, expression(v)) for place, v in values.items())))
 
     def variable(self, type: str, **values: object) -> None:
         """Add values that change, by name."""
-        self.add(cpp.Variable(type, tuple((name, str(v)) for name, v in values.items())))
+        self.add(cpp.Variable(type, tuple((name, expression(v)) for name, v in values.items())))
 
     def end_when(self, condition: str, failure: str = "0") -> None:
         """Let the function end where a condition holds: well, or with a failure."""

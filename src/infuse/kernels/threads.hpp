@@ -21,12 +21,12 @@ enum WorkerState { IDLE, POSTED, RUNNING, ASLEEP, QUITTING };
 struct Context;
 
 /** Does [begin, end) of what `body` is, as the worker of that number. */
-typedef void (*Call)(const void* body, long begin, long end, int worker);
+typedef void (*RangeFunction)(const void* body, long begin, long end, int worker);
 
 /** The mailbox of one worker thread, alone on its cache lines. */
 struct alignas(2 * CACHE_LINE) Worker {
   Gate state;
-  Call call;
+  RangeFunction call;
   const void* body;
   long begin, end;
   Context* context;
@@ -50,7 +50,7 @@ struct Context {
   template <class Body>
   void parallel(long n, const Body& body, long grain = 1);
   /** The same for a function and what it is given. */
-  INFUSE_POOL void spread(long n, Call call, const void* body, long grain);
+  INFUSE_POOL void spread(long n, RangeFunction call, const void* body, long grain);
 
   /** Aligned memory of worker `worker`, as many bytes as were reserved. */
   char* scratch(int worker) const { return scratch_memory + worker * scratch_stride; }

@@ -165,7 +165,7 @@ inline int current_worker(const Context* context) {
 /** Keeps accesses in order around a kernel, which may see one tensor as several types. */
 inline void settle() { __asm__ __volatile__("" ::: "memory"); }
 
-INFUSE_POOL void Context::spread(long n, Call call, const void* body, long grain) {
+INFUSE_POOL void Context::spread(long n, RangeFunction call, const void* body, long grain) {
   if (n <= 0) return;
   long most = grain > 1 ? n / grain : n;
   if (most > 1 && threads > 1 && forked(&mark)) start_workers(this);

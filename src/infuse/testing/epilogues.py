@@ -4,29 +4,18 @@ by which formulas, and where the result goes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
 from infuse.codegen.program import Step
 from infuse.codegen.tensors import Tensor
 from infuse.ir.dims import Dim, Expr
-from infuse.ir.graph import Array, Value
+from infuse.ir.graph import Array
 from infuse.targets.cpu.emit.elementwise import Elementwise, Place, Source
 from infuse.targets.cpu.emit.statements import Define, MapCall, Statement
 from infuse.testing.formulas import interpret
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What a step of a program has in hand.
-
-    `number`: a size as a number. `elements`: what lies from the first element of a tensor on, flat.
-    """
-
-    number: Callable[[Dim], int]
-    elements: Callable[[Tensor], Array]
+from infuse.testing.step_memory import Memory
 
 
 class EpilogueError(AssertionError):
@@ -38,7 +27,6 @@ def check_work(
     step: Step,
     start: Array | None,
     shape: tuple[int, int],
-    values: Mapping[Value, Array],
     memory: Memory,
     tolerance: float,
 ) -> None:
@@ -53,7 +41,8 @@ def check_work(
         target, places, elements = stored(work, step, start, shape, memory)
     except IndexError as error:
         raise EpilogueError(f"{what} reads outside of its operands: {error}") from error
-    expected, where = _laid_out(values[value].astype(target.dtype.numpy), target, memory.number)
+    meant = memory.values[value].astype(target.dtype.numpy)
+    expected, where = _laid_out(meant, target, memory.number)
     if sorted(places.reshape(-1).tolist()) != sorted(where.tolist()):
         raise EpilogueError(f"{what} leaves elements elsewhere than in its result")
     order = np.argsort(where, kind="stable")

@@ -194,6 +194,7 @@ static long scratch_bytes_0(const Sizes& d) {
   most = max_long(most, conv_fp16_scratch(as_planar(ConvSizes{.batch = 1L, .height = 32L, .width = 32L, .channels = 3L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L})));
   most = max_long(most, gemm_fp16_scratch(GemmSizes{.m = 256L, .n = 16L, .k = 16L, .lda = 16L}));
   most = max_long(most, winograd_scratch<Line<4, 3>, Line<4, 3>, WinogradHalves>(ConvSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L}));
+  most = max_long(most, pool_scratch(PoolSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 8L, .out_width = 8L, .kernel_height = 2L, .kernel_width = 2L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 0L, .pad_left = 0L, .pad_bottom = 0L, .pad_right = 0L, .count_padding = false}));
   most = max_long(most, gemm_fp16_scratch(GemmSizes{.m = 1L, .n = 10L, .k = 16L, .lda = 16L}));
   most = max_long(most, softmax_scratch(10L));
   return most;

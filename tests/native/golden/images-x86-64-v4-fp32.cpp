@@ -47,7 +47,7 @@ __attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes& d, con
     const auto t2 = infuse::max(t1, splat<L>(0.0f));
     store(p1 + row * n2 + col, t2, lanes);
   };
-  conv(c, sizes3, p4, p5, sink);
+  conv<LINES>(c, sizes3, p4, p5, sink);
   return 0;
 }
 
@@ -89,7 +89,7 @@ __attribute__((visibility("hidden"))) int conv_4(Context& c, const Sizes& d, con
     const auto t4 = infuse::max(t3, splat<L>(0.0f));
     store(p3 + row * n4 + col, t4, lanes);
   };
-  conv(c, sizes5, p6, p7, sink);
+  conv<LINES>(c, sizes5, p6, p7, sink);
   return 0;
 }
 
@@ -201,6 +201,7 @@ static long scratch_bytes_0(const Sizes& d) {
   most = max_long(most, conv_scratch(ConvSizes{.batch = 1L, .height = 32L, .width = 32L, .channels = 3L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L}));
   most = max_long(most, gemm_scratch(GemmSizes{.m = 256L, .n = 16L, .k = 16L, .lda = 16L}));
   most = max_long(most, conv_scratch(ConvSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L}));
+  most = max_long(most, pool_scratch(PoolSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 8L, .out_width = 8L, .kernel_height = 2L, .kernel_width = 2L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 0L, .pad_left = 0L, .pad_bottom = 0L, .pad_right = 0L, .count_padding = false}));
   most = max_long(most, gemm_scratch(GemmSizes{.m = 1L, .n = 10L, .k = 16L, .lda = 16L}));
   most = max_long(most, softmax_scratch(10L));
   return most;

@@ -252,6 +252,7 @@ static long scratch_bytes_0(const Sizes& d) {
   most = max_long(most, integer_scratch<U8S8x4>(54L));
   most = max_long(most, integer_depthwise_scratch(10L, 20L));
   most = max_long(most, integer_scratch<U8S8x4>(20L));
+  most = max_long(most, pool_scratch(PoolSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 3L, .out_width = 3L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 3L, .stride_width = 3L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 0L, .pad_left = 0L, .pad_bottom = 0L, .pad_right = 0L, .count_padding = false}));
   most = max_long(most, integer_scratch<U8S8x4>(180L));
   return most;
 }

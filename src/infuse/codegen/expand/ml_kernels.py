@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any, ClassVar
+
+import numpy as np
 
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Array, Inferred, Op
 from infuse.ops.domains.forest import Forest
 from infuse.ops.domains.ml import operator_hash, same_operator
+from infuse.ops.domains.ml_svm import coupled
 
 KERNELS = "infuse.kernels"
 """The domain of these operators."""
@@ -29,6 +33,10 @@ class TreeScores(_Inner, abstract=True):
     def infer(self, x: Value) -> Inferred:
         return TensorType(x.dtype, (x.shape[0], self.count))
 
+    def eval(self, x: Array) -> Array:
+        sums = self.aggregate == "AVERAGE"
+        return self.forest.scores(x, self.count, "SUM" if sums else self.aggregate)
+
 
 class SquareDistances(_Inner, abstract=True):
     """The squares of the distances of each row from each of `vectors` (a row for each)."""
@@ -42,6 +50,10 @@ class SquareDistances(_Inner, abstract=True):
         vectors: Array = self.vectors
         return TensorType(x.dtype, (x.shape[0], len(vectors)))
 
+    def eval(self, x: Array) -> Array:
+        vectors: Array = self.vectors
+        return np.asarray(((x[:, None] - vectors.astype(x.dtype)) ** 2).sum(2))
+
 
 class CouplePairs(_Inner, abstract=True):
     """Probabilities of `count` classes from those of pairs."""
@@ -52,6 +64,11 @@ class CouplePairs(_Inner, abstract=True):
     def infer(self, pairs: Value) -> Inferred:
         return TensorType(pairs.dtype, (pairs.shape[0], self.count))
 
+    def eval(self, pairs: Array) -> Array:
+        order = list(combinations(range(self.count), 2))
+        rows = [coupled(self.count, order, row) for row in pairs]
+        return np.stack(rows) if rows else pairs[:, : self.count]
+
 
 class KnownElements(_Inner, abstract=True):
     """The integers themselves; an error where one is not listed (ascending)."""
@@ -61,3 +78,6 @@ class KnownElements(_Inner, abstract=True):
 
     def infer(self, x: Value) -> Inferred:
         return x.type
+
+    def eval(self, x: Array) -> Array:
+        return x

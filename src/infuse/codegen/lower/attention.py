@@ -19,6 +19,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.targets.cpu.emit.sizes import sizes_text
+from infuse.targets.cpu.emit.statements import Aggregate, Calculated, Expression, elements
 from infuse.targets.cpu.families.attention import AttentionSizes
 
 MOST_FEW: Final = 4
@@ -95,7 +96,8 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     sink = low.sink(f, group, order, inner=2 if merged else 1)
     f.scratch(f"attention_scratch(AttentionShape{{{sizes_text(sizes)}}})", "attention.hpp")
     causal = "true" if heads.causal else "false"
-    f.variable("AttentionShape", shape=f"{{{f.sizes(sizes)}, {_scale(f, heads)}, {causal}}}")
+    shape = elements(f.sizes(sizes), _scale(f, heads), causal)
+    f.variable("AttentionShape", shape=shape)
     if heads.valid is not None:
         f.assign("shape.valid", f.read(heads.valid))
     if heads.sinks is not None:
@@ -106,7 +108,7 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     elif form in _BLOCKS:
         f.assign("shape.block", _BLOCKS[form])
     mask = _mask(low, f, heads)
-    rows = [f"HeadRows{{{f.read(t)}, {f.numbers(*t.strides[:3])}}}" for t in (q, k, v)]
+    rows = [f.strided("HeadRows", t) for t in (q, k, v)]
     f.call(kernel, "shape", *rows, mask, sink)
     f.finish(label(group))
 
@@ -127,11 +129,12 @@ def _forms(low: Lowering, queries: Dim, keys: Dim) -> list[str]:
     return [*names, "bf16"] if rounds else names
 
 
-def _scale(f: FunctionWriter, heads: Heads) -> str:
-    """What the scores are multiplied by, in C++."""
+def _scale(f: FunctionWriter, heads: Heads) -> Expression:
+    """What the scores are multiplied by."""
     size = heads.q.shape[3]
     if heads.scale is None and not isinstance(size, int):
-        return f"1.0f / __builtin_sqrtf({f.number(size)})"
+        operands = (f.number(size),)
+        return Calculated("1.0f / __builtin_sqrtf({})", operands, lambda n: 1 / math.sqrt(n))
     scale = heads.scale if heads.scale is not None else 1 / math.sqrt(int(str(size)))
     return f"{float(scale)!r}f"
 
@@ -188,23 +191,27 @@ def _present(low: Lowering, node: Node, number: int, new: Tensor) -> Tensor:
     return whole
 
 
-def _mask(low: Lowering, f: FunctionWriter, heads: Heads) -> str:
-    """The C++ object that masks the scores."""
-    text = _given_mask(low, f, heads.mask)
+def _mask(low: Lowering, f: FunctionWriter, heads: Heads) -> Aggregate:
+    """What masks the scores."""
+    mask = _own_mask(low, f, heads.mask)
     if heads.left >= 0 or heads.right >= 0:
         valid = "nullptr" if heads.valid is None else f.read(heads.valid)
-        f.constant("inner", text, type="auto")
-        place = f"{f.number(heads.first)}, {valid}, shape.queries"
-        text = f"Windowed<decltype(inner)>{{inner, {heads.left}, {heads.right}, {place}}}"
+        f.constant("inner", mask, type="auto")
+        window = str(heads.left), str(heads.right), f.number(heads.first), valid
+        queries = Calculated("{}.queries", ("shape",), lambda shape: shape.items[0].queries)
+        how = ("decltype(inner)",)
+        mask = elements("inner", *window, queries, type="Windowed", template=how)
     if heads.softcap:
-        f.constant("seen", text, type="auto")
-        text = f"Capped<decltype(seen)>{{seen, {float(heads.softcap)!r}f}}"
-    return text
+        f.constant("seen", mask, type="auto")
+        cap = f"{float(heads.softcap)!r}f"
+        mask = elements("seen", cap, type="Capped", template=("decltype(seen)",))
+    return mask
 
 
-def _given_mask(low: Lowering, f: FunctionWriter, value: Value | None) -> str:
+def _own_mask(low: Lowering, f: FunctionWriter, value: Value | None) -> Aggregate:
+    """What a mask of the model's does to scores; it may repeat along its axes."""
     if value is None:
-        return "NoMask{}"
+        return elements(type="NoMask")
     tensor = _mask_tensor(low, value)
     strides = []
     for axis in range(4):
@@ -212,7 +219,7 @@ def _given_mask(low: Lowering, f: FunctionWriter, value: Value | None) -> str:
         repeated = own < 0 or tensor.shape[own] == 1
         strides.append(f.number(0 if repeated else tensor.strides[own]))
     kind = "BoolMask" if value.dtype == dtypes.bool_ else "AddMask"
-    return f"{kind}{{{f.read(tensor)}, {', '.join(strides)}}}"
+    return elements(f.read(tensor), *strides, type=kind)
 
 
 def _mask_tensor(low: Lowering, value: Value) -> Tensor:

@@ -8,6 +8,7 @@ from infuse.codegen.tensors import Tensor
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.graph import Node
+from infuse.targets.cpu.emit.statements import Result
 
 
 def plain_matmul(low: Lowering, node: Node) -> None:
@@ -21,10 +22,13 @@ def plain_matmul(low: Lowering, node: Node) -> None:
     target = low.allocate(node.output)
     f = low.function("plain_matmul", node)
     f.include("lines.hpp")
-    sizes = f.numbers(dims.product(lead), m, n, k, *a.strides[-2:], *b.strides[-2:])
-    offsets = [f"[=](long i) {{ return {batch_offset(f, t, len(lead))}; }}" for t in (a, b)]
-    arguments = f"{f.read(a)}, {offsets[0]}, {f.read(b)}, {offsets[1]}, {f.write(target)}"
-    f.call("plain_matmul", f"PlainProduct{{{sizes}}}", arguments)
+    strides = zip(("a_row", "a_col", "b_row", "b_col"), (*a.strides[-2:], *b.strides[-2:]))
+    sizes = f.fields(batch=dims.product(lead), m=m, n=n, k=k, **dict(strides))
+    f.struct("PlainProduct", "shape", **dict(sizes.items))
+    for name, tensor in (("a_at", a), ("b_at", b)):
+        with f.define(name, "long i", device=False):
+            f.add(Result(batch_offset(f, tensor, len(lead))))
+    f.call("plain_matmul", "shape", f.read(a), "a_at", f.read(b), "b_at", f.write(target))
     f.finish("MatMul")
     low.tensors[node.output] = target
 

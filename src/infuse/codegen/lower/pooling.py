@@ -14,6 +14,7 @@ from infuse.codegen.tensors import channels_last
 from infuse.ir import dims
 from infuse.ir.graph import Node
 from infuse.targets.cpu.emit.sizes import sizes_text
+from infuse.targets.cpu.emit.statements import elements
 from infuse.targets.cpu.families.pooling import PoolSizes
 
 
@@ -35,13 +36,15 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     sink = low.sink(f, group, channels_last(node.output.rank))
     counted = bool(attributes.get("count_include_pad"))
     sizes = PoolSizes._make([*depthwise_sizes(node, win), *win.after, counted])
-    f.scratch(f"pool_scratch({sizes_text(sizes)})", "pool.hpp")
+    if not bytes_too:
+        f.scratch(f"pool_scratch({sizes_text(sizes)})", "pool.hpp")
     p = float(attributes.get("p", 0))
-    kind = {"MaxPool": "MaxPool{}", "AveragePool": "MeanPool{}", "LpPool": f"PowerPool{{{p!r}f}}"}[
-        node.kind
-    ]
+    kind = elements(type="MaxPool" if node.kind == "MaxPool" else "MeanPool")
+    if node.kind == "LpPool":
+        kind = elements(f"{p!r}f", type="PowerPool")
     if bytes_too:
-        kind = f"MaxIntegerPool{{{-128 if x.dtype == dtypes.int8 else 0}}}"
+        least = "-128" if x.dtype == dtypes.int8 else "0"
+        kind = elements(least, type="MaxIntegerPool")
     f.call("pool", f.sizes(sizes), kind, f.read(tensor), sink)
     f.finish(label(group))
 

@@ -105,7 +105,7 @@ def tensor_scatter(low: Lowering, node: Node, group: Group) -> None:
     low.copy(low.tensor(cache), target, "cache", node)
     places = None if starts is None else low.dense(starts)
     f = low.function("tensor_scatter", node)
-    f.include("recurrence.hpp")
+    f.include("recurrence.hpp", "failure.hpp")
     bytes_ = dims.product(cache.shape[axis + 1 :]) * cache.dtype.bytes
     sizes = f.numbers(
         cache.shape[0],
@@ -117,7 +117,7 @@ def tensor_scatter(low: Lowering, node: Node, group: Group) -> None:
     circular = "true" if attributes["mode"] == "circular" else "false"
     index = "nullptr" if places is None else f.read(places)
     pointers = f"(const char*){f.read(source.bits)}, {index}, (char*){f.write(target.bits)}"
-    f.fail_unless(f"tensor_scatter(c, {sizes}, {circular}, {pointers})", "BAD_INDEX")
+    f.call("tensor_scatter", sizes, circular, pointers, failure="BAD_INDEX")
     f.finish("TensorScatter")
     low.tensors[out] = target
 

@@ -23,6 +23,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.ops.recurrent_base import Recurrent
+from infuse.targets.cpu.emit.statements import Aggregate, elements
 
 _MOST_BLOCKS = {1: 4, 2: 2, 3: 1, 4: 1}
 """Blocks of hidden units that share a unit of packed weights, by the number of gates: about four
@@ -198,7 +199,7 @@ class Layer:
         f.checks = True
         c = self.dtype.c_name
         f.text("using namespace recur;")
-        f.variable(f"Recurrent<{c}>", r="{}")
+        f.variable(f"Recurrent<{c}>", r=elements())
         fields: dict[str, Dim] = {"steps": self.time, "batch": self.batch, "hidden": self.hidden}
         fields |= {"directions": self.directions, "x_time": strides[0], "x_batch": strides[1]}
         fields["x_direction"] = self.columns
@@ -270,7 +271,7 @@ class Layer:
         weights: Sequence[str],
         sizes: Sequence[str],
         columns: Sequence[str],
-        cells: Sequence[str],
+        cells: Sequence[Aggregate],
     ) -> None:
         """The passes of one direction."""
         for i, (one, cell) in enumerate(zip(self.passes, cells)):

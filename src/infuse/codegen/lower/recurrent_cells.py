@@ -10,6 +10,7 @@ from infuse.codegen.writer import FunctionWriter
 from infuse.ir.graph import Node
 from infuse.ops.recurrent_base import Activation, Recurrent
 from infuse.targets.cpu.emit.formulas import literal
+from infuse.targets.cpu.emit.statements import Aggregate, Expression, elements
 
 _NAMES = {
     **{
@@ -38,30 +39,26 @@ class Cells:
         self.dtype = node.output.dtype
         self.hidden = node.output.shape[3]
 
-    def of(self, functions: Sequence[Activation]) -> list[str]:
+    def of(self, functions: Sequence[Activation]) -> list[Aggregate]:
         """The cell of each pass, with these activations."""
-        c, op = self.dtype.c_name, self.op.attributes()
-        typed = [self._function(a) for a in functions]
-        types, values = [t for t, _ in typed], [v for _, v in typed]
+        op = self.op.attributes()
+        values = [self._function(a) for a in functions]
+        types = [_type(v) for v in values]
         hidden = self.f.number(self.hidden)
         if self.node.kind == "RNN":
-            return [f"RnnCell<{c}, {types[0]}>{{{values[0]}}}"]
+            return [self._cell("RnnCell", types, *values)]
         if self.node.kind == "GRU" and op["linear_before_reset"]:
             bias = self._of_direction(3, f"6 * {hidden}", f"5 * {hidden}")
-            return [f"GruLinearCell<{c}, {', '.join(types)}>{{{', '.join(values)}, {bias}}}"]
+            return [self._cell("GruLinearCell", types, *values, bias)]
         if self.node.kind == "GRU":
-            return [
-                f"GruGates<{c}, {types[0]}>{{{values[0]}}}",
-                f"GruState<{c}, {types[1]}>{{{values[1]}}}",
-            ]
+            gates = self._cell("GruGates", types[:1], values[0])
+            return [gates, self._cell("GruState", types[1:], values[1])]
         coupled = "true" if op["input_forget"] else "false"
         peepholes = self._of_direction(7, f"3 * {hidden}", "0")
-        return [
-            (
-                f"LstmCell<{c}, {coupled}, {', '.join(types)}>{{{', '.join(values)}, {peepholes}, "
-                f"{hidden}}}"
-            )
-        ]
+        return [self._cell("LstmCell", [coupled, *types], *values, peepholes, hidden)]
+
+    def _cell(self, kind: str, how: Sequence[str], *fields: Expression) -> Aggregate:
+        return elements(*fields, type=kind, template=(self.dtype.c_name, *how))
 
     def _of_direction(self, index: int, stride: str, start: str) -> str:
         """A pointer into an optional input, null where it is absent."""
@@ -70,14 +67,15 @@ class Cells:
             return "nullptr"
         return f"{self.f.read(row_major(self.low, value))} + w.direction * {stride} + {start}"
 
-    def _function(self, activation: Activation) -> tuple[str, str]:
-        """The C++ type and value of an activation function."""
-        c, name = self.dtype.c_name, f"{_NAMES[activation.name]}<{self.dtype.c_name}>"
-        value = (
-            f"{name}{{{literal(activation.alpha, self.dtype)}, "
-            f"{literal(activation.beta, self.dtype)}}}"
-        )
+    def _function(self, activation: Activation) -> Aggregate:
+        """An activation function."""
+        numbers = (literal(n, self.dtype) for n in (activation.alpha, activation.beta))
+        value = self._cell(_NAMES[activation.name], (), *numbers)
         if self.op.clip is None:
-            return name, value
-        clipped = f"Clipped<{c}, {name}>"
-        return clipped, f"{clipped}{{{value}, {literal(self.op.clip, self.dtype)}}}"
+            return value
+        return self._cell("Clipped", (_type(value),), value, literal(self.op.clip, self.dtype))
+
+
+def _type(value: Aggregate) -> str:
+    """A type as C++."""
+    return f"{value.type}<{', '.join(value.template)}>"

@@ -16,7 +16,7 @@ from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
-from infuse.targets.cpu.emit.sizes import size_text
+from infuse.targets.cpu.emit.statements import Calculated
 from infuse.targets.cpu.families.reduction import ReduceSizes
 
 _REDUCERS = {
@@ -127,22 +127,26 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
     f.include("reduce.hpp")
     if x.dtype != dtypes.float32:
         target = low.allocate(node.output, result_order)
-        kernel = (
-            f"reduce_scalar<{_REDUCERS[node.kind]}>" if node.kind in _REDUCERS else "log_sum_exp"
-        )
-        f.call(kernel, shape, f.read(tensor), f.write(target))
+        template = [_REDUCERS[node.kind]] if node.kind in _REDUCERS else []
+        kernel = "reduce_scalar" if template else "log_sum_exp"
+        f.call(kernel, shape, f.read(tensor), f.write(target), template=template)
         low.tensors[node.output] = target
         f.finish(node.kind)
         return
     sink = low.sink(f, group, result_order)
     if node.kind == "ReduceLogSumExp":
         size, inner, pointer = f.number(sizes[1]), f.number(sizes[2]), f.read(tensor)
-        f.constant("width", f"{inner} == 1 ? {size} : {inner}")
+        f.constant("width", Calculated("{0} == 1 ? {1} : {0}", (inner, size), _row_width))
         f.loader("input", pointer, "width")
         f.call("log_sum_exp", shape, "input", sink)
     else:
         f.call("reduce", shape, f.read(tensor), sink, template=(_REDUCERS[node.kind],))
     f.finish(label(group))
+
+
+def _row_width(inner: int, size: int) -> int:
+    """Elements of a row that a reduction reads."""
+    return size if inner == 1 else inner
 
 
 def _result_order(node: Node, axes: list[int], outer: list[int]) -> Order:
@@ -163,8 +167,8 @@ def arg_extreme(low: Lowering, node: Node, group: Group) -> None:
     f.include("reduce.hpp")
     largest = "true" if node.kind == "ArgMax" else "false"
     last = "true" if attributes["select_last_index"] else "false"
-    text = ", ".join(map(size_text, sizes))
-    f.call("arg_extreme", text, last, f.read(tensor), f.write(target), template=(largest,))
+    printed = map(f.printed, sizes)
+    f.call("arg_extreme", *printed, last, f.read(tensor), f.write(target), template=(largest,))
     f.finish(node.kind)
     low.tensors[node.output] = target
 

@@ -25,7 +25,7 @@ from infuse.ir.graph import Node
 from infuse.ops.resampling import Resize, meant
 from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.emit.sizes import size_text
-from infuse.targets.cpu.emit.statements import initializer
+from infuse.targets.cpu.emit.statements import Aggregate, Expression
 
 # The enumerators of kernels/resize.hpp and resize_plan.hpp, in their order.
 _MODES = ("nearest", "linear", "cubic")
@@ -52,7 +52,7 @@ class Side:
     part: tuple[float, float] = (0.0, 1.0)
     plan: Tensor | None = None
 
-    def text(self, text: Text, f: FunctionWriter | None = None) -> str:
+    def fields(self, text: Text, f: FunctionWriter | None = None) -> Aggregate:
         """The ResizeSide; without a function, one that needs at least as much scratch memory."""
         before, after = text(self.before), text(self.after)
         if self.plan is None:
@@ -64,7 +64,7 @@ class Side:
             pointer = f.read(self.plan)
             part = [f"{pointer}[{3 * self.axis + i}]" for i in range(3)]
         names = ("size", "out", "scale", "start", "end")
-        return initializer(dict(zip(names, (before, after, *part))))
+        return Aggregate(tuple(zip(names, (before, after, *part))))
 
     @property
     def stays(self) -> bool:
@@ -125,14 +125,14 @@ def _shape(
     plane: tuple[Side, ...],
     text: Text,
     f: FunctionWriter | None = None,
-) -> str:
+) -> Aggregate:
     """The ResizeShape; `text` prints whole numbers, all of them, so that equal models of numbers
     share the code.
     """
     coordinates = _COORDINATES.index(op.coordinate_transformation_mode)
-    fields = {
+    fields: dict[str, Expression] = {
         **dict(zip(("n", "c"), map(text, lead))),
-        **{name: side.text(text, f) for name, side in zip(("h", "w"), plane)},
+        **{name: side.fields(text, f) for name, side in zip(("h", "w"), plane)},
         "mode": f"ResizeMode({text(_MODES.index(op.mode))})",
         "coordinates": f"ResizeCoordinates({text(coordinates)})",
         "rounding": f"ResizeRounding({text(_ROUNDINGS.index(op.nearest_mode))})",
@@ -141,7 +141,7 @@ def _shape(
         "outside": literal(op.extrapolation_value, dtypes.float32),
         "antialias": f"{text(int(bool(op.antialias)))} != 0",
     }
-    return f"ResizeShape{initializer(fields)}"
+    return Aggregate(tuple(fields.items()), "ResizeShape")
 
 
 def _axis_by_axis(low: Lowering, node: Node, op: Resize, sides: list[Side]) -> None:
@@ -255,7 +255,7 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
     axes = [a % x.rank for a in op.axes] or list(range(x.rank))
     plan = low.scratch_tensor(dtypes.float64, (x.rank, 3), natural(2), "resize plan")
     f = low.function("resize_plan", node)
-    f.include("resize_plan.hpp")
+    f.include("resize_plan.hpp", "failure.hpp")
     scales, sizes, roi = node.input(2), node.input(3), node.input(1)
     sized = sizes is not None and sizes.tensor.size != 0
     if sized:
@@ -266,10 +266,11 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
     f.room({"out": x.rank})
     part = f.read(low.dense(roi)) if crops and roi is not None else none
     policy = f"ResizePolicy({_POLICIES.index(op.keep_aspect_ratio_policy)})"
-    arguments = (
-        f"{pointer}, {'sizes' if sized else 'nullptr'}, {policy}, {part}, out, {f.write(plan)}"
-    )
-    f.fail_unless(f"resize_plan(in, {x.rank}, axes, {len(axes)}, {arguments})")
+    listed = "sizes" if sized else "nullptr"
+    told = "out", f.write(plan)
+    lists = "in", x.rank, "axes", len(axes)
+    arguments = *lists, pointer, listed, policy, part, *told
+    f.call("resize_plan", *arguments, failure="BAD_SIZES", context=False)
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish(f"Resize {node.name}: sizes")
     return plan

@@ -18,6 +18,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
 from infuse.ops.domains.microsoft import DOMAIN
+from infuse.targets.cpu.emit.statements import Calculated, elements
 from infuse.targets.cpu.families.rotary import CacheSizes, RotarySizes
 
 
@@ -36,18 +37,29 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
     by_head = target if x.rank == 4 else split_heads(target, attributes["num_heads"])
     tables = [row_major(low, v) for v in (cos, sin)]
     f = low.function("rotary", node)
-    f.include("rotary.hpp")
+    f.include("rotary.hpp", "failure.hpp")
     sizes = f.sizes(
         RotarySizes._make([*source.shape, cos.shape[-1], bool(attributes["interleaved"])])
     )
-    place = "EveryPlace{}"
+    place = elements(type="EveryPlace")
     if places is not None:
-        kind = f"PickedPlace<{places.dtype.c_name}>"
-        place = f"{kind}{{{f.read(row_major(low, places))}, {f.number(cos.shape[0])}, c}}"
-    strides = [f"RotaryStrides{{{f.numbers(*t.strides[:3])}}}" for t in (source, by_head)]
-    pointers = f"{f.read(source)}, {strides[0]}, {', '.join(map(f.read, tables))}"
-    f.fail_unless(
-        f"rotate(c, {sizes}, {pointers}, {place}, {f.write(target)}, {strides[1]})", "BAD_INDEX"
+        picked = f.read(row_major(low, places)), f.number(cos.shape[0]), "c"
+        template = (places.dtype.c_name,)
+        place = elements(*picked, type="PickedPlace", template=template)
+    strides = [
+        elements(*map(f.number, t.strides[:3]), type="RotaryStrides") for t in (source, by_head)
+    ]
+    pointers = [f.read(source), *map(f.read, tables)]
+    f.call(
+        "rotate",
+        sizes,
+        pointers[0],
+        strides[0],
+        *pointers[1:],
+        place,
+        f.write(target),
+        strides[1],
+        failure="BAD_INDEX",
     )
     f.finish("RotaryEmbedding")
     low.tensors[node.output] = target
@@ -63,7 +75,7 @@ def stored_keys(low: Lowering, node: Node) -> None:
         set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape)) - low.available_sizes
     )
     f = low.function("stored_keys", node)
-    f.constant("total", f"(long)*{f.read(low.dense(operand(node, 6)))}")
+    f.constant("total", _first(f.read(low.dense(operand(node, 6))), "(long)"))
     f.fail_unless("total >= 0")
     for name in unknown:
         f.assign(f"*{f.resolves(name)}", "total")
@@ -103,16 +115,20 @@ def group_query_attention(low: Lowering, node: Node, group: Group) -> None:
     attend(low, node, group, heads)
 
 
+def _first(pointer: str, cast: str = "") -> Calculated:
+    """The element where a pointer points."""
+    return Calculated(f"{cast}*{{}}", (pointer,), lambda elements: int(elements[0]))
+
+
 def _valid(low: Lowering, node: Node, shape: Shape, most: Dim) -> Tensor:
     """How many keys count in each batch."""
     result = low.scratch_tensor(dtypes.int64, (shape[0],), (0,), "valid")
     f = low.function("count_keys", node)
-    f.include("cache.hpp")
+    f.include("cache.hpp", "failure.hpp")
     last, total = (f.read(low.dense(operand(node, i))) for i in (5, 6))
-    sizes = f.sizes(CacheSizes(*shape))
-    f.fail_unless(
-        f"count_keys({sizes}, {f.number(most)}, {last}, *{total}, {f.write(result)})", "BAD_INDEX"
-    )
+    sizes, rows = f.sizes(CacheSizes(*shape)), f.number(most)
+    operands = sizes, rows, last, _first(total), f.write(result)
+    f.call("count_keys", *operands, failure="BAD_INDEX", context=False)
     f.finish("GroupQueryAttention: keys")
     return result
 
@@ -124,11 +140,10 @@ def _store(
     past, target = node.input(2 + number), low.allocate(node.outputs[number])
     f = low.function("store_rows", node)
     f.include("cache.hpp")
-    old = "HeadRows{}"
+    old = elements(type="HeadRows")
     if past is not None:
-        tensor = row_major(low, past)
-        old = f"HeadRows{{{f.read(tensor)}, {f.numbers(*tensor.strides[:3])}}}"
-    fresh = f"HeadRows{{{f.read(new)}, {f.numbers(*new.strides[:3])}}}"
+        old = f.strided("HeadRows", row_major(low, past))
+    fresh = f.strided("HeadRows", new)
     f.call("store_rows", f.sizes(CacheSizes(*shape)), old, fresh, f.read(valid), f.write(target))
     f.finish("GroupQueryAttention: cache")
     low.tensors[node.outputs[number]] = target

@@ -205,12 +205,11 @@ def mel_weight_matrix(low: Lowering, node: Node, group: Group) -> None:
         define(low, node, out, (dims.floordiv(length, 2) + 1, bins))
     target = low.allocate(out)
     f = low.function("mel_weights", node)
-    f.include("mel.hpp")
+    f.include("mel.hpp", "failure.hpp")
     numbers = [f"(double){f.read(low.dense(operand(node, i)))}[0]" for i in range(2, 5)]
     sizes = f.numbers(bins, length)
-    f.fail_unless(
-        f"mel_weights<{out.dtype.c_name}>({sizes}, {', '.join(numbers)}, {f.write(target)})"
-    )
+    arguments, template = (sizes, *numbers, f.write(target)), (out.dtype.c_name,)
+    f.call("mel_weights", *arguments, template=template, failure="BAD_SIZES", context=False)
     f.finish("MelWeightMatrix")
     low.tensors[out] = target
 

@@ -21,6 +21,7 @@ from infuse.ir.graph import Node
 from infuse.ops.core.base import Op
 from infuse.ops.unfolding import Col2Im, DeformConv, MaxUnpool, blocks_along, steps_of
 from infuse.targets.cpu.emit.sizes import sizes_text
+from infuse.targets.cpu.emit.statements import Aggregate, elements
 from infuse.targets.cpu.families.convolution import ConvSizes
 
 MOST_UNFOLD_AXES = 6
@@ -32,8 +33,8 @@ def _windows(
     sizes: Sequence[Dim],
     kernel: Sequence[Dim],
     counts: Sequence[Dim],
-) -> str:
-    """The UnfoldShape."""
+) -> Aggregate:
+    """The fields of the UnfoldShape."""
     rank = len(sizes)
     assert isinstance(node.op, Op)
     strides, dilations, pads = steps_of(node.op, rank)
@@ -48,7 +49,7 @@ def _windows(
         )
         for i in range(rank)
     ]
-    return f"{{.rank = {rank}, .axis = {{{', '.join(axes)}}}}}"
+    return Aggregate((("rank", str(rank)), ("axis", elements(*axes))))
 
 
 def _check_rank(low: Lowering, node: Node, rank: int) -> None:
@@ -79,7 +80,7 @@ def col2im(low: Lowering, node: Node, group: Group) -> None:
     source, target = row_major(low, x), low.allocate(node.output)
     f = low.function("col2im", node)
     f.include("unfold.hpp")
-    f.constant("shape", _windows(f, node, sizes, block, counts), type="UnfoldShape")
+    f.struct("UnfoldShape", "shape", **dict(_windows(f, node, sizes, block, counts).items))
     f.call("col2im", "shape", f.number(x.shape[0] * channels), f.read(source), f.write(target))
     f.finish("Col2Im")
     low.tensors[node.output] = target
@@ -175,12 +176,13 @@ def _plain(low: Lowering, node: Node, op: DeformConv, columns: Tensor) -> None:
     n, pixels, depth = out.shape[0], dims.product(out.shape[2:]), columns.shape[-1]
     line = f.number(pixels)
     images, channels = f.number(n), f.number(depth)
-    pixel = f"{{.in = {line}, .out = {line}, .kernel = 1, .stride = 1, .dilation = 1}}"
-    f.struct("Windows", "windows", n=images, c=channels, rank=1, axis=f"{{{pixel}}}")
+    sizes = {"in": line, "out": line, "kernel": "1", "stride": "1", "dilation": "1"}
+    pixel = Aggregate(tuple(sizes.items()))
+    f.struct("Windows", "windows", n=images, c=channels, rank=1, axis=elements(pixel))
     added = f"(const {out.dtype.c_name}*)nullptr" if bias is None else f.read(low.dense(bias))
-    sizes = f.numbers(out.shape[1], op.group)
+    counts = f.numbers(out.shape[1], op.group)
     f.call(
-        "window_conv", "windows", sizes, f.read(columns), f.read(filters), added, f.write(target)
+        "window_conv", "windows", counts, f.read(columns), f.read(filters), added, f.write(target)
     )
     f.finish("DeformConv")
     low.tensors[out] = target

@@ -34,7 +34,7 @@ def unique(low: Lowering, node: Node, group: Group) -> None:
     )
     kernel = "unique_elements" if axis is None else "unique_slices"
     sizes = f.number(n) if axis is None else f.numbers(outer, n, inner)
-    f.constant("count", f"{kernel}({f.read(source)}, {sizes}, {text})")
+    f.call(kernel, f.read(source), sizes, text, context=False, result="count")
     f.assign(f"*{f.resolves(name)}", "count")
     shape = (
         ["count"]

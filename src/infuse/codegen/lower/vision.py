@@ -18,6 +18,7 @@ from infuse.ops.regions import MaxRoiPool, RoiAlign
 from infuse.ops.vision import GridSample
 from infuse.targets.cpu.emit.formulas import is_half, literal
 from infuse.targets.cpu.emit.sizes import size_text
+from infuse.targets.cpu.emit.statements import Aggregate, elements
 
 MOST_SAMPLE_AXES = 6
 
@@ -42,7 +43,7 @@ def grid_sample(low: Lowering, node: Node, group: Group) -> None:
         c=f.number(x.shape[1]),
         points=f.number(dims.product(grid.shape[1:-1])),
         rank=rank,
-        **{"in": f"{{{f.numbers(*x.shape[2:])}}}"},
+        **{"in": elements(*map(f.number, x.shape[2:]))},
         mode=f"SAMPLE_{op.mode.upper()}",
         padding=f"SAMPLE_{op.padding_mode.upper()}",
         align_corners="true" if op.align_corners else "false",
@@ -84,7 +85,7 @@ def affine_grid(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
-def _regions(f: FunctionWriter, node: Node) -> str:
+def _regions(f: FunctionWriter, node: Node) -> Aggregate:
     """The RegionShape."""
     x, out = operand(node), node.output.shape
     n, c, h, w = x.shape
@@ -92,7 +93,7 @@ def _regions(f: FunctionWriter, node: Node) -> str:
     f.checks = True
     regions, _, rows, columns = out
     sizes = f.fields(n=n, h=h, w=w, c=c, regions=regions, rows=rows, columns=columns)
-    return f"RegionShape{sizes}"
+    return Aggregate(sizes.items, "RegionShape")
 
 
 @lowers("RoiAlign")

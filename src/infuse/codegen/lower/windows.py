@@ -17,6 +17,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ops.spatial import Sliding
 from infuse.targets.cpu.emit.formulas import literal
+from infuse.targets.cpu.emit.statements import elements
 
 MOST_AXES = 6
 
@@ -46,7 +47,7 @@ def _windows(low: Lowering, node: Node, f: FunctionWriter, kernel: Sequence[Dim]
         )
     f.include("windows.hpp")
     images, channels = f.number(x.shape[0]), f.number(x.shape[1])
-    f.struct("Windows", "windows", n=images, c=channels, rank=rank, axis=f"{{{', '.join(axes)}}}")
+    f.struct("Windows", "windows", n=images, c=channels, rank=rank, axis=elements(*axes))
 
 
 def plain_conv(low: Lowering, node: Node) -> None:

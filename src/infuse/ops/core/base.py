@@ -121,11 +121,10 @@ class Op:
     def __post_init__(self) -> None:
         """Checks of attributes, or others in their place."""
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, *_: object) -> None:
         raise dataclasses.FrozenInstanceError(f"attribute {name!r} of an operator cannot change")
 
-    def __delattr__(self, name: str) -> None:
-        raise dataclasses.FrozenInstanceError(f"attribute {name!r} of an operator cannot change")
+    __delattr__ = __setattr__
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -48,12 +48,15 @@ def evaluate(
     return dict(zip(names, results))
 
 
-def evaluate_values(graph: Graph, feeds: Mapping[str, Any]) -> dict[Value, Any]:
-    """All values of `graph` for these inputs by name, without those of bodies.
+def evaluate_values(
+    graph: Graph, feeds: Mapping[str, Any], stated: Mapping[Value, Any] | None = None
+) -> dict[Value, Any]:
+    """All values of `graph` for these inputs by name, without those of bodies. `stated`: values
+    that no node makes.
 
     Errors are those of `evaluate`.
     """
-    values = dict(zip(graph.inputs, check_feeds(graph, feeds)))
+    values = {**dict(zip(graph.inputs, check_feeds(graph, feeds))), **(stated or {})}
     everything = [*graph.inputs, *(v for node in graph.nodes for v in node.outputs)]
     with room_for(graph):
         return dict(zip(everything, _Evaluation().run(_Plan(graph, everything), values, None)))

@@ -321,13 +321,13 @@ class SVMClassifier(MlOp):
         )
         count = len(self.labels())
         return (
-            np.stack([_coupled(count, self.pairs(), row) for row in limited])
+            np.stack([coupled(count, self.pairs(), row) for row in limited])
             if len(limited)
             else scores[:, :count]
         )
 
 
-def _coupled(count: int, pairs: list[tuple[int, int]], pairwise: Array) -> Array:
+def coupled(count: int, pairs: list[tuple[int, int]], pairwise: Array) -> Array:
     """The probabilities of `count` classes that fit best to those of pairs."""
     wide = pairwise.astype(np.float64)
     r = np.zeros((count, count))

@@ -1,19 +1,76 @@
 """What the body of a generated function consists of, and how C++ writes it.
 
 Arguments and values are expressions: names that a function's writer gave to tensors, sizes and
-sinks, or numbers.
+sinks, or numbers, and what is made of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+from infuse.ir.dims import Dim
 
 
 def initializer(fields: Mapping[str, object]) -> str:
     """The content of a struct, every field named."""
     return f"{{{', '.join(f'.{name} = {value}' for name, value in fields.items())}}}"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """What stands in braces, perhaps of a type: fields by name, or elements, whose names are
+    empty.
+    """
+
+    items: tuple[tuple[str, Expression], ...]
+    type: str = ""
+    template: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        template = f"<{', '.join(self.template)}>" if self.template else ""
+        each = (f".{name} = {value}" if name else str(value) for name, value in self.items)
+        return f"{self.type}{template}{{{', '.join(each)}}}"
+
+
+def elements(*values: Expression, type: str = "", template: tuple[str, ...] = ()) -> Aggregate:
+    """Braces around elements."""
+    return Aggregate(tuple(("", value) for value in values), type, template)
+
+
+@dataclass(frozen=True)
+class Calculated:
+    """What C++ makes of other expressions, which stand in `text` where braces do; `meaning` makes
+    the same of what they stand for.
+    """
+
+    text: str
+    operands: tuple[Expression, ...]
+    meaning: Callable[..., Any]
+
+    def __str__(self) -> str:
+        return self.text.format(*self.operands)
+
+
+@dataclass(frozen=True)
+class PrintedSize:
+    """A size that stands in the body itself."""
+
+    text: str
+    size: Dim
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Expression = str | Aggregate | Calculated | PrintedSize
+
+
+def expression(value: object) -> Expression:
+    """A value as an expression."""
+    made = isinstance(value, (Aggregate, Calculated, PrintedSize))
+    return value if made else str(value)  # type: ignore[return-value]
 
 
 class Statement(Protocol):
@@ -33,15 +90,20 @@ class KernelCall:
     """
 
     kernel: str
-    arguments: tuple[str, ...]
+    arguments: tuple[Expression, ...]
     template: tuple[str, ...] = ()
     failure: str = ""
     context: bool = True
+    result: str = ""
+    """The name of the number that it gives, where that is read."""
 
     def lines(self) -> Sequence[str]:
         template = f"<{', '.join(self.template)}>" if self.template else ""
-        arguments = ", ".join((*(("c",) if self.context else ()), *self.arguments))
+        context = ("c",) if self.context else ()
+        arguments = ", ".join(map(str, (*context, *self.arguments)))
         call = f"{self.kernel}{template}({arguments})"
+        if self.result:
+            return [f"const long {self.result} = {call};"]
         return [f"if (!{call}) return {self.failure};" if self.failure else f"{call};"]
 
 
@@ -63,7 +125,7 @@ class Struct:
 
     type: str
     name: str
-    fields: tuple[tuple[str, str], ...]
+    fields: tuple[tuple[str, Expression], ...]
 
     def lines(self) -> Sequence[str]:
         return [f"const {self.type} {self.name} = {initializer(dict(self.fields))};"]
@@ -75,7 +137,7 @@ class Constant:
 
     type: str
     name: str
-    value: str
+    value: Expression
 
     def lines(self) -> Sequence[str]:
         return [f"const {self.type} {self.name} = {self.value};"]
@@ -97,7 +159,7 @@ class Room:
 class Assign:
     """Values stored where names point, or in elements and fields."""
 
-    pairs: tuple[tuple[str, str], ...]
+    pairs: tuple[tuple[str, Expression], ...]
 
     def lines(self) -> Sequence[str]:
         return [f"{', '.join(f'{place} = {value}' for place, value in self.pairs)};"]
@@ -119,7 +181,7 @@ class Variable:
     """Values of a type that change, by name."""
 
     type: str
-    values: tuple[tuple[str, str], ...]
+    values: tuple[tuple[str, Expression], ...]
 
     def lines(self) -> Sequence[str]:
         each = (f"{name} = {value}" if value else name for name, value in self.values)
@@ -227,6 +289,19 @@ class Define:
         around = "&" if self.references else "="
         head = f"const auto {self.name} = [{around}]({self.parameters}){inlined} {{"
         return [head, *indented(self.body), "};"]
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A function of row, column and lanes that loads from rows of so many elements."""
+
+    name: str
+    pointer: str
+    columns: str
+
+    def lines(self) -> Sequence[str]:
+        load = Result(f"load({self.pointer} + row * {self.columns} + col, lanes)")
+        return Define(self.name, "long row, long col, auto lanes", (load,)).lines()
 
 
 @dataclass(frozen=True)

@@ -116,9 +116,9 @@ def image_of(x: Array, sizes: Any, planar: bool = False) -> Array:
 @computes("conv", "conv_fp16")
 def conv(call: Arguments) -> Array:
     """Pixels of the result × channels, with filters in panels of each group."""
-    s = call.sizes
-    x, packed = call.operands
-    read = taps(image_of(x, s, "as_planar" in call.words), s)
+    s, x, packed = call.widened[:3]
+    s, mark = unmarked(s)
+    read = taps(image_of(x, s, mark == "as_planar"), s)
     depth, out = read.shape[1] * read.shape[2] // s.groups, s.out_channels // s.groups
     filters = [
         unpacked_gemm_b(part, depth, out, call.lanes)
@@ -130,8 +130,8 @@ def conv(call: Arguments) -> Array:
 @computes("conv_bf16")
 def conv_bf16(call: Arguments) -> Array:
     """The same of operands that are rounded to bfloat16."""
-    s = call.sizes
-    x, packed = call.operands
+    s, x, packed = call.widened[:3]
+    s, _ = unmarked(s)
     read = taps(image_of(x.astype(bfloat16).astype(np.float64), s), s)
     channels, out = s.channels // s.groups, s.out_channels // s.groups
     lines = s.groups == 1 and s.dilation_width == 1
@@ -143,6 +143,11 @@ def conv_bf16(call: Arguments) -> Array:
         padded = unpacked_gemm_bf16(part, depth, out, call.lanes)
         filters.append(padded.reshape(segments, -1, out)[:, :size].reshape(-1, out))
     return _grouped(read, filters)
+
+
+def unmarked(sizes: Any) -> tuple[ConvSizes, str]:
+    """Sizes, and the name of the function that says how the image lies, if there is one."""
+    return sizes if isinstance(sizes, ConvSizes) else sizes.items[0], getattr(sizes, "type", "")
 
 
 def _of_groups(packed: Array, groups: int, depth: int, out: int, lanes: int) -> list[Array]:

@@ -59,9 +59,8 @@ def pack_depthwise(weights: Array, multiplier: int = 1) -> Array:
 @computes("depthwise", "depthwise_any")
 def depthwise(call: Arguments) -> Array:
     """Pixels of the result × channels, of which each channel of the image has so many."""
-    s = call.sizes
-    x, packed = call.operands
-    multiplier = call.numbers[0] if call.numbers else 1
+    s, *more, x, packed, _ = call.widened
+    multiplier = more[0] if more else 1
     read = np.repeat(taps(image_of(x, s), s), multiplier, axis=2)
     filters = packed[: read[0].size].reshape(len(read[0]), -1)
     if multiplier <= MOST_PLANES:

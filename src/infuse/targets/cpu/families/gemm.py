@@ -77,22 +77,18 @@ def unpacked_gemm_bf16(packed: Array, k: int, n: int, lanes: int) -> Array:
 @computes("gemm", "gemm_fp16")
 def gemm(call: Arguments) -> Array:
     """The rows, of which the first elements are `lda` apart, times the matrix."""
-    left, packed = call.operands
-    product: Array = _rows(left, call.sizes) @ unpacked_gemm_b(packed, *_matrix(call), call.lanes)
+    s, left, packed = call.widened[:3]
+    product: Array = _rows(left, s) @ unpacked_gemm_b(packed, s.k, s.n, call.lanes)
     return product
 
 
 @computes("gemm_bf16")
 def gemm_bf16(call: Arguments) -> Array:
     """The same of operands that are rounded to bfloat16."""
-    left, packed = call.operands
-    rows = _rows(left.astype(bfloat16).astype(np.float64), call.sizes)
-    product: Array = rows @ unpacked_gemm_bf16(packed, *_matrix(call), call.lanes)
+    s, left, packed = call.widened[:3]
+    rows = _rows(left.astype(bfloat16).astype(np.float64), s)
+    product: Array = rows @ unpacked_gemm_bf16(packed, s.k, s.n, call.lanes)
     return product
-
-
-def _matrix(call: Arguments) -> tuple[int, int]:
-    return call.sizes.k, call.sizes.n
 
 
 def _rows(left: Array, sizes: GemmSizes) -> Array:

@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuse import dtypes
-from infuse.targets.cpu.families.base import Arguments, Array, computes, matrix
+from infuse.targets.cpu.families.base import (
+    Arguments,
+    Array,
+    Stores,
+    computes,
+    matrix,
+    writes,
+)
+from infuse.targets.cpu.families.convolution import image_of, taps
+from infuse.targets.cpu.families.windows import windowed
 
 Integers = NDArray[np.integer[Any]]
 
@@ -51,21 +60,103 @@ def pack_columns(filters: Integers, together: int, layout: Layout) -> Integers:
     return np.ascontiguousarray(whole.transpose(1, 3, 0, 2))
 
 
+FLIP = 128
+"""What becomes a byte of U8S8X4 by the change of a bit is larger or smaller by this."""
+
+
 @computes("integer_matmul")
 def integer_matmul(call: Arguments) -> Array:
     """Rows less their zero points times the matrix; in groups of four, the sums of its columns take
     the zero points off.
     """
-    m, n, k, pitch = call.numbers
-    layout = U8S8X4 if call.template[0] == U8S8X4.name else I16X2
-    left, *zeros, packed = call.operands[: len(call.operands) - (layout is U8S8X4)]
-    width = 2 * call.lanes
+    m, n, k, pitch, left, zeros, step, packed, sums = call.arguments[:9]
+    rows = matrix(left.astype(np.float64), (m, k), (pitch, 1))
+    shifts = np.zeros(m) if zeros is None else zeros[np.arange(m) * step].astype(np.float64)
+    layout = _layout(call)
+    return _products(rows, shifts, unpacked_groups(packed, k, n, call.lanes, layout), sums)
+
+
+@computes("integer_conv")
+def integer_conv(call: Arguments) -> Array:
+    """Windows × filters: elements less their zero point times the filters, packed by groups."""
+    windows, filters, groups, x, zero, packed, sums = call.arguments[:7]
+    shift = _shift(zero)
+    read = windowed(x.astype(np.float64), windows, shift)
+    depth, wide, layout = read.shape[1] * windows.c // groups, filters // groups, _layout(call)
+    size = -(-wide // (2 * call.lanes)) * -(-depth // layout.group) * layout.group * 2 * call.lanes
+    parts = []
+    for group, rows in enumerate(np.split(read, groups, axis=2)):
+        own = unpacked_groups(packed[group * size :], depth, wide, call.lanes, layout)
+        own_sums = None if sums is None else sums[group * wide :]
+        flat = rows.reshape(len(rows), depth)
+        parts.append(_products(flat, np.full(len(flat), shift), own, own_sums))
+    return np.concatenate(parts, axis=1)
+
+
+@computes("integer_depthwise")
+def integer_depthwise(call: Arguments) -> Array:
+    """Pixels × channels: elements less their zero point times filters of one channel each."""
+    s, x, zero, packed, sums = call.arguments[:5]
+    together, width, step = map(int, call.template[1:])
+    if (s.kernel_width, s.stride_width) != (width, step):
+        raise ValueError(f"windows of {width} in steps of {step}")
+    layout, shift = _layout(call), _shift(zero)
+    read = taps(image_of(x.astype(np.float64), s) - shift, s)
+    blocks = -(-s.kernel_height // together)
+    whole = packed[: blocks * width * s.channels * layout.group].astype(np.float64)
+    lines = whole.reshape(blocks, width, s.channels, -1)[..., :together].transpose(0, 3, 1, 2)
+    filters = lines.reshape(-1, width, s.channels)[: s.kernel_height].reshape(-1, s.channels)
+    result: Array = np.einsum("ptc,tc->pc", read, filters)
+    if layout is U8S8X4:
+        result = result + (shift + FLIP) * (filters.sum(0) - sums[: s.channels])
+    return result
+
+
+@computes("integer_depthwise_any")
+def integer_depthwise_any(call: Arguments) -> Array:
+    """The same of windows over any number of axes, the filters not packed."""
+    windows, x, zero, weights = call.arguments[:4]
+    shift = _shift(zero)
+    read = windowed(x.astype(np.float64), windows, shift) - shift
+    filters = weights[: read[0].size].reshape(read[0].shape)
+    result: Array = np.einsum("ptc,tc->pc", read, filters.astype(np.float64))
+    return result
+
+
+@writes("integer_pack")
+def integer_pack(call: Arguments) -> Stores:
+    """Matrices of any strides less the zero points of their columns, packed one after another."""
+    matrices, k, n, each, row, column, b, zeros, step, shift = call.arguments[:10]
+    packed = []
+    for number in range(matrices):
+        own = matrix(b[number * each :].astype(np.int16), (k, n), (row, column))
+        if zeros is not None:
+            own = own - zeros.astype(np.int16)[(number * shift + np.arange(n)) * step]
+        packed.append(pack_groups(own, call.lanes, I16X2).reshape(-1))
+    return {10: np.concatenate([np.empty(0, np.int16), *packed])}
+
+
+def unpacked_groups(packed: Array, k: int, n: int, lanes: int, layout: Layout) -> Array:
+    """The matrix [k, n] that `pack_groups` packed."""
+    width = 2 * lanes
     groups, panels = -(-k // layout.group), -(-n // width)
-    whole = packed[: panels * groups * width * layout.group]
+    whole = packed[: panels * groups * width * layout.group].astype(np.float64)
     whole = whole.reshape(panels, groups, width, layout.group).transpose(1, 3, 0, 2)
-    weights = whole.reshape(groups * layout.group, -1)[:k, :n]
-    sums = call.operands[-1][:n] if layout is U8S8X4 else weights.sum(0)
-    each = m if "1L" in call.words else 1  # one zero point a row, or for all
-    shifts = np.broadcast_to(zeros[0][:each], m) if zeros else np.zeros(m)
-    product: Array = matrix(left, (m, k), (pitch, 1)) @ weights - np.outer(shifts, sums)
-    return product
+    result: Array = whole.reshape(groups * layout.group, panels * width)[:k, :n]
+    return result
+
+
+def _layout(call: Arguments) -> Layout:
+    return U8S8X4 if call.template[0] == U8S8X4.name else I16X2
+
+
+def _shift(zero: Array | None) -> float:
+    return 0.0 if zero is None else float(zero[0])
+
+
+def _products(rows: Array, shifts: Array, weights: Array, sums: Array | None) -> Array:
+    """Rows less their zero points times weights; `sums` of the weights take the zero points off."""
+    if sums is None:
+        return np.asarray((rows - shifts[:, None]) @ weights)
+    off = np.outer(shifts + FLIP, sums[: weights.shape[1]])
+    return np.asarray((rows + FLIP) @ weights - off)

@@ -26,17 +26,17 @@ class MatmulSizes(NamedTuple):
 
 
 @computes("matmul")
-def matmul(call: Arguments) -> Array | None:
-    """Of each pair of matrices the product, one below the other; None where functions say where
-    they begin.
+def matmul(call: Arguments) -> Array:
+    """Of each pair of matrices the product, one below the other; functions may say where they
+    begin.
     """
-    s = call.sizes
-    a, b = call.operands
-    if "a_at" in call.words:
-        return None
+    s, a, b, *starts = call.widened[:-1]
+    if not starts:
+        starts = [lambda i: i * s.a_batch, lambda i: i * s.b_batch]
+    a_at, b_at = starts
     products = [
-        matrix(a[i * s.a_batch :], (s.m, s.k), (s.a_row, s.a_col))
-        @ matrix(b[i * s.b_batch :], (s.k, s.n), (s.b_row, s.b_col))
+        matrix(a[a_at(i=i) :], (s.m, s.k), (s.a_row, s.a_col))
+        @ matrix(b[b_at(i=i) :], (s.k, s.n), (s.b_row, s.b_col))
         for i in range(s.batch)
     ]
     return np.concatenate([np.empty((0, s.n)), *products])

@@ -25,8 +25,8 @@ class NBitsSizes(NamedTuple):
 @computes("nbits_matmul")
 def nbits_matmul(call: Arguments) -> Array:
     """Rows times the transpose of the matrix whose codes stand for code · scale + shift."""
-    s, bits = call.sizes, int(call.template[0])
-    left, codes, scales, shifts = call.operands
+    bits = int(call.template[0])
+    s, left, codes, scales, shifts = call.widened[:5]
     blocks = -(-s.k // s.block)
     held = codes[: s.n * blocks * s.block * bits // 8].astype(np.uint8)
     if bits == 4:

@@ -1,10 +1,12 @@
-"""Normalization over groups of channels."""
+"""Softmax, and normalization over rows and over groups of channels."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from infuse.targets.cpu.families.base import Size, declared_in
+import numpy as np
+
+from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, loaded
 
 
 @declared_in("norm.hpp")
@@ -15,3 +17,73 @@ class GroupSizes(NamedTuple):
     pixels: Size
     channels: Size
     groups: Size
+
+
+@computes("softmax")
+def softmax(call: Arguments) -> Array:
+    """Of each row the shares that sum up to 1."""
+    powers = np.exp(_below_zero(call))
+    shares: Array = powers / powers.sum(1, keepdims=True)
+    return shares
+
+
+@computes("log_softmax")
+def log_softmax(call: Arguments) -> Array:
+    """Their logarithms."""
+    below = _below_zero(call)
+    logarithms: Array = below - np.log(np.exp(below).sum(1, keepdims=True))
+    return logarithms
+
+
+def _below_zero(call: Arguments) -> Array:
+    """Rows less the largest of each."""
+    rows, columns, loader = call.arguments[:3]
+    x = loaded(loader, (rows, columns))
+    below: Array = x - x.max(1, keepdims=True, initial=-np.inf)
+    return below
+
+
+@computes("layer_norm")
+def layer_norm(call: Arguments) -> Array:
+    """Rows of mean 0 and variance 1, scaled and shifted."""
+    rows, columns, loader, scale, shift, epsilon = call.arguments[:6]
+    x = loaded(loader, (rows, columns))
+    centred = x - x.mean(1, keepdims=True)
+    deviation = np.sqrt((centred**2).mean(1, keepdims=True) + epsilon)
+    return _scaled(centred / deviation, scale, shift)
+
+
+@computes("rms_norm")
+def rms_norm(call: Arguments) -> Array:
+    """Rows of mean square 1, scaled."""
+    rows, columns, loader, scale, epsilon = call.arguments[:5]
+    x = loaded(loader, (rows, columns))
+    return _scaled(x / np.sqrt((x**2).mean(1, keepdims=True) + epsilon), scale, None)
+
+
+@computes("group_norm")
+def group_norm(call: Arguments) -> Array:
+    """Pixels × channels of which each group has mean 0 and variance 1, scaled and shifted."""
+    s, loader, scale, shift, epsilon = call.arguments[:5]
+    x = loaded(loader, (s.batch * s.pixels, s.channels))
+    x = x.reshape(s.batch, s.pixels, s.groups, s.channels // s.groups)
+    centred = x - x.mean((1, 3), keepdims=True)
+    deviation = np.sqrt((centred**2).mean((1, 3), keepdims=True) + epsilon)
+    rows = (centred / deviation).reshape(-1, s.channels)
+    return _scaled(rows, scale, shift)
+
+
+def _scaled(rows: Array, scale: Array | None, shift: Array | None) -> Array:
+    """Rows with a factor and an addend of each column."""
+    columns = rows.shape[1]
+    scaled: Array = rows * _columns(scale, columns, 1) + _columns(shift, columns, 0)
+    return scaled
+
+
+def _columns(elements: Array | None, count: int, otherwise: float) -> Array:
+    """A number for each column, the same for all where there is no pointer."""
+    if elements is None:
+        return np.full(count, otherwise)
+    if elements.size < count:
+        raise IndexError(f"{count} columns of {elements.size} elements")
+    return elements[:count].astype(np.float64)

@@ -34,16 +34,18 @@ class PoolSizes(NamedTuple):
 
 
 @computes("pool")
-def pool(call: Arguments) -> Array | None:
-    """Pixels of the result × channels: the largest, or the mean; None for other kinds."""
-    s = call.sizes
-    image = image_of(call.operands[0], s)
+def pool(call: Arguments) -> Array:
+    """Pixels of the result × channels: the largest, the norm or the mean."""
+    s, kind, x = call.widened[:3]
+    image = image_of(x, s)
     inside = taps(np.ones_like(image), s) > 0
-    if call.words[0] == "MaxPool{}":
+    if kind.type in ("MaxPool", "MaxIntegerPool"):
         largest: Array = np.where(inside, taps(image, s), -np.inf).max(1, initial=-np.inf)
         return largest
-    if call.words[0] != "MeanPool{}":
-        return None
+    if kind.type == "PowerPool":
+        (power,) = kind.items
+        norm: Array = (np.abs(taps(image, s)) ** power).sum(1) ** (1 / power)
+        return norm
     counted = inside
     if s.count_padding:
         below, beside = s.pad_top + s.pad_bottom, s.pad_left + s.pad_right
@@ -68,5 +70,6 @@ def global_max_pool(call: Arguments) -> Array:
 
 
 def _planes(call: Arguments) -> Array:
-    batch, pixels, channels = call.numbers
-    return call.operands[0][: batch * pixels * channels].reshape(batch, pixels, channels)
+    batch, pixels, channels, x = call.widened[:4]
+    planes: Array = x[: batch * pixels * channels].reshape(batch, pixels, channels)
+    return planes

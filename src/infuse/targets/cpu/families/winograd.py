@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuse.targets.cpu.families.base import Arguments, Array, computes
-from infuse.targets.cpu.families.convolution import ConvSizes, image_of, taps
+from infuse.targets.cpu.families.convolution import ConvSizes, image_of, taps, unmarked
 from infuse.targets.cpu.families.gemm import (
     pack_gemm_b,
     pack_gemm_bf16,
@@ -233,8 +233,8 @@ def _evaluation(points: Sequence[float], window: int, infinity: bool) -> NDArray
 @computes("winograd")
 def winograd(call: Arguments) -> Array:
     """Pixels of the result × channels, with filters of which the transforms are packed."""
-    s = call.sizes
-    x, packed = call.operands
+    s, x, packed = call.widened[:3]
+    s, _ = unmarked(s)
     kinds = _LINE.findall(call.template[0])
     down, across = (Line(int(m), int(r), int(step or 1)) for m, r, step in kinds)
     pairs = "WinogradPairs" in call.template[0]

@@ -1,0 +1,211 @@
+"""Recurrent layers: the gates of all inputs, and the walk along a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+from infuse.targets.cpu.families.base import Arguments, Array, Stores, matrix, writes
+
+Function = Callable[[Array], Array]
+_FUNCTIONS: Final[dict[str, Callable[[Array, float, float], Array]]] = {
+    "Affine": lambda x, a, b: a * x + b,
+    "Elu": lambda x, a, b: np.where(x >= 0, x, a * np.expm1(np.minimum(x, 0))),
+    "HardSigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
+    "LeakyRelu": lambda x, a, b: np.where(x >= 0, x, a * x),
+    "Relu": lambda x, a, b: np.maximum(x, 0),
+    "ScaledTanh": lambda x, a, b: a * np.tanh(b * x),
+    "Sigmoid": lambda x, a, b: (1 + np.tanh(x / 2)) / 2,
+    "Softplus": lambda x, a, b: np.logaddexp(0, x),
+    "Softsign": lambda x, a, b: x / (1 + np.abs(x)),
+    "Tanh": lambda x, a, b: np.tanh(x),
+    "ThresholdedRelu": lambda x, a, b: np.where(x >= a, x, 0),
+}
+
+
+def function(struct: Any) -> Function:
+    """An activation function by its struct."""
+    if struct.type == "Clipped":
+        inner, limit = struct.items
+        inside = function(inner)
+        return lambda x: inside(np.clip(x, -limit, limit))
+    alpha, beta = struct.items
+    return lambda x: np.asarray(_FUNCTIONS[struct.type](x, alpha, beta))
+
+
+def _width(call: Arguments, x: Array) -> int:
+    """Elements that lie side by side in packed weights."""
+    return call.lanes if x.dtype == np.float32 else 1
+
+
+# -- gates -----------------------------------------------------------------------------------------
+
+
+@writes("recur::pack_gates")
+def pack_gates(call: Arguments) -> Stores:
+    """Rows [gate, hidden, k] as [unit, k, block, gate, width], other rows added to the first."""
+    rows, also, both, gates, hidden, k, blocks, to = call.arguments
+    width = _width(call, to)
+    units = -(-hidden // (blocks * width))
+    whole = np.zeros((gates, units * blocks * width, k), to.dtype)
+    whole[:, :hidden] = rows[: gates * hidden * k].reshape(gates, hidden, k)
+    if both:
+        whole[:both, :hidden] += also[: both * hidden * k].reshape(both, hidden, k)
+    parts = whole.reshape(gates, units, blocks, width, k)
+    return {7: parts.transpose(1, 4, 2, 0, 3).reshape(-1)}
+
+
+@writes("recur::gate_inputs")
+def gate_inputs(call: Arguments) -> Stores:
+    """Rows times packed units, and their biases; rows of the result are `columns` apart."""
+    rows, k, units, x, pitch, packed, bias, columns = call.arguments[:8]
+    wide = int(call.template[0]) * _width(call, x)
+    weights = packed[: units * k * wide].astype(np.float64).reshape(units, k, wide)
+    product = matrix(x.astype(np.float64), (rows, k), (pitch, 1)) @ weights
+    if bias is not None:
+        product = product + bias[: units * wide].reshape(units, 1, wide)
+    places = np.add.outer(np.arange(rows) * columns, np.arange(units * wide))
+    return {8: (places, product.transpose(1, 0, 2))}
+
+
+def _gates(elements: Array, sizes: tuple[int, int], width: int, hidden: int) -> Array:
+    """[.., units · blocks · gates · width] as [.., gates, hidden]."""
+    blocks, gates = sizes
+    lead = elements.shape[:-1]
+    units = elements.shape[-1] // (blocks * gates * width)
+    parts = elements.reshape(*lead, units, blocks, gates, width)
+    whole = np.moveaxis(parts, -2, len(lead)).reshape(*lead, gates, units * blocks * width)
+    return np.asarray(whole[..., :hidden])
+
+
+# -- cells -----------------------------------------------------------------------------------------
+
+
+class Steps:
+    """What a step of one direction makes of the states of some examples."""
+
+    def __init__(self, call: Arguments, direction: int) -> None:
+        self.layer, step = call.arguments
+        self.width = _width(call, self.layer.x)
+        self.direction = direction
+        names = SimpleNamespace(direction=direction, h="h", reset="reset")
+        self.passes = [(int(c.template[0]), *values) for c, values in step.calls(w=names)]
+
+    def take(self, places: Array, h: Array, c: Array) -> tuple[Array, Array]:
+        """The states after a step whose inputs begin at these places of X · Wᵀ."""
+        notes: dict[str, Array] = {"h": h, "c": c}
+        for blocks, source, packed, column, cell in self.passes:
+            gates = _GATES[cell.type]
+            sums = notes[source] @ self._weights(packed, blocks, gates)
+            n = sums.shape[1]
+            inputs = self.layer.x[(places + column)[:, None] + np.arange(n)].astype(np.float64)
+            sizes = blocks, gates
+            hidden = self.layer.hidden
+            both = [_gates(part, sizes, self.width, hidden) for part in (sums, inputs)]
+            _CELLS[cell.type](cell, np.moveaxis(both[0], 1, 0), np.moveaxis(both[1], 1, 0), notes)
+        return notes["next"], notes["c"]
+
+    def _weights(self, packed: Array, blocks: int, gates: int) -> Array:
+        k, size = self.layer.hidden, blocks * gates * self.width
+        units = -(-k // (blocks * self.width))
+        whole = packed[: units * k * size].astype(np.float64).reshape(units, k, size)
+        weights: Array = whole.transpose(1, 0, 2).reshape(k, units * size)
+        return weights
+
+
+Notes = dict[str, Array]
+
+
+def _rnn(cell: Any, sums: Array, x: Array, notes: Notes) -> None:
+    notes["next"] = function(cell.items[0])(sums[0] + x[0])
+
+
+def _lstm(cell: Any, sums: Array, x: Array, notes: Notes) -> None:
+    f, g, h = map(function, cell.items[:3])
+    peepholes, hidden, c = cell.items[3], cell.items[4], notes["c"]
+    i, o, k, made = sums + x
+    seen = np.zeros((3, hidden))
+    if peepholes is not None:
+        seen = peepholes[: 3 * hidden].astype(np.float64).reshape(3, hidden)
+    i = f(i + seen[0] * c)
+    keep = 1 - i if cell.template[1] == "true" else f(k + seen[2] * c)
+    notes["c"] = keep * c + i * g(made)
+    notes["next"] = f(o + seen[1] * notes["c"]) * h(notes["c"])
+
+
+def _gru_linear(cell: Any, sums: Array, x: Array, notes: Notes) -> None:
+    f, g = map(function, cell.items[:2])
+    bias = cell.items[2]
+    z, r = f(sums[0] + x[0]), f(sums[1] + x[1])
+    linear = sums[2] if bias is None else sums[2] + bias[: sums.shape[2]]
+    notes["next"] = (1 - z) * g(x[2] + r * linear) + z * notes["h"]
+
+
+def _gru_gates(cell: Any, sums: Array, x: Array, notes: Notes) -> None:
+    f = function(cell.items[0])
+    notes["z"] = f(sums[0] + x[0])
+    notes["reset"] = f(sums[1] + x[1]) * notes["h"]
+
+
+def _gru_state(cell: Any, sums: Array, x: Array, notes: Notes) -> None:
+    z, made = notes["z"], function(cell.items[0])(sums[0] + x[0])
+    notes["next"] = (1 - z) * made + z * notes["h"]
+
+
+_CELLS: Final = {
+    "RnnCell": _rnn,
+    "LstmCell": _lstm,
+    "GruLinearCell": _gru_linear,
+    "GruGates": _gru_gates,
+    "GruState": _gru_state,
+}
+_GATES: Final = {"RnnCell": 1, "LstmCell": 4, "GruLinearCell": 3, "GruGates": 2, "GruState": 1}
+
+
+# -- the walk --------------------------------------------------------------------------------------
+
+
+@writes("recurrent")
+def recurrent(call: Arguments) -> Stores:
+    """All states, and the last of each example; zeros after the end of an example."""
+    r = call.arguments[0]
+    batch, lengths = np.arange(r.batch), getattr(r, "lengths", None)
+    ends = np.full(r.batch, r.steps) if lengths is None else lengths[: r.batch].astype(np.int64)
+    written: dict[str, list[tuple[Array, Array]]] = {"y": [], "last_h": [], "last_c": []}
+    for direction in range(r.directions):
+        steps = Steps(call, direction)
+        first = direction * r.initial_direction + batch * r.initial_batch
+        h, c = (_initial(r, name, first) for name in ("initial_h", "initial_c"))
+        every = np.zeros((r.steps, r.batch, r.hidden))
+        for step in range(r.steps):
+            live = batch[ends > step]
+            time = ends[live] - 1 - step if direction or r.reverse else np.full(len(live), step)
+            at = time * r.x_time + live * r.x_batch + direction * r.x_direction
+            h[live], c[live] = steps.take(at, h[live], c[live])
+            every[time, live] = h[live]
+        if hasattr(r, "y"):
+            times = np.add.outer(np.arange(r.steps) * r.y_time, batch * r.y_batch)
+            written["y"].append((times + direction * r.y_direction, every))
+        last = direction * r.last_direction + batch * r.last_batch
+        written["last_h"].append((last, h))
+        written["last_c"].append((last, c))
+    units = np.arange(r.hidden)
+    return {
+        name: (
+            np.concatenate([np.add.outer(at, units).reshape(-1) for at, _ in parts]),
+            np.concatenate([state.reshape(-1) for _, state in parts]),
+        )
+        for name, parts in written.items()
+        if hasattr(r, name)
+    }
+
+
+def _initial(layer: Any, name: str, first: Array) -> Array:
+    states = getattr(layer, name, None)
+    if states is None:
+        return np.zeros((layer.batch, layer.hidden))
+    initial: Array = states[np.add.outer(first, np.arange(layer.hidden))].astype(np.float64)
+    return initial
