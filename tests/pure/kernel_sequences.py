@@ -60,6 +60,9 @@ def logarithm(dtype: DType) -> Case:
 NORMALIZATIONS = {
     "softmax": along("Softmax", (2, 3, 7)),
     "softmax, inner": along("Softmax", (2, 5, 7), axis=1),
+    "softmax, across": along("Softmax", (2, 5, 3, 40), axis=1),
+    "softmax of few": along("Softmax", (40, 5, 2)),
+    "logarithm of few": along("LogSoftmax", (3, 2, 90), axis=1),
     "logarithm": along("LogSoftmax", (2, 3, 7), axis=-1),
     "logarithm, outer": along("LogSoftmax", (4, 3, 7), axis=0),
     "layer": along("LayerNormalization", (2, 3, 10), (10,), (10,), epsilon=0.01),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -108,7 +109,15 @@ def _convolution(made: Made) -> Array:
 
 @_results("Softmax", "LogSoftmax")
 def _along_axis(made: Made) -> Array:
-    return np.moveaxis(made.result, made.node.op.attributes()["axis"], -1)
+    """Rows along the axis, or (before the axis, along it) × what lies behind it."""
+    result, axis = made.result, made.node.op.attributes()["axis"] % made.result.ndim
+    if not made.kernel.endswith("_axis"):
+        return np.moveaxis(result, axis, -1)
+    value = made.node.input(0)
+    assert value is not None
+    order = [t.order for t in made.tensors if t.shape == value.shape][-1]
+    turned = np.transpose(result, order)
+    return turned.reshape(-1, math.prod(turned.shape[order.index(axis) + 1 :]))
 
 
 @_results("Attention")

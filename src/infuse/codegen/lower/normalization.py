@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from infuse import dtypes
+from infuse.codegen.autotune.selector import usual
 from infuse.codegen.groups import Group
+from infuse.codegen.iteration_space import IterationSpace
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import channel_bias
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.tensors import Tensor, channels_last, natural
+from infuse.codegen.tensors import Order, Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.graph import Node
@@ -23,19 +25,48 @@ def softmax(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     x = operand(node)
     axis = node.op.attributes()["axis"] % x.rank
-    order = (*(a for a in range(x.rank) if a != axis), axis)
+    kernel = "log_softmax" if node.kind == "LogSoftmax" else "softmax"
+    columns = _columns_order(low, group, axis)
+    order = columns or (*(a for a in range(x.rank) if a != axis), axis)
     tensor = low.dense(x, order)
     f = low.function("softmax", *group.nodes)
     f.include("softmax.hpp")
-    sink = low.sink(f, group, order)
-    size = x.shape[axis]
-    columns = f.number(size)
-    rows = dims.product(x.shape[a] for a in order[:-1])
-    reader(f, tensor, columns)
-    name = "log_softmax" if node.kind == "LogSoftmax" else "softmax"
-    f.scratch(f"softmax_scratch({size_text(size)})", "softmax.hpp")
-    f.call(name, f.number(rows), columns, "input", sink)
+    place, size = order.index(axis), x.shape[axis]
+    outer, inner = (
+        dims.product(x.shape[a] for a in part) for part in (order[:place], order[place + 1 :])
+    )
+    sink = low.sink(f, group, order, inner=x.rank - place - 1 if columns else 1)
+    if columns:
+        sizes = [f.number(outer), f.number(size), f.number(inner)]
+        reader(f, tensor, sizes[-1])
+        f.scratch(f"softmax_scratch({size_text(size)}, LANES)", "softmax.hpp")
+        f.call(f"{kernel}_axis", *sizes, "input", sink)
+    else:
+        width = f.number(size)
+        reader(f, tensor, width)
+        f.scratch(f"softmax_scratch({size_text(size)})", "softmax.hpp")
+        f.call(kernel, f.number(outer), width, "input", sink)
     f.finish(label(group))
+
+
+def _columns_order(low: Lowering, group: Group, axis: int) -> Order | None:
+    """The order of axes in which vectors go across an axis rather than along it, where that pays:
+    as the operand lies, or for few elements with the axis first; None where it does not.
+    """
+    assert group.anchor is not None
+    x = operand(group.anchor)
+    least, size = low.lanes // 2, usual(x.shape[axis])
+    own = low.tensor(x).order
+    place = own.index(axis)
+    if usual(dims.product(x.shape[a] for a in own[place + 1 :])) >= least:
+        order = own
+    elif size <= least and usual(dims.product(x.shape)) >= 4 * low.lanes * size:
+        order = (axis, *own[:place], *own[place + 1 :])
+    else:
+        return None
+    space = IterationSpace(x.shape, order, len(order) - order.index(axis) - 1)
+    fits = all(space.column_stride(low.tensor(v)) in (0, 1) for v in group.operands())
+    return order if fits else None
 
 
 def reader(f: FunctionWriter, tensor: Tensor, columns: str) -> None:

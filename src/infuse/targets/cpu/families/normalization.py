@@ -35,6 +35,32 @@ def log_softmax(call: Arguments) -> Array:
     return logarithms
 
 
+@computes("softmax_axis")
+def softmax_axis(call: Arguments) -> Array:
+    """The shares of elements that are rows: (outer, element) × columns."""
+    powers = np.exp(_below_zero_of_columns(call))
+    return _rows(powers / powers.sum(1, keepdims=True))
+
+
+@computes("log_softmax_axis")
+def log_softmax_axis(call: Arguments) -> Array:
+    """Their logarithms."""
+    below = _below_zero_of_columns(call)
+    return _rows(below - np.log(np.exp(below).sum(1, keepdims=True)))
+
+
+def _below_zero_of_columns(call: Arguments) -> Array:
+    """Outer × elements × columns, less the largest element of each column."""
+    outer, size, inner, loader = call.arguments[:4]
+    x = loaded(loader, (outer * size, inner)).reshape(outer, size, inner)
+    below: Array = x - x.max(1, keepdims=True, initial=-np.inf)
+    return below
+
+
+def _rows(cube: Array) -> Array:
+    return cube.reshape(-1, cube.shape[2])
+
+
 def _below_zero(call: Arguments) -> Array:
     """Rows less the largest of each."""
     rows, columns, loader = call.arguments[:3]
