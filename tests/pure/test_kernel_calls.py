@@ -30,11 +30,17 @@ pytestmark = pytest.mark.row("R1")
 
 
 def convolution(
-    x: tuple[int, ...], w: tuple[int, ...], pads: tuple[int, ...] = (0, 0, 0, 0), **how: object
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    pads: tuple[int, ...] = (0, 0, 0, 0),
+    *,
+    computed: bool = False,
+    **how: object,
 ) -> Graph:
     b = Builder("convolution")
     image = b.input(*x, name="x")
-    b.output(b("Relu", b("Conv", image, b.weight(*w), b.weight(w[0]), pads=pads, **how)))
+    filters = b.input(*w, name="w") if computed else b.weight(*w)
+    b.output(b("Relu", b("Conv", image, filters, b.weight(w[0]), pads=pads, **how)))
     return b.graph
 
 
@@ -101,6 +107,9 @@ GRAPHS: dict[str, Graph] = {
     "depthwise": convolution((2, 10, 7, 9), (10, 1, 3, 3), AROUND, group=10),
     "depthwise, step 2": convolution((2, 10, 7, 9), (10, 1, 5, 5), (2, 2, 2, 2), group=10),
     "depthwise, more": convolution((2, 6, 7, 9), (12, 1, 3, 3), AROUND, group=6),
+    "depthwise, many": convolution((2, 6, 7, 9), (42, 1, 3, 4), AROUND, group=6),
+    "depthwise, computed": convolution((2, 6, 7, 9), (18, 1, 3, 3), group=6, computed=True),
+    "depthwise, computed, many": convolution((2, 3, 7, 9), (15, 1, 3, 3), group=3, computed=True),
     "depthwise, dilated": convolution((2, 6, 9, 9), (6, 1, 3, 3), group=6, dilations=(1, 2)),
     "a line": convolution((2, 5, 11), (6, 5, 3), (1, 1)),
     "rows": product((3, 5, 7), (7, 33)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
 
 from infuse import dtypes
 from infuse.codegen.autotune.selector import usual
@@ -20,12 +19,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.emit.statements import Aggregate, Calculated, Expression, elements
-from infuse.targets.cpu.families.attention import AttentionSizes
-
-MOST_FEW: Final = 4
-"""So many queries can read keys as they lie (kernels/attention_masks.hpp: AttentionShape)."""
-_BLOCKS: Final = {"k256": 256, "k128": 128, "k64": 64}
-"""Keys of a block."""
+from infuse.targets.cpu.families.attention import BLOCKS, MOST_FEW, AttentionSizes, forms
 
 
 @dataclass
@@ -88,9 +82,8 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
         value_dim=v.shape[3],
         causal_offset=heads.first,
     )
-    form = low.choose(
-        "attention", [*sizes[:2], *sizes[3:7]], *_forms(low, sizes.queries, sizes.keys)
-    )
+    names = forms(sizes.queries, usual(sizes.keys), rounds=low.precision == "bf16")
+    form = low.choose("attention", [*sizes[:2], *sizes[3:7]], *names)
     kernel = "attention_bf16" if form == "bf16" else "attention"
     f.include(f"{kernel}.hpp")
     sink = low.sink(f, group, order, inner=2 if merged else 1)
@@ -105,28 +98,12 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     f.assign("shape.left", heads.left)
     if form in ("rows", "panels"):
         f.assign("shape.few", MOST_FEW if form == "rows" else 0)
-    elif form in _BLOCKS:
-        f.assign("shape.block", _BLOCKS[form])
+    elif form in BLOCKS:
+        f.assign("shape.block", BLOCKS[form])
     mask = _mask(low, f, heads)
     rows = [f.strided("HeadRows", t) for t in (q, k, v)]
     f.call(kernel, "shape", *rows, mask, sink)
     f.finish(label(group))
-
-
-def _forms(low: Lowering, queries: Dim, keys: Dim) -> list[str]:
-    """How attention may be computed: for few queries from rows of keys or packed ones, else by
-    blocks of keys.
-    """
-    if isinstance(queries, int) and queries <= MOST_FEW:
-        names = ["rows", "panels"]
-    else:
-        names = [
-            name
-            for name, size in _BLOCKS.items()
-            if size == max(_BLOCKS.values()) or size < usual(keys)
-        ]
-    rounds = low.precision == "bf16" and not (isinstance(queries, int) and queries <= 2)
-    return [*names, "bf16"] if rounds else names
 
 
 def _scale(f: FunctionWriter, heads: Heads) -> Expression:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 import numpy as np
 
@@ -14,9 +13,9 @@ from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.computed import packed_at_run_time
-from infuse.codegen.lower.linear import SUFFIXES, call_gemm, label, takes_pairs
+from infuse.codegen.lower.linear import call_gemm, label, takes_pairs
 from infuse.codegen.lower.runtime_operands import operand
-from infuse.codegen.lower.tiles import call_winograd, forms_by_tiles, planar
+from infuse.codegen.lower.tiles import call_winograd, planar
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Tensor, channels_last, natural
@@ -27,16 +26,23 @@ from infuse.ir.graph import Array, Node
 from infuse.ops.spatial import Sliding
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.convolution import (
+    MODES,
     ConvSizes,
+    forms,
     merge_groups,
+    merged,
+    merged_forms,
     pack_conv,
     pack_conv_bf16,
 )
-from infuse.targets.cpu.families.depthwise import MOST_PLANES, DepthwiseSizes, pack_depthwise
-from infuse.targets.cpu.families.gemm import GemmSizes
-
-_MODES: Final = {"taps": "TAPS", "lines": "LINES", "planar": "LINES"}
-"""How kernels/conv.hpp finds the rows of the product, by form."""
+from infuse.targets.cpu.families.depthwise import (
+    MOST_PLANES,
+    DepthwiseSizes,
+    depthwise_forms,
+    pack_depthwise,
+)
+from infuse.targets.cpu.families.gemm import SUFFIXES, GemmSizes
+from infuse.targets.cpu.families.winograd import tile_forms
 
 
 @dataclass(frozen=True)
@@ -142,12 +148,11 @@ def _windows(
     sizes: ConvSizes,
     sink: Callable[[], str],
 ) -> None:
-    form = low.choose("conv", sizes, *_forms(low, node, win, sizes))
+    form = low.choose("conv", sizes, *_forms(low, node, sizes))
     planar, pairs = form == "planar", form.endswith("_bf16")
-    groups = int(node.op.attributes()["group"])
     if form.startswith("merged"):
-        groups //= _merge(low, node, int(form[-1]))
-        sizes = sizes._replace(groups=groups)
+        sizes = sizes._replace(groups=sizes.groups // merged(sizes, int(form[-1]), low.lanes))
+    groups = sizes.groups
     tensor = low.tensor(operand(node)) if planar else image(low, node)
     store = sink()
     if form.startswith("winograd"):
@@ -161,45 +166,25 @@ def _windows(
     kernel = "conv" + SUFFIXES[weights.dtype]
     f.include(f"{kernel}.hpp")
     f.scratch(f"{kernel}_scratch({marked(sizes_text(sizes))})", f"{kernel}.hpp")
-    modes = [_MODES[form]] if kernel == "conv" and form in _MODES else []
+    modes = [MODES[form]] if kernel == "conv" and form in MODES else []
     f.call(kernel, marked(f.sizes(sizes)), f.read(tensor), f.read(weights), store, template=modes)
 
 
-def _forms(low: Lowering, node: Node, win: Window, sizes: ConvSizes) -> list[str]:
-    """The kernels that compute a convolution of these sizes.
+def _forms(low: Lowering, node: Node, sizes: ConvSizes) -> list[str]:
+    """The forms of a convolution of these sizes.
 
     Where the precision allows, operands may be rounded to bfloat16; not in larger tiles than 2,
     which lose too much.
     """
-    x, is_constant, channels = operand(node), operand(node, 1).is_const, sizes.channels
-    groups = int(node.op.attributes()["group"])
-    pairs = is_constant and low.precision == "bf16"
-    few = isinstance(channels, int) and channels < 32 and groups == 1 and win.dilations[1] == 1
+    x, is_constant = operand(node), operand(node, 1).is_const
     tensor = low.tensor(x)
-    planes = few and tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
-    names = [
-        name for name, fits in (("planar", planes), ("lines", few and win.kernel[1] != 1)) if fits
-    ]
-    names += ["taps", *(["taps_bf16"] if pairs else [])]
+    planes = tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
+    names = forms(sizes, planes=planes, rounds=is_constant and low.precision == "bf16")
     if is_constant:
-        names += forms_by_tiles(low.precision, sizes)
-    if is_constant and groups > 1:
-        first, second = (_merge(low, node, vectors) for vectors in (1, 2))
-        names += [*(["merged1"] if first > 1 else []), *(["merged2"] if second > first else [])]
+        names += tile_forms(sizes, low.precision)
+    if is_constant and sizes.groups > 1:
+        names += merged_forms(sizes, low.lanes)
     return names
-
-
-def _merge(low: Lowering, node: Node, vectors: int) -> int:
-    """How many groups are computed as one, with zeros among its filters, so that its results fill
-    these vectors.
-    """
-    groups = int(node.op.attributes()["group"])
-    own = int(str(operand(node, 1).shape[0])) // groups
-    return max(
-        n
-        for n in range(1, groups + 1)
-        if groups % n == 0 and (n == 1 or n * own <= vectors * low.lanes)
-    )
 
 
 def is_point(low: Lowering, node: Node) -> bool:
@@ -295,9 +280,8 @@ def _depthwise(
 ) -> None:
     sizes = depthwise_sizes(node, win)
     out, channels = operand(node, 1).shape[0], sizes.channels
-    kw, stride = win.kernel[1], win.strides[1]
-    fixed = out == channels and kw in (3, 5, 7) and stride in (1, 2) and win.dilations[1] == 1
-    form = low.choose("depthwise", sizes, "rows", "any") if fixed else "any"
+    names = depthwise_forms(sizes, out)
+    form = low.choose("depthwise", sizes, *names) if len(names) > 1 else names[0]
     tensor = image(low, node)
     store = sink()
     weights = depthwise_filters(low, node)
@@ -305,17 +289,8 @@ def _depthwise(
     x, packed = f.read(tensor), f.read(weights)
     if form == "rows":
         f.include("depthwise.hpp")
-        f.call(
-            "depthwise",
-            text,
-            x,
-            packed,
-            store,
-            template=(
-                kw,
-                stride,
-            ),
-        )
+        template = (sizes.kernel_width, sizes.stride_width)
+        f.call("depthwise", text, x, packed, store, template=template)
     else:
         assert isinstance(channels, int)
         assert isinstance(out, int)

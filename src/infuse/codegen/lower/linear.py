@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
@@ -21,11 +20,8 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.emit.statements import Result
-from infuse.targets.cpu.families.gemm import GemmSizes, pack_gemm_b, pack_gemm_bf16
+from infuse.targets.cpu.families.gemm import SUFFIXES, GemmSizes, pack_gemm_b, pack_gemm_bf16
 from infuse.targets.cpu.families.matmul import MatmulSizes
-
-SUFFIXES: Final = {dtypes.float32: "", dtypes.bfloat16: "_bf16", dtypes.float16: "_fp16"}
-"""What the names of kernels end in, by the type of their packed weights."""
 
 
 def require_float32(low: Lowering, node: Node) -> None:

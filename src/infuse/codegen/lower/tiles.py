@@ -6,7 +6,6 @@ from typing import Final
 
 from infuse import dtypes
 from infuse.codegen.fp16_weights import weight_type
-from infuse.codegen.lower.linear import SUFFIXES
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Tensor
@@ -14,12 +13,12 @@ from infuse.codegen.writer import FunctionWriter
 from infuse.ir.graph import Array, Node
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.convolution import ConvSizes
+from infuse.targets.cpu.families.gemm import SUFFIXES
 from infuse.targets.cpu.families.winograd import (
     Line,
     depths,
     growth,
     lines,
-    tiles_of,
     winograd_weights,
 )
 
@@ -29,23 +28,6 @@ _KINDS: Final = {
     dtypes.float16: ", WinogradHalves",
 }
 """What weights and tiles are made of, by the type of the weights."""
-
-
-def forms_by_tiles(precision: str, sizes: ConvSizes) -> list[str]:
-    """The forms of a convolution of known filters that go by tiles: winogradM, M results a line.
-
-    Operands are rounded, and weights stored as halves, in small tiles of 3 × 3 alone: others lose
-    too much.
-    """
-    shape = [sizes.channels, *sizes[6:13]]
-    extents = [size for size in shape if isinstance(size, int)]
-    if len(extents) < len(shape) or sizes.groups != 1:
-        return []
-    tiles = tiles_of(*extents)
-    plain = extents[2:6] == [3, 3, 1, 1]
-    if precision == "bf16" and plain:
-        tiles.append("winograd2_bf16")
-    return tiles if plain or precision != "fp16" else []
 
 
 def call_winograd(

@@ -9,7 +9,7 @@ from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import channel_bias, image, packed_filters
 from infuse.codegen.lower.indexing import row_major
-from infuse.codegen.lower.linear import SUFFIXES, label
+from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import define, integers, operand, refuse_large
 from infuse.codegen.lower.windows import grouped_filters
 from infuse.codegen.lowering import Lowering
@@ -23,6 +23,7 @@ from infuse.ops.unfolding import Col2Im, DeformConv, MaxUnpool, blocks_along, st
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.emit.statements import Aggregate, elements
 from infuse.targets.cpu.families.convolution import ConvSizes
+from infuse.targets.cpu.families.gemm import SUFFIXES
 
 MOST_UNFOLD_AXES = 6
 

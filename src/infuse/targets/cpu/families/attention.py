@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from ml_dtypes import bfloat16
@@ -133,6 +133,27 @@ def _shares(scores: Array, sinks: Any) -> Array:
         total = np.where(total == 0, 0, total + own)
     shares: Array = powers / np.where(total == 0, 1, total)
     return shares
+
+
+# -- forms -----------------------------------------------------------------------------------------
+
+MOST_FEW: Final = 4
+"""So many queries can read keys as they lie (kernels/attention_masks.hpp: AttentionShape)."""
+BLOCKS: Final = {"k256": 256, "k128": 128, "k64": 64}
+"""Keys of a block, by form."""
+
+
+def forms(queries: Size, keys: int, *, rounds: bool) -> list[str]:
+    """How attention may be computed: for few queries from rows of keys or packed ones, else by
+    blocks of keys. `rounds`: operands may be rounded to bfloat16.
+    """
+    static = isinstance(queries, int)
+    if static and queries <= MOST_FEW:
+        names = ["rows", "panels"]
+    else:
+        largest = max(BLOCKS.values())
+        names = [name for name, size in BLOCKS.items() if size == largest or size < keys]
+    return [*names, "bf16"] if rounds and not (static and queries <= 2) else names
 
 
 # -- work ------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from ml_dtypes import bfloat16
@@ -168,6 +168,44 @@ def _places(count: int, step: int, before: int) -> Array:
 
 def _inside(places: Array, size: int) -> Array:
     return np.flatnonzero((places >= 0) & (places < size))
+
+
+# -- forms -----------------------------------------------------------------------------------------
+
+FEW: Final = 32
+"""Channels below which lines of an image are copied (kernels/conv.hpp)."""
+MODES: Final = {"taps": "TAPS", "lines": "LINES", "planar": "LINES"}
+"""How kernels/conv.hpp finds the rows of the product, by form."""
+
+
+def forms(sizes: ConvSizes, *, planes: bool, rounds: bool) -> list[str]:
+    """The forms of a convolution without those by tiles and with merged groups. `planes`: the image
+    lies as planes; `rounds`: operands may be rounded to bfloat16.
+    """
+    static = isinstance(sizes.channels, int)
+    few = static and sizes.channels < FEW and sizes.groups == 1 and sizes.dilation_width == 1
+    fits = {
+        "planar": few and planes,
+        "lines": few and sizes.kernel_width != 1,
+        "taps": True,
+        "taps_bf16": rounds,
+    }
+    return [name for name, fitting in fits.items() if fitting]
+
+
+def merged_forms(sizes: ConvSizes, lanes: int) -> list[str]:
+    """The forms that compute several groups as one."""
+    first, second = (merged(sizes, vectors, lanes) for vectors in (1, 2))
+    return [*(["merged1"] if first > 1 else []), *(["merged2"] if second > first else [])]
+
+
+def merged(sizes: ConvSizes, vectors: int, lanes: int) -> int:
+    """How many groups are computed as one, with zeros among its filters, so that its results fill
+    these vectors.
+    """
+    own = sizes.out_channels // sizes.groups
+    whole = [n for n in range(1, sizes.groups + 1) if sizes.groups % n == 0]
+    return max(n for n in whole if n == 1 or n * own <= vectors * lanes)
 
 
 # -- work ------------------------------------------------------------------------------------------

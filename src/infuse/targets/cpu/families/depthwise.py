@@ -56,6 +56,13 @@ def pack_depthwise(weights: Array, multiplier: int = 1) -> Array:
     return np.ascontiguousarray(np.transpose(by_channel, order))
 
 
+def depthwise_forms(sizes: DepthwiseSizes, out: Size) -> list[str]:
+    """The forms of a convolution with so many results: for usual windows, and for any."""
+    usual = sizes.kernel_width in (3, 5, 7) and sizes.stride_width in (1, 2)
+    fits = usual and sizes.dilation_width == 1 and out == sizes.channels
+    return ["rows", "any"] if fits else ["any"]
+
+
 @computes("depthwise", "depthwise_any")
 def depthwise(call: Arguments) -> Array:
     """Pixels of the result × channels, of which each channel of the image has so many."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from ml_dtypes import bfloat16
 from numpy.typing import NDArray
 
+from infuse import dtypes
 from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, matrix
 from infuse.targets.cpu.families.work import Work, ceil_div, counts
 from infuse.targets.machine import Machine
+
+SUFFIXES: Final = {dtypes.float32: "", dtypes.bfloat16: "_bf16", dtypes.float16: "_fp16"}
+"""What the names of kernels end in, by the type of their packed weights."""
 
 
 @declared_in("gemm.hpp")

@@ -130,6 +130,23 @@ def tiles_of(
     ]
 
 
+def tile_forms(sizes: ConvSizes, precision: str) -> list[str]:
+    """The forms of a convolution of known filters that go by tiles: winogradM, M results a line.
+
+    Operands are rounded, and weights stored as halves, in small tiles of 3 × 3 alone: others lose
+    too much.
+    """
+    shape = [sizes.channels, *sizes[6:13]]
+    extents = [size for size in shape if isinstance(size, int)]
+    if len(extents) < len(shape) or sizes.groups != 1:
+        return []
+    tiles = tiles_of(*extents)
+    plain = extents[2:6] == [3, 3, 1, 1]
+    if precision == "bf16" and plain:
+        tiles.append("winograd2_bf16")
+    return tiles if plain or precision != "fp16" else []
+
+
 def growth(down: Line, across: Line) -> float:
     """How much larger than a weight a transformed one can be."""
     return prod(
