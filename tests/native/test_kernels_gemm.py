@@ -172,6 +172,11 @@ def test_matmul_orders(library: ctypes.CDLL, rng: Rng, orders: tuple[str, str]) 
         (5, 37, 18, 31),
         (2, 24, 64, 32),
         (4, 1, 40, 9),
+        (2, 1, 150, 21),
+        (2, 2, 75, 40),
+        (2, 3, 41, 7),
+        (2, 4, 70, 33),
+        (3, 23, 1, 37),
     ]
     for (batch, m, n, k), threads in product(shapes, THREADS):
         a, a_strides, left = laid_out(rng, batch, m, k, orders[0])

@@ -3,16 +3,9 @@
 
 #include "copy.hpp"
 #include "gemm.hpp"
+#include "matmul_few.hpp"
 
 namespace infuse {
-
-// C[i] = A[i] B[i] for i < batch, A[m][k], B[k][n]. Strides count floats; a batch stride of 0
-// repeats the operand. The sink's row is i * m + row of C[i].
-struct MatmulSizes {
-  long batch, m, n, k;
-  long a_batch, a_row, a_col;
-  long b_batch, b_row, b_col;
-};
 
 namespace detail {
 
@@ -53,6 +46,10 @@ template <class Sink>
 inline void matmul_part(const MatmulSizes& s, const float* a, const float* b, long first, long m0,
                         long m1, long p0, long p1, float* scratch, const float** held,
                         const Sink& sink) {
+  if (few_part(s, a, b, first, m0, m1, p0, p1, scratch, sink)) {
+    *held = nullptr;
+    return;
+  }
   const long group = matmul_group(s.n, s.k), panel = s.k * NR, pitch = gemm_pitch(s.k);
   const bool copies = matmul_copies(s);
   float* rows = scratch + group * panel;

@@ -9,7 +9,7 @@ import numpy as np
 from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, matrix
 
 
-@declared_in("matmul.hpp")
+@declared_in("matmul_few.hpp")
 class MatmulSizes(NamedTuple):
     """Products of `batch` pairs of computed matrices with any strides."""
 
