@@ -15,6 +15,7 @@ from infuse.codegen.compile import generate
 from infuse.codegen.objects import Objects
 from infuse.codegen.source import metadata, print_sources
 from infuse.codegen.units import POOL, included
+from infuse.errors import CacheError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
@@ -137,6 +138,13 @@ def test_others_may_not_write_to_objects(root: Path) -> None:
     for path in (root / "objects").iterdir():
         if path.is_dir():
             assert not stat.S_IMODE(path.stat().st_mode) & 0o277
+
+
+def test_objects_that_others_may_replace_are_refused(root: Path) -> None:
+    check(product())
+    (root / "objects").chmod(0o777)
+    with pytest.raises(CacheError, match=r"others may write to the cache"):
+        check(product(seed=1))
 
 
 def test_objects_of_two_processes_are_one(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Final
 
 import filelock
 
+from infuse.codegen.objects import OBJECTS
 from infuse.errors import CacheError, CompiledModelError, CompileError, OptionError
 from infuse.runtime.folder import WEIGHTS, read_metadata, verify
 from infuse.runtime.places import FOLDER_VARIABLE, cache_root
@@ -193,11 +194,11 @@ class Cache:
         """CacheError when somebody else could put code into the cache."""
         if not hasattr(os, "getuid"):
             return
-        for folder in (self.root, self._entries):
+        for folder in (self.root, self._entries, self.root / OBJECTS):
             try:
                 status = folder.stat()
             except OSError:  # not there yet, or not to be reached: nothing will be loaded from it
-                return
+                continue
             if status.st_uid != os.getuid():
                 raise CacheError(
                     f"the cache belongs to another user (number {status.st_uid}), and code is "

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+OBJECTS: Final = "objects"
+"""Their folder in that of a cache."""
 _PART: Final = 10
 """The objects of a cache may take one part of so many of its limit."""
 _SWEEP_SECONDS: Final = 600
@@ -29,7 +31,7 @@ class Objects:
     """
 
     def __init__(self, root: Path, limit: int) -> None:
-        self.root, self.limit = root / "objects", limit // _PART
+        self.root, self.limit = root / OBJECTS, limit // _PART
 
     def find(self, key: str) -> bytes | None:
         """The object of a key; None where there is none, or one that is damaged."""
