@@ -59,9 +59,12 @@ def gemm(**how: object) -> Graph:
     return b.graph
 
 
-def pooled(kind: str, **how: object) -> Graph:
+def pooled(kind: str, *, channels_last: bool = False, **how: object) -> Graph:
     b = Builder("pooled")
-    x = b.input(2, 5, 9, 8, name="x")
+    if channels_last:
+        x = b("Transpose", b.input(2, 9, 8, 5, name="x"), perm=(0, 3, 1, 2))
+    else:
+        x = b.input(2, 5, 9, 8, name="x")
     b.output(b("Relu", b(kind, x, **how)))
     return b.graph
 
@@ -130,6 +133,8 @@ GRAPHS: dict[str, Graph] = {
     "mean with borders": pooled("AveragePool", count_include_pad=1, **WINDOW),
     "mean of all": pooled("GlobalAveragePool"),
     "largest of all": pooled("GlobalMaxPool"),
+    "mean of all, channels last": pooled("GlobalAveragePool", channels_last=True),
+    "largest of all, channels last": pooled("GlobalMaxPool", channels_last=True),
 }
 
 

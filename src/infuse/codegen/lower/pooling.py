@@ -10,12 +10,13 @@ from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.windows import plain_pool
 from infuse.codegen.lowering import Lowering
-from infuse.codegen.tensors import channels_last
+from infuse.codegen.tensors import channels_last, natural
 from infuse.ir import dims
 from infuse.ir.graph import Node
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.emit.statements import elements
 from infuse.targets.cpu.families.pooling import PoolSizes
+from infuse.targets.cpu.families.reduction import ReduceSizes
 
 
 @lowers("MaxPool", "AveragePool", "LpPool", has_epilogue=True)
@@ -51,12 +52,18 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
 
 @lowers("GlobalAveragePool", "GlobalMaxPool", has_epilogue=True)
 def global_pool(low: Lowering, node: Node, group: Group) -> None:
-    x = operand(node)
-    tensor = image(low, node)
+    x, mean = operand(node), node.kind == "GlobalAveragePool"
+    tensor = low.tensor(x)
+    planes = tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
+    tensor = tensor if planes else image(low, node)
     f = low.function("global_pool", *group.nodes)
     f.include("pool.hpp")
     sink = low.sink(f, group, channels_last(x.rank))
-    sizes = f.numbers(x.shape[0], dims.product(x.shape[2:]), x.shape[1])
-    kernel = "global_mean_pool" if node.kind == "GlobalAveragePool" else "global_max_pool"
-    f.call(kernel, sizes, f.read(tensor), sink)
+    batch, channels, pixels = x.shape[0], x.shape[1], dims.product(x.shape[2:])
+    if planes:
+        sizes = f.sizes(ReduceSizes(dims.product([batch, channels]), pixels, 1, channels))
+        f.call("reduce", sizes, f.read(tensor), sink, template=("Mean" if mean else "Max",))
+    else:
+        kernel = "global_mean_pool" if mean else "global_max_pool"
+        f.call(kernel, f.numbers(batch, pixels, channels), f.read(tensor), sink)
     f.finish(label(group))
