@@ -219,7 +219,8 @@ inline void strided_piece(const Job& job, long from, long to, long begin, long e
     T value = *source;
     for (long i = 0; i < end - begin; ++i) target[i] = value;
   } else {
-    for (long i = 0; i < end - begin; ++i) target[i * job.to_stride] = source[i * job.from_stride];
+    const long to_step = job.to_stride, from_step = job.from_stride;
+    for (long i = 0; i < end - begin; ++i) target[i * to_step] = source[i * from_step];
   }
 }
 
@@ -356,8 +357,10 @@ template <class T>
 inline void fill(Context& context, T* to, long count, T value) {
   context.parallel(
       count,
-      [&](long begin, long end, int) {
-        for (long i = begin; i < end; ++i) to[i] = value;
+      [to, value](long begin, long end, int) {
+        T* target = to;
+        const T own = value;  // as what is stored could lie over what the function refers to
+        for (long i = begin; i < end; ++i) target[i] = own;
       },
       COPY_GRAIN / long(sizeof(T)));
 }

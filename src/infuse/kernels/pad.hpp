@@ -56,6 +56,48 @@ inline void fill_run(T* to, long count, T value) {
   for (long i = 0; i < count; ++i) to[i] = value;
 }
 
+/** Where rows of the result come from, one after another: no division for each of them. */
+struct PaddedRows {
+  const Loops& loops;
+  PadMode mode;
+  long index[MOST_DIMS], step[MOST_DIMS];  // in the result; elements of the source between indices
+  long offset;                             // of all dimensions but the last two
+  bool inside;
+
+  PaddedRows(const Loops& l, PadMode m, long row) : loops(l), mode(m) {
+    step[loops.rank - 1] = 1;
+    for (int i = loops.rank - 2; i >= 0; --i) {
+      step[i] = step[i + 1] * loops.size[i + 1];
+      index[i] = row % loops.out[i];
+      row /= loops.out[i];
+    }
+    settle_outer();
+  }
+
+  void settle_outer() {
+    offset = 0, inside = true;
+    for (int i = 0; i + 2 < loops.rank; ++i) {
+      const long at = loops.source(i, index[i], mode);
+      inside &= at >= 0;
+      offset += at * step[i];
+    }
+  }
+
+  /** The row at hand in the source, null where it is constant throughout; then the next one. */
+  template <class T>
+  const T* next(const T* src) {
+    const int last = loops.rank - 2;
+    if (last < 0) return src;
+    const long at = loops.source(last, index[last], mode);
+    const T* from = inside && at >= 0 ? src + offset + at * step[last] : nullptr;
+    if (++index[last] == loops.out[last]) {
+      for (int i = last; i > 0 && index[i] == loops.out[i]; --i) index[i] = 0, ++index[i - 1];
+      settle_outer();
+    }
+    return from;
+  }
+};
+
 /** One row of the last dimension; a null source is constant throughout. */
 template <class T>
 inline void pad_row(const Loops& loops, PadMode mode, T value, const T* from, T* to) {
@@ -96,17 +138,9 @@ inline void pad_nd(Context& context, int rank, const long* size, const long* beg
   context.parallel(
       rows,
       [&](long first, long end, int) {
+        PaddedRows source(loops, mode, first);
         for (long row = first; row < end; ++row) {
-          long rest = row, offset = 0, step = loops.size[loops.rank - 1];
-          bool inside = true;
-          for (int i = loops.rank - 2; i >= 0; --i) {
-            long at = loops.source(i, rest % loops.out[i], mode);
-            inside &= at >= 0;
-            offset += at * step;
-            rest /= loops.out[i];
-            step *= loops.size[i];
-          }
-          const T* from = inside ? static_cast<const T*>(src) + offset : nullptr;
+          const T* from = source.next(static_cast<const T*>(src));
           pad_row(loops, mode, constant, from, static_cast<T*>(dst) + row * width);
         }
       },
