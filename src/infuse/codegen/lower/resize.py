@@ -93,7 +93,9 @@ def resize(low: Lowering, node: Node, group: Group) -> None:
     ):
         _axis_by_axis(low, node, op, sides)
         _finish(low, node, group)
-    elif tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank)):
+    elif tensor.is_dense(natural(x.rank)) and (
+        x.shape[1] == 1 or not tensor.is_dense(channels_last(x.rank))
+    ):
         _image(low, node, group, sides, "resize_planes")
     elif op.antialias:
         _axis_by_axis(low, node, op, sides)
@@ -110,7 +112,7 @@ def _image(low: Lowering, node: Node, group: Group, sides: list[Side], kernel: s
     order = natural(x.rank) if planes else channels_last(x.rank)
     tensor = low.dense(x, order)
     f = low.function("resize", *group.nodes)
-    header = "resample.hpp" if planes else "resize.hpp"
+    header = f"{kernel}.hpp"
     f.include(header)
     sink = low.sink(f, group, order)
     plane = (ONE, *sides[2:])[-2:]
