@@ -10,6 +10,7 @@
 #include "pad.hpp"
 #include "pool.hpp"
 #include "resize.hpp"
+#include "resize_planes.hpp"
 #include "sequence.hpp"
 #include "softmax.hpp"
 
@@ -181,20 +182,30 @@ API void pool_global(Context* c, int kind, long n, long pixels, long ch, const f
   if (kind == 1) global_mean_pool(*c, n, pixels, ch, x, Store{y, ch});
 }
 
+static ResizeShape resize_shape(const long* s, const double* d) {
+  return {s[0],
+          s[1],
+          {s[2], s[3], d[0], d[1], d[2]},
+          {s[4], s[5], d[3], d[4], d[5]},
+          ResizeMode(s[6]),
+          ResizeCoordinates(s[7]),
+          ResizeRounding(s[8]),
+          float(d[6]),
+          s[9] != 0,
+          float(d[7]),
+          s[10] != 0};
+}
+
 API void resize_image(Context* c, const long* s, const double* d, const float* x, float* y) {
-  ResizeShape shape = {s[0],
-                       s[1],
-                       {s[2], s[3], d[0], d[1], d[2]},
-                       {s[4], s[5], d[3], d[4], d[5]},
-                       ResizeMode(s[6]),
-                       ResizeCoordinates(s[7]),
-                       ResizeRounding(s[8]),
-                       float(d[6]),
-                       s[9] != 0,
-                       float(d[7]),
-                       s[10] != 0};
+  ResizeShape shape = resize_shape(s, d);
   c->reserve(resize_scratch(shape));
   resize(*c, shape, x, Store{y, s[1]});
+}
+
+API void resize_plane(Context* c, const long* s, const double* d, const float* x, float* y) {
+  ResizeShape shape = resize_shape(s, d);
+  c->reserve(resize_planes_scratch(shape));
+  resize_planes(*c, shape, x, Store{y, s[5]});
 }
 
 // ---- rows ------------------------------------------------------------------------------------

@@ -275,6 +275,8 @@ RESIZES = [
     ((5, 5), (5, 1)),
     ((1, 9), (4, 3)),
     ((20, 13), (4, 5)),
+    ((3, 70), (4, 45)),
+    ((4, 40), (2, 90)),
 ]
 CROP = np.array([[0.125, 0.75], [0.25, 1.25]], np.float32)
 
@@ -297,28 +299,31 @@ def onnx_resize(x: Array, out: tuple[int, int], **attributes: Any) -> Array:
     return np.asarray(ReferenceEvaluator(model).run(None, {"x": x, "roi": roi, "sizes": sizes})[0])
 
 
-def resize(run: Driver, x: Array, out: tuple[int, int], attributes: dict[str, Any]) -> Array:
+def resize(
+    run: Driver, x: Array, out: tuple[int, int], attributes: dict[str, Any], planes: bool
+) -> Array:
+    """What the kernel for planes, or that for channels last, makes of x [n, c, h, w]."""
     n, c, h, w = x.shape
     mode = attributes["coordinate_transformation_mode"]
     (top, bottom), (left, right) = CROP.tolist()
     numbers = (ctypes.c_double * 8)(out[0] / h, top, bottom, out[1] / w, left, right, -0.75, 9.0)
-    y = zeros(n, *out, c)
+    y = zeros(n, c, *out) if planes else zeros(n, *out, c)
     kinds = ["nearest", "linear", "cubic"].index(attributes["mode"]), COORDINATES.index(mode)
     choices = (
         ROUNDINGS.index(attributes.get("nearest_mode", "floor")),
         attributes.get("exclude_outside", 0),
         attributes.get("antialias", 0),
     )
-    pixels = fenced(np.ascontiguousarray(x.transpose(0, 2, 3, 1)))
+    pixels = fenced(x if planes else np.ascontiguousarray(x.transpose(0, 2, 3, 1)))
     run(
-        "resize_image",
+        "resize_plane" if planes else "resize_image",
         long_array(n, c, h, out[0], w, out[1], kinds, choices),
         numbers,
         pixels,
         y,
         result=None,
     )
-    return y.transpose(0, 3, 1, 2)
+    return y if planes else y.transpose(0, 3, 1, 2)
 
 
 @pytest.mark.parametrize("coordinates", COORDINATES)
@@ -339,4 +344,6 @@ def test_resize(run: Driver, rng: Rng, kind: str, coordinates: str) -> None:
             "extrapolation_value": 9.0,
             **choice,
         }
-        close(resize(run, x, out, attributes), onnx_resize(x, out, **attributes), 2e-5)
+        expected = onnx_resize(x, out, **attributes)
+        for planes in (False, True):
+            close(resize(run, x, out, attributes, planes), expected, 2e-5)

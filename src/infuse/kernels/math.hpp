@@ -2,9 +2,9 @@
 // that one formula text compiles for both. NaN, infinities and signed zero follow NumPy; results
 // below the smallest normal number may be zeros of their sign (see FlushSubnormals).
 //
-// Accuracy in float, in units of the last place: exp, expm1, log, log1p, sigmoid, softplus, sin and
-// cos within 4, tanh and erf within 8, sqrt exact, all others that of libm. A float scalar
-// of a polynomial function gives the same bits as a lane of the vector.
+// Accuracy in float, in units of the last place: tanh and erf within 8, sqrt exact, mod, fmod and
+// pow that of libm, all others within 4. A float scalar of a polynomial function gives the same
+// bits as a lane of the vector.
 #pragma once
 
 #include "simd.hpp"
@@ -206,7 +206,21 @@ INFUSE_INLINE vf expm1(vf x) {
   return select(x == 0.0f, x, half + half);
 }
 
-INFUSE_INLINE vf sigmoid(vf x) { return 1.0f / (1.0f + exp(-x)); }
+// With x = n ln 2 + r and c = r coth(r / 2), e^-x = 2^-n (c - r) / (c + r): one division in all.
+// Far below zero the power is infinite and the result zero.
+INFUSE_INLINE vf sigmoid(vf x) {
+  x = detail::clamp(x, -89.0f, 88.0f);
+  const vf magic = splat(12582912.0f);
+  vf shifted = fma(x, splat(1.44269504f), magic);
+  vf n = shifted - magic;
+  vf r = fma(n, splat(-0.693115234f), x);
+  r = fma(n, splat(-3.19461833e-05f), r);
+  vf t = r * r;
+  vf c = fma(fma(splat(-0.00276600383f), t, splat(0.16666618f)), t, splat(2.0f));
+  vf power = as_float((as_int(magic) + 127 - as_int(shifted)) << 23);
+  vf whole = c + r;
+  return whole / fma(power, c - r, whole);
+}
 
 // ---- logarithms ------------------------------------------------------------------------------
 
@@ -277,75 +291,6 @@ INFUSE_INLINE vf erf(vf x) {
   return detail::clamp(y * p / q, -1.0f, 1.0f);
 }
 
-// ---- functions that go lane by lane through libm ---------------------------------------------
-
-#define INFUSE_LIBM(name)                                              \
-  INFUSE_INLINE float name(float x) { return __builtin_##name##f(x); } \
-  INFUSE_INLINE double name(double x) { return __builtin_##name(x); }  \
-  INFUSE_NOINLINE inline vf name(vf x) {                               \
-    for (int i = 0; i < LANES; ++i) x[i] = __builtin_##name##f(x[i]);  \
-    return x;                                                          \
-  }
-INFUSE_LIBM(tan)
-INFUSE_LIBM(asin)
-INFUSE_LIBM(acos)
-INFUSE_LIBM(atan)
-INFUSE_LIBM(sinh)
-INFUSE_LIBM(cosh)
-INFUSE_LIBM(asinh)
-INFUSE_LIBM(acosh)
-INFUSE_LIBM(atanh)
-#undef INFUSE_LIBM
-
-// ---- sine and cosine -------------------------------------------------------------------------
-
-namespace detail {
-INFUSE_NOINLINE inline vf libm_sin(vf x) {
-  for (int i = 0; i < LANES; ++i) x[i] = __builtin_sinf(x[i]);
-  return x;
-}
-INFUSE_NOINLINE inline vf libm_cos(vf x) {
-  for (int i = 0; i < LANES; ++i) x[i] = __builtin_cosf(x[i]);
-  return x;
-}
-
-// sin(x + quarter * pi / 2) for |x| <= 10000: the multiples of the parts of pi/2 are then exact.
-INFUSE_INLINE vf sine(vf x, int32_t quarter) {
-  const vf magic = splat(12582912.0f);
-  vf shifted = fma(x, splat(0.636619772f), magic);
-  vf n = shifted - magic;
-  vi k = as_int(shifted) + quarter;
-#if INFUSE_FMA
-  vf r = fma(n, splat(-1.57079625f), x);
-  r = fma(n, splat(-7.54978942e-08f), r);
-  r = fma(n, splat(-5.39030253e-15f), r);
-#else
-  vf r = x - n * 1.5703125f;
-  r = r - n * 4.83751297e-04f;
-  r = r - n * 7.54953362e-08f;
-  r = r - n * 2.56334407e-12f;
-#endif
-  vf t = r * r;
-  vf s = fma(fma(splat(-1.9515218e-04f), t, splat(8.33216029e-03f)), t, splat(-0.166666546f));
-  s = r * fma(t, s, splat(1.0f));
-  vf c = fma(fma(splat(2.44330826e-05f), t, splat(-1.38873156e-03f)), t, splat(4.16666457e-02f));
-  c = fma(t * t, c, fma(t, splat(-0.5f), splat(1.0f)));
-  vf y = select((k & 1) == 0, s, c);
-  return as_float(as_int(y) ^ ((k & 2) << 30));
-}
-}  // namespace detail
-
-INFUSE_INLINE vf sin(vf x) {
-  vi far = abs(x) > 10000.0f;
-  vf y = detail::sine(x, 0);
-  return __builtin_expect(any(far), 0) ? select(far, detail::libm_sin(x), y) : y;
-}
-INFUSE_INLINE vf cos(vf x) {
-  vi far = abs(x) > 10000.0f;
-  vf y = detail::sine(x, 1);
-  return __builtin_expect(any(far), 0) ? select(far, detail::libm_cos(x), y) : y;
-}
-
 // ---- float scalars by the same polynomials, doubles by libm ----------------------------------
 
 #define INFUSE_SCALAR(name) \
@@ -358,8 +303,6 @@ INFUSE_SCALAR(tanh)
 INFUSE_SCALAR(erf)
 INFUSE_SCALAR(sigmoid)
 INFUSE_SCALAR(softplus)
-INFUSE_SCALAR(sin)
-INFUSE_SCALAR(cos)
 #undef INFUSE_SCALAR
 
 #define INFUSE_DOUBLE(name) \
@@ -370,8 +313,6 @@ INFUSE_DOUBLE(log)
 INFUSE_DOUBLE(log1p)
 INFUSE_DOUBLE(tanh)
 INFUSE_DOUBLE(erf)
-INFUSE_DOUBLE(sin)
-INFUSE_DOUBLE(cos)
 #undef INFUSE_DOUBLE
 
 INFUSE_INLINE double sigmoid(double x) {
@@ -383,3 +324,4 @@ INFUSE_INLINE double softplus(double x) { return max(x, 0.0) + log1p(exp(-abs(x)
 }  // namespace infuse
 
 #include "power.hpp"
+#include "trigonometry.hpp"

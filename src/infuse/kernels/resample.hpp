@@ -1,4 +1,4 @@
-// Resizing axis by axis: images whose channels are planes, and tensors of any rank and type.
+// Resizing axis by axis: tensors of any rank and type.
 #pragma once
 #include "resize.hpp"
 #include "saturate.hpp"
@@ -10,7 +10,7 @@ namespace resize_detail {
 /** The taps of all outputs of one side, tap by tap: at[k · out + i]. */
 template <class W>
 struct Lines {
-  long most, out, first, last;  // inputs before `first` and from `last` on are not read
+  long most, out;
   int32_t* at;
   W* weight;
   bool* outside;
@@ -25,16 +25,12 @@ inline long make_lines(const Table<W>& table, long out, char* memory, Lines<W>* 
   lines->weight = reinterpret_cast<W*>(memory);
   lines->at = reinterpret_cast<int32_t*>(lines->weight + taps);
   lines->outside = reinterpret_cast<bool*>(lines->at + taps);
-  lines->first = 1L << 40, lines->last = 0;
   for (long i = 0; memory && i < out; ++i) {
     lines->outside[i] = table.count[i] == 0;
     lines->any_outside = lines->any_outside || lines->outside[i];
     for (long k = 0; k < table.most; ++k) {
-      const long at = table.at[i * table.most + k];
-      lines->at[k * out + i] = int32_t(at);
+      lines->at[k * out + i] = int32_t(table.at[i * table.most + k]);
       lines->weight[k * out + i] = table.weight[i * table.most + k];
-      if (at < lines->first) lines->first = at;
-      if (at >= lines->last) lines->last = at + 1;
     }
   }
   return round_up(taps * long(sizeof(W) + 4) + out, CACHE_LINE);
@@ -69,35 +65,6 @@ INFUSE_NOINLINE void across(const Lines<W>& lines, W fill, const From* __restric
   if (lines.any_outside)
     for (long i = 0; i < out; ++i)
       if (lines.outside[i]) y[i] = saturated<To>(fill);
-}
-
-/** Picks the elements of one line, or repeats each of them. */
-INFUSE_NOINLINE inline void picked(const Lines<float>& lines, float fill, bool doubles,
-                                   const float* __restrict x, float* __restrict y) {
-  if (doubles) {
-    long i = 0;
-    for (; i + LANES <= lines.out / 2; i += LANES) {
-      const vf from = load(x + i, Full{});
-      float pair[2 * LANES];
-#pragma GCC unroll 16
-      for (int k = 0; k < LANES; ++k) pair[2 * k] = pair[2 * k + 1] = from[k];
-      memcpy(y + 2 * i, pair, sizeof pair);
-    }
-    for (; i < lines.out / 2; ++i) y[2 * i] = y[2 * i + 1] = x[i];
-    return;
-  }
-  for (long i = 0; i < lines.out; ++i) y[i] = x[lines.at[i]];
-  if (lines.any_outside)
-    for (long i = 0; i < lines.out; ++i)
-      if (lines.outside[i]) y[i] = fill;
-}
-
-/** Whether a line becomes one of twice its length, every element twice. */
-inline bool doubles(const Lines<float>& lines, long size) {
-  if (lines.any_outside || lines.out != 2 * size) return false;
-  for (long i = 0; i < lines.out; ++i)
-    if (lines.at[i] != i / 2) return false;
-  return true;
 }
 
 /** Combines rows that lie `step` elements apart: y[j] for first <= j < last. */
@@ -137,59 +104,6 @@ inline bool stays(const ResizeSide& side) {
 }
 
 }  // namespace resize_detail
-
-/** Bytes of scratch per worker. */
-inline long resize_planes_scratch(const ResizeShape& shape) {
-  using namespace resize_detail;
-  Table<float> table;
-  Lines<float> lines;
-  long bytes = make_table<float>(shape, shape.h, nullptr, &table);
-  bytes += make_table<float>(shape, shape.w, nullptr, &table);
-  bytes += make_lines(table, shape.w.out, nullptr, &lines);
-  return bytes + round_up(shape.w.size * 4, CACHE_LINE) + round_up(shape.w.out * 4, CACHE_LINE);
-}
-
-/** Resizes x [n, c, h, w]; row = (plane, oy), col = ox. Needs resize_planes_scratch(shape). */
-template <class Sink>
-inline void resize_planes(Context& context, const ResizeShape& shape, const float* x,
-                          const Sink& sink) {
-  using namespace resize_detail;
-  Table<float> down, side;
-  Lines<float> lines;
-  const long height = shape.h.out, wide = shape.w.out;
-  if (shape.n * shape.c * height * wide == 0) return;
-  char* memory = context.scratch(0);
-  long used = make_table(shape, shape.h, memory, &down);
-  used += make_table(shape, shape.w, memory + used, &side);
-  used += make_lines(side, wide, memory + used, &lines);
-  const bool picks = shape.mode == RESIZE_NEAREST, twice = picks && doubles(lines, shape.w.size);
-  context.parallel(
-      shape.n * shape.c * height,
-      [&](long begin, long end, int worker) {
-        float* row = reinterpret_cast<float*>(context.scratch(worker) + used);
-        float* made = row + round_up(shape.w.size * 4, CACHE_LINE) / 4;
-        const float* last = nullptr;
-        for (long unit = begin; unit < end; ++unit) {
-          const float* image = x + unit / height * shape.h.size * shape.w.size;
-          const Taps<float> y = down[unit % height];
-          const float* line = image + y.at[0] * shape.w.size;
-          if (y.count == 0) {
-            for (long i = 0; i < wide; ++i) made[i] = shape.outside;
-            last = nullptr;
-          } else if (!picks) {
-            combine(y, image, shape.w.size, lines.first, lines.last, row);
-            across(lines, shape.outside, static_cast<const float*>(row), made);
-          } else if (line != last) {
-            picked(lines, shape.outside, twice, line, made);
-            last = line;
-          }
-          sweep(0, wide, [&](long col, auto lanes) __attribute__((always_inline)) {
-            sink(load(made + col, lanes), unit, col, lanes);
-          });
-        }
-      },
-      1 + 16384 / (wide * (1 + down.most + lines.most)));
-}
 
 /** Bytes of scratch per worker; the axis is shape.w. */
 template <class W>

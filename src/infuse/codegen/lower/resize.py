@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node
+from infuse.ir.graph import Node, Value
 from infuse.ops.resampling import Resize, meant
 from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.emit.sizes import size_text
@@ -78,6 +79,8 @@ class Side:
 
 
 ONE = Side(0, 1, 1, (1, 1))
+FEW_CHANNELS: Final = 8
+"""Up to these, vectors of channels are too few for what a pixel costs beside them."""
 
 
 @lowers("Resize", has_epilogue=True, runtime_inputs=(0,))
@@ -93,13 +96,20 @@ def resize(low: Lowering, node: Node, group: Group) -> None:
     ):
         _axis_by_axis(low, node, op, sides)
         _finish(low, node, group)
-    elif tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank)):
+    elif _has_few_channels(x) or (
+        tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
+    ):
         _image(low, node, group, sides, "resize_planes")
     elif op.antialias:
         _axis_by_axis(low, node, op, sides)
         _finish(low, node, group)
     else:
         _image(low, node, group, sides, "resize")
+
+
+def _has_few_channels(x: Value) -> bool:
+    """Whether planes are faster even for an image that has to be made planes first."""
+    return isinstance(x.shape[1], int) and x.shape[1] <= FEW_CHANNELS
 
 
 def _image(low: Lowering, node: Node, group: Group, sides: list[Side], kernel: str) -> None:
@@ -110,7 +120,7 @@ def _image(low: Lowering, node: Node, group: Group, sides: list[Side], kernel: s
     order = natural(x.rank) if planes else channels_last(x.rank)
     tensor = low.dense(x, order)
     f = low.function("resize", *group.nodes)
-    header = "resample.hpp" if planes else "resize.hpp"
+    header = f"{kernel}.hpp"
     f.include(header)
     sink = low.sink(f, group, order)
     plane = (ONE, *sides[2:])[-2:]
