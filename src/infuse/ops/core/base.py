@@ -104,17 +104,18 @@ class Op:
     accuracy: ClassVar[Rounding] = EXACT
     samples: ClassVar[Samples] = ()
     _names: ClassVar[tuple[str, ...]] = ()
-    _required: ClassVar[tuple[str, ...]] = ()
+    _attributes: ClassVar[frozenset[str]] = frozenset()
+    _required: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        names = self._names
-        if len(values) > len(names) or (values and named.keys() & set(names[: len(values)])):
-            raise TypeError(f"{self.name} takes each of its attributes once: {', '.join(names)}")
-        named.update(zip(names, values))
-        unknown, missing = named.keys() - set(names), set(self._required) - named.keys()
-        if unknown or missing:
-            what = "has no attribute" if unknown else "needs the attribute"
-            raise TypeError(f"{self.name} {what} {min(unknown or missing)!r}")
+        if values:
+            names = self._names[: len(values)]
+            if len(values) > len(names) or named.keys() & set(names):
+                raise TypeError(f"{self.name} takes each of {', '.join(self._names)} once")
+            named.update(zip(names, values))
+        if not self._required <= named.keys() <= self._attributes:
+            wrong = (named.keys() - self._attributes) | (self._required - named.keys())
+            raise TypeError(f"{self.name} has no attribute, or needs one: {min(wrong)!r}")
         self.__dict__.update(named)
         self.__post_init__()
 
@@ -145,7 +146,8 @@ class Op:
         dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
         fields = dataclasses.fields(cls)  # type: ignore[arg-type]
         cls._names = tuple(f.name for f in fields)
-        cls._required = tuple(f.name for f in fields if f.default is dataclasses.MISSING)
+        cls._attributes = frozenset(cls._names)
+        cls._required = frozenset(f.name for f in fields if f.default is dataclasses.MISSING)
         if "eval" in cls.__dict__:
             cls.eval = _quiet(cls.__dict__["eval"])  # type: ignore[method-assign]
         cls.traits = cls.__dict__.get("traits", Trait.NONE)
