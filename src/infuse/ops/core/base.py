@@ -134,8 +134,8 @@ class Op:
         return hash(self._values())
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{n}={v!r}" for n, v in zip(self._names, self._values()))
-        return f"{type(self).__name__}({values})"
+        values = map("{}={!r}".format, self._names, self._values())
+        return f"{type(self).__name__}({', '.join(values)})"
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in self._names)
@@ -169,9 +169,7 @@ class Op:
         raise UnsupportedOperatorError(f"{self.name} has no evaluation")
 
     def content(self, *inputs: Any, **named: Any) -> Any:
-        """What is known of the output's elements as dimensions, from object arrays of the inputs'
-        elements.
-        """
+        """Elements of the output as dimensions, from object arrays with those of the inputs."""
         return self.eval(*inputs)
 
     def contents(self, node: Node) -> Sequence[Array | None]:
