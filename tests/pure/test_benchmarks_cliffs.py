@@ -1,4 +1,4 @@
-"""The benchmark that looks for kernels that fall off: what its cases are, and which of them count."""
+"""The benchmark that looks for kernels that fall off: its cases, and which of them count."""
 
 import pytest
 
