@@ -5,6 +5,7 @@ The far side sends a line when it has started. Then it reads paths of files, eac
 test, and sends what came of it, as JSON.
 """
 
+import contextlib
 import json
 import os
 import pickle
@@ -83,7 +84,8 @@ class Worker:
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe:
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):  # it has not read all of a test
+                    pipe.close()
         self.process = None
 
     def _receive(self, limit: float) -> dict[str, Any] | str:

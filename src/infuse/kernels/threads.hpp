@@ -82,6 +82,9 @@ INFUSE_POOL Context* context_open(int threads);
 /** Ends the threads and frees everything; null is allowed. */
 INFUSE_POOL void context_close(Context* context);
 
+/** Keeps accesses in order around a kernel, which may see one tensor as several types. */
+inline void settle() { __asm__ __volatile__("" ::: "memory"); }
+
 template <class Body>
 void call_body(const void* body, long begin, long end, int worker) {
   (*static_cast<const Body*>(body))(begin, end, worker);

@@ -162,9 +162,6 @@ inline int current_worker(const Context* context) {
   return 0;
 }
 
-/** Keeps accesses in order around a kernel, which may see one tensor as several types. */
-inline void settle() { __asm__ __volatile__("" ::: "memory"); }
-
 INFUSE_POOL void Context::spread(long n, RangeFunction call, const void* body, long grain) {
   if (n <= 0) return;
   long most = grain > 1 ? n / grain : n;

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from ml_dtypes import bfloat16
 from numpy.typing import NDArray
 
 from infuse.targets.cpu.families.base import Arguments, Array, computes
@@ -185,7 +186,8 @@ def winograd_weights(
     out, channels = weights.shape[:2]
     width = 2 * lanes
     starts = range(0, out, width)
-    packed = np.zeros((len(starts), depths(*pair, channels, lanes, pairs) * width), kind)
+    size = depths(*pair, channels, lanes, pairs) * width
+    packed = np.zeros((len(starts), size), bfloat16 if pairs else kind)
     for panel, first in zip(packed, starts):
         window = np.zeros((*weights.shape[2:], channels, width))
         part = weights[first : first + width]
