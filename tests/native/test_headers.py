@@ -7,6 +7,7 @@ import pytest
 
 from infuse.codegen.build import KERNELS
 from infuse.codegen.toolchain import Toolchain
+from infuse.codegen.units import APART
 from infuse.targets import Target
 
 HEADERS = sorted(path.name for path in KERNELS.glob("*.hpp"))
@@ -14,9 +15,10 @@ HEADERS = sorted(path.name for path in KERNELS.glob("*.hpp"))
 pytestmark = pytest.mark.row("R1")
 
 
-def check(headers: list[str], folder: Path) -> None:
+def check(headers: list[str], folder: Path, first: str = "") -> None:
     source = folder / "all.cpp"
-    source.write_text("".join(f'#include "{name}"\n' for name in headers), "utf-8")
+    includes = "".join(f'#include "{name}"\n' for name in headers)
+    source.write_text(f"{first}\n{includes}", "utf-8")
     target = Target.resolve("native")
     flags = [
         "-std=c++17",
@@ -35,6 +37,7 @@ def test_headers_are_included_in_any_order(turned: bool, tmp_path: Path) -> None
     check(HEADERS[:: -1 if turned else 1], tmp_path)
 
 
-def test_each_header_includes_what_it_needs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["", APART], ids=["whole", "apart from the pool"])
+def test_each_header_includes_what_it_needs(first: str, tmp_path: Path) -> None:
     for name in HEADERS:
-        check([name], tmp_path)
+        check([name], tmp_path, first)
