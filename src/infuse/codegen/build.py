@@ -76,7 +76,8 @@ def build(
     cache = cache or Cache()
     texts = {HEADER: header(metadata), EXAMPLE: example(metadata)}
     facts = (target.fingerprint, toolchain.identity, kernels_hash())
-    store = _UnitObjects(Objects(cache.root, cache.limit), facts)
+    units = {name: _digest(text, *facts) for name, text in sources.items() if name != SOURCE}
+    store = _UnitObjects(Objects(cache.root, cache.limit), units)
 
     def make(folder: Path) -> None:
         for name, text in {**sources, **texts}.items():
@@ -118,23 +119,21 @@ def build(
 
 @dataclass(frozen=True)
 class _UnitObjects:
-    """The objects of all sources but the main one, which no other model has.
-
-    `facts`: what objects depend on beside the text of a source.
+    """The objects of all sources but the main one, which no other model has. `keys`: by name of a
+    source.
     """
 
     objects: Objects
-    facts: tuple[str, ...]
+    keys: Mapping[str, str]
 
     def find(self, source: Path) -> bytes | None:
-        return None if source.name == SOURCE else self.objects.find(self._key(source))
+        key = self.keys.get(source.name)
+        return None if key is None else self.objects.find(key)
 
     def add(self, source: Path, content: bytes) -> None:
-        if source.name != SOURCE:
-            self.objects.add(self._key(source), content)
-
-    def _key(self, source: Path) -> str:
-        return _digest(source.read_text("utf-8"), *self.facts)
+        key = self.keys.get(source.name)
+        if key is not None:
+            self.objects.add(key, content)
 
 
 def write_weights(path: Path, weights: Weights, total: int, stop: Event | None = None) -> str:

@@ -20,7 +20,7 @@ from typing import Final
 
 import filelock
 
-from infuse.codegen.objects import OBJECTS
+from infuse.codegen.objects import OBJECTS, Aged, bytes_of, discard, longest_unused
 from infuse.errors import CacheError, CompiledModelError, CompileError, OptionError
 from infuse.runtime.folder import WEIGHTS, read_metadata, verify
 from infuse.runtime.places import FOLDER_VARIABLE, cache_root
@@ -80,21 +80,17 @@ class Cache:
         """Remove what was used longest ago until `limit` is kept; the folder of the key `keep`
         stays in any case.
         """
-        aged: list[tuple[float, int, Path]] = []
+        aged: list[Aged] = []
         for folder in _folders(self._entries):
             with contextlib.suppress(FileNotFoundError):  # another process is removing it too
                 used = folder.stat().st_mtime
                 if not folder.name.startswith("."):
-                    aged.append((used, _bytes_of(folder), folder))
+                    aged.append((used, bytes_of(folder), folder))
                 elif folder.name != _LOCKS and time.time() - used > _ABANDONED_SECONDS:
-                    _discard(folder)
-        total = sum(size for _, size, _ in aged)
-        for _, size, folder in sorted(aged):
-            if total <= self.limit:
-                return
-            if folder.name != keep:
-                self._remove(folder)
-                total -= size
+                    discard(folder)
+        excess = sum(size for _, size, _ in aged) - self.limit
+        for folder in longest_unused((a for a in aged if a[2].name != keep), excess):
+            self._remove(folder)
 
     def _find(self, key: str) -> Path | None:
         """The folder of `key` if it is there and whole."""
@@ -123,7 +119,7 @@ class Cache:
                 self._keep_sources(filling, key, error)
                 raise
             finally:
-                _discard(filling)
+                discard(filling)
         return folder
 
     def _make_private(self, key: str, make: Callable[[Path], None]) -> Path:
@@ -164,7 +160,7 @@ class Cache:
         except FileNotFoundError:
             leaving.rmdir()
             return
-        _discard(leaving)
+        discard(leaving)
 
     @contextmanager
     def _lock(self, key: str) -> Iterator[None]:
@@ -245,23 +241,11 @@ def _seal(folder: Path) -> None:
     folder.chmod(_READ_ONLY_FOLDER)
 
 
-def _discard(folder: Path) -> None:
-    """Remove a folder, and sealed ones in it."""
-    with contextlib.suppress(OSError):  # another process is removing it too
-        for place in (folder, *(path for path in folder.iterdir() if path.is_dir())):
-            place.chmod(stat.S_IRWXU)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def _folders(parent: Path) -> list[Path]:
     try:
         return [path for path in parent.iterdir() if path.is_dir()]
     except FileNotFoundError:
         return []
-
-
-def _bytes_of(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
 def _size_limit() -> int:

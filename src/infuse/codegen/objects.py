@@ -9,6 +9,7 @@ import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -42,7 +43,7 @@ class Objects:
         except (OSError, ValueError):
             return None
         if hashlib.sha256(content).hexdigest() != file.name:
-            _discard(folder)
+            discard(folder)
             return None
         with contextlib.suppress(OSError):  # a read-only cache keeps no time of use
             os.utime(folder)
@@ -59,7 +60,7 @@ class Objects:
                 (self.root / key).chmod(_SEALED)
             finally:
                 if filling.exists():
-                    _discard(filling)
+                    discard(filling)
             self._sweep()
 
     def _sweep(self) -> None:
@@ -69,23 +70,40 @@ class Objects:
             if now - mark.stat().st_mtime < _SWEEP_SECONDS:
                 return
         mark.touch()
-        aged = []
+        aged: list[Aged] = []
         for folder in self.root.iterdir():
             with contextlib.suppress(OSError):  # another process removes it, too
                 used = folder.stat().st_mtime
-                if folder.name.startswith(_NEW) and now - used > _SWEEP_SECONDS:
-                    _discard(folder)
+                if folder.name.startswith(_NEW):
+                    if now - used > _SWEEP_SECONDS:
+                        discard(folder)
                 elif folder.is_dir():
-                    aged.append((used, sum(f.stat().st_size for f in folder.iterdir()), folder))
-        total = sum(size for _, size, _ in aged)
-        for _, size, folder in sorted(aged):
-            if total <= self.limit:
-                return
-            _discard(folder)
-            total -= size
+                    aged.append((used, bytes_of(folder), folder))
+        for folder in longest_unused(aged, sum(size for _, size, _ in aged) - self.limit):
+            discard(folder)
 
 
-def _discard(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        folder.chmod(stat.S_IRWXU)
+Aged = tuple[float, int, Path]
+"""When a folder was used last, its bytes, and the folder."""
+
+
+def longest_unused(aged: Iterable[Aged], bytes: int) -> Iterator[Path]:
+    """The folders that were used longest ago and have so many bytes together."""
+    for _, size, folder in sorted(aged):
+        if bytes <= 0:
+            return
+        yield folder
+        bytes -= size
+
+
+def bytes_of(folder: Path) -> int:
+    """What the files of a folder have."""
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder, and sealed ones in it."""
+    with contextlib.suppress(OSError):  # another process is removing it too
+        for place in (folder, *(path for path in folder.iterdir() if path.is_dir())):
+            place.chmod(stat.S_IRWXU)
     shutil.rmtree(folder, ignore_errors=True)

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
+from infuse.codegen.build import KERNELS
 from infuse.codegen.interface import PREFIX
 from infuse.codegen.names import comment
 from infuse.codegen.program import Function, Program, Step
@@ -19,7 +19,6 @@ from infuse.runtime.folder import SOURCE
 from infuse.targets.cpu.emit.shared import Shared
 from infuse.targets.cpu.emit.sizes import fields_in, symbol_field
 
-KERNELS: Final = Path(__file__).parents[1] / "kernels"
 POOL: Final = "threads.cpp"
 _POOL_TEXT: Final = """// The threads of all models.
 #define INFUSE_POOL_HERE
