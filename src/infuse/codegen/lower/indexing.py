@@ -50,7 +50,6 @@ def gather(low: Lowering, node: Node, group: Group) -> None:
     target = low.allocate(node.output)
     f = low.function("gather", node)
     f.include("gather.hpp")
-    f.checks = True
     sizes = [
         dims.product(x.shape[:axis]),
         x.shape[axis],
@@ -99,7 +98,6 @@ def gather_elements(low: Lowering, node: Node, group: Group) -> None:
     target = low.allocate(node.output)
     f = low.function("gather_elements", node)
     f.include("gather.hpp")
-    f.checks = True
     sizes_array(f, "index_sizes", index.shape)
     sizes_array(f, "sizes", x.shape)
     pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
@@ -128,7 +126,6 @@ def gather_nd(low: Lowering, node: Node, group: Group) -> None:
     target = low.allocate(node.output)
     f = low.function("gather_nd", node)
     f.include("gather.hpp")
-    f.checks = True
     sizes_array(f, "sizes", x.shape[lead : lead + depth])
     batch, points = dims.product(index.shape[:lead]), dims.product(index.shape[lead:-1])
     slice_ = dims.product(x.shape[lead + depth :])
@@ -149,7 +146,6 @@ def scatter_nd(low: Lowering, node: Node, group: Group) -> None:
     target = low.allocate(node.output)
     f = low.function("scatter_nd", node)
     f.include("gather.hpp")
-    f.checks = True
     sizes_array(f, "sizes", x.shape[:depth])
     points, slice_ = dims.product(index.shape[:-1]), dims.product(x.shape[depth:])
     pointers = ", ".join([*(f.read(t) for t in tensors), f.write(target)])
@@ -168,7 +164,6 @@ def scatter_elements(low: Lowering, node: Node, group: Group) -> None:
     target = low.allocate(node.output)
     f = low.function("scatter_elements", node)
     f.include("gather.hpp")
-    f.checks = True
     sizes_array(f, "index_sizes", index.shape)
     sizes_array(f, "sizes", x.shape)
     pointers = ", ".join([*(f.read(t) for t in tensors), f.write(target)])
@@ -235,7 +230,6 @@ def reverse_sequence(low: Lowering, node: Node, group: Group) -> None:
     target = low.allocate(node.output, order)
     f = low.function("reverse_sequence", node)
     f.include("lines.hpp")
-    f.checks = True
     rest = dims.product(x.shape[a] for a in order[2:])
     sizes = f.numbers(x.shape[batch], x.shape[time], rest * x.dtype.bytes)
     read, write = f"(const char*){f.read(source.bits)}", f"(char*){f.write(target.bits)}"

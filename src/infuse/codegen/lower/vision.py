@@ -90,7 +90,6 @@ def _regions(f: FunctionWriter, node: Node) -> Aggregate:
     x, out = operand(node), node.output.shape
     n, c, h, w = x.shape
     f.include("regions.hpp")
-    f.checks = True
     regions, _, rows, columns = out
     sizes = f.fields(n=n, h=h, w=w, c=c, regions=regions, rows=rows, columns=columns)
     return Aggregate(sizes.items, "RegionShape")
