@@ -23,6 +23,17 @@ def assert_agrees(actual: Array, exact: Array, accuracy: Rounding, what: str = "
         raise AssertionError(f"{what}: {worst}")
 
 
+def is_near(actual: Array, expected: Array, part: float) -> bool:
+    """Whether floats of one shape agree up to a part of the largest finite one that is expected;
+    what is not finite has to be the same.
+    """
+    a, b = actual.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        allowed = part * np.abs(b[np.isfinite(b)]).max(initial=1e-30)
+        return bool((same | (np.abs(a - b) <= allowed)).all())
+
+
 def difference(
     actual: Array, exact: Array, accuracy: Rounding, *, flushed: bool = False
 ) -> str | None:

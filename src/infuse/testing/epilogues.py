@@ -4,18 +4,20 @@ by which formulas, and where the result goes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from infuse.codegen.program import Step
 from infuse.codegen.tensors import Tensor
-from infuse.ir.dims import Dim, Expr
 from infuse.ir.graph import Array
 from infuse.targets.cpu.emit.elementwise import Elementwise, Place, Source
 from infuse.targets.cpu.emit.statements import Define, MapCall, Statement
+from infuse.testing.compare import is_near
 from infuse.testing.formulas import interpret
-from infuse.testing.step_memory import Memory
+from infuse.testing.function_values import scope_of
+from infuse.testing.step_memory import Memory, strided
 
 
 class EpilogueError(AssertionError):
@@ -42,7 +44,7 @@ def check_work(
     except IndexError as error:
         raise EpilogueError(f"{what} reads outside of its operands: {error}") from error
     meant = memory.values[value].astype(target.dtype.numpy)
-    expected, where = _laid_out(meant, target, memory.number)
+    expected, where = meant.reshape(-1), strided(target, memory.number).reshape(-1)
     if sorted(places.reshape(-1).tolist()) != sorted(where.tolist()):
         raise EpilogueError(f"{what} leaves elements elsewhere than in its result")
     order = np.argsort(where, kind="stable")
@@ -52,28 +54,15 @@ def check_work(
         raise EpilogueError(f"{what} makes something else than its nodes mean")
 
 
-def _laid_out(array: Array, tensor: Tensor, number: Callable[[Dim], int]) -> tuple[Array, Array]:
-    """The elements of a tensor, flat, and where each lies from the first one on."""
-    places = np.zeros(array.shape, np.int64)
-    for axis, (size, stride) in enumerate(zip(array.shape, tensor.strides)):
-        line = np.arange(size) * number(stride)
-        places += line.reshape(-1, *(1,) * (array.ndim - axis - 1))
-    return array.reshape(-1), places.reshape(-1)
-
-
 def _near(a: Array, b: Array, tolerance: float) -> bool:
     """Whether elements are equal up to a part of the largest one; whole numbers up to one, as they
     are rounded from floats that differ.
     """
     if a.dtype == np.bool_:
         return bool(np.mean(a != b) <= tolerance) if a.size else True
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    finite = np.isfinite(y)
-    if not np.array_equal(x[~finite], y[~finite], equal_nan=True):
-        return False
-    x, y = x[finite], y[finite]
-    allowed = 1.0 if a.dtype.kind in "iu" else tolerance * float(np.abs(y).max(initial=1e-30))
-    return bool(np.abs(x - y).max(initial=0) <= allowed)
+    if a.dtype.kind in "iu":
+        return bool((np.abs(a.astype(np.float64) - b.astype(np.float64)) <= 1).all())
+    return is_near(a, b, tolerance)
 
 
 def sink_of(step: Step, name: str) -> Elementwise | None:
@@ -106,6 +95,7 @@ def stored(
     `start`: what the kernel hands over. IndexError where an operand is read outside of its memory.
     """
     assert work.target is not None
+    names = scope_of(step, memory).names
     made: list[Array] = []
 
     def value(source: Source) -> Array:
@@ -116,43 +106,31 @@ def stored(
 
     for definition in work.definitions:
         if isinstance(definition, Place):
-            tensor = _tensor(step, definition.pointer)
-            made.append(memory.elements(tensor)[_places(definition, step, shape, memory)])
+            tensor = names[definition.pointer].tensor
+            made.append(memory.elements(tensor)[_places(definition, names, shape, memory)])
         else:
             leaves = {number: value(source) for number, source in definition.leaves.items()}
             operands = [leaves.get(i, np.zeros(())) for i in range(max(leaves, default=-1) + 1)]
             made.append(interpret(definition.term, operands))
-    target = _tensor(step, work.target.pointer)
-    places = _places(work.target, step, shape, memory)
+    target = names[work.target.pointer].tensor
+    places = _places(work.target, names, shape, memory)
     return target, places, np.broadcast_to(value(work.result), shape)
 
 
-def _places(place: Place, step: Step, shape: tuple[int, int], memory: Memory) -> Array:
+def _places(
+    place: Place, names: Mapping[str, Any], shape: tuple[int, int], memory: Memory
+) -> Array:
     rows, columns = np.arange(shape[0])[:, None], np.arange(shape[1])[None]
     offsets = np.zeros_like(rows)
     for part in place.rows:
         index = rows // memory.number(part.below)
         if part.size is not None:
             index = index % memory.number(part.size)
-        offsets = offsets + index * sized(step, part.stride, memory)
-    return np.asarray(offsets + columns * sized(step, place.column or "0", memory))
+        offsets = offsets + index * _step(part.stride, names)
+    return np.asarray(offsets + columns * _step(place.column, names))
 
 
-def sized(step: Step, name: str, memory: Memory) -> int:
-    """The size that a parameter's name, or a number, stands for."""
-    if name.isdecimal():
-        return int(name)
-    size = step.arguments[position(name)]
-    assert isinstance(size, (int, Expr))
-    return memory.number(size)
-
-
-def _tensor(step: Step, pointer: str) -> Tensor:
-    tensor = step.arguments[position(pointer)]
-    assert isinstance(tensor, Tensor)
-    return tensor
-
-
-def position(name: str) -> int:
-    """The number of the argument that a parameter's name stands for (`FunctionWriter`)."""
-    return int(name.lstrip("pns"))
+def _step(stride: str, names: Mapping[str, Any]) -> int:
+    """A stride that is one, none, or what a name stands for."""
+    size: int = {"1": 1, "": 0}[stride] if stride in ("1", "") else names[stride]
+    return size

@@ -286,7 +286,8 @@ def scope_of(step: Step, memory: Memory) -> Scope:
             names[name] = Pointer(argument, not text.startswith("const "))
         elif isinstance(argument, tuple):
             fields = [n if isinstance(n, bool) else number(n) for n in argument]
-            names[name] = argument._replace(**dict(zip(argument._fields, fields)))  # type: ignore[attr-defined]
+            named = dict(zip(argument._fields, fields))  # type: ignore[attr-defined]
+            names[name] = type(argument)(**named)
         else:
             names[name] = argument if isinstance(argument, SizeResult) else number(argument)
     return Scope(names, memory)

@@ -14,6 +14,7 @@ from infuse.codegen.tensors import Tensor
 from infuse.ir.graph import Array, Node
 from infuse.targets.cpu.emit.statements import KernelCall
 from infuse.targets.cpu.families.base import MEANINGS
+from infuse.testing.compare import is_near
 from infuse.testing.epilogues import check_work, sink_of
 from infuse.testing.function_values import apart, scope_of
 from infuse.testing.kernel_results import Made, result_of
@@ -78,7 +79,7 @@ def described(call: KernelCall, step: Step, node: Node) -> str:
 
 def compare(call: KernelCall, step: Step, node: Node, result: Array, expected: Array) -> None:
     """KernelError where a result is not what is expected."""
-    if not _agree(result.astype(np.float64), expected, _tolerance(call)):
+    if not _agree(result, expected, _tolerance(call)):
         what = described(call, step, node)
         raise KernelError(f"{what} is given other operands than those of the node")
 
@@ -100,5 +101,4 @@ def _agree(result: Array, expected: Array, tolerance: float) -> bool:
     columns = result.shape[-1:]
     if result.size != expected.size or columns not in (expected.shape[-1:], (1,), ()):
         return False
-    allowed = tolerance * float(np.abs(expected).max(initial=1e-30))
-    return bool((np.abs(result.reshape(expected.shape) - expected) <= allowed).all())
+    return is_near(result.reshape(expected.shape), expected, tolerance)

@@ -19,6 +19,7 @@ from infuse.ir.graph import Array
 from infuse.targets.cpu.emit import statements as cpp
 from infuse.targets.cpu.emit.statements import KernelCall, Statement
 from infuse.targets.cpu.families.base import WRITINGS, Written
+from infuse.testing.compare import is_near
 from infuse.testing.function_values import Pointer, Scope, scope_of
 from infuse.testing.kernel_calls import KernelError
 from infuse.testing.step_memory import Memory
@@ -97,15 +98,10 @@ def _put(pointer: Pointer, written: Written, memory: Memory) -> None:
     memory.put(pointer.tensor, at + pointer.start, flat)
 
 
-def is_near(actual: Array, expected: Array, dtype: dtypes.DType) -> bool:
+def agrees(actual: Array, expected: Array, dtype: dtypes.DType) -> bool:
     """Whether what kernels made is what a node means."""
     if actual.shape != expected.shape:
         return False
     if not dtype.is_float:
         return np.array_equal(actual, expected)
-    a, b = actual.astype(np.float64), expected.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        largest = np.abs(b[np.isfinite(b)]).max(initial=1e-30)
-        allowed = _ROUNDING.get(dtype, 1e-4) * largest
-        return bool((same | (np.abs(a - b) <= allowed)).all())
+    return is_near(actual, expected, _ROUNDING.get(dtype, 1e-4))

@@ -24,10 +24,11 @@ from infuse.ir.graph import Array, Graph, Value
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Target
 from infuse.targets.cpu.emit.statements import KernelCall, Return
-from infuse.testing.epilogues import check_work, mapped, sized
+from infuse.testing.epilogues import check_work, mapped
+from infuse.testing.function_values import scope_of
 from infuse.testing.kernel_calls import ROUNDING, KernelError, check_calls
 from infuse.testing.kernel_repeats import check_repeated
-from infuse.testing.kernel_writes import is_near, is_stated, perform
+from infuse.testing.kernel_writes import agrees, is_stated, perform
 from infuse.testing.program_memory import ProgramMemory, UnknownSizeError, sizes_of
 from infuse.testing.step_memory import Memory
 
@@ -140,7 +141,8 @@ class _Machine(ProgramMemory):
         if work is None:
             return 0
         elementwise, (rows, columns) = work
-        shape = (sized(step, rows, self._hand), sized(step, columns, self._hand))
+        names = scope_of(step, self._hand).names
+        shape = (names[rows], names[columns])
         check_work(elementwise, step, None, shape, self._hand, ROUNDING)
         return 1
 
@@ -160,7 +162,7 @@ class _Machine(ProgramMemory):
             if step is not self._last[value]:
                 continue
             expected = self.values[value].astype(tensor.dtype.numpy)
-            if not is_near(self.load(tensor), expected, tensor.dtype):
+            if not agrees(self.load(tensor), expected, tensor.dtype):
                 raise KernelError(f"step {step.label} does not leave {value.name!r}, its result")
             self.write(value)
 

@@ -14,6 +14,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Value
 from infuse.ir.types import TensorType
+from infuse.testing.step_memory import strided
 
 POISON = 0xA5
 """What memory holds that nobody has written yet."""
@@ -82,18 +83,11 @@ class ProgramMemory:
             tensor = direct if self.size(size) == 0 else copy
         return tensor
 
-    def _bytes(self, tensor: Tensor) -> Array:
-        """Where the first byte of every element lies, in the block of the tensor."""
-        places = np.array(self.size(tensor.offset), np.int64)
-        for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.strides)):
-            line = np.arange(self.size(size), dtype=np.int64) * self.size(stride)
-            places = places + line.reshape(-1, *(1,) * (tensor.rank - axis - 1))
-        return places * tensor.dtype.bytes
-
     def byte_places(self, tensor: Tensor) -> tuple[object, Array]:
         """The key of a tensor's memory, and the places of the bytes of each element in it."""
         tensor = self.resolved(tensor)
-        starts = self._bytes(tensor)
+        places = self.size(tensor.offset) + strided(tensor, self.size)
+        starts = places * tensor.dtype.bytes
         need = int(starts.max(initial=-1)) + tensor.dtype.bytes if starts.size else 0
         key, begin = self._block(tensor.buffer, need)
         return key, begin + starts[..., None] + np.arange(tensor.dtype.bytes)

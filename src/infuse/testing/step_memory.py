@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from infuse.codegen.tensors import Tensor
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Value
+
+
+def strided(tensor: Tensor, number: Callable[[Dim], int]) -> Array:
+    """How far each element of a tensor is from its first one."""
+    places = np.zeros((), np.int64)
+    for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.strides)):
+        line = np.arange(number(size), dtype=np.int64) * number(stride)
+        places = places + line.reshape(-1, *(1,) * (tensor.rank - axis - 1))
+    return np.asarray(places)
 
 
 @dataclass(frozen=True)

@@ -91,9 +91,9 @@ def _leaves(trees: Any, root: int, rows: Array, is_plain: bool) -> Array:
         marks = own["feature"] & (0 if is_plain else _EQUAL | _NAN)
         value = rows[np.arange(len(rows)), own["feature"] - marks]
         equals = (marks & _EQUAL) != 0
-        taken = np.where(equals, value == own["threshold"], value <= own["threshold"])
-        taken = taken | (((marks & _NAN) != 0) & (value != value))
-        at = own["next"][np.arange(len(rows)), taken.astype(np.int64)]
+        holds = np.where(equals, value == own["threshold"], value <= own["threshold"])
+        holds = holds | (((marks & _NAN) != 0) & (value != value))
+        at = own["next"][np.arange(len(rows)), holds.astype(np.int64)]
     return at
 
 
