@@ -11,18 +11,14 @@ call from Python costs.
 
 import argparse
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-import infuse
-from benchmarks import machine
+from benchmarks import operators
 from benchmarks.cliff_cases import GROUPS
-from benchmarks.measure import difference, geomean
 from benchmarks.operator_cases import Case
-from benchmarks.operators import Figure, engines, turns
+from benchmarks.operators import Figure
 
 CLOSE = 2e-4
 """What outputs may differ, relative to the largest: products of tiles round otherwise."""
@@ -32,13 +28,10 @@ AGAIN = 4
 
 def measure(group: str, case: Case, seconds: float, below: float) -> Figure:
     """The figure of one case; AssertionError when the results differ."""
-    ours, peer, hosts = engines(case)
-    error = difference(ours(), peer())
-    assert error <= CLOSE, f"{case.operator} {case.label}: the results are {error:.1e} apart"
-    mine, its = turns([ours, peer], seconds)
-    if its < below * mine:
-        mine, its = turns([ours, peer], seconds * AGAIN)
-    return Figure(group, case.operator, case.label, mine * 1e6, its * 1e6, error, hosts)
+    figure = operators.measure(group, case, seconds, CLOSE)
+    if figure.speedup >= below:
+        return figure
+    return operators.measure(group, case, seconds * AGAIN, CLOSE)
 
 
 def counts(figure: Figure) -> bool:
@@ -48,18 +41,9 @@ def counts(figure: Figure) -> bool:
 
 def show(figures: list[Figure], below: float) -> dict[str, float]:
     """Print what is slow; the geometric means of the speedups by group and of all."""
-    table = Table("operator", "case", "Infuse µs", "ONNX Runtime µs", "speedup")
-    for f in sorted(figures, key=lambda f: f.speedup):
-        if f.speedup < below:
-            times = (f"{f.infuse_us:.1f}", f"{f.onnxruntime_us:.1f}")
-            table.add_row(f.operator, f.label, *times, f"{f.speedup:.2f}")
-    Console(width=140).print(table)
-    groups = dict.fromkeys(f.family for f in figures)
-    means = {name: geomean([f.speedup for f in figures if f.family == name]) for name in groups}
-    means["all"] = geomean([f.speedup for f in figures])
-    Console(width=140).print("  ".join(f"{name} {value:.2f}" for name, value in means.items()))
-    slow = sum(f.speedup < below for f in figures)
-    Console(width=140).print(f"{len(figures)} cases, {slow} below {below:g}")
+    slow = [f for f in figures if f.speedup < below]
+    means = operators.show(figures, sorted(slow, key=lambda f: f.speedup))
+    Console(width=140).print(f"{len(figures)} cases, {len(slow)} below {below:g}")
     return means
 
 
@@ -81,9 +65,7 @@ def main() -> None:
             figures += [figure] if counts(figure) else []
     means = show(figures, options.below)
     if options.json:
-        rows = [asdict(f) | {"speedup": f.speedup} for f in figures]
-        content = {"infuse": infuse.__version__, "geomean_speedup": means, "cases": rows}
-        machine.save(options.json, content)
+        operators.save(options.json, figures, means)
     sys.exit(any(f.speedup < options.below for f in figures))
 
 

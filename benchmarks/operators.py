@@ -88,28 +88,36 @@ def engines(case: Case) -> tuple[Run, Run, int]:
     return run_ours, run_peer, len(getattr(ours, "host_steps", ()))
 
 
-def measure(family: str, case: Case, seconds: float) -> Figure:
-    """The figure of one case; AssertionError when the results differ."""
+def measure(family: str, case: Case, seconds: float, close: float = CLOSE) -> Figure:
+    """The figure of one case; AssertionError when the results differ by more than `close`."""
     ours, peer, hosts = engines(case)
     error = difference(ours(), peer())
-    assert error <= CLOSE, f"{case.operator} {case.label}: the results are {error:.1e} apart"
+    assert error <= close, f"{case.operator} {case.label}: the results are {error:.1e} apart"
     mine, its = turns([ours, peer], seconds)
     return Figure(family, case.operator, case.label, mine * 1e6, its * 1e6, error, hosts)
 
 
-def show(figures: list[Figure]) -> dict[str, float]:
-    """Print the table; the geometric means of the speedups by family and of all."""
+def show(figures: list[Figure], rows: list[Figure] | None = None) -> dict[str, float]:
+    """Print a table of `rows` (default: all); the geometric means of the speedups by family and of
+    all.
+    """
     table = Table("operator", "case", "Infuse µs", "ONNX Runtime µs", "speedup")
-    for f in figures:
-        table.add_row(
-            f.operator, f.label, f"{f.infuse_us:.1f}", f"{f.onnxruntime_us:.1f}", f"{f.speedup:.2f}"
-        )
+    for f in figures if rows is None else rows:
+        times = (f"{f.infuse_us:.1f}", f"{f.onnxruntime_us:.1f}")
+        table.add_row(f.operator, f.label, *times, f"{f.speedup:.2f}")
     Console(width=140).print(table)
     families = dict.fromkeys(f.family for f in figures)
     means = {name: geomean([f.speedup for f in figures if f.family == name]) for name in families}
     means["all"] = geomean([f.speedup for f in figures])
-    Console().print("  ".join(f"{name} {value:.2f}" for name, value in means.items()))
+    Console(width=140).print("  ".join(f"{name} {value:.2f}" for name, value in means.items()))
     return means
+
+
+def save(path: Path, figures: list[Figure], means: dict[str, float]) -> None:
+    """Write all figures and means."""
+    rows = [asdict(f) | {"speedup": f.speedup} for f in figures]
+    content = {"infuse": infuse.__version__, "geomean_speedup": means, "cases": rows}
+    machine.save(path, content)
 
 
 def main() -> None:
@@ -123,10 +131,7 @@ def main() -> None:
     figures = [measure(name, case, given.seconds) for name in chosen for case in GROUPS[name]()]
     means = show(figures)
     if given.json:
-        rows = [asdict(f) | {"speedup": f.speedup} for f in figures]
-        machine.save(
-            given.json, {"infuse": infuse.__version__, "geomean_speedup": means, "cases": rows}
-        )
+        save(given.json, figures, means)
 
 
 if __name__ == "__main__":
