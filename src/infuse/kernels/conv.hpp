@@ -319,10 +319,10 @@ constexpr long conv_scratch(const ConvSizes& s) {
   }
 }
 
-// The convolution of sizes of which the mode is known, TAPS or LINES.
+// The convolution of sizes of which the mode is known, and not PLAIN.
 template <ConvMode MODE, class Sink>
 void conv(Context& ctx, ConvSizes s, const float* x, const float* packed_w, const Sink& sink) {
-  static_assert(MODE == TAPS || MODE == LINES, "others are found by the sizes");
+  static_assert(MODE != PLAIN, "that is gemm");
   const long m = s.batch * s.out_height * s.out_width,
              k = s.kernel_height * s.kernel_width * (s.channels / s.groups);
   if (m <= 0 || s.out_channels <= 0) return;
@@ -335,16 +335,18 @@ void conv(Context& ctx, ConvSizes s, const float* x, const float* packed_w, cons
 
 template <class Sink>
 void conv(Context& ctx, ConvSizes s, const float* x, const float* packed_w, const Sink& sink) {
-  const long m = s.batch * s.out_height * s.out_width,
-             k = s.kernel_height * s.kernel_width * (s.channels / s.groups);
-  const ConvMode mode = detail::conv_mode(s);
-  if (m <= 0 || s.out_channels <= 0) return;
-  if (mode == PLAIN) return gemm(ctx, {m, s.out_channels, k, k}, x, packed_w, sink);
-  detail::gemm_parallel(ctx, m, detail::conv_panels(s), k,
-                        [&](long m0, long m1, long p0, long p1, int worker) {
-                          detail::conv_part(mode, s, x, packed_w, m0, m1, p0, p1,
-                                            ctx.scratch(worker), sink);
-                        });
+  switch (detail::conv_mode(s)) {
+    case PLAIN: {
+      const long m = s.batch * s.out_height * s.out_width;
+      return gemm(ctx, {m, s.out_channels, s.channels, s.channels}, x, packed_w, sink);
+    }
+    case GATHERED:
+      return conv<GATHERED>(ctx, s, x, packed_w, sink);
+    case TAPS:
+      return conv<TAPS>(ctx, s, x, packed_w, sink);
+    case LINES:
+      return conv<LINES>(ctx, s, x, packed_w, sink);
+  }
 }
 
 }  // namespace infuse

@@ -32,7 +32,8 @@ INFUSE_INLINE void add_taps(const Row& row, const ImageLines& lines, long plane,
   const DepthwiseSizes& s = *row.shape;
   const long next = s.stride_width * lines.pixel, step = s.dilation_width * lines.pixel,
              row_step = planes * row.channels;
-  const long corner = (ox * s.stride_width - s.pad_left + taps.first * s.dilation_width) * lines.pixel;
+  const long left = ox * s.stride_width - s.pad_left;
+  const long corner = (left + taps.first * s.dilation_width) * lines.pixel;
   for (long ky = row.first_ky; ky < row.last_ky; ++ky) {
     const float* pixel = lines(row, ky) + corner + c;
     const float* tap = row.weights + (ky * s.kernel_width + taps.first) * row_step + plane + c;
@@ -54,7 +55,9 @@ INFUSE_INLINE void hand_on(const float* results, long planes, long row, long c, 
   alignas(64) float line[MOST_PLANES * LANES];
   copying::interleave_any(line, results, LANES, LANES, planes);
   const long all = count(lanes) * planes;
-  sweep(0, all, [&](long i, auto part) { sink(load(line + i, Full{}), row, c * planes + i, part); });
+  sweep(0, all, [&](long i, auto part) {
+    sink(load(line + i, Full{}), row, c * planes + i, part);
+  });
 }
 
 /** V vectors of channels of P pixels from ox on. */

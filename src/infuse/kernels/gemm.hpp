@@ -390,42 +390,6 @@ inline void gemm_parallel(Context& ctx, long m, long panels, long k, const Body&
 
 }  // namespace detail
 
-// What does not depend on a sink: all models of a machine share one object with it, where `how` is
-// nothing, and declare it, where `how` is extern.
-#define INFUSE_SHARED_TILE(how, R)                                                               \
-  how template void tile<R, 1>(const float* const*, long, long, long, const float*, float*);     \
-  how template void tile<R, 2>(const float* const*, long, long, long, const float*, float*);
-#if INFUSE_TILE_ROWS == 12
-#define INFUSE_SHARED_TILES(how)                                                      \
-  INFUSE_SHARED_TILE(how, 5) INFUSE_SHARED_TILE(how, 6) INFUSE_SHARED_TILE(how, 7)    \
-  INFUSE_SHARED_TILE(how, 8) INFUSE_SHARED_TILE(how, 9) INFUSE_SHARED_TILE(how, 10)   \
-  INFUSE_SHARED_TILE(how, 11) INFUSE_SHARED_TILE(how, 12)
-#elif INFUSE_TILE_ROWS == 6
-#define INFUSE_SHARED_TILES(how) INFUSE_SHARED_TILE(how, 5) INFUSE_SHARED_TILE(how, 6)
-#else
-#define INFUSE_SHARED_TILES(how)
-#endif
-#if INFUSE_LANES == 16
-#define INFUSE_SHARED_HALVES(how)                                                     \
-  how template void narrow_tile<1>(const float*, long, long, const float*, float*);   \
-  how template void narrow_tile<2>(const float*, long, long, const float*, float*);   \
-  how template void narrow_tile<3>(const float*, long, long, const float*, float*);
-#else
-#define INFUSE_SHARED_HALVES(how)
-#endif
-#define INFUSE_SHARED_GEMM(how)                                                                  \
-  namespace infuse {                                                                             \
-  namespace detail {                                                                             \
-  INFUSE_SHARED_TILE(how, 1) INFUSE_SHARED_TILE(how, 2) INFUSE_SHARED_TILE(how, 3)               \
-  INFUSE_SHARED_TILE(how, 4) INFUSE_SHARED_TILES(how) INFUSE_SHARED_HALVES(how)                  \
-  how template void edge_tile(const float*, long, long, const float*, long, long, float*);       \
-  how template void full_tile(const float*, long, long, const float*, long, long,                \
-                              const StoreTile&, const AskBehind&);                               \
-  how template void full_tile(const float*, long, long, const float*, long, long,                \
-                              const StoreTile&, const Forget&);                                  \
-  }                                                                                              \
-  }
-
 // Bytes of scratch that a worker can use for gemm; with less it is slower.
 constexpr long gemm_scratch(GemmSizes s) {
   return detail::collides(s.lda, s.k) ? detail::copied_bytes(s.n, s.k) : 0;

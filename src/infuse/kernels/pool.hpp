@@ -118,11 +118,12 @@ INFUSE_NOINLINE void pool_row(const PoolSizes& shape, const Op& op, const T* x, 
   }
 }
 
-/** Whether a line of the image is worth pooling along itself first, for all windows that read it. */
+/** Whether a line of the image is worth pooling along itself first, for all its windows. */
 constexpr bool by_lines(const PoolSizes& s) {
   const bool near = s.dilation_height == 1 && s.dilation_width == 1;
   const long again = s.stride_height < s.kernel_height ? s.stride_height : s.kernel_height;
-  return near && s.kernel_width * s.kernel_height * 4 > (s.kernel_width * again + s.kernel_height) * 5;
+  const long steps = s.kernel_width * again + s.kernel_height;
+  return near && s.kernel_width * s.kernel_height * 4 > steps * 5;
 }
 
 /** Channels of a block, whose pooled lines stay in the second level cache. */
@@ -147,7 +148,8 @@ template <class Op>
 INFUSE_NOINLINE void pool_line(const PoolSizes& shape, const Op& op, const float* line, long first,
                                long count, long wide, float* to) {
   for (long ox = 0; ox < shape.out_width; ++ox, to += wide) {
-    const Taps x = taps(ox, shape.stride_width, shape.pad_left, 0, shape.kernel_width, 1, shape.width);
+    const Taps x =
+        taps(ox, shape.stride_width, shape.pad_left, 0, shape.kernel_width, 1, shape.width);
     const float* pixels = line + x.first * shape.channels + first;
     by_fours(count, [&](auto vectors, long c, auto lanes) __attribute__((always_inline)) {
       vf sum[vectors.N];
@@ -156,7 +158,8 @@ INFUSE_NOINLINE void pool_line(const PoolSizes& shape, const Op& op, const float
       const float* pixel = pixels + c;
       for (long kx = 0; kx < x.count; ++kx, pixel += shape.channels)
 #pragma GCC unroll 4
-        for (int i = 0; i < vectors.N; ++i) sum[i] = op.step(sum[i], load(pixel + i * LANES, lanes));
+        for (int i = 0; i < vectors.N; ++i)
+          sum[i] = op.step(sum[i], load(pixel + i * LANES, lanes));
 #pragma GCC unroll 4
       for (int i = 0; i < vectors.N; ++i) store(to + c + i * LANES, sum[i], lanes);
     });
@@ -176,8 +179,8 @@ INFUSE_NOINLINE void pool_lines(const PoolSizes& shape, const Op& op, const floa
                           shape.pad_bottom, shape.kernel_height, 1, shape.height);
       if (index / shape.out_height != image) image = index / shape.out_height, next = y.first;
       for (next = max(next, y.first); next < y.first + y.count; ++next)
-        pool_line(shape, op, x + (image * shape.height + next) * shape.width * shape.channels, first,
-                  count, wide, ring + next % shape.kernel_height * size);
+        pool_line(shape, op, x + (image * shape.height + next) * shape.width * shape.channels,
+                  first, count, wide, ring + next % shape.kernel_height * size);
       // The lines lie in two runs, as those at the end of the ring go on at its begin.
       const long top = y.first % shape.kernel_height,
                  run = min(y.count, shape.kernel_height - top);
@@ -200,7 +203,8 @@ INFUSE_NOINLINE void pool_lines(const PoolSizes& shape, const Op& op, const floa
           }
 #pragma GCC unroll 4
           for (int i = 0; i < vectors.N; ++i)
-            sink(op.finish(sum[i], all), index * shape.out_width + ox, first + c + i * LANES, lanes);
+            sink(op.finish(sum[i], all), index * shape.out_width + ox, first + c + i * LANES,
+                 lanes);
         });
       }
     }
@@ -221,7 +225,8 @@ inline void pool(Context& context, const PoolSizes& shape, const Op& op, const T
                  const Sink& sink) {
   if constexpr (sizeof(T) == sizeof(float))
     if (pool_detail::by_lines(shape)) {
-      const long work = shape.out_width * shape.channels * (shape.kernel_height + shape.kernel_width);
+      const long steps = shape.kernel_height + shape.kernel_width;
+      const long work = shape.out_width * shape.channels * steps;
       return context.parallel(
           shape.batch * shape.out_height,
           [&](long begin, long end, int worker) {

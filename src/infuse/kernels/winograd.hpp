@@ -222,7 +222,7 @@ INFUSE_NOINLINE void winograd_part(const ConvSizes& s, const typename Kind::Word
 
 }  // namespace detail
 
-// What does not depend on a sink (see gemm.hpp), of tiles of floats with these lines.
+// What does not depend on a sink (see gemm_shared.hpp), of tiles of floats with these lines.
 #define INFUSE_SHARED_WINOGRAD(how, M, R, S, M2, R2, S2)                                         \
   namespace infuse {                                                                             \
   namespace detail {                                                                             \
