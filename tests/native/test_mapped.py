@@ -188,6 +188,16 @@ def test_a_record_that_others_could_have_written_counts_for_nothing(
     assert checked.has_content(path, sha256)
 
 
+def test_what_this_process_has_written_is_not_read_again_while_it_stays(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    checked.note_written(path, "told")
+    assert checked.has_content(path, "told")
+    assert not checked.has_content(path, "told", again=True)
+    path.write_bytes(b"another content")
+    assert not checked.has_content(path, "told")
+
+
 def test_entries_of_the_cache_are_read_only_and_can_be_removed(tmp_path: Path) -> None:
     folder = build_adder()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o500

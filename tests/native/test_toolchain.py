@@ -337,6 +337,18 @@ def test_compilers_run_side_by_side_but_not_more_than_allowed(
     assert max(seen) == 2
 
 
+def test_a_source_that_only_calls_others_is_optimized_less(script: Script, tmp_path: Path) -> None:
+    body = f'echo "$*" >> "{tmp_path}/seen"; for last; do :; done; : > "$last"'
+    sources = [tmp_path / name for name in ("main.cpp", "loops.cpp")]
+    for source in sources:
+        source.write_text("")
+    compiler = Toolchain.from_command([str(script("mine", body))])
+    compiler.compile(sources, tmp_path / "a.so", target=NATIVE, jobs=1, calling=sources[0])
+    main, loops, _ = (tmp_path / "seen").read_text().splitlines()
+    levels = [[word for word in call.split() if word.startswith("-O")] for call in (main, loops)]
+    assert levels == [["-O3", "-O1"], ["-O3"]]
+
+
 def test_interrupt_ends_the_compilers_and_leaves_nothing(script: Script, tmp_path: Path) -> None:
     """Ctrl-C in the middle of a compilation: no process and no half-written folder is left."""
     pids, cache = tmp_path / "pids", tmp_path / "cache"

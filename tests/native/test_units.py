@@ -14,7 +14,7 @@ import infuse
 from infuse.codegen.compile import generate
 from infuse.codegen.objects import Objects
 from infuse.codegen.source import metadata, print_sources
-from infuse.codegen.units import POOL, included
+from infuse.codegen.units import POOL, SMALL, included
 from infuse.errors import CacheError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
@@ -63,6 +63,14 @@ def test_a_function_that_calls_a_large_kernel_is_a_file() -> None:
     assert (
         f'extern "C" __attribute__((visibility("hidden"))) int {name[:-4]}(' in texts["model.cpp"]
     )
+
+
+def test_the_main_file_only_calls_functions() -> None:
+    texts = sources(product())
+    (head,) = (line for line in texts["model.cpp"].splitlines() if " int tanh_" in line)
+    assert head.endswith(");")
+    assert f"{head[:-1]} {{" in texts[SMALL]
+    assert "map.hpp" not in texts["model.cpp"]
 
 
 def test_equal_functions_of_different_models_are_equal_files() -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,13 +14,12 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from infuse.codegen.cache import Cache
 from infuse.codegen.interface import EXAMPLE, PREFIX, example, header, library_name
 from infuse.codegen.objects import Objects
 from infuse.codegen.toolchain import Progress, Toolchain
+from infuse.codegen.weights import Entries, write_weights
+from infuse.runtime.checked import note_written
 from infuse.runtime.folder import (
     ABI,
     HEADER,
@@ -35,18 +34,11 @@ from infuse.runtime.folder import (
 from infuse.targets import Target
 
 KERNELS: Final = Path(__file__).parents[1] / "kernels"
-ALIGNMENT: Final = 64
-_CHUNK: Final = 1 << 24
-
-Weights = Iterable[tuple[int, NDArray[Any]]]
-"""Offsets in the weights file, ascending multiples of 64, and what stands there; read only when
-compiling.
-"""
 
 
 def build(
     sources: Mapping[str, str],
-    weights: Weights,
+    weights: Entries,
     weights_bytes: int,
     metadata: Mapping[str, Any],
     *,
@@ -61,11 +53,11 @@ def build(
     """The folder of the compiled model: from the cache when the same was compiled before, else made
     now.
 
-    `sources` maps file names, "model.cpp" among them, to C++ text that implements `model.h`. `key`
-    must stand for the content of the weights; sources, target, compiler, kernels and metadata are
-    added to it here. `metadata` is what `infuse_metadata` returns. With `output`, the result is a
-    copy there, and an older model there is replaced. Raises ToolchainError, CompileError,
-    CacheError or OptionError.
+    `sources` maps file names, "model.cpp" among them, to C++ text that implements `model.h`; where
+    there are others, it only calls them. `key` must stand for the content of the weights; sources,
+    target, compiler, kernels and metadata are added to it here. `metadata` is what
+    `infuse_metadata` returns. With `output`, the result is a copy there, and an older model there
+    is replaced. Raises ToolchainError, CompileError, CacheError or OptionError.
     """
     assert SOURCE in sources, f"one of the sources must be {SOURCE}"
     if output is not None:
@@ -78,6 +70,8 @@ def build(
     facts = (target.fingerprint, toolchain.identity, kernels_hash())
     units = {name: _digest(text, *facts) for name, text in sources.items() if name != SOURCE}
     store = _UnitObjects(Objects(cache.root, cache.limit), units)
+
+    written: list[str] = []
 
     def make(folder: Path) -> None:
         for name, text in {**sources, **texts}.items():
@@ -98,12 +92,13 @@ def build(
                     jobs=jobs,
                     progress=progress,
                     store=store,
+                    calling=folder / SOURCE,
                 )
             except BaseException:
                 stop.set()
                 raise
-            weights_sha256 = writing.result()
-        _write_metadata(folder, metadata, weights_sha256, target, toolchain)
+            written.append(writing.result())
+        _write_metadata(folder, metadata, written[-1], target, toolchain)
 
     full_key = _digest(
         key,
@@ -112,6 +107,8 @@ def build(
         *facts,
     )
     made = cache.obtain(full_key, make)
+    if written:
+        note_written(made / WEIGHTS, written[-1])
     return (
         made if output is None else publish(Path(output), lambda folder: _copy_files(made, folder))
     )
@@ -134,38 +131,6 @@ class _UnitObjects:
         key = self.keys.get(source.name)
         if key is not None:
             self.objects.add(key, content)
-
-
-def write_weights(path: Path, weights: Weights, total: int, stop: Event | None = None) -> str:
-    """Write the weights file, zeros between the arrays, until `stop` is set; returns its
-    SHA-256.
-    """
-    digest = hashlib.sha256()
-    stop = stop or Event()
-    position = 0
-    with path.open("wb", buffering=0) as file:
-
-        def put(data: memoryview) -> None:
-            for start in range(0, len(data), _CHUNK):
-                if stop.is_set():
-                    return
-                chunk = data[start : start + _CHUNK]
-                digest.update(chunk)
-                while chunk:
-                    chunk = chunk[file.write(chunk) or 0 :]
-
-        for offset, array in weights:
-            assert offset >= position, "the weights overlap or are not in order"
-            assert offset % ALIGNMENT == 0, "a weight does not start at a multiple of 64"
-            if stop.is_set():
-                break
-            put(memoryview(bytes(offset - position)))
-            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-            put(data)
-            position = offset + len(data)
-        assert position <= total or stop.is_set(), "the weights are larger than was announced"
-        put(memoryview(bytes(max(0, total - position))))
-    return digest.hexdigest()
 
 
 def _write_metadata(

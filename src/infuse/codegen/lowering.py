@@ -43,9 +43,12 @@ def lower(
     by graph what has to hold besides what its nodes rely on. UnsupportedOperatorError where a node
     has no native code.
     """
-    return Lowering(
+    lowering = Lowering(
         graph, name, machine, threads, precision, chooser=chooser, relied=relied or {}
-    ).run()
+    )
+    constants = (value.const for inner in graph.all_graphs() for value in inner.constants())
+    lowering.program.weights.hash(array for array in constants if array is not None)
+    return lowering.run()
 
 
 class Lowering(Fusing):

@@ -4,8 +4,7 @@ sizes.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice
 from infuse.codegen.tensors import Buffer, Order, Tensor, dense, natural
+from infuse.codegen.weights import Weights
 from infuse.dtypes import DType, by_numpy
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -25,7 +25,6 @@ from infuse.targets.cpu.emit.statements import Statement
 from infuse.targets.cpu.families.base import KernelSizes
 
 Array = npt.NDArray[Any]
-WEIGHT_ALIGN = 64
 
 
 @dataclass(frozen=True)
@@ -83,51 +82,6 @@ class Step:
     """What decided on the kernel, where several compute the same; steps that it needs besides have
     the same one.
     """
-
-
-class Weights:
-    """The weight file in the making: arrays at aligned positions, equal ones stored once, made when
-    written.
-
-    What is stored is named by a key: how it is packed, and of which constant. `fingerprint` stands
-    for all content.
-    """
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.float32_reasons: dict[str, str] = {}
-        """Tensors that stay in float32 though the precision is fp16, by name: why."""
-        self._entries: list[tuple[int, Callable[[], Array]]] = []
-        self._known: dict[Any, Buffer] = {}
-        self._digests: dict[int, tuple[Array, bytes]] = {}
-        self._hash = hashlib.blake2b()
-
-    def add(self, source: Array, how: Any, size: int, make: Callable[[Array], Array]) -> Buffer:
-        """The buffer that holds `make(source)`, `size` bytes; `how` names what `make` does."""
-        digest = self._digest(source)
-        key = (digest, source.dtype.str, source.shape, how)
-        if key not in self._known:
-            self._known[key] = Buffer("weight", size, position=self.bytes)
-            self._entries.append((self.bytes, lambda: make(source)))
-            self._hash.update(repr((self.bytes, *key)).encode())
-            self.bytes += -(-size // WEIGHT_ALIGN) * WEIGHT_ALIGN
-        return self._known[key]
-
-    def _digest(self, array: Array) -> bytes:
-        entry = self._digests.get(id(array))
-        if entry is None:
-            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            entry = (array, hashlib.blake2b(data.data, digest_size=20).digest())
-            self._digests[id(array)] = entry
-        return entry[1]
-
-    def fingerprint(self) -> str:
-        """A hash that stands for the content of the file."""
-        return self._hash.hexdigest()
-
-    def __iter__(self) -> Iterator[tuple[int, Array]]:
-        """Positions and arrays, in the order of the file; packed one after another."""
-        return ((position, make()) for position, make in self._entries)
 
 
 @dataclass

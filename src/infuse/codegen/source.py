@@ -56,17 +56,19 @@ def print_sources(
 ) -> dict[str, str]:
     """File names and C++ texts.
 
-    `apart`: functions that stand alone, and what they share with those of other models, are files
-    of their own (`units.py`); else all is in one. With `profile`, a run records when every step
-    began and ended (`infuse_profile`).
+    `apart`: functions that stand alone, what they share with those of other models, and all other
+    functions are files (`units.py`), and the main one only calls them; else all is in one. With
+    `profile`, a run records when every step began and ended (`infuse_profile`).
     """
     programs = [program, *program.bodies]
     frames = [ProgramText(p, q, profile) for p, q in zip(programs, [plan, *plan.bodies])]
     record = Recording(len(all_sizes(programs)) if profile else None)
     prefix = info.get("prefix", PREFIX)
-    functions = distinct((step for p in programs for step in p.steps), programs, apart)
+    functions = distinct((step for p in programs for step in p.steps), programs, apart, prefix)
     names = functions.names
-    main = [preamble(programs, functions.inner, planning=True, more=record.headers, prefix=prefix)]
+    main = [
+        preamble(programs, functions.in_main, planning=True, more=record.headers, prefix=prefix)
+    ]
     main += functions.text()
     main += [plan_text(frame.program, frame.plan) for frame in frames]
     main += [model_text(frames, record.fields)]

@@ -35,6 +35,8 @@ _COMPILE: Final = (
     *("-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-strict-aliasing"),
     *("-fno-stack-protector", "-fno-threadsafe-statics"),
 )
+_CALLS: Final = "-O1"
+"""How sources that only call others are optimized: in two thirds of the time."""
 _SANITIZE: Final = (
     *("-O0", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"),
     *("-fsanitize-recover=address,undefined", "-fno-sanitize=vptr"),
@@ -145,7 +147,7 @@ class Toolchain:
         flags and variables.
         """
         variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-        flags = (*self._compile_flags(), *self._link_flags())
+        flags = (*self._compile_flags(), _CALLS, *self._link_flags())
         return repr((self.command, self.details, self.version, flags, variables))
 
     def _compile_flags(self) -> tuple[str, ...]:
@@ -162,10 +164,12 @@ class Toolchain:
         progress: Progress | None = None,
         soname: str = "",
         store: ObjectStore | None = None,
+        calling: Path | None = None,
     ) -> None:
         """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the
         library `output`, which calls itself `soname`. What `store` has the object of is not
-        compiled; it is given those that are.
+        compiled; it is given those that are. `calling`: one of several sources that only calls the
+        others, and has no loops worth the time of optimizing them.
 
         Objects and temporary files lie beside `output`. CompileError when the compiler rejects a
         source; when interrupted, all compilers are ended before the interrupt goes on.
@@ -191,8 +195,13 @@ class Toolchain:
             for source, made in zip(sources, objects)
             if store is None or not _fetch(store, source, made)
         ]
+        plain = [] if self.sanitizes else [_CALLS]
         steps = [
-            (*self.command, *flags, "-c", str(source), "-o", str(made)) for source, made in new
+            (
+                *(*self.command, *flags, *(plain if source == calling else [])),
+                *("-c", str(source), "-o", str(made)),
+            )
+            for source, made in new
         ]
         total = len(steps) + 1
         report("compile", 0, total)

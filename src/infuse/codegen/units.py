@@ -20,6 +20,8 @@ from infuse.targets.cpu.emit.shared import Shared
 from infuse.targets.cpu.emit.sizes import fields_in, symbol_field
 
 POOL: Final = "threads.cpp"
+SMALL: Final = "functions.cpp"
+"""The file with the functions of a model that do not stand alone."""
 _POOL_TEXT: Final = """// The threads of all models.
 #define INFUSE_POOL_HERE
 #include "threads.hpp"
@@ -89,13 +91,14 @@ def all_sizes(programs: Sequence[Program]) -> list[str]:
 @dataclass(frozen=True)
 class Functions:
     """The different functions that steps of programs call, and their names by text. `apart`: those
-    that stand alone are files of their own.
+    that stand alone are files of their own, the others one file.
     """
 
     programs: Sequence[Program]
     all: list[Function]
     names: Mapping[str, str]
     apart: bool
+    prefix: str
 
     @property
     def controls(self) -> list[Function]:
@@ -112,6 +115,11 @@ class Functions:
         """The others."""
         return [f for f in self.all if not f.is_control and not self._is_outer(f)]
 
+    @property
+    def in_main(self) -> list[Function]:
+        """Those of the main file, besides those that run bodies."""
+        return [] if self.apart else self.inner
+
     def _is_outer(self, function: Function) -> bool:
         return self.apart and stands_alone(function)
 
@@ -119,14 +127,21 @@ class Functions:
         """What the main file says of all but those that run bodies."""
         heads = [f"{head(f, self.names[f.text()])};" for f in self.inner]
         outer = [f"{self._head(f)};" for f in self.outer]
-        return [*heads, *outer, "", *(define(f, self.names[f.text()]) for f in self.inner)]
+        return [*heads, *outer, "", *self._definitions(self.in_main)]
+
+    def _definitions(self, functions: Sequence[Function]) -> list[str]:
+        return [define(f, self.names[f.text()]) for f in functions]
 
     def files(self, main: str) -> dict[str, str]:
         """Names and texts of all files."""
         if not self.apart:
             return {SOURCE: main}
-        units = {f"{self.names[f.text()]}.cpp": self._unit(f) for f in self.outer}
-        return {SOURCE: f"{APART}\n{main}", **units, **shared_files(shared_by(self.outer))}
+        texts = {f"{self.names[f.text()]}.cpp": self._unit(f) for f in self.outer}
+        if self.inner:
+            start = preamble(self.programs, self.inner, prefix=self.prefix)
+            parts = [APART, start, *self._definitions(self.inner), end(self.prefix)]
+            texts[SMALL] = "\n".join(parts)
+        return {SOURCE: f"{APART}\n{main}", **texts, **shared_files(shared_by(self.outer))}
 
     def _head(self, function: Function) -> str:
         return f'extern "C" {head(function, self.names[function.text()])}'
@@ -146,7 +161,12 @@ class Functions:
         return "\n".join([*lines, f'extern "C" {define(function, name)}', end()])
 
 
-def distinct(steps: Iterable[Step], programs: Sequence[Program], apart: bool = False) -> Functions:
+def distinct(
+    steps: Iterable[Step],
+    programs: Sequence[Program],
+    apart: bool = False,
+    prefix: str = PREFIX,
+) -> Functions:
     """The different functions that steps of these programs call."""
     names: dict[str, str] = {}
     functions = []
@@ -159,7 +179,7 @@ def distinct(steps: Iterable[Step], programs: Sequence[Program], apart: bool = F
             names[text] = content_name(function, size_fields(programs))
         else:
             names[text] = f"{clean_name(function)}_{len(names)}"
-    return Functions(programs, functions, names, apart)
+    return Functions(programs, functions, names, apart, prefix)
 
 
 def size_fields(programs: Sequence[Program]) -> str:

@@ -50,6 +50,15 @@ def has_content(path: Path, sha256: str, *, again: bool = False) -> bool:
     return True
 
 
+def note_written(path: Path, sha256: str) -> None:
+    """Tell that this process has written a file with this SHA-256, which it need not read to know
+    so.
+    """
+    place = os.path.realpath(path)
+    with suppress(OSError):  # the file is read where it is opened, and fails there
+        _seen[place] = sha256, _identity(Path(place).stat())
+
+
 def _identity(status: os.stat_result) -> list[int]:
     return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 

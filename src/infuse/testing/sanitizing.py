@@ -22,13 +22,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from infuse.codegen.build import KERNELS, write_weights
+from infuse.codegen.build import KERNELS
 from infuse.codegen.interface import header
 from infuse.codegen.memory import isolated_plan
 from infuse.codegen.processes import environment
 from infuse.codegen.program import Program
 from infuse.codegen.source import metadata, print_sources
 from infuse.codegen.toolchain import Toolchain
+from infuse.codegen.weights import write_weights
 from infuse.errors import ToolchainError
 from infuse.runtime.folder import LIBRARY, SOURCE
 from infuse.targets import Target

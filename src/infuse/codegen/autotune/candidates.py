@@ -112,7 +112,7 @@ def print_trials(trials: Sequence[Trial]) -> dict[str, str]:
     scratch = list(dict.fromkeys(text for program in programs for text in program.scratch))
     headers = {"model.h", "platform.hpp"}.union(*(program.call_includes for program in programs))
     starts, total = _regions(trials)
-    main = [preamble(programs, functions.inner, more=sorted(headers)), _RANGE]
+    main = [preamble(programs, functions.in_main, more=sorted(headers)), _RANGE]
     main += functions.text()
     main += [_trial_text(number, trial, starts, names) for number, trial in enumerate(trials)]
     sizes = "".join(f"  d.{symbol_field(s)} = {default_size(s)}L;\n" for s in all_sizes(programs))
