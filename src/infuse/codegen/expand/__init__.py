@@ -20,6 +20,7 @@ from infuse.codegen.expand import (  # noqa: F401  (each registers its expansion
     quantization,
     signal,
     training,
+    transposed,
     vision,
 )
 from infuse.codegen.expand.driver import expand

@@ -1,0 +1,85 @@
+"""Transposed convolutions whose phases have different taps, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+import infuse
+from infuse.codegen.compile import generate
+from infuse.targets import Target
+
+pytestmark = pytest.mark.row("R1")
+
+
+class Case(NamedTuple):
+    """`filters`: as ONNX has them, (C, M / group, taps …)."""
+
+    filters: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...] | None = None
+    group: int = 1
+    pads: tuple[int, ...] | None = None
+    output_padding: tuple[int, ...] | None = None
+    bias: bool = True
+
+
+CASES = {
+    "uneven phases": Case((8, 16, 3, 3), (2, 2)),
+    "cut": Case((8, 16, 3, 3), (2, 2), pads=(1, 1, 1, 1), output_padding=(1, 1)),
+    "one axis uneven": Case((4, 17, 4, 5), (2, 2)),
+    "phases without taps": Case((4, 16, 2, 2), (4, 3)),
+    "phases without taps, no bias": Case((4, 16, 2, 1), (3, 3), bias=False),
+    "a phase in two": Case((4, 16, 3, 3), (2, 2), dilations=(2, 2)),
+    "apart in the input": Case((4, 16, 5, 3), (2, 4), dilations=(3, 6), pads=(2, 3, 1, 4)),
+    "output behind the windows": Case((4, 16, 2, 2), (5, 5), output_padding=(4, 4)),
+    "depthwise": Case((20, 1, 3, 3), (2, 2), group=20, pads=(1, 1, 1, 1)),
+    "depthwise, even phases": Case((20, 1, 4, 4), (2, 2), group=20),
+    "groups": Case((8, 16, 3, 3), (2, 2), group=2),
+    "groups, few channels": Case((8, 3, 3, 3), (2, 2), group=2),
+    "few channels": Case((8, 3, 5, 5), (3, 3), dilations=(1, 2)),
+    "even phases": Case((8, 16, 4, 2), (2, 2)),
+    "lines": Case((8, 16, 5), (3,)),
+    "volumes": Case((4, 16, 3, 2, 3), (2, 1, 2)),
+}
+
+
+def model(case: Case, size: list[Any], rng: np.random.Generator) -> onnx.ModelProto:
+    filters = rng.standard_normal(case.filters).astype("f4")
+    bias = rng.standard_normal(case.filters[1] * case.group).astype("f4")
+    weights = {"w": filters, **({"b": bias} if case.bias else {})}
+    names = ("strides", "dilations", "group", "pads", "output_padding")
+    attributes = {n: getattr(case, n) for n in names if getattr(case, n) is not None}
+    node = helper.make_node("ConvTranspose", ["x", *weights], ["y"], **attributes)
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", len(filters), *size])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    parts = [numpy_helper.from_array(value, name) for name, value in weights.items()]
+    graph = helper.make_graph([node], "transposed", [x], [y], parts)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_onnx_runtime(name: str, *, dynamic: bool) -> None:
+    case, rng = CASES[name], np.random.default_rng(0)
+    size = [5, 4, 3][: len(case.strides)]
+    made = model(case, [f"s{i}" for i in range(len(size))] if dynamic else size, rng)
+    theirs = onnxruntime.InferenceSession(made.SerializeToString())
+    ours = infuse.compile(infuse.optimize(infuse.load(made)), threads=2)
+    for n in (1, 3):
+        x = rng.standard_normal((n, case.filters[0], *size)).astype("f4")
+        (expected,) = theirs.run(None, {"x": x})
+        # Sums of up to 72 products of numbers around 1, in another order.
+        np.testing.assert_allclose(ours.run({"x": x})["y"], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_no_zeros_are_multiplied_where_phases_have_different_taps() -> None:
+    graph = infuse.load(model(CASES["uneven phases"], [5, 4], np.random.default_rng(0)))
+    program, _ = generate(graph, Target.resolve("x86-64-v3"))
+    taps = program.weights.bytes // (8 * 16 * 4)
+    assert taps == 9
