@@ -194,7 +194,7 @@ INFUSE_INLINE void soften(float* scores, long keys, const Mask& mask, long b, lo
   float shift = now == lowest ? 0.0f : now;
   vf total = {};
   sweep(0, keys, [&](long j, auto lanes) __attribute__((always_inline)) {
-    vf x = exp(load(scores + j, lanes) - shift);
+    vf x = exp_nonpositive(load(scores + j, lanes) - shift);
     store(scores + j, x, lanes);
     total += valid(x, vf{}, lanes);
   });

@@ -199,6 +199,16 @@ INFUSE_INLINE vf exp(vf x) {
   return detail::scale(detail::reduce_exp(detail::clamp(x, -104.0f, 89.0f)));
 }
 
+// e^x for x <= 0 and NaN: 2^n is a number for all n there but the least, for which it is zero.
+INFUSE_INLINE vf exp_nonpositive(vf x) {
+  const detail::Reduced e = detail::reduce_exp(detail::raw_max(splat(-88.0f), x));
+#if INFUSE_LANES == 16
+  return detail::scale(e);
+#else
+  return (e.p + 1.0f) * detail::exp2i(e.i);
+#endif
+}
+
 INFUSE_INLINE vf expm1(vf x) {
   detail::Reduced e = detail::reduce_exp(detail::clamp(x, -25.0f, 89.0f));
   vf s = detail::exp2i(e.i - 1);

@@ -5,40 +5,87 @@
 
 namespace infuse {
 
+namespace softmax_detail {
+
+constexpr long TOGETHER = 4;       // rows whose steps hide each other's latency
+constexpr long SHORT = 16 * LANES;  // elements of a row that is short enough for that
+
+}  // namespace softmax_detail
+
 /** Bytes of scratch per worker for an axis of `size` elements. */
 inline long softmax_scratch(long size, long inner = 1) {
-  return size * (inner == 1 ? 1 : LANES) * 4L + CACHE_LINE;
+  const long rows = size <= softmax_detail::SHORT ? softmax_detail::TOGETHER : 1;
+  return (inner == 1 ? rows * round_up(size, LANES) : size * LANES) * 4L;
 }
 
 namespace softmax_detail {
 
-/** What subtracts the maximum: 0 when there is none, so that -inf stays -inf. */
 template <bool Log>
 INFUSE_INLINE vf result(vf kept, vf share) {
   return Log ? kept - share : kept * share;
 }
 
-/** One row: its values are kept in `row` from the first pass to the last. */
-template <bool Log, class In, class Sink>
-INFUSE_INLINE void row_softmax(long r, long cols, float* kept, const In& in, const Sink& sink) {
-  vf most = splat(-__builtin_inff());
-  sweep(0, cols, [&](long c, auto lanes) __attribute__((always_inline)) {
-    vf x = in(r, c, lanes);
-    store(kept + c, x, lanes);
-    most = max(most, valid(x, splat(-__builtin_inff()), lanes));
+/**
+ * Calls f(c, lanes, i) for the columns c of a row; i counts to N, over sums and maxima that do not
+ * wait for each other.
+ */
+template <int N, class F>
+INFUSE_INLINE void spread_columns(long cols, const F& f) {
+  long c = 0;
+  for (; c + N * LANES <= cols; c += N * LANES)
+#pragma GCC unroll 4
+    for (int i = 0; i < N; ++i) f(c + i * LANES, Full{}, i);
+  sweep(c, cols, [&](long at, auto lanes) __attribute__((always_inline)) { f(at, lanes, 0); });
+}
+
+/**
+ * R rows whose values are kept from the first pass to the last, in whole vectors that end in -inf.
+ * What subtracts a maximum of -inf gives NaN; a maximum takes no notice of NaN, the sum does.
+ */
+template <bool Log, int R, class In, class Sink>
+INFUSE_INLINE void softmax_rows(long first, long cols, float* kept, const In& in, const Sink& sink) {
+  constexpr int N = R == 1 ? 4 : 1;
+  const vf lowest = splat(-__builtin_inff());
+  const long pitch = round_up(cols, LANES);
+  vf most[R][N], total[R];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int i = 0; i < N; ++i) most[r][i] = lowest;
+  spread_columns<N>(cols, [&](long c, auto lanes, int i) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const vf x = valid(in(first + r, c, lanes), lowest, lanes);
+      store(kept + r * pitch + c, x, Full{});
+      most[r][i] = detail::raw_max(x, most[r][i]);
+    }
   });
-  float top = hmax(most);
-  vf total = {};
-  sweep(0, cols, [&](long c, auto lanes) __attribute__((always_inline)) {
-    vf x = load(kept + c, lanes) - top;
-    vf e = exp(x);
-    store(kept + c, Log ? x : e, lanes);
-    total += valid(e, vf{}, lanes);
+  vf top[R], share[R];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int i = 1; i < N; ++i) most[r][0] = detail::raw_max(most[r][0], most[r][i]);
+    top[r] = detail::fold(most[r][0], detail::raw_max);
+    total[r] = vf{};
+  }
+  sweep(0, pitch, [&](long c, auto) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      float* at = kept + r * pitch + c;
+      const vf x = load(at, Full{}) - top[r], e = exp_nonpositive(x);
+      store(at, Log ? x : e, Full{});
+      total[r] += e;
+    }
   });
-  float sum = hsum(total);
-  vf share = splat(Log ? log(sum) : 1.0f / sum);
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+    const float sum = hsum(total[r]);
+    share[r] = splat(Log ? log(sum) : 1.0f / sum);
+  }
   sweep(0, cols, [&](long c, auto lanes) __attribute__((always_inline)) {
-    sink(result<Log>(load(kept + c, lanes), share), r, c, lanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+      sink(result<Log>(load(kept + r * pitch + c, Full{}), share[r]), first + r, c, lanes);
   });
 }
 
@@ -50,11 +97,11 @@ INFUSE_INLINE void column_softmax(long first, long size, long c, L lanes, float*
   for (long i = 0; i < size; ++i) {
     vf x = in(first + i, c, lanes);
     store(kept + i * LANES, x, Full{});
-    top = max(top, x);
+    top = detail::raw_max(x, top);
   }
   for (long i = 0; i < size; ++i) {
     vf x = load(kept + i * LANES, Full{}) - top;
-    vf e = exp(x);
+    vf e = exp_nonpositive(x);
     store(kept + i * LANES, Log ? x : e, Full{});
     total += e;
   }
@@ -69,7 +116,10 @@ inline void along_rows(Context& context, long rows, long cols, const In& in, con
       rows,
       [&](long begin, long end, int worker) {
         float* kept = reinterpret_cast<float*>(context.scratch(worker));
-        for (long r = begin; r < end; ++r) row_softmax<Log>(r, cols, kept, in, sink);
+        long r = begin;
+        for (; cols <= SHORT && r + TOGETHER <= end; r += TOGETHER)
+          softmax_rows<Log, TOGETHER>(r, cols, kept, in, sink);
+        for (; r < end; ++r) softmax_rows<Log, 1>(r, cols, kept, in, sink);
       },
       1 + 8192 / (cols + 16));
 }
