@@ -255,6 +255,12 @@ API void normalise_groups(Context* c, const long* s, const float* x, const float
   group_norm(*c, shape, Rows{x, shape.channels}, scale, bias, eps, Store{y, shape.channels});
 }
 
+API void normalise_planes(Context* c, const long* s, const float* x, const float* scale,
+                          const float* bias, float eps, float* y) {
+  GroupSizes shape = {s[0], s[1], s[2], s[3]};
+  group_norm_planes(*c, shape, Rows{x, shape.pixels}, scale, bias, eps, Store{y, shape.pixels});
+}
+
 // ---- reductions ------------------------------------------------------------------------------
 
 API void reduce_floats(Context* c, int kind, const long* s, const float* x, float* y) {

@@ -137,6 +137,12 @@ def test_group_norm(run: Driver, rng: Rng, shape: tuple[int, int, int, int], off
     y[...] = 0
     run("normalise_groups", long_array(shape), x, None, None, 1e-3, y, result=None)
     close(y, expected, bound)
+    planes, y = np.ascontiguousarray(x.transpose(0, 2, 1)), zeros(n, c, pixels)
+    run("normalise_planes", long_array(shape), planes, scale, bias, 1e-3, y, result=None)
+    close(y.transpose(0, 2, 1), expected * scale + bias, bound)
+    y[...] = 0
+    run("normalise_planes", long_array(shape), planes, None, None, 1e-3, y, result=None)
+    close(y.transpose(0, 2, 1), expected, bound)
 
 
 # ---- reductions

@@ -69,6 +69,8 @@ NORMALIZATIONS = {
     "layer, unshifted": along("LayerNormalization", (2, 3, 10), (10,)),
     "root of squares": along("RMSNormalization", (2, 3, 10), (10,), epsilon=0.125),
     "groups": along("GroupNormalization", (2, 6, 3, 4), (6,), (6,), num_groups=3),
+    "groups of planes": along("GroupNormalization", (2, 6, 8, 17), (6,), (6,), num_groups=3),
+    "instances in planes": along("InstanceNormalization", (2, 6, 200), (6,), (6,), epsilon=0.5),
     "instances": along("InstanceNormalization", (2, 6, 3, 4), (6,), (6,), epsilon=0.5),
 }
 REDUCERS = ("Sum", "Mean", "Max", "Min", "Prod", "SumSquare", "L1", "L2", "LogSum", "LogSumExp")

@@ -239,4 +239,55 @@ inline void group_norm(Context& context, const GroupSizes& shape, const In& in, 
       1 + GRAIN / (shape.channels + 16));
 }
 
+namespace norm_detail {
+
+/** The sum of rows [row, last) of `pixels` columns: of x - centre, or of its square. */
+template <bool Square, class In>
+INFUSE_INLINE double plane_sum(long row, long last, long pixels, float centre, const In& in) {
+  constexpr int N = 4;
+  constexpr long PART = 32 * N * LANES;  // elements added up before they join the total
+  double total = 0.0;
+  for (; row < last; ++row)
+    for (long first = 0; first < pixels; first += PART) {
+      const long end = first + PART < pixels ? first + PART : pixels;
+      vf sum[N] = {};
+      spread_columns<N>(first, end, [&](long c, auto lanes, int i) __attribute__((always_inline)) {
+        const vf x = valid(in(row, c, lanes) - centre, vf{}, lanes);
+        sum[i] = Square ? fma(x, x, sum[i]) : sum[i] + x;
+      });
+      total += double(hsum((sum[0] + sum[1]) + (sum[2] + sum[3])));
+    }
+  return total;
+}
+
+}  // namespace norm_detail
+
+/** As group_norm, for planes: row = (image, channel), col = pixel. */
+template <class In, class Sink>
+inline void group_norm_planes(Context& context, const GroupSizes& shape, const In& in,
+                              const float* scale, const float* bias, float eps, const Sink& sink) {
+  using namespace norm_detail;
+  const long width = shape.channels / shape.groups, count = width * shape.pixels;
+  context.parallel(
+      shape.batch * shape.groups,
+      [&](long begin, long end, int) {
+        for (long group = begin; group < end; ++group) {
+          const long row = group * width, last = row + width;
+          const float mean = float(plane_sum<false>(row, last, shape.pixels, 0, in) / double(count));
+          const float squares =
+              float(plane_sum<true>(row, last, shape.pixels, mean, in) / double(count));
+          const float factor = 1.0f / sqrt(squares + eps);
+          for (long r = row; r < last; ++r) {
+            const long channel = r % shape.channels;
+            const vf by = splat(scale ? scale[channel] : 1.0f);
+            const vf plus = splat(bias ? bias[channel] : 0.0f);
+            sweep(0, shape.pixels, [&](long c, auto lanes) __attribute__((always_inline)) {
+              sink(fma((in(r, c, lanes) - mean) * factor, by, plus), r, c, lanes);
+            });
+          }
+        }
+      },
+      1 + GRAIN / (count + 16));
+}
+
 }  // namespace infuse

@@ -26,4 +26,17 @@ INFUSE_INLINE vf load_or(const float* data, long col, float other, L lanes) {
   return data ? load(data + col, lanes) : splat(other);
 }
 
+/**
+ * Calls f(c, lanes, i) for the columns c from `begin` to `end`; i counts to N, over sums and maxima
+ * that do not wait for each other.
+ */
+template <int N, class F>
+INFUSE_INLINE void spread_columns(long begin, long end, const F& f) {
+  long c = begin;
+  for (; c + N * LANES <= end; c += N * LANES)
+#pragma GCC unroll 4
+    for (int i = 0; i < N; ++i) f(c + i * LANES, Full{}, i);
+  sweep(c, end, [&](long at, auto lanes) __attribute__((always_inline)) { f(at, lanes, 0); });
+}
+
 }  // namespace infuse

@@ -26,19 +26,6 @@ INFUSE_INLINE vf result(vf kept, vf share) {
 }
 
 /**
- * Calls f(c, lanes, i) for the columns c of a row; i counts to N, over sums and maxima that do not
- * wait for each other.
- */
-template <int N, class F>
-INFUSE_INLINE void spread_columns(long cols, const F& f) {
-  long c = 0;
-  for (; c + N * LANES <= cols; c += N * LANES)
-#pragma GCC unroll 4
-    for (int i = 0; i < N; ++i) f(c + i * LANES, Full{}, i);
-  sweep(c, cols, [&](long at, auto lanes) __attribute__((always_inline)) { f(at, lanes, 0); });
-}
-
-/**
  * R rows whose values are kept from the first pass to the last, in whole vectors that end in -inf.
  * What subtracts a maximum of -inf gives NaN; a maximum takes no notice of NaN, the sum does.
  */
@@ -52,7 +39,7 @@ INFUSE_INLINE void softmax_rows(long first, long cols, float* kept, const In& in
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
     for (int i = 0; i < N; ++i) most[r][i] = lowest;
-  spread_columns<N>(cols, [&](long c, auto lanes, int i) __attribute__((always_inline)) {
+  spread_columns<N>(0, cols, [&](long c, auto lanes, int i) __attribute__((always_inline)) {
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       const vf x = valid(in(first + r, c, lanes), lowest, lanes);

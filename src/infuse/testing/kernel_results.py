@@ -85,17 +85,18 @@ def _without(made: Made, addend: int) -> Array | None:
 
 
 @_results("ConvInteger", "MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool")
-@_results("InstanceNormalization", "GroupNormalization")
 def _image(made: Made) -> Array:
     return np.transpose(made.result, channels_last(made.result.ndim))
 
 
-@_results("Resize")
-def _resized(made: Made) -> Array:
-    """Planes, or images with their channels last."""
+@_results("Resize", "InstanceNormalization", "GroupNormalization")
+def _image_or_planes(made: Made) -> Array:
+    """Planes, where the kernel's name says so, or images with their channels last."""
     result = made.result
     if made.kernel == "resize_planes":
         return result
+    if made.kernel.endswith("_planes"):
+        return result.reshape(*result.shape[:2], -1)
     return np.transpose(result, channels_last(result.ndim))
 
 

@@ -14,6 +14,7 @@ from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Order, Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ops.core.formula import E, inputs
 from infuse.targets.cpu.emit.sizes import size_text, sizes_text
@@ -110,20 +111,40 @@ def group_norm(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
     x = operand(node)
     attributes = node.op.attributes()
-    order = channels_last(x.rank)
-    tensor = low.dense(x, order)
     channels = x.shape[1]
     groups = attributes["num_groups"] if node.kind == "GroupNormalization" else channels
+    planes = _has_planes(low, group, groups)
+    order = natural(x.rank) if planes else channels_last(x.rank)
+    tensor = low.dense(x, order)
     f = low.function("group_norm", *group.nodes)
     f.include("norm.hpp")
-    sink = low.sink(f, group, order)
+    sink = low.sink(f, group, order, inner=x.rank - 2 if planes else 1)
     pointers = [f.read(low.dense(operand(node, i))) for i in (1, 2)]
     sizes = GroupSizes(x.shape[0], dims.product(x.shape[2:]), channels, groups)
-    reader(f, tensor, f.number(channels))
-    f.scratch(f"group_norm_scratch({sizes_text(sizes)})", "norm.hpp")
+    reader(f, tensor, f.number(sizes.pixels if planes else channels))
     epsilon = f"{float(attributes['epsilon'])!r}f"
-    f.call("group_norm", f.sizes(sizes), "input", *pointers, epsilon, sink)
+    if not planes:
+        f.scratch(f"group_norm_scratch({sizes_text(sizes)})", "norm.hpp")
+    kernel = "group_norm_planes" if planes else "group_norm"
+    f.call(kernel, f.sizes(sizes), "input", *pointers, epsilon, sink)
     f.finish(label(group))
+
+
+def _has_planes(low: Lowering, group: Group, groups: Dim) -> bool:
+    """Whether what is normalized lies in planes, of so many pixels and groups that vectors along
+    them keep all threads busy.
+    """
+    assert group.anchor is not None
+    x = operand(group.anchor)
+    order = natural(x.rank)
+    if x.rank < 3 or low.tensor(x).order != order:
+        return False
+    if usual(dims.product(x.shape[2:])) < 8 * low.lanes:
+        return False
+    if usual(x.shape[0]) * usual(groups) < low.threads:
+        return False
+    space = IterationSpace(x.shape, order, x.rank - 2)
+    return all(space.column_stride(low.tensor(v)) in (0, 1) for v in group.operands())
 
 
 @lowers("BatchNormalization", has_epilogue=True)

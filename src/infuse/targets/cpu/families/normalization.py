@@ -99,6 +99,20 @@ def group_norm(call: Arguments) -> Array:
     return _scaled(rows, scale, shift)
 
 
+@computes("group_norm_planes")
+def group_norm_planes(call: Arguments) -> Array:
+    """The same of channels × pixels."""
+    s, loader, scale, shift, epsilon = call.arguments[:5]
+    x = loaded(loader, (s.batch * s.channels, s.pixels)).reshape(s.batch * s.groups, -1)
+    centred = x - x.mean(1, keepdims=True)
+    deviation = np.sqrt((centred**2).mean(1, keepdims=True) + epsilon)
+    planes = (centred / deviation).reshape(s.batch, s.channels, s.pixels)
+    rows = planes.transpose(0, 2, 1).reshape(-1, s.channels)
+    scaled = _scaled(rows, scale, shift).reshape(s.batch, s.pixels, s.channels)
+    result: Array = scaled.transpose(0, 2, 1).reshape(-1, s.pixels)
+    return result
+
+
 def _scaled(rows: Array, scale: Array | None, shift: Array | None) -> Array:
     """Rows with a factor and an addend of each column."""
     columns = rows.shape[1]
