@@ -62,6 +62,36 @@ API void cover(Context* c, long n, long grain, int* hits, long* shortest) {
       grain);
 }
 
+// The first piece of a worker takes until all others are done; whether it came to that.
+API bool cover_without_one(Context* c, long n, int* hits) {
+  long done = 0, held = 0;
+  c->parallel(n, [&](long begin, long end, int worker) {
+    for (long i = begin; i < end; ++i) ++hits[i];
+    const long long limit = now_ns() + 20000000000LL;
+    if (worker == 0)
+      while (!__atomic_load_n(&held, __ATOMIC_SEQ_CST) && now_ns() < limit) cpu_pause();
+    else if (!__atomic_exchange_n(&held, end - begin, __ATOMIC_SEQ_CST))
+      while (__atomic_load_n(&done, __ATOMIC_SEQ_CST) < n - (end - begin) && now_ns() < limit)
+        cpu_pause();
+    __atomic_fetch_add(&done, end - begin, __ATOMIC_SEQ_CST);
+    if (now_ns() >= limit) __atomic_store_n(&held, -1, __ATOMIC_SEQ_CST);
+  });
+  return held > 0;
+}
+
+// Whole shares come with their numbers.
+API long whole_shares(Context* c, long n, long* workers) {
+  long calls = 0;
+  c->parallel(
+      n,
+      [&](long begin, long end, int worker) {
+        for (long i = begin; i < end; ++i) workers[i] = worker;
+        __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED);
+      },
+      1, WHOLE);
+  return calls;
+}
+
 API long cover_often(Context* c, long n, int calls) {
   long wrong = 0;
   for (int call = 0; call < calls; ++call) {

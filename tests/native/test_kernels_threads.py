@@ -42,7 +42,26 @@ def test_every_index_is_covered_once(run: Driver, n: int, grain: int) -> None:
     hits, shortest = zeros(n, dtype=np.int32), ctypes.c_long()
     run("cover", n, grain, hits, ctypes.byref(shortest), result=None)
     assert (hits == 1).all()
-    assert shortest.value >= min(n, grain)
+    if n < 2 * grain:
+        assert shortest.value == n
+
+
+def test_others_go_on_with_the_share_of_a_worker_that_is_kept(library: ctypes.CDLL) -> None:
+    driver = Driver(library, 3)
+    for n in (24, 25, 64):
+        hits = zeros(n, dtype=np.int32)
+        assert driver("cover_without_one", n, hits, result=ctypes.c_bool)
+        assert (hits == 1).all()
+    driver.close()
+
+
+def test_whole_shares_have_the_numbers_of_their_workers(library: ctypes.CDLL) -> None:
+    driver = Driver(library, 3)
+    for _ in range(200):
+        workers = zeros(10, dtype=np.int64)
+        assert driver("whole_shares", 10, workers, result=ctypes.c_long) == 3
+        assert workers.tolist() == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
+    driver.close()
 
 
 def test_calls_inside_calls_run_on_their_worker(run: Driver) -> None:

@@ -119,11 +119,12 @@ constexpr long chain_scratch(const ChainSizes& s) { return detail::chain_plan(s)
 // x [n, h, w] pixels; expand(acc, col, lanes) makes a vector of expanded channels of its sum, last
 // one of what is projected; either may be NoStage{}. The depthwise convolution has KW = mid.kw,
 // STRIDE = mid.stride_w; weights as in gemm and depthwise. The sink's row = (image, oy, ox).
-// after(worker, line) is called when a line (image, oy) of the result is complete.
+// after(worker, line) is called when a line (image, oy) of the result is complete; `piece` as for
+// Context::parallel.
 template <int KW, int STRIDE, class Expand, class Last, class Sink, class After>
 void chain(Context& ctx, const ChainSizes& s, const float* x, const float* expanding,
            const float* weights, const float* projecting, const Expand& expand, const Last& last,
-           const Sink& sink, const After& after) {
+           const Sink& sink, const After& after, long piece) {
   using namespace detail;
   constexpr bool EXPANDS = is_stage<Expand>;
   const DepthwiseSizes& m = s.mid;
@@ -158,15 +159,17 @@ void chain(Context& ctx, const ChainSizes& s, const float* x, const float* expan
           for (long i = line; i < line + count; ++i) after(worker, i);
         }
       },
-      1 + 65536 / (macs + 1));
+      1 + 65536 / (macs + 1), piece);
 }
 
 template <int KW, int STRIDE, class Expand, class Last, class Sink>
 void chain(Context& ctx, const ChainSizes& s, const float* x, const float* expanding,
            const float* weights, const float* projecting, const Expand& expand, const Last& last,
            const Sink& sink) {
-  chain<KW, STRIDE>(ctx, s, x, expanding, weights, projecting, expand, last, sink,
-                    [](int, long) {});
+  // Every piece expands the lines again that it shares with the one before it.
+  const long piece = detail::is_stage<Expand> ? WHOLE : 1;
+  chain<KW, STRIDE>(
+      ctx, s, x, expanding, weights, projecting, expand, last, sink, [](int, long) {}, piece);
 }
 
 // Bytes of scratch that a worker needs for pooled_chain.
@@ -193,7 +196,7 @@ void pooled_chain(Context& ctx, const ChainSizes& s, const float* x, const float
       store(sum + k, load(sum + k, lanes) + part, lanes);
     });
   };
-  chain<KW, STRIDE>(ctx, s, x, expanding, weights, nullptr, expand, NoStage{}, sink, add);
+  chain<KW, STRIDE>(ctx, s, x, expanding, weights, nullptr, expand, NoStage{}, sink, add, WHOLE);
   const vf count = splat(float(m.out_height * m.out_width));
   for (long i = 0; i < m.batch; ++i)
     sweep(0, c, [&](long k, auto lanes) {

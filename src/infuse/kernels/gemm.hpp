@@ -372,13 +372,20 @@ INFUSE_NOINLINE inline Grid gemm_grid(long threads, long m, long panels, long k)
   return best;
 }
 
+// In how many parts threads do work that is worth so many: pieces for whoever is free, where they are
+// large enough to be worth a start of their own.
+constexpr long gemm_parts(long threads, double worth) {
+  const double each = worth / double(threads) / 64;
+  return threads == 1 || each < 2 ? threads : threads * (each < PIECES ? long(each) : PIECES);
+}
+
 // Calls body(m0, m1, p0, p1, worker) on parts of m rows times so many panels.
 template <class Body>
 inline void gemm_parallel(Context& ctx, long m, long panels, long k, const Body& body) {
   // A thread for less work costs more than it gains.
   const double worth = 1 + double(m) * double(panels * NR) * double(k) / 16384;
   const long threads = worth < ctx.threads ? long(worth) : ctx.threads;
-  const Grid grid = gemm_grid(threads, m, panels, k);
+  const Grid grid = gemm_grid(gemm_parts(threads, worth), m, panels, k);
   ctx.parallel(grid.rows * grid.panels, [&](long begin, long end, int worker) {
     for (long t = begin; t < end; ++t) {
       const long i = t / grid.panels, j = t % grid.panels;

@@ -233,7 +233,7 @@ inline void pool(Context& context, const PoolSizes& shape, const Op& op, const T
             float* ring = reinterpret_cast<float*>(context.scratch(worker));
             pool_detail::pool_lines(shape, op, x, begin, end, ring, sink);
           },
-          shape.kernel_height + 16384 / (work + 1));
+          shape.kernel_height + 16384 / (work + 1), 8 * shape.kernel_height);
     }
   long work = shape.out_width * shape.channels * shape.kernel_height * shape.kernel_width;
   context.parallel(

@@ -15,6 +15,8 @@ namespace infuse {
 
 constexpr int MOST_THREADS = 256;
 constexpr long long SPIN_NS = 40000;
+constexpr long PIECES = 4;            // of a worker's share, for whoever is free
+constexpr long WHOLE = __LONG_MAX__;  // a piece that no range has
 
 enum WorkerState { IDLE, POSTED, RUNNING, ASLEEP, QUITTING };
 
@@ -23,15 +25,14 @@ struct Context;
 /** Does [begin, end) of what `body` is, as the worker of that number. */
 typedef void (*RangeFunction)(const void* body, long begin, long end, int worker);
 
-/** The mailbox of one worker thread, alone on its cache lines. */
+/** The mailbox of a worker, and its share, of which all claim pieces; alone on its cache lines. */
 struct alignas(2 * CACHE_LINE) Worker {
   Gate state;
-  RangeFunction call;
-  const void* body;
-  long begin, end;
   Context* context;
   Thread thread;
   int index;
+  alignas(2 * CACHE_LINE) long next;
+  long begin, end, piece;
 };
 
 /**
@@ -43,14 +44,16 @@ struct Context {
 
   /**
    * Calls body(long begin, long end, int worker) on contiguous ranges that cover [0, n)
-   * and returns when all are done; the caller also does what no worker has begun. No range is
-   * shorter than `grain` unless it is the only one. Called while another call is spread over the
-   * pool, it runs the whole range on the calling worker.
+   * and returns when all are done. Each worker has a share, which it does in pieces; who is done
+   * goes on with pieces of others. No range is shorter than `grain` and `piece`, unless it is the
+   * last of a share; a share is not shorter than `grain`, unless it is the only one. With WHOLE, a
+   * share is one piece, and `worker` the number of the share. Called while another call is spread
+   * over the pool, it runs the whole range on the calling worker.
    */
   template <class Body>
-  void parallel(long n, const Body& body, long grain = 1);
+  void parallel(long n, const Body& body, long grain = 1, long piece = 1);
   /** The same for a function and what it is given. */
-  INFUSE_POOL void spread(long n, RangeFunction call, const void* body, long grain);
+  INFUSE_POOL void spread(long n, RangeFunction call, const void* body, long grain, long piece);
 
   /** Aligned memory of worker `worker`, as many bytes as were reserved. */
   char* scratch(int worker) const { return scratch_memory + worker * scratch_stride; }
@@ -67,7 +70,9 @@ struct Context {
   char* scratch_memory;
   long scratch_stride;
   Worker* workers;
-  int started;
+  int started, used;
+  RangeFunction call;
+  const void* body;
   bool busy;
   bool spins;
   long bad_index, index_limit;  // the last index outside, and of how many elements; -1: none
@@ -91,8 +96,8 @@ void call_body(const void* body, long begin, long end, int worker) {
 }
 
 template <class Body>
-inline void Context::parallel(long n, const Body& body, long grain) {
-  spread(n, call_body<Body>, &body, grain);
+inline void Context::parallel(long n, const Body& body, long grain, long piece) {
+  spread(n, call_body<Body>, &body, grain, piece);
 }
 
 }  // namespace infuse

@@ -253,13 +253,14 @@ void winograd(Context& ctx, ConvSizes s, const float* x, const typename Kind::We
   const long most = W::input_step(s, block) * W::POINTS;
 
   if (grid.panels == 1) {
-    ctx.parallel(grid.rows, [&](long begin, long end, int worker) {
+    const long each = detail::ceil_div(detail::ceil_div(tiles, grid.rows), block);
+    const long parts = grid.rows * min(each, PIECES);
+    ctx.parallel(parts, [&](long begin, long end, int worker) {
       float* zeros = (float*)ctx.scratch(worker);
       Word* input = (Word*)(zeros + W::zeros(s));
       float* products = (float*)(input + most);
       memset(zeros, 0, size_t(s.channels) * sizeof(float));
-      const long t0 = detail::split(tiles, grid.rows, begin),
-                 t1 = detail::split(tiles, grid.rows, end);
+      const long t0 = detail::split(tiles, parts, begin), t1 = detail::split(tiles, parts, end);
       const long blocks = detail::ceil_div(t1 - t0, block);
       for (long b = 0; b < blocks; ++b) {
         const long first = t0 + detail::split(t1 - t0, blocks, b);

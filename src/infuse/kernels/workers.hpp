@@ -37,8 +37,22 @@ inline void worker_post(Worker* worker, int state) {
   if (before == ASLEEP) gate_wake(&worker->state);
 }
 
-inline void worker_run(Worker* worker) {
-  worker->call(worker->body, worker->begin, worker->end, worker->index);
+/** Does pieces of the share of `owner` until none is left, as worker number `index`. */
+inline void claim_pieces(const Context* context, Worker* owner, int index) {
+  const long end = owner->end, piece = owner->piece;
+  const bool whole = end - owner->begin <= piece;
+  while (__atomic_load_n(&owner->next, __ATOMIC_RELAXED) < end) {
+    const long begin = __atomic_fetch_add(&owner->next, piece, __ATOMIC_RELAXED);
+    if (begin >= end) return;
+    const long last = end - begin < piece ? end : begin + piece;
+    context->call(context->body, begin, last, whole ? owner->index : index);
+  }
+}
+
+/** Does its own share, then pieces of the others'. */
+inline void claim_all(const Context* context, int index) {
+  for (int i = 0; i < context->used; ++i)
+    claim_pieces(context, context->workers + (index + i) % context->used, index);
 }
 
 /** One posted range is done; the last one wakes the caller. */
@@ -54,22 +68,18 @@ inline ThreadResult INFUSE_THREAD_CALL worker_main(void* argument) {
   while (gate_load(&worker->state) != QUITTING) {
     worker_wait(worker);
     if (!change(&worker->state, POSTED, RUNNING)) continue;
-    worker_run(worker);
+    claim_all(worker->context, worker->index);
     __atomic_store_n(&worker->state.word, IDLE, __ATOMIC_SEQ_CST);
     report(worker->context);
   }
   return 0;
 }
 
-/** Runs the ranges that no worker has begun, then waits for the others. */
-inline void finish_workers(Context* context, int used) {
+/** Tells workers that have not begun that nothing is left, then waits for the others. */
+inline void finish_workers(Context* context) {
   Gate* pending = &context->pending;
-  for (int i = 1; i < used; ++i) {
-    Worker* worker = context->workers + i;
-    if (!change(&worker->state, POSTED, IDLE)) continue;
-    worker_run(worker);
-    report(context);
-  }
+  for (int i = 1; i < context->used; ++i)
+    if (change(&context->workers[i].state, POSTED, IDLE)) report(context);
   int left = gate_load(pending);
   long long stop = left && context->spins ? now_ns() + SPIN_NS : 0;
   while (left && stop) {
@@ -162,30 +172,41 @@ inline int current_worker(const Context* context) {
   return 0;
 }
 
-INFUSE_POOL void Context::spread(long n, RangeFunction call, const void* body, long grain) {
+/** Gives workers their shares of [0, n), with pieces of `least` or more. */
+inline void share_out(Context* context, long n, long least) {
+  const int used = context->used;
+  const long share = n / used, extra = n % used;
+  long begin = 0;
+  for (int i = 0; i < used; ++i) {
+    Worker* worker = context->workers + i;
+    const long length = share + (i < extra), part = (length + PIECES - 1) / PIECES;
+    worker->begin = worker->next = begin;
+    worker->end = begin += length;
+    worker->piece = part > least ? part : least < length ? least : length;
+  }
+}
+
+INFUSE_POOL void Context::spread(long n, RangeFunction call, const void* body, long grain,
+                                 long piece) {
   if (n <= 0) return;
   long most = grain > 1 ? n / grain : n;
   if (most > 1 && threads > 1 && forked(&mark)) start_workers(this);
-  int used = most < threads ? static_cast<int>(most) : threads;
-  if (used <= 1 || busy) {
+  const int workers_used = most < threads ? static_cast<int>(most) : threads;
+  if (workers_used <= 1 || busy) {
     settle();
     call(body, 0L, n, busy ? current_worker(this) : 0);
     settle();
     return;
   }
   busy = true;
+  used = workers_used;
+  this->call = call;
+  this->body = body;
+  share_out(this, n, piece > grain ? piece : grain);
   __atomic_store_n(&pending.word, used - 1, __ATOMIC_RELAXED);
-  long share = n / used, extra = n % used;
-  for (int i = 1; i < used; ++i) {
-    Worker* worker = workers + i;
-    worker->call = call;
-    worker->body = body;
-    worker->begin = share * i + (i < extra ? i : extra);
-    worker->end = worker->begin + share + (i < extra);
-    worker_post(worker, POSTED);
-  }
-  call(body, 0L, share + (extra > 0), 0);
-  finish_workers(this, used);
+  for (int i = 1; i < used; ++i) worker_post(workers + i, POSTED);
+  claim_all(this, 0);
+  finish_workers(this);
   busy = false;
 }
 
