@@ -81,26 +81,33 @@ inline void turn_edge(T* to, long to_stride, const T* from, long from_stride, lo
   }
 }
 
+/**
+ * Calls f(i, count) for the tiles of n elements. Where there is a whole one, the last lies over the
+ * one before it, so that all are whole.
+ */
+template <long SIDE, class F>
+INFUSE_INLINE void each_tile(long n, const F& f) {
+  if (n < SIDE) return f(0L, n);
+  for (long i = 0; i + SIDE <= n; i += SIDE) f(i, SIDE);
+  if (n % SIDE) f(n - SIDE, SIDE);
+}
+
 /** to[j][l] = from[l][j] for j < width, l < height. */
 template <class T>
 INFUSE_NOINLINE void turn_block(T* to, long to_stride, const T* from, long from_stride, long width,
-                       long height) {
+                                long height) {
   constexpr long SIDE = tile_side(sizeof(T));
-  for (long l = 0; l < height; l += SIDE) {
-    long high = height - l < SIDE ? height - l : SIDE;
-    for (long j = 0; j < width; j += SIDE) {
-      long wide = width - j < SIDE ? width - j : SIDE;
+  each_tile<SIDE>(height, [&](long l, long high) __attribute__((always_inline)) {
+    each_tile<SIDE>(width, [&](long j, long wide) __attribute__((always_inline)) {
       T* target = to + j * to_stride + l;
       const T* source = from + l * from_stride + j;
       if constexpr (sizeof(T) < 16) {
-        if (high == SIDE && wide == SIDE) {
-          turn_tile<T>(target, to_stride, source, from_stride);
-          continue;
-        }
+        if (high == SIDE && wide == SIDE)
+          return turn_tile<T>(target, to_stride, source, from_stride);
       }
       turn_edge<T>(target, to_stride, source, from_stride, wide, high);
-    }
-  }
+    });
+  });
 }
 
 /** A few rows become interleaved: to[i * N + l] = from[l * stride + i]. */
