@@ -1,0 +1,74 @@
+"""What a search for the fastest precision found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """A layer that some precision changes: its node, and what it computes in.
+
+    `difference` is that of the model when this layer alone rounds (None where none was computed,
+    infinite ones too).
+    """
+
+    node: str
+    operator: str
+    precision: str
+    difference: float | None = None
+
+
+@dataclass
+class PrecisionReport:
+    """The precision that was chosen, and why."""
+
+    max_difference: float
+    """The bound."""
+    precision: str = "fp32"
+    difference: float | None = 0.0
+    """That of the compiled model from fp32: the largest in all outputs and inputs."""
+    inputs: list[str] = field(default_factory=list)
+    """What was measured on."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """The least time of a run on the first inputs, of the whole model in each precision."""
+    differences: dict[str, float | None] = field(default_factory=dict)
+    """Those of the whole model in each precision, None where they are infinite."""
+    layers: list[LayerReport] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """Why others were not chosen."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any]) -> PrecisionReport:
+        """The report that `to_dict` made plain. TypeError for anything else."""
+        layers = [LayerReport(**layer) for layer in data["layers"]]
+        return cls(**{**data, "layers": layers})
+
+    def lines(self) -> list[str]:
+        """What to say of it."""
+        counts = [layer.precision for layer in self.layers]
+        shares = ", ".join(f"{counts.count(n)} layers {n}" for n in dict.fromkeys(counts))
+        named = f"{self.precision} ({shares})" if shares else self.precision
+        times = ", ".join(f"{name} {1e3 * s:.3f} ms" for name, s in self.seconds.items())
+        chosen = (
+            f"precision {named}: differs from fp32 by {told(self.difference)} of the largest "
+            f"element, and may by {self.max_difference:g}"
+        )
+        return [chosen, f"measured on {'; '.join(self.inputs)}: {times}", *self.notes]
+
+
+def finite(number: float) -> float | None:
+    """A number as JSON has it: None where it is infinite."""
+    return number if math.isfinite(number) else None
+
+
+def told(number: float | None) -> str:
+    """A difference for people."""
+    return "more than any number" if number is None else f"{number:.1e}"
