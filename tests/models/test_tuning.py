@@ -60,7 +60,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     of the times.
     """
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(tuning, "kernels_hash", lambda: "these kernels")
+    monkeypatch.setattr(kept_files, "kernels_hash", lambda: "these kernels")
     monkeypatch.setattr(tuning, "ROUNDS", 2)
     monkeypatch.setattr(tuning, "CLOSE", math.inf)
     return tmp_path / "cache" / "tuning"

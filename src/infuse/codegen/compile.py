@@ -17,7 +17,7 @@ from infuse.codegen.autotune.precision import (
     AutoPrecision,
     Built,
     PrecisionReport,
-    search,
+    search_precision,
 )
 from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.build import build
@@ -129,7 +129,7 @@ def chosen_precision(
     progress: Progress | None = None,
 ) -> tuple[Graph, Precision, PrecisionReport | None]:
     """The precision to compile a graph in, and the graph whose nodes it means; with the report of
-    the search where one was asked for (`autotune.precision.search`).
+    the search where one was asked for (`autotune/precision/search.py`).
     """
     if not isinstance(precision, AutoPrecision):
         return graph, precision, None
@@ -140,7 +140,7 @@ def chosen_precision(
         program = partial(build_program, target=target, precision=precisions, progress=progress)
         return Built(_model(graph, stages, program, threads), stages.layers)
 
-    return graph, *search(graph, precision, target, build, tune=tune, progress=progress)
+    return graph, *search_precision(graph, precision, target, build, tune=tune, progress=progress)
 
 
 def _model(

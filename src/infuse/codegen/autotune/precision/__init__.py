@@ -7,7 +7,7 @@ from infuse.codegen.autotune.precision.request import (
     Data,
     requested,
 )
-from infuse.codegen.autotune.precision.search import Built, search
+from infuse.codegen.autotune.precision.search import Built, search_precision
 
 __all__ = [
     "AnyPrecision",
@@ -16,5 +16,5 @@ __all__ = [
     "Data",
     "PrecisionReport",
     "requested",
-    "search",
+    "search_precision",
 ]

@@ -22,6 +22,25 @@ class LayerReport:
     difference: float | None = None
 
 
+@dataclass(frozen=True)
+class Timing:
+    """The least seconds of a run on the first inputs, and those of fp32, measured in turns with
+    it.
+    """
+
+    precision: str
+    seconds: float
+    fp32_seconds: float
+
+    @property
+    def ratio(self) -> float:
+        """The time over that of fp32."""
+        return self.seconds / self.fp32_seconds
+
+    def __str__(self) -> str:
+        return f"{self.precision} {1e3 * self.seconds:.3f} ms, fp32 {1e3 * self.fp32_seconds:.3f}"
+
+
 @dataclass
 class PrecisionReport:
     """The precision that was chosen, and why."""
@@ -33,8 +52,7 @@ class PrecisionReport:
     """That of the compiled model from fp32: the largest in all outputs and inputs."""
     inputs: list[str] = field(default_factory=list)
     """What was measured on."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """The least time of a run on the first inputs, of the whole model in each precision."""
+    times: list[Timing] = field(default_factory=list)
     differences: dict[str, float | None] = field(default_factory=dict)
     """Those of the whole model in each precision, None where they are infinite."""
     layers: list[LayerReport] = field(default_factory=list)
@@ -49,19 +67,20 @@ class PrecisionReport:
     def parse(cls, data: Mapping[str, Any]) -> PrecisionReport:
         """The report that `to_dict` made plain. TypeError for anything else."""
         layers = [LayerReport(**layer) for layer in data["layers"]]
-        return cls(**{**data, "layers": layers})
+        times = [Timing(**timing) for timing in data["times"]]
+        return cls(**{**data, "layers": layers, "times": times})
 
     def lines(self) -> list[str]:
         """What to say of it."""
         counts = [layer.precision for layer in self.layers]
         shares = ", ".join(f"{counts.count(n)} layers {n}" for n in dict.fromkeys(counts))
         named = f"{self.precision} ({shares})" if shares else self.precision
-        times = ", ".join(f"{name} {1e3 * s:.3f} ms" for name, s in self.seconds.items())
+        times = "; ".join(map(str, self.times)) or "nothing to time"
         chosen = (
             f"precision {named}: differs from fp32 by {told(self.difference)} of the largest "
             f"element, and may by {self.max_difference:g}"
         )
-        return [chosen, f"measured on {'; '.join(self.inputs)}: {times}", *self.notes]
+        return [chosen, f"measured on {'; '.join(self.inputs)}", f"times: {times}", *self.notes]
 
 
 def finite(number: float) -> float | None:

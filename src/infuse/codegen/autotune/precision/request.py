@@ -61,11 +61,12 @@ class AutoPrecision:
     output at most.
 
     `data` are inputs to measure on, by name (default: random ones); several are a sequence.
+    `timer` measures in place of `least_seconds`; what it leads to is not kept.
     """
 
     max_difference: float = MAX_DIFFERENCE
     data: Data | None = None
-    timer: Timer = least_seconds
+    timer: Timer | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.max_difference) and self.max_difference > 0):

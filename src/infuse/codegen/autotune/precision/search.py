@@ -20,6 +20,7 @@ from infuse.codegen.autotune.precision.kept import KeptOutcome, Outcome
 from infuse.codegen.autotune.precision.report import (
     LayerReport,
     PrecisionReport,
+    Timing,
     finite,
     told,
 )
@@ -29,7 +30,7 @@ from infuse.codegen.autotune.precision.request import (
     check_comparable,
     least_seconds,
 )
-from infuse.codegen.precisions import MIXED, LayerPrecisions, supported
+from infuse.codegen.precisions import LayerPrecisions, supported
 from infuse.errors import DataError, OptionError
 from infuse.ir.graph import Graph
 from infuse.runtime.interface import Model
@@ -65,7 +66,7 @@ class Found:
     layers: Mapping[int, str]
 
 
-def search(
+def search_precision(
     graph: Graph,
     request: AutoPrecision,
     target: Target,
@@ -87,7 +88,7 @@ def search(
     with ExitStack() as opened:
         looking = _Search(graph, request, samples, build, opened, progress)
         model = looking.exact.model
-        if request.timer is not least_seconds or not isinstance(model, CompiledModel):
+        if request.timer is not None or not isinstance(model, CompiledModel):
             return looking.run(supported(target))
         kept = KeptOutcome(target, model, tune, request.max_difference, samples)
         outcome = kept.read(graph)
@@ -123,8 +124,8 @@ class _Search:
         """Look at every precision, and take the fastest that is within the bound."""
         self._expected = [self._answer(sample) for sample in self._samples]
         low = self._candidates(candidates)
-        ratios = self._ratios(low)
-        found = [self._within(name, built, ratios[name]) for name, built in low.items()]
+        times = self._timed(low) if low else {}
+        found = [self._within(name, built, times[name].ratio) for name, built in low.items()]
         best = min(filter(None, found), key=lambda f: f.ratio, default=None)
         touched = {serial for built in low.values() for serial in built.layers}
         self._report.layers = self._layers(touched, {} if best is None else best.layers)
@@ -148,15 +149,15 @@ class _Search:
                 self._report.notes.append(f"{name}: no layer of the model would compute in it")
         return low
 
-    def _ratios(self, low: Mapping[str, Built]) -> dict[str, float]:
-        """Times over that of fp32; the report gets them in seconds."""
+    def _timed(self, low: Mapping[str, Built]) -> dict[str, Timing]:
+        """How long models run, and fp32 in turns with them; the report gets it too."""
         feeds = self._samples[0].feeds
         models = {"fp32": self.exact, **low}
-        seconds = self._request.timer(
-            {name: partial(built.model.run, feeds) for name, built in models.items()}
-        )
-        self._report.seconds.update(seconds)
-        return {name: seconds[name] / seconds["fp32"] for name in low}
+        timer = self._request.timer or least_seconds
+        seconds = timer({name: partial(built.model.run, feeds) for name, built in models.items()})
+        times = {name: Timing(name, seconds[name], seconds["fp32"]) for name in low}
+        self._report.times += times.values()
+        return times
 
     def _within(self, name: str, whole: Built, ratio: float) -> Found | None:
         """The whole model in a precision, or as many of its layers as the bound allows; None where
@@ -199,11 +200,11 @@ class _Search:
             self._report.notes.append(f"{name}: out of the bound with any of its layers")
             return None
         precisions, built, error = best
-        ratio = self._ratios({f"{MIXED} {name}": built})[f"{MIXED} {name}"]
+        mixed = f"{name} with {many} layers in fp32"
+        ratio = self._timed({mixed: built})[mixed].ratio
         if ratio > FASTER:
             self._report.notes.append(
-                f"{name}: with {many} layers in fp32 within the bound, but not faster than fp32 by "
-                "more than noise"
+                f"{mixed}: within the bound, but not faster than fp32 by more than noise"
             )
             return None
         return Found(precisions, error, ratio, built.layers)
