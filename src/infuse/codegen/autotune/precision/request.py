@@ -19,10 +19,12 @@ MAX_DIFFERENCE: Final = 1e-2
 """The bound, where none is named."""
 SEEDS: Final = 3
 """Random inputs of the usual sizes."""
-WARM_UP, LEAST_ROUNDS, MOST_ROUNDS, SECONDS = 2, 5, 50, 3.0
-"""Runs before the clock counts; rounds; and seconds after which no further round begins, for each
-model.
+WARM_UP, ROUNDS, SECONDS = 2, 10, 8.0
+"""Runs before the clock counts; rounds that bring no better time before it stops; and seconds for
+each model after which it stops anyway.
 """
+BETTER: Final = 0.99
+"""The part of a time from which on another one is better."""
 
 Feeds = Mapping[str, Any]
 Data = Feeds | Sequence[Feeds]
@@ -31,19 +33,22 @@ Timer = Callable[[Mapping[str, Callable[[], object]]], Mapping[str, float]]
 
 
 def least_seconds(runs: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """The least seconds of each run: in every round each has one turn."""
+    """The least seconds of each run; they take turns until no time gets better."""
     for run in runs.values():
         for _ in range(WARM_UP):
             run()
     least = dict.fromkeys(runs, math.inf)
     end = time.perf_counter() + SECONDS * len(runs)
-    for number in range(MOST_ROUNDS):
-        if number >= LEAST_ROUNDS and time.perf_counter() > end:
-            break
+    idle = 0
+    while idle < ROUNDS and time.perf_counter() < end:
+        idle += 1
         for name, run in runs.items():
             begin = time.perf_counter()
             run()
-            least[name] = min(least[name], time.perf_counter() - begin)
+            seconds = time.perf_counter() - begin
+            if seconds < BETTER * least[name]:
+                idle = 0
+            least[name] = min(least[name], seconds)
     return least
 
 
