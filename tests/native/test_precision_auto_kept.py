@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import infuse
-from infuse.codegen.autotune.precision import AutoPrecision
+from infuse.codegen.autotune.precision import AutoPrecision, request
 from infuse.codegen.compile import compile_graph, generate
 from infuse.codegen.precisions import LayerPrecisions
 from infuse.errors import InfuseError, InputError, OptionError
@@ -96,6 +99,39 @@ def test_what_was_found_is_kept_for_the_same_model_bound_and_inputs(clock: Clock
     found(sensitive(), data=feeds)
     found(other)
     assert len(clock.asked) == 8
+
+
+def test_what_a_busy_machine_says_is_not_kept(clock: Clock, tmp_path: Path) -> None:
+    clock.noise = 1.3
+    for searches in (1, 2):
+        with infuse.compile(sensitive().graph, precision="auto", threads=1) as found:
+            notes = found.metadata["precision_report"]["notes"]
+        assert len(clock.asked) == 2 * searches
+    assert any("the machine is busy" in note for note in notes)
+    assert not (tmp_path / "cache" / "precision").exists()
+
+
+def test_runs_take_turns_until_their_times_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second run that something else slows down for 40 rounds."""
+    now, order = 0.0, list[str]()
+    noise = {"a": itertools.repeat(1.5), "b": itertools.chain([2.0, 3.0] * 20, itertools.repeat(1))}
+
+    def run(name: str) -> None:
+        nonlocal now
+        order.append(name)
+        now += 0.1 * next(noise[name])
+
+    monkeypatch.setattr(request, "time", SimpleNamespace(perf_counter=lambda: now))
+    runs = {name: partial(run, name) for name in noise}
+    assert request.least_seconds(runs) == {
+        "a": pytest.approx([0.15] * 2),
+        "b": pytest.approx([0.1] * 2),
+    }
+    assert order == ["a", "a", "b", "b", *["a", "b"] * 40]
+    noise["b"] = itertools.cycle([2.0, 3.0])
+    varying = request.least_seconds(runs)
+    assert sorted(varying["b"]) == pytest.approx([0.2, 0.3])
+    assert not request.are_settled(varying)
 
 
 def test_a_broken_file_is_named_and_measured_again(clock: Clock, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from infuse.codegen.fp16_weights import why_not
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType
-from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.evaluate import evaluate_again, evaluate_values
 
 
 def difference(outputs: Mapping[str, Any], exact: Mapping[str, Any]) -> float:
@@ -61,27 +61,40 @@ def differences_alone(
         for node in inner.nodes:
             nodes.setdefault(node.serial, []).append(node)
     with np.errstate(all="ignore"):
-        exact = evaluate(copy, feeds)
-        return {layer: _alone(copy, feeds, nodes[layer], precision, exact) for layer in layers}
+        values = evaluate_values(copy, feeds)
+        return {layer: _alone(copy, values, nodes[layer], precision) for layer in layers}
 
 
 def _alone(
-    graph: Graph,
-    feeds: Mapping[str, Any],
-    nodes: Iterable[Node],
-    precision: str,
-    exact: Mapping[str, Any],
+    graph: Graph, values: Mapping[Value, Any], nodes: Iterable[Node], precision: str
 ) -> float:
-    before = [(node, list(node.inputs)) for node in nodes]
-    for node, inputs in before:
-        assert node.graph is not None
-        make = Composer(node.graph, node)
+    exact = {name: _element(v, values) for name, v in zip(graph.output_names, graph.outputs)}
+    before = [(node, list(node.inputs), Composer(_graph(node), node)) for node in nodes]
+    for node, inputs, make in before:
         node.set_inputs([v if v is None else _rounded(make, v, precision) for v in inputs])
     try:
-        return difference(evaluate(graph, feeds), exact)
+        outer = {_outermost(node) for node, _, _ in before}
+        return difference(evaluate_again(graph, values, outer), exact)
     finally:
-        for node, inputs in before:
+        for node, inputs, make in before:
             node.set_inputs(inputs)
+            for added in reversed(make.made):
+                make.graph.remove(added)
+
+
+def _element(value: Value, values: Mapping[Value, Any]) -> Any:
+    return value.const if value.const is not None else values[value]
+
+
+def _graph(node: Node) -> Graph:
+    assert node.graph is not None
+    return node.graph
+
+
+def _outermost(node: Node) -> Node:
+    """The node of the outermost graph that holds `node`, or is it."""
+    parent = _graph(node).parent
+    return node if parent is None else _outermost(parent)
 
 
 def _rounded(make: Composer, value: Value, precision: str) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,37 +20,43 @@ MAX_DIFFERENCE: Final = 1e-2
 """The bound, where none is named."""
 SEEDS: Final = 3
 """Random inputs of the usual sizes."""
-WARM_UP, ROUNDS, SECONDS = 2, 10, 8.0
-"""Runs before the clock counts; rounds that bring no better time before it stops; and seconds for
-each model after which it stops anyway.
-"""
-BETTER: Final = 0.99
-"""The part of a time from which on another one is better."""
+WARM_UP, ROUNDS = 2, 10
+"""Runs before the clock counts, and rounds at least."""
+LEAST, MOST = 1.0, 10.0
+"""Seconds of measuring for each model."""
+SETTLED: Final = 1.02
+"""Times of even and of odd rounds that differ by no more than this factor are no accident."""
 
 Feeds = Mapping[str, Any]
 Data = Feeds | Sequence[Feeds]
-Timer = Callable[[Mapping[str, Callable[[], object]]], Mapping[str, float]]
-"""The least seconds of several runs by name, measured in turns."""
+Timer = Callable[[Mapping[str, Callable[[], object]]], Mapping[str, Sequence[float]]]
+"""The least seconds of several runs by name, measured in turns: of each several, apart."""
 
 
-def least_seconds(runs: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """The least seconds of each run; they take turns until no time gets better."""
+def least_seconds(runs: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
+    """The least seconds of each run in even and in odd rounds. The runs take turns until these say
+    the same.
+    """
     for run in runs.values():
         for _ in range(WARM_UP):
             run()
-    least = dict.fromkeys(runs, math.inf)
-    end = time.perf_counter() + SECONDS * len(runs)
-    idle = 0
-    while idle < ROUNDS and time.perf_counter() < end:
-        idle += 1
+    least = {name: [math.inf, math.inf] for name in runs}
+    begin = time.perf_counter()
+    for number in itertools.count(1):
         for name, run in runs.items():
-            begin = time.perf_counter()
+            started = time.perf_counter()
             run()
-            seconds = time.perf_counter() - begin
-            if seconds < BETTER * least[name]:
-                idle = 0
-            least[name] = min(least[name], seconds)
+            seconds = time.perf_counter() - started
+            least[name][number % 2] = min(seconds, least[name][number % 2])
+        spent = (time.perf_counter() - begin) / len(runs)
+        if spent > MOST or (number >= ROUNDS and spent > LEAST and are_settled(least)):
+            break
     return least
+
+
+def are_settled(times: Mapping[str, Sequence[float]]) -> bool:
+    """Whether the times of each run agree."""
+    return all(max(each) <= SETTLED * min(each) for each in times.values())
 
 
 @dataclass(frozen=True)

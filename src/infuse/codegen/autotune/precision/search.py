@@ -27,6 +27,7 @@ from infuse.codegen.autotune.precision.report import (
 from infuse.codegen.autotune.precision.request import (
     AutoPrecision,
     Sample,
+    are_settled,
     check_comparable,
     least_seconds,
 )
@@ -78,9 +79,9 @@ def search_precision(
     """The precisions to compile `graph` in, and the report of how they were found.
 
     `build` compiles for precisions, with tuned kernels where `tune`. What was found with the usual
-    clock is kept in the cache folder. InputError where the inputs do not fit; OptionError where the
-    target does not run here, no difference can be measured, or the model cannot be run on random
-    inputs.
+    clock is kept in the cache folder, unless times varied. InputError where the inputs do not fit;
+    OptionError where the target does not run here, no difference can be measured, or the model
+    cannot be run on random inputs.
     """
     require_runnable(target, hint="choose a precision by name: fp32, fp16 or bf16")
     check_comparable(graph)
@@ -94,7 +95,8 @@ def search_precision(
         outcome = kept.read(graph)
         if outcome is None:
             outcome = looking.run(supported(target))
-            kept.keep(graph, *outcome)
+            if looking.is_settled:
+                kept.keep(graph, *outcome)
         return outcome
 
 
@@ -116,6 +118,8 @@ class _Search:
         self._report = PrecisionReport(
             request.max_difference, inputs=[sample.description for sample in samples]
         )
+        self.is_settled = True
+        """Whether all times were steady."""
         self._alone: dict[int, float] = {}
         self._expected: list[dict[str, Any]] = []
         self.exact = self._compiled(LayerPrecisions())
@@ -154,7 +158,14 @@ class _Search:
         feeds = self._samples[0].feeds
         models = {"fp32": self.exact, **low}
         timer = self._request.timer or least_seconds
-        seconds = timer({name: partial(built.model.run, feeds) for name, built in models.items()})
+        looks = timer({name: partial(built.model.run, feeds) for name, built in models.items()})
+        if not are_settled(looks):
+            self.is_settled = False
+            self._report.notes.append(
+                f"times of {', '.join(models)} vary: the machine is busy, and another search may "
+                "find otherwise"
+            )
+        seconds = {name: min(times) for name, times in looks.items()}
         times = {name: Timing(name, seconds[name], seconds["fp32"]) for name in low}
         self._report.times += times.values()
         return times
