@@ -100,7 +100,7 @@ def test_the_layer_that_rounding_hurts_stays_in_float(bound: float) -> None:
             "delicate": "fp32",
         }
     assert model.metadata["precision"] == report["precision"] == "mixed"
-    assert clock.asked == [["fp32", "fp16"], ["fp32", "fp16 with 1 layers in fp32"]]
+    assert clock.asked == [["fp32", "fp16"], ["fp32", "fp16, 1 of 4 layers in fp32"]]
     assert report["differences"]["fp16"] > bound >= report["difference"] > 0
     alone = {layer["node"]: layer["difference"] for layer in report["layers"]}
     assert max(alone, key=lambda name: alone[name]) == "delicate"
@@ -135,7 +135,7 @@ def test_mixed_layers_that_gain_nothing_stay_in_float() -> None:
     with compiled(sensitive().graph, timer=Clock(mixed=0.97)) as model:
         report = model.metadata["precision_report"]
     assert report["precision"] == "fp32"
-    assert report["notes"][-1].startswith("fp16 with 1 layers in fp32: within the bound, but not")
+    assert report["notes"][-1].startswith("fp16, 1 of 4 layers in fp32: within the bound, but not")
 
 
 def test_layers_of_bodies_have_a_precision_each() -> None:
@@ -200,7 +200,7 @@ def test_the_fastest_that_is_within_the_bound_is_taken(fastest: str) -> None:
     """Of mixed bf16 and mixed fp16: their times over that of fp32 decide."""
     make, bound = sensitive(), 1e-2
     feeds = random_rows(make)
-    clock = Clock(**{f"{fastest} with 1 layers in fp32": 0.55})
+    clock = Clock(**{f"{fastest}, 1 of 4 layers in fp32": 0.55})
     with compiled(make.graph, bound, feeds, clock) as model:
         found = precisions(model)
         report = model.metadata["precision_report"]
@@ -227,14 +227,21 @@ def test_an_index_that_flips_is_out_of_every_bound() -> None:
     assert (report["precision"], report["differences"]) == ("fp32", {"fp16": None})
 
 
-def test_what_is_not_finite_is_out_of_every_bound() -> None:
+@pytest.mark.parametrize(("weight", "is_finite"), [(-1.0, False), (1 + 2.0**-12, True)])
+def test_what_is_not_finite_is_out_of_every_bound(weight: float, is_finite: bool) -> None:
+    """A logarithm of less than zero in fp32, or of zero where halves have rounded the weight."""
     make = Network()
-    make.output(make("Log", make.layer(make.x, "a", -np.abs(tame(make.rng)))))
+    only = np.zeros((SIZE, 1), np.float32)
+    only[0] = weight
+    y = make.layer(make.x, "a", only)
+    make.output(make("Log", make("Sub", y, 1.0 if is_finite else 0.0)))
     feeds = {"x": np.ones((2, SIZE), np.float32)}
     with compiled(make.graph, 0.5, feeds) as model:
         report = model.metadata["precision_report"]
-        assert np.isnan(model.run(feeds)["y0"]).all()
-    assert (report["precision"], report["differences"]) == ("fp32", {"fp16": None})
+        assert np.isfinite(model.run(feeds)["y0"]).all() == is_finite
+    assert report["precision"] == "fp32"
+    assert report["differences"] == ({"fp16": None} if is_finite else {})
+    assert any("not finite" in note for note in report["notes"]) != is_finite
 
 
 @pytest.mark.parametrize(

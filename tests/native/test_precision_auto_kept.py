@@ -161,7 +161,7 @@ def test_compile_says_which_layer_computes_in_what(
     report = json.loads((tmp_path / "out" / "metadata.json").read_text())["precision_report"]
     assert facts["precision_report"] == report
     text = cli("compile", model, "-o", tmp_path / "out", *options).out
-    assert "precision mixed (3 layers fp16, 1 layers fp32)" in text
+    assert "precision mixed (layers in fp16: 3, fp32: 1)" in text
     for layer in report["layers"]:
         row = next(line for line in text.splitlines() if layer["node"] in line)
         assert layer["precision"] in row

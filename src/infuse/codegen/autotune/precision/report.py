@@ -73,12 +73,12 @@ class PrecisionReport:
     def lines(self) -> list[str]:
         """What to say of it."""
         counts = [layer.precision for layer in self.layers]
-        shares = ", ".join(f"{counts.count(n)} layers {n}" for n in dict.fromkeys(counts))
-        named = f"{self.precision} ({shares})" if shares else self.precision
+        shares = ", ".join(f"{n}: {counts.count(n)}" for n in dict.fromkeys(counts))
+        named = f"{self.precision} (layers in {shares})" if shares else self.precision
         times = "; ".join(map(str, self.times)) or "nothing to time"
         chosen = (
-            f"precision {named}: differs from fp32 by {told(self.difference)} of the largest "
-            f"element, and may by {self.max_difference:g}"
+            f"precision {named}: {told(self.difference)} of the largest element from fp32, within "
+            f"the bound of {self.max_difference:g}"
         )
         return [chosen, f"measured on {'; '.join(self.inputs)}", f"times: {times}", *self.notes]
 

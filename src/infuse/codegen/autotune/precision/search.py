@@ -127,6 +127,9 @@ class _Search:
     def run(self, candidates: Sequence[str]) -> Outcome:
         """Look at every precision, and take the fastest that is within the bound."""
         self._expected = [self._answer(sample) for sample in self._samples]
+        if any(difference(answer, answer) > 0 for answer in self._expected):
+            self._report.notes.append("outputs in fp32 are not finite, so nothing can be near them")
+            return LayerPrecisions(), self._report
         low = self._candidates(candidates)
         times = self._timed(low) if low else {}
         found = [self._within(name, built, times[name].ratio) for name, built in low.items()]
@@ -211,7 +214,7 @@ class _Search:
             self._report.notes.append(f"{name}: out of the bound with any of its layers")
             return None
         precisions, built, error = best
-        mixed = f"{name} with {many} layers in fp32"
+        mixed = f"{name}, {many} of {len(order)} layers in fp32"
         ratio = self._timed({mixed: built})[mixed].ratio
         if ratio > FASTER:
             self._report.notes.append(
