@@ -211,6 +211,30 @@ def test_the_fastest_that_is_within_the_bound_is_taken(fastest: str) -> None:
     assert set(found.values()) == {"fp32", fastest}
 
 
+@pytest.mark.usefixtures("bf16_processor", "rounds")
+@pytest.mark.parametrize(
+    ("bound", "seconds", "delicate"), [(0.3, 0.4, "fp16"), (0.3, 0.44, "fp32"), (0.1, 0.4, "fp32")]
+)
+def test_layers_that_bfloat16_hurts_may_be_halves(
+    bound: float, seconds: float, delicate: str
+) -> None:
+    """Where that is within the bound, and faster by more than noise."""
+    make = sensitive()
+    feeds = random_rows(make)
+    named = {"bf16, 1 of 4 layers in fp32": 0.45, "bf16, 1 of 4 layers in fp16": seconds}
+    with compiled(make.graph, bound, feeds, Clock(bf16=0.3, **named)) as model:
+        assert precisions(model) == {
+            "first": "bf16",
+            "second": "bf16",
+            "third": "bf16",
+            "delicate": delicate,
+        }
+        report = model.metadata["precision_report"]
+        error = np.abs(model.run(feeds)["y0"] - exact(make, feeds["x"])).max()
+    assert report["difference"] <= bound
+    assert error <= 1.1 * bound * np.abs(exact(make, feeds["x"])).max()
+
+
 # ---- what is no float, or not finite
 
 

@@ -2,8 +2,9 @@
 
 The whole model is compiled in every precision that the target computes in, and timed. One that is
 clearly faster than fp32 and within the bound is taken. Where it is out of the bound, layers stay in
-fp32, those first that change the outputs most: as few as bisection over compiled models finds. What
-is taken has been compiled, run and compared; else the model stays in fp32, and the report says why.
+fp32, those first that change the outputs most: as few as bisection over compiled models finds.
+These get the next precision where that is faster still. What is taken has been compiled, run and
+compared; else the model stays in fp32, and the report says why.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from infuse.codegen.autotune.precision.request import (
     check_comparable,
     least_seconds,
 )
-from infuse.codegen.precisions import LayerPrecisions, supported
+from infuse.codegen.precisions import MIXED, LayerPrecisions, supported
 from infuse.errors import DataError, OptionError
 from infuse.ir.graph import Graph
 from infuse.runtime.interface import Model
@@ -134,6 +135,8 @@ class _Search:
         times = self._timed(low) if low else {}
         found = [self._within(name, built, times[name].ratio) for name, built in low.items()]
         best = min(filter(None, found), key=lambda f: f.ratio, default=None)
+        if best is not None and str(best.precisions) == MIXED:
+            best = self._filled(best, low, [n for n in low if times[n].ratio <= FASTER])
         touched = {serial for built in low.values() for serial in built.layers}
         self._report.layers = self._layers(touched, {} if best is None else best.layers)
         if best is None:
@@ -222,6 +225,25 @@ class _Search:
             )
             return None
         return Found(precisions, error, ratio, built.layers)
+
+    def _filled(self, best: Found, low: Mapping[str, Built], names: Sequence[str]) -> Found:
+        """Mixed layers of which those in fp32 have another precision, where that is within the
+        bound and faster.
+        """
+        (own,) = set(best.precisions.layers.values())
+        for name in names:
+            rest = [s for s in low[own].layers if s not in best.layers and s in low[name].layers]
+            if name == own or not rest:
+                continue
+            layers = {**best.precisions.layers, **dict.fromkeys(rest, name)}
+            built = self._compiled(precisions := LayerPrecisions("fp32", layers))
+            error = self._difference(built.model)
+            mixed = f"{own}, {len(rest)} of {len(low[own].layers)} layers in {name}"
+            if error > self._request.max_difference:
+                self._report.notes.append(f"{mixed}: beyond the bound")
+            elif (ratio := self._timed({mixed: built})[mixed].ratio) < FASTER * best.ratio:
+                return Found(precisions, error, ratio, built.layers)
+        return best
 
     def _layers(self, serials: set[int], chosen: Mapping[int, str]) -> list[LayerReport]:
         nodes = {n.serial: n for inner in self._graph.all_graphs() for n in inner.nodes}
