@@ -212,6 +212,7 @@ class _Search:
             if error <= self._request.max_difference:
                 best, many = (precisions, built, error), middle
             else:
+                built.model.close()
                 few = middle
         if best is None:
             self._report.notes.append(f"{name}: out of the bound with any of its layers")
