@@ -245,8 +245,8 @@ def compile(
     names of its C functions begin with: two models in one C program need two.
 
     `precision="auto"` compiles the model in each precision that this machine computes in, and times
-    them. The fastest is taken if it needs 5 % less time than fp32, and if no output differs from
-    that of fp32 by more than `max_difference` (default: 0.01) of the output's largest element, on
+    them. The fastest is taken if it needs 5 % less time than fp32, or more where times vary more,
+    and if no output differs from that of fp32 by more than `max_difference` (default: 0.01) of the output's largest element, on
     `data`: one or several sets of inputs by name (default: random ones). Where the whole model
     differs more, the layers that change the outputs most stay in fp32; what is taken was compiled,
     run and compared. Elements that are not finite are out of every bound, and so are integers that

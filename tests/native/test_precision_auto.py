@@ -51,7 +51,9 @@ def test_what_is_faster_and_within_the_bound_is_taken(tmp_path: Path) -> None:
     assert clock.asked == [["fp32", "fp16"]]
     assert model.metadata["precision"] == report["precision"] == "fp16"
     assert 0 < report["difference"] <= report["max_difference"] == 1e-2
-    assert report["times"] == [{"precision": "fp16", "seconds": 0.8, "fp32_seconds": 1.0}]
+    assert report["times"] == [
+        {"precision": "fp16", "seconds": 0.8, "fp32_seconds": 1.0, "noise": 1.0}
+    ]
     assert report["inputs"] == [
         "random, seed 0, n = 1",
         "random, seed 1, n = 1",
@@ -70,6 +72,14 @@ def test_what_is_as_fast_stays_in_float() -> None:
     assert report["difference"] == 0
     assert report["differences"]["fp16"] > 1e-3
     assert report["notes"] == ["fp16: not faster than fp32 by more than noise"]
+
+
+@pytest.mark.parametrize(("noise", "precision"), [(1.1, "fp16"), (1.2, "fp32")])
+def test_a_gain_must_be_larger_than_noise(noise: float, precision: str) -> None:
+    clock = Clock(fp16=0.83)
+    clock.noise = noise
+    with compiled(sensitive().graph, bound=1.0, timer=clock) as model:
+        assert model.metadata["precision"] == precision
 
 
 def test_a_model_without_layers_stays_in_float() -> None:

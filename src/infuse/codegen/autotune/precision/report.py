@@ -25,17 +25,18 @@ class LayerReport:
 @dataclass(frozen=True)
 class Timing:
     """The least seconds of a run on the first inputs, and those of fp32, measured in turns with
-    it.
+    it; `noise`: the largest factor between several looks at the same.
     """
 
     precision: str
     seconds: float
     fp32_seconds: float
+    noise: float = 1.0
 
     @property
     def ratio(self) -> float:
-        """The time over that of fp32."""
-        return self.seconds / self.fp32_seconds
+        """The time over that of fp32, taken for as much worse as there is noise."""
+        return self.noise * self.seconds / self.fp32_seconds
 
     def __str__(self) -> str:
         return f"{self.precision} {1e3 * self.seconds:.3f} ms, fp32 {1e3 * self.fp32_seconds:.3f}"

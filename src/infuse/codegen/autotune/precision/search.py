@@ -172,7 +172,11 @@ class _Search:
                 "find otherwise"
             )
         seconds = {name: min(times) for name, times in looks.items()}
-        times = {name: Timing(name, seconds[name], seconds["fp32"]) for name in low}
+        noise = {name: max(times) / seconds[name] for name, times in looks.items()}
+        times = {
+            name: Timing(name, seconds[name], seconds["fp32"], max(noise[name], noise["fp32"]))
+            for name in low
+        }
         self._report.times += times.values()
         return times
 
