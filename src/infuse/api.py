@@ -246,15 +246,15 @@ def compile(
 
     `precision="auto"` compiles the model in each precision that this machine computes in, and times
     them. The fastest is taken if it needs 5 % less time than fp32, or more where times vary more,
-    and if no output differs from that of fp32 by more than `max_difference` (default: 0.01) of the output's largest element, on
-    `data`: one or several sets of inputs by name (default: random ones). Where the whole model
-    differs more, the layers that change the outputs most stay in fp32; what is taken was compiled,
-    run and compared. Elements that are not finite are out of every bound, and so are integers that
-    differ. `metadata["precision_report"]` has the precision of each layer, differences, times and
-    why others were not taken. It is kept in the cache folder for the same model, inputs and bound.
-    InputError where the inputs do not fit; OptionError where the bound is not positive, this
-    machine does not run code for the target, the model draws random numbers or has no output of
-    floats, or no random inputs can be made for it.
+    and if no output differs from that of fp32 by more than `max_difference` (default: 0.01) of the
+    output's largest element, on `data`: one or several sets of inputs by name (default: random
+    ones). Where the whole model differs more, the layers that change the outputs most stay in fp32;
+    what is taken was compiled, run and compared. Elements that are not finite are out of every
+    bound, and so are integers that differ. `metadata["precision_report"]` has the precision of each
+    layer, differences, times and why others were not taken. It is kept in the cache folder for the
+    same model, inputs and bound. InputError where the inputs do not fit; OptionError where the
+    bound is not positive, this machine does not run code for the target, the model draws random
+    numbers or has no output of floats, or no random inputs can be made for it.
     """
     from infuse.codegen.autotune.precision import requested
     from infuse.codegen.compile import compile_graph
