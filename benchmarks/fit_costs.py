@@ -29,7 +29,8 @@ from benchmarks.terminal import console
 from infuse.codegen.autotune import measurement as tuning
 from infuse.codegen.autotune.cost_model import FILE, machine_data, machine_from
 from infuse.codegen.autotune.selector import Chooser
-from infuse.codegen.compile import check_precision, generate
+from infuse.codegen.compile import generate
+from infuse.codegen.precisions import check_precision
 from infuse.codegen.program import Program
 from infuse.errors import OptionError
 from infuse.runtime.cpus import available_cpus, cpu_features

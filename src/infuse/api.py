@@ -214,6 +214,8 @@ def compile(
     target: str = "native",
     threads: int | None = None,
     precision: str = "fp32",
+    max_difference: float | None = None,
+    data: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     tune: bool = False,
     search: float = 0.0,
     output: PathLike | None = None,
@@ -234,15 +236,30 @@ def compile(
     bfloat16 and sum up in float32, everything else stays as it is (OptionError where the target has
     no instruction for that); or fp16: weights are stored as IEEE halves, and everything is computed
     in float32 (`metadata["kept_in_fp32"]` of the model names the tensors that halves do not hold);
+    or auto: the fastest of these on this machine that stays within `max_difference`;
     `tune` measures which kernels are fastest, where several compute the same: for up to three
     minutes, and once, as the times are kept in the cache folder (OptionError where this machine
     does not run code for the target); without it a model of their costs chooses; `search` seconds
     of looking for cheaper forms, as `optimize` does, for a graph that was not optimized; `output` a
     folder for the compiled model, which `load_compiled` opens without a compiler; `prefix` what the
     names of its C functions begin with: two models in one C program need two.
+
+    `precision="auto"` compiles the model in each precision that this machine computes in, and times
+    them. The fastest is taken if it needs 5 % less time than fp32, or more where times vary more,
+    and if no output differs from that of fp32 by more than `max_difference` (default: 0.01) of the
+    output's largest element, on `data`: one or several sets of inputs by name (default: random
+    ones). Where the whole model differs more, the layers that change the outputs most stay in fp32;
+    what is taken was compiled, run and compared. Elements that are not finite are out of every
+    bound, and so are integers that differ. `metadata["precision_report"]` has the precision of each
+    layer, differences, times and why others were not taken. It is kept in the cache folder for the
+    same model, inputs and bound. InputError where the inputs do not fit; OptionError where the
+    bound is not positive, this machine does not run code for the target, the model draws random
+    numbers or has no output of floats, or no random inputs can be made for it.
     """
+    from infuse.codegen.autotune.precision import requested
     from infuse.codegen.compile import compile_graph
 
+    asked = requested(precision, max_difference, data)
     source = _graph(graph)
     if source.report is None:
         source = optimize(source, "all", search=search, progress=progress)
@@ -250,7 +267,7 @@ def compile(
         source,
         target=target,
         threads=threads,
-        precision=precision,
+        precision=asked,
         tune=tune,
         output=output,
         prefix=prefix,
@@ -282,13 +299,16 @@ def profile(
     inputs by name; random ones are made for the others, in which symbols have the sizes of
     `set_dims`. A graph that was not optimized is optimized at `level`, with `search` as in
     `optimize`. The peaks of the machine are measured once and kept; `calibrate` measures them
-    again. `target`, `threads`, `precision`, `tune` are those of `compile`. OptionError, InputError,
-    and what `compile` raises.
+    again. `target`, `threads`, `precision`, `tune` are those of `compile`; with the precision auto,
+    its bound is the usual one, and the inputs are these. OptionError, InputError, and what
+    `compile` raises.
     """
+    from infuse.codegen.autotune.precision import requested
     from infuse.profiling import complete_feeds, profile_graph
 
     source = _graph(model)
     inputs = complete_feeds(source, feeds or {}, set_dims or {}, seed)
+    asked = requested(precision, data=inputs if precision == "auto" else None)
     if source.report is None:
         source = optimize(source, level, search=search, progress=progress)
     return profile_graph(
@@ -297,7 +317,7 @@ def profile(
         runs=runs,
         threads=threads,
         target=target,
-        precision=precision,
+        precision=asked,
         tune=tune,
         calibrate=calibrate,
         progress=progress,

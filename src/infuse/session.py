@@ -49,9 +49,10 @@ class ExecutionMode(enum.IntEnum):
 @dataclass
 class SessionOptions:
     """Options of a session. `intra_op_num_threads`, `graph_optimization_level`,
-    `optimized_model_filepath`, `precision` and `tune` matter; the others, and attributes that are
-    not listed here, are kept for programs that set them and change nothing. `precision` and `tune`,
-    which ONNX Runtime does not have, are those of `infuse.compile`.
+    `optimized_model_filepath`, `precision`, `max_difference`, `data` and `tune` matter; the others,
+    and attributes that are not listed here, are kept for programs that set them and change nothing.
+    `precision`, `max_difference`, `data` and `tune`, which ONNX Runtime does not have, are those of
+    `infuse.compile`.
     """
 
     intra_op_num_threads: int = 0
@@ -68,6 +69,8 @@ class SessionOptions:
     enable_cpu_mem_arena: bool = True
     use_deterministic_compute: bool = False
     precision: str = "fp32"
+    max_difference: float | None = None
+    data: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
     tune: bool = False
     _entries: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
@@ -150,7 +153,9 @@ class InferenceSession:
             )
         else:
             folder = os.fsdecode(path_or_bytes)
-            if (precision or self._options.precision) != "fp32":
+            options = self._options
+            asked = (precision or options.precision, options.max_difference, options.data)
+            if asked != ("fp32", None, None):
                 raise OptionError(
                     f"{folder} is compiled already, in a precision of its own",
                     hint="name the model",
@@ -237,4 +242,11 @@ def _compile(path_or_bytes: Any, options: SessionOptions, precision: str) -> Mod
     if options.optimized_model_filepath:
         api.save(graph, options.optimized_model_filepath)
     count = options.intra_op_num_threads or None
-    return api.compile(graph, threads=count, precision=precision, tune=options.tune)
+    return api.compile(
+        graph,
+        threads=count,
+        precision=precision,
+        max_difference=options.max_difference,
+        data=options.data,
+        tune=options.tune,
+    )

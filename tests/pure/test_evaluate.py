@@ -21,7 +21,12 @@ from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.arithmetic import Add, Max, Mul
 from infuse.ops.core.base import Array, Inferred, Op
-from infuse.ops.core.evaluate import evaluate, evaluate_node
+from infuse.ops.core.evaluate import (
+    evaluate,
+    evaluate_again,
+    evaluate_node,
+    evaluate_values,
+)
 from infuse.ops.core.inference import infer_graph
 from infuse.ops.core.opaque import Opaque
 from infuse.ops.indexing import Gather
@@ -294,3 +299,27 @@ def test_unknown_operators_leave_given_types() -> None:
         "run. "
         "Hint: define it as an infuse.ops.Op, or export the model without it."
     )
+
+
+def test_only_what_depends_on_a_change_is_evaluated_again() -> None:
+    graph = Graph("g")
+    x = graph.add_input("x", X)
+    left = add(graph, Mul(), x, constant(F([2, 2, 2])), name="left")
+    right = add(graph, Add(), x, constant(F([1, 1, 1])), name="right")
+    graph.add_output(add(graph, Mul(), left, right, name="y"), "y")
+    graph.add_output(right, "right")
+    infer_graph(graph)
+    feeds = {"x": np.ones((1, 3), F)}
+    values = evaluate_values(graph, feeds)
+    changed, other = left.producer, right.producer
+    assert changed is not None
+    assert other is not None
+    changed.set_inputs([x, add(graph, Add(), x, constant(F([2, 2, 2])), name="new")])
+    other.set_inputs([x, constant(F([9, 9, 9]))])
+    found = evaluate_again(graph, values, [changed])
+    np.testing.assert_array_equal(found["right"], F([[2, 2, 2]]))
+    np.testing.assert_array_equal(found["y"], F([[6, 6, 6]]))
+    found = evaluate_again(graph, values, [changed, other])
+    assert {name: array.tolist() for name, array in found.items()} == {
+        name: array.tolist() for name, array in evaluate(graph, feeds).items()
+    }

@@ -14,6 +14,7 @@ from infuse.ir.expression import Variable
 from infuse.ir.graph import Graph
 from infuse.ir.types import tensor
 from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.feeds import trial_sizes
 from infuse.passes import verification
 from infuse.passes.options import Options
 from infuse.passes.verification import (
@@ -21,7 +22,6 @@ from infuse.passes.verification import (
     distance,
     optimize_verified,
     relative_difference,
-    trial_sizes,
 )
 from infuse.rewrite import Pass, Report, Rewrite, Rule
 from infuse.testing.patterns import graph_of

@@ -73,6 +73,12 @@ def test_other_content_and_other_options_are_built(tmp_path: Path, builds: list[
     (tmp_path / "models" / "add" / "config.yaml").write_text("precision: fp16\n")
     serve_once(tmp_path, 2.0)
     assert len(builds) == 3
+    for count, bound in enumerate((0, 0.05), 4):
+        (tmp_path / "models" / "add" / "config.yaml").write_text(
+            f"precision: auto\nmax_difference: {bound}\n"
+        )
+        serve_once(tmp_path, 2.0)
+        assert len(builds) == count
 
 
 def remove(compiled: Path, record: Path) -> None:

@@ -10,11 +10,14 @@ import typer
 
 import infuse
 from infuse.cli import terminal
+from infuse.cli.inputs import read_data
 from infuse.cli.models import note_search
 from infuse.cli.options import (
     AsJson,
     ChosenLevel,
+    Data,
     Level,
+    MaxDifference,
     ModelFile,
     Precision,
     Search,
@@ -22,7 +25,7 @@ from infuse.cli.options import (
     Threads,
     Tune,
 )
-from infuse.cli.outputs import kept_lines
+from infuse.cli.outputs import kept_lines, say_precisions
 
 
 def compile(
@@ -34,6 +37,8 @@ def compile(
     threads: Threads = None,
     level: ChosenLevel = Level.all,
     precision: Precision = "fp32",
+    max_difference: MaxDifference = None,
+    data: Data = None,
     tune: Tune = False,
     search: Search = 0.0,
     prefix: Annotated[
@@ -48,6 +53,7 @@ def compile(
 
     Kernels are chosen for the number of threads that runs will have.
     """
+    sets = read_data(data)
     started = time.perf_counter()
     graph = infuse.load(model)
     with terminal.progress(model.name) as progress:
@@ -58,6 +64,8 @@ def compile(
             target=target,
             threads=threads,
             precision=precision,
+            max_difference=max_difference,
+            data=sets,
             tune=tune,
             output=output,
             prefix=prefix,
@@ -66,7 +74,8 @@ def compile(
             facts = {
                 "output": str(output),
                 "target": target,
-                "precision": precision,
+                "precision": compiled.metadata.get("precision", precision),
+                "precision_report": compiled.metadata.get("precision_report"),
                 "inputs": [str(spec) for spec in compiled.inputs],
                 "outputs": [str(spec) for spec in compiled.outputs],
                 "arena": compiled.metadata.get("arena"),
@@ -89,6 +98,7 @@ def _print(facts: dict[str, Any]) -> None:
     terminal.say_table(facts["output"], ("file", "#size"), rows)
     for kind in ("inputs", "outputs"):
         terminal.say(f"{kind}: {', '.join(facts[kind])}")
+    say_precisions(facts["precision_report"])
     for line in kept_lines(facts["kept_in_fp32"]):
         terminal.say(line)
     if facts["host_steps"]:

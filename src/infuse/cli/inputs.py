@@ -57,14 +57,8 @@ def read_inputs(
     """Arrays by input name from `--inputs FILE.npz` and from `--input NAME=FILE.npy`, which
     wins.
     """
-    arrays: dict[str, Array] = {}
-    if archive is not None:
-        loaded = _load(archive)
-        if not isinstance(loaded, dict):
-            raise InputError(
-                "it is not an .npz archive", where=str(archive), hint="give one array with --input"
-            )
-        arrays.update(loaded)
+    hint = "give one array with --input"
+    arrays = {} if archive is None else read_archive(archive, hint)
     for text in files or ():
         name, path = _named(text, names)
         array = _load(path)
@@ -74,6 +68,20 @@ def read_inputs(
             )
         arrays[name] = array
     return arrays
+
+
+def read_archive(path: Path, hint: str) -> dict[str, Array]:
+    """The arrays of an .npz file by name; InputError with this hint for any other file."""
+    loaded = _load(path)
+    if not isinstance(loaded, dict):
+        raise InputError("it is not an .npz archive", where=str(path), hint=hint)
+    return loaded
+
+
+def read_data(paths: Iterable[Path] | None) -> list[dict[str, Array]] | None:
+    """The sets of inputs in the files of `--data`, None where there are none."""
+    hint = "numpy.savez writes such files, with the names of the inputs"
+    return [read_archive(path, hint) for path in paths] if paths else None
 
 
 def _named(text: str, names: Sequence[str]) -> tuple[str, Path]:

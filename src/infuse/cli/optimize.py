@@ -17,10 +17,11 @@ from infuse.cli.inputs import read_inputs
 from infuse.cli.options import AsJson, Dims, Level, ModelFile, Search
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
+from infuse.ops.core.feeds import trial_sizes
 from infuse.passes.binding import fix_defaults, set_dims, warn_of_defaults
 from infuse.passes.explain import near_misses
 from infuse.passes.options import Options
-from infuse.passes.verification import Witness, optimize_verified, trial_sizes
+from infuse.passes.verification import Witness, optimize_verified
 from infuse.rewrite import Report, Search as Found, Verdict
 
 RuleNames = list[str] | None

@@ -72,9 +72,30 @@ Precision = Annotated[
         help=(
             "fp32; bf16: products of rounded operands, where the processor multiplies them; fp16: "
             "weights are stored "
-            "as halves, arithmetic stays fp32."
+            "as halves, arithmetic stays fp32; auto: the fastest here that stays near fp32."
         ),
         metavar="NAME",
+    ),
+]
+MaxDifference = Annotated[
+    float | None,
+    typer.Option(
+        metavar="PART",
+        help=(
+            "With precision auto: how far outputs may be from those of fp32, in parts of their "
+            "largest element; default: 0.01."
+        ),
+        show_default=False,
+    ),
+]
+Data = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE.npz",
+        help=(
+            "With precision auto: arrays by input name to measure on, in place of random ones "
+            "(repeatable)."
+        ),
     ),
 ]
 Tune = Annotated[

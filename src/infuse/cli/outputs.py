@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
+from infuse.cli import terminal
+from infuse.codegen.autotune.precision import PrecisionReport
+from infuse.codegen.precisions import MIXED
 from infuse.errors import OptionError
 from infuse.ir.graph import Array
 
@@ -65,6 +68,25 @@ def _entries(name: str, value: Any) -> Iterator[tuple[str, Array]]:
 def kept_lines(reasons: Mapping[str, str]) -> list[str]:
     """What to say of the tensors that precision fp16 has left in float32, by name and reason."""
     return [f"stays in float32: {name}: {reason}" for name, reason in reasons.items()]
+
+
+def say_precisions(report: Mapping[str, Any] | None) -> None:
+    """Say what a search for the fastest precision found, where there was one."""
+    if report is None:
+        return
+    for line in PrecisionReport.parse(report).lines():
+        terminal.say(line)
+    rows = [
+        (layer["node"], layer["operator"], layer["precision"], _part(layer["difference"]))
+        for layer in report["layers"]
+    ]
+    if report["precision"] == MIXED:
+        columns = ("layer", "operator", "precision", "#difference alone")
+        terminal.say_table("precisions of layers", columns, rows)
+
+
+def _part(difference: float | None) -> str:
+    return "–" if difference is None else f"{difference:.1e}"
 
 
 def type_text(array: Any) -> str:

@@ -8,13 +8,28 @@ from typing import Annotated, Any
 import typer
 
 import infuse
+from infuse import dtypes
+from infuse.analysis.cost import node_cost
 from infuse.cli import terminal
+from infuse.cli.inputs import read_data
 from infuse.cli.models import note_search
-from infuse.cli.options import AsJson, ModelFile, Precision, Search, Target, Threads, Tune
-from infuse.cli.outputs import kept_lines
-from infuse.codegen.compile import Stages, stages_of
+from infuse.cli.options import (
+    AsJson,
+    Data,
+    MaxDifference,
+    ModelFile,
+    Precision,
+    Search,
+    Target,
+    Threads,
+    Tune,
+)
+from infuse.cli.outputs import kept_lines, say_precisions
+from infuse.codegen.autotune.precision import AnyPrecision, PrecisionReport, requested
+from infuse.codegen.compile import Stages, chosen_precision, stages_of
 from infuse.codegen.listing import listing
 from infuse.codegen.memory import Plan
+from infuse.codegen.precisions import AUTO
 from infuse.codegen.program import Program, Step
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node, Value
@@ -45,6 +60,8 @@ def show(
     target: Target = "native",
     threads: Threads = None,
     precision: Precision = "fp32",
+    max_difference: MaxDifference = None,
+    data: Data = None,
     tune: Tune = False,
     search: Search = 0.0,
     as_json: AsJson = False,
@@ -55,12 +72,17 @@ def show(
     """
     if tune and not kernels:
         raise OptionError("--tune measures kernels, and none are listed", hint="add --kernels")
+    if precision == AUTO and not kernels:
+        raise OptionError(
+            "--precision auto measures kernels, and none are listed", hint="add --kernels"
+        )
+    asked = requested(precision, max_difference, read_data(data))
     if search and not kernels:
         raise OptionError(
             "--search changes which kernels are called, and none are listed", hint="add --kernels"
         )
     graph = infuse.load(model)
-    lowered = lower(graph, target, threads, precision, tune, search) if kernels else None
+    lowered = lower(graph, target, threads, asked, tune, search) if kernels else None
     if text and not as_json:
         print(print_graph(graph) if lowered is None else lowered.text(), end="")
         return
@@ -114,6 +136,7 @@ class Lowered:
     target: Processor
     threads: int
     precision: str
+    report: PrecisionReport | None
 
     @property
     def parts(self) -> list[tuple[Program, Plan]]:
@@ -143,6 +166,7 @@ class Lowered:
             "host_steps": [_label(node) for node in hosted if not unknown_nodes(node)],
             "unknown_steps": [_label(node) for node in hosted if unknown_nodes(node)],
             "precision": self.precision,
+            "precision_report": None if self.report is None else self.report.to_dict(),
             "packed_weights_bytes": sum(program.weights.bytes for program, _ in self.parts),
             "kept_in_fp32": {
                 name: why
@@ -158,7 +182,7 @@ def lower(
     graph: Graph,
     target: str,
     threads: int | None = None,
-    precision: str = "fp32",
+    precision: AnyPrecision = "fp32",
     tune: bool = False,
     search: float = 0.0,
 ) -> Lowered:
@@ -166,9 +190,12 @@ def lower(
     processor, count = Processor.resolve(target), threads or available_cpus()
     with terminal.progress(graph.name) as report:
         better = infuse.optimize(graph, search=search, progress=report)
-        stages = stages_of(better, processor, count, precision, tune=tune, progress=report)
-    note_search(better)
-    return Lowered(better, stages, processor, count, precision)
+        note_search(better)
+        better, layers, found = chosen_precision(
+            better, processor, count, precision, tune=tune, progress=report
+        )
+        stages = stages_of(better, processor, count, layers, tune=tune, progress=report)
+    return Lowered(better, stages, processor, count, str(layers), found)
 
 
 def _label(node: Node) -> str:
@@ -183,8 +210,17 @@ def _call(step: Step) -> dict[str, Any]:
         "function": step.function.name,
         "algorithm": kernels_in(step.function),
         "choice": None if chosen is None else chosen.to_dict(),
+        "precision": step.precision if _multiplies(step) else None,
         "nodes": list(step.nodes),
     }
+
+
+def _multiplies(step: Step) -> bool:
+    """Whether a call is of a layer that has a precision: it multiplies floats, or reads rounded
+    ones.
+    """
+    floats = [node for node in step.sources if node.outputs[0].dtype == dtypes.float32]
+    return step.precision != "fp32" or any(node_cost(node).macs != 0 for node in floats)
 
 
 def _choice_text(choice: dict[str, Any] | None) -> str:
@@ -222,14 +258,14 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
             call["kernel"],
             call["algorithm"],
             _choice_text(call["choice"]),
+            call["precision"] or "",
             len(call["nodes"]),
             ", ".join(call["nodes"]),
         )
         for i, call in enumerate(calls)
     ]
-    terminal.say_table(
-        "kernel calls", ("##", "computes", "kernel", "chosen (by)", "#nodes", "names"), rows
-    )
+    columns = ("##", "computes", "kernel", "chosen (by)", "precision", "#nodes", "names")
+    terminal.say_table("kernel calls", columns, rows)
     free = kernels["nodes_without_call"]
     terminal.say(
         f"{len(calls)} calls of {kernels['functions']} functions for {kernels['nodes']} nodes"
@@ -247,6 +283,7 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
         f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}, precision "
         f"{kernels['precision']}"
     )
+    say_precisions(kernels["precision_report"])
     for line in kept_lines(kernels["kept_in_fp32"]):
         terminal.say(line)
     if kernels["arena_bytes"] is None:

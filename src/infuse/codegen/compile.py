@@ -7,10 +7,18 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import infuse.codegen.lower  # noqa: F401  registers the lowerings
 from infuse.codegen.autotune.measurement import tuned
+from infuse.codegen.autotune.precision import (
+    AnyPrecision,
+    AutoPrecision,
+    Built,
+    PrecisionReport,
+    search_precision,
+)
 from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.build import build
 from infuse.codegen.expand import expand
@@ -19,6 +27,7 @@ from infuse.codegen.interface import PREFIX, check_prefix
 from infuse.codegen.labels import separate_labels
 from infuse.codegen.lowering import lower
 from infuse.codegen.memory import Plan, plan
+from infuse.codegen.precisions import LayerPrecisions, Precision
 from infuse.codegen.program import Program
 from infuse.codegen.source import metadata, print_sources
 from infuse.codegen.stages import Stage, make_outputs, must_be_hosted, split
@@ -35,20 +44,16 @@ from infuse.runtime.foreign import ForeignModel
 from infuse.runtime.hosted import HostedModel, ValueSpec
 from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
-from infuse.targets import DotType, Target
+from infuse.targets import Target
 
 Progress = Callable[[str, int, int], None]
-
-
-PRECISIONS = ("fp32", "bf16", "fp16")
-"""What `precision` may be."""
 
 
 def generate(
     graph: Graph,
     target: Target,
     threads: int = 1,
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     chooser: Chooser | None = None,
 ) -> tuple[Program, Plan]:
     """The program of a graph for a target, a number of threads and a precision, and its memory
@@ -64,7 +69,7 @@ def lower_graph(
     graph: Graph,
     target: Target,
     threads: int = 1,
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     chooser: Chooser | None = None,
 ) -> Program:
     """The program of a graph (see `generate`), without a memory plan."""
@@ -85,31 +90,12 @@ def _shared_names(graph: Graph, symbols: Sequence[str]) -> dict[str, str]:
     }
 
 
-def check_precision(precision: str, target: Target) -> None:
-    """OptionError unless the target computes in this precision."""
-    if precision not in PRECISIONS:
-        raise OptionError(
-            f"there is no precision {precision!r}", hint=f"one of: {', '.join(PRECISIONS)}"
-        )
-    if precision == "bf16" and target.machine.dot(DotType.BF16) is None:
-        raise OptionError(
-            "precision bf16 needs a processor that multiplies bfloat16 itself (AVX512-BF16, bf16 "
-            "of ARM), and the "
-            f"target {target.name} has none: emulated, it would be slower than fp32 and less exact",
-            hint=(
-                "leave the precision at fp32, or compile for the target native on such a "
-                "processor; fp16, in which "
-                "weights are stored, is had everywhere"
-            ),
-        )
-
-
 def compile_graph(
     graph: Graph,
     *,
     target: str = "native",
     threads: int | None = None,
-    precision: str = "fp32",
+    precision: AnyPrecision = "fp32",
     tune: bool = False,
     output: str | os.PathLike[str] | None = None,
     prefix: str = PREFIX,
@@ -120,34 +106,55 @@ def compile_graph(
     check_prefix(prefix)
     resolved = Target.resolve(target)
     count = threads or available_cpus()
-
-    def built(
-        generated: tuple[Program, Plan], folder: str | os.PathLike[str] | None
-    ) -> CompiledModel:
-        return compile_program(
-            generated,
-            resolved,
-            threads,
-            precision=precision,
-            output=folder,
-            prefix=prefix,
-            progress=progress,
-        )
-
-    stages = stages_of(graph, resolved, count, precision, tune=tune, progress=progress)
+    graph, precisions, report = chosen_precision(
+        graph, resolved, count, precision, tune=tune, progress=progress
+    )
+    stages = stages_of(graph, resolved, count, precisions, tune=tune, progress=progress)
+    build = partial(
+        build_program, target=resolved, precision=precisions, report=report, progress=progress
+    )
     if resolved.is_foreign:
         generated = _foreign(stages, resolved, output)
-        folder = build_program(
-            generated,
-            resolved,
-            precision=precision,
-            output=output,
-            prefix=prefix,
-            progress=progress,
-        )
-        return ForeignModel(folder, count)
+        return ForeignModel(build(generated, output=output, prefix=prefix), count)
+    return _model(graph, stages, build, count, output, prefix)
+
+
+def chosen_precision(
+    graph: Graph,
+    target: Target,
+    threads: int,
+    precision: AnyPrecision,
+    *,
+    tune: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Graph, Precision, PrecisionReport | None]:
+    """The precision to compile a graph in, and the graph whose nodes it means; with the report of
+    the search where one was asked for (`autotune/precision/search.py`).
+    """
+    if not isinstance(precision, AutoPrecision):
+        return graph, precision, None
+    graph = separate_labels(flatten(graph))
+
+    def build(precisions: LayerPrecisions) -> Built:
+        stages = stages_of(graph, target, threads, precisions, tune=tune, progress=progress)
+        program = partial(build_program, target=target, precision=precisions, progress=progress)
+        return Built(_model(graph, stages, program, threads), stages.layers)
+
+    return graph, *search_precision(graph, precision, target, build, tune=tune, progress=progress)
+
+
+def _model(
+    graph: Graph,
+    stages: Stages,
+    build: Callable[..., Path],
+    threads: int,
+    output: str | os.PathLike[str] | None = None,
+    prefix: str = PREFIX,
+) -> Model:
+    """The model of a graph for this machine; `build` makes the folder of a program."""
     if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
-        return built(stages.whole, output)
+        folder = build(stages.whole, output=output, prefix=prefix)
+        return CompiledModel.load(folder, threads=threads)
     if prefix != PREFIX:
         names = (
             ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
@@ -159,10 +166,13 @@ def compile_graph(
             f"({names})",
             hint="leave the prefix out",
         )
-    parts = [part if isinstance(part, Graph) else built(part, None) for part in stages.parts]
+    parts = [
+        part if isinstance(part, Graph) else CompiledModel.load(build(part), threads=threads)
+        for part in stages.parts
+    ]
     inputs = tuple(ValueSpec.of(v.name, v.type, v.default is not None) for v in graph.inputs)
     outputs = tuple(ValueSpec.of(n, v.type) for n, v in zip(graph.output_names, graph.outputs))
-    model = HostedModel(graph.name, inputs, outputs, tuple(stages.returned), parts, count)
+    model = HostedModel(graph.name, inputs, outputs, tuple(stages.returned), parts, threads)
     if output is not None:
         model.save(output)
     return model
@@ -206,6 +216,19 @@ class Stages:
         return self.parts[0] if len(self.parts) == 1 and isinstance(self.parts[0], tuple) else None
 
     @property
+    def programs(self) -> list[Program]:
+        """All programs, those of bodies too."""
+        outer = [part[0] for part in self.parts if isinstance(part, tuple)]
+        return [inner for program in outer for inner in (program, *program.bodies)]
+
+    @property
+    def layers(self) -> dict[int, str]:
+        """Precisions of the layers that do not compute in fp32, by serial number of their node."""
+        return {
+            serial: name for program in self.programs for serial, name in program.layers.items()
+        }
+
+    @property
     def host_nodes(self) -> list[Node]:
         """What the interpreter runs."""
         return [node for part in self.parts if isinstance(part, Graph) for node in part.nodes]
@@ -215,7 +238,7 @@ def stages_of(
     graph: Graph,
     target: Target,
     threads: int = 1,
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     *,
     tune: bool = False,
     progress: Progress | None = None,
@@ -226,21 +249,25 @@ def stages_of(
     (`tuning.tuned`). OptionError where the target does not compute in this precision, or this
     machine cannot measure for it.
     """
-    check_precision(precision, target)
+    precisions = LayerPrecisions.of(precision)
+    precisions.check(target)
     graph = separate_labels(flatten(graph))
     chooser = Chooser(target.machine, threads)
     if tune:
 
-        def lowered(trial: Chooser) -> list[Program]:
-            parts = _stages(graph, target, threads, precision, trial).parts
-            programs = [part[0] for part in parts if isinstance(part, tuple)]
-            return [inner for program in programs for inner in (program, *program.bodies)]
+        def tuned_for(name: str) -> Chooser:
+            def lowered(trial: Chooser) -> list[Program]:
+                return _stages(graph, target, threads, name, trial).programs
 
-        chooser = tuned(lowered, chooser, target, precision, progress=progress)
-    return _stages(graph, target, threads, precision, chooser)
+            return tuned(lowered, chooser, target, name, progress=progress)
+
+        chooser = chooser.apart({name: tuned_for(name) for name in precisions.names})
+    return _stages(graph, target, threads, precisions, chooser)
 
 
-def _stages(graph: Graph, target: Target, threads: int, precision: str, chooser: Chooser) -> Stages:
+def _stages(
+    graph: Graph, target: Target, threads: int, precision: Precision, chooser: Chooser
+) -> Stages:
     if any(v.producer is None and not is_native_type(v.type) for v in graph.outputs):
         make_outputs(graph := clone(graph))
     hosted = {node.serial for node in graph.nodes if must_be_hosted(node)}
@@ -267,7 +294,7 @@ def compile_program(
     target: Target,
     threads: int | None,
     *,
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     output: str | os.PathLike[str] | None = None,
     prefix: str = PREFIX,
     progress: Progress | None = None,
@@ -292,20 +319,25 @@ def build_program(
     generated: tuple[Program, Plan],
     target: Target,
     *,
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     output: str | os.PathLike[str] | None = None,
     prefix: str = PREFIX,
     progress: Progress | None = None,
     profile: bool = False,
     toolchain: Toolchain | None = None,
+    report: PrecisionReport | None = None,
 ) -> Path:
-    """The folder of one program, compiled."""
+    """The folder of one program, compiled; its metadata has the `report` of how its precision was
+    found.
+    """
     program, memory = generated
     fingerprint = program.weights.fingerprint()
-    info = metadata(program, fingerprint) | {"precision": precision}
+    info = metadata(program, fingerprint) | {"precision": str(precision)}
+    if report is not None:
+        info["precision_report"] = report.to_dict()
     if prefix != PREFIX:
         info["prefix"] = prefix
-    if precision == "fp16":
+    if "fp16" in LayerPrecisions.of(precision).names:
         info["kept_in_fp32"] = program.weights.float32_reasons
     static = memory.offsets is not None
     info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if static else None

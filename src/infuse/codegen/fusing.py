@@ -103,9 +103,7 @@ class Fusing(Placing):
         space = IterationSpace(value.shape, order, inner)
         operands = group.operands()
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
-        rounded = (
-            self.precision == "bf16" and order[-1:] == (value.rank - 1,) and stored_rounded(value)
-        )
+        rounded = order[-1:] == (value.rank - 1,) and stored_rounded(value, self.precisions)
         target = self.allocate(value, order, strided=True, rounded=rounded)
         if rounded:
             f.include("half.hpp")

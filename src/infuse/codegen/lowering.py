@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
+from infuse import dtypes
 from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.concat_slots import ConcatSlots
 from infuse.codegen.fusing import Fusing
 from infuse.codegen.groups import Group, partition
 from infuse.codegen.kernel_table import KERNELS, KernelFamily, runtime_operands
 from infuse.codegen.liveness import is_known, live_nodes, relations_of
+from infuse.codegen.precisions import Precision
 from infuse.codegen.producers import Producers, fuse_producers
-from infuse.codegen.program import Program
-from infuse.codegen.tensors import Buffer, dense
+from infuse.codegen.program import Program, Step
+from infuse.codegen.tensors import Buffer, Tensor, dense
 from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
@@ -33,7 +35,7 @@ def lower(
     name: str,
     machine: Machine,
     threads: int = 1,
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     chooser: Chooser | None = None,
     relied: Mapping[Graph, Sequence[tuple[Node, Relation]]] | None = None,
 ) -> Program:
@@ -83,16 +85,19 @@ class Lowering(Fusing):
     def body(self, graph: Graph, aliases: Mapping[int, int] | None = None) -> Lowering:
         """The finished lowering of a body."""
         made = Lowering(
-            graph, graph.name or "body", self.machine, self.threads, self.precision, self
+            graph, graph.name or "body", self.machine, self.threads, self.precisions, self
         )
         made.run(aliases)
         return made
 
     def _producers(self, group: Group, producers: Producers) -> list[Group]:
-        """The groups that the kernel of a group's anchor computes itself."""
+        """The groups that the kernel of a group's anchor computes itself, in its own precision."""
         assert group.anchor is not None
         fusion = KERNELS.of(group.anchor).fusion
-        return [] if fusion is None else fusion.choose(self, group, producers)
+        self.precision = self.precisions[group.anchor]
+        chosen = [] if fusion is None else fusion.choose(self, group, producers)
+        anchors = [inner.anchor for inner in chosen if inner.anchor is not None]
+        return chosen if all(self.precisions[a] == self.precision for a in anchors) else []
 
     # -- planning ----------------------------------------------------------------------------------
 
@@ -148,11 +153,23 @@ class Lowering(Fusing):
             known = self.are_known(node) and self._has_known_parameters(node)
             if family.resolve_sizes is not None and not known:
                 family.resolve_sizes(self, node)
+            self.precision = self.precisions[node]
             function(self, node, group)
         self.remember_choices(first)
+        if node is not None:
+            self._note_precision(node, first)
         for inner, relied in waiting.items():
             if not self.are_known(inner) or self._check(inner, relied):
                 self.unsupported(inner, "results whose sizes depend on the elements of its inputs")
+
+    def _note_precision(self, node: Node, first: int) -> None:
+        """Let the steps from number `first` on, those of a layer, tell what they compute in."""
+        steps = self.program.steps[first:]
+        if node.outputs[0].dtype != dtypes.float32 or not any(map(_is_low, steps)):
+            return
+        self.root.program.layers[node.serial] = self.precision
+        for step in steps:
+            step.precision = self.precision
 
     def _has_known_parameters(self, node: Node) -> bool:
         """Whether all inputs that only shape the result are known before the run."""
@@ -212,3 +229,10 @@ class Lowering(Fusing):
                 continue
             target = dense(Buffer("output", 0, number), value.dtype, value.shape)
             self.copy(tensor, target, "output")
+
+
+def _is_low(step: Step) -> bool:
+    """Whether the kernel of a layer of float32 rounds operands, or reads weights that were."""
+    tensors = [a for a in step.arguments if isinstance(a, Tensor) and a.buffer.kind == "weight"]
+    halves = any(tensor.dtype == dtypes.float16 for tensor in tensors)
+    return halves or any(name.endswith("_bf16.hpp") for name in step.function.includes)

@@ -10,6 +10,7 @@ from typing import Any
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice, Chooser
 from infuse.codegen.concat_slots import ConcatSlots
+from infuse.codegen.precisions import LayerPrecisions, Precision
 from infuse.codegen.program import Program
 from infuse.codegen.tensors import (
     Buffer,
@@ -44,7 +45,8 @@ def _check_interface(graph: Graph) -> None:
 class Placing:
     """A program in the making: its steps so far, and the place of every value.
 
-    `machine` and `precision` are those of the outermost graph.
+    `machine` and `precisions` are those of the outermost graph; `precision` is that of the layer
+    that is being lowered.
     """
 
     homes: ConcatSlots
@@ -55,7 +57,7 @@ class Placing:
         name: str,
         machine: Machine,
         threads: int = 1,
-        precision: str = "fp32",
+        precision: Precision = "fp32",
         parent: Placing | None = None,
         chooser: Chooser | None = None,
         relied: Mapping[Graph, Sequence[tuple[Node, Relation]]] | None = None,
@@ -70,7 +72,9 @@ class Placing:
         """What was chosen for the group that is being lowered, and how many steps there were
         before.
         """
-        self.machine, self.threads, self.precision = machine, threads, precision
+        self.machine, self.threads = machine, threads
+        self.precisions = LayerPrecisions.of(precision)
+        self.precision = self.precisions.default
         self.parent = parent
         _check_interface(graph)
         inputs = [v.tensor for v in graph.inputs]
@@ -118,7 +122,7 @@ class Placing:
         """
         if len(names) == 1:
             return names[0]
-        choice = self.chooser.choose(family, sizes, names)
+        choice = self.chooser.of(self.precision).choose(family, sizes, names)
         self.choices.append((len(self.program.steps), choice))
         return choice.chosen
 

@@ -82,6 +82,8 @@ class Step:
     """What decided on the kernel, where several compute the same; steps that it needs besides have
     the same one.
     """
+    precision: str = "fp32"
+    """What its layer computes in, where that is one of several."""
 
 
 @dataclass
@@ -108,6 +110,10 @@ class Program:
     """Where the defaults of inputs lie, by number."""
     aliases: dict[int, int] = field(default_factory=dict)
     """Outputs of a loop's body that are its inputs unchanged: output number → input number."""
+    layers: dict[int, str] = field(default_factory=dict)
+    """Precisions of the layers that do not compute in fp32, by the serial numbers of their nodes;
+    those of bodies too, empty in these.
+    """
     blocks: int = 0
     """Places for tensors that bodies leave behind."""
     steps: list[Step] = field(default_factory=list)

@@ -10,7 +10,7 @@ which is left out. The pipeline always does the same on the same graph, so that 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,17 +19,13 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import InfuseError, VerificationError
 from infuse.ir.clone import clone
-from infuse.ir.graph import Array, Graph, Node
-from infuse.ops.core.base import Op
+from infuse.ir.graph import Array, Graph
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.core.feeds import (
-    default_size,
+    drawing_nodes,
     has_tensor_inputs,
-    input_symbols,
-    is_batch,
-    is_image_side,
     random_feeds,
-    require_symbols,
+    trial_sizes,
 )
 from infuse.passes.options import Options
 from infuse.passes.run import Progress, optimize_in_place
@@ -43,7 +39,6 @@ NUDGE = 1e-6
 NUDGES = 3
 SHAKINESS = 8.0
 """How many times the effect of such a change an output may differ."""
-SECOND_BATCH, SECOND_IMAGE, SECOND_OTHER = 2, 160, 13
 
 
 @dataclass(frozen=True)
@@ -146,37 +141,8 @@ def _at(sizes: Mapping[str, int]) -> str:
 def _obstacle(graph: Graph) -> str:
     if not has_tensor_inputs(graph):
         return "an input is a sequence, or its rank is not known"
-    drawing = next(_drawing(graph), None)
+    drawing = next(drawing_nodes(graph), None)
     return f"{drawing.kind} node {drawing.name!r} draws random numbers" if drawing else ""
-
-
-def _drawing(graph: Graph) -> Iterator[Node]:
-    """Nodes whose result is another one each time."""
-    for inner in graph.all_graphs():
-        yield from (
-            n for n in inner.unordered_nodes if isinstance(n.op, Op) and not n.op.deterministic
-        )
-
-
-def trial_sizes(graph: Graph, fixed: Mapping[str, int]) -> list[dict[str, int]]:
-    """The sizes to try: usual ones, and others where some are open. OptionError for a symbol that
-    the graph lacks.
-    """
-    symbols = input_symbols(graph)
-    require_symbols(fixed, symbols)
-    usual = {name: fixed.get(name, default_size(name)) for name in symbols}
-    other = {name: fixed.get(name, _second_size(name)) for name in symbols}
-    return [usual, other] if other != usual else [usual]
-
-
-def _second_size(symbol: str) -> int:
-    return (
-        SECOND_BATCH
-        if is_batch(symbol)
-        else SECOND_IMAGE
-        if is_image_side(symbol)
-        else SECOND_OTHER
-    )
 
 
 def _nudged(feeds: Mapping[str, Any], seed: int) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from infuse.codegen.compile import compile_program, stages_of
+from infuse.codegen.autotune.precision import AnyPrecision
+from infuse.codegen.compile import chosen_precision, compile_program, stages_of
 from infuse.codegen.program import Program
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node
@@ -35,7 +36,7 @@ def profile_graph(
     runs: int = 20,
     threads: int | None = None,
     target: str = "native",
-    precision: str = "fp32",
+    precision: AnyPrecision = "fp32",
     tune: bool = False,
     calibrate: bool = False,
     progress: Progress | None = None,
@@ -53,12 +54,15 @@ def profile_graph(
         )
     places: list[Place] = []
     parts: list[_Native | _Hosted] = []
-    for part in stages_of(graph, resolved, count, precision, tune=tune, progress=progress).parts:
+    graph, precisions, _ = chosen_precision(
+        graph, resolved, count, precision, tune=tune, progress=progress
+    )
+    for part in stages_of(graph, resolved, count, precisions, tune=tune, progress=progress).parts:
         if isinstance(part, Graph):
             parts.append(_Hosted(part, places))
             continue
         with compile_program(
-            part, resolved, count, precision=precision, progress=progress, profile=True
+            part, resolved, count, precision=precisions, progress=progress, profile=True
         ) as model:
             parts.append(_Native(part[0], model.session(), model.metadata["profile"], places))
     report("measure", 0, runs)

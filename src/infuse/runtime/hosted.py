@@ -95,7 +95,7 @@ class HostedModel:
         result: dict[str, Any] = {"name": self.name, "host_steps": self.host_steps}
         for part in self.native:
             own = part.metadata
-            result |= {"precision": own["precision"]} if "precision" in own else {}
+            result |= {key: own[key] for key in ("precision", "precision_report") if key in own}
             result |= {"kept_in_fp32": result.get("kept_in_fp32", {}) | own.get("kept_in_fp32", {})}
         return result
 

@@ -17,6 +17,7 @@ import numpy as np
 from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.compile import generate
 from infuse.codegen.memory import Plan
+from infuse.codegen.precisions import Precision
 from infuse.codegen.program import Program, Step
 from infuse.codegen.tensors import Buffer, Tensor, dense
 from infuse.ir import dims
@@ -56,7 +57,7 @@ def run_lowered(
     target: Target,
     feeds: Mapping[str, Array],
     threads: int = 1,
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     chooser: Chooser | None = None,
 ) -> LoweredRun:
     """The outputs of the program of `graph` for a target, by name, computed step by step.

@@ -4,26 +4,20 @@ would call it.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import hashlib
-import json
 import math
-import secrets
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from infuse.codegen.autotune.candidates import Trial, print_trials, trials_of
+from infuse.codegen.autotune.kept import KeptFile
 from infuse.codegen.autotune.selector import Chooser, Key, Times
-from infuse.codegen.build import build, kernels_hash
-from infuse.codegen.cache import Cache
+from infuse.codegen.build import build
 from infuse.codegen.program import Program
-from infuse.codegen.toolchain import Progress, Toolchain
+from infuse.codegen.toolchain import Progress
 from infuse.errors import OptionError, RuntimeFailure
-from infuse.runtime.cpus import cpu_description
 from infuse.runtime.folder import LIBRARY
 from infuse.targets import Target
 
@@ -56,7 +50,7 @@ def tuned(
     OptionError where this machine cannot run code for the target, RuntimeFailure when there is no
     memory to measure with, and what compiling raises.
     """
-    require_runnable(target)
+    require_runnable(target, hint="leave out tuning (--tune, tune=): the cost model chooses then")
     measurements = Measurements(target, plain.threads, precision)
     times = measurements.read()
     programs = lowered(plain)
@@ -73,13 +67,12 @@ def tuned(
     return Chooser(plain.machine, plain.threads, times)
 
 
-def require_runnable(target: Target) -> None:
-    """OptionError unless this machine runs code for the target."""
+def require_runnable(target: Target, hint: str) -> None:
+    """OptionError unless this machine runs code for the target; `hint` says what to do then."""
     if not target.is_runnable:
         raise OptionError(
-            f"code for {target.name} does not run on this machine, so its kernels cannot be "
-            "measured here",
-            hint="leave out tuning (--tune, tune=): the cost model chooses then",
+            f"code for {target.name} does not run on this machine, so it cannot be measured here",
+            hint=hint,
         )
 
 
@@ -190,60 +183,26 @@ def _rounds(
     return least
 
 
-class Measurements:
-    """What was measured on this machine for a target, a number of threads and a precision: a file
-    in the cache folder.
-
-    It belongs to these kernels, this compiler and this processor; others have files of their own.
-    """
+class Measurements(KeptFile):
+    """What was measured on this machine for a target, a number of threads and a precision."""
 
     def __init__(self, target: Target, threads: int, precision: str) -> None:
-        facts = (
-            cpu_description(),
-            target.fingerprint,
-            Toolchain.find(target).identity,
-            kernels_hash(),
-        )
-        self.identity = "; ".join((*facts, f"{threads} threads", precision))
-        name = hashlib.sha256(self.identity.encode()).hexdigest()[:16]
-        self.file: Path = Cache().root / "tuning" / f"{name}.json"
+        super().__init__("tuning", "measured times", target, (f"{threads} threads", precision))
 
     def read(self) -> dict[str, Times]:
-        """Times by key and candidate. A file that is broken is named in a warning and counts as
-        none.
-        """
-        try:
-            text = self.file.read_text("utf-8")
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
-        except (OSError, UnicodeDecodeError) as error:
-            return self._broken(str(error))
-        try:
-            content = json.loads(text)
-            if content["identity"] != self.identity:
-                return self._broken("it belongs to another machine")
-            return {str(key): _times(times) for key, times in content["times"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return self._broken(str(error))
+        """Times by key and candidate; none where the file is broken."""
 
-    def _broken(self, why: str) -> dict[str, Times]:
-        warnings.warn(
-            f"measured times in {self.file} are not used and measured again: {why}", stacklevel=4
-        )
-        return {}
+        def parsed(content: Mapping[str, Any]) -> dict[str, Times]:
+            return {str(key): _times(times) for key, times in content["times"].items()}
+
+        return self.load(parsed) or {}
 
     def add(self, new: Mapping[str, Times]) -> None:
-        """Keep more times. The file is replaced as a whole; where it cannot be, they are measured
-        again.
-        """
+        """Keep more times."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             times = {**self.read(), **new}
-        temporary = self.file.with_name(f".{self.file.name}.{secrets.token_hex(4)}")
-        with contextlib.suppress(OSError):
-            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary.write_text(json.dumps({"identity": self.identity, "times": times}), "utf-8")
-            temporary.replace(self.file)
+        self.write({"times": times})
 
 
 def _times(content: Mapping[str, Any]) -> dict[str, float]:

@@ -89,6 +89,17 @@ class Chooser:
         self.machine, self.threads = machine, threads
         self.measured = measured or {}
         self._forced = forced
+        self._by_precision: Mapping[str, Chooser] = {}
+
+    def apart(self, choosers: Mapping[str, Chooser]) -> Chooser:
+        """A chooser with others for layers of these precisions."""
+        result = Chooser(self.machine, self.threads, self.measured, self._forced)
+        result._by_precision = choosers
+        return result
+
+    def of(self, precision: str) -> Chooser:
+        """The chooser for layers of a precision."""
+        return self._by_precision.get(precision, self)
 
     def choose(self, family: str, sizes: Sequence[Dim], names: Sequence[str]) -> Choice:
         """The choice among candidates `names` of a family, of a call with these sizes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +60,29 @@ def evaluate_values(
     everything = [*graph.inputs, *(v for node in graph.nodes for v in node.outputs)]
     with room_for(graph):
         return dict(zip(everything, _Evaluation().run(_Plan(graph, everything), values, None)))
+
+
+def evaluate_again(
+    graph: Graph, values: Mapping[Value, Any], changed: Collection[Node]
+) -> dict[str, Any]:
+    """The outputs of `graph` by name when these of its nodes were changed since `values`, those of
+    `evaluate_values`, were computed: only what depends on them is evaluated, and what is new.
+
+    Errors are those of `evaluate`.
+    """
+    evaluation, frame = _Evaluation(), _Frame(dict(values), None)
+    fresh: set[Value] = set()
+    with room_for(graph):
+        for node in graph.nodes:
+            reads = [*node.operands(), *captured(node)]
+            is_old = all(value in values for value in node.outputs)
+            if is_old and node not in changed and fresh.isdisjoint(reads):
+                continue
+            arrays = [None if v is None else frame.read(v) for v in node.inputs]
+            results = evaluate_node(node, arrays, evaluation.body_runner(frame))
+            frame.values.update(zip(node.outputs, results))
+            fresh.update(node.outputs)
+    return {name: frame.read(v) for name, v in zip(graph.output_names, graph.outputs)}
 
 
 def evaluate_node(node: Node, arrays: Sequence[Any], run: Run | None = None) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ select from tables.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,13 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import InputError, OptionError
 from infuse.ir import dims
-from infuse.ir.graph import Array, Graph, Value
+from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ir.types import TensorType
+from infuse.ops.core.base import Op
 from infuse.ops.core.inference import symbols_of
 
 BATCH_SIZE, IMAGE_SIZE, OTHER_SIZE = 1, 224, 32
+SECOND_BATCH, SECOND_IMAGE, SECOND_OTHER = 2, 160, 13
 _IMAGE_AXES = ("height", "width", "h", "w")
 _KEEP_INDICES = frozenset(
     (
@@ -66,9 +68,38 @@ def input_symbols(graph: Graph) -> list[str]:
     )
 
 
+def trial_sizes(graph: Graph, fixed: Mapping[str, int]) -> list[dict[str, int]]:
+    """The sizes to try: usual ones, and others where some are open. OptionError for a symbol that
+    the graph lacks.
+    """
+    symbols = input_symbols(graph)
+    require_symbols(fixed, symbols)
+    usual = {name: fixed.get(name, default_size(name)) for name in symbols}
+    other = {name: fixed.get(name, _second_size(name)) for name in symbols}
+    return [usual, other] if other != usual else [usual]
+
+
+def _second_size(symbol: str) -> int:
+    return (
+        SECOND_BATCH
+        if is_batch(symbol)
+        else SECOND_IMAGE
+        if is_image_side(symbol)
+        else SECOND_OTHER
+    )
+
+
 def has_tensor_inputs(graph: Graph) -> bool:
     """Whether all inputs are tensors of known rank, so that random ones can be made."""
     return all(isinstance(v.type, TensorType) and v.type.shape is not None for v in graph.inputs)
+
+
+def drawing_nodes(graph: Graph) -> Iterator[Node]:
+    """Nodes whose result is another one each time."""
+    for inner in graph.all_graphs():
+        yield from (
+            n for n in inner.unordered_nodes if isinstance(n.op, Op) and not n.op.deterministic
+        )
 
 
 def random_feeds(graph: Graph, sizes: Mapping[str, int], seed: int = 0) -> dict[str, Array]:

@@ -145,8 +145,10 @@ class ModelConfig(Config, frozen=True, kw_only=True):
     """What `config.yaml` beside a model's versions may say. Everything that is left out is
     inferred.
 
-    `replicas`: workers per version (0: the placement decides); `threads` of each (0: all of its
-    cores). `load_order`: whether a new version is loaded before the old one is unloaded. `labels`:
+    `max_difference`: how far outputs may be from those of fp32 with the precision auto, in parts of
+    their largest element (0: 0.01). `replicas`: workers per version (0: the placement decides);
+    `threads` of each (0: all of its cores). `load_order`: whether a new version is loaded before
+    the old one is unloaded. `labels`:
     version numbers by label. `split`: weights by version or label; `shadow`: part of the traffic
     that a version or label gets besides, its answers being compared and thrown away. `timeout_ms`:
     a run that takes longer is taken for hung (0: twenty times the expected, at least ten seconds).
@@ -159,7 +161,8 @@ class ModelConfig(Config, frozen=True, kw_only=True):
     name: str = ""
     platform: str = ""
     file: str = ""
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
+    max_difference: Annotated[float, msgspec.Meta(ge=0)] = 0
     tune: bool = False
     batching: Batching = Batching()
     replicas: Natural = 0

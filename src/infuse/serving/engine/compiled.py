@@ -23,6 +23,7 @@ async def compiled(
     main = local.main
     options: dict[str, Any] = {
         "precision": config.precision,
+        "max_difference": config.max_difference or None,
         "tune": config.tune,
         "threads": threads,
     }
@@ -34,7 +35,7 @@ async def compiled(
     if folder is None:
         folder = await build(
             main,
-            cache / "hosted" / f"{local.digest}-{config.precision}",
+            cache / "hosted" / f"{local.digest}-{config.precision}-{config.max_difference:g}",
             compiled=ready,
             seconds=workers.build_seconds,
             memory=build_limit_of(workers.build_memory_mb),

@@ -61,6 +61,7 @@ async def build(
     output: Path,
     *,
     precision: str,
+    max_difference: float | None = None,
     tune: bool,
     threads: int,
     compiled: bool,
@@ -78,6 +79,7 @@ async def build(
         "source": str(source),
         "output": str(output),
         "precision": precision,
+        "max_difference": max_difference,
         "tune": tune,
         "threads": threads,
         "compiled": compiled,
@@ -221,7 +223,11 @@ def made(order: JsonObject) -> dict[str, Any]:
     else:
         graph = infuse.optimize(order["source"], fix_defaults=True)
         model = infuse.compile(
-            graph, precision=order["precision"], tune=order["tune"], threads=order["threads"]
+            graph,
+            precision=order["precision"],
+            max_difference=order["max_difference"],
+            tune=order["tune"],
+            threads=order["threads"],
         )
         folder = str(getattr(model, "folder", ""))
         if not folder:

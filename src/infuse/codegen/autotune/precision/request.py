@@ -1,0 +1,171 @@
+"""What is asked for with `precision="auto"`: a bound, inputs to measure on, and a clock."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infuse.codegen.precisions import AUTO, Precision
+from infuse.errors import InfuseError, OptionError
+from infuse.ir.graph import Graph
+from infuse.ir.types import TensorType
+from infuse.ops.core.evaluate import check_feeds
+from infuse.ops.core.feeds import drawing_nodes, has_tensor_inputs, random_feeds, trial_sizes
+
+MAX_DIFFERENCE: Final = 1e-2
+"""The bound, where none is named."""
+SEEDS: Final = 3
+"""Random inputs of the usual sizes."""
+WARM_UP, ROUNDS = 2, 10
+"""Runs before the clock counts, and rounds at least."""
+LEAST, MOST = 1.0, 10.0
+"""Seconds of measuring for each model."""
+SETTLED: Final = 1.02
+"""Times of even and of odd rounds that differ by no more than this factor are no accident."""
+
+Feeds = Mapping[str, Any]
+Data = Feeds | Sequence[Feeds]
+Timer = Callable[[Mapping[str, Callable[[], object]]], Mapping[str, Sequence[float]]]
+"""The least seconds of several runs by name, measured in turns: of each several, apart."""
+
+
+def least_seconds(runs: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
+    """The least seconds of each run in even and in odd rounds. The runs take turns until these say
+    the same.
+    """
+    for run in runs.values():
+        for _ in range(WARM_UP):
+            run()
+    least = {name: [math.inf, math.inf] for name in runs}
+    begin = time.perf_counter()
+    for number in itertools.count(1):
+        for name, run in runs.items():
+            started = time.perf_counter()
+            run()
+            seconds = time.perf_counter() - started
+            least[name][number % 2] = min(seconds, least[name][number % 2])
+        spent = (time.perf_counter() - begin) / len(runs)
+        if spent > MOST or (number >= ROUNDS and spent > LEAST and are_settled(least)):
+            break
+    return least
+
+
+def are_settled(times: Mapping[str, Sequence[float]]) -> bool:
+    """Whether the times of each run agree."""
+    return all(max(each) <= SETTLED * min(each) for each in times.values())
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Inputs to measure on, and what they are."""
+
+    feeds: Feeds
+    description: str
+
+
+@dataclass(frozen=True)
+class AutoPrecision:
+    """The fastest precision that differs from fp32 by `max_difference` of the largest element of an
+    output at most.
+
+    `data` are inputs to measure on, by name (default: random ones); several are a sequence.
+    `timer` measures in place of `least_seconds`; what it leads to is not kept.
+    """
+
+    max_difference: float = MAX_DIFFERENCE
+    data: Data | None = None
+    timer: Timer | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.max_difference) and self.max_difference > 0):
+            raise OptionError(
+                f"max_difference is {self.max_difference}, which bounds nothing",
+                hint="it is a part of the largest element of an output, such as 0.01",
+            )
+
+    def samples(self, graph: Graph) -> list[Sample]:
+        """The inputs to measure on. InputError where those of `data` do not fit, OptionError where
+        there are none.
+        """
+        return _random(graph) if self.data is None else _checked(graph, self.data)
+
+
+def requested(
+    precision: str, max_difference: float | None = None, data: Data | None = None
+) -> str | AutoPrecision:
+    """A precision by name, or what is asked for with auto. OptionError for options that mean
+    nothing without it.
+    """
+    if precision == AUTO:
+        bound = MAX_DIFFERENCE if max_difference is None else max_difference
+        return AutoPrecision(bound, data)
+    for name, value in (("max_difference", max_difference), ("data", data)):
+        if value is not None:
+            raise OptionError(
+                f"{name} means nothing for precision {precision}",
+                hint=f"it is for precision {AUTO}",
+            )
+    return precision
+
+
+AnyPrecision = Precision | AutoPrecision
+"""A precision, precisions of layers, or the search for them."""
+
+
+def _checked(graph: Graph, data: Data) -> list[Sample]:
+    several = [data] if isinstance(data, Mapping) else list(data)
+    if not several:
+        raise OptionError(
+            "there are no inputs in data", hint="give at least one set, or leave it out"
+        )
+    samples = []
+    for number, feeds in enumerate(several, 1):
+        try:
+            check_feeds(graph, feeds)
+        except InfuseError as error:
+            error.within(f"inputs {number} of data")
+            raise
+        samples.append(Sample(feeds, f"inputs {number} of data"))
+    return samples
+
+
+def _random(graph: Graph) -> list[Sample]:
+    """Random inputs for usual sizes, and for others where some are open."""
+    if not has_tensor_inputs(graph):
+        raise OptionError(
+            "there are no random inputs for this model: one is a sequence, or of unknown rank",
+            hint="give some (data=, --data)",
+        )
+    usual, *others = trial_sizes(graph, {})
+    samples = []
+    for seed, sizes in enumerate([*[usual] * SEEDS, *others]):
+        told = "".join(f", {name} = {size}" for name, size in sizes.items())
+        try:
+            feeds = random_feeds(graph, sizes, seed)
+        except InfuseError as error:
+            raise OptionError(
+                f"there are no random inputs for this model: {error.what}",
+                hint="give some (data=, --data)",
+            ) from error
+        samples.append(Sample(feeds, f"random, seed {seed}{told}"))
+    return samples
+
+
+def check_comparable(graph: Graph) -> None:
+    """OptionError where nothing can be said of a difference between two runs."""
+    drawing = next(drawing_nodes(graph), None)
+    if drawing is not None:
+        raise OptionError(
+            f"{drawing.kind} node {drawing.name!r} draws random numbers, so two runs cannot be "
+            "compared",
+            hint="choose a precision by name",
+        )
+    if not any(isinstance(v.type, TensorType) and v.dtype.is_float for v in graph.outputs):
+        raise OptionError(
+            "no output of the model is a tensor of floats, so there is no difference to measure",
+            hint="choose a precision by name",
+        )

@@ -1,0 +1,91 @@
+"""In which precision each layer of a model computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from infuse.errors import OptionError
+from infuse.ir.graph import Node
+from infuse.targets import DotType, Target
+
+PRECISIONS: Final = ("fp32", "bf16", "fp16")
+"""What a layer may compute in."""
+AUTO: Final = "auto"
+"""The precision that is looked for (`autotune/precision_search.py`)."""
+MIXED: Final = "mixed"
+"""The precision of a model whose layers have several."""
+
+
+@dataclass(frozen=True)
+class LayerPrecisions:
+    """A precision for every layer: `default`, but for those in `layers`, by the serial number of
+    their node.
+
+    It is what a layer may compute in: where the kernels of float32 are as fast, or its weights do
+    not fit, it stays in float32.
+    """
+
+    default: str = "fp32"
+    layers: Mapping[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, precision: Precision) -> LayerPrecisions:
+        """One precision for all layers, or the precisions themselves."""
+        return cls(precision) if isinstance(precision, str) else precision
+
+    @classmethod
+    def some(cls, layers: Iterable[int], precision: str) -> LayerPrecisions:
+        """One precision for the layers with these numbers, and fp32 for the others."""
+        return cls("fp32", dict.fromkeys(layers, precision))
+
+    def __getitem__(self, node: Node) -> str:
+        return self.layers.get(node.serial, self.default)
+
+    @property
+    def names(self) -> list[str]:
+        """The precisions that occur."""
+        return [name for name in PRECISIONS if name in {self.default, *self.layers.values()}]
+
+    def check(self, target: Target) -> None:
+        """OptionError unless the target computes in all of these precisions."""
+        for precision in {self.default, *self.layers.values()}:
+            check_precision(precision, target)
+
+    def __str__(self) -> str:
+        """The precision of the model as a whole."""
+        return self.default if self.names == [self.default] else MIXED
+
+
+Precision = str | LayerPrecisions
+"""One precision for all layers, or one for each."""
+
+
+def check_precision(precision: str, target: Target) -> None:
+    """OptionError unless the target computes in this precision."""
+    if precision not in PRECISIONS:
+        raise OptionError(
+            f"there is no precision {precision!r}", hint=f"one of: {', '.join((*PRECISIONS, AUTO))}"
+        )
+    if precision == "bf16" and not multiplies_bfloat16(target):
+        raise OptionError(
+            "precision bf16 needs a processor that multiplies bfloat16 itself (AVX512-BF16, bf16 "
+            "of ARM), and the "
+            f"target {target.name} has none: emulated, it would be slower than fp32 and less exact",
+            hint=(
+                "leave the precision at fp32, or compile for the target native on such a "
+                "processor; fp16, in which "
+                "weights are stored, is had everywhere"
+            ),
+        )
+
+
+def multiplies_bfloat16(target: Target) -> bool:
+    """Whether the target has an instruction for products of bfloat16."""
+    return target.machine.dot(DotType.BF16) is not None
+
+
+def supported(target: Target) -> list[str]:
+    """The precisions that the target computes in."""
+    return [name for name in PRECISIONS if name != "bf16" or multiplies_bfloat16(target)]
