@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from infuse.codegen.autotune.candidates import Trial, print_trials, trials_of
-from infuse.codegen.autotune.kept import KeptFile
+from infuse.codegen.autotune.records import CacheRecord
 from infuse.codegen.autotune.selector import Chooser, Key, Times
 from infuse.codegen.build import build
 from infuse.codegen.program import Program
@@ -183,7 +183,7 @@ def _rounds(
     return least
 
 
-class Measurements(KeptFile):
+class Measurements(CacheRecord):
     """What was measured on this machine for a target, a number of threads and a precision."""
 
     def __init__(self, target: Target, threads: int, precision: str) -> None:

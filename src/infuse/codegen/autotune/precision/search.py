@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from infuse.codegen.autotune.measurement import require_runnable
 from infuse.codegen.autotune.precision.difference import difference, differences_alone
-from infuse.codegen.autotune.precision.kept import KeptOutcome, Outcome
+from infuse.codegen.autotune.precision.records import Outcome, OutcomeRecord
 from infuse.codegen.autotune.precision.report import (
     LayerReport,
     PrecisionReport,
@@ -88,16 +88,16 @@ def search_precision(
     check_comparable(graph)
     samples = request.samples(graph)
     with ExitStack() as opened:
-        looking = _Search(graph, request, samples, build, opened, progress)
-        model = looking.exact.model
+        search = _Search(graph, request, samples, build, opened, progress)
+        model = search.exact.model
         if request.timer is not None or not isinstance(model, CompiledModel):
-            return looking.run(supported(target))
-        kept = KeptOutcome(target, model, tune, request.max_difference, samples)
-        outcome = kept.read(graph)
+            return search.run(supported(target))
+        record = OutcomeRecord(target, model, tune, request.max_difference, samples)
+        outcome = record.read(graph)
         if outcome is None:
-            outcome = looking.run(supported(target))
-            if looking.is_settled:
-                kept.keep(graph, *outcome)
+            outcome = search.run(supported(target))
+            if search.is_settled:
+                record.store(graph, *outcome)
         return outcome
 
 

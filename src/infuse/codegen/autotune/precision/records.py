@@ -1,4 +1,4 @@
-"""What a search found, kept for the same model, inputs and bound on this machine."""
+"""Outcomes of searches on this machine, by model, inputs and bound."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from infuse.codegen.autotune.kept import KeptFile
 from infuse.codegen.autotune.precision.report import PrecisionReport
 from infuse.codegen.autotune.precision.request import Sample
+from infuse.codegen.autotune.records import CacheRecord
 from infuse.codegen.precisions import LayerPrecisions
 from infuse.ir.graph import Graph, Node
 from infuse.runtime.model import CompiledModel
@@ -19,7 +19,7 @@ from infuse.targets import Target
 Outcome = tuple[LayerPrecisions, PrecisionReport]
 
 
-class KeptOutcome(KeptFile):
+class OutcomeRecord(CacheRecord):
     """The outcome of a search. A model is known by what it is compiled to in fp32."""
 
     def __init__(
@@ -50,8 +50,8 @@ class KeptOutcome(KeptFile):
 
         return self.load(parsed)
 
-    def keep(self, graph: Graph, precisions: LayerPrecisions, report: PrecisionReport) -> None:
-        """Keep an outcome."""
+    def store(self, graph: Graph, precisions: LayerPrecisions, report: PrecisionReport) -> None:
+        """Store an outcome."""
         layers = [
             (place, precisions.layers[node.serial])
             for place, node in enumerate(_nodes(graph))

@@ -20,7 +20,7 @@ from infuse.targets import Target
 _Content = TypeVar("_Content")
 
 
-class KeptFile:
+class CacheRecord:
     """A file of plain data that belongs to these kernels, this compiler, this processor and the
     `facts`; others have files of their own. `what` it holds is named where it is broken.
     """
