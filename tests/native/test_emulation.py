@@ -271,7 +271,7 @@ def test_what_is_emulated_is_not_required(tmp_path: Path) -> None:
 
 def test_a_processor_may_be_given_instructions() -> None:
     if not has_target(emulation.NEWEST):
-        pytest.skip(f"this processor has no AVX512-BF16; {emulation.obstacle()}")
+        pytest.skip(f"this processor has no AMX; {emulation.obstacle()}")
     plain = Target.resolve("native")
     with emulation.emulated("avx512_bf16"):
         assert "avx512_bf16" in Target.resolve("native").features

@@ -64,7 +64,7 @@ def test_a_machine_has_the_tile_that_fills_its_registers(
 
 def test_units_for_bfloat16_need_their_instructions() -> None:
     machine = Machine.of("x86_64", AVX512 | {"avx512_bf16"}, USUAL)
-    assert machine.dot(DotType.BF16) == DotUnit("avx512_bf16", 2)
+    assert machine.dot(DotType.BF16) == DotUnit(frozenset(("avx512_bf16",)), 2)
 
 
 def test_targets_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_targets_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert further.fingerprint != plain.fingerprint
     arm = Target.resolve("aarch64+i8mm+bf16")
     assert (arm.march, arm.machine.tile_rows) == ("armv8.2-a+bf16+i8mm", 12)
-    assert arm.machine.dot(DotType.BF16) == DotUnit("bf16", 2)
+    assert arm.machine.dot(DotType.BF16) == DotUnit(frozenset(("bf16",)), 2)
     v4 = ("x86-64-v4+", "x86-64-v4+sse9", "x86-64-v3+avx512_vnni", "native+avx512_vnni")
     for name in ("pentium", *v4, "aarch64+avx512_vnni", "aarch64+sve"):
         with pytest.raises(OptionError, match="target"):

@@ -15,7 +15,10 @@ _V4: Final = _V3 | frozenset(("avx512f", "avx512bw", "avx512cd", "avx512dq", "av
 _LEVELS: Final = {"x86-64": frozenset[str](), "x86-64-v3": _V3, "x86-64-v4": _V4}
 _NEON: Final = "aarch64"
 EXTENSIONS: Final = {
-    "x86-64-v4": {"avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"},
+    "x86-64-v4": {
+        **{"avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"},
+        **{"amx_tile": "amx-tile", "amx_bf16": "amx-bf16", "amx_int8": "amx-int8"},
+    },
     _NEON: {"asimddp": "dotprod", "i8mm": "i8mm", "bf16": "bf16"},
 }
 """Instruction sets that may be added to a name, as Linux and as compilers name them."""
