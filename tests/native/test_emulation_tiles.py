@@ -1,10 +1,8 @@
 """The instructions of AMX that kernels name, each against NumPy: emulated, or a processor's own."""
 
 import ctypes
-import os
 import signal
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ import pytest
 from ml_dtypes import bfloat16
 from numpy.typing import NDArray
 
-from tests.native.kernel_tools import fenced, pointer
+from tests.native.kernel_tools import ended_by, fenced, pointer
 from tests.native.wide_vectors import SPECIAL, agree, library
 
 __all__ = ["library"]
@@ -168,16 +166,6 @@ def test_a_configuration_clears_the_registers(library: ctypes.CDLL) -> None:
     content, to = np.full((16, 64), 7, np.uint8), np.full((16, 64), 9, np.uint8)
     library.grow_tile(*map(pointer, (narrow, wide, content, to)))
     assert not to.any()
-
-
-def ended_by(run: Callable[[], object]) -> int:
-    """The signal that ended a child which did this, 0 for none."""
-    child = os.fork()
-    if child == 0:
-        signal.signal(signal.SIGILL, signal.SIG_DFL)
-        run()
-        os._exit(0)
-    return os.WTERMSIG(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

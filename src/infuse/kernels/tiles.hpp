@@ -107,6 +107,11 @@ INFUSE_INLINE TiledRows strided_rows(const void* start, long stride) {
   return {(const char*)start, stride, TILE_SIDE * 4, TILE_SIDE * stride};
 }
 
+/** Zeros behind the words of a row, up to a whole block: what is no number must not meet the zeros of a panel. */
+INFUSE_INLINE void fill_up(int32_t* row, long words) {
+  memset(row + words, 0, size_t(panel_words(words, true) - words) * sizeof(int32_t));
+}
+
 /** out[16 · R][32] = rows times the first V halves of a panel, `blocks` of 16 words each. */
 template <class Unit, int R, int V>
 INFUSE_NOINLINE void tile_product(TiledRows a, const int32_t* b, long blocks, void* out) {
