@@ -143,6 +143,7 @@ class Lowered:
             "host_steps": [_label(node) for node in hosted if not unknown_nodes(node)],
             "unknown_steps": [_label(node) for node in hosted if unknown_nodes(node)],
             "precision": self.precision,
+            "target_remarks": self.target.remarks,
             "packed_weights_bytes": sum(program.weights.bytes for program, _ in self.parts),
             "kept_in_fp32": {
                 name: why
@@ -247,6 +248,8 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
         f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}, precision "
         f"{kernels['precision']}"
     )
+    for line in kernels["target_remarks"]:
+        terminal.say(f"target: {line}")
     for line in kept_lines(kernels["kept_in_fp32"]):
         terminal.say(line)
     if kernels["arena_bytes"] is None:

@@ -307,6 +307,8 @@ def build_program(
         info["prefix"] = prefix
     if precision == "fp16":
         info["kept_in_fp32"] = program.weights.float32_reasons
+    if target.machine.tiled:
+        info["tiles"] = True
     static = memory.offsets is not None
     info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if static else None
     if profile:

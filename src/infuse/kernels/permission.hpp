@@ -1,4 +1,5 @@
-// Leave to use tile registers: Linux grants their state to a process that asks for it, threads and forks of it included.
+// Leave to use tile registers: Linux grants their state to a process that asks for it, with all its
+// threads and the processes that it forks.
 #pragma once
 
 #if defined(INFUSE_BF16_TILES) || defined(INFUSE_U8S8_TILES)
@@ -19,9 +20,9 @@
 namespace infuse {
 
 /**
- * Whether this process may use the tile registers that the code is made for, if it is made for any. Refused where the
- * processor, the system or a virtual machine has none, and while some thread has an alternate stack for signals that is
- * too small to save them.
+ * Whether this process may use the tile registers that the code is made for, if it is made for any.
+ * Refused where the processor, the system or a virtual machine has none, and while some thread has
+ * an alternate stack for signals that is too small to save them.
  */
 inline bool tiles_granted() {
 #if defined(INFUSE_TILES)
@@ -32,7 +33,8 @@ inline bool tiles_granted() {
 }
 
 constexpr const char* TILES_REFUSED =
-    "the system does not let this process use the tile registers (AMX) that the model was compiled for: "
-    "ask before a thread gets a small alternate stack for signals, or compile for another target";
+    "the system does not let this process use the tile registers (AMX) that the model is compiled "
+    "for: open it before a thread gets a small alternate stack for signals, or compile it for "
+    "another target";
 
 }  // namespace infuse

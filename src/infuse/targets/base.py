@@ -105,6 +105,20 @@ class Target:
         return self.features - self.emulated
 
     @property
+    def remarks(self) -> list[str]:
+        """What is to be told of code for it, in words: tile registers, which a system has to grant,
+        and what is emulated.
+        """
+        tiled = ", ".join(sorted(kind.value for kind in self.machine.tiled))
+        return [
+            *(
+                [f"tile registers (AMX), which the system must grant, multiply {tiled}"]
+                * bool(tiled)
+            ),
+            *([f"emulated: {', '.join(sorted(self.emulated))}"] * bool(self.emulated)),
+        ]
+
+    @property
     def is_runnable(self) -> bool:
         """Whether this machine runs code for it."""
         return not self.is_foreign and self.required <= cpu_features()
