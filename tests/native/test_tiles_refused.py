@@ -89,5 +89,6 @@ def test_a_forked_process_goes_on_with_them(model: CompiledModel) -> None:
 
 def test_a_model_tells_that_it_needs_them(folder: Path, model: CompiledModel) -> None:
     assert model.metadata["tiles"]
+    assert "gemm_bf16(" in "".join(path.read_text() for path in folder.glob("*.cpp"))
     needed = {"amx_tile", "amx_bf16"} <= set(model.metadata["cpu_features"])
     assert needed != is_emulated(NEWEST)

@@ -111,6 +111,24 @@ def test_costs_depend_on_the_second_level_cache() -> None:
     assert predict("conv", "taps", sizes, small, 1) > predict("conv", "taps", sizes, large, 1)
 
 
+def test_tile_registers_make_products_of_bfloat16_cheaper() -> None:
+    """But not those of a few rows, which vectors multiply."""
+    vectors = Machine.of("x86_64", AVX512 | {"avx512_bf16"}, USUAL)
+    tiles = Machine.of("x86_64", AVX512 | {"avx512_bf16", "amx_tile", "amx_bf16"}, USUAL)
+    image = (1, 14, 14, 256, 14, 14, 256, 3, 3, 1, 1, 1, 1, 1, 1, 1)
+    for family, name, sizes in (
+        ("gemm", "bf16", (64, 512, 512)),
+        ("conv", "taps_bf16", image),
+        ("conv", "winograd2_bf16", image),
+    ):
+        times = [predict(family, name, sizes, machine, 1) for machine in (tiles, vectors)]
+        assert times[0] < 0.8 * times[1]
+    few = [predict("gemm", "bf16", (4, 512, 512), machine, 1) for machine in (tiles, vectors)]
+    assert few[0] == few[1]
+    plain = [predict("gemm", "fp32", (64, 512, 512), machine, 1) for machine in (tiles, vectors)]
+    assert plain[0] == plain[1]
+
+
 def test_machines_that_are_alike_are_near() -> None:
     avx2, avx512 = (Machine.of("x86_64", features, USUAL) for features in (AVX2, AVX512))
     arm, old = (Machine.of(name, frozenset(), USUAL) for name in ("aarch64", "x86_64"))

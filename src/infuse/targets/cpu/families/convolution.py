@@ -17,7 +17,13 @@ from infuse.targets.cpu.families.gemm import (
     unpacked_gemm_bf16,
 )
 from infuse.targets.cpu.families.panels import panel_words
-from infuse.targets.cpu.families.work import Work, ceil_div, counts, weights_read_again
+from infuse.targets.cpu.families.work import (
+    Work,
+    ceil_div,
+    counts,
+    rounded_products,
+    weights_read_again,
+)
 from infuse.targets.machine import Machine
 
 
@@ -241,8 +247,10 @@ def _window_products(sizes: Sequence[int], machine: Machine, threads: int) -> Wo
 
 @counts("conv", "taps_bf16")
 def _rounded_windows(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    s = ConvSizes(*sizes)
     fma, tiles, numbers, *rest = _window_products(sizes, machine, threads)
-    return (fma, tiles, numbers * ConvSizes(*sizes).groups, *rest)
+    products = rounded_products(fma, s.batch * s.out_height * s.out_width, machine)
+    return (products, tiles, numbers * s.groups, *rest)
 
 
 @counts("conv", "merged1")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from infuse import dtypes
 from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, matrix
 from infuse.targets.cpu.families.panels import in_tiles, panel_words, panels_of
-from infuse.targets.cpu.families.work import Work, ceil_div, counts
+from infuse.targets.cpu.families.work import Work, ceil_div, counts, rounded_products
 from infuse.targets.machine import Machine
 
 SUFFIXES: Final = {dtypes.float32: "", dtypes.bfloat16: "_bf16", dtypes.float16: "_fp16"}
@@ -103,7 +103,7 @@ def _rows(left: Array, sizes: GemmSizes) -> Array:
 # -- work ------------------------------------------------------------------------------------------
 
 
-@counts("gemm", "fp32", "bf16")
+@counts("gemm", "fp32")
 def _product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     m, n, k = sizes
     return (
@@ -114,3 +114,9 @@ def _product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
         k * ceil_div(n, machine.tile_columns) * machine.tile_columns,
         1.0,
     )
+
+
+@counts("gemm", "bf16")
+def _rounded_product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    fma, *rest = _product(sizes, machine, threads)
+    return (rounded_products(fma, sizes[0], machine), *rest)

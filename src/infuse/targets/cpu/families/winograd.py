@@ -24,7 +24,13 @@ from infuse.targets.cpu.families.gemm import (
     unpacked_gemm_bf16,
 )
 from infuse.targets.cpu.families.panels import panel_words
-from infuse.targets.cpu.families.work import Work, ceil_div, counts, weights_read_again
+from infuse.targets.cpu.families.work import (
+    Work,
+    ceil_div,
+    counts,
+    rounded_products,
+    weights_read_again,
+)
 from infuse.targets.machine import Machine
 
 _POINTS: Final = {
@@ -341,9 +347,17 @@ def _tiles(sizes: Sequence[int], machine: Machine, threads: int, tile: int) -> W
     )
 
 
-@counts("conv", "winograd2", "winograd2_bf16")
+@counts("conv", "winograd2")
 def _tiles_of_2(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     return _tiles(sizes, machine, threads, 2)
+
+
+@counts("conv", "winograd2_bf16")
+def _rounded_tiles(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    s = ConvSizes(*sizes)
+    fma, *rest = _tiles(sizes, machine, threads, 2)
+    tiles = s.batch * ceil_div(s.out_height, 2) * ceil_div(s.out_width, 2)
+    return (rounded_products(fma, tiles, machine), *rest)
 
 
 @counts("conv", "winograd4")
