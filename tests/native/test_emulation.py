@@ -240,6 +240,10 @@ def test_every_wide_instruction_of_the_kernels_is_tried_here() -> None:
         for text in texts
         for name in re.findall(r"INFUSE_(?:UNARY|BINARY|ADDING)\((\w+), \w+", text)
     }
+    tiled = {
+        name for text in texts for name in re.findall(r"INFUSE_TILE_ADDING\((\w+), [A-Z]", text)
+    }
+    assert tiled == set(re.findall(r"^TILED\(\w+, (\w+)\)", driver, re.MULTILINE))
     assert used | pasted == set(re.findall(wide, driver))
     assert named == {"name", "vdpbf16ps", "vcvtneps2bf16", "vcvtne2ps2bf16", "vpdpbusd"}
 

@@ -1,8 +1,9 @@
 // Matrix multiplication of operands rounded to bfloat16, summed up in float32; a Sink receives C.
 //
 // Two neighbours along k share 32 bits, a pair, the first in the lower half. B is packed as in gemm.hpp with pairs in
-// place of floats: panel[pair][NR], one panel after another, columns and the odd end of k padded with zeros; in tiles
-// where the processor multiplies those (tiles.hpp). Rows of A are rounded as they are copied, once for all panels.
+// place of floats: panel[pair][NR], one panel after another, columns and the odd end of k padded with
+// zeros; in tiles where the processor multiplies those (tiles.hpp). Rows of A are rounded as they are
+// copied, once for all panels.
 #pragma once
 
 #include "ahead.hpp"
@@ -54,7 +55,8 @@ INFUSE_INLINE void store_rounded(int32_t* to, vf x) {
 #endif
 }
 
-// Numbers of a row as pairs, zeros up to a whole vector of pairs; the next vector lies `step` words behind one.
+// Numbers of a row as pairs, zeros up to a whole vector of pairs; the next vector lies `step` words
+// behind one.
 INFUSE_INLINE void round_row(int32_t* to, const float* from, long k, long step = LANES) {
   long p = 0;
 #pragma GCC unroll 2
@@ -294,7 +296,7 @@ void gemm_bf16(Context& ctx, GemmSizes s, const float* a, const bfloat16* packed
   detail::gemm_pairs(ctx, s, fill, packed_b, sink);
 }
 
-// The same for rows that are rounded already: used in place where they lie well and tile registers take none.
+// The same for rows that are rounded already: used in place where they lie well and vectors multiply.
 template <class Sink>
 void gemm_bf16(Context& ctx, GemmSizes s, const bfloat16* a, const bfloat16* packed_b,
                const Sink& sink) {

@@ -1,8 +1,8 @@
 // Products of 8-bit integers, summed up in 32 bits: sinks receive sums without zero points.
 //
 // The right operand is packed in panels of columns, [panel, group of rows, column, row of the group];
-// a group fills a lane of 32 bits; in tiles where the processor multiplies those (tiles.hpp). `sums` has the sum of
-// every column of it for U8S8x4, else nothing.
+// a group fills a lane of 32 bits; in tiles where the processor multiplies those (tiles.hpp). `sums`
+// has the sum of every column of it for U8S8x4, else nothing.
 #pragma once
 #include "gemm_tiles.hpp"
 #include "integer_rows.hpp"
@@ -168,7 +168,7 @@ inline void product(Context& c, long m, long n, long k, const Source& source, Ze
   });
 }
 
-/** Rows that tile registers take at once: so many that the right operand, which passes by once for them, is worth it. */
+/** Rows that tile registers take at once, while the right operand passes by once. */
 template <class Layout>
 inline long tiled_rows(long k) {
   return max(INFUSE_BLOCK_BYTES / 4 / pitch<Layout>(k) / TILED_ROWS * TILED_ROWS, TILED_ROWS);
@@ -177,16 +177,20 @@ inline long tiled_rows(long k) {
 /** The same by tile registers; source(first, rows, scratch) gives rows as those take them. */
 template <class Layout, class T, class Source, class Sink>
 inline void tiled_product(Context& c, long m, long n, long k, const Source& source, Zeros<T> zeros,
-                          const typename Layout::Right* b, const int32_t* sums, long shift, const Sink& sink) {
-  const long count = lanes_of<Layout>(k), chunk = tiled_rows<Layout>(k);
-  detail::gemm_parallel(c, m, panels(n), count, [&](long m0, long m1, long p0, long p1, int worker) {
-    const auto rows = [&](long first, long last) { return source(first, last - first, c.scratch(worker)); };
-    detail::tiled_part<TiledQuads>(
-        detail::tiled_blocks(count), rows, (const int32_t*)b, m0, m1, p0, p1, n - p0 * PANEL, chunk,
-        [&](const int32_t* out, long some, long row, long p) {
-          drain<Layout>(out, some, row, p * PANEL, n, zeros, sums, shift, sink);
-        });
-  });
+                          const typename Layout::Right* b, const int32_t* sums, long shift,
+                          const Sink& sink) {
+  const long count = lanes_of<Layout>(k), blocks = detail::tiled_blocks(count);
+  const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
+    const auto rows = [&](long first, long last) {
+      return source(first, last - first, c.scratch(worker));
+    };
+    const auto drained = [&](const int32_t* out, long some, long row, long p) {
+      drain<Layout>(out, some, row, p * PANEL, n, zeros, sums, shift, sink);
+    };
+    detail::tiled_part<TiledQuads>(blocks, rows, (const int32_t*)b, m0, m1, p0, p1, n - p0 * PANEL,
+                                   tiled_rows<Layout>(k), drained);
+  };
+  detail::gemm_parallel(c, m, panels(n), count, part);
 }
 
 }  // namespace integer_detail
@@ -242,8 +246,9 @@ inline void integer_matmul(Context& c, long m, long n, long k, long row, const T
       const long blocks = detail::tiled_blocks(lanes_of<Layout>(k));
       const auto compact = [&](long first, long rows, char* scratch) {
         const detail::CompactRows held = {(int32_t*)scratch, blocks};
+        const T* end = a + (m - 1) * row + k;
         for (long r = 0; r < rows; ++r)
-          left_line<Layout>((Left*)held.row(r), a + (first + r) * row, k, 0, a + (m - 1) * row + k, TILE_WORDS * 4);
+          left_line<Layout>((Left*)held.row(r), a + (first + r) * row, k, 0, end, TILE_WORDS * 4);
         return held.all();
       };
       return tiled_product<Layout>(c, m, n, k, compact, zeros, b, sums, 0, sink);
@@ -305,7 +310,8 @@ inline void integer_conv(Context& c, const Windows& shape, long filters, long gr
           const LaneRows held = gather(first, rows, scratch);
           return strided_rows(held.start, held.stride);
         };
-        tiled_product<Layout>(c, shape.n * all, wide, k, strided, zeros, own, sums + g * wide, g * wide, sink);
+        tiled_product<Layout>(c, shape.n * all, wide, k, strided, zeros, own, sums + g * wide,
+                              g * wide, sink);
         continue;
       }
     product<Layout>(c, shape.n * all, wide, k, gather, zeros, own, sums + g * wide, g * wide, sink);

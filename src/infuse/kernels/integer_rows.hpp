@@ -1,4 +1,5 @@
-// Rows of 8-bit integers as they are multiplied (integer_layouts.hpp): copied, or gathered from windows.
+// Rows of 8-bit integers as they are multiplied (integer_layouts.hpp): copied, or gathered from
+// windows.
 #pragma once
 #include "integer_layouts.hpp"
 #include "windows.hpp"
@@ -29,12 +30,12 @@ constexpr int SLACK = 64;  // bytes after gathered rows that may be written
 typedef uint8_t any_bytes __attribute__((vector_size(SLACK), aligned(1), may_alias));
 
 /**
- * The same for the elements before `end`; what follows `to` in its line of SLACK bytes may change. Bytes have their next
- * line `step` behind one.
+ * The same for the elements before `end`; what follows `to` in its line of SLACK bytes may change.
+ * Bytes have their next line `step` behind one.
  */
 template <class Layout, class T>
-INFUSE_INLINE void left_line(typename Layout::Left* to, const T* from, long n, int zero, const T* end,
-                             long step = SLACK) {
+INFUSE_INLINE void left_line(typename Layout::Left* to, const T* from, long n, int zero,
+                             const T* end, long step = SLACK) {
   if constexpr (Layout::GROUP == 4) {
     for (; n > 0 && end - from >= SLACK; n -= SLACK, from += SLACK, to += step)
       *(any_bytes*)to = *(const any_bytes*)from ^ uint8_t(FLIP<T>);

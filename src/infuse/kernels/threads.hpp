@@ -77,7 +77,10 @@ struct Context {
   alignas(2 * CACHE_LINE) int waiting;
 };
 
-/** Opens a context of `threads` workers, one a processor when 0; null when out of memory or without leave to use tiles. */
+/**
+ * Opens a context of `threads` workers, one a processor when 0; null when out of memory, or where
+ * the process may not use the tile registers that the code is made for (permission.hpp).
+ */
 INFUSE_POOL Context* context_open(int threads);
 
 /** Ends the threads and frees everything; null is allowed. */

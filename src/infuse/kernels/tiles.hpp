@@ -1,9 +1,10 @@
 // Products of tile registers (Intel's AMX): a register of 16 rows of 64 bytes, 16 words of 32 bits.
 //
-// Two by two registers hold the sums of 32 rows and 32 columns, two more rows of the left operand and two the right one.
-// That is packed as [panel of 32 columns][block of 16 words along k][half of the panel][word][column]: 1 KiB for each
-// register, one after another in the order of use. A word is a pair of bfloat16 or four bytes; k is filled up with zeros
-// to whole blocks. The few rows for which registers do not pay take vectors, from the same panels (PanelSteps).
+// Two by two registers hold the sums of 32 rows and 32 columns, two more rows of the left operand
+// and two the right one. That is packed as [panel of 32 columns][block of 16 words along k][half of
+// the panel][word][column]: 1 KiB for each register, one after another in the order of use. A word
+// is a pair of bfloat16 or four bytes; k is filled up with zeros to whole blocks. The few rows for
+// which registers do not pay take vectors, from the same panels (PanelSteps).
 #pragma once
 #include "permission.hpp"
 #include "simd.hpp"
@@ -14,8 +15,9 @@ constexpr long TILE_SIDE = 16;                      // rows of a register, and w
 constexpr long TILE_WORDS = TILE_SIDE * TILE_SIDE;  // words of a register
 constexpr long TILED_ROWS = 2 * TILE_SIDE;          // rows and columns of a block of sums
 
-// Rows up to which vectors multiply: a register with so few rows is mostly empty, and what takes the time is to read the
-// right operand. PyTorch and ktransformers measured that tiles win from five rows on.
+// Rows up to which vectors multiply: a register with so few rows is mostly empty, and what takes
+// the time is to read the right operand. PyTorch and ktransformers measured that tiles win from
+// five rows on; it was not measured here.
 constexpr long FEW_ROWS = 4;
 
 #if defined(INFUSE_BF16_TILES)
@@ -58,7 +60,10 @@ struct PanelSteps<true> {
   INFUSE_INLINE void next() { ++step; }
 };
 
-/** While it lives, the tile registers are this thread's: all eight whole. No call of the pool may be made meanwhile. */
+/**
+ * While it lives, all eight tile registers of the thread are in use, whole. No call of the pool may
+ * be made meanwhile.
+ */
 class TileRegisters {
  public:
   TileRegisters() {
@@ -92,14 +97,17 @@ struct TiledQuads {
 };
 
 /**
- * Rows of a left operand as registers take them: bytes from one row to the next within 16, from a block of 16 words to
- * the next, and from 16 rows to the next 16. There are whole registers of rows, of which the last may be anything.
+ * Rows of a left operand as registers take them: bytes from one row to the next within 16, from a
+ * block of 16 words to the next, and from 16 rows to the next 16. There are whole registers of
+ * rows, of which the last may be anything.
  */
 struct TiledRows {
   const char* start;
   long row, block, group;
 
-  INFUSE_INLINE TiledRows from(long first) const { return {start + first / TILE_SIDE * group, row, block, group}; }
+  INFUSE_INLINE TiledRows from(long first) const {
+    return {start + first / TILE_SIDE * group, row, block, group};
+  }
 };
 
 /** Rows that lie `stride` bytes apart. */
@@ -107,7 +115,10 @@ INFUSE_INLINE TiledRows strided_rows(const void* start, long stride) {
   return {(const char*)start, stride, TILE_SIDE * 4, TILE_SIDE * stride};
 }
 
-/** Zeros behind the words of a row, up to a whole block: what is no number must not meet the zeros of a panel. */
+/**
+ * Zeros behind the words of a row, up to a whole block: what is no number must not meet the zeros
+ * of a panel.
+ */
 INFUSE_INLINE void fill_up(int32_t* row, long words) {
   memset(row + words, 0, size_t(panel_words(words, true) - words) * sizeof(int32_t));
 }
@@ -144,7 +155,8 @@ INFUSE_NOINLINE void tile_product(TiledRows a, const int32_t* b, long blocks, vo
 
 /** The same for `rows` <= 32, of which all registers are there, and `width` wanted columns. */
 template <class Unit>
-INFUSE_INLINE void tile_product(TiledRows a, const int32_t* b, long blocks, long rows, long width, void* out) {
+INFUSE_INLINE void tile_product(TiledRows a, const int32_t* b, long blocks, long rows, long width,
+                                void* out) {
   if (rows > TILE_SIDE)
     (width > TILE_SIDE ? tile_product<Unit, 2, 2> : tile_product<Unit, 2, 1>)(a, b, blocks, out);
   else

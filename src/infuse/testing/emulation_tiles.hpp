@@ -41,7 +41,7 @@ inline void tiles_configure(const void* from) {
     uint16_t bytes;
     memcpy(&bytes, how + 16 + 2 * i, sizeof bytes);
     const int rows = how[48 + i];
-    require(i < 8 ? bytes <= 64 && rows <= 16 && (bytes == 0) == (rows == 0) : bytes == 0 && rows == 0);
+    require(bytes <= (i < 8 ? 64 : 0) && rows <= (i < 8 ? 16 : 0) && (bytes == 0) == (rows == 0));
     if (i < 8) tiles.tile[i].rows = rows, tiles.tile[i].bytes = bytes;
   }
   tiles.configured = true;
@@ -52,7 +52,8 @@ inline void tile_zero(int to) { memset(tile(to).data, 0, sizeof tile(to).data); 
 inline void tile_load(int to, const void* from, long stride) {
   Tile& one = tile(to);
   tile_zero(to);
-  for (int i = 0; i < one.rows; ++i) memcpy(one.data[i], (const char*)from + i * stride, size_t(one.bytes));
+  for (int i = 0; i < one.rows; ++i)
+    memcpy(one.data[i], (const char*)from + i * stride, size_t(one.bytes));
 }
 inline void tile_store(int from, void* to, long stride) {
   const Tile& one = tile(from);
@@ -107,7 +108,8 @@ inline void tile_tdpbf16ps(int sum, int a, int b) {
     const auto before = halves<u32x8>(row_of<i32x16>(f.sum, m));
     const auto low = bits<f32x8>(without_denormals(before.low));
     const auto high = bits<f32x8>(without_denormals(before.high));
-    set_row(f.sum, m, Halves<f32x8>{plus(low, plus(even[0], odd[0])), plus(high, plus(even[1], odd[1]))});
+    const f32x8 first = plus(low, plus(even[0], odd[0])), last = plus(high, plus(even[1], odd[1]));
+    set_row(f.sum, m, Halves<f32x8>{first, last});
   }
 }
 inline void tile_tdpbusd(int sum, int a, int b) {
