@@ -353,7 +353,13 @@ def test_winograd(
 
 @pytest.mark.parametrize("mask_kind", ["none", "add", "causal"])
 @pytest.mark.parametrize(
-    "sizes", [*ATTENTIONS, (1, 1, 1, 30, 31, 200, 70), (1, 2, 1, 3, 5, 129, 33)]
+    "sizes",
+    [
+        *ATTENTIONS,
+        (1, 1, 1, 30, 31, 200, 70),
+        (1, 2, 1, 3, 5, 129, 33),
+        (1, 2, 1, 70, 300, 40, 24),
+    ],
 )
 def test_attention(library: ctypes.CDLL, rng: Rng, sizes: tuple[int, ...], mask_kind: str) -> None:
     b, h, kv_heads, m, n, d, values = sizes

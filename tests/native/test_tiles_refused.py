@@ -10,8 +10,8 @@ import pytest
 
 import infuse
 from infuse.errors import RuntimeFailure
-from infuse.runtime.model import CompiledModel
 from infuse.runtime.folder import LIBRARY
+from infuse.runtime.model import CompiledModel
 from infuse.testing.emulation import NEWEST, emulated
 from tests.native.builder import Builder
 from tests.native.kernel_tools import ended_by, has_target, is_emulated

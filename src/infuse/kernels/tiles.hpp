@@ -80,6 +80,11 @@ class TileRegisters {
   TileRegisters& operator=(const TileRegisters&) = delete;
 };
 
+/** Of what is multiplied by vectors. */
+struct NoRegisters {
+  NoRegisters() {}
+};
+
 /** Adds products of pairs of bfloat16, in registers of these numbers. */
 struct TiledPairs {
   template <int SUM, int A, int B>

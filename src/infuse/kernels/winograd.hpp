@@ -16,13 +16,10 @@
 #pragma once
 
 #include "conv.hpp"
+#include "tiles.hpp"
 #include "winograd_lines.hpp"
 
 namespace infuse {
-
-struct Nothing {
-  Nothing() {}
-};
 
 namespace detail {
 
@@ -176,7 +173,7 @@ template <class W>
 struct WinogradOf {
   typedef float Word;
   typedef W Weight;
-  typedef Nothing Registers;                // that products need around them
+  typedef NoRegisters Registers;          // that products need around them
   static constexpr long ROWS_BEHIND = 0;  // that a product may read
 
   // Words that c channels fill.

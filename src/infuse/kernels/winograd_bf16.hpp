@@ -15,7 +15,7 @@ struct WinogradPairs {
   typedef TileRegisters Registers;
   static constexpr long ROWS_BEHIND = TILE_SIDE - 1;
 #else
-  typedef Nothing Registers;
+  typedef NoRegisters Registers;
   static constexpr long ROWS_BEHIND = 0;
 #endif
 
