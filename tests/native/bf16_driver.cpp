@@ -12,7 +12,9 @@ EXPORT int is_native() {
 #endif
 }
 EXPORT int has_tiles() { return BF16_TILES; }
+#if defined(INFUSE_BF16_TILES)
 EXPORT void use_tile() { INFUSE_TILE_ZERO(0); }
+#endif
 
 EXPORT void run_gemm_bf16(int threads, const GemmSizes* s, const float* a, const bfloat16* b,
                           const float* bias, float low, float* out) {

@@ -1,8 +1,10 @@
 // Attention (attention.hpp) whose two products take operands rounded to bfloat16; the softmax stays in float32.
 #pragma once
 #include "attention.hpp"
-#include "attention_tiles.hpp"
 #include "gemm_bf16.hpp"
+#if defined(INFUSE_BF16_TILES)
+#include "attention_tiles.hpp"
+#endif
 
 namespace infuse {
 

@@ -29,8 +29,9 @@ struct WinogradPairs {
   }
   static INFUSE_NOINLINE void product(const int32_t* a, long pitch, long pairs, long count,
                                       const int32_t* panel, long width, float* out) {
-    if constexpr (BF16_TILES)
-      if (detail::takes_tiles(count)) return tiled(a, pitch, pairs, panel, count, width, out);
+#if defined(INFUSE_BF16_TILES)
+    if (detail::takes_tiles(count)) return tiled(a, pitch, pairs, panel, count, width, out);
+#endif
     for (long rows; count > 0; count -= rows, a += rows * pitch, out += rows * NR) {
       rows = detail::tile_rows(count);
       if (rows == MR && width >= NR)
@@ -40,6 +41,7 @@ struct WinogradPairs {
     }
   }
 
+#if defined(INFUSE_BF16_TILES)
  private:
   static void tiled(const int32_t* a, long pitch, long pairs, const int32_t* panel, long count,
                     long width, float* out) {
@@ -52,6 +54,7 @@ struct WinogradPairs {
       if (to == last) memcpy(out, last, size_t(left * NR) * sizeof(float));
     }
   }
+#endif
 };
 
 }  // namespace infuse
