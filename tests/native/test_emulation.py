@@ -267,6 +267,7 @@ def test_what_is_emulated_is_not_required(tmp_path: Path) -> None:
     assert target.emulated == (
         frozenset() if "avx512f" in cpu_features() else target.features - target.required
     )
+    assert ("emulated" in "".join(target.remarks)) == bool(target.emulated)
     assert set(model.metadata["cpu_features"]) == target.required <= cpu_features()
     with infuse.load_compiled(tmp_path / "model") as again:
         np.testing.assert_array_equal(again.run(feeds)["y0"], np.maximum(feeds["x0"], 0))

@@ -103,6 +103,9 @@ def test_units_of_tiles_come_first_and_need_all_their_features() -> None:
     assert machine.tiled == {DotType.BF16}
     assert "-DINFUSE_BF16_TILES=1" in machine.defines()
     assert not any("U8S8" in text for text in machine.defines())
+    (remark,) = Target.resolve(names).remarks
+    assert "tile registers (AMX)" in remark
+    assert "bf16·bf16" in remark
     without = Target.resolve("x86-64-v4+amx_bf16+amx_int8+avx512_vnni").machine
     assert not without.tiled
     assert Target.resolve(names).flags[:2] == ("-mamx-bf16", "-mamx-tile")
