@@ -104,10 +104,12 @@ def product_compiler() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def bf16_processor() -> Iterator[None]:
-    """The target "native" multiplies bfloat16 and bytes: itself, or emulated."""
-    features = ("avx512_vnni", "avx512_bf16")
+@pytest.fixture(params=["", "amx_tile amx_bf16 amx_int8"], ids=["vectors", "tiles"])
+def bf16_processor(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The target "native" multiplies bfloat16 and bytes, by vectors and by tile registers: itself,
+    or emulated.
+    """
+    features = ("avx512_vnni", "avx512_bf16", *request.param.split())
     if not frozenset(features) <= cpu_features() and (why := obstacle()):
         pytest.skip(f"this processor does not multiply bfloat16; {why}")
     with emulated(*features):

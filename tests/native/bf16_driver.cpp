@@ -11,37 +11,37 @@ EXPORT int is_native() {
   return 0;
 #endif
 }
+EXPORT int has_tiles() { return BF16_TILES; }
+#if defined(INFUSE_BF16_TILES)
+EXPORT void use_tile() { INFUSE_TILE_ZERO(0); }
+#endif
 
 EXPORT void run_gemm_bf16(int threads, const GemmSizes* s, const float* a, const bfloat16* b,
                           const float* bias, float low, float* out) {
-  Context* c = context_open(threads);
-  c->reserve(gemm_bf16_scratch(*s));
+  Run run(threads, gemm_bf16_scratch(*s));
+  Context* c = run.ctx;
   gemm_bf16(*c, *s, a, b, Sink{bias, out, s->n, low});
-  context_close(c);
 }
 
 EXPORT void run_gemm_of_rounded(int threads, const GemmSizes* s, const bfloat16* a,
                                 const bfloat16* b, const float* bias, float low, float* out) {
-  Context* c = context_open(threads);
-  c->reserve(gemm_bf16_scratch(*s));
+  Run run(threads, gemm_bf16_scratch(*s));
+  Context* c = run.ctx;
   gemm_bf16(*c, *s, a, b, Sink{bias, out, s->n, low});
-  context_close(c);
 }
 
 EXPORT void run_conv_bf16(int threads, const ConvSizes* s, const float* x, const bfloat16* w,
                           const float* bias, float low, float* out) {
-  Context* c = context_open(threads);
-  c->reserve(conv_bf16_scratch(*s));
+  Run run(threads, conv_bf16_scratch(*s));
+  Context* c = run.ctx;
   conv_bf16(*c, *s, x, w, Sink{bias, out, s->out_channels, low});
-  context_close(c);
 }
 
 EXPORT void run_winograd_bf16(int threads, const ConvSizes* s, const float* x, const bfloat16* w,
                               const float* bias, float low, float* out) {
-  Context* c = context_open(threads);
-  c->reserve(winograd_scratch<Line<2, 3>, Line<2, 3>, WinogradPairs>(*s));
+  Run run(threads, winograd_scratch<Line<2, 3>, Line<2, 3>, WinogradPairs>(*s));
+  Context* c = run.ctx;
   winograd<Line<2, 3>, Line<2, 3>, WinogradPairs>(*c, *s, x, (const int32_t*)w, Sink{bias, out, s->out_channels, low});
-  context_close(c);
 }
 
 struct Store {
@@ -64,8 +64,8 @@ EXPORT void attend_bf16(int threads, const AttentionCall* a, float scale, const 
   AttentionSizes sizes = {a->batch, a->heads, a->kv_heads,  a->queries,
                           a->keys,  a->dim,   a->value_dim, a->offset};
   AttentionShape s = {sizes, scale, a->causal != 0, a->merge != 0};
-  Context* c = context_open(threads);
-  c->reserve(attention_scratch(s));
+  Run run(threads, attention_scratch(s));
+  Context* c = run.ctx;
   HeadRows qs = {q, a->q[0], a->q[1], a->q[2]}, ks = {k, a->k[0], a->k[1], a->k[2]};
   HeadRows vs = {v, a->v[0], a->v[1], a->v[2]};
   Store out = {y, s.merge_heads ? s.heads * s.value_dim : s.value_dim};
@@ -74,5 +74,4 @@ EXPORT void attend_bf16(int threads, const AttentionCall* a, float scale, const 
     attention_bf16(*c, s, qs, ks, vs, AddMask{mask, m[0], m[1], m[2], m[3]}, out);
   else
     attention_bf16(*c, s, qs, ks, vs, NoMask{}, out);
-  context_close(c);
 }

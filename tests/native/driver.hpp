@@ -21,7 +21,7 @@ struct Sink {
   }
 };
 
-// A context whose scratch ends at a page that nobody may touch.
+// A context whose scratch ends at a page that nobody may touch, and holds what is no number.
 struct Run {
   Context* ctx;
   char *scratch, *mapped;
@@ -34,6 +34,7 @@ struct Run {
     const size_t round = (used + page - 1) / page * page;
     size = round + page;
     mapped = (char*)mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(mapped, 255, round);
     mprotect(mapped + round, page, PROT_NONE);
     scratch = ctx->scratch_memory;
     ctx->scratch_memory = mapped + round - used;

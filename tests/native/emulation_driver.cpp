@@ -115,3 +115,47 @@ EXPORT void store_bytes(char* to, const char* from, int bits) {
   __builtin_ia32_pmovdb512mem_mask((v16c*)to, get<vi>(from), (unsigned short)bits);
 }
 EXPORT int kernels_use_them() { return LANES; }
+
+// Three tile registers, sum += a · b, as `how` configures them; rows are 64 bytes apart.
+#define TILED(name, instruction) \
+  EXPORT void name(const char* how, const char* sum, const char* a, const char* b, char* to) { \
+    INFUSE_TILES_CONFIGURE(how); \
+    INFUSE_TILE_LOAD(0, sum, 64); \
+    INFUSE_TILE_LOAD(1, a, 64); \
+    INFUSE_TILE_LOAD(2, b, 64); \
+    INFUSE_TILE_ADDING(instruction, 0, 1, 2); \
+    INFUSE_TILE_STORE(0, to, 64); \
+    INFUSE_TILES_RELEASE(); \
+  }
+TILED(tiled_pairs, tdpbf16ps)
+TILED(tiled_quads, tdpbusd)
+
+// The last of eight registers, through memory whose rows are that far apart, and as zeros.
+EXPORT void move_tile(const char* how, const char* from, long stride, char* to, long step,
+                      int zero) {
+  INFUSE_TILES_CONFIGURE(how);
+  INFUSE_TILE_LOAD(7, from, stride);
+  if (zero) INFUSE_TILE_ZERO(7);
+  INFUSE_TILE_STORE(7, to, step);
+  INFUSE_TILES_RELEASE();
+}
+// All of a register behind a load of another configuration's fewer rows and bytes.
+EXPORT void grow_tile(const char* narrow, const char* wide, const char* from, char* to) {
+  INFUSE_TILES_CONFIGURE(wide);
+  INFUSE_TILE_LOAD(3, from, 64);
+  INFUSE_TILES_CONFIGURE(narrow);
+  INFUSE_TILE_LOAD(3, from, 64);
+  INFUSE_TILES_CONFIGURE(wide);
+  INFUSE_TILE_STORE(3, to, 64);
+  INFUSE_TILES_RELEASE();
+}
+EXPORT void zero_tile() { INFUSE_TILE_ZERO(0); }
+EXPORT void zero_tile_of(const char* how) {
+  INFUSE_TILES_CONFIGURE(how);
+  INFUSE_TILE_ZERO(0);
+}
+EXPORT void zero_tile_after_release(const char* how) {
+  INFUSE_TILES_CONFIGURE(how);
+  INFUSE_TILES_RELEASE();
+  INFUSE_TILE_ZERO(0);
+}

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import infuse
+from infuse.runtime.cpus import architecture
 from infuse.targets import Target
-from infuse.testing.emulation import NEWEST, resolve
+from infuse.testing.emulation import NARROW_DOTS, NEWEST, resolve
 from tests.native.kernel_tools import targets
 
 KERNELS = Path(infuse.__file__).parent / "kernels"
@@ -26,6 +27,12 @@ def compile_headers(
     source = tmp_path / "headers.cpp"
     names = sorted(header.name for header in KERNELS.glob("*.hpp"))
     source.write_text("".join(f'#include "{name}"\n' for name in names))
+    return compile_source(source, tmp_path, command, target)
+
+
+def compile_source(
+    source: Path, tmp_path: Path, command: list[str], target: Target
+) -> subprocess.CompletedProcess[str]:
     arguments = [
         *command,
         *FLAGS,
@@ -65,6 +72,34 @@ def test_headers_compile_for_targets_that_are_emulated(tmp_path: Path, name: str
     target = resolve(name)
     done = compile_headers(tmp_path, ["g++", f"-march={target.march}", *target.flags], target)
     assert done.returncode == 0, done.stderr[:2000]
+
+
+TDPBF16PS = bytes.fromhex("c4e24a5cc4")  # of registers 0, 4 and 6
+CLANG_ON_ARM = [*CLANG, "-target", "aarch64-linux-gnu", "-mcpu=cortex_a710"]
+
+
+@pytest.mark.row("R1", "R3")
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        (NEWEST, ["g++", "-march=x86-64-v4"]),
+        (NEWEST, [*CLANG, "-mcpu=x86_64_v4"]),
+        (NARROW_DOTS, ["g++", "-march=x86-64-v4"]),
+        ("aarch64+bf16", CLANG_ON_ARM),
+    ],
+    ids=["tiles with gcc", "tiles with clang", "vectors with gcc", "arm with clang"],
+)
+def test_instructions_are_assembled_where_the_target_has_them(
+    tmp_path: Path, name: str, command: list[str]
+) -> None:
+    """Emulation replaces their text, so that no other test on this machine may see it."""
+    if architecture() != "x86_64" and not name.startswith("aarch64"):
+        pytest.skip("this machine compiles for no x86-64")
+    target, driver = Target.resolve(name), Path(__file__).with_name("bf16_driver.cpp")
+    done = compile_source(driver, tmp_path, [*command, *target.flags, "-O1", "-fPIC"], target)
+    assert done.returncode == 0, done.stderr[:2000]
+    content = (tmp_path / "headers.o").read_bytes()
+    assert (TDPBF16PS in content) == (name == NEWEST)
 
 
 @pytest.mark.row("R1")

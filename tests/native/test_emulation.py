@@ -240,6 +240,10 @@ def test_every_wide_instruction_of_the_kernels_is_tried_here() -> None:
         for text in texts
         for name in re.findall(r"INFUSE_(?:UNARY|BINARY|ADDING)\((\w+), \w+", text)
     }
+    tiled = {
+        name for text in texts for name in re.findall(r"INFUSE_TILE_ADDING\((\w+), [A-Z]", text)
+    }
+    assert tiled == set(re.findall(r"^TILED\(\w+, (\w+)\)", driver, re.MULTILINE))
     assert used | pasted == set(re.findall(wide, driver))
     assert named == {"name", "vdpbf16ps", "vcvtneps2bf16", "vcvtne2ps2bf16", "vpdpbusd"}
 
@@ -263,6 +267,7 @@ def test_what_is_emulated_is_not_required(tmp_path: Path) -> None:
     assert target.emulated == (
         frozenset() if "avx512f" in cpu_features() else target.features - target.required
     )
+    assert ("emulated" in "".join(target.remarks)) == bool(target.emulated)
     assert set(model.metadata["cpu_features"]) == target.required <= cpu_features()
     with infuse.load_compiled(tmp_path / "model") as again:
         np.testing.assert_array_equal(again.run(feeds)["y0"], np.maximum(feeds["x0"], 0))
@@ -271,7 +276,7 @@ def test_what_is_emulated_is_not_required(tmp_path: Path) -> None:
 
 def test_a_processor_may_be_given_instructions() -> None:
     if not has_target(emulation.NEWEST):
-        pytest.skip(f"this processor has no AVX512-BF16; {emulation.obstacle()}")
+        pytest.skip(f"this processor has no AMX; {emulation.obstacle()}")
     plain = Target.resolve("native")
     with emulation.emulated("avx512_bf16"):
         assert "avx512_bf16" in Target.resolve("native").features

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,16 +12,18 @@ import pytest
 from ml_dtypes import bfloat16
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
+from infuse.targets import DotType
 from infuse.targets.cpu.families.convolution import pack_conv_bf16
 from infuse.targets.cpu.families.gemm import pack_gemm_bf16
 from infuse.targets.cpu.families.winograd import winograd_weights
-from infuse.testing.emulation import NEWEST, resolve
+from infuse.testing.emulation import NARROW_DOTS, NEWEST, resolve
 from tests.native.kernel_tools import (
     Doubles,
     Floats,
     assert_close,
     build,
     empty,
+    ended_by,
     fenced,
     longs,
     pointer,
@@ -34,7 +37,7 @@ Rng = np.random.Generator
 LOW = -0.25
 
 
-@pytest.fixture(scope="module", params=targets((NEWEST,)))
+@pytest.fixture(scope="module", params=targets((NARROW_DOTS, NEWEST)))
 def target(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
@@ -45,20 +48,33 @@ def library(target: str) -> ctypes.CDLL:
     return build(Path(__file__).with_name("bf16_driver.cpp"), target)
 
 
+@pytest.fixture(scope="module")
+def tiled(target: str) -> bool:
+    """Whether weights are packed in tiles."""
+    return DotType.BF16 in resolve(target).machine.tiled
+
+
 def numbers(rng: Rng, *shape: int) -> Floats:
     result: Floats = fenced(rng.uniform(-1, 1, shape).astype(np.float32))
     return result
 
 
 def check_gemm(
-    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int = 0, threads: int = 1
+    library: ctypes.CDLL,
+    tiled: bool,
+    rng: Rng,
+    m: int,
+    n: int,
+    k: int,
+    gap: int = 0,
+    threads: int = 1,
 ) -> None:
     a, b, bias = (
         numbers(rng, m * (k + gap) - gap),
         rng.uniform(-1, 1, (k, n)).astype(np.float32),
         numbers(rng, n),
     )
-    packed, out = fenced(pack_gemm_bf16(b, library.lanes())), empty(m, n)
+    packed, out = fenced(pack_gemm_bf16(b, library.lanes(), tiled)), empty(m, n)
     low = ctypes.c_float(LOW)
     shape = longs(m, n, k, k + gap)
     library.run_gemm_bf16(
@@ -72,14 +88,28 @@ def check_gemm(
 def test_the_processor_s_own_instructions_are_used(library: ctypes.CDLL, target: str) -> None:
     features = resolve(target).features
     assert library.is_native() == ("avx512_bf16" in features)
+    assert library.has_tiles() == ({"amx_tile", "amx_bf16"} <= features)
     assert library.lanes() == (16 if "avx512f" in features else 8 if "avx" in features else 4)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_no_thread_keeps_tile_registers(library: ctypes.CDLL, tiled: bool, rng: Rng) -> None:
+    """A thread that holds them is slower to switch, and keeps its core from deep sleep."""
+    if not tiled:
+        pytest.skip("vectors multiply")
+
+    def use_after_a_product() -> None:
+        check_gemm(library, tiled, rng, 40, 40, 40)
+        library.use_tile()
+
+    assert ended_by(use_after_a_product) == signal.SIGILL
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 100])
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 7, 11, 12, 13, 23, 24, 25, 49])
-def test_gemm_edges(library: ctypes.CDLL, rng: Rng, m: int, n: int) -> None:
+def test_gemm_edges(library: ctypes.CDLL, tiled: bool, rng: Rng, m: int, n: int) -> None:
     for k in (1, 2, 3, 7, 31, 34):
-        check_gemm(library, rng, m, n, k)
+        check_gemm(library, tiled, rng, m, n, k)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -96,9 +126,9 @@ def test_gemm_edges(library: ctypes.CDLL, rng: Rng, m: int, n: int) -> None:
     ],
 )
 def test_gemm_on_threads(
-    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int, threads: int
+    library: ctypes.CDLL, tiled: bool, rng: Rng, m: int, n: int, k: int, gap: int, threads: int
 ) -> None:
-    check_gemm(library, rng, m, n, k, gap, threads)
+    check_gemm(library, tiled, rng, m, n, k, gap, threads)
 
 
 @pytest.mark.parametrize(
@@ -114,11 +144,23 @@ def test_gemm_on_threads(
 )
 @pytest.mark.parametrize("threads", [1, 2])
 def test_gemm_of_rounded_rows(
-    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int, skipped: int, threads: int
+    library: ctypes.CDLL,
+    tiled: bool,
+    rng: Rng,
+    m: int,
+    n: int,
+    k: int,
+    gap: int,
+    skipped: int,
+    threads: int,
 ) -> None:
     memory = fenced(rng.uniform(-1, 1, skipped + m * (k + gap) - gap).astype(bfloat16))[skipped:]
     b, bias = rng.uniform(-1, 1, (k, n)).astype(np.float32), numbers(rng, n)
-    packed, out, low = fenced(pack_gemm_bf16(b, library.lanes())), empty(m, n), ctypes.c_float(LOW)
+    packed, out, low = (
+        fenced(pack_gemm_bf16(b, library.lanes(), tiled)),
+        empty(m, n),
+        ctypes.c_float(LOW),
+    )
     arrays = [pointer(x) for x in (memory, packed, bias)]
     library.run_gemm_of_rounded(threads, longs(m, n, k, k + gap), *arrays, low, pointer(out))
     left, right = as_strided(memory, (m, k), (2 * (k + gap), 2)).astype(np.float64), rounded(b)
@@ -126,38 +168,55 @@ def test_gemm_of_rounded_rows(
     assert_close(out, expected, np.abs(left) @ np.abs(right) + np.abs(bias), k)
 
 
-def test_gemm_with_much_to_cache(library: ctypes.CDLL, rng: Rng) -> None:
-    check_gemm(library, rng, 300, 500, 2049, gap=5, threads=2)
-    check_gemm(library, rng, 130, 1100, 1024, threads=2)
+def test_gemm_with_much_to_cache(library: ctypes.CDLL, tiled: bool, rng: Rng) -> None:
+    check_gemm(library, tiled, rng, 300, 500, 2049, gap=5, threads=2)
+    check_gemm(library, tiled, rng, 130, 1100, 1024, threads=2)
 
 
-def test_gemm_passes_nan_and_infinity(library: ctypes.CDLL) -> None:
-    a = np.array([[np.nan, 1], [np.inf, 1], [-np.inf, 1]], np.float32)
-    packed, bias, out = (
-        pack_gemm_bf16(np.ones((2, 5)), library.lanes()),
-        np.zeros(5, np.float32),
-        empty(3, 5),
-    )
-    low = ctypes.c_float(LOW)
-    library.run_gemm_bf16(
-        1, longs(3, 5, 2, 2), pointer(a), pointer(packed), pointer(bias), low, pointer(out)
-    )
-    np.testing.assert_array_equal(out, np.repeat(np.array([[np.nan], [np.inf], [LOW]]), 5, axis=1))
+def products(library: ctypes.CDLL, tiled: bool, a: Floats, b: Floats, low: float = LOW) -> Floats:
+    """The rows times the matrix."""
+    (m, k), n = a.shape, b.shape[1]
+    packed, out = fenced(pack_gemm_bf16(b, library.lanes(), tiled)), empty(m, n)
+    operands = fenced(a), packed, np.zeros(n, np.float32)
+    arrays = [pointer(x) for x in operands]
+    library.run_gemm_bf16(1, longs(m, n, k, k), *arrays, ctypes.c_float(low), pointer(out))
+    return out
 
 
-def test_ties_are_rounded_to_even(library: ctypes.CDLL) -> None:
+@pytest.mark.parametrize("m", [3, 17, 35])
+@pytest.mark.parametrize("k", [2, 33])
+def test_gemm_passes_nan_and_infinity(library: ctypes.CDLL, tiled: bool, m: int, k: int) -> None:
+    """To the results of their rows, and to no others."""
+    a, b = np.zeros((m, k), np.float32), np.ones((k, 5), np.float32)
+    a[:, 1] = 1
+    a[::3, 0], a[1::3, 0], a[2::3, k - 1] = np.nan, np.inf, -np.inf
+    expected = np.resize(np.array([np.nan, np.inf, LOW], np.float32), m)
+    found = products(library, tiled, a, b)
+    np.testing.assert_array_equal(found, np.repeat(expected[:, None], 5, axis=1))
+    b[k - 1, 2] = np.nan
+    found = products(library, tiled, np.ones((m, k), np.float32), b)
+    assert np.isnan(found[:, 2]).all()
+    np.testing.assert_array_equal(np.delete(found, 2, axis=1), np.float32(k))
+
+
+def test_products_below_the_normal_numbers_are_zeros_or_exact(
+    library: ctypes.CDLL, tiled: bool
+) -> None:
+    """Units for bfloat16 know no denormal numbers, neither as operands nor as results."""
+    small, tiny = np.float32(2.0**-100), np.float32(1e-39)
+    for a, b, exact in ((small, 2.0**-20, 2.0**-120), (tiny, 2.0**100, None), (small, small, 0)):
+        left, right = np.full((9, 40), 0, np.float32), np.full((40, 3), b, np.float32)
+        left[:, 7] = a
+        found = products(library, tiled, left, right, low=-1)
+        wide = np.float64(np.float32(a).astype(bfloat16)) * np.float64(b)
+        allowed = {0.0, wide} if exact is None else {exact}
+        assert set(found.flat) <= {float(np.float32(x)) for x in allowed}
+
+
+def test_ties_are_rounded_to_even(library: ctypes.CDLL, tiled: bool) -> None:
     ties = (np.arange(0x3F80, 0x3FC0, dtype=np.uint32) << 16 | 0x8000).view(np.float32)
-    a, expected = fenced(ties[:, None].copy()), ties.astype(bfloat16).astype(np.float32)
-    packed, bias, out = (
-        pack_gemm_bf16(np.ones((1, 1)), library.lanes()),
-        np.zeros(1, np.float32),
-        empty(64, 1),
-    )
-    low = ctypes.c_float(LOW)
-    library.run_gemm_bf16(
-        1, longs(64, 1, 1, 1), pointer(a), pointer(packed), pointer(bias), low, pointer(out)
-    )
-    np.testing.assert_array_equal(out[:, 0], expected)
+    found = products(library, tiled, ties[:, None].copy(), np.ones((1, 1), np.float32))
+    np.testing.assert_array_equal(found[:, 0], ties.astype(bfloat16).astype(np.float32))
 
 
 @pytest.mark.parametrize(
@@ -177,6 +236,7 @@ def test_ties_are_rounded_to_even(library: ctypes.CDLL) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_convolutions(
     library: ctypes.CDLL,
+    tiled: bool,
     rng: Rng,
     n: int,
     h: int,
@@ -201,7 +261,7 @@ def test_convolutions(
     )
     whole = groups == 1 and dw == 1
     packed, bias, out = (
-        fenced(pack_conv_bf16(weights, groups, whole, library.lanes())),
+        fenced(pack_conv_bf16(weights, groups, whole, library.lanes(), tiled)),
         numbers(rng, oc),
         empty(n, oh, ow, oc),
     )
@@ -230,16 +290,25 @@ def test_convolutions(
 
 @pytest.mark.parametrize(
     ("n", "h", "w", "c", "oc", "pad"),
-    [(1, 8, 8, 16, 32, 1), (2, 7, 5, 33, 50, 1), (1, 14, 15, 64, 17, 0)],
+    [(1, 8, 8, 16, 32, 1), (2, 7, 5, 33, 50, 1), (1, 14, 15, 64, 17, 0), (1, 4, 6, 520, 8, 1)],
 )
 @pytest.mark.parametrize("threads", [1, 2])
 def test_winograd(
-    library: ctypes.CDLL, rng: Rng, n: int, h: int, w: int, c: int, oc: int, pad: int, threads: int
+    library: ctypes.CDLL,
+    tiled: bool,
+    rng: Rng,
+    n: int,
+    h: int,
+    w: int,
+    c: int,
+    oc: int,
+    pad: int,
+    threads: int,
 ) -> None:
     x, weights = numbers(rng, n, h, w, c), rng.uniform(-1, 1, (oc, c, 3, 3)).astype(np.float32)
     oh, ow = h + 2 * pad - 2, w + 2 * pad - 2
     packed, bias = (
-        fenced(winograd_weights(weights, 2, library.lanes(), pairs=True)),
+        fenced(winograd_weights(weights, 2, library.lanes(), pairs=True, tiled=tiled)),
         numbers(rng, oc),
     )
     shape, out = (
@@ -284,7 +353,13 @@ def test_winograd(
 
 @pytest.mark.parametrize("mask_kind", ["none", "add", "causal"])
 @pytest.mark.parametrize(
-    "sizes", [*ATTENTIONS, (1, 1, 1, 30, 31, 200, 70), (1, 2, 1, 3, 5, 129, 33)]
+    "sizes",
+    [
+        *ATTENTIONS,
+        (1, 1, 1, 30, 31, 200, 70),
+        (1, 2, 1, 3, 5, 129, 33),
+        (1, 2, 1, 70, 300, 40, 24),
+    ],
 )
 def test_attention(library: ctypes.CDLL, rng: Rng, sizes: tuple[int, ...], mask_kind: str) -> None:
     b, h, kv_heads, m, n, d, values = sizes

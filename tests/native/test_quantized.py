@@ -17,7 +17,7 @@ from infuse.dtypes import DType
 from infuse.ir.graph import Value
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
-from infuse.testing.emulation import NEWEST
+from infuse.testing.emulation import NARROW_DOTS, NEWEST
 from tests.native.builder import Builder
 from tests.native.kernel_tools import seldom, targets
 
@@ -101,6 +101,7 @@ def test_matrices(target: str) -> None:
             (49, 147, 16),
             (63, 8, 96),
             (7, 64, 31),
+            (70, 200, 77),
         ):
             cases.product(cases.some(dtype, m, k), cases.some(S8, k, n), cases.some(dtype, 1)[0])
     cases.product(cases.some(U8, 9, 33), cases.some(S8, 33, 20))
@@ -287,7 +288,7 @@ def test_products_of_ranges_found_at_run_time(target: str) -> None:
     np.testing.assert_allclose(found, expected, 1e-5, 1e-5 * float(np.abs(expected).max()))
 
 
-@pytest.fixture(params=[*targets((NEWEST,)), *seldom("x86-64-v4")])
+@pytest.fixture(params=[*targets((NARROW_DOTS, NEWEST)), *seldom("x86-64-v4")])
 def target(request: pytest.FixtureRequest, emulation: None) -> str:
     name: str = request.param
     return name

@@ -285,6 +285,16 @@ def test_missing_function_is_found_when_linking(compiler: Toolchain, tmp_path: P
             ToolchainError,
             "cannot build for this",
         ),
+        (
+            "echo \"Error: no such instruction: 'tilerelease'\" >&2; exit 1",
+            ToolchainError,
+            "cannot build for this",
+        ),
+        (
+            "echo \"error: unrecognized command-line option '-mamx-tile'\" >&2; exit 1",
+            ToolchainError,
+            "cannot build for this",
+        ),
         ("exit 1", CompileError, "it gave no reason"),
         ("exit 0", ToolchainError, "without an error and without a result"),
     ],

@@ -57,7 +57,7 @@ SPECIAL = np.array(
 @pytest.fixture(scope="module")
 def library() -> ctypes.CDLL:
     if not has_target(emulation.NEWEST):
-        pytest.skip(f"this processor has no AVX512-BF16; {emulation.obstacle()}")
+        pytest.skip(f"this processor has no AMX; {emulation.obstacle()}")
     return build(Path(__file__).with_name("emulation_driver.cpp"), emulation.NEWEST)
 
 

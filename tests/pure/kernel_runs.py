@@ -17,7 +17,10 @@ from infuse.testing.program_memory import UnknownSizeError
 from infuse.testing.samples import rows
 from tests.pure.test_axes import node_of
 
-TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4+avx512_vnni+avx512_bf16", "aarch64+bf16")
+TARGETS = (
+    *("x86-64", "x86-64-v3", "x86-64-v4+avx512_vnni+avx512_bf16", "aarch64+bf16"),
+    "x86-64-v4+avx512_vnni+avx512_bf16+amx_tile+amx_bf16+amx_int8",
+)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,12 @@ import pytest
 
 import infuse
 from infuse.ir import dims
+from infuse.targets import TILE_SIDE
 from infuse.targets.cpu.emit.sizes import size_text, struct_text
 from infuse.targets.cpu.families.base import HEADERS
 from infuse.targets.cpu.families.depthwise import ChainSizes, DepthwiseSizes
 from infuse.targets.cpu.families.pooling import PoolSizes
+from infuse.targets.cpu.families.work import FEW_ROWS
 
 pytestmark = pytest.mark.row("R1")
 KERNELS = Path(infuse.__file__).parent / "kernels"
@@ -32,6 +34,12 @@ def fields(name: str, header: str) -> list[tuple[str, bool]]:
             else []
         )
     return listed
+
+
+def test_tiles_have_the_numbers_of_their_header() -> None:
+    text = (KERNELS / "tiles.hpp").read_text("utf-8")
+    for name, number in (("TILE_SIDE", TILE_SIDE), ("FEW_ROWS", FEW_ROWS)):
+        assert re.search(rf"constexpr long {name} = {number};", text)
 
 
 @pytest.mark.parametrize("kind", HEADERS, ids=lambda kind: kind.__name__)

@@ -64,7 +64,7 @@ def test_a_machine_has_the_tile_that_fills_its_registers(
 
 def test_units_for_bfloat16_need_their_instructions() -> None:
     machine = Machine.of("x86_64", AVX512 | {"avx512_bf16"}, USUAL)
-    assert machine.dot(DotType.BF16) == DotUnit("avx512_bf16", 2)
+    assert machine.dot(DotType.BF16) == DotUnit(frozenset(("avx512_bf16",)), 2)
 
 
 def test_targets_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_targets_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert further.fingerprint != plain.fingerprint
     arm = Target.resolve("aarch64+i8mm+bf16")
     assert (arm.march, arm.machine.tile_rows) == ("armv8.2-a+bf16+i8mm", 12)
-    assert arm.machine.dot(DotType.BF16) == DotUnit("bf16", 2)
+    assert arm.machine.dot(DotType.BF16) == DotUnit(frozenset(("bf16",)), 2)
     v4 = ("x86-64-v4+", "x86-64-v4+sse9", "x86-64-v3+avx512_vnni", "native+avx512_vnni")
     for name in ("pentium", *v4, "aarch64+avx512_vnni", "aarch64+sve"):
         with pytest.raises(OptionError, match="target"):
@@ -109,6 +109,24 @@ def test_costs_depend_on_the_second_level_cache() -> None:
         Machine.of("x86_64", AVX2, replace(USUAL, l2=size << 10)) for size in (1024, 4096)
     )
     assert predict("conv", "taps", sizes, small, 1) > predict("conv", "taps", sizes, large, 1)
+
+
+def test_tile_registers_make_products_of_bfloat16_cheaper() -> None:
+    """But not those of a few rows, which vectors multiply."""
+    vectors = Machine.of("x86_64", AVX512 | {"avx512_bf16"}, USUAL)
+    tiles = Machine.of("x86_64", AVX512 | {"avx512_bf16", "amx_tile", "amx_bf16"}, USUAL)
+    image = (1, 14, 14, 256, 14, 14, 256, 3, 3, 1, 1, 1, 1, 1, 1, 1)
+    for family, name, sizes in (
+        ("gemm", "bf16", (64, 512, 512)),
+        ("conv", "taps_bf16", image),
+        ("conv", "winograd2_bf16", image),
+    ):
+        times = [predict(family, name, sizes, machine, 1) for machine in (tiles, vectors)]
+        assert times[0] < 0.8 * times[1]
+    few = [predict("gemm", "bf16", (4, 512, 512), machine, 1) for machine in (tiles, vectors)]
+    assert few[0] == few[1]
+    plain = [predict("gemm", "fp32", (64, 512, 512), machine, 1) for machine in (tiles, vectors)]
+    assert plain[0] == plain[1]
 
 
 def test_machines_that_are_alike_are_near() -> None:

@@ -167,6 +167,7 @@ class Lowered:
             "unknown_steps": [_label(node) for node in hosted if unknown_nodes(node)],
             "precision": self.precision,
             "precision_report": None if self.report is None else self.report.to_dict(),
+            "target_remarks": self.target.remarks,
             "packed_weights_bytes": sum(program.weights.bytes for program, _ in self.parts),
             "kept_in_fp32": {
                 name: why
@@ -284,6 +285,8 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
         f"{kernels['precision']}"
     )
     say_precisions(kernels["precision_report"])
+    for line in kernels["target_remarks"]:
+        terminal.say(f"target: {line}")
     for line in kept_lines(kernels["kept_in_fp32"]):
         terminal.say(line)
     if kernels["arena_bytes"] is None:

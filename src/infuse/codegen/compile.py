@@ -339,6 +339,8 @@ def build_program(
         info["prefix"] = prefix
     if "fp16" in LayerPrecisions.of(precision).names:
         info["kept_in_fp32"] = program.weights.float32_reasons
+    if target.machine.tiled:
+        info["tiles"] = True
     static = memory.offsets is not None
     info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if static else None
     if profile:

@@ -23,6 +23,18 @@ _SIZE: Final = 8
 """The value of every symbol in the example, where its command line has none."""
 
 
+_TILES: Final = {
+    "OR_REFUSED": (
+        ", or where the system does not\n * let the process use tile registers (AMX): "
+        "infuse_error(NULL) tells"
+    ),
+    "WHY_REFUSED": (
+        '\n * For NULL: why the process may not open a context, "" where it is out of memory.'
+    ),
+}
+"""What a header says of code with tile registers."""
+
+
 def check_prefix(prefix: str) -> None:
     """OptionError unless names of C may begin with `prefix`."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,59}", prefix):
@@ -58,6 +70,7 @@ def header(metadata: Mapping[str, Any]) -> str:
         or "0",
         "TENSORS": "\n".join([*_tensors("inputs", inputs), *_tensors("outputs", outputs)]) or " *",
         "COMMAND": _command(prefix),
+        **(_TILES if metadata.get("tiles") else dict.fromkeys(_TILES, "")),
     }
     text = Path(__file__).with_name("model.h").read_text("utf-8")
     for key, value in fields.items():

@@ -25,6 +25,7 @@ def listing(program: Program, plan: Plan, target: Target, threads: int) -> str:
     functions = distinct(steps, [one for one, _ in programs])
     names = functions.names
     lines = [f"# {program.name} for {target.name}, {threads} thread{'s' * (threads != 1)}"]
+    lines += [f"# {remark}" for remark in target.remarks]
     for one, own in programs:
         lines += _Listing(one, own, names).lines()
     for function in functions.all:

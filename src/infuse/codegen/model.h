@@ -39,7 +39,7 @@ extern "C" {
 INFUSE_API const char* infuse_metadata(void);
 
 /**
- * A context: working memory and `threads` threads. NULL when out of memory.
+ * A context: working memory and `threads` threads. NULL when out of memory@OR_REFUSED@.
  * `weights` is the content of weights.bin, at an address that is a multiple of 64, and must outlive the context;
  * any number of contexts may share it. NULL for a model without weights.
  */
@@ -63,7 +63,7 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
  */
 INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims);
 
-/** The text of the last infuse_run that did not return INFUSE_OK; valid until the next call. */
+/** The text of the last infuse_run that did not return INFUSE_OK; valid until the next call.@WHY_REFUSED@ */
 INFUSE_API const char* infuse_error(void* context);
 
 /** Bytes of working memory that the context holds now. */

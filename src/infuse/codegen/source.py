@@ -19,6 +19,9 @@ from infuse.ir import dims
 from infuse.runtime.folder import ABI
 from infuse.targets.cpu.emit.sizes import size_text, symbol_field
 
+_REFUSAL = '  if (!context) return tiles_granted() ? "" : TILES_REFUSED;\n'
+"""Tells why no context was opened."""
+
 
 def metadata(program: Program, fingerprint: str) -> dict[str, Any]:
     """What `infuse_metadata` tells."""
@@ -148,7 +151,7 @@ INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {
 }}
 
 INFUSE_API const char* infuse_error(void* context) {{
-  const char* text = ((Model*)context)->error;
+{_REFUSAL if info.get("tiles") else ""}  const char* text = ((Model*)context)->error;
   return text ? text : "";
 }}
 

@@ -242,7 +242,8 @@ class Toolchain:
             )
         if re.search(
             r"bad value .* for .-march|unknown (target )?CPU|unsupported argument .* to option "
-            r"'-march",
+            r"'-march|unrecognized command.line option .-m|unknown argument: '-m|no such "
+            r"instruction",
             text,
         ):
             what = f"{self.version} cannot build for this target: {_first_error(text)}"

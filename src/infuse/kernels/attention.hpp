@@ -1,55 +1,12 @@
 // Scaled dot-product attention in blocks: no matrix of all scores ever exists.
 #pragma once
-#include "attention_masks.hpp"
+#include "attention_space.hpp"
 #include "rows.hpp"
 #include "transpose.hpp"
 
 namespace infuse {
 
 namespace attention_detail {
-
-constexpr int ROWS = INFUSE_REGISTERS * 3 / 8;  // queries that share the loads of a panel
-constexpr long PANEL = 2 * LANES;
-constexpr long MOST_KEYS = 256;
-constexpr long MOST_QUERIES = 1020, LEAST_QUERIES = 252;
-constexpr long QUERY_BYTES = 512 << 10;  // of queries and their results that stay in the cache
-
-/** Queries of one unit of work, which share packed keys: few where each sees a window of its own. */
-inline long query_block(const AttentionShape& shape) {
-  long most = shape.left < 0 ? QUERY_BYTES / 4 / (shape.dim + shape.value_dim + 1) : 0;
-  most = most < LEAST_QUERIES ? LEAST_QUERIES : most < MOST_QUERIES ? most : MOST_QUERIES;
-  const long blocks = shape.queries > 0 ? (shape.queries + most - 1) / most : 1;
-  return round_up((shape.queries + blocks - 1) / blocks, ROWS);
-}
-
-/** Keys of one block, so that all blocks are alike. */
-inline long key_block(const AttentionShape& shape) {
-  long blocks = (shape.keys + shape.block - 1) / shape.block;
-  return blocks <= 1 ? shape.block : round_up((shape.keys + blocks - 1) / blocks, PANEL);
-}
-
-/** The scratch memory of one worker. */
-struct Space {
-  float *q, *k, *v, *scores, *out, *top, *sum;
-};
-
-inline long divide(const AttentionShape& shape, char* memory, Space* space) {
-  long queries = query_block(shape), values = round_up(shape.value_dim, PANEL);
-  float* next = reinterpret_cast<float*>(memory);
-  auto take = [&](long count) {
-    float* part = next;
-    next += round_up(count, CACHE_LINE / 4);
-    return part;
-  };
-  space->q = take(queries * shape.dim);
-  space->k = take(MOST_KEYS * shape.dim);
-  space->v = take(MOST_KEYS * values);
-  space->scores = take(ROWS * MOST_KEYS);
-  space->out = take(queries * values);
-  space->top = take(queries);
-  space->sum = take(queries);
-  return (next - reinterpret_cast<float*>(memory)) * 4L;
-}
 
 /** sum[i][v] += Σ a[i * Row + p * Step] · b[p * b_step + v * LANES ..] */
 template <class Kind, int R, int V, int Row, int Step>
@@ -112,15 +69,6 @@ inline void mix_tile(const typename Kind::Word* weights, const typename Kind::Wo
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) store(out + i * out_step + v * LANES, sum[i][v], Full{});
 }
-
-/** The block of keys and values in work, of floats or of pairs (attention_bf16.hpp). */
-struct KeyBlock {
-  long first, count;     // keys
-  const void* k;         // panels [dim][PANEL]; rows where there are few queries
-  long k_step;           // words from row to row
-  const void* v;         // rows of values
-  long v_step, v_panel;  // words from row to row, from panel to panel
-};
 
 template <class Kind, int R>
 INFUSE_NOINLINE void score_rows(const AttentionShape& shape, const KeyBlock& block, long keys,
@@ -207,12 +155,6 @@ INFUSE_INLINE void soften(float* scores, long keys, const Mask& mask, long b, lo
   *sum += hsum(total);
 }
 
-/** What one unit of work needs to know. */
-struct Unit {
-  long batch, head, first, queries, out_step;
-  Space space;
-};
-
 /** The keys of a block that query `query` sees. */
 inline long visible(const AttentionShape& shape, const KeyBlock& block, long query) {
   if (!shape.causal) return block.count;
@@ -220,23 +162,41 @@ inline long visible(const AttentionShape& shape, const KeyBlock& block, long que
   return seen < 0 ? 0 : seen < block.count ? seen : block.count;
 }
 
-/** Brings up to ROWS queries, the first being `row` of the unit, together with a block of keys. */
+/** Scores and results of the queries in work by vectors, in tiles of Kind's words. */
+template <class Kind>
+struct ByVectors {
+  typedef NoRegisters Registers;  // that products need around them
+  static constexpr long TOGETHER = ROWS;
+
+  static INFUSE_INLINE void score(const AttentionShape& shape, const Unit& unit,
+                                  const KeyBlock& block, long row, long rows, long seen) {
+    const auto* q = (const typename Kind::Word*)unit.space.q + row * Kind::depth(shape.dim);
+    in_pieces(rows, [&](auto piece, long i) {
+      score_rows<Kind, piece.count>(shape, block, seen, q + i, unit.space.scores + i * MOST_KEYS);
+    });
+  }
+  static INFUSE_INLINE void mix(const AttentionShape& shape, const Unit& unit,
+                                const KeyBlock& block, long row, long rows, long seen) {
+    in_pieces(rows, [&](auto piece, long i) {
+      mix_rows<Kind, piece.count>(shape, block, seen, unit.space.scores + i * MOST_KEYS,
+                                  unit.space.out + (row + i) * unit.out_step, unit.out_step);
+    });
+  }
+};
+
+/** Brings the queries in work, the first being `row` of the unit, together with a block of keys. */
 template <class Kind, class Mask>
 INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const KeyBlock& block,
                           long row, const Mask& mask) {
   const Space& space = unit.space;
-  long rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
+  long rows = unit.queries - row < Kind::TOGETHER ? unit.queries - row : Kind::TOGETHER;
   long seen = visible(shape, block, unit.first + row + rows - 1);
   if (seen == 0) return;
   if (shape.queries <= shape.few) {
     for (long i = 0; i < rows; ++i)
       score_row(shape, block, seen, space.q + i * shape.dim, space.scores + i * MOST_KEYS);
   } else {
-    in_pieces(rows, [&](auto piece, long i) {
-      score_rows<Kind, piece.count>(
-          shape, block, seen, (typename Kind::Word*)space.q + row * Kind::depth(shape.dim) + i,
-          space.scores + i * MOST_KEYS);
-    });
+    Kind::score(shape, unit, block, row, rows, seen);
   }
   for (long i = 0; i < rows; ++i) {
     float* scores = space.scores + i * MOST_KEYS;
@@ -246,10 +206,7 @@ INFUSE_NOINLINE void meet(const AttentionShape& shape, const Unit& unit, const K
     for (long j = keys; j < seen; ++j) scores[j] = 0.0f;
     Kind::as_words(scores, seen);
   }
-  in_pieces(rows, [&](auto piece, long i) {
-    mix_rows<Kind, piece.count>(shape, block, seen, space.scores + i * MOST_KEYS,
-                          space.out + (row + i) * unit.out_step, unit.out_step);
-  });
+  Kind::mix(shape, unit, block, row, rows, seen);
 }
 
 /** Clears the results of a unit. */
@@ -263,7 +220,7 @@ inline void clear(const Unit& unit) {
 }
 
 /** How queries, keys, weights and values are laid out and multiplied: as floats. */
-struct Floats {
+struct Floats : ByVectors<Floats> {
   typedef float Word;
 
   /** Words of n numbers that are summed up over. */
@@ -367,6 +324,7 @@ inline void attention(Context& context, const AttentionShape& shape, const HeadR
   context.parallel(
       shape.batch * shape.heads * chunks,
       [&](long begin, long end, int worker) {
+        [[maybe_unused]] const typename Kind::Registers registers;
         Unit unit;
         divide(shape, context.scratch(worker), &unit.space);
         unit.out_step = round_up(shape.value_dim, PANEL);
@@ -384,7 +342,7 @@ inline void attention(Context& context, const AttentionShape& shape, const HeadR
           for (; key < seen; key += step) {
             KeyBlock block = {key, seen - key < step ? seen - key : step, nullptr, 0, nullptr, 0, 0};
             Kind::pack_block(own, unit, k, v, &block);
-            for (long row = 0; row < unit.queries; row += ROWS)
+            for (long row = 0; row < unit.queries; row += Kind::TOGETHER)
               meet<Kind>(own, unit, block, row, mask);
           }
           finish(own, unit, sink);

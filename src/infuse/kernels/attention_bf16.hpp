@@ -2,13 +2,16 @@
 #pragma once
 #include "attention.hpp"
 #include "gemm_bf16.hpp"
+#if defined(INFUSE_BF16_TILES)
+#include "attention_tiles.hpp"
+#endif
 
 namespace infuse {
 
 namespace attention_detail {
 
 /** Pairs of neighbours: along the size of a head in queries and keys, along the keys in weights and values. */
-struct Pairs {
+struct Pairs : ByVectors<Pairs> {
   typedef int32_t Word;
   static constexpr long CHUNK = 64;  // pairs of a row that are rounded at once
 
@@ -65,6 +68,12 @@ struct Pairs {
   }
 };
 
+#if defined(INFUSE_BF16_TILES)
+typedef PairsInTiles Rounded;
+#else
+typedef Pairs Rounded;
+#endif
+
 }  // namespace attention_detail
 
 /** attention(), rounded. Few queries stay in float32: they wait for memory, not for products. */
@@ -75,7 +84,7 @@ inline void attention_bf16(Context& context, const AttentionShape& shape, const 
   if (shape.queries <= shape.few)
     attention(context, shape, q, k, v, mask, sink);
   else
-    attention<attention_detail::Pairs>(context, shape, q, k, v, mask, sink);
+    attention<attention_detail::Rounded>(context, shape, q, k, v, mask, sink);
 }
 
 }  // namespace infuse

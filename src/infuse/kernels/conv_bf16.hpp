@@ -72,9 +72,11 @@ constexpr long held_bytes(const ConvSizes& s) {
 constexpr long conv_bf16_scratch(const ConvSizes& s) {
   const detail::Segments cut = detail::conv_segments(s);
   const long panels = detail::ceil_div(s.out_channels / s.groups, NR);
+  const long m = s.batch * s.out_height * s.out_width, pairs = cut.count * cut.pairs;
   // The vector that ends the last segment of the last row may go past it.
   return detail::held_bytes(s) + 64 +
-         detail::pair_bytes(s.batch * s.out_height * s.out_width, cut.count * cut.pairs, panels);
+         (detail::takes_tiles(m) ? detail::tiled_bytes(m, detail::gemm_pitch(pairs), panels)
+                                 : detail::pair_bytes(m, pairs, panels));
 }
 
 // As conv() of conv.hpp, but for weights packed in pairs; not for planar images.
@@ -84,8 +86,10 @@ void conv_bf16(Context& ctx, ConvSizes s, const float* x, const bfloat16* packed
   const detail::Segments cut = detail::conv_segments(s);
   const long m = s.batch * s.out_height * s.out_width, pairs = cut.count * cut.pairs,
              own = s.out_channels / s.groups;
-  const long panels = detail::ceil_div(own, NR), chunk = detail::pair_chunk(pairs, panels);
-  const long pitch = detail::gemm_pitch(pairs);
+  const bool tiled = detail::takes_tiles(m);
+  const long panels = detail::ceil_div(own, NR), pitch = detail::gemm_pitch(pairs);
+  const long chunk =
+      tiled ? detail::tiled_chunk(pitch, panels) : detail::pair_chunk(pairs, panels);
   if (m <= 0 || s.out_channels <= 0) return;
   const int32_t* w = (const int32_t*)packed_w;
   detail::gemm_parallel(
@@ -101,8 +105,20 @@ void conv_bf16(Context& ctx, ConvSizes s, const float* x, const bfloat16* packed
             for (long i = 0; i < last - row; ++i) fill(rows + i * pitch);
             return rows;
           };
-          detail::pair_part(pairs, pitch, windows, w, m0, m1, p, end, g * own + p % panels * NR,
-                            (g + 1) * own, chunk, sink);
+          const long col = g * own + p % panels * NR, n = (g + 1) * own;
+          if constexpr (BF16_TILES)
+            if (tiled) {
+              const auto whole = [&](long row, long last) {
+                for (long i = 0; i < last - row; ++i) {
+                  fill(rows + i * pitch);
+                  fill_up(rows + i * pitch, pairs);
+                }
+                return strided_rows(rows, pitch * 4);
+              };
+              detail::tiled_pair_part(pairs, whole, w, m0, m1, p, end, col, n, chunk, sink);
+              continue;
+            }
+          detail::pair_part(pairs, pitch, windows, w, m0, m1, p, end, col, n, chunk, sink);
         }
       });
 }

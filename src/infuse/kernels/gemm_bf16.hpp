@@ -1,12 +1,13 @@
 // Matrix multiplication of operands rounded to bfloat16, summed up in float32; a Sink receives C.
 //
 // Two neighbours along k share 32 bits, a pair, the first in the lower half. B is packed as in gemm.hpp with pairs in
-// place of floats: panel[pair][NR], one panel after another, columns and the odd end of k padded with zeros. Rows of A
-// are rounded as they are copied, once for all panels.
+// place of floats: panel[pair][NR], one panel after another, columns and the odd end of k padded with
+// zeros; in tiles where the processor multiplies those (tiles.hpp). Rows of A are rounded as they are
+// copied, once for all panels.
 #pragma once
 
 #include "ahead.hpp"
-#include "gemm.hpp"
+#include "gemm_tiles.hpp"
 
 namespace infuse {
 
@@ -54,18 +55,30 @@ INFUSE_INLINE void store_rounded(int32_t* to, vf x) {
 #endif
 }
 
-// Numbers of a row as pairs, zeros up to a whole vector of pairs.
-INFUSE_INLINE void round_row(int32_t* to, const float* from, long k) {
+// Numbers of a row as pairs, zeros up to a whole vector of pairs; the next vector lies `step` words
+// behind one.
+INFUSE_INLINE void round_row(int32_t* to, const float* from, long k, long step = LANES) {
   long p = 0;
 #pragma GCC unroll 2
-  for (; p + 2 * LANES <= k; p += 2 * LANES)
-    store_pairs(to + p / 2, load(from + p, Full{}), load(from + p + LANES, Full{}));
+  for (; p + 2 * LANES <= k; p += 2 * LANES, to += step)
+    store_pairs(to, load(from + p, Full{}), load(from + p + LANES, Full{}));
   if (p == k) return;
   const long left = k - p;
   const vf low = load(from + p, Tail{int(min(left, long(LANES)))});
   const vf high = left > LANES ? load(from + p + LANES, Tail{int(left - LANES)}) : vf{};
-  store_pairs(to + p / 2, low, high);
+  store_pairs(to, low, high);
 }
+
+// The same of numbers that are rounded.
+INFUSE_INLINE void copy_row(int32_t* to, const bfloat16* from, long k, long step = LANES) {
+  for (; k >= 2 * LANES; k -= 2 * LANES, from += 2 * LANES, to += step)
+    memcpy(to, from, LANES * sizeof(int32_t));
+  if (k == 0) return;
+  memset(to, 0, LANES * sizeof(int32_t));
+  memcpy(to, from, size_t(k) * sizeof(bfloat16));
+}
+
+typedef PanelSteps<BF16_TILES> PairSteps;
 
 // out[R][NR] = R rows of pairs times the first V vectors of a panel.
 // Few rows leave too few independent sums to hide the latency of a product, so they sum U steps apart.
@@ -83,17 +96,18 @@ INFUSE_NOINLINE void pair_tile(const int32_t* rows, long pitch, long pairs, cons
   const int32_t* a[R];
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i) a[i] = rows + i * pitch + pairs;
+  PairSteps steps(b);
   const auto step = [&](int u, long p) __attribute__((always_inline)) {
     vi x[V];
 #pragma GCC unroll 16
-    for (int j = 0; j < V; ++j) x[j] = load(b + j * LANES, Full{});
+    for (int j = 0; j < V; ++j) x[j] = steps.half(j);
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) {
       const vi y = splat(a[i][p]);
 #pragma GCC unroll 16
       for (int j = 0; j < V; ++j) sum[u][i][j] = dot_pairs(sum[u][i][j], y, x[j]);
     }
-    b += NR;
+    steps.next();
   };
   // Counting up to zero leaves a register free, and with it all row pointers stay in registers.
   long p = -pairs;
@@ -140,6 +154,7 @@ INFUSE_NOINLINE void full_pair_tile(const int32_t* a, long lda, long pairs, cons
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) sum[i][0] = sum[i][1] = vf{};
   const RowGroups<int32_t> rows(a, lda);
+  PairSteps steps(b);
   const long part = (pairs + MR - 1) / MR;
   long p = 0, next = row;
 #pragma GCC unroll 1
@@ -149,8 +164,8 @@ INFUSE_NOINLINE void full_pair_tile(const int32_t* a, long lda, long pairs, cons
     ++next;
     const long stop = min(p + part, pairs);
 #pragma GCC unroll 1
-    for (; p < stop; ++p, b += NR) {
-      const vi x = load(b, Full{}), y = load(b + LANES, Full{});
+    for (; p < stop; ++p, steps.next()) {
+      const vi x = steps.half(0), y = steps.half(1);
 #pragma GCC unroll 16
       for (int i = 0; i < MR; ++i) {
         const vi z = splat(rows.at(i, p));
@@ -208,24 +223,53 @@ template <class Rows, class Sink>
 INFUSE_INLINE void pair_part(long pairs, long pitch, Rows&& rows, const int32_t* b, long m0,
                              long m1, long p0, long p1, long col, long n, long chunk,
                              const Sink& sink) {
+  const long panel = panel_words(pairs, BF16_TILES) * NR;
   for (long row = m0, end; row < m1; row = end) {
     end = chunk_end(row, m1, chunk);
     const int32_t* a = rows(row, end);
     for (long p = p0; p < p1; ++p)
-      pair_rows(a, pitch, pairs, b + p * pairs * NR, row, end, col + (p - p0) * NR, n, sink);
+      pair_rows(a, pitch, pairs, b + p * panel, row, end, col + (p - p0) * NR, n, sink);
   }
 }
 
-// The product of a matrix whose rows fill(i, to) writes as pairs.
+// The same by tile registers: rows(i, end) gives them as those take them.
+template <class Rows, class Sink>
+INFUSE_INLINE void tiled_pair_part(long pairs, const Rows& rows, const int32_t* b, long m0, long m1,
+                                   long p0, long p1, long col, long n, long chunk,
+                                   const Sink& sink) {
+  tiled_part<TiledPairs>(
+      tiled_blocks(pairs), rows, b, m0, m1, p0, p1, n - col, chunk,
+      [&](const int32_t* sums, long count, long row, long p) {
+        drain((const float*)sums, count, row, col + (p - p0) * NR, n, sink);
+      });
+}
+
+// Whether tile registers multiply so many rows.
+constexpr bool takes_tiles(long m) { return BF16_TILES && m > FEW_ROWS; }
+
+// The product of a matrix whose rows fill(i, to, step) writes as pairs.
 template <class Fill, class Sink>
 INFUSE_INLINE void gemm_pairs(Context& ctx, GemmSizes s, const Fill& fill, const bfloat16* b,
                               const Sink& sink) {
   const long pairs = bf16_pairs(s.k), panels = ceil_div(s.n, NR), pitch = gemm_pitch(pairs);
+  if constexpr (BF16_TILES)
+    if (takes_tiles(s.m)) {
+      const long blocks = tiled_blocks(pairs), chunk = tiled_chunk(blocks * TILE_SIDE, panels);
+      gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
+        const CompactRows held = {(int32_t*)ctx.scratch(worker), blocks};
+        const auto rows = [&](long row, long end) {
+          for (long i = row; i < end; ++i) fill(i, held.row(i - row), TILE_WORDS);
+          return held.all();
+        };
+        tiled_pair_part(pairs, rows, (const int32_t*)b, m0, m1, p0, p1, p0 * NR, s.n, chunk, sink);
+      });
+      return;
+    }
   const long chunk = pair_chunk(pairs, panels);
   gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
     int32_t* held = (int32_t*)ctx.scratch(worker);
     const auto rows = [&](long row, long end) {
-      for (long i = row; i < end; ++i) fill(i, held + (i - row) * pitch);
+      for (long i = row; i < end; ++i) fill(i, held + (i - row) * pitch, LANES);
       return held;
     };
     pair_part(pairs, pitch, rows, (const int32_t*)b, m0, m1, p0, p1, p0 * NR, s.n, chunk, sink);
@@ -236,7 +280,9 @@ INFUSE_INLINE void gemm_pairs(Context& ctx, GemmSizes s, const Fill& fill, const
 
 // Bytes of scratch that a worker needs for gemm_bf16.
 constexpr long gemm_bf16_scratch(GemmSizes s) {
-  return detail::pair_bytes(s.m, bf16_pairs(s.k), detail::ceil_div(s.n, NR));
+  const long pairs = bf16_pairs(s.k), panels = detail::ceil_div(s.n, NR);
+  return detail::takes_tiles(s.m) ? detail::tiled_bytes(s.m, panel_words(pairs, true), panels)
+                                  : detail::pair_bytes(s.m, pairs, panels);
 }
 
 // C[m][n] = A B with A[m][k] of row stride lda and B packed; row and col of the sink count in C.
@@ -244,20 +290,22 @@ template <class Sink>
 void gemm_bf16(Context& ctx, GemmSizes s, const float* a, const bfloat16* packed_b,
                const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
-  const auto fill = [&](long i, int32_t* to) { detail::round_row(to, a + i * s.lda, s.k); };
+  const auto fill = [&](long i, int32_t* to, long step) {
+    detail::round_row(to, a + i * s.lda, s.k, step);
+  };
   detail::gemm_pairs(ctx, s, fill, packed_b, sink);
 }
 
-// The same for rows that are rounded already: used in place where they lie well.
+// The same for rows that are rounded already: used in place where they lie well and vectors multiply.
 template <class Sink>
 void gemm_bf16(Context& ctx, GemmSizes s, const bfloat16* a, const bfloat16* packed_b,
                const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
   const long pairs = bf16_pairs(s.k), pitch = s.lda / 2, panels = detail::ceil_div(s.n, NR);
-  if (s.k % 2 || s.lda % 2 || (uintptr_t)a % 4 || detail::collides(pitch, pairs)) {
-    const auto fill = [&](long i, int32_t* to) {
-      if (s.k % 2) to[pairs - 1] = 0;
-      memcpy(to, a + i * s.lda, size_t(s.k) * sizeof(bfloat16));
+  if (detail::takes_tiles(s.m) || s.k % 2 || s.lda % 2 || (uintptr_t)a % 4 ||
+      detail::collides(pitch, pairs)) {
+    const auto fill = [&](long i, int32_t* to, long step) {
+      detail::copy_row(to, a + i * s.lda, s.k, step);
     };
     return detail::gemm_pairs(ctx, s, fill, packed_b, sink);
   }

@@ -23,4 +23,23 @@
 #define INFUSE_DOT(name, parts, sum, a, b) \
   __asm__(#name " %0.4s, %1." parts ", %2." parts : "+w"(sum) : "w"(a), "w"(b))
 
+// Tile registers (tiles.hpp), which no compiler allocates: constants name them. Rows in memory are
+// `stride` bytes apart.
+#define INFUSE_TILES_CONFIGURE(from) \
+  __asm__ __volatile__("ldtilecfg (%0)" : : "r"(from) : "memory")
+#define INFUSE_TILES_RELEASE() __asm__ __volatile__("tilerelease")
+#define INFUSE_TILE_ZERO(to) __asm__ __volatile__("tilezero %%tmm%c0" : : "i"(to))
+#define INFUSE_TILE_LOAD(to, from, stride) \
+  __asm__ __volatile__("tileloadd (%1,%2,1), %%tmm%c0"  \
+                       :                                \
+                       : "i"(to), "r"(from), "r"(long(stride)) \
+                       : "memory")
+#define INFUSE_TILE_STORE(from, to, stride) \
+  __asm__ __volatile__("tilestored %%tmm%c0, (%1,%2,1)" \
+                       :                                \
+                       : "i"(from), "r"(to), "r"(long(stride)) \
+                       : "memory")
+#define INFUSE_TILE_ADDING(name, sum, a, b) \
+  __asm__ __volatile__(#name " %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(a), "i"(b))
+
 #endif

@@ -1,11 +1,11 @@
 // Products of 8-bit integers, summed up in 32 bits: sinks receive sums without zero points.
 //
 // The right operand is packed in panels of columns, [panel, group of rows, column, row of the group];
-// a group fills a lane of 32 bits. `sums` has the sum of every column of it for U8S8x4, else nothing.
+// a group fills a lane of 32 bits; in tiles where the processor multiplies those (tiles.hpp). `sums`
+// has the sum of every column of it for U8S8x4, else nothing.
 #pragma once
-#include "gemm.hpp"
-#include "integer_layouts.hpp"
-#include "windows.hpp"
+#include "gemm_tiles.hpp"
+#include "integer_rows.hpp"
 
 namespace infuse {
 
@@ -14,9 +14,10 @@ namespace integer_detail {
 constexpr int BLOCK = 4 * ROWS;  // rows that are gathered at once
 
 inline long panels(long n) { return (n + PANEL - 1) / PANEL; }
+/** Words of a packed panel. */
 template <class Layout>
-inline long lanes_of(long k) {
-  return (k + Layout::GROUP - 1) / Layout::GROUP;
+inline long panel_size(long k) {
+  return panel_words(lanes_of<Layout>(k), Layout::TILED) * PANEL;
 }
 
 /** LaneRows of lanes, `stride` bytes apart. */
@@ -36,11 +37,12 @@ INFUSE_INLINE void multiply(long count, LaneRows a, const int32_t* b, vi (&sum)[
     row[g] = a.start + g * G * stride;
     __asm__("" : "+r"(row[g]));
   }
+  PanelSteps<Layout::TILED> steps(b);
 #pragma GCC unroll 1
-  for (long k = 0; k < count; ++k, b += PANEL) {
+  for (long k = 0; k < count; ++k, steps.next()) {
     vi columns[V];
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) columns[v] = load(b + v * LANES, Full{});
+    for (int v = 0; v < V; ++v) columns[v] = steps.half(v);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       int32_t lane;
@@ -147,7 +149,7 @@ inline void product(Context& c, long m, long n, long k, const Source& source, Ze
       last = m1 - first < BLOCK + ROWS ? m1 : first + BLOCK;
       const LaneRows block = source(first, last - first, c.scratch(worker));
       for (long p = p0; p < p1; ++p) {
-        const int32_t* panel = (const int32_t*)b + p * count * PANEL;
+        const int32_t* panel = (const int32_t*)b + p * panel_size<Layout>(k);
         const bool whole = n - p * PANEL >= PANEL && zeros.step == 0;
         if (whole) begin_sums<Layout>(start, sums + p * PANEL, Layout::template excess<T>(zeros.of(0)));
         for (long row = first, rows; row < last; row += rows) {
@@ -166,106 +168,30 @@ inline void product(Context& c, long m, long n, long k, const Source& source, Ze
   });
 }
 
-/** Bytes from one gathered row to the next. */
+/** Rows that tile registers take at once, while the right operand passes by once. */
 template <class Layout>
-inline long pitch(long k) {
-  const long bytes = round_up(lanes_of<Layout>(k) * 4, 64);
-  return bytes % 1024 == 0 ? bytes + 64 : bytes;
+inline long tiled_rows(long k) {
+  return max(INFUSE_BLOCK_BYTES / 4 / pitch<Layout>(k) / TILED_ROWS * TILED_ROWS, TILED_ROWS);
 }
 
-/** Elements as they are multiplied; `zero` is their zero point. */
-template <class Layout, class T>
-INFUSE_INLINE void left_row(typename Layout::Left* to, const T* from, long n, int zero) {
-  for (long i = 0; i < n; ++i) to[i] = Layout::left(from[i], zero);
+/** The same by tile registers; source(first, rows, scratch) gives rows as those take them. */
+template <class Layout, class T, class Source, class Sink>
+inline void tiled_product(Context& c, long m, long n, long k, const Source& source, Zeros<T> zeros,
+                          const typename Layout::Right* b, const int32_t* sums, long shift,
+                          const Sink& sink) {
+  const long count = lanes_of<Layout>(k), blocks = detail::tiled_blocks(count);
+  const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
+    const auto rows = [&](long first, long last) {
+      return source(first, last - first, c.scratch(worker));
+    };
+    const auto drained = [&](const int32_t* out, long some, long row, long p) {
+      drain<Layout>(out, some, row, p * PANEL, n, zeros, sums, shift, sink);
+    };
+    detail::tiled_part<TiledQuads>(blocks, rows, (const int32_t*)b, m0, m1, p0, p1, n - p0 * PANEL,
+                                   tiled_rows<Layout>(k), drained);
+  };
+  detail::gemm_parallel(c, m, panels(n), count, part);
 }
-
-constexpr int SLACK = 64;  // bytes after gathered rows that may be written
-typedef uint8_t any_bytes __attribute__((vector_size(SLACK), aligned(1), may_alias));
-
-/** The same for the elements before `end`; what follows `to` in its line of SLACK bytes may change. */
-template <class Layout, class T>
-INFUSE_INLINE void left_line(typename Layout::Left* to, const T* from, long n, int zero, const T* end) {
-  if constexpr (Layout::GROUP == 4) {
-    for (; n > 0 && end - from >= SLACK; n -= SLACK, from += SLACK, to += SLACK)
-      *(any_bytes*)to = *(const any_bytes*)from ^ uint8_t(FLIP<T>);
-  }
-  if (n > 0) left_row<Layout>(to, from, n, zero);
-}
-
-/** Where windows over lines or planes take what they multiply from: `depth` channels of each pixel. */
-template <class Layout, class T>
-struct Gather {
-  typedef typename Layout::Left Left;
-  const Windows& shape;
-  const T *x, *end;
-  long depth;
-  int zero;
-
-  INFUSE_INLINE Left* blank(Left* to, long n) const {
-    const Left nothing = Layout::template nothing<T>(zero);
-    for (long i = 0; i < n; ++i) to[i] = nothing;
-    return to + n;
-  }
-
-  /** Taps of one line of the window, at `line`, from column `left` on. */
-  INFUSE_INLINE Left* line(Left* to, const T* line, long left, const WindowAxis& a) const {
-    if (a.dilation == 1 && depth == shape.c) {
-      const long skip = left < 0 ? min(-left, a.kernel) : 0;
-      const long last = max(min(a.kernel, a.in - left), skip);
-      to = blank(to, skip * depth);
-      left_line<Layout>(to, line + (left + skip) * shape.c, (last - skip) * depth, zero, end);
-      return blank(to + (last - skip) * depth, (a.kernel - last) * depth);
-    }
-    for (long kx = 0; kx < a.kernel; ++kx, left += a.dilation) {
-      if (left < 0 || left >= a.in)
-        blank(to, depth);
-      else
-        left_line<Layout>(to, line + left * shape.c, depth, zero, end);
-      to += depth;
-    }
-    return to;
-  }
-
-  /** `rows` windows from number `first` on, `stride` bytes apart. */
-  void rows(long first, long rows, char* to, long stride) const {
-    const WindowAxis& across = shape.axis[shape.rank - 1];
-    const WindowAxis down = shape.rank == 2 ? shape.axis[0] : WindowAxis{1, 1, 1, 1, 1, 0, 0};
-    long ox = first % across.out, oy = first / across.out % down.out, n = first / (across.out * down.out);
-    for (long r = 0; r < rows; ++r, to += stride) {
-      Left* at = (Left*)to;
-      const T* image = x + n * down.in * across.in * shape.c;
-      const long left = ox * across.stride - across.before, top = oy * down.stride - down.before;
-      if (is_inside(left, across) && is_inside(top, down)) {
-        const long width = across.kernel * depth, step = down.dilation * across.in * shape.c;
-        const T* from = image + (top * across.in + left) * shape.c;
-        for (long ky = 0; ky < down.kernel; ++ky, at += width, from += step)
-          left_line<Layout>(at, from, width, zero, end);
-        advance(ox, oy, n, across, down);
-        continue;
-      }
-      for (long ky = 0; ky < down.kernel; ++ky) {
-        const long y = top + ky * down.dilation;
-        if (y < 0 || y >= down.in)
-          at = blank(at, across.kernel * depth);
-        else
-          at = line(at, image + y * across.in * shape.c, left, across);
-      }
-      advance(ox, oy, n, across, down);
-    }
-  }
-
-  /** Whether a window that starts there lies inside along one axis, its taps side by side where those are copied. */
-  INFUSE_INLINE bool is_inside(long start, const WindowAxis& a) const {
-    const bool whole = &a != &shape.axis[shape.rank - 1] || (a.dilation == 1 && depth == shape.c);
-    return whole && start >= 0 && start + (a.kernel - 1) * a.dilation < a.in;
-  }
-
-  static INFUSE_INLINE void advance(long& ox, long& oy, long& n, const WindowAxis& across, const WindowAxis& down) {
-    if (++ox < across.out) return;
-    ox = 0;
-    if (++oy == down.out) oy = 0, ++n;
-  }
-};
 
 }  // namespace integer_detail
 
@@ -273,13 +199,14 @@ struct Gather {
 template <class Layout>
 inline long integer_scratch(long k) {
   using namespace integer_detail;
-  return (BLOCK + ROWS) * pitch<Layout>(k) + SLACK;
+  const long rows = Layout::TILED ? max(tiled_rows<Layout>(k), long(BLOCK + ROWS)) : BLOCK + ROWS;
+  return rows * pitch<Layout>(k) + SLACK;
 }
 
 /** How many integers a packed matrix of k rows and n columns has. */
 template <class Layout>
 inline long integer_packed(long k, long n) {
-  return integer_detail::panels(n) * integer_detail::lanes_of<Layout>(k) * Layout::GROUP * integer_detail::PANEL;
+  return integer_detail::panels(n) * integer_detail::panel_size<Layout>(k) * Layout::GROUP;
 }
 
 /**
@@ -314,6 +241,18 @@ inline void integer_matmul(Context& c, long m, long n, long k, long row, const T
   using namespace integer_detail;
   typedef typename Layout::Left Left;
   const Zeros<T> zeros = {zero, step};
+  if constexpr (Layout::TILED)
+    if (m > FEW_ROWS) {
+      const long blocks = detail::tiled_blocks(lanes_of<Layout>(k));
+      const auto compact = [&](long first, long rows, char* scratch) {
+        const detail::CompactRows held = {(int32_t*)scratch, blocks};
+        const T* end = a + (m - 1) * row + k;
+        for (long r = 0; r < rows; ++r)
+          left_line<Layout>((Left*)held.row(r), a + (first + r) * row, k, 0, end, TILE_WORDS * 4);
+        return held.all();
+      };
+      return tiled_product<Layout>(c, m, n, k, compact, zeros, b, sums, 0, sink);
+    }
   const bool in_place = Layout::GROUP == 4 && FLIP<T> == 0 && k % 4 == 0 && row % 2048 != 0;
   const long stride = pitch<Layout>(k), whole = lanes_of<Layout>(k) * Layout::GROUP;
   product<Layout>(
@@ -364,8 +303,18 @@ inline void integer_conv(Context& c, const Windows& shape, long filters, long gr
       }
       return LaneRows{scratch, stride};
     };
-    product<Layout>(c, shape.n * all, wide, k, gather, zeros, w + g * integer_packed<Layout>(k, wide),
-                    sums + g * wide, g * wide, sink);
+    const typename Layout::Right* own = w + g * integer_packed<Layout>(k, wide);
+    if constexpr (Layout::TILED)
+      if (shape.n * all > FEW_ROWS) {
+        const auto strided = [&](long first, long rows, char* scratch) {
+          const LaneRows held = gather(first, rows, scratch);
+          return strided_rows(held.start, held.stride);
+        };
+        tiled_product<Layout>(c, shape.n * all, wide, k, strided, zeros, own, sums + g * wide,
+                              g * wide, sink);
+        continue;
+      }
+    product<Layout>(c, shape.n * all, wide, k, gather, zeros, own, sums + g * wide, g * wide, sink);
   }
 }
 

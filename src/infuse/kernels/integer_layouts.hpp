@@ -8,6 +8,7 @@
 // only, it is the other way round: 128 is taken off unsigned elements and their zero point.
 #pragma once
 #include "narrow.hpp"
+#include "tiles.hpp"
 
 namespace infuse {
 
@@ -81,6 +82,7 @@ struct I16x2 {
   typedef int16_t Left;
   typedef int16_t Right;
   static constexpr int GROUP = 2;
+  static constexpr bool TILED = false;  // whether right operands are packed in tiles
   static INFUSE_INLINE vi add(vi sum, vi a, vi b) { return integer_detail::add_pairs(sum, a, b); }
   /** An element as it is multiplied. */
   template <class T>
@@ -104,6 +106,7 @@ struct U8S8x4 {
   typedef uint8_t Left;
   typedef int8_t Right;
   static constexpr int GROUP = 4;
+  static constexpr bool TILED = U8S8_TILES;
   static INFUSE_INLINE vi add(vi sum, vi a, vi b) { return integer_detail::add_quads(sum, a, b); }
   template <class T>
   static INFUSE_INLINE Left left(T x, int) {

@@ -3,6 +3,7 @@
 // All models of a machine share one object with the pool (INFUSE_POOL_HERE): files that are linked
 // with it are compiled with INFUSE_POOL_APART. Others have the pool in them.
 #pragma once
+#include "permission.hpp"
 #include "platform.hpp"
 
 #if defined(INFUSE_POOL_APART) || defined(INFUSE_POOL_HERE)
@@ -81,7 +82,10 @@ struct Context {
   alignas(2 * CACHE_LINE) int waiting;
 };
 
-/** Opens a context of `threads` workers, one a processor when 0; null when out of memory. */
+/**
+ * Opens a context of `threads` workers, one a processor when 0; null when out of memory, or where
+ * the process may not use the tile registers that the code is made for (permission.hpp).
+ */
 INFUSE_POOL Context* context_open(int threads);
 
 /** Ends the threads and frees everything; null is allowed. */

@@ -16,9 +16,11 @@
 #pragma once
 
 #include "conv.hpp"
+#include "tiles.hpp"
 #include "winograd_lines.hpp"
 
 namespace infuse {
+
 namespace detail {
 
 // Where tiles lie, and the sizes of their blocks.
@@ -59,9 +61,14 @@ struct Winograd {
   }
   static constexpr long output_step(long count) { return count * NR + 16; }
 
+  // Words of all points, and of rows behind the last one that a product may read.
+  static constexpr long inputs(const ConvSizes& s) {
+    return POINTS * input_step(s, block(s)) + Kind::ROWS_BEHIND * pitch(s);
+  }
+
   static constexpr long zeros(const ConvSizes& s) { return ceil_div(s.channels, 16) * 16; }
   static constexpr long scratch(const ConvSizes& s) {
-    return (zeros(s) + POINTS * (input_step(s, block(s)) + output_step(block(s)))) * WORD;
+    return (zeros(s) + inputs(s) + POINTS * output_step(block(s))) * WORD;
   }
 };
 
@@ -112,6 +119,7 @@ INFUSE_NOINLINE void winograd_input(const ConvSizes& s, const float* x, const fl
                           turned[b][q]);
         }
     });
+    for (int p = 0; p < W::POINTS; ++p) Kind::fill_up(out + p * step, s.channels);
   }
 }
 
@@ -165,12 +173,17 @@ template <class W>
 struct WinogradOf {
   typedef float Word;
   typedef W Weight;
+  typedef NoRegisters Registers;          // that products need around them
+  static constexpr long ROWS_BEHIND = 0;  // that a product may read
 
   // Words that c channels fill.
   static constexpr long depth(long c) { return c; }
 
   // A vector of channels, from channel c of the row `to` on.
   static INFUSE_INLINE void store(float* to, long c, vf x) { infuse::store(to + c, x, Full{}); }
+
+  // Ends a row of c channels.
+  static INFUSE_INLINE void fill_up(float*, long) {}
 
   // out[count][NR] = a[count][k] times a panel of which `width` columns are wanted.
   static INFUSE_NOINLINE void product(const float* a, long pitch, long k, long count,
@@ -199,6 +212,7 @@ INFUSE_NOINLINE void winograd_part(const ConvSizes& s, const typename Kind::Word
                                    long p0, long p1, float* products, const Sink& sink) {
   typedef Winograd<Down, Across, Kind> W;
   const long pitch = W::pitch(s), count = t1 - t0, gap = W::output_step(count);
+  [[maybe_unused]] const typename Kind::Registers registers;
   long panel = 0;
   for (int i = 0; i < W::POINTS; ++i) panel += W::depth(s, i) * NR;
   for (long p = p0; p < p1; ++p) {
@@ -250,7 +264,7 @@ void winograd(Context& ctx, ConvSizes s, const float* x, const typename Kind::We
              block = W::block(s);
   if (tiles <= 0 || s.out_channels <= 0) return;
   const detail::Grid grid = detail::gemm_grid(ctx.threads, tiles, panels, work);
-  const long most = W::input_step(s, block) * W::POINTS;
+  const long most = W::inputs(s);
 
   if (grid.panels == 1) {
     const long each = detail::ceil_div(detail::ceil_div(tiles, grid.rows), block);

@@ -128,6 +128,7 @@ inline void stop_workers(Context* context) {
 }
 
 INFUSE_POOL Context* context_open(int threads) {
+  if (!tiles_granted()) return nullptr;
   if (threads <= 0) threads = processors();
   if (threads > MOST_THREADS) threads = MOST_THREADS;
   long head = round_up(sizeof(Context), 2 * CACHE_LINE);

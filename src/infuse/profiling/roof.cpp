@@ -2,6 +2,7 @@
 #include "model.h"
 #include "simd.hpp"
 #include "threads.hpp"
+#include "tiles.hpp"
 
 using namespace infuse;
 
@@ -9,17 +10,36 @@ namespace {
 
 constexpr int CHAINS = 14;      // as many as registers allow, beside two operands
 constexpr long STEPS = 30000;   // of a chain in one trial: a fraction of a time slice
+constexpr long TILE_STEPS = 2000;  // of four products of tile registers
 constexpr int MOST_TRIALS = 1000;
 constexpr int STREAMS = 8;
 
+/** Tile registers of words of so many numbers: four sums of two by two, as kernels have them. */
+template <class Unit, int NUMBERS>
+struct Tiled {
+  static constexpr int PRODUCTS = NUMBERS;
+  static constexpr double WORDS = 4.0 * TILE_STEPS * TILE_SIDE * TILE_SIDE * TILE_SIDE;
+
+  static INFUSE_NOINLINE vf run(float) {
+    const TileRegisters registers;  // zeros
+    for (long step = 0; step < TILE_STEPS; ++step) {
+      Unit::template add<0, 4, 6>();
+      Unit::template add<1, 4, 7>();
+      Unit::template add<2, 5, 6>();
+      Unit::template add<3, 5, 7>();
+    }
+    return vf{};
+  }
+};
+
 /** float32: one product a lane. */
-struct Fp32 {
+struct Floats {
   static constexpr int PRODUCTS = 1;
   static INFUSE_INLINE vf step(vf sum, vf a, vf b) { return fma(sum, a, b); }
 };
 
 /** Pairs of bfloat16, for targets that multiply them with one instruction. */
-struct Bf16 {
+struct Pairs {
 #if INFUSE_LANES == 16 && defined(__AVX512BF16__)
   static constexpr int PRODUCTS = 2;
   static INFUSE_INLINE vf step(vf sum, vf a, vf b) {
@@ -33,7 +53,7 @@ struct Bf16 {
 };
 
 /** Four bytes a lane, for targets that multiply them with one instruction. */
-struct Int8 {
+struct Quads {
 #if INFUSE_LANES == 16 && defined(__AVX512VNNI__)
   static constexpr int PRODUCTS = 4;
   static INFUSE_INLINE vf step(vf sum, vf a, vf b) {
@@ -48,16 +68,21 @@ struct Int8 {
 
 /** Independent chains of multiply-adds; the result only keeps them from being left out. */
 template <class Kind>
-INFUSE_NOINLINE vf multiply_add(float start) {
-  const vf factor = splat(0.5f + start), addend = splat(0.25f + start);
-  vf sums[CHAINS];
-  for (int i = 0; i < CHAINS; ++i) sums[i] = splat(start + float(i));
-  for (long step = 0; step < STEPS; ++step)
-    for (int i = 0; i < CHAINS; ++i) sums[i] = Kind::step(sums[i], factor, addend);
-  vf total{};
-  for (int i = 0; i < CHAINS; ++i) total += sums[i];
-  return total;
-}
+struct Chains {
+  static constexpr int PRODUCTS = Kind::PRODUCTS;
+  static constexpr double WORDS = double(CHAINS) * STEPS * LANES;
+
+  static INFUSE_NOINLINE vf run(float start) {
+    const vf factor = splat(0.5f + start), addend = splat(0.25f + start);
+    vf sums[CHAINS];
+    for (int i = 0; i < CHAINS; ++i) sums[i] = splat(start + float(i));
+    for (long step = 0; step < STEPS; ++step)
+      for (int i = 0; i < CHAINS; ++i) sums[i] = Kind::step(sums[i], factor, addend);
+    vf total{};
+    for (int i = 0; i < CHAINS; ++i) total += sums[i];
+    return total;
+  }
+};
 
 /** The sum of whole groups of vectors. */
 INFUSE_NOINLINE vf add_up(const float* values, long begin, long end) {
@@ -68,6 +93,18 @@ INFUSE_NOINLINE vf add_up(const float* values, long begin, long end) {
   for (int i = 0; i < STREAMS; ++i) total += sums[i];
   return total;
 }
+
+typedef Chains<Floats> Fp32;
+#if defined(INFUSE_BF16_TILES)
+typedef Tiled<TiledPairs, 2> Bf16;
+#else
+typedef Chains<Pairs> Bf16;
+#endif
+#if defined(INFUSE_U8S8_TILES)
+typedef Tiled<TiledQuads, 4> Int8;
+#else
+typedef Chains<Quads> Int8;
+#endif
 
 struct alignas(2 * CACHE_LINE) Kept {
   vf value;
@@ -82,14 +119,14 @@ void measure(Kept& kept, double seconds) {
   int trials = 0;
   do {
     const long long begin = now;
-    kept.value = multiply_add<Kind>(kept.value[0] * 0);
+    kept.value = Kind::run(kept.value[0] * 0);
     now = now_ns();
     int at = trials++;
     for (; at > 0 && taken[at - 1] > now - begin; --at) taken[at] = taken[at - 1];
     taken[at] = now - begin;
     now = now_ns();
   } while (trials < MOST_TRIALS && now < stop);
-  kept.rate = 2.0 * Kind::PRODUCTS * CHAINS * STEPS * LANES / double(taken[trials / 10]) * 1e9;
+  kept.rate = 2.0 * Kind::PRODUCTS * Kind::WORDS / double(taken[trials / 10]) * 1e9;
 }
 
 template <class Kind>

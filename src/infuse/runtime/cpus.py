@@ -4,11 +4,13 @@ know.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import warnings
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from infuse.errors import OptionError
 
@@ -22,6 +24,12 @@ _X86_EXTENSIONS = (
     *("sse", "ssse3", "popcnt", "avx", "fma", "f16c", "bmi", "abm", "movbe"),
     *("gfni", "vaes", "vpclmul", "amx"),
 )
+
+_TILES: Final = "amx"
+_ARCH_PRCTL: Final = 158
+_REQUEST_PERMISSION: Final = 0x1023
+_TILE_DATA: Final = 18
+"""The number of a system call of x86-64, what it is asked to do, and with which state."""
 
 
 def architecture() -> str:
@@ -122,9 +130,26 @@ def _read(path: Path) -> str:
 
 @lru_cache(maxsize=1)
 def cpu_features() -> frozenset[str]:
-    """The instruction-set extensions of this processor, as Linux names them; empty where they
-    cannot be read.
+    """The instruction-set extensions of this processor that this process may use, as Linux names
+    them; empty where they cannot be read.
+
+    Tile registers are asked for where the processor has them, and those that the system does not
+    grant do not count.
     """
+    return _processor_features() - withheld_features()
+
+
+@lru_cache(maxsize=1)
+def withheld_features() -> frozenset[str]:
+    """Instruction-set extensions that this processor has and the system does not let this process
+    use.
+    """
+    tiles = frozenset(name for name in _processor_features() if name.startswith(_TILES))
+    return frozenset() if not tiles or _tiles_granted() else tiles
+
+
+@lru_cache(maxsize=1)
+def _processor_features() -> frozenset[str]:
     for line in _read(Path("/proc/cpuinfo")).splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "flags":
@@ -132,6 +157,16 @@ def cpu_features() -> frozenset[str]:
         if name.strip() == "Features":
             return frozenset(value.split())
     return frozenset()
+
+
+def _tiles_granted() -> bool:
+    """Whether the system lets this process use tile registers; it is asked, as
+    kernels/permission.hpp does.
+
+    It refuses while some thread has an alternate stack for signals that is too small to save them.
+    """
+    request = map(ctypes.c_long, (_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA))
+    return int(ctypes.CDLL(None).syscall(*request)) == 0
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from infuse.errors import CompiledModelError, OptionError
 from infuse.runtime.checked import has_content
-from infuse.runtime.cpus import architecture, cpu_features
+from infuse.runtime.cpus import architecture, cpu_features, withheld_features
 
 ABI: Final = 2
 LIBRARY: Final = "model.so"
@@ -141,6 +141,15 @@ def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
     missing = (
         sorted(set(metadata.get("cpu_features", ())) - cpu_features()) if cpu_features() else []
     )
+    if withheld := sorted(withheld_features().intersection(missing)):
+        raise CompiledModelError(
+            f"the model was built for the target {metadata.get('target')!r}, and the system does "
+            f"not let this process use {', '.join(withheld)} of the processor",
+            where=str(where),
+            hint="start it without threads that have a small alternate stack for signals, let the "
+            "virtual machine have them, or compile for a target without them, such as "
+            '"x86-64-v4"',
+        )
     if missing:
         raise CompiledModelError(
             f"the model was built for the target {metadata.get('target')!r}, and this processor "

@@ -102,6 +102,8 @@ class Library:
         """A new context with its own arena and threads; to be given to `close`."""
         handle = self._functions.infuse_open(self._weights.ctypes.data, threads)
         if not handle:
+            if told := self.error(0) if self.metadata.get("tiles") else "":
+                raise RuntimeFailure(told, hint="compile it for a target such as x86-64-v4")
             raise RuntimeFailure(
                 f"there is not enough memory to open the model with {threads} threads",
                 hint="use fewer threads or fewer concurrent calls, or give the process more memory",

@@ -15,7 +15,10 @@ _V4: Final = _V3 | frozenset(("avx512f", "avx512bw", "avx512cd", "avx512dq", "av
 _LEVELS: Final = {"x86-64": frozenset[str](), "x86-64-v3": _V3, "x86-64-v4": _V4}
 _NEON: Final = "aarch64"
 EXTENSIONS: Final = {
-    "x86-64-v4": {"avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"},
+    "x86-64-v4": {
+        **{"avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"},
+        **{"amx_tile": "amx-tile", "amx_bf16": "amx-bf16", "amx_int8": "amx-int8"},
+    },
     _NEON: {"asimddp": "dotprod", "i8mm": "i8mm", "bf16": "bf16"},
 }
 """Instruction sets that may be added to a name, as Linux and as compilers name them."""
@@ -100,6 +103,20 @@ class Target:
     def required(self) -> frozenset[str]:
         """The instruction sets that a machine must have to run the code."""
         return self.features - self.emulated
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is to be told of code for it, in words: tile registers, which a system has to grant,
+        and what is emulated.
+        """
+        tiled = ", ".join(sorted(kind.value for kind in self.machine.tiled))
+        return [
+            *(
+                [f"tile registers (AMX), which the system must grant, multiply {tiled}"]
+                * bool(tiled)
+            ),
+            *([f"emulated: {', '.join(sorted(self.emulated))}"] * bool(self.emulated)),
+        ]
 
     @property
     def is_runnable(self) -> bool:

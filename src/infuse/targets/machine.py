@@ -49,14 +49,21 @@ class DotType(Enum):
     U8S8 = "u8·s8"
 
 
+TILE_SIDE: Final = 16
+"""Rows of a tile register, and words of 32 bits in each of them."""
+
+
 @dataclass(frozen=True)
 class DotUnit:
-    """Instructions that add up products of narrow numbers: the feature that has them, and how many
-    products each adds to a sum of 32 bits. Without a `feature` every machine has them.
+    """Instructions that add up products of narrow numbers: the features that have them together,
+    and how many products each adds to a sum of 32 bits. Without `features` every machine has them.
+
+    `tiled`: they multiply whole registers of `TILE_SIDE` rows.
     """
 
-    feature: str
+    features: frozenset[str]
     products: int
+    tiled: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,11 @@ class Machine:
         """The best unit for dot products of this kind, None without any."""
         return dict(self.dots).get(kind)
 
+    @property
+    def tiled(self) -> frozenset[DotType]:
+        """The kinds of dot products that are of whole tiles."""
+        return frozenset(kind for kind, unit in self.dots if unit.tiled)
+
     def distance(self, other: Machine) -> tuple[float, bool, float]:
         """How different the times of kernels are there: the less, the more alike are two
         machines.
@@ -133,23 +145,35 @@ class Machine:
             "TILE_ROWS": self.tile_rows,
             "BLOCK_BYTES": self.block_bytes,
         }
+        numbers |= {f"{kind.name}_TILES": 1 for kind, unit in self.dots if unit.tiled}
         return [f"-DINFUSE_{name}={value}" for name, value in numbers.items()]
 
 
+def _unit(features: str, products: int, tiled: bool = False) -> DotUnit:
+    return DotUnit(frozenset(features.split()), products, tiled)
+
+
 _DOTS: Final = {
-    DotType.BF16: (DotUnit("avx512_bf16", 2), DotUnit("bf16", 2)),
+    DotType.BF16: (
+        _unit("avx512f amx_tile amx_bf16", 2, tiled=True),
+        _unit("avx512_bf16", 2),
+        _unit("bf16", 2),
+    ),
     DotType.U8S8: (
-        DotUnit("avx512_vnni", 4),
-        DotUnit("i8mm", 4),
-        DotUnit("asimddp", 4),
-        DotUnit("", 2),
+        _unit("avx512f amx_tile amx_int8", 4, tiled=True),
+        _unit("avx512_vnni", 4),
+        _unit("i8mm", 4),
+        _unit("asimddp", 4),
+        _unit("", 2),
     ),
 }
-"""Units by the types of both sides, the best first."""
+"""Units by the types of both sides, the best first. What tiles leave over, vectors of AVX-512
+take.
+"""
 
 
 def _first(units: tuple[DotUnit, ...], features: frozenset[str]) -> DotUnit | None:
-    return next((unit for unit in units if not unit.feature or unit.feature in features), None)
+    return next((unit for unit in units if unit.features <= features), None)
 
 
 def _read(path: Path) -> str:

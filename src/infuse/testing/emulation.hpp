@@ -268,6 +268,8 @@ INFUSE_EMULATED i32x16 vcvtne2ps2bf16(f32x16 high, f32x16 low) {
 }  // namespace emulated
 }  // namespace infuse
 
+#include "emulation_tiles.hpp"
+
 #define __builtin_ia32_loadups512_mask ::infuse::emulated::loadups512_mask
 #define __builtin_ia32_storeups512_mask ::infuse::emulated::storeups512_mask
 #define __builtin_ia32_loaddquqi128_mask ::infuse::emulated::loaddquqi128_mask

@@ -1,9 +1,10 @@
-"""Code for processors that this machine is none of, run all the same: AVX-512, VNNI and AVX512-BF16
-on one with AVX2.
+"""Code for processors that this machine is none of, run all the same: AVX-512, VNNI, AVX512-BF16
+and the tile registers of AMX on one with AVX2.
 
 What is compiled is what ships: the same program, the same kernels, the same choices between them.
-Only the vector instructions that this machine lacks are functions (emulation.hpp), and GCC splits
-the operators on wide vectors. So results are those of the other processor, and times are not.
+Only the instructions that this machine lacks are functions (emulation.hpp, emulation_tiles.hpp),
+and GCC splits the operators on wide vectors. So results are those of the other processor, and times
+are not.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ from infuse.errors import ToolchainError
 from infuse.runtime.cpus import architecture, cpu_features
 from infuse.targets import EXTENSIONS, Target
 
-_HEADER: Final = Path(__file__).with_name("emulation.hpp")
+_HEADERS: Final = [
+    Path(__file__).with_name(name) for name in ("emulation.hpp", "emulation_tiles.hpp")
+]
 _BASE: Final = "x86-64-v3"
 _WIDE: Final = "x86-64-v4"
-NEWEST: Final = f"{_WIDE}+avx512_vnni+avx512_bf16"
-"""The target with everything that kernels have a use for."""
+NARROW_DOTS: Final = f"{_WIDE}+avx512_vnni+avx512_bf16"
+"""The target whose vectors multiply narrow numbers."""
+NEWEST: Final = f"{NARROW_DOTS}+amx_tile+amx_bf16+amx_int8"
+"""The target with everything that kernels have a use for: its tile registers multiply them too."""
 
 _resolve = Target.resolve
 
@@ -52,20 +57,19 @@ def resolve(name: str = "native") -> Target:
         raise ToolchainError(f"the target {name!r} does not run on this machine", hint=why)
     base = _resolve(_BASE)
     extra = target.features - base.features
-    text = hashlib.sha256(_HEADER.read_bytes()).hexdigest()
+    text = hashlib.sha256(b"".join(path.read_bytes() for path in _HEADERS)).hexdigest()
     return replace(
         target,
         march=base.march,
         fingerprint=f"{name} emulated {text}",
         emulated=extra,
-        flags=("-O1", "-Wno-psabi", *_defines(extra), "-include", str(_HEADER)),
+        flags=("-O1", "-Wno-psabi", *_defines(extra), "-include", str(_HEADERS[0])),
     )
 
 
 def _defines(features: frozenset[str]) -> list[str]:
-    return [
-        f"-D__{EXTENSIONS[_WIDE].get(feature, feature).upper()}__=1" for feature in sorted(features)
-    ]
+    options = (EXTENSIONS[_WIDE].get(feature, feature) for feature in sorted(features))
+    return [f"-D__{option.replace('-', '_').upper()}__=1" for option in options]
 
 
 @contextmanager

@@ -237,7 +237,8 @@ class Scope:
 
     def all_of(self, call: KernelCall) -> Arguments:
         """All that a kernel is called with."""
-        return Arguments(self.shown(call), call.template, self.memory.lanes)
+        machine = self.memory.machine
+        return Arguments(self.shown(call), call.template, machine.lanes, machine.tiled)
 
     def _shown(self, value: Any) -> Any:
         if isinstance(value, Pointer):

@@ -23,7 +23,7 @@ from infuse.codegen.tensors import Buffer, Tensor, dense
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Value
 from infuse.ops.core.evaluate import evaluate_values
-from infuse.targets import Target
+from infuse.targets import Machine, Target
 from infuse.targets.cpu.emit.statements import KernelCall, Return
 from infuse.testing.epilogues import check_work, mapped
 from infuse.testing.function_values import scope_of
@@ -74,7 +74,7 @@ def run_lowered(
     program, plan = generate(graph, target, threads, precision, chooser)
     assert program.graph is not None
     values = evaluate_values(program.graph, feeds, _stated(program.graph, feeds))
-    machine = _Machine(program, plan, values, target.machine.lanes)
+    machine = _Machine(program, plan, values, target.machine)
     return machine.run()
 
 
@@ -82,10 +82,10 @@ class _Machine(ProgramMemory):
     """The memory of a program, and its steps."""
 
     def __init__(
-        self, program: Program, plan: Plan, values: Mapping[Value, Array], lanes: int
+        self, program: Program, plan: Plan, values: Mapping[Value, Array], made_for: Machine
     ) -> None:
         super().__init__(program, plan, values)
-        self.lanes = lanes
+        self.made_for = made_for
         self.reads = self.calls = self.mapped = 0
         self._spoilt: set[Buffer] = set()
 
@@ -154,7 +154,7 @@ class _Machine(ProgramMemory):
     @cached_property
     def _hand(self) -> Memory:
         where = self.size, self.elements, self.put
-        return Memory(self.values, *where, self.sizes, self.lanes)
+        return Memory(self.values, *where, self.sizes, self.made_for)
 
     def _check_results(self, step: Step, results: Sequence[Value]) -> None:
         """KernelError where the last step of a node leaves something else than its results."""

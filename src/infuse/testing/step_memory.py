@@ -10,6 +10,7 @@ import numpy as np
 from infuse.codegen.tensors import Tensor
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Value
+from infuse.targets import Machine
 
 
 def strided(tensor: Tensor, number: Callable[[Dim], int]) -> Array:
@@ -26,8 +27,8 @@ class Memory:
     """The values of a graph, and what lies in the memory of its program.
 
     `number`: a size as a number. `elements`: what lies from the first element of a tensor on, flat.
-    `put`: stores elements so many behind the first one of a tensor. `sizes`: by symbol. `lanes`:
-    elements of float32 in a vector.
+    `put`: stores elements so many behind the first one of a tensor. `sizes`: by symbol. `machine`:
+    what kernels are made for.
     """
 
     values: Mapping[Value, Array]
@@ -35,4 +36,4 @@ class Memory:
     elements: Callable[[Tensor], Array]
     put: Callable[[Tensor, Array, Array], None]
     sizes: dict[str, int]
-    lanes: int
+    machine: Machine

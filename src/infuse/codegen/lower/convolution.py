@@ -24,6 +24,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node
 from infuse.ops.spatial import Sliding
+from infuse.targets import DotType
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.convolution import (
     MODES,
@@ -42,6 +43,7 @@ from infuse.targets.cpu.families.depthwise import (
     pack_depthwise,
 )
 from infuse.targets.cpu.families.gemm import SUFFIXES, GemmSizes
+from infuse.targets.cpu.families.panels import panel_words
 from infuse.targets.cpu.families.winograd import tile_forms
 
 
@@ -249,13 +251,15 @@ def _packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor
     assert w.const is not None
     out, depth, height, width = planar(w.const).shape
     segments, size = (height, depth * width) if whole else (height * width, depth)
-    count = groups * -(-(out // groups) // (2 * lanes)) * segments * -(-size // 2) * 4 * lanes
-    how = ("conv_bf16", groups, whole, lanes)
+    tiled = DotType.BF16 in low.machine.tiled
+    pairs = panel_words(segments * -(-size // 2), tiled)
+    count = groups * -(-(out // groups) // (2 * lanes)) * pairs * 4 * lanes
+    how = ("conv_bf16", groups, whole, lanes, tiled)
     return low.program.packed(
         w.const,
         how,
         count,
-        lambda a: pack_conv_bf16(planar(a), groups, whole, lanes),
+        lambda a: pack_conv_bf16(planar(a), groups, whole, lanes, tiled),
         dtypes.bfloat16,
     )
 

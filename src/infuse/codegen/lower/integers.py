@@ -31,6 +31,7 @@ from infuse.targets.cpu.families.integers import (
     Layout,
     pack_columns,
     pack_groups,
+    packed_groups,
 )
 
 
@@ -121,15 +122,15 @@ def _stored(low: Lowering, matrices: Integers, lead: Sequence[Dim], what: str) -
     """Known matrices [.., k, n] less their zero points in the weight file."""
     k, n = matrices.shape[-2:]
     layout = layout_of(low, matrices) if what == "filters" or not lead else I16X2
-    width = 2 * low.lanes
-    each = -(-n // width) * -(-k // layout.group) * layout.group * width
+    tiled = layout is U8S8X4 and DotType.U8S8 in low.machine.tiled
+    each = packed_groups(k, n, low.lanes, layout, tiled)
     count = int(np.prod(matrices.shape[:-2], dtype=np.int64))
     buffer = low.program.weights.add(
         np.ascontiguousarray(matrices),
-        (layout.name, low.lanes),
+        (layout.name, low.lanes, tiled),
         layout.dtype.bytes * each * count,
         lambda array: np.stack(
-            [pack_groups(one, low.lanes, layout) for one in array.reshape(-1, k, n)]
+            [pack_groups(one, low.lanes, layout, tiled) for one in array.reshape(-1, k, n)]
         ),
     )
     sums = (

@@ -18,10 +18,12 @@ from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.targets import DotType
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.emit.statements import Result
 from infuse.targets.cpu.families.gemm import SUFFIXES, GemmSizes, pack_gemm_b, pack_gemm_bf16
 from infuse.targets.cpu.families.matmul import MatmulSizes
+from infuse.targets.cpu.families.panels import panel_words
 
 
 def require_float32(low: Lowering, node: Node) -> None:
@@ -112,11 +114,12 @@ def packed_weights(low: Lowering, b: Value, transposed: bool, pairs: bool) -> Te
     n, k = b.const.shape if transposed else b.const.shape[::-1]
     panel, lanes = 2 * low.lanes, low.lanes
     if pairs:
+        tiled = DotType.BF16 in low.machine.tiled
         return low.program.packed(
             b.const,
-            ("gemm_bf16", transposed, lanes),
-            -(-n // panel) * panel * -(-k // 2) * 2,
-            lambda w: pack_gemm_bf16(w.T if transposed else w, lanes),
+            ("gemm_bf16", transposed, lanes, tiled),
+            -(-n // panel) * panel * panel_words(-(-k // 2), tiled) * 2,
+            lambda w: pack_gemm_bf16(w.T if transposed else w, lanes, tiled),
             dtypes.bfloat16,
         )
     dtype = weight_type(low, b)

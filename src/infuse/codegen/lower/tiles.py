@@ -11,6 +11,7 @@ from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Tensor
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir.graph import Array, Node
+from infuse.targets import DotType
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.convolution import ConvSizes
 from infuse.targets.cpu.families.gemm import SUFFIXES
@@ -59,11 +60,12 @@ def _packed(low: Lowering, node: Node, tile: int, pair: tuple[Line, Line], pairs
     panel, lanes = 2 * low.lanes, low.lanes
     steps = (pair[0].step, pair[1].step)
     dtype = dtypes.bfloat16 if pairs else weight_type(low, w, growth=growth(*pair))
+    tiled = pairs and DotType.BF16 in low.machine.tiled
     return low.program.packed(
         w.const,
-        ("winograd", tile, steps, lanes, dtype.name),
-        -(-out // panel) * panel * depths(*pair, channels, lanes, pairs),
-        lambda a: winograd_weights(planar(a), tile, lanes, pairs, dtype.numpy, steps),
+        ("winograd", tile, steps, lanes, dtype.name, tiled),
+        -(-out // panel) * panel * depths(*pair, channels, lanes, pairs, tiled),
+        lambda a: winograd_weights(planar(a), tile, lanes, pairs, dtype.numpy, steps, tiled),
         dtype,
     )
 

@@ -11,6 +11,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from infuse.targets.machine import DotType
+
 Array = NDArray[Any]
 KernelSizes = tuple[Any, ...]
 """A class that is declared in a header: its fields are sizes, truth values, or such sizes again."""
@@ -38,7 +40,8 @@ def declared_in(header: str) -> Callable[[Sizes], Sizes]:
 class Arguments:
     """What a kernel is called with.
 
-    `lanes`: elements of float32 in a vector, by which weights are packed.
+    `lanes`: elements of float32 in a vector, by which weights are packed; `tiled`: which of them
+    are packed in tiles.
     """
 
     arguments: tuple[Any, ...]
@@ -49,6 +52,12 @@ class Arguments:
     """
     template: tuple[str, ...]
     lanes: int
+    tiled: frozenset[DotType] = frozenset()
+
+    @property
+    def has_tiled_pairs(self) -> bool:
+        """Whether packed pairs of bfloat16 lie in tiles."""
+        return DotType.BF16 in self.tiled
 
     @property
     def widened(self) -> tuple[Any, ...]:

@@ -16,7 +16,14 @@ from infuse.targets.cpu.families.gemm import (
     unpacked_gemm_b,
     unpacked_gemm_bf16,
 )
-from infuse.targets.cpu.families.work import Work, ceil_div, counts, weights_read_again
+from infuse.targets.cpu.families.panels import panel_words
+from infuse.targets.cpu.families.work import (
+    Work,
+    ceil_div,
+    counts,
+    rounded_products,
+    weights_read_again,
+)
 from infuse.targets.machine import Machine
 
 
@@ -71,19 +78,21 @@ def merge_groups(weights: NDArray[Any], groups: int, merged: int) -> NDArray[Any
     return whole.reshape(out, merged * own, *kernel)
 
 
-def pack_conv_bf16(weights: NDArray[Any], groups: int, whole: bool, lanes: int) -> NDArray[Any]:
+def pack_conv_bf16(
+    weights: NDArray[Any], groups: int, whole: bool, lanes: int, tiled: bool = False
+) -> NDArray[Any]:
     """Convolution weights [out, in / groups, kh, kw] as [group, panel, pair, 2 · lanes, 2] for
     kernels/conv_bf16.hpp.
 
     A segment is a line of the window where `whole`, else the channels of one tap; an odd one is
-    padded with a zero.
+    padded with a zero. The matrices are those of `pack_gemm_bf16`.
     """
     out, _, height, width = weights.shape
     segments = height if whole else height * width
     columns = weights.transpose(2, 3, 1, 0).reshape(segments, -1, groups, out // groups)
     odd = columns.shape[1] % 2
     padded = np.pad(columns, ((0, 0), (0, odd), (0, 0), (0, 0))).reshape(-1, groups, out // groups)
-    return np.stack([pack_gemm_bf16(padded[:, g], lanes) for g in range(groups)])
+    return np.stack([pack_gemm_bf16(padded[:, g], lanes, tiled) for g in range(groups)])
 
 
 def taps(image: Array, sizes: Any) -> Array:
@@ -137,10 +146,11 @@ def conv_bf16(call: Arguments) -> Array:
     lines = s.groups == 1 and s.dilation_width == 1
     segments = s.kernel_height * (1 if lines else s.kernel_width)
     size = channels * (s.kernel_width if lines else 1)
-    depth = segments * (size + size % 2)
+    depth, tiled = segments * (size + size % 2), call.has_tiled_pairs
     filters = []
-    for part in _of_groups(packed, s.groups, depth, out, call.lanes):
-        padded = unpacked_gemm_bf16(part, depth, out, call.lanes)
+    rows = 2 * panel_words(depth // 2, tiled)
+    for part in _of_groups(packed, s.groups, rows, out, call.lanes):
+        padded = unpacked_gemm_bf16(part, depth, out, call.lanes, tiled)
         filters.append(padded.reshape(segments, -1, out)[:, :size].reshape(-1, out))
     return _grouped(read, filters)
 
@@ -237,8 +247,10 @@ def _window_products(sizes: Sequence[int], machine: Machine, threads: int) -> Wo
 
 @counts("conv", "taps_bf16")
 def _rounded_windows(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    s = ConvSizes(*sizes)
     fma, tiles, numbers, *rest = _window_products(sizes, machine, threads)
-    return (fma, tiles, numbers * ConvSizes(*sizes).groups, *rest)
+    products = rounded_products(fma, s.batch * s.out_height * s.out_width, machine)
+    return (products, tiles, numbers * s.groups, *rest)
 
 
 @counts("conv", "merged1")

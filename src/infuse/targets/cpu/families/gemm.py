@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from infuse import dtypes
 from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, matrix
-from infuse.targets.cpu.families.work import Work, ceil_div, counts
+from infuse.targets.cpu.families.panels import in_tiles, panel_words, panels_of
+from infuse.targets.cpu.families.work import Work, ceil_div, counts, rounded_products
 from infuse.targets.machine import Machine
 
 SUFFIXES: Final = {dtypes.float32: "", dtypes.bfloat16: "_bf16", dtypes.float16: "_fp16"}
@@ -43,12 +44,12 @@ def pack_gemm_b(b: NDArray[Any], lanes: int, kind: Any = np.float32) -> NDArray[
     return packed
 
 
-def pack_gemm_bf16(b: NDArray[Any], lanes: int) -> NDArray[Any]:
-    """The matrix b[k, n], rounded, as [panel, pair of k, 2 · lanes, 2] for
-    kernels/gemm_bf16.hpp.
+def pack_gemm_bf16(b: NDArray[Any], lanes: int, tiled: bool = False) -> NDArray[Any]:
+    """The matrix b[k, n], rounded, as [panel, pair of k, 2 · lanes, 2] for kernels/gemm_bf16.hpp,
+    in tiles where `tiled`.
     """
     k, n = b.shape
-    pairs, width = -(-k // 2), 2 * lanes
+    pairs, width = panel_words(-(-k // 2), tiled), 2 * lanes
     panels = -(-n // width)
     packed = np.zeros((panels, pairs, width, 2), bfloat16)
     rounded = b.astype(bfloat16)
@@ -59,7 +60,7 @@ def pack_gemm_bf16(b: NDArray[Any], lanes: int) -> NDArray[Any]:
         packed[:whole, : len(rows), :, half] = body.transpose(1, 0, 2)
         if whole < panels:
             packed[whole, : len(rows), : n - whole * width, half] = rows[:, whole * width :]
-    return packed
+    return in_tiles(packed) if tiled else packed
 
 
 def unpacked_gemm_b(packed: Array, k: int, n: int, lanes: int) -> Array:
@@ -70,10 +71,10 @@ def unpacked_gemm_b(packed: Array, k: int, n: int, lanes: int) -> Array:
     return result
 
 
-def unpacked_gemm_bf16(packed: Array, k: int, n: int, lanes: int) -> Array:
+def unpacked_gemm_bf16(packed: Array, k: int, n: int, lanes: int, tiled: bool) -> Array:
     """The matrix [k, n] that `pack_gemm_bf16` packed, rounded."""
-    panels, pairs, width = -(-n // (2 * lanes)), -(-k // 2), 2 * lanes
-    whole = packed[: panels * pairs * width * 2].reshape(panels, pairs, width, 2)
+    pairs, width = panel_words(-(-k // 2), tiled), 2 * lanes
+    whole = panels_of(packed, (-(-n // width), pairs, width, 2), tiled)
     result: Array = whole.transpose(1, 3, 0, 2).reshape(2 * pairs, -1)[:k, :n]
     return result
 
@@ -91,7 +92,7 @@ def gemm_bf16(call: Arguments) -> Array:
     """The same of operands that are rounded to bfloat16."""
     s, left, packed = call.widened[:3]
     rows = _rows(left.astype(bfloat16).astype(np.float64), s)
-    product: Array = rows @ unpacked_gemm_bf16(packed, s.k, s.n, call.lanes)
+    product: Array = rows @ unpacked_gemm_bf16(packed, s.k, s.n, call.lanes, call.has_tiled_pairs)
     return product
 
 
@@ -102,7 +103,7 @@ def _rows(left: Array, sizes: GemmSizes) -> Array:
 # -- work ------------------------------------------------------------------------------------------
 
 
-@counts("gemm", "fp32", "bf16")
+@counts("gemm", "fp32")
 def _product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     m, n, k = sizes
     return (
@@ -113,3 +114,9 @@ def _product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
         k * ceil_div(n, machine.tile_columns) * machine.tile_columns,
         1.0,
     )
+
+
+@counts("gemm", "bf16")
+def _rounded_product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    fma, *rest = _product(sizes, machine, threads)
+    return (rounded_products(fma, sizes[0], machine), *rest)

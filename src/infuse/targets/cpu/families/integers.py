@@ -18,7 +18,9 @@ from infuse.targets.cpu.families.base import (
     writes,
 )
 from infuse.targets.cpu.families.convolution import image_of, taps
+from infuse.targets.cpu.families.panels import in_tiles, panel_words, panels_of
 from infuse.targets.cpu.families.windows import windowed
+from infuse.targets.machine import DotType
 
 Integers = NDArray[np.integer[Any]]
 
@@ -38,16 +40,23 @@ I16X2 = Layout("I16x2", 2, dtypes.int16)
 U8S8X4 = Layout("U8S8x4", 4, dtypes.int8)
 
 
-def pack_groups(b: Integers, lanes: int, layout: Layout) -> Integers:
+def packed_groups(k: int, n: int, lanes: int, layout: Layout, tiled: bool) -> int:
+    """Elements of a packed matrix."""
+    words = panel_words(-(-k // layout.group), tiled)
+    return -(-n // (2 * lanes)) * words * layout.group * 2 * lanes
+
+
+def pack_groups(b: Integers, lanes: int, layout: Layout, tiled: bool = False) -> Integers:
     """The matrix b[k, n] as [panel, group of rows, 2 · lanes, row of the group] for
-    kernels/integer.hpp.
+    kernels/integer.hpp, in tiles where `tiled`.
     """
     k, n = b.shape
     width, group = 2 * lanes, layout.group
-    groups, panels = -(-k // group), -(-n // width)
+    groups, panels = panel_words(-(-k // group), tiled), -(-n // width)
     whole = np.zeros((group * groups, panels * width), layout.dtype.numpy)
     whole[:k, :n] = b
-    return np.ascontiguousarray(whole.reshape(groups, group, panels, width).transpose(2, 0, 3, 1))
+    packed = whole.reshape(groups, group, panels, width).transpose(2, 0, 3, 1)
+    return in_tiles(packed) if tiled else np.ascontiguousarray(packed)
 
 
 def pack_columns(filters: Integers, together: int, layout: Layout) -> Integers:
@@ -73,7 +82,8 @@ def integer_matmul(call: Arguments) -> Array:
     rows = matrix(left.astype(np.float64), (m, k), (pitch, 1))
     shifts = np.zeros(m) if zeros is None else zeros[np.arange(m) * step].astype(np.float64)
     layout = _layout(call)
-    return _products(rows, shifts, unpacked_groups(packed, k, n, call.lanes, layout), sums)
+    weights = unpacked_groups(packed, k, n, call.lanes, layout, _tiled(call))
+    return _products(rows, shifts, weights, sums)
 
 
 @computes("integer_conv")
@@ -83,10 +93,11 @@ def integer_conv(call: Arguments) -> Array:
     shift = _shift(zero)
     read = windowed(x.astype(np.float64), windows, shift)
     depth, wide, layout = read.shape[1] * windows.c // groups, filters // groups, _layout(call)
-    size = -(-wide // (2 * call.lanes)) * -(-depth // layout.group) * layout.group * 2 * call.lanes
+    size = packed_groups(depth, wide, call.lanes, layout, _tiled(call))
     parts = []
     for group, rows in enumerate(np.split(read, groups, axis=2)):
-        own = unpacked_groups(packed[group * size :], depth, wide, call.lanes, layout)
+        part = packed[group * size :]
+        own = unpacked_groups(part, depth, wide, call.lanes, layout, _tiled(call))
         own_sums = None if sums is None else sums[group * wide :]
         flat = rows.reshape(len(rows), depth)
         parts.append(_products(flat, np.full(len(flat), shift), own, own_sums))
@@ -136,18 +147,25 @@ def integer_pack(call: Arguments) -> Stores:
     return {10: np.concatenate([np.empty(0, np.int16), *packed])}
 
 
-def unpacked_groups(packed: Array, k: int, n: int, lanes: int, layout: Layout) -> Array:
+def unpacked_groups(
+    packed: Array, k: int, n: int, lanes: int, layout: Layout, tiled: bool
+) -> Array:
     """The matrix [k, n] that `pack_groups` packed."""
-    width = 2 * lanes
-    groups, panels = -(-k // layout.group), -(-n // width)
-    whole = packed[: panels * groups * width * layout.group].astype(np.float64)
-    whole = whole.reshape(panels, groups, width, layout.group).transpose(1, 3, 0, 2)
-    result: Array = whole.reshape(groups * layout.group, panels * width)[:k, :n]
+    width, groups = 2 * lanes, panel_words(-(-k // layout.group), tiled)
+    panels = -(-n // width)
+    whole = panels_of(packed, (panels, groups, width, layout.group), tiled).astype(np.float64)
+    rows = whole.transpose(1, 3, 0, 2).reshape(groups * layout.group, panels * width)
+    result: Array = rows[:k, :n]
     return result
 
 
 def _layout(call: Arguments) -> Layout:
     return U8S8X4 if call.template[0] == U8S8X4.name else I16X2
+
+
+def _tiled(call: Arguments) -> bool:
+    """Whether the right operand is packed in tiles."""
+    return call.template[0] == U8S8X4.name and DotType.U8S8 in call.tiled
 
 
 def _shift(zero: Array | None) -> float:

@@ -23,7 +23,14 @@ from infuse.targets.cpu.families.gemm import (
     unpacked_gemm_b,
     unpacked_gemm_bf16,
 )
-from infuse.targets.cpu.families.work import Work, ceil_div, counts, weights_read_again
+from infuse.targets.cpu.families.panels import panel_words
+from infuse.targets.cpu.families.work import (
+    Work,
+    ceil_div,
+    counts,
+    rounded_products,
+    weights_read_again,
+)
 from infuse.targets.machine import Machine
 
 _POINTS: Final = {
@@ -155,11 +162,23 @@ def growth(down: Line, across: Line) -> float:
     )
 
 
-def depths(down: Line, across: Line, channels: int, lanes: int, pairs: bool = False) -> int:
+def depths(
+    down: Line,
+    across: Line,
+    channels: int,
+    lanes: int,
+    pairs: bool = False,
+    tiled: bool = False,
+) -> int:
     """Numbers of all points for one column of weights."""
-    depth = channels + channels % 2 if pairs else channels
+    depth = _depth(channels, pairs, tiled)
     points = product(_counts(down), _counts(across))
     return sum(depth if a * b == 1 else a * b * -(-depth // lanes) * lanes for a, b in points)
+
+
+def _depth(numbers: int, pairs: bool, tiled: bool) -> int:
+    """Numbers along k of a packed matrix of so many rows."""
+    return 2 * panel_words(-(-numbers // 2), tiled) if pairs else numbers
 
 
 def winograd_weights(
@@ -169,6 +188,7 @@ def winograd_weights(
     pairs: bool = False,
     kind: Any = np.float32,
     steps: Any = (1, 1),
+    tiled: bool = False,
 ) -> NDArray[Any]:
     """Weights [out, in, kh, kw] as G g Gᵀ in [panel, point, plane and channel, 2 · lanes] (points
     and depths flat).
@@ -186,7 +206,7 @@ def winograd_weights(
     out, channels = weights.shape[:2]
     width = 2 * lanes
     starts = range(0, out, width)
-    size = depths(*pair, channels, lanes, pairs) * width
+    size = depths(*pair, channels, lanes, pairs, tiled) * width
     packed = np.zeros((len(starts), size), bfloat16 if pairs else kind)
     for panel, first in zip(packed, starts):
         window = np.zeros((*weights.shape[2:], channels, width))
@@ -196,7 +216,7 @@ def winograd_weights(
             (matrix @ window[taps].reshape(matrix.shape[1], -1)).reshape(*shape, channels, width)
             for taps, matrix, shape in planes
         ]
-        panel[:] = _panel(turned, pair, lanes, pairs, kind)
+        panel[:] = _panel(turned, pair, lanes, pairs, kind, tiled)
     return packed
 
 
@@ -206,11 +226,12 @@ def _panel(
     lanes: int,
     pairs: bool,
     kind: Any,
+    tiled: bool,
 ) -> NDArray[Any]:
     """The transformed weights [point, point, channel, column] of all planes, point by point."""
     if len(turned) == 1 and not pairs:
         return turned[0].astype(kind).reshape(-1)
-    pack = pack_gemm_bf16 if pairs else partial(pack_gemm_b, kind=kind)
+    pack = partial(pack_gemm_bf16, tiled=tiled) if pairs else partial(pack_gemm_b, kind=kind)
     packed = []
     for i, j in np.ndindex(pair[0].points, pair[1].points):
         planes = [t[i, j] for t in turned if i < t.shape[0] and j < t.shape[1]]
@@ -257,19 +278,26 @@ def winograd(call: Arguments) -> Array:
     kinds = _LINE.findall(call.template[0])
     down, across = (Line(int(m), int(r), int(step or 1)) for m, r, step in kinds)
     pairs = "WinogradPairs" in call.template[0]
-    filters = _filters(packed, (down, across), (s.channels, s.out_channels), call.lanes, pairs)
+    tiled = pairs and call.has_tiled_pairs
+    channels = s.channels, s.out_channels
+    filters = _filters(packed, (down, across), channels, call.lanes, pairs, tiled)
     read = taps(image_of(x, s), s)
     product: Array = read.reshape(len(read), -1) @ filters.reshape(-1, s.out_channels)
     return product
 
 
 def _filters(
-    packed: Array, pair: tuple[Line, Line], sizes: tuple[int, int], lanes: int, pairs: bool
+    packed: Array,
+    pair: tuple[Line, Line],
+    sizes: tuple[int, int],
+    lanes: int,
+    pairs: bool,
+    tiled: bool,
 ) -> Array:
     """The weights [kh, kw, in, out] of which `winograd_weights` packed the transforms."""
     channels, out = sizes
     panel, panels = 2 * lanes, -(-out // (2 * lanes))
-    total = depths(*pair, channels, lanes, pairs)
+    total = depths(*pair, channels, lanes, pairs, tiled)
     whole = packed[: panels * total * panel].reshape(panels, total * panel)
     planes = [(a, b) for a in pair[0].planes() for b in pair[1].planes()]
     turned = [np.zeros((len(g), len(h), channels, out)) for (_, g), (_, h) in planes]
@@ -278,8 +306,8 @@ def _filters(
         here = [plane[i, j] for plane in turned if i < len(plane) and j < plane.shape[1]]
         alone = len(here) == 1
         each = channels if alone else -(-channels // lanes) * lanes
-        depth = each * len(here) + (pairs and each * len(here) % 2)
-        unpack = unpacked_gemm_bf16 if pairs else unpacked_gemm_b
+        depth = _depth(each * len(here), pairs, tiled)
+        unpack = partial(unpacked_gemm_bf16, tiled=tiled) if pairs else unpacked_gemm_b
         rows = unpack(whole[:, at : at + depth * panel].reshape(-1), depth, out, lanes)
         for number, plane in enumerate(here):
             plane[:] = rows[number * each : number * each + channels]
@@ -319,9 +347,17 @@ def _tiles(sizes: Sequence[int], machine: Machine, threads: int, tile: int) -> W
     )
 
 
-@counts("conv", "winograd2", "winograd2_bf16")
+@counts("conv", "winograd2")
 def _tiles_of_2(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     return _tiles(sizes, machine, threads, 2)
+
+
+@counts("conv", "winograd2_bf16")
+def _rounded_tiles(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    s = ConvSizes(*sizes)
+    fma, *rest = _tiles(sizes, machine, threads, 2)
+    tiles = s.batch * ceil_div(s.out_height, 2) * ceil_div(s.out_width, 2)
+    return (rounded_products(fma, tiles, machine), *rest)
 
 
 @counts("conv", "winograd4")

@@ -1,0 +1,78 @@
+// The memory of attention (attention.hpp), and the queries and keys that are in work in it.
+#pragma once
+#include "attention_masks.hpp"
+#include "platform.hpp"
+#include "tiles.hpp"
+
+namespace infuse {
+
+namespace attention_detail {
+
+constexpr int ROWS = INFUSE_REGISTERS * 3 / 8;  // queries that share the loads of a panel
+constexpr long PANEL = 2 * LANES;
+constexpr long MOST_KEYS = 256;
+constexpr long MOST_ROWS = BF16_TILES ? TILED_ROWS : ROWS;  // queries in work at once
+constexpr long MOST_QUERIES = 1020, LEAST_QUERIES = 252;
+constexpr long QUERY_BYTES = 512 << 10;  // of queries and their results that stay in the cache
+
+/** Queries of one unit of work, which share packed keys: few where each sees a window of its own. */
+inline long query_block(const AttentionShape& shape) {
+  long most = shape.left < 0 ? QUERY_BYTES / 4 / (shape.dim + shape.value_dim + 1) : 0;
+  most = most < LEAST_QUERIES ? LEAST_QUERIES : most < MOST_QUERIES ? most : MOST_QUERIES;
+  const long blocks = shape.queries > 0 ? (shape.queries + most - 1) / most : 1;
+  return round_up((shape.queries + blocks - 1) / blocks, ROWS);
+}
+
+/** Keys of one block, so that all blocks are alike. */
+inline long key_block(const AttentionShape& shape) {
+  long blocks = (shape.keys + shape.block - 1) / shape.block;
+  return blocks <= 1 ? shape.block : round_up((shape.keys + blocks - 1) / blocks, PANEL);
+}
+
+/** The scratch memory of one worker. */
+struct Space {
+  float *q, *k, *v, *scores, *out, *top, *sum;
+};
+
+/** Words of a row of queries or keys: of floats, or of pairs in whole tile registers. */
+inline long row_words(long dim) {
+  return BF16_TILES ? max(dim, panel_words((dim + 1) / 2, true)) : dim;
+}
+
+inline long divide(const AttentionShape& shape, char* memory, Space* space) {
+  long queries = query_block(shape), values = round_up(shape.value_dim, PANEL);
+  const long dim = row_words(shape.dim);
+  float* next = reinterpret_cast<float*>(memory);
+  auto take = [&](long count) {
+    float* part = next;
+    next += round_up(count, CACHE_LINE / 4);
+    return part;
+  };
+  space->q = take(queries * dim);  // a product may read rows behind them: those of keys
+  space->k = take(MOST_KEYS * dim);
+  space->v = take(MOST_KEYS * values);
+  space->scores = take(MOST_ROWS * MOST_KEYS);
+  space->out = take(queries * values);
+  space->top = take(queries);
+  space->sum = take(queries);
+  return (next - reinterpret_cast<float*>(memory)) * 4L;
+}
+
+/** The block of keys and values in work, of floats or of pairs (attention_bf16.hpp). */
+struct KeyBlock {
+  long first, count;     // keys
+  const void* k;         // panels [dim][PANEL]; rows where there are few queries
+  long k_step;           // words from row to row
+  const void* v;         // rows of values
+  long v_step, v_panel;  // words from row to row, from panel to panel
+};
+
+/** What one unit of work needs to know. */
+struct Unit {
+  long batch, head, first, queries, out_step;
+  Space space;
+};
+
+}  // namespace attention_detail
+
+}  // namespace infuse

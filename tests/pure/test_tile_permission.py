@@ -1,0 +1,111 @@
+"""Tile registers count among what a processor has only where the system lets a process use them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infuse.errors import CompiledModelError
+from infuse.runtime import cpus
+from infuse.runtime.folder import check_cpu
+from infuse.targets import DotType, Target
+
+pytestmark = pytest.mark.row("R6")
+VECTORS = frozenset(("avx", "avx2", "fma", "avx512f", "avx512_bf16"))
+TILES = frozenset(("amx_tile", "amx_bf16", "amx_int8"))
+CACHED = (cpus.cpu_features, cpus.withheld_features, cpus._processor_features)
+
+
+@pytest.fixture
+def sapphire(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A processor with tile registers."""
+    text = f"processor : 0\nflags\t\t: fpu {' '.join(sorted(VECTORS | TILES))}\n"
+    monkeypatch.setattr(cpus, "_read", lambda path: text if path.name == "cpuinfo" else "")
+    monkeypatch.setattr("infuse.targets.base.architecture", lambda: "x86_64")
+    forget()
+    yield monkeypatch
+    forget()
+
+
+def forget() -> None:
+    for function in CACHED:
+        function.cache_clear()
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, granted: bool) -> list[bool]:
+    """What the system answers; how often it was asked."""
+    asked: list[bool] = []
+
+    def ask() -> bool:
+        asked.append(granted)
+        return granted
+
+    monkeypatch.setattr(cpus, "_tiles_granted", ask)
+    return asked
+
+
+def test_tiles_that_are_granted_count(sapphire: pytest.MonkeyPatch) -> None:
+    asked = answer(sapphire, True)
+    assert cpus.cpu_features() == VECTORS | TILES
+    assert cpus.withheld_features() == frozenset()
+    machine = Target.resolve("native").machine
+    assert machine.tiled == {DotType.BF16, DotType.U8S8}
+    check_cpu({"cpu_features": sorted(TILES)}, Path("model"))
+    assert len(asked) == 1
+
+
+def test_tiles_that_are_refused_do_not(sapphire: pytest.MonkeyPatch) -> None:
+    """As where a thread has an alternate stack for signals that is too small."""
+    asked = answer(sapphire, False)
+    assert cpus.cpu_features() == VECTORS
+    assert cpus.withheld_features() == TILES
+    native = Target.resolve("native")
+    assert not native.machine.tiled
+    assert not native.required & TILES
+    assert len(asked) == 1
+
+
+def test_a_folder_that_needs_tiles_is_refused_with_the_reason(
+    sapphire: pytest.MonkeyPatch,
+) -> None:
+    answer(sapphire, False)
+    needs = {"target": "x86-64-v4+amx_tile", "cpu_features": ["amx_tile", "avx2"]}
+    with pytest.raises(CompiledModelError, match="does not let this process use amx_tile") as told:
+        check_cpu(needs, Path("folder/model"))
+    assert told.value.where == "folder/model"
+    assert "signals" in str(told.value.hint)
+    with pytest.raises(CompiledModelError, match="has no avx9000"):
+        check_cpu({"cpu_features": ["avx9000"]}, Path("model"))
+
+
+def test_a_processor_without_tiles_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpus, "_read", lambda path: "flags : avx2 fma\n")
+    asked = answer(monkeypatch, True)
+    forget()
+    assert cpus.cpu_features() == {"avx2", "fma"}
+    assert not asked
+    forget()
+
+
+@pytest.mark.skipif(cpus.architecture() != "x86_64", reason="tile registers are of x86-64")
+def test_the_system_answers() -> None:
+    """Whatever it says here, it says it again, and refuses where the processor has none."""
+    granted = cpus._tiles_granted()
+    assert cpus._tiles_granted() == granted
+    assert "amx_tile" in cpus._processor_features() or not granted
+
+
+def test_units_of_tiles_come_first_and_need_all_their_features() -> None:
+    names = "x86-64-v4+amx_tile+amx_bf16+avx512_vnni+avx512_bf16"
+    machine = Target.resolve(names).machine if cpus.architecture() == "x86_64" else None
+    if machine is None:
+        pytest.skip("tile registers are of x86-64")
+    assert machine.tiled == {DotType.BF16}
+    assert "-DINFUSE_BF16_TILES=1" in machine.defines()
+    assert not any("U8S8" in text for text in machine.defines())
+    (remark,) = Target.resolve(names).remarks
+    assert "tile registers (AMX)" in remark
+    assert "bf16·bf16" in remark
+    without = Target.resolve("x86-64-v4+amx_bf16+amx_int8+avx512_vnni").machine
+    assert not without.tiled
+    assert Target.resolve(names).flags[:2] == ("-mamx-bf16", "-mamx-tile")
