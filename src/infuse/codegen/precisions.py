@@ -70,8 +70,8 @@ def check_precision(precision: str, target: Target) -> None:
         )
     if precision == "bf16" and not multiplies_bfloat16(target):
         raise OptionError(
-            "precision bf16 needs a processor that multiplies bfloat16 itself (AVX512-BF16, AMX, bf16 "
-            "of ARM), and the "
+            "precision bf16 needs a processor that multiplies bfloat16 itself (AVX512-BF16, AMX, "
+            "bf16 of ARM), and the "
             f"target {target.name} has none: emulated, it would be slower than fp32 and less exact",
             hint=(
                 "leave the precision at fp32, or compile for the target native on such a "
