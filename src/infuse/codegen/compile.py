@@ -81,7 +81,9 @@ def _shared_names(graph: Graph, symbols: Sequence[str]) -> dict[str, str]:
     names = {symbol: texts.get(symbol, symbol) for symbol in symbols}
     counts = Counter(names.values())
     return {
-        symbol: name for symbol, name in names.items() if counts[name] > 1 and name not in NAMELESS
+        symbol: name
+        for symbol, name in names.items()
+        if counts[name] > 1 and name and name not in NAMELESS
     }
 
 

@@ -4,6 +4,7 @@ value None.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -15,7 +16,7 @@ from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value
+from infuse.ir.graph import Node, Value
 from infuse.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
 from infuse.ops.core.base import Array, Inferred, Op, Sample, normalize_axis
 from infuse.ops.core.samples import Ints, cases
@@ -260,10 +261,19 @@ class OptionalHasElement(Op):
     traits = Trait.SIZES
 
     since = 18
+    carries_dims = True
     samples = cases(input=[(2, 3), None])
 
     def infer(self, input: Value | None = None) -> Inferred:
         return TensorType(dtypes.bool_, ())
+
+    def contents(self, node: Node) -> Sequence[Array | None]:
+        value = node.input(0)
+        if value is None or not isinstance(value.type, OptionalType):
+            return [np.array(value is not None, dtype=object)]
+        maker = value.producer
+        made = maker is not None and maker.kind == Optional.name and not maker.op.domain
+        return [np.array(bool(maker.inputs), dtype=object)] if maker and made else ()
 
     def eval(self, input: Any = None) -> Array:
         return np.array(input is not None)

@@ -11,6 +11,7 @@ from infuse.passes.bodies import (
     PassInvariantsBy,
     RemoveUnusedResults,
 )
+from infuse.passes.continuations import ContinueInBranches
 from infuse.passes.cse import EliminateCommonSubexpressions
 from infuse.passes.hoist import HoistFromBranches, HoistLoopInvariants
 from infuse.passes.inline import InlineConstantIf
@@ -29,6 +30,7 @@ LAST: tuple[Pass, ...] = (
         HoistLoopInvariants(),
         PassInvariantsBy(),
         RemoveUnusedResults(),
+        ContinueInBranches(),
     ),
 )
 """Passes that run when the rules have come to rest, in this order."""

@@ -37,6 +37,7 @@ _FAILURES: Final = {
     4: "a division of integers by zero",
     5: "the sizes that are asked for are impossible",
     6: "the loop does not end",
+    7: "an asserted condition does not hold",
 }
 
 
