@@ -150,4 +150,41 @@ CASES = {
         ("If", "Neg"),
     ),
 }
+RETURNED = {
+    "a result of any rank": Branched(
+        """m (bool c, float[n, m] x) => (y, float[n, m] z) {
+          first = Constant<value_ints = [0]>()
+          s = If (c) <then_branch = t () => (a) { a = Unsqueeze(x, first) },
+                      else_branch = e () => (b) { b = ReduceSum<keepdims = 0>(x) }>
+          y = Exp(s)  z = Neg(x)
+        }""",
+        CHOSEN,
+        ("Neg", "If"),
+    ),
+    "from branches in branches, twice": Branched(
+        """m (bool c, bool d, float[n, m] x) => (y, z, w) {
+          first = Constant<value_ints = [0]>()
+          y, z = If (c) <then_branch = t () => (a, p) {
+                           r = Relu(x)
+                           a = If (d) <then_branch = t2 () => (a2) { a2 = Unsqueeze(r, first) },
+                                       else_branch = e2 () => (b2) { b2 = Identity(x) }>
+                           p = Neg(x) },
+                         else_branch = e () => (b, q) {
+                           b = ReduceSum<keepdims = 0>(x)  q = Unsqueeze(x, first) }>
+          w = Identity(y)
+        }""",
+        tuple({"c": c, "d": d, "x": GRID} for c in (YES, NO) for d in (YES, NO)),
+        ("If", "Identity"),
+    ),
+    "integers, and elements that are none": Branched(
+        """m (bool c, float[n, m] x) => (y) {
+          zero = Constant<value_ints = [0]>()
+          y = If (c) <then_branch = t () => (a) { r = Relu(x)  a = NonZero(r) },
+                      else_branch = e () => (b) { s = Shape(x)  b = ReduceSum(s, zero) }>
+        }""",
+        (*CHOSEN, {"c": YES, "x": -F(np.ones((2, 2)))}),
+        ("If",),
+    ),
+}
+"""Models that return a result whose rank only the run finds out."""
 names = pytest.mark.parametrize("name", CASES)

@@ -154,6 +154,10 @@ class Program:
     """Where the defaults of inputs lie, by number."""
     aliases: dict[int, int] = field(default_factory=dict)
     """Outputs of a loop's body that are its inputs unchanged: output number → input number."""
+    sizes_of: dict[int, int] = field(default_factory=dict)
+    """Outputs that list the elements of one whose rank the run finds out, and the numbers of those
+    that list its sizes.
+    """
     blocks: int = 0
     """Places for tensors that bodies leave behind."""
     steps: list[Step] = field(default_factory=list)
