@@ -127,6 +127,20 @@ CASES = {
         ({"c": NO, "x": F(np.ones((1, 3, 2))), "w": F(np.ones((4, 3, 1)))},),
         "its other branch cannot go on; Conv node",
     ),
+    "only the branch of a condition that does not hold": Branched(
+        """m (bool c, float[n, 3] x, float[3, 3] w) => (float[n, 3] y, float[k] z) {
+          last = Constant<value_ints = [-1]>()  other = Not(c)
+          s = If (other) <then_branch = t () => (a) { a = Neg(x) },
+                          else_branch = e () => (b) { b = Unsqueeze(x, last) }>
+          y = MatMul(s, w)  r = Relu(s)  f = Reshape(r, last)
+          z = If (other) <then_branch = t2 () => (a2) { a2 = Exp(f) },
+                          else_branch = e2 () => (b2) { b2 = Neg(f) }>
+        }""",
+        tuple({"c": NO, "x": GRID[:n, :3], "w": F(range(9)).reshape(3, 3)} for n in (1, 3)),
+        ("Not", "Neg", "Assert", "MatMul", "Relu", "Reshape", "Exp"),
+        ({"c": YES, "x": GRID[:2, :3], "w": F(np.ones((3, 3)))},),
+        "its other branch cannot go on; MatMul node",
+    ),
     "what may be absent": Branched(
         """m (bool c, float[n, m] x) => (float[n, m] y) {
           o = If (c) <then_branch = t () => (a) { r = Relu(x)  a = Optional(r) },

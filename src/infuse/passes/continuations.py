@@ -77,9 +77,10 @@ class ContinueInBranches(Pass):
         facts = facts_of(node.inputs[0], truth)
         readers = [r for v in (*node.outputs, *facts) for r in v.users()]
         created = assert_way(node, truth, reason)
+        asserting = {*created, *(v.producer for v in facts)}
         for value, fact in facts.items():
             for user, index in list(value.uses):
-                if user not in created and owner(user, graph) is not None:
+                if user not in asserting and owner(user, graph) is not None:
                     user.set_operand(index, fact)
         removed = label(remove_dead([node]))
         _infer_readers(graph, readers)
