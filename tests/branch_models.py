@@ -141,6 +141,15 @@ CASES = {
         ({"c": YES, "x": GRID[:2, :3], "w": F(np.ones((3, 3)))},),
         "its other branch cannot go on; MatMul node",
     ),
+    "whatever has size one is squeezed": Branched(
+        """m (float[n, 1, m] x, float[k] s) => (float y, float[j] z) {
+          all = Constant<value_ints = [-1]>()
+          q = Squeeze(x)  r = Sin(q)  f = Reshape(r, all)  z = Mul(f, s)
+          y = ReduceMax<keepdims = 0>(q)
+        }""",
+        tuple({"x": x, "s": F([2])} for x in (SLAB, SLAB[:1], SLAB[..., :1], SLAB[:1, :, :1])),
+        ("Shape", "Equal", "Shape", "Equal", "If", "Mul"),
+    ),
     "what may be absent": Branched(
         """m (bool c, float[n, m] x) => (float[n, m] y) {
           o = If (c) <then_branch = t () => (a) { r = Relu(x)  a = Optional(r) },
@@ -152,6 +161,17 @@ CASES = {
         }""",
         CHOSEN,
         ("If", "Exp"),
+    ),
+    "what has to be there": Branched(
+        """m (bool c, float[n, m] x) => (float[n, m] y) {
+          o = If (c) <then_branch = t () => (a) { r = Relu(x)  a = Optional(r) },
+                      else_branch = e () => (b) { b = Optional<type = float[n, m]>() }>
+          v = OptionalGetElement(o)  y = Exp(v)
+        }""",
+        CHOSEN[::2],
+        ("Relu", "Assert", "Exp"),
+        CHOSEN[1:2],
+        "there is nothing to get",
     ),
     "a rank that only one branch tells": Branched(
         """m (bool c, float[n, m] x, int64[k] shape) => (float[l] y) {
@@ -189,6 +209,22 @@ RETURNED = {
         }""",
         tuple({"c": c, "d": d, "x": GRID} for c in (YES, NO) for d in (YES, NO)),
         ("If", "Identity"),
+    ),
+    "without whatever has size one": Branched(
+        """m (float[n, 1] x) => (y) { q = Squeeze(x)  y = Neg(q) }""",
+        tuple({"x": x.reshape(-1, 1)} for x in (GRID, GRID[0], GRID[0, :1])),
+        ("Shape", "Equal", "If"),
+    ),
+    "beside a result of one rank": Branched(
+        """m (bool c, float[n, m] x) => (y, z) {
+          first = Constant<value_ints = [0]>()
+          y, s = If (c) <then_branch = t () => (a, p) {
+                           a = Unsqueeze(x, first)  p = Concat<axis = 0>(x, x) },
+                         else_branch = e () => (b, q) { b = Neg(x)  q = Exp(x) }>
+          z = Neg(s)
+        }""",
+        CHOSEN,
+        ("If", "Neg"),
     ),
     "integers, and elements that are none": Branched(
         """m (bool c, float[n, m] x) => (y) {

@@ -121,3 +121,44 @@ def test_ifs_in_a_row_do_not_explode(count: int) -> None:
         "s0": np.ones(3, np.float32)
     }
     np.testing.assert_array_equal(evaluate(graph, feeds)["y"], np.ones(3, np.float32))
+
+
+def test_what_a_loop_may_never_run_proves_nothing() -> None:
+    """Its body is ill-typed for one branch, and both branches may go on: nothing is changed."""
+    proto = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 21]>
+        m (bool c, int64 n, float[k] x, float[2, 2] w) => (float[j] y) {
+          go = Constant<value = bool {1}>()
+          s = If (c) <then_branch = t () => (a) { a = Identity(w) },
+                      else_branch = e () => (b) { b = Neg(x) }>
+          p = Loop (n, go, x) <body = b (int64 i, bool g, s0) => (h, q) {
+            h = Identity(g)  d = Transpose<perm = [1, 0]>(s)  r = MatMul(d, w)
+            u = ReduceMax<keepdims = 0>(r)  q = Add(s0, u) }>
+          z = ReduceMax<keepdims = 0>(s)  y = Add(p, z)
+        }"""
+    )
+    graph = load(proto)
+    report = optimize_in_place(graph)
+    verify(graph)
+    assert not report.fired[RULE]
+    assert [note for note in report.notes if "nobody knows whether its else_branch" in note]
+    for truth, count in ((True, 3), (False, 0)):
+        feeds = {
+            **{"c": np.array(truth), "n": np.array(count), "x": np.ones(3, np.float32)},
+            "w": np.eye(2, dtype=np.float32),
+        }
+        np.testing.assert_allclose(evaluate(graph, feeds)["y"], run(proto, feeds)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "branches"), [("n, m, 2", 3), ("n, m, k", 0), ("n, 1, 2", 1)])
+def test_axes_are_chosen_where_few_sizes_are_open(shape: str, branches: int) -> None:
+    proto = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 21]>
+        m (float[{shape}] x) => (y) {{ y = Squeeze(x) }}"""
+    )
+    graph = load(proto)
+    assert optimize_in_place(graph).fired["ChooseSqueezedAxes"] == bool(branches)
+    assert sum(n.kind == "If" for g in graph.all_graphs() for n in g.nodes) == branches
+    for sizes in ((3, 1, 2), (1, 1, 2)):
+        feeds = {"x": np.ones(sizes, np.float32)}
+        assert evaluate(graph, feeds)["y"].shape == run(proto, feeds)[0].shape

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.codegen.tensors import is_native_type
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ops.core.inference import symbols_of
-from infuse.ops.core.sizes import numbering
+from infuse.ops.core.sizes import fresh_dim, numbering
 
 
 def unranked_results(graph: Graph) -> set[Value]:
@@ -86,10 +87,10 @@ def _list(value: Value, graph: Graph) -> tuple[Value, Value]:
         elements, sizes = _list(body.outputs[value.index], body)
         body.set_operand(value.index, elements)
         body.add_output(sizes, f"{value.name}.sizes")
-    result = Value(UNKNOWN, f"{value.name}.sizes")
+    value.type = TensorType(value.dtype, (fresh_dim("if"),))
+    result = Value(TensorType(dtypes.int64, (fresh_dim("if"),)), f"{value.name}.sizes")
     result.producer, result.index = node, len(node.outputs)
     node.outputs.append(result)
-    node.op.infer_node(node)
     return value, result
 
 

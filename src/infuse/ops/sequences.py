@@ -255,6 +255,16 @@ class Optional(Op):
         return input
 
 
+def is_there(value: Value | None) -> bool | None:
+    """Whether an optional holds something; None where only the run tells."""
+    if value is None or not isinstance(value.type, OptionalType):
+        return value is not None
+    maker = value.producer
+    if maker is None or maker.kind != Optional.name or maker.op.domain:
+        return None
+    return bool(maker.inputs)
+
+
 class OptionalHasElement(Op):
     """Whether the value is there."""
 
@@ -268,12 +278,8 @@ class OptionalHasElement(Op):
         return TensorType(dtypes.bool_, ())
 
     def contents(self, node: Node) -> Sequence[Array | None]:
-        value = node.input(0)
-        if value is None or not isinstance(value.type, OptionalType):
-            return [np.array(value is not None, dtype=object)]
-        maker = value.producer
-        made = maker is not None and maker.kind == Optional.name and not maker.op.domain
-        return [np.array(bool(maker.inputs), dtype=object)] if maker and made else ()
+        there = is_there(node.input(0))
+        return () if there is None else [np.array(there, dtype=object)]
 
     def eval(self, input: Any = None) -> Array:
         return np.array(input is not None)

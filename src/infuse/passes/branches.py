@@ -9,8 +9,10 @@ import numpy as np
 from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value, captured, constant
+from infuse.ir.types import TensorType
 from infuse.ops.comparison import Not
 from infuse.ops.pass_through import Assert
+from infuse.ops.sequences import Optional, OptionalGetElement, is_there
 from infuse.passes.inline import copied, inlined, known_truth
 from infuse.rewrite.patch import Patch, redirect
 
@@ -60,9 +62,11 @@ def _typed(node: Node) -> Sequence[Value]:
         for way, failure in failures.items():
             graph = node.graph
             assert graph is not None
-            made = assert_way(node, not way, failure)
+            results = assert_way(node, not way, failure)[1]
             graph.remove(node)
-            return [asserted.output for asserted in made if asserted.kind == Assert.name]
+            return results
+    if isinstance(node.op, OptionalGetElement) and is_there(node.inputs[0]) is False:
+        raise CannotRun(f"{node.kind} node {node.name!r}: there is nothing to get")
     try:
         node.op.infer_node(node)
     except (ShapeError, TypeMismatchError) as error:
@@ -82,10 +86,12 @@ def _failure(body: Graph) -> str | None:
     return None
 
 
-def assert_way(node: Node, truth: bool, reason: str) -> list[Node]:
+def assert_way(node: Node, truth: bool, reason: str) -> tuple[list[Node], list[Value]]:
     """Let readers of an If read what one of its branches gives, and assert that it is taken; the
-    new nodes, those that assert in the order of the results.
+    new nodes, and what they give. TypeMismatchError where that is nothing that can be asserted.
     """
+    for value in node.subgraphs[branch_name(truth)].outputs:
+        _held(value)
     graph, condition = node.graph, node.inputs[0]
     assert graph is not None
     assert condition is not None
@@ -94,10 +100,24 @@ def assert_way(node: Node, truth: bool, reason: str) -> list[Node]:
     if not truth:
         condition = patch.add(Not(), [condition]).output
     message = f"{node.name or node.kind}: its other branch cannot go on; {reason}"
-    asserted = [patch.add(Assert(message=message), [v, condition]).output for v in results]
+    asserted = []
+    for value in results:
+        held = _held(value)
+        result = patch.add(Assert(message=message), [held, condition]).output
+        asserted.append(result if held is value else patch.add(Optional(), [result]).output)
     for old, new in zip(node.outputs, asserted):
         redirect(old, new)
-    return [*created, *patch.created]
+    return [*created, *patch.created], asserted
+
+
+def _held(value: Value) -> Value:
+    """The tensor that a result is or holds."""
+    if isinstance(value.type, TensorType):
+        return value
+    maker = value.producer
+    if maker is None or maker.kind != Optional.name or not maker.inputs or maker.inputs[0] is None:
+        raise TypeMismatchError(f"{value.name!r} is a {value.type}, and no tensor that is held")
+    return maker.inputs[0]
 
 
 def facts_of(condition: Value | None, truth: bool) -> dict[Value, Value]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from infuse.errors import InfuseError, TypeMismatchError
 from infuse.ir.graph import Graph, Node, Use, Value
 from infuse.ir.types import TensorType, Type
 from infuse.passes.bodies import set_outputs
@@ -42,7 +43,7 @@ class ContinueInBranches(Pass):
     def _continue(self, node: Node, report: Report) -> None:
         tail = _tail(node)
         if not tail:
-            return
+            return None
         copies = sum(1 + _inner_count(f) for f in tail)
         made = sum(len(r.created) for r in report.rewrites if r.rule == self.name)
         if made + 2 * copies > MOST_COPIES:
@@ -50,8 +51,7 @@ class ContinueInBranches(Pass):
                 f"{node.name or node.kind}: {copies} nodes that wait for the rank of its results "
                 f"are not copied into its branches, {MOST_COPIES} are the most in all"
             )
-            report.notes += [] if note in report.notes else [note]
-            return
+            return self._refuse(report, note)
         ways: list[Way] = []
         failures: dict[bool, str] = {}
         for truth in (True, False):
@@ -60,15 +60,22 @@ class ContinueInBranches(Pass):
                 way.follow(tail)
             except CannotRun as failure:
                 failures[truth] = str(failure)
+            except InfuseError as error:
+                note = f"{node.name or node.kind}: nobody knows whether its {way.name} can go on: "
+                self._refuse(report, note + error.what)
+                failures = {True: "", False: ""}
             ways.append(way)
-        if failures:
-            for way in ways:
-                way.graph.clear()
-            if len(failures) == 1:
-                ((truth, reason),) = failures.items()
-                self._take(node, not truth, reason, report)
-        else:
-            self._split(node, tail, ways, report)
+        if not failures:
+            return self._split(node, tail, ways, report)
+        for way in ways:
+            way.graph.clear()
+        if len(failures) == 1:
+            ((truth, reason),) = failures.items()
+            self._take(node, not truth, reason, report)
+        return None
+
+    def _refuse(self, report: Report, note: str) -> None:
+        report.notes += [] if note in report.notes else [note]
 
     def _take(self, node: Node, truth: bool, reason: str, report: Report) -> None:
         """Only one branch can go on."""
@@ -76,7 +83,10 @@ class ContinueInBranches(Pass):
         assert graph is not None
         facts = facts_of(node.inputs[0], truth)
         readers = [r for v in (*node.outputs, *facts) for r in v.users()]
-        created = assert_way(node, truth, reason)
+        try:
+            created, _ = assert_way(node, truth, reason)
+        except TypeMismatchError as error:
+            return self._refuse(report, f"{node.name or node.kind}: {error.what}")
         asserting = {*created, *(v.producer for v in facts)}
         for value, fact in facts.items():
             for user, index in list(value.uses):
@@ -85,6 +95,7 @@ class ContinueInBranches(Pass):
         removed = label(remove_dead([node]))
         _infer_readers(graph, readers)
         self._record(report, removed, created, reason)
+        return None
 
     def _split(self, node: Node, tail: Sequence[Node], ways: list[Way], report: Report) -> None:
         """Both branches go on as far as they differ."""

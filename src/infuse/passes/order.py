@@ -18,6 +18,7 @@ from infuse.passes.inline import InlineConstantIf
 from infuse.passes.products import MergeProducts
 from infuse.passes.sizes import ShortenSizes
 from infuse.passes.split import SlicesAsSplit
+from infuse.passes.squeezing import ChooseSqueezedAxes
 from infuse.rewrite import Pass
 
 FIRST: tuple[Pass, ...] = (InlineConstantIf(), InlineShortLoop())
@@ -30,6 +31,7 @@ LAST: tuple[Pass, ...] = (
         HoistLoopInvariants(),
         PassInvariantsBy(),
         RemoveUnusedResults(),
+        ChooseSqueezedAxes(),
         ContinueInBranches(),
     ),
 )
