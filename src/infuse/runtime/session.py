@@ -10,7 +10,6 @@ import math
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from infuse.errors import DataError, InputError, RuntimeFailure
 from infuse.runtime.cpus import usable_threads
 from infuse.runtime.library import Library
-from infuse.runtime.shapes import ShapeBinder, TensorSpec
+from infuse.runtime.shapes import ShapeBinder, TensorSpec, returned
 
 Array = NDArray[Any]
 
@@ -73,11 +72,7 @@ class Signature:
         out.
         """
         self.ranked = {n: s.sizes for n, s in enumerate(self.results) if s.sizes is not None}
-        self.outputs = tuple(
-            spec if spec.sizes is None else replace(spec, shape=())
-            for number, spec in enumerate(self.results)
-            if number not in self.ranked.values()
-        )
+        self.outputs = returned(self.results)
         self.input_names = tuple(spec.name for spec in self.inputs)
         self.output_names = tuple(spec.name for spec in self.outputs)
         self.optional = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -60,6 +60,16 @@ class TensorSpec:
             raise CompiledModelError(f"the metadata has a tensor that cannot be read: {entry!r}")
         late, optional = (bool(entry.get(key, False)) for key in ("late", "optional"))
         return cls(name, dtype, shape, late, optional, entry.get("sizes"))
+
+
+def returned(results: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    """What a caller gets of what a library gives: lists of sizes are put to use, not returned."""
+    lists = {spec.sizes for spec in results}
+    return tuple(
+        spec if spec.sizes is None else replace(spec, shape=())
+        for number, spec in enumerate(results)
+        if number not in lists
+    )
 
 
 _BINARY: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
