@@ -4,6 +4,7 @@ has them.
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,18 @@ def test_inputs_that_never_meet_need_not_agree() -> None:
         ["N", "M"],
         ["M"],
     ]
+
+
+def test_sizes_without_a_name_have_none_in_common() -> None:
+    """Some exporters write empty names."""
+    proto = model([node("Add", ["a", "b"], ["y"])], {"a": ["N", "M"], "b": ["M"]}, ["y"])
+    sizes = [d for value in proto.graph.input for d in value.type.tensor_type.shape.dim]
+    for size in sizes:
+        size.dim_param = ""
+    feeds = {"a": np.ones((2, 3), np.float32), "b": np.ones(3, np.float32)}
+    with infuse.compile(infuse.load(proto)) as compiled, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_close(list(compiled.run(feeds).values()), run(proto, feeds))
 
 
 def branch() -> Any:

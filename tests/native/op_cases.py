@@ -45,7 +45,7 @@ NOT_NATIVE = {
     **dict.fromkeys(
         ("SequenceConstruct", "SequenceEmpty", "SequenceLength", "SplitToSequence"), "is a seq"
     ),
-    **dict.fromkeys(("OptionalGetElement", "OptionalHasElement"), "no native code yet"),
+    "OptionalGetElement": "no native code yet",
     "Optional": "is a optional",
     **dict.fromkeys(
         ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "CategoryMapper"),
@@ -140,7 +140,7 @@ GROUPS = {
     "signals": ("gated", "losses", "signal", "training", "windows"),
     "movement": (
         *("blocks", "creation", "indexing", "movement", "padding", "pass_through"),
-        *("ranking", "selection", "shaping"),
+        *("ranking", "selection", "sequences", "shaping"),
     ),
     "tables": (
         "ml_features",

@@ -18,6 +18,7 @@ from infuse.errors import OptionError
 from infuse.ir import dims
 from infuse.ir.graph import Graph
 from infuse.runtime.model import CompiledModel
+from tests.branch_models import RETURNED
 from tests.native.builder import Builder
 
 COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
@@ -102,6 +103,17 @@ def test_the_example_of_every_model_compiles_and_runs(make: object, tmp_path: Pa
             names = dict.fromkeys(model.metadata["symbols"], value)
             feeds = {v.name: np.zeros(_shape(v, names), v.dtype.numpy) for v in graph.inputs}
             assert shown == [list(x.shape) for x in model.run(feeds).values()]
+
+
+def test_a_result_of_any_rank_is_a_list_and_its_sizes(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    graph = infuse.optimize(infuse.load(RETURNED["a result of any rank"].proto))
+    compile_graph(graph, threads=1, output=folder).close()
+    build(folder, folder / "example.c", tmp_path / "example", "model.so", f"-Wl,-rpath,{folder}")
+    assert sizes(run(tmp_path / "example", folder)) == [[1], [8, 8], [0]]
+    header = (folder / "model.h").read_text()
+    assert re.search(r"outputs\[0\]: y, float32.*its sizes: outputs\[2\]", header)
+    assert re.search(r"outputs\[2\]: y.sizes, int64", header)
 
 
 def _shape(value: object, names: dict[str, int]) -> list[int]:

@@ -198,6 +198,7 @@ def softsign(row: Row) -> list[Array]:
 
 ORACLES: dict[str, Callable[[Row], list[Any]]] = {
     **dict.fromkeys(("RNN", "GRU", "LSTM"), recurrent),
+    "Assert": lambda row: [row.inputs[0]],
     "Attention": attention,
     "CastLike": cast_like,
     "ConvTranspose": conv_transpose,

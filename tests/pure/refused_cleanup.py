@@ -8,6 +8,7 @@ import numpy as np
 
 from infuse import dtypes, ops
 from infuse.ir.expression import Call
+from infuse.ir.types import TensorType
 from infuse.ops.core.samples import Bools, Ints
 from infuse.ops.core.sizes import int64s
 from tests.pure.refused_operands import HALVES, M, V, X, f32
@@ -16,6 +17,10 @@ from tests.pure.refused_operands import HALVES, M, V, X, f32
 # says.
 REFUSED: dict[str, tuple[Any, str]] = {
     "RemoveIdentity": (-X, "the graph has no Identity node"),
+    "RemoveOptional": (
+        ops.optional_get_element(ops.optional(type=TensorType(dtypes.float32, (2,)))),
+        "nobody knows whether it is there",
+    ),
     "RemoveDropout": ({"x": (4,), "more": [f32(0.5)], "outputs": 2}, "the mask is read"),
     "RemoveCast": (
         {"x": (4,), "y": (4,), "root": {"to": dtypes.int64}},

@@ -29,6 +29,7 @@ from infuse.codegen.lowering import lower
 from infuse.codegen.memory import Plan, plan
 from infuse.codegen.precisions import LayerPrecisions, Precision
 from infuse.codegen.program import Program
+from infuse.codegen.ranks import list_outputs, unranked_results
 from infuse.codegen.source import metadata, print_sources
 from infuse.codegen.stages import Stage, make_outputs, must_be_hosted, split
 from infuse.codegen.tensors import is_native_type
@@ -74,8 +75,10 @@ def lower_graph(
 ) -> Program:
     """The program of a graph (see `generate`), without a memory plan."""
     name = graph.name or "model"
-    expanded, relied = expand(graph)
+    listed, sizes = list_outputs(graph)
+    expanded, relied = expand(listed)
     program = lower(expanded, name, target.machine, threads, precision, chooser, relied)
+    program.sizes_of = sizes
     program.names = _shared_names(graph, program.symbols)
     return program
 
@@ -86,7 +89,9 @@ def _shared_names(graph: Graph, symbols: Sequence[str]) -> dict[str, str]:
     names = {symbol: texts.get(symbol, symbol) for symbol in symbols}
     counts = Counter(names.values())
     return {
-        symbol: name for symbol, name in names.items() if counts[name] > 1 and name not in NAMELESS
+        symbol: name
+        for symbol, name in names.items()
+        if counts[name] > 1 and name and name not in NAMELESS
     }
 
 
@@ -270,7 +275,8 @@ def _stages(
 ) -> Stages:
     if any(v.producer is None and not is_native_type(v.type) for v in graph.outputs):
         make_outputs(graph := clone(graph))
-    hosted = {node.serial for node in graph.nodes if must_be_hosted(node)}
+    unranked = unranked_results(graph)
+    hosted = {node.serial for node in graph.nodes if must_be_hosted(node, unranked)}
     others = any(not is_native_type(v.type) for v in graph.inputs)
     while True:
         stages, returned = [Stage(graph, False)], list(graph.output_names)

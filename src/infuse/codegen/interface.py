@@ -83,7 +83,11 @@ def _tensors(kind: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
         f" * {kind}[{i}]: {plain(e['name'])}, {plain(e['dtype'])}{_sizes(e)}"
         for i, e in enumerate(entries)
     ]
-    return [f"{line} (optional)" if e.get("optional") else line for line, e in zip(lines, entries)]
+    lines = [f"{line} (optional)" if e.get("optional") else line for line, e in zip(lines, entries)]
+    return [
+        f"{line}, its elements in order; its sizes: {kind}[{e['sizes']}]" if "sizes" in e else line
+        for line, e in zip(lines, entries)
+    ]
 
 
 def _sizes(entry: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@
  *         fprintf(stderr, "%s\n", infuse_error(context));
  *     infuse_close(context);
  *
- * Inputs and outputs are dense row-major arrays:
+ * Inputs and outputs are dense row-major arrays (one whose rank only a run finds out is a list, and another lists its sizes):
 @TENSORS@
  *
  * Compile: @COMMAND@

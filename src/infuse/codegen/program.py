@@ -114,6 +114,10 @@ class Program:
     """Precisions of the layers that do not compute in fp32, by the serial numbers of their nodes;
     those of bodies too, empty in these.
     """
+    sizes_of: dict[int, int] = field(default_factory=dict)
+    """Outputs that list the elements of one whose rank the run finds out, and the numbers of those
+    that list its sizes.
+    """
     blocks: int = 0
     """Places for tensors that bodies leave behind."""
     steps: list[Step] = field(default_factory=list)

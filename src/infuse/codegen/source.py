@@ -34,6 +34,7 @@ def metadata(program: Program, fingerprint: str) -> dict[str, Any]:
         }
         return result | ({"late": True} if any(map(program.is_late, shape)) else {})
 
+    sizes = program.sizes_of
     return {
         "abi": ABI,
         "name": program.name,
@@ -41,7 +42,10 @@ def metadata(program: Program, fingerprint: str) -> dict[str, Any]:
             entry(*i) | ({"optional": True} if number in program.defaults else {})
             for number, i in enumerate(program.inputs)
         ],
-        "outputs": [entry(*o) for o in program.outputs],
+        "outputs": [
+            entry(*o) | ({"sizes": sizes[number]} if number in sizes else {})
+            for number, o in enumerate(program.outputs)
+        ],
         "symbols": program.symbols,
         **({"names": program.names} if program.names else {}),
         "weights_bytes": program.weights.bytes,

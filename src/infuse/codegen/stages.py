@@ -27,15 +27,19 @@ class Stage:
     is_host: bool
 
 
-def must_be_hosted(node: Node) -> bool:
-    """Whether a node reads or makes what native code cannot hold, itself or in its bodies."""
-    values = [*node.operands(), *node.outputs]
-    if not all(is_native_type(v.type) for v in values):
-        return True
+def must_be_hosted(node: Node, unranked: Collection[Value] = ()) -> bool:
+    """Whether a node reads or makes what native code cannot hold, itself or in its bodies;
+    `unranked` are results that it gives as lists (`ranks.py`).
+    """
     bodies = node.subgraphs.values()
-    return any(must_be_hosted(inner) for body in bodies for inner in body.unordered_nodes) or any(
-        not is_native_type(v.type) for body in bodies for v in (*body.inputs, *body.outputs)
-    )
+    values = [
+        *node.operands(),
+        *node.outputs,
+        *(v for b in bodies for v in (*b.inputs, *b.outputs)),
+    ]
+    if not all(is_native_type(v.type) or v in unranked for v in values):
+        return True
+    return any(must_be_hosted(inner, unranked) for body in bodies for inner in body.unordered_nodes)
 
 
 def make_outputs(graph: Graph) -> None:

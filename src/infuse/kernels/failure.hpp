@@ -10,6 +10,7 @@ enum Failure {
   DIVIDES_BY_ZERO = 4,
   BAD_SIZES = 5,
   ENDLESS = 6,
+  ASSERTION = 7,
 };
 
 /** The reason in words. */
@@ -21,6 +22,7 @@ inline const char* failure_text(int failure) {
     case DIVIDES_BY_ZERO: return "a division of integers by zero";
     case BAD_SIZES: return "the sizes that are asked for are impossible";
     case ENDLESS: return "the loop does not end";
+    case ASSERTION: return "an asserted condition does not hold";
   }
   return "it failed";
 }

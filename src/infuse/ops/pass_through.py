@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.errors import UnsupportedOperatorError
+from infuse.errors import DataError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Array, Inferred, Op
@@ -26,6 +26,27 @@ class Identity(Op):
         return input.type
 
     def eval(self, input: Any) -> Any:
+        return input
+
+
+class Assert(Op):
+    """The input itself where the condition holds; else the run fails, with `message`."""
+
+    traits = Trait.VIEW
+
+    message: str = ""
+
+    domain = "infuse"
+    samples = cases(input=[(2, 3), (), Ints((2,))], condition=[np.array(True)] * 3)
+
+    def infer(self, input: Value, condition: Value) -> Inferred:
+        if not condition.dtype.is_bool or condition.tensor.size not in (None, 1):
+            raise TypeMismatchError(f"{self.name} needs one bool, found {condition.type}")
+        return input.type
+
+    def eval(self, input: Any, condition: Array) -> Any:
+        if not condition.all():
+            raise DataError(self.message or "an asserted condition does not hold")
         return input
 
 

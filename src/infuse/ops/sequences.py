@@ -4,6 +4,7 @@ value None.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -15,7 +16,7 @@ from infuse.errors import ShapeError, TypeMismatchError
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value
+from infuse.ir.graph import Node, Value
 from infuse.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
 from infuse.ops.core.base import Array, Inferred, Op, Sample, normalize_axis
 from infuse.ops.core.samples import Ints, cases
@@ -254,16 +255,31 @@ class Optional(Op):
         return input
 
 
+def is_there(value: Value | None) -> bool | None:
+    """Whether an optional holds something; None where only the run tells."""
+    if value is None or not isinstance(value.type, OptionalType):
+        return value is not None
+    maker = value.producer
+    if maker is None or maker.kind != Optional.name or maker.op.domain:
+        return None
+    return bool(maker.inputs)
+
+
 class OptionalHasElement(Op):
     """Whether the value is there."""
 
     traits = Trait.SIZES
 
     since = 18
+    carries_dims = True
     samples = cases(input=[(2, 3), None])
 
     def infer(self, input: Value | None = None) -> Inferred:
         return TensorType(dtypes.bool_, ())
+
+    def contents(self, node: Node) -> Sequence[Array | None]:
+        there = is_there(node.input(0))
+        return () if there is None else [np.array(there, dtype=object)]
 
     def eval(self, input: Any = None) -> Array:
         return np.array(input is not None)

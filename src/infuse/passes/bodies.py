@@ -292,11 +292,16 @@ def _without_outputs(body: Graph, gone: Collection[int]) -> list[Node]:
         if i not in gone
     ]
     dropped = [v for i, v in enumerate(body.outputs) if i in gone]
-    for index, value in enumerate(body.outputs):
-        value.uses.pop(Use(body, index), None)
-    body.outputs, body.output_names = [], []
-    for value, name in remaining:
-        body.add_output(value, name)
+    set_outputs(body, remaining)
     return remove_dead(
         [v.producer for v in dropped if v.producer is not None and is_inside(v, body)]
     )
+
+
+def set_outputs(body: Graph, outputs: Sequence[tuple[Value, str]]) -> None:
+    """Let a body give these values, under these names, and no others."""
+    for index, value in enumerate(body.outputs):
+        value.uses.pop(Use(body, index), None)
+    body.outputs, body.output_names = [], []
+    for value, name in outputs:
+        body.add_output(value, name)

@@ -49,7 +49,7 @@ def inlined(
     the body gives.
     """
     copies = dict(values)
-    created = [_copied(node, graph, copies) for node in body.nodes]
+    created = [copied(node, graph, copies) for node in body.nodes]
     if values:
         for node in created:
             node.op.infer_node(node)
@@ -84,7 +84,7 @@ def known_truth(condition: Value | None) -> bool | None:
     return bool(elements[0])
 
 
-def _copied(node: Node, graph: Graph, copies: dict[Value, Value]) -> Node:
+def copied(node: Node, graph: Graph, copies: dict[Value, Value]) -> Node:
     """A copy of `node` in `graph`, reading copies of what has been copied before."""
     outputs = []
     for value in node.outputs:

@@ -11,12 +11,14 @@ from infuse.passes.bodies import (
     PassInvariantsBy,
     RemoveUnusedResults,
 )
+from infuse.passes.continuations import ContinueInBranches
 from infuse.passes.cse import EliminateCommonSubexpressions
 from infuse.passes.hoist import HoistFromBranches, HoistLoopInvariants
 from infuse.passes.inline import InlineConstantIf
 from infuse.passes.products import MergeProducts
 from infuse.passes.sizes import ShortenSizes
 from infuse.passes.split import SlicesAsSplit
+from infuse.passes.squeezing import ChooseSqueezedAxes
 from infuse.rewrite import Pass
 
 FIRST: tuple[Pass, ...] = (InlineConstantIf(), InlineShortLoop())
@@ -29,6 +31,8 @@ LAST: tuple[Pass, ...] = (
         HoistLoopInvariants(),
         PassInvariantsBy(),
         RemoveUnusedResults(),
+        ChooseSqueezedAxes(),
+        ContinueInBranches(),
     ),
 )
 """Passes that run when the rules have come to rest, in this order."""

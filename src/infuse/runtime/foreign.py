@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from infuse.errors import OptionError
 from infuse.runtime.folder import WEIGHTS, read_metadata
-from infuse.runtime.shapes import TensorSpec
+from infuse.runtime.shapes import TensorSpec, returned
 
 
 class ForeignModel:
@@ -20,7 +20,7 @@ class ForeignModel:
         self.folder, self.threads = folder, threads
         self.metadata: dict[str, Any] = read_metadata(folder)
         self.inputs = tuple(map(TensorSpec.from_metadata, self.metadata["inputs"]))
-        self.outputs = tuple(map(TensorSpec.from_metadata, self.metadata["outputs"]))
+        self.outputs = returned([*map(TensorSpec.from_metadata, self.metadata["outputs"])])
         arena = self.metadata.get("arena") or {}
         self.arena_bytes = int(arena.get("bytes", 0))
         """As it was planned; 0 where the run plans it."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from infuse.errors import DataError, InputError, RuntimeFailure
 from infuse.runtime.cpus import usable_threads
 from infuse.runtime.library import Library
-from infuse.runtime.shapes import ShapeBinder, TensorSpec
+from infuse.runtime.shapes import ShapeBinder, TensorSpec, returned
 
 Array = NDArray[Any]
 
@@ -37,6 +37,7 @@ _FAILURES: Final = {
     4: "a division of integers by zero",
     5: "the sizes that are asked for are impossible",
     6: "the loop does not end",
+    7: "an asserted condition does not hold",
 }
 
 
@@ -64,9 +65,14 @@ class Signature:
         metadata = library.metadata
         self.library = library
         self.inputs = tuple(TensorSpec.from_metadata(entry) for entry in metadata.get("inputs", ()))
-        self.outputs = tuple(
+        self.results = tuple(
             TensorSpec.from_metadata(entry) for entry in metadata.get("outputs", ())
         )
+        """What the library gives: the outputs, and the sizes of those whose rank a run finds
+        out.
+        """
+        self.ranked = {n: s.sizes for n, s in enumerate(self.results) if s.sizes is not None}
+        self.outputs = returned(self.results)
         self.input_names = tuple(spec.name for spec in self.inputs)
         self.output_names = tuple(spec.name for spec in self.outputs)
         self.optional = {
@@ -74,7 +80,7 @@ class Signature:
         }
         """The shapes of inputs with a default, by number."""
         self.plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
-        self.late = tuple(number for number, spec in enumerate(self.outputs) if spec.late)
+        self.late = tuple(number for number, spec in enumerate(self.results) if spec.late)
         self._names: dict[str, str] = metadata.get("names", {})
         self._binder = ShapeBinder(self.inputs, metadata.get("symbols", ()))
 
@@ -84,7 +90,7 @@ class Signature:
         self._warn_of_names(dict(zip(self._binder.symbols, values)))
         bare = Plan(values, ())
         sizes = self.library.output_sizes(
-            bare.symbols, sum(len(spec.shape) for spec in self.outputs)
+            bare.symbols, sum(len(spec.shape) for spec in self.results)
         )
         if sizes is None:
             bound = ", ".join(
@@ -94,7 +100,7 @@ class Signature:
                 f"the model gives no valid output shapes for {bound or 'its fixed shapes'}"
             )
         outputs, start = [], 0
-        for spec in self.outputs:
+        for spec in self.results:
             shape = (0,) if spec.late else tuple(sizes[start : start + len(spec.shape)])
             outputs.append((shape, spec.dtype))
             start += len(spec.shape)
@@ -153,11 +159,12 @@ class Session:
         self._native = library.run
         self._plans = signature.plans
         self._late = signature.late
+        self._ranked = signature.ranked
         self._optional = signature.optional
         self._dtypes = tuple(spec.dtype for spec in signature.inputs)
         self._misaligned = tuple(dtype.alignment - 1 for dtype in self._dtypes)
         self._inputs = (ctypes.c_void_p * max(1, len(signature.inputs)))()
-        self._outputs = (ctypes.c_void_p * max(1, len(signature.outputs)))()
+        self._outputs = (ctypes.c_void_p * max(1, len(signature.results)))()
         self._input_table = _ADDRESS(self._inputs)
         self._output_table = _ADDRESS(self._outputs)
 
@@ -254,10 +261,14 @@ class Session:
         if status:
             raise self._failure(status)
         for number in self._late:
-            spec = self._signature.outputs[number]
+            spec = self._signature.results[number]
             results[number] = self._signature.library.late_output(
                 handle, number, spec.dtype, len(spec.shape)
             )
+        if self._ranked:
+            for number, sizes in self._ranked.items():
+                results[number] = results[number].reshape(results[sizes])
+            del results[len(self._signature.outputs) :]
         return results
 
     def __enter__(self) -> Session:

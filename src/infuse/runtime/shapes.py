@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +24,8 @@ class TensorSpec:
     expression of symbols.
 
     `late`: it has sizes that depend on the elements of the inputs, so that only a run finds them
-    out. `optional`: an input that has a default.
+    out. `optional`: an input that has a default. `sizes`: the number of the output that lists its
+    sizes, where only a run finds out its rank, too.
     """
 
     name: str
@@ -32,9 +33,11 @@ class TensorSpec:
     shape: tuple[Size, ...]
     late: bool = False
     optional: bool = False
+    sizes: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype.name}[{', '.join(map(str, self.shape))}]"
+        shape = ", ".join(map(str, self.shape)) if self.sizes is None else "?"
+        return f"{self.name}: {self.dtype.name}[{shape}]"
 
     @property
     def other_type(self) -> str:
@@ -55,9 +58,18 @@ class TensorSpec:
             ) from error
         if not isinstance(name, str) or not all(isinstance(size, int | str) for size in shape):
             raise CompiledModelError(f"the metadata has a tensor that cannot be read: {entry!r}")
-        return cls(
-            name, dtype, shape, bool(entry.get("late", False)), bool(entry.get("optional", False))
-        )
+        late, optional = (bool(entry.get(key, False)) for key in ("late", "optional"))
+        return cls(name, dtype, shape, late, optional, entry.get("sizes"))
+
+
+def returned(results: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    """What a caller gets of what a library gives: lists of sizes are put to use, not returned."""
+    lists = {spec.sizes for spec in results}
+    return tuple(
+        spec if spec.sizes is None else replace(spec, shape=())
+        for number, spec in enumerate(results)
+        if number not in lists
+    )
 
 
 _BINARY: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {

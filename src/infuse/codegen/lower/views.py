@@ -31,6 +31,15 @@ def identity(low: Lowering, node: Node, group: Group) -> None:
             low.unsupported(node, "a mask output")
 
 
+@lowers("Assert", domain="infuse")
+def assert_(low: Lowering, node: Node, group: Group) -> None:
+    condition = low.dense(operand(node, 1))
+    f = low.function("assert", node)
+    f.fail_unless(f"*{f.read(condition)}", "ASSERTION")
+    f.finish(node.op.attributes()["message"] or f"Assert {node.name}")
+    low.tensors[node.output] = low.tensor(operand(node))
+
+
 @lowers("Transpose")
 def transpose(low: Lowering, node: Node, group: Group) -> None:
     perm = node.op.attributes()["perm"] or range(operand(node).rank)[::-1]

@@ -27,6 +27,8 @@ from infuse.ops.core.expressions import call
 Decomposition = Callable[["Inputs"], Any]
 _AND, _NOT, _ISNAN = call("And"), call("Not"), call("IsNaN")
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {}
+OWN: Final = "infuse"
+"""The domain of operators that ONNX does not have."""
 
 
 def instead(kind: str) -> Callable[[Decomposition], Decomposition]:
@@ -82,7 +84,7 @@ def decompose(node: Node, graph: Graph) -> tuple[list[Value | None], list[Node]]
     """New nodes in `graph` in place of `node`: its outputs that are read, and all nodes.
     NotExpressible if none can.
     """
-    function = DECOMPOSITIONS.get(node.kind) if not node.op.domain else None
+    function = DECOMPOSITIONS.get(node.kind) if node.op.domain in ("", OWN) else None
     if function is None:
         raise NotExpressible("it has no decomposition")
     try:
@@ -278,3 +280,14 @@ def group_normalization(inputs: Inputs) -> Any:
     normal = ops.reshape(quotient, ops.shape(inputs[0]), allowzero=1)
     column = [-1] + [1] * (rank - 2)
     return back(normal) * ops.reshape(inputs[1], column) + ops.reshape(inputs[2], column)
+
+
+@instead("Assert")
+def assert_(inputs: Inputs) -> Any:
+    """The input in its own shape, read from a list that has only that: where the condition does not
+    hold, the index lies outside of it, which every runtime checks.
+    """
+    shapes = ops.unsqueeze(ops.shape(inputs[0]), [0])
+    holds = ops.reshape(inputs[1], np.zeros(0, np.int64))
+    place = ops.cast(_NOT(holds), to=dtypes.int64)
+    return ops.reshape(inputs[0], ops.gather(shapes, place), allowzero=1)

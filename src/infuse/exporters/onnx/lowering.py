@@ -9,7 +9,7 @@ import numpy as np
 from infuse.errors import UnsupportedOperatorError
 from infuse.exporters.onnx import older_forms  # noqa: F401  (registers its steps)
 from infuse.exporters.onnx.attending import wide_mask
-from infuse.exporters.onnx.decompose import Inputs, build, decompose
+from infuse.exporters.onnx.decompose import DECOMPOSITIONS, OWN, Inputs, build, decompose
 from infuse.exporters.onnx.spelling import REDUCTIONS, NotExpressible, Spelling, spell
 from infuse.exporters.onnx.ties import keep_ties
 from infuse.ir.clone import clone
@@ -55,6 +55,8 @@ class Lowered:
         for index, target in _reshaped(node):
             self._reshape(node, index, target, graph)
         try:
+            if node.op.domain == OWN and node.kind in DECOMPOSITIONS:
+                raise NotExpressible("ONNX does not have it")
             self.spellings[node] = spell(node, self.opset)
             if node.kind == "Attention":
                 self._widen_mask(node, graph)

@@ -10,6 +10,7 @@ from infuse import ops
 from infuse.ir.contents import known_ints
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
+from infuse.ir.types import OptionalType
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import (
     attribute,
@@ -30,6 +31,21 @@ class RemoveIdentity(Rule):
 
     def match(self, x: Variable) -> Any:
         return ops.identity(x)
+
+    def build(self, x: Value) -> Any:
+        return x
+
+
+class RemoveOptional(Rule):
+    """OptionalGetElement(Optional(x)) → x"""
+
+    rows = ("G4",)
+
+    def match(self, x: Variable) -> Any:
+        return [ops.optional_get_element(ops.optional(x)), ops.optional_get_element(x)]
+
+    def when(self, x: Value) -> None:
+        require(not isinstance(x.type, OptionalType), "nobody knows whether it is there")
 
     def build(self, x: Value) -> Any:
         return x
@@ -332,6 +348,7 @@ class RemoveClip(Rule):
 RULES = (
     *(
         RemoveIdentity,
+        RemoveOptional,
         RemoveDropout,
         RemoveCast,
         RemoveExpand,

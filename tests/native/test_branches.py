@@ -1,0 +1,68 @@
+"""Branches whose results differ in rank as native code, beside ONNX Runtime."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import infuse
+from infuse.errors import DataError
+from infuse.runtime.model import CompiledModel
+from tests.branch_models import CASES, RETURNED, names
+from tests.models.onnx_tools import run
+
+pytestmark = pytest.mark.row("G24", "C7")
+
+
+@names
+def test_nothing_is_left_to_the_interpreter(name: str) -> None:
+    case = CASES[name]
+    with infuse.compile(infuse.optimize(infuse.load(case.proto)), threads=1) as compiled:
+        assert not compiled.host_steps
+        given = {spec.name for spec in compiled.inputs}
+        for feeds in [*case.feeds, case.feeds[0]]:
+            results = compiled.run({k: v for k, v in feeds.items() if k in given}).values()
+            for found, expected in zip(results, run(case.proto, feeds), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=2e-6, strict=True)
+        for feeds in case.fails:
+            with pytest.raises(DataError, match=case.why):
+                compiled.run(feeds)
+
+
+@pytest.mark.parametrize("level", ["none", "all"])
+@pytest.mark.parametrize("name", RETURNED)
+def test_a_run_finds_out_the_rank_of_a_result(name: str, level: str, tmp_path: Path) -> None:
+    case = RETURNED[name]
+    graph = infuse.optimize(infuse.load(case.proto), level)
+    infuse.compile(graph, threads=1, output=tmp_path / "model").close()
+    with infuse.load_compiled(tmp_path / "model") as compiled:
+        if level == "all":
+            assert isinstance(compiled, CompiledModel)
+        assert [spec.name for spec in compiled.outputs] == graph.output_names
+        assert str(compiled.outputs[0]).endswith("[?]")
+        for feeds in [*case.feeds, case.feeds[0]]:
+            for found, expected in zip(
+                compiled.run(feeds).values(), run(case.proto, feeds), strict=True
+            ):
+                np.testing.assert_allclose(found, expected, rtol=2e-6, strict=True)
+
+
+def test_stages_return_any_rank_too() -> None:
+    """Beside a host step, a native stage gives a result of any rank."""
+    text = RETURNED["a result of any rank"].text
+    one = "one = Constant<value = int64 {1}>()  q = SplitToSequence<axis = 0>(x, one)"
+    text = text.replace("float[n, m] z)", "int64 count)").replace(
+        "z = Neg(x)", f"{one} count = SequenceLength(q)"
+    )
+    case = dataclasses.replace(RETURNED["a result of any rank"], text=text)
+    with infuse.compile(infuse.optimize(infuse.load(case.proto)), threads=1) as compiled:
+        assert {step.split()[0] for step in compiled.host_steps} == {
+            "SplitToSequence",
+            "SequenceLength",
+        }
+        for feeds in case.feeds:
+            for found, expected in zip(
+                compiled.run(feeds).values(), run(case.proto, feeds), strict=True
+            ):
+                np.testing.assert_allclose(found, expected, rtol=2e-6, strict=True)
