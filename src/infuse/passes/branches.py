@@ -24,11 +24,11 @@ class CannotRun(Exception):
     """A node that certainly runs is ill-typed: the text says which one, and why."""
 
 
-class Way:
+class Continuation:
     """A copy of one branch of an If, to be continued with copies of what follows.
 
     `copies` are the copies of values, `made` the nodes that stand for a node that was copied. The
-    nodes of the graph belong to nobody until the way is taken; else it has to be cleared.
+    nodes of the graph belong to nobody until the branch is taken; else it has to be cleared.
     """
 
     def __init__(self, node: Node, truth: bool) -> None:
@@ -53,16 +53,16 @@ def _typed(node: Node) -> Sequence[Value]:
     if node.kind == "If" and node.op.domain == "":
         truth = known_truth(node.inputs[0])
         failures = {
-            way: failure
-            for way in ((True, False) if truth is None else (truth,))
-            if (failure := _failure(node.subgraphs[branch_name(way)])) is not None
+            taken: failure
+            for taken in ((True, False) if truth is None else (truth,))
+            if (failure := _failure(node.subgraphs[branch_name(taken)])) is not None
         }
         if len(failures) == 2 or truth in failures:
             raise CannotRun(next(iter(failures.values())))
-        for way, failure in failures.items():
+        for taken, failure in failures.items():
             graph = node.graph
             assert graph is not None
-            results = assert_way(node, not way, failure)[1]
+            results = assert_branch(node, not taken, failure)[1]
             graph.remove(node)
             return results
     if isinstance(node.op, OptionalGetElement) and is_there(node.inputs[0]) is False:
@@ -86,7 +86,7 @@ def _failure(body: Graph) -> str | None:
     return None
 
 
-def assert_way(node: Node, truth: bool, reason: str) -> tuple[list[Node], list[Value]]:
+def assert_branch(node: Node, truth: bool, reason: str) -> tuple[list[Node], list[Value]]:
     """Let readers of an If read what one of its branches gives, and assert that it is taken; the
     new nodes, and what they give. TypeMismatchError where that is nothing that can be asserted.
     """

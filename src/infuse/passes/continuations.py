@@ -11,7 +11,7 @@ from infuse.errors import InfuseError, TypeMismatchError
 from infuse.ir.graph import Graph, Node, Use, Value
 from infuse.ir.types import TensorType, Type
 from infuse.passes.bodies import set_outputs
-from infuse.passes.branches import CannotRun, Way, assert_way, facts_of, owner, reads
+from infuse.passes.branches import CannotRun, Continuation, assert_branch, facts_of, owner, reads
 from infuse.passes.hoist import control_nodes
 from infuse.passes.inline import known_truth
 from infuse.rewrite import Pass
@@ -52,23 +52,25 @@ class ContinueInBranches(Pass):
                 f"are not copied into its branches, {MOST_COPIES} are the most in all"
             )
             return self._refuse(report, note)
-        ways: list[Way] = []
+        branches: list[Continuation] = []
         failures: dict[bool, str] = {}
         for truth in (True, False):
-            way = Way(node, truth)
+            branch = Continuation(node, truth)
             try:
-                way.follow(tail)
+                branch.follow(tail)
             except CannotRun as failure:
                 failures[truth] = str(failure)
             except InfuseError as error:
-                note = f"{node.name or node.kind}: nobody knows whether its {way.name} can go on: "
+                note = (
+                    f"{node.name or node.kind}: nobody knows whether its {branch.name} can go on: "
+                )
                 self._refuse(report, note + error.what)
                 failures = {True: "", False: ""}
-            ways.append(way)
+            branches.append(branch)
         if not failures:
-            return self._split(node, tail, ways, report)
-        for way in ways:
-            way.graph.clear()
+            return self._split(node, tail, branches, report)
+        for branch in branches:
+            branch.graph.clear()
         if len(failures) == 1:
             ((truth, reason),) = failures.items()
             self._take(node, not truth, reason, report)
@@ -84,7 +86,7 @@ class ContinueInBranches(Pass):
         facts = facts_of(node.inputs[0], truth)
         readers = [r for v in (*node.outputs, *facts) for r in v.users()]
         try:
-            created, _ = assert_way(node, truth, reason)
+            created, _ = assert_branch(node, truth, reason)
         except TypeMismatchError as error:
             return self._refuse(report, f"{node.name or node.kind}: {error.what}")
         asserting = {*created, *(v.producer for v in facts)}
@@ -97,11 +99,13 @@ class ContinueInBranches(Pass):
         self._record(report, removed, created, reason)
         return None
 
-    def _split(self, node: Node, tail: Sequence[Node], ways: list[Way], report: Report) -> None:
+    def _split(
+        self, node: Node, tail: Sequence[Node], branches: list[Continuation], report: Report
+    ) -> None:
         """Both branches go on as far as they differ."""
         graph = node.graph
         assert graph is not None
-        inside = _apart(tail, ways)
+        inside = _apart(tail, branches)
         moved = {node}
         for follower in tail:
             if follower in inside and not moved.isdisjoint(producers(follower)):
@@ -111,16 +115,16 @@ class ContinueInBranches(Pass):
             for v in (v for f in (node, *tail) if f in moved for v in f.outputs)
             if any(_is_outside(use, graph, moved) for use in v.uses)
         ]
-        for way in ways:
-            set_outputs(way.graph, [(way.copies[v], v.name) for v in results])
-            remove_dead([n for f in tail if f not in inside for n in way.made[f]])
+        for branch in branches:
+            set_outputs(branch.graph, [(branch.copies[v], v.name) for v in results])
+            remove_dead([n for f in tail if f not in inside for n in branch.made[f]])
         new = Node(
             node.op,
             node.inputs,
             [Value(v.type, v.name) for v in results],
             name=node.name,
             origin=tuple(dict.fromkeys((*node.origin, *(o for f in tail for o in f.origin)))),
-            subgraphs={way.name: way.graph for way in ways},
+            subgraphs={branch.name: branch.graph for branch in branches},
         )
         graph.add_node(new)
         new.op.infer_node(new)
@@ -165,7 +169,7 @@ def _knows(number: int, branch: Graph) -> bool:
 
 def _tail(node: Node) -> list[Node]:
     """The nodes that wait for the rank of a result, in order: those that read it or what is counted
-    by it, and those on the way to them.
+    by it, and those between.
     """
     graph = node.graph
     assert graph is not None
@@ -203,9 +207,9 @@ def _may_count(value: Value) -> bool:
     return not is_settled(value.type) or value.dtype.is_bool or value.dtype.is_integer
 
 
-def _apart(tail: Sequence[Node], ways: Sequence[Way]) -> set[Node]:
-    """The nodes of the tail that differ between the branches, and those on the way to them."""
-    then, other = (way.copies for way in ways)
+def _apart(tail: Sequence[Node], branches: Sequence[Continuation]) -> set[Node]:
+    """The nodes of the tail that differ between the branches, and those between."""
+    then, other = (branch.copies for branch in branches)
     inside: set[Node] = set()
     places = set(tail)
     for node in reversed(tail):
