@@ -188,3 +188,18 @@ def test_sizes_that_a_file_reads_are_those_of_the_call(root: Path) -> None:
         (result,) = model.run(feeds).values()
         (expected,) = evaluate(b.graph, feeds).values()
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_copies_of_all_models_are_one_object(root: Path) -> None:
+    def turned(*shape: int) -> Graph:
+        b = Builder("turned")
+        b.output(b("Tanh", b("Transpose", b.input(*shape, name="x"), perm=(0, 2, 1))))
+        return b.graph
+
+    texts = sources(turned(2, 5, 9))
+    assert "INFUSE_SHARED_COPY(extern, 4)" in texts[SMALL]
+    assert "INFUSE_SHARED_COPY(, 4)" in texts["shared_copy_4.cpp"]
+    for shape in ((2, 5, 9), (3, 17, 20)):
+        x = np.random.default_rng(0).random(shape, "f4")
+        y = infuse.compile(turned(*shape), threads=1).run({"x": x})["y0"]
+        np.testing.assert_allclose(y, np.tanh(x.transpose(0, 2, 1)), rtol=1e-6)

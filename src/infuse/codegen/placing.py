@@ -287,6 +287,7 @@ class Placing:
         from_, to = (f.numbers(*t.strides) or "0L" for t in (source, target))
         f.arrays({"shape": [shape], "from": [from_], "to": [to]})
         rank = max(1, target.rank)
+        f.share("copy.hpp", "INFUSE_SHARED_COPY", source.dtype.bytes)
         f.call("copy_nd", rank, "shape", "from", "to", read, write, template=(source.dtype.bytes,))
         f.finish(label)
 

@@ -338,7 +338,7 @@ inline void copy_wide(Context& context, long bytes, const Dims& dims, const void
  * overlap.
  */
 template <int ElemBytes>
-inline void copy_nd(Context& context, int rank, const long* dims, const long* src_strides,
+void copy_nd(Context& context, int rank, const long* dims, const long* src_strides,
                     const long* dst_strides, const void* src, void* dst) {
   copying::Dims loops;
   long from_start, to_start;
@@ -366,3 +366,10 @@ inline void fill(Context& context, T* to, long count, T value) {
 }
 
 }  // namespace infuse
+
+// Copies of elements of so many bytes, which depend on no model (see gemm_shared.hpp).
+#define INFUSE_SHARED_COPY(how, BYTES)                                                     \
+  namespace infuse {                                                                       \
+  how template void copy_nd<BYTES>(Context&, int, const long*, const long*, const long*,   \
+                                   const void*, void*);                                    \
+  }

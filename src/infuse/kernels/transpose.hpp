@@ -87,9 +87,8 @@ inline void turn_edge(T* to, long to_stride, const T* from, long from_stride, lo
  */
 template <long SIDE, class F>
 INFUSE_INLINE void each_tile(long n, const F& f) {
-  if (n < SIDE) return f(0L, n);
-  for (long i = 0; i + SIDE <= n; i += SIDE) f(i, SIDE);
-  if (n % SIDE) f(n - SIDE, SIDE);
+  const long last = n - SIDE;
+  for (long i = 0; i < n; i += SIDE) f(last > 0 && i > last ? last : i, n < SIDE ? n : SIDE);
 }
 
 /** to[j][l] = from[l][j] for j < width, l < height. */

@@ -119,6 +119,7 @@ def _repeated(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift:
     read, write = f.read(source.bits), f.write(place.bits)
     lists = {"shape": [f.numbers(*shape)], "from": strides, "to": [f.numbers(*place.strides)]}
     f.arrays(lists)
+    f.share("copy.hpp", "INFUSE_SHARED_COPY", source.dtype.bytes)
     f.call(
         "copy_nd", source.rank, "shape", "from", "to", read, write, template=(source.dtype.bytes,)
     )
