@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.codegen.autotune import kept as kept_files, measurement as tuning
+from infuse.codegen.autotune import measurement as tuning, records
 from infuse.codegen.autotune.selector import Choice
 from infuse.codegen.compile import stages_of
 from infuse.errors import OptionError
@@ -60,7 +60,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     of the times.
     """
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(kept_files, "kernels_hash", lambda: "these kernels")
+    monkeypatch.setattr(records, "kernels_hash", lambda: "these kernels")
     monkeypatch.setattr(tuning, "ROUNDS", 2)
     monkeypatch.setattr(tuning, "CLOSE", math.inf)
     return tmp_path / "cache" / "tuning"
@@ -152,10 +152,10 @@ def test_times_belong_to_processor_threads_precision_and_kernels(
         tuning.Measurements(Target.resolve("x86-64"), 1, "fp32").file,
     }
     with monkeypatch.context() as other:
-        other.setattr(kept_files, "cpu_description", lambda: "x86_64 another one")
+        other.setattr(records, "cpu_description", lambda: "x86_64 another one")
         files.add(file())
     with monkeypatch.context() as other:
-        other.setattr(kept_files, "kernels_hash", lambda: "other kernels")
+        other.setattr(records, "kernels_hash", lambda: "other kernels")
         files.add(file())
     assert len(files) == 6
     assert file() == first
