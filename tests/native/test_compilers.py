@@ -2,6 +2,7 @@
 GCC.
 """
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import infuse
 from infuse.runtime.cpus import architecture
 from infuse.targets import Target
-from infuse.testing.emulation import NARROW_DOTS, NEWEST, resolve
+from infuse.testing.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST, resolve
 from tests.native.kernel_tools import targets
 
 KERNELS = Path(infuse.__file__).parent / "kernels"
@@ -100,6 +101,22 @@ def test_instructions_are_assembled_where_the_target_has_them(
     assert done.returncode == 0, done.stderr[:2000]
     content = (tmp_path / "headers.o").read_bytes()
     assert (TDPBF16PS in content) == (name == NEWEST)
+
+
+VPDPBUSD = rb"\xc4[\x42\x62\xc2\xe2].\x50"  # in the encoding without AVX-512
+
+
+@pytest.mark.row("R1", "R3")
+@pytest.mark.skipif(architecture() != "x86_64", reason="this machine compiles for no x86-64")
+@pytest.mark.parametrize("command", [["g++", "-march=x86-64-v3"], [*CLANG, "-mcpu=x86_64_v3"]])
+def test_bytes_are_multiplied_by_vectors_of_avx2(tmp_path: Path, command: list[str]) -> None:
+    driver = Path(__file__).with_name("integer_driver.cpp")
+    for name in ("x86-64-v3", NARROW_BYTES):
+        target = Target.resolve(name)
+        done = compile_source(driver, tmp_path, [*command, *target.flags, "-O1", "-fPIC"], target)
+        assert done.returncode == 0, done.stderr[:2000]
+        content = (tmp_path / "headers.o").read_bytes()
+        assert bool(re.search(VPDPBUSD, content, re.DOTALL)) == (name == NARROW_BYTES)
 
 
 @pytest.mark.row("R1")

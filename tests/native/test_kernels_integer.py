@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from infuse.targets import DotType
 from infuse.targets.cpu.families.integers import U8S8X4, pack_groups
-from infuse.testing.emulation import NARROW_DOTS, NEWEST, resolve
+from infuse.testing.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST, resolve
 from tests.native.kernel_tools import build, fenced, longs, pointer, targets
 
 pytestmark = pytest.mark.row("R3")
@@ -20,7 +20,7 @@ Rng = np.random.Generator
 EXTREME = {"multiply_bytes": np.iinfo(np.uint8), "multiply_signed": np.iinfo(np.int8)}
 
 
-@pytest.fixture(scope="module", params=targets((NARROW_DOTS, NEWEST)))
+@pytest.fixture(scope="module", params=targets((NARROW_BYTES, NARROW_DOTS, NEWEST)))
 def target(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name

@@ -17,7 +17,7 @@ from infuse.dtypes import DType
 from infuse.ir.graph import Value
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
-from infuse.testing.emulation import NARROW_DOTS, NEWEST
+from infuse.testing.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST
 from tests.native.builder import Builder
 from tests.native.kernel_tools import seldom, targets
 
@@ -288,7 +288,7 @@ def test_products_of_ranges_found_at_run_time(target: str) -> None:
     np.testing.assert_allclose(found, expected, 1e-5, 1e-5 * float(np.abs(expected).max()))
 
 
-@pytest.fixture(params=[*targets((NARROW_DOTS, NEWEST)), *seldom("x86-64-v4")])
+@pytest.fixture(params=[*targets((NARROW_BYTES, NARROW_DOTS, NEWEST)), *seldom("x86-64-v4")])
 def target(request: pytest.FixtureRequest, emulation: None) -> str:
     name: str = request.param
     return name

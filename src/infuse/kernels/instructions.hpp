@@ -18,6 +18,9 @@
 #define INFUSE_UNARY(name, to, x) __asm__(#name " %1, %0" : "=v"(to) : "v"(x))
 #define INFUSE_BINARY(name, to, a, b) __asm__(#name " %2, %1, %0" : "=v"(to) : "v"(a), "v"(b))
 #define INFUSE_ADDING(name, sum, a, b) __asm__(#name " %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b))
+// The same in the encoding of processors without AVX-512.
+#define INFUSE_ADDING_VEX(name, sum, a, b) \
+  __asm__("%{vex%} " #name " %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b))
 
 // The same on 64-bit ARM, of operands that are split into `parts`.
 #define INFUSE_DOT(name, parts, sum, a, b) \

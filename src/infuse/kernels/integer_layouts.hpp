@@ -33,6 +33,9 @@ INFUSE_INLINE vi add_pairs(vi sum, vi a, vi b) {
   return __builtin_ia32_vpdpwssd_v16si(sum, a, b);
 #elif INFUSE_LANES == 16 && defined(__AVX512BW__)
   return sum + (vi)__builtin_ia32_pmaddwd512_mask((v_pairs)a, (v_pairs)b, vi{}, (short)-1);
+#elif INFUSE_LANES == 8 && defined(__AVXVNNI__)
+  INFUSE_ADDING_VEX(vpdpwssd, sum, a, b);
+  return sum;
 #elif INFUSE_LANES == 8 && defined(__AVX2__)
   return sum + (vi)__builtin_ia32_pmaddwd256((v_pairs)a, (v_pairs)b);
 #elif INFUSE_LANES == 4 && defined(__SSE2__)
@@ -49,6 +52,9 @@ INFUSE_INLINE vi add_quads(vi sum, vi a, vi b) {
   return sum;
 #elif INFUSE_LANES == 16 && defined(__AVX512VNNI__)
   return __builtin_ia32_vpdpbusd_v16si(sum, a, b);
+#elif INFUSE_LANES == 8 && defined(__AVXVNNI__)
+  INFUSE_ADDING_VEX(vpdpbusd, sum, a, b);
+  return sum;
 #elif defined(__ARM_FEATURE_MATMUL_INT8)
   INFUSE_DOT(usdot, "16b", sum, a, b);
   return sum;

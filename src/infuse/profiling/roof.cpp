@@ -60,6 +60,12 @@ struct Quads {
     INFUSE_ADDING(vpdpbusd, sum, a, b);
     return sum;
   }
+#elif INFUSE_LANES == 8 && defined(__AVXVNNI__)
+  static constexpr int PRODUCTS = 4;
+  static INFUSE_INLINE vf step(vf sum, vf a, vf b) {
+    INFUSE_ADDING_VEX(vpdpbusd, sum, a, b);
+    return sum;
+  }
 #else
   static constexpr int PRODUCTS = 0;
   static INFUSE_INLINE vf step(vf sum, vf, vf) { return sum; }

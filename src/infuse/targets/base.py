@@ -15,6 +15,7 @@ _V4: Final = _V3 | frozenset(("avx512f", "avx512bw", "avx512cd", "avx512dq", "av
 _LEVELS: Final = {"x86-64": frozenset[str](), "x86-64-v3": _V3, "x86-64-v4": _V4}
 _NEON: Final = "aarch64"
 EXTENSIONS: Final = {
+    "x86-64-v3": {"avx_vnni": "avxvnni"},
     "x86-64-v4": {
         **{"avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"},
         **{"amx_tile": "amx-tile", "amx_bf16": "amx-bf16", "amx_int8": "amx-int8"},
@@ -51,9 +52,9 @@ class Target:
         (AVX-512), or "aarch64" (64-bit ARM with NEON, on Linux), for which other machines compile
         but which they do not run.
 
-        Behind the last two, further instruction sets (`EXTENSIONS`) may be named, as Linux does:
-        "x86-64-v4+avx512_vnni", "aarch64+asimddp+i8mm". OptionError for other names, ToolchainError
-        for one that this machine cannot build.
+        Behind the last three, further instruction sets (`EXTENSIONS`) may be named, as Linux does:
+        "x86-64-v3+avx_vnni", "x86-64-v4+avx512_vnni", "aarch64+asimddp+i8mm". OptionError for other
+        names, ToolchainError for one that this machine cannot build.
         """
         if name == "native":
             caches = Caches.of_host()

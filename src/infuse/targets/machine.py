@@ -162,6 +162,7 @@ _DOTS: Final = {
     DotType.U8S8: (
         _unit("avx512f amx_tile amx_int8", 4, tiled=True),
         _unit("avx512_vnni", 4),
+        _unit("avx_vnni", 4),
         _unit("i8mm", 4),
         _unit("asimddp", 4),
         _unit("", 2),

@@ -17,6 +17,7 @@ typedef float f32x16 __attribute__((vector_size(64)));
 typedef float f32x8 __attribute__((vector_size(32)));
 typedef int32_t i32x16 __attribute__((vector_size(64)));
 typedef int32_t i32x8 __attribute__((vector_size(32)));
+typedef uint32_t u32x8 __attribute__((vector_size(32)));
 typedef short i16x32 __attribute__((vector_size(64)));
 typedef short i16x16 __attribute__((vector_size(32)));
 typedef short i16x8 __attribute__((vector_size(16)));
@@ -186,6 +187,28 @@ INFUSE_EMULATED V vpdpbusd(V sum, V a, V b) {
   const i16x32 even_signed = bits<i16x32>(y << 8) >> 8, odd_signed = y >> 8;
   return bits<V>(plus(bits<i32x16>(sum), plus(pairs(even, even_signed), pairs(odd, odd_signed))));
 }
+// The same of 32 bytes, one lane after another; sums wrap around.
+template <int Bits, bool Signed, class V>
+INFUSE_EMULATED V add_lanes(V sum, V a, V b) {
+  const auto x = bits<i32x8>(a), y = bits<i32x8>(b);
+  auto total = bits<u32x8>(sum);
+  for (int i = 0; i < 8; ++i)
+    for (int at = 0; at < 32; at += Bits) {
+      const int32_t up = int32_t(uint32_t(x[i]) << (32 - Bits - at)), down = 32 - Bits;
+      const int32_t left = Signed ? up >> down : int32_t(uint32_t(up) >> down);
+      const int32_t right = int32_t(uint32_t(y[i]) << (32 - Bits - at)) >> down;
+      total[i] += uint32_t(left * right);
+    }
+  return bits<V>(total);
+}
+template <class V>
+INFUSE_EMULATED V vpdpbusd_narrow(V sum, V a, V b) {
+  return add_lanes<8, false>(sum, a, b);
+}
+template <class V>
+INFUSE_EMULATED V vpdpwssd_narrow(V sum, V a, V b) {
+  return add_lanes<16, true>(sum, a, b);
+}
 
 INFUSE_EMULATED i32x16 pmovsxwd512_mask(i16x16 x, i32x16 other, uint16_t mask) {
   const auto parts = halves<i16x8>(x);
@@ -224,8 +247,6 @@ INFUSE_EMULATED i16x16 vcvtps2ph512_mask(f32x16 x, i16x16 other, uint16_t mask) 
 // ---- bfloat16 -------------------------------------------------------------------------------
 // These instructions do not look at the control register: they round to nearest even, read denormal numbers as zeros of
 // their sign and write zeros in place of denormal results.
-
-typedef uint32_t u32x8 __attribute__((vector_size(32)));
 
 INFUSE_EMULATED u32x8 without_denormals(u32x8 x) {
   const u32x8 exponent = x & 0x7f800000;
@@ -305,3 +326,4 @@ INFUSE_EMULATED i32x16 vcvtne2ps2bf16(f32x16 high, f32x16 low) {
 #define INFUSE_UNARY(name, to, x) (void)((to) = ::infuse::emulated::name(x))
 #define INFUSE_BINARY(name, to, a, b) (void)((to) = ::infuse::emulated::name(a, b))
 #define INFUSE_ADDING(name, sum, a, b) (void)((sum) = ::infuse::emulated::name(sum, a, b))
+#define INFUSE_ADDING_VEX(name, sum, a, b) (void)((sum) = ::infuse::emulated::name##_narrow(sum, a, b))

@@ -27,6 +27,8 @@ _HEADERS: Final = [
 ]
 _BASE: Final = "x86-64-v3"
 _WIDE: Final = "x86-64-v4"
+NARROW_BYTES: Final = f"{_BASE}+avx_vnni"
+"""The target whose vectors of AVX2 multiply bytes."""
 NARROW_DOTS: Final = f"{_WIDE}+avx512_vnni+avx512_bf16"
 """The target whose vectors multiply narrow numbers."""
 NEWEST: Final = f"{NARROW_DOTS}+amx_tile+amx_bf16+amx_int8"
@@ -68,7 +70,8 @@ def resolve(name: str = "native") -> Target:
 
 
 def _defines(features: frozenset[str]) -> list[str]:
-    options = (EXTENSIONS[_WIDE].get(feature, feature) for feature in sorted(features))
+    names = EXTENSIONS[_BASE] | EXTENSIONS[_WIDE]
+    options = (names.get(feature, feature) for feature in sorted(features))
     return [f"-D__{option.replace('-', '_').upper()}__=1" for option in options]
 
 
