@@ -65,9 +65,10 @@ class Row:
 
     model: str
     threads: int
-    spins: bool
     spreads: dict[str, Spread] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+    spins: bool = False
+    """Whether a process kept a processor busy at random."""
 
     @property
     def is_good(self) -> bool:
@@ -92,7 +93,7 @@ def spinning() -> Iterator[None]:
 
 def measure(path: Path, threads: int, given: argparse.Namespace) -> Row:
     """One model in all engines."""
-    row = Row(path.stem, threads, given.spin)
+    row = Row(path.stem, threads, spins=given.spin)
     with ExitStack() as stack:
         workers = {}
         for name in dict.fromkeys([OURS, *given.against]):

@@ -2,7 +2,8 @@
 // Intel's manual gives them; what a processor answers with an exception, traps here.
 #pragma once
 
-#include <stdlib.h>
+// Not by its header, whose functions have the names of some that drivers call.
+extern "C" char* getenv(const char*) noexcept;
 
 namespace infuse {
 namespace emulated {

@@ -34,6 +34,13 @@ EXTREMES = (np.nan, np.inf, -np.inf, -0.0, 1e-40, 3e38)
 Sizes = Mapping[str, int]
 
 
+def _of_type(array: Array, dtype: DType) -> Array:
+    """Numbers as elements of a type; texts are those of the numbers."""
+    if dtype == dtypes.string:
+        return np.asarray([str(x) for x in array.flat], object).reshape(array.shape)
+    return array.astype(dtype.numpy)
+
+
 @dataclass(frozen=True)
 class Scale:
     """Sizes of axes, and how many elements a value may have."""
@@ -145,16 +152,15 @@ class NetworkBuilder:
             return np.asarray(self.rng.integers(0 if dtype.kind == "u" else -4, 8, shape)).astype(
                 dtype.numpy
             )
-        array = np.asarray(
-            self.rng.uniform(0.5, 1.5, shape) * self.rng.choice([-1, 1], shape)
-        ).astype(dtype.numpy)
+        array = _of_type(
+            np.asarray(self.rng.uniform(0.5, 1.5, shape) * self.rng.choice([-1, 1], shape)), dtype
+        )
         root = self.root()
         if root.extreme and array.size:
             with np.errstate(all="ignore"):
                 places = self.rng.integers(array.size, size=2)
-                array.reshape(-1)[places] = np.array(self.rng.choice(EXTREMES, 2)).astype(
-                    dtype.numpy
-                )
+                extremes = np.array(self.rng.choice(EXTREMES, 2))
+                array.reshape(-1)[places] = _of_type(extremes, dtype)
         return array
 
     def constant(self, shape: tuple[int, ...], dtype: DType) -> Value:
@@ -165,7 +171,7 @@ class NetworkBuilder:
 
     def full(self, shape: tuple[int, ...], number: float, dtype: DType) -> Value:
         with np.errstate(all="ignore"):
-            return constant(np.full(shape, number).astype(dtype.numpy), "", dtype)
+            return constant(_of_type(np.full(shape, number), dtype), "", dtype)
 
     def shape(self, least: int = 0, most: int = 5) -> tuple[dims.Dim, ...]:
         """A random shape, some of its sizes symbols."""
