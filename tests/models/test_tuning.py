@@ -225,7 +225,10 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.mark.row("R1")
-def test_commands_tune_and_show_what_decided(quick: Path, tmp_path: Path, cli: Cli) -> None:
+def test_commands_tune_and_show_what_decided(
+    quick: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     network = tmp_path / "model.onnx"
     infuse.save(small_network(8), network)
 
