@@ -79,6 +79,18 @@ API bool cover_without_one(Context* c, long n, int* hits) {
   return held > 0;
 }
 
+// How often a range came with the number of another worker than the one that does it.
+API long other_workers(Context* c, long n, long grain) {
+  long wrong = 0;
+  c->parallel(
+      n,
+      [&](long, long, int worker) {
+        if (worker != current_worker(c)) __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+      },
+      grain);
+  return wrong;
+}
+
 // Whole shares come with their numbers.
 API long whole_shares(Context* c, long n, long* workers) {
   long calls = 0;

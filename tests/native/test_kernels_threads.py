@@ -55,6 +55,14 @@ def test_others_go_on_with_the_share_of_a_worker_that_is_kept(library: ctypes.CD
     driver.close()
 
 
+def test_every_thread_is_a_worker_of_its_own(library: ctypes.CDLL) -> None:
+    """Also where one share has a piece more than another."""
+    driver = Driver(library, 3)
+    for _ in range(300):
+        assert driver("other_workers", 17, 5, result=ctypes.c_long) == 0
+    driver.close()
+
+
 def test_whole_shares_have_the_numbers_of_their_workers(library: ctypes.CDLL) -> None:
     driver = Driver(library, 3)
     for _ in range(200):

@@ -33,7 +33,7 @@ struct alignas(2 * CACHE_LINE) Worker {
   Thread thread;
   int index;
   alignas(2 * CACHE_LINE) long next;
-  long begin, end, piece;
+  long end, piece;
 };
 
 /**
@@ -74,7 +74,7 @@ struct Context {
   int started, used;
   RangeFunction call;
   const void* body;
-  bool busy;
+  bool busy, whole;
   bool spins;
   long bad_index, index_limit;  // the last index outside, and of how many elements; -1: none
   ForkMark mark;

@@ -40,12 +40,11 @@ inline void worker_post(Worker* worker, int state) {
 /** Does pieces of the share of `owner` until none is left, as worker number `index`. */
 inline void claim_pieces(const Context* context, Worker* owner, int index) {
   const long end = owner->end, piece = owner->piece;
-  const bool whole = end - owner->begin <= piece;
   while (__atomic_load_n(&owner->next, __ATOMIC_RELAXED) < end) {
     const long begin = __atomic_fetch_add(&owner->next, piece, __ATOMIC_RELAXED);
     if (begin >= end) return;
     const long last = end - begin < piece ? end : begin + piece;
-    context->call(context->body, begin, last, whole ? owner->index : index);
+    context->call(context->body, begin, last, context->whole ? owner->index : index);
   }
 }
 
@@ -181,7 +180,7 @@ inline void share_out(Context* context, long n, long least) {
   for (int i = 0; i < used; ++i) {
     Worker* worker = context->workers + i;
     const long length = share + (i < extra), part = (length + PIECES - 1) / PIECES;
-    worker->begin = worker->next = begin;
+    worker->next = begin;
     worker->end = begin += length;
     worker->piece = part > least ? part : least < length ? least : length;
   }
@@ -203,6 +202,7 @@ INFUSE_POOL void Context::spread(long n, RangeFunction call, const void* body, l
   used = workers_used;
   this->call = call;
   this->body = body;
+  whole = piece == WHOLE;
   share_out(this, n, piece > grain ? piece : grain);
   __atomic_store_n(&pending.word, used - 1, __ATOMIC_RELAXED);
   for (int i = 1; i < used; ++i) worker_post(workers + i, POSTED);
