@@ -58,7 +58,7 @@ Build = Callable[[LayerPrecisions], Built]
 
 
 @dataclass(frozen=True)
-class Found:
+class Candidate:
     """Precisions within the bound, and what was measured of them."""
 
     precisions: LayerPrecisions
@@ -133,8 +133,8 @@ class _Search:
             return LayerPrecisions(), self._report
         low = self._candidates(candidates)
         times = self._timed(low) if low else {}
-        found = [self._within(name, built, times[name].ratio) for name, built in low.items()]
-        best = min(filter(None, found), key=lambda f: f.ratio, default=None)
+        within = [self._within(name, built, times[name].ratio) for name, built in low.items()]
+        best = min(filter(None, within), key=lambda c: c.ratio, default=None)
         if best is not None and str(best.precisions) == MIXED:
             best = self._filled(best, low, [n for n in low if times[n].ratio <= FASTER])
         touched = {serial for built in low.values() for serial in built.layers}
@@ -180,7 +180,7 @@ class _Search:
         self._report.times += times.values()
         return times
 
-    def _within(self, name: str, whole: Built, ratio: float) -> Found | None:
+    def _within(self, name: str, whole: Built, ratio: float) -> Candidate | None:
         """The whole model in a precision, or as many of its layers as the bound allows; None where
         that is not faster.
         """
@@ -190,7 +190,7 @@ class _Search:
             self._report.notes.append(f"{name}: not faster than fp32 by more than noise")
             return None
         if error <= self._request.max_difference:
-            return Found(LayerPrecisions(name), error, ratio, whole.layers)
+            return Candidate(LayerPrecisions(name), error, ratio, whole.layers)
         self._report.notes.append(
             f"{name}: the whole model differs from fp32 by {told(finite(error))}, beyond the bound"
         )
@@ -198,7 +198,7 @@ class _Search:
 
     # -- layers ------------------------------------------------------------------------------------
 
-    def _mixed(self, name: str, layers: Sequence[int]) -> Found | None:
+    def _mixed(self, name: str, layers: Sequence[int]) -> Candidate | None:
         """As many layers as possible in a precision, the others in fp32; None where that is out of
         the bound or not faster.
         """
@@ -229,9 +229,9 @@ class _Search:
                 f"{mixed}: within the bound, but not faster than fp32 by more than noise"
             )
             return None
-        return Found(precisions, error, ratio, built.layers)
+        return Candidate(precisions, error, ratio, built.layers)
 
-    def _filled(self, best: Found, low: Mapping[str, Built], names: Sequence[str]) -> Found:
+    def _filled(self, best: Candidate, low: Mapping[str, Built], names: Sequence[str]) -> Candidate:
         """Mixed layers of which those in fp32 have another precision, where that is within the
         bound and faster.
         """
@@ -247,7 +247,7 @@ class _Search:
             if error > self._request.max_difference:
                 self._report.notes.append(f"{mixed}: beyond the bound")
             elif (ratio := self._timed({mixed: built})[mixed].ratio) < FASTER * best.ratio:
-                return Found(precisions, error, ratio, built.layers)
+                return Candidate(precisions, error, ratio, built.layers)
         return best
 
     def _layers(self, serials: set[int], chosen: Mapping[int, str]) -> list[LayerReport]:
