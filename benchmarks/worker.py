@@ -10,6 +10,7 @@ import os
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,6 +23,10 @@ from benchmarks.measure import repeat
 from benchmarks.process import peak_bytes
 
 TIMEOUT = 600
+SETTLE = 0.1
+"""Seconds before each turn: ONNX Runtime's threads go on spinning for some 40 ms after a run, on a
+processor that the next engine needs.
+"""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -126,12 +131,13 @@ class Worker:
 def alternate(
     workers: Mapping[str, Worker], errors: dict[str, str], rounds: int, seconds: float, least: int
 ) -> dict[str, list[float]]:
-    """Seconds of all runs, the engines taking turns (`Worker.time`); `errors` says why one dropped
-    out.
+    """Seconds of all runs, the engines taking turns (`Worker.time`) with SETTLE seconds between
+    them; `errors` says why one dropped out.
     """
     times: dict[str, list[float]] = {name: [] for name in workers}
     for _ in range(rounds):
         for name in list(times):
+            time.sleep(SETTLE)
             try:
                 times[name] += workers[name].time(seconds, least)
             except WorkerError as error:
