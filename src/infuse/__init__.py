@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from infuse.api import compile, load, load_compiled, optimize, profile, save
+from infuse.api import compile, from_torch, load, load_compiled, optimize, profile, save
 from infuse.errors import InfuseError
 from infuse.runtime import CompiledModel
 from infuse.session import GraphOptimizationLevel, InferenceSession, SessionOptions
@@ -32,6 +32,7 @@ __all__ = [
     "InfuseError",
     "SessionOptions",
     "compile",
+    "from_torch",
     "load",
     "load_compiled",
     "optimize",

@@ -69,20 +69,33 @@ def _bounded(verb: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @_bounded
 def load(source: PathLike | bytes | Any) -> Graph:
-    """The graph of a model: a path to an .onnx or .infuse file, the bytes of an ONNX model, or a
-    ModelProto.
+    """The graph of a model: a path or the bytes of a model in any format that is known by its
+    content (`infuse.frontends.formats`), a ModelProto of ONNX, or an ExportedProgram of PyTorch.
 
     Weights stay where they are (memory-mapped) until they are used. ModelFileError when the file is
     broken.
     """
-    if isinstance(source, (str, os.PathLike)) and Path(source).suffix == ".infuse":
-        import infuse.ops  # noqa: F401  the file names operators, which must be there
-        from infuse.ir.file import load as load_infuse
+    from infuse.frontends.formats import load as load_any
 
-        return load_infuse(Path(source))
-    from infuse.frontends.onnx import load as load_onnx
+    return load_any(source)
 
-    return load_onnx(source)
+
+@_bounded
+def from_torch(
+    module: Any,
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+) -> Graph:
+    """The graph of a PyTorch module in evaluation mode, as torch.export traces it on these
+    arguments, or of an ExportedProgram.
+
+    `dynamic_shapes` are those of torch.export.export; the names of their sizes are the graph's.
+    """
+    from infuse.frontends.torch import from_torch as read
+
+    return read(module, args, kwargs, dynamic_shapes=dynamic_shapes)
 
 
 @_bounded

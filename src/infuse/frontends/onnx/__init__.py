@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from infuse.errors import InfuseError, ModelFileError
+from infuse.frontends.files import ExternalFiles, foreign_format, map_file
 from infuse.frontends.onnx.build import Builder
-from infuse.frontends.onnx.files import ExternalFiles, foreign_format, map_file
 from infuse.frontends.onnx.malformed import MALFORMED, malformed
 from infuse.frontends.onnx.tensors import Tensors
 from infuse.frontends.onnx.wire import Payloads, split

@@ -38,7 +38,7 @@ from infuse.frontends.onnx.malformed import MALFORMED, malformed
 from infuse.frontends.onnx.notes import keep_texts, metadata_of
 from infuse.frontends.onnx.opset_imports import call_opset, domain_of, opsets_of
 from infuse.frontends.onnx.scopes import Scope, in_order, label, label_name
-from infuse.frontends.onnx.signatures import Sizes, read_type, type_of
+from infuse.frontends.onnx.signatures import read_type, sizes_of, type_of
 from infuse.frontends.onnx.tensors import Tensors
 from infuse.frontends.onnx.training import training_body
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
@@ -63,7 +63,7 @@ class Builder:
 
     def __init__(self, model: ModelProto, tensors: Tensors) -> None:
         self.model, self.tensors = model, tensors
-        self.sizes = Sizes(model.graph)
+        self.sizes = sizes_of(model.graph)
         self.functions = {(domain_of(f.domain), f.name, f.overload): f for f in model.functions}
         self.nodes = 0
         self.told: set[str] = set()

@@ -7,7 +7,8 @@ from typing import Any
 
 from onnx import ModelProto
 
-from infuse.frontends.onnx.signatures import Sizes, stated_sizes
+from infuse.frontends.onnx.signatures import stated_sizes
+from infuse.frontends.sizes import Sizes
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType
 

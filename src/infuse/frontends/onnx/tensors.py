@@ -16,7 +16,7 @@ from onnx import SparseTensorProto, TensorProto
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import InfuseError, ModelFileError
-from infuse.frontends.onnx.files import ExternalFiles
+from infuse.frontends.files import ExternalFiles
 from infuse.frontends.onnx.wire import Payloads
 
 Array = npt.NDArray[Any]

@@ -1,0 +1,117 @@
+"""Zip archives of models: members by name, stored ones without a copy."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from struct import error as StructError
+from typing import Final
+
+from infuse.errors import ModelFileError
+
+_LOCAL: Final = 30
+"""Bytes of the header in front of a member, before its name."""
+_MOST_PACKED: Final = 1 << 31
+"""Bytes that a compressed member may have."""
+_MOST_TIMES: Final = 1100
+"""How much smaller than it was a member can be: deflate reaches 1032."""
+_DAMAGED: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    StructError,
+    EOFError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
+
+
+class Archive:
+    """The members of a zip archive, by name without the folder that all of them share; nothing is
+    ever written to disk. ModelFileError where the archive is damaged.
+    """
+
+    def __init__(self, data: memoryview, where: str) -> None:
+        self._data, self.where = data, where
+        try:
+            self._zip = zipfile.ZipFile(io.BufferedReader(_View(data)))
+            infos = [info for info in self._zip.infolist() if not info.is_dir()]
+        except _DAMAGED as error:
+            raise self._damaged(str(error)) from error
+        folders = {info.filename.partition("/")[0] for info in infos}
+        shared = len(folders) == 1 and all("/" in info.filename for info in infos)
+        self.folder = folders.pop() if shared else ""
+        start = len(self.folder) + 1 if shared else 0
+        self._members = {info.filename[start:]: info for info in infos}
+        if len(self._members) != len(infos):
+            raise self._damaged("two members have one name")
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all members."""
+        return list(self._members)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def read(self, name: str) -> memoryview:
+        """The bytes of a member: those in the archive where it is stored, else decompressed."""
+        info = self._members.get(name)
+        if info is None:
+            raise ModelFileError(f"the archive has no member {name!r}", where=self.where)
+        if info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1:
+            return self._stored(info)
+        if info.file_size > _MOST_PACKED or info.file_size > _MOST_TIMES * info.compress_size + 64:
+            raise self._damaged(
+                f"member {name!r} says that it has {info.file_size} bytes, of which "
+                f"{info.compress_size} are stored"
+            )
+        try:
+            return memoryview(self._zip.read(info))
+        except _DAMAGED as error:
+            raise self._damaged(f"member {name!r}: {error}") from error
+
+    def _stored(self, info: zipfile.ZipInfo) -> memoryview:
+        head = bytes(self._data[info.header_offset : info.header_offset + _LOCAL])
+        if len(head) < _LOCAL or head[:4] != b"PK\x03\x04":
+            raise self._damaged(f"member {info.filename!r} is not where it should be")
+        lengths = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+        begin = info.header_offset + _LOCAL + lengths
+        if info.file_size != info.compress_size or begin + info.file_size > len(self._data):
+            raise self._damaged(f"member {info.filename!r} is cut off")
+        return self._data[begin : begin + info.file_size]
+
+    def _damaged(self, why: str) -> ModelFileError:
+        return ModelFileError(
+            f"the zip archive is damaged: {why}",
+            where=self.where,
+            hint="fetch or export it again",
+        )
+
+
+class _View(io.RawIOBase):
+    """A file that lies in memory."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data, self._place = data, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: len(self._data)}[whence]
+        if base + offset < 0:
+            raise ValueError("a place before the start")
+        self._place = base + offset
+        return self._place
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        part = self._data[self._place : self._place + len(buffer)]
+        buffer[: len(part)] = part
+        self._place += len(part)
+        return len(part)

@@ -1,0 +1,123 @@
+"""Which format a model is in, by its content, and its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Final
+
+from infuse.errors import ModelFileError
+from infuse.frontends.archives import Archive
+from infuse.frontends.files import map_file
+from infuse.ir.graph import Graph
+
+
+class Source:
+    """A model by its path or its bytes, of which as much is read as is asked for."""
+
+    def __init__(self, source: str | PathLike[str] | bytes | bytearray | memoryview) -> None:
+        given = isinstance(source, (bytes, bytearray, memoryview))
+        self.path = None if given else Path(fspath(source))  # type: ignore[arg-type]
+        self._bytes = memoryview(source).cast("B") if given else None  # type: ignore[arg-type]
+        self.where = "the model" if self.path is None else str(self.path)
+
+    @cached_property
+    def data(self) -> memoryview:
+        """All bytes of the file, mapped."""
+        if self._bytes is not None:
+            return self._bytes
+        assert self.path is not None
+        return map_file(self.path)
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first bytes; none of a folder, and of what cannot be read."""
+        try:
+            return b"" if self.is_folder else bytes(self.data[:4096])
+        except ModelFileError:
+            return b""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder."""
+        return self.path is not None and self.path.is_dir()
+
+    @property
+    def suffix(self) -> str:
+        """That of the path."""
+        return "" if self.path is None else self.path.suffix
+
+    @cached_property
+    def archive(self) -> Archive | None:
+        """The zip archive that it is, if it is one."""
+        return Archive(self.data, self.where) if self.head[:4] == b"PK\x03\x04" else None
+
+    def holds(self, name: str) -> bool:
+        """Whether a folder or an archive has a member of this name."""
+        if self.is_folder and self.path is not None:
+            return (self.path / name).is_file()
+        return self.archive is not None and name in self.archive
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of models: its name, whether a source is in it, and its reader."""
+
+    name: str
+    matches: Callable[[Source], bool]
+    load: Callable[[Source], Graph]
+
+
+def _infuse(source: Source) -> Graph:
+    import infuse.ops  # noqa: F401  the file names operators, which must be there
+    from infuse.ir.file import load as load_infuse
+
+    if source.path is None:
+        raise ModelFileError("an .infuse file is read from its path only", where=source.where)
+    return load_infuse(source.path)
+
+
+def _pt2(source: Source) -> Graph:
+    from infuse.frontends import torch
+
+    assert source.archive is not None
+    return torch.load(source.archive)
+
+
+FORMATS: Final[tuple[Format, ...]] = (
+    Format(
+        "Infuse",
+        lambda s: (
+            s.head.startswith(b"INFUSE") or (s.path is not None and s.path.suffix == ".infuse")
+        ),
+        _infuse,
+    ),
+    Format("PyTorch (torch.export)", lambda s: s.holds("archive_format"), _pt2),
+)
+"""Formats with a mark of their own; what has none of these is taken for ONNX."""
+
+
+def load(source: Any) -> Graph:
+    """The graph of a model: a path, bytes, or an object of a framework."""
+    if not isinstance(source, (str, PathLike, bytes, bytearray, memoryview)):
+        return _load_object(source)
+    opened = Source(source)
+    format = next((format for format in FORMATS if format.matches(opened)), None)
+    if format is not None:
+        return format.load(opened)
+    from infuse.frontends import onnx
+
+    return onnx.load(source)
+
+
+def _load_object(source: Any) -> Graph:
+    if type(source).__module__.partition(".")[0] == "torch":
+        from infuse.frontends import torch
+
+        return torch.from_torch(source)
+    from infuse.frontends import onnx
+
+    return onnx.load(source)

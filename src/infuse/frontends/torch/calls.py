@@ -1,0 +1,154 @@
+"""How operators of torch become nodes: the table, and what its entries build with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Final
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import UnsupportedOperatorError
+from infuse.frontends.importer import Importer
+from infuse.frontends.sizes import Sizes
+from infuse.ir.graph import Value
+
+Handler = Callable[..., Any]
+TABLE: Final[dict[str, Handler]] = {}
+"""By name with overload (`aten.add.Tensor`), or without one for all that have no entry."""
+
+
+def aten(*names: str, space: str = "aten") -> Callable[[Handler], Handler]:
+    """Register what builds these operators: a function of the importer and the operator's
+    arguments, by the names and with the defaults that its schema has.
+
+    It returns a value, a scalar, or a list of them where the operator has several results.
+    """
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            key = f"{space}.{name}"
+            assert key not in TABLE, f"{key} has two entries"
+            TABLE[key] = handler
+        return handler
+
+    return register
+
+
+def handler_of(target: str) -> Handler | None:
+    """The entry of an operator: `aten.add.Tensor` or `_operator.mul`."""
+    return TABLE.get(target) or TABLE.get(target.rpartition(".")[0])
+
+
+@dataclass(frozen=True)
+class Meta:
+    """What torch says of a result: its element type, and its sizes where they are numbers."""
+
+    dtype: DType
+    sizes: tuple[int | None, ...]
+
+
+class TorchImporter(Importer):
+    """An importer with torch's rules of types. `results`: what torch says of the tensors that the
+    operator in hand makes.
+    """
+
+    def __init__(self, name: str, sizes: Sizes | None = None) -> None:
+        super().__init__(name, sizes)
+        self.results: list[Meta] = []
+
+    def body(self, name: str) -> TorchImporter:
+        """The importer of a graph inside."""
+        inner = TorchImporter(name, self.sizes)
+        inner._scope, inner._source = (*self._scope, name), self._source
+        return inner
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of the first result."""
+        return self.results[0].dtype
+
+    def tensor(self, value: Any, dtype: DType | None = None) -> Value:
+        """A tensor or number as a value of this element type (default: its own, that of the first
+        result for a number).
+        """
+        if isinstance(value, Value):
+            return value if dtype is None else self.cast(value, dtype)
+        return self.number(value, dtype or self.dtype)
+
+    def tensors(self, *values: Any, dtype: DType | None = None) -> list[Value]:
+        """Operands of one element type: this one, or what torch promotes theirs to."""
+        dtype = dtype or promoted(*values)
+        return [self.tensor(value, dtype) for value in values]
+
+    def unsupported(self, what: str) -> UnsupportedOperatorError:
+        """The error for a form of an operator that has no translation."""
+        return UnsupportedOperatorError(f"{what} is not supported")
+
+
+_ORDER: Final = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16")
+_ORDER_WIDE: Final = ("float32", "float64", "complex64", "complex128")
+
+
+def promoted(*values: Any) -> DType:
+    """The element type in which torch computes with these tensors and numbers: a tensor without
+    axes counts only where it is of a higher kind than those with axes, a number only where it is of
+    a higher kind than all tensors.
+    """
+    tensors = [v for v in values if isinstance(v, Value)]
+    groups = [
+        [v.dtype for v in tensors if v.rank > 0],
+        [v.dtype for v in tensors if v.rank == 0],
+        [_of_number(v) for v in values if not isinstance(v, Value)],
+    ]
+    result: DType | None = None
+    for group in filter(None, groups):
+        dtype = reduce(_joined, group)
+        if result is None:
+            result = dtype
+        elif _kind(dtype) > _kind(result):
+            wide = result == dtypes.float64 and group is groups[2]
+            result = dtypes.complex128 if wide else dtype
+    assert result is not None, "there is an operand"
+    return result
+
+
+def _of_number(value: Any) -> DType:
+    if isinstance(value, bool):
+        return dtypes.bool_
+    if isinstance(value, int):
+        return dtypes.int64
+    return dtypes.complex64 if isinstance(value, complex) else dtypes.float32
+
+
+def _kind(dtype: DType) -> int:
+    """0 for truth values, 1 for integers, 2 for floats, 3 for complex numbers."""
+    if dtype == dtypes.bool_:
+        return 0
+    name = dtype.name
+    return 3 if name.startswith("complex") else 2 if "float" in name else 1
+
+
+def _joined(a: DType, b: DType) -> DType:
+    if a == b:
+        return a
+    if _kind(a) != _kind(b):
+        return a if _kind(a) > _kind(b) else b
+    names = {a.name, b.name}
+    if names == {"uint8", "int8"}:
+        return dtypes.int16
+    if names == {"float16", "bfloat16"}:
+        return dtypes.float32
+    order = (*_ORDER, *_ORDER_WIDE)
+    if not names <= set(order):
+        raise UnsupportedOperatorError(f"torch computes nothing with {a} and {b} together")
+    return max(a, b, key=lambda dtype: order.index(dtype.name))
+
+
+def axes_of(dims: int | Sequence[int] | None, rank: int) -> list[int]:
+    """Axes from 0 on; all of them for None and an empty list."""
+    if dims is None or dims == []:
+        return list(range(rank))
+    listed = [dims] if isinstance(dims, int) else dims
+    return [axis % rank if rank else 0 for axis in listed]
