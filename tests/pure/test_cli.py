@@ -23,7 +23,7 @@ from tests.pure.cli_stage import cli, network
 __all__ = ["cli", "network"]
 
 
-VERBS = ("show", "optimize", "why", "compile", "run", "bench", "profile")
+VERBS = ("show", "check", "convert", "optimize", "why", "compile", "run", "bench", "profile")
 
 
 # -- bad input -------------------------------------------------------------------------------------
@@ -33,6 +33,7 @@ def test_a_missing_file_is_named(cli: Cli, tmp_path: Path) -> None:
     for verb in VERBS:
         rest = {
             "optimize": ["-o", tmp_path / "o.onnx"],
+            "convert": ["-o", tmp_path / "o.onnx"],
             "compile": ["-o", tmp_path / "o"],
             "why": ["FuseAttention"],
         }
@@ -306,3 +307,44 @@ def test_progress_without_a_terminal_is_silent(capsys: pytest.CaptureFixture[str
 )
 def test_bytes_are_written_for_people(count: float, text: str) -> None:
     assert terminal.bytes_text(count) == text
+
+
+# -- check and convert -----------------------------------------------------------------------------
+
+
+def test_check_says_what_a_model_holds(cli: Cli, network: Path) -> None:
+    facts = cli("check", network, "--json").json
+    assert facts["format"] == "ONNX"
+    assert facts["problems"] == []
+    assert "all 7 nodes have native code" in cli("check", network).out
+
+
+def test_check_lists_every_unknown_operator(cli: Cli, tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    nodes = [
+        helper.make_node("Strange", ["x"], ["a"], domain="org.example"),
+        helper.make_node("Strange", ["a"], ["b"], domain="org.example"),
+        helper.make_node("Odd", ["b"], ["y"], domain="org.example"),
+    ]
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
+    graph = helper.make_graph(nodes, "net", [value], [result])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("org.example", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), tmp_path / "net.onnx")
+    answer = cli("check", tmp_path / "net.onnx", "--json")
+    assert answer.status == 1
+    rows = [(p["operator"], p["count"], p["is"]) for p in answer.json["problems"]]
+    assert rows == [("org.example::Strange", 2, "unknown"), ("org.example::Odd", 1, "unknown")]
+    assert "org.example::Odd" in cli("check", tmp_path / "net.onnx").out
+
+
+def test_convert_writes_the_same_graph_in_another_format(
+    cli: Cli, network: Path, tmp_path: Path
+) -> None:
+    for name in ("net.infuse", "net.onnx"):
+        answer = cli("convert", network, "-o", tmp_path / name)
+        assert answer.status == 0
+        assert len(infuse.load(tmp_path / name)) == len(infuse.load(network)) == 7
+    assert "format: Infuse" in cli("check", tmp_path / "net.infuse").out
+    assert "net.txt" in cli.refused("convert", network, "-o", tmp_path / "net.txt")
+    complaint = cli.refused("convert", network, "-o", tmp_path / "net.infuse", "--opset", 20)
+    assert "--opset" in complaint

@@ -18,7 +18,19 @@ from typing import Annotated, TextIO
 import typer
 
 import infuse
-from infuse.cli import bench, compile, optimize, profile, rollout, run, serve, show, terminal, why
+from infuse.cli import (
+    bench,
+    check,
+    compile,
+    optimize,
+    profile,
+    rollout,
+    run,
+    serve,
+    show,
+    terminal,
+    why,
+)
 from infuse.errors import InfuseError
 
 INTERRUPTED = 130
@@ -34,6 +46,8 @@ app = typer.Typer(
 _COMMANDS: Sequence[Callable[..., None]] = (
     *(
         show.show,
+        check.check,
+        check.convert,
         optimize.optimize,
         why.why,
         compile.compile,

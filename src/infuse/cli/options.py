@@ -26,13 +26,18 @@ class Level(str, Enum):
 assert tuple(level.value for level in Level) == LEVELS
 
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="An .onnx or .infuse file.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="A model file: ONNX, PyTorch (.pt2), .infuse.",
+        show_default=False,
+    ),
 ]
 ModelOrFolder = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL",
-        help="An .onnx or .infuse file, or the folder of a compiled model.",
+        help="A model file (ONNX, PyTorch's .pt2, .infuse), or the folder of a compiled model.",
         show_default=False,
     ),
 ]

@@ -229,9 +229,10 @@ def _choice_text(choice: dict[str, Any] | None) -> str:
     return "" if choice is None else f"{choice['chosen']} ({choice['by']})"
 
 
-def _print(facts: dict[str, Any]) -> None:
+def print_interface(facts: dict[str, Any]) -> None:
+    """Inputs, outputs and sizes (see `describe`)."""
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
-    terminal.say(f"{facts['name']}: {facts['nodes']} nodes, opsets {opsets or 'unknown'}")
+    terminal.say(f"{facts['name']}: {facts['nodes']} nodes{opsets and f', opsets {opsets}'}")
     terminal.say(
         f"{facts['parameters']:,} parameters, {terminal.bytes_text(facts['weights_bytes'])} of "
         "constants"
@@ -246,6 +247,10 @@ def _print(facts: dict[str, Any]) -> None:
     terminal.say_table(
         "", ("", "name", "type"), [(kind.removesuffix("s"), *rest) for kind, *rest in rows]
     )
+
+
+def _print(facts: dict[str, Any]) -> None:
+    print_interface(facts)
     terminal.say_table("operators", ("operator", "#count"), facts["operators"].items())
     if "kernels" in facts:
         _print_kernels(facts["kernels"])

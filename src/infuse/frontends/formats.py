@@ -105,12 +105,22 @@ def load(source: Any) -> Graph:
     if not isinstance(source, (str, PathLike, bytes, bytearray, memoryview)):
         return _load_object(source)
     opened = Source(source)
-    format = next((format for format in FORMATS if format.matches(opened)), None)
+    format = _format_of(opened)
     if format is not None:
         return format.load(opened)
     from infuse.frontends import onnx
 
     return onnx.load(source)
+
+
+def format_name(source: str | PathLike[str] | bytes) -> str:
+    """What format a model is in, by its content."""
+    format = _format_of(Source(source))
+    return "ONNX" if format is None else format.name
+
+
+def _format_of(source: Source) -> Format | None:
+    return next((format for format in FORMATS if format.matches(source)), None)
 
 
 def _load_object(source: Any) -> Graph:

@@ -1,0 +1,97 @@
+"""`infuse check` and `infuse convert`: what is in a model file, whether all of it can be run, and
+the same graph in another format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import infuse
+from infuse.cli import options, terminal
+from infuse.cli.options import AsJson, ModelFile
+from infuse.cli.show import describe, print_interface
+from infuse.codegen.compile import stages_of
+from infuse.errors import OptionError
+from infuse.frontends.formats import format_name
+from infuse.ir.graph import Graph, Node
+from infuse.ops.core.opaque import unknown_nodes
+from infuse.targets import Target
+
+MISSING = "unknown"
+HOSTED = "interpreter"
+
+
+def check(model: ModelFile, as_json: AsJson = False) -> None:
+    """Say what a model file holds, and every operator in it that is not known or has no native
+    code.
+
+    Exit status 1 where an operator is not known.
+    """
+    facts: dict[str, Any] = {"format": format_name(model)}
+    graph = infuse.load(model)
+    facts |= describe(graph)
+    missing = unknown_nodes(graph)
+    hosted = [] if missing else _hosted(graph)
+    facts["problems"] = [*_problems(missing, MISSING), *_problems(hosted, HOSTED)]
+    if as_json:
+        terminal.say_json(facts)
+    else:
+        _print(facts)
+    if missing:
+        raise typer.Exit(1)
+
+
+def convert(
+    model: ModelFile,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="OUT", help="The file to write: .onnx or .infuse."),
+    ],
+    opset: Annotated[
+        int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the model's own.")
+    ] = None,
+) -> None:
+    """Write a model in another format, as it is: no rule is applied."""
+    options.check_output(output, ".onnx", ".infuse")
+    if opset is not None and output.suffix != ".onnx":
+        raise OptionError("--opset is for .onnx files", where=f"output {output}")
+    graph = infuse.load(model)
+    infuse.save(graph, output, opset=opset)
+    size = terminal.bytes_text(output.stat().st_size)
+    terminal.say(f"{output}: {len(graph)} nodes, {size}, from {format_name(model)}")
+
+
+def _hosted(graph: Graph) -> list[Node]:
+    """The nodes that the interpreter would run in the compiled model."""
+    return stages_of(infuse.optimize(graph), Target.resolve("native")).host_nodes
+
+
+def _problems(nodes: Iterable[Node], kind: str) -> list[dict[str, Any]]:
+    """Operators with how often they occur, and where first."""
+    rows: dict[str, dict[str, Any]] = {}
+    for node in nodes:
+        name = f"{node.op.domain}::{node.kind}" if node.op.domain else node.kind
+        place = node.metadata.get("source", "")
+        first = f"{node.name} ({place})" if place else node.name
+        row = rows.setdefault(name, {"operator": name, "is": kind, "count": 0, "first": first})
+        row["count"] += 1
+    return list(rows.values())
+
+
+def _print(facts: dict[str, Any]) -> None:
+    terminal.say(f"format: {facts['format']}")
+    print_interface(facts)
+    rows = [
+        (problem["operator"], problem["count"], problem["is"], problem["first"])
+        for problem in facts["problems"]
+    ]
+    if not rows:
+        terminal.say(f"all {facts['nodes']} nodes have native code")
+        return
+    terminal.say_table("without native code", ("operator", "#count", "run by", "first"), rows)
+    if any(problem["is"] == MISSING for problem in facts["problems"]):
+        terminal.say("infuse compile refuses the model: nobody can run what is unknown")
