@@ -13,12 +13,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from infuse.api import compile, from_torch, load, load_compiled, optimize, profile, save
+from infuse.api import (
+    compile,
+    from_torch,
+    load,
+    load_compiled,
+    optimize,
+    profile,
+    save,
+    trace,
+)
 from infuse.errors import InfuseError
 from infuse.runtime import CompiledModel
 from infuse.session import GraphOptimizationLevel, InferenceSession, SessionOptions
 
 if TYPE_CHECKING:
+    from infuse.frontends.arrays import Spec, cond, loop, scan
     from infuse.ir.graph import Graph
     from infuse.passes.registry import register, unregister
 
@@ -31,19 +41,28 @@ __all__ = [
     "InferenceSession",
     "InfuseError",
     "SessionOptions",
+    "Spec",
     "compile",
+    "cond",
     "from_torch",
     "load",
     "load_compiled",
+    "loop",
     "optimize",
     "profile",
     "register",
     "save",
+    "scan",
+    "trace",
     "unregister",
 ]
 
 _COMPILER = {
     "Graph": "infuse.ir.graph",
+    "Spec": "infuse.frontends.arrays",
+    "cond": "infuse.frontends.arrays",
+    "loop": "infuse.frontends.arrays",
+    "scan": "infuse.frontends.arrays",
     "register": "infuse.passes.registry",
     "unregister": "infuse.passes.registry",
 }

@@ -99,6 +99,22 @@ def from_torch(
 
 
 @_bounded
+def trace(
+    function: Callable[..., Any], specs: Mapping[str, Any] | Sequence[Any], *, name: str = ""
+) -> Graph:
+    """The graph of what a function in the style of NumPy computes of arrays that are like `specs`
+    (`infuse.Spec`, NumPy arrays, or pairs of element type and shape), by name or in order.
+
+    The function uses operators, indices and the functions of the Array API standard
+    (`xp = x.__array_namespace__()`); where it decides by elements, it uses `where`, `infuse.cond`,
+    `infuse.loop` and `infuse.scan`. Its result is an array, a tuple, or a dictionary by name.
+    """
+    from infuse.frontends.arrays import trace as trace_function
+
+    return trace_function(function, specs, name=name)
+
+
+@_bounded
 def optimize(
     graph: Graph | PathLike,
     level: str = "all",

@@ -1,0 +1,236 @@
+"""Arrays that record what is done with them: the array type of a traced program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import TypeMismatchError, UnsupportedOperatorError
+from infuse.frontends.arrays.operators import OPERATORS, Operators
+from infuse.frontends.importer import Importer
+from infuse.ir.graph import Value
+
+_HERE: Final = str(Path(__file__).parent)
+_TRACED: ContextVar[Importer | None] = ContextVar("traced", default=None)
+Scalar = bool | int | float | complex
+
+
+def importer() -> Importer:
+    """What the program that is being traced adds nodes to."""
+    current = _TRACED.get()
+    if current is None:
+        raise UnsupportedOperatorError(
+            "an array function was called while nothing is traced",
+            hint="call it inside the function that is given to infuse.trace",
+        )
+    return current
+
+
+@contextmanager
+def tracing(into: Importer) -> Iterator[None]:
+    """Within, array functions add their nodes to this importer."""
+    token = _TRACED.set(into)
+    try:
+        yield
+    finally:
+        _TRACED.reset(token)
+
+
+def source_line() -> str:
+    """The line of the user's program that is being run."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def node(kind: str, *operands: Any, **attributes: Any) -> Array:
+    """The first output of a new node, whose operands may be arrays."""
+    return nodes(1, kind, *operands, **attributes)[0]
+
+
+def nodes(count: int, kind: str, *operands: Any, **attributes: Any) -> list[Array]:
+    """All outputs of a new node."""
+    g = importer()
+    values = [operand.value if isinstance(operand, Array) else operand for operand in operands]
+    with g.scope(source=source_line()):
+        return [Array(value) for value in g.several(count, kind, *values, **attributes)]
+
+
+def lifted(x: Any, dtype: np.dtype[Any] | None = None) -> Array:
+    """An array, number or NumPy array as a traced array, of this element type."""
+    if isinstance(x, Array):
+        return x if dtype is None or x.dtype == dtype else x.astype(dtype)
+    elements = np.asarray(x, dtype)
+    if elements.dtype == object:
+        raise TypeMismatchError(f"{type(x).__name__} is no array", where=source_line())
+    return Array(importer().constant(elements))
+
+
+def together(*operands: Any) -> list[Array]:
+    """Operands in the element type to which they are promoted, as NumPy does it: a Python number
+    takes that of the arrays.
+    """
+    dtype = np.result_type(*map(_promoted_as, operands))
+    return [lifted(x, dtype) for x in operands]
+
+
+def _promoted_as(x: Any) -> Any:
+    if isinstance(x, Array) and x.is_size:
+        return 0
+    return x if isinstance(x, (bool, int, float, complex)) else lifted(x).dtype
+
+
+class Array(Operators):
+    """An array of a traced program, after the Array API standard (2024.12): its elements are not
+    known, its shape has numbers, and arrays without axes for sizes that are.
+    """
+
+    __array_priority__ = 1000
+
+    def __init__(self, value: Value, is_size: bool = False) -> None:
+        self.value = value
+        self.is_size = is_size
+        """Whether it is promoted as a Python number: a size that only a run knows."""
+
+    # -- what it is --------------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type."""
+        return self.value.dtype.numpy
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        if self.value.type.rank is None:  # type: ignore[union-attr]
+            raise UnsupportedOperatorError(
+                "the number of axes of this array depends on data", where=source_line()
+            )
+        return self.value.rank
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The sizes: ints, and arrays without axes for those that only a run knows."""
+        g = importer()
+        sizes = (g.size_of(self.value, axis) for axis in range(self.ndim))
+        return tuple(size if isinstance(size, int) else Array(size, True) for size in sizes)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        count: Any = 1
+        for size in self.shape:
+            count = size * count
+        return count
+
+    @property
+    def device(self) -> str:
+        """Where it lies."""
+        return "cpu"
+
+    @property
+    def T(self) -> Array:
+        """A matrix transposed."""
+        if self.ndim != 2:
+            raise TypeMismatchError(f".T is of matrices, this has {self.ndim} axes")
+        return node("Transpose", self, perm=(1, 0))
+
+    @property
+    def mT(self) -> Array:
+        """Matrices along the last two axes, transposed."""
+        axes = list(range(self.ndim))
+        axes[-2:] = axes[-1], axes[-2]
+        return node("Transpose", self, perm=tuple(axes))
+
+    def astype(self, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+        """The same elements in another type, truncated where that has integers only."""
+        wanted = dtypes.by_numpy(np.dtype(dtype))
+        return self if wanted == self.value.dtype else node("Cast", self, to=wanted)
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
+        """The array on a device, of which there is one."""
+        if device != "cpu":
+            raise UnsupportedOperatorError(f"there is no device {device!r}, only 'cpu'")
+        return self
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        namespace = sys.modules[f"{__package__}.namespace"]
+        if api_version is not None and api_version > namespace.__array_api_version__:
+            raise UnsupportedOperatorError(f"version {api_version} of the Array API is not known")
+        return namespace
+
+    def __len__(self) -> int:
+        size = self.shape[0]
+        return size if isinstance(size, int) else self._decides("its length")
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"Array({self.value.type})"
+
+    def _is_operand(self, x: Any) -> bool:
+        return isinstance(x, (Array, bool, int, float, complex, np.ndarray, np.generic))
+
+    def _apply(self, name: str, *operands: Any) -> Any:
+        result = super()._apply(name, *operands)
+        if isinstance(result, Array) and result.dtype == np.int64:
+            result.is_size = all(type(x) is int or getattr(x, "is_size", False) for x in operands)
+        return result
+
+    def _become(self, result: Any) -> Array:
+        """An operator in place: the array has the result's elements, in its own type."""
+        if isinstance(result, Array):
+            self.value = result.astype(self.dtype).value
+            return self
+        raise TypeMismatchError("the operand is neither an array nor a number", where=source_line())
+
+    # -- what a trace cannot know ------------------------------------------------------------------
+
+    def _decides(self, what: str) -> NoReturn:
+        raise UnsupportedOperatorError(
+            f"the program needs {what} as a Python value while it is traced, which only a run has",
+            where=source_line(),
+            hint="use where, infuse.cond, infuse.loop or infuse.scan in place of Python's if, "
+            "while and for",
+        )
+
+    def __bool__(self) -> bool:  # noqa: PLE0304 (it does not return)
+        self._decides("the truth of an array")
+
+    def __int__(self) -> int:
+        self._decides("an element of an array")
+
+    __index__ = __int__
+
+    def __float__(self) -> float:
+        self._decides("an element of an array")
+
+    def __complex__(self) -> complex:
+        self._decides("an element of an array")
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        self._decides("an array")
+
+    # -- elements ----------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Array:
+        part: Array = OPERATORS["getitem"](self, key)
+        return part
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.value = OPERATORS["setitem"](self, key, value).value
+
+
+def dtype_of(dtype: Any) -> DType:
+    """The element type that NumPy calls so."""
+    return dtypes.by_numpy(np.dtype(dtype))

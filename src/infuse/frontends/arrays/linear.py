@@ -1,0 +1,119 @@
+"""Linear algebra and Fourier transforms that ONNX has."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from infuse.errors import UnsupportedOperatorError
+from infuse.frontends.arrays.array import Array, lifted, node, source_line, together
+from infuse.frontends.arrays.elementwise import abs as absolute, floating
+from infuse.frontends.arrays.manipulation import matrix_transpose, permute_dims, reshape
+from infuse.frontends.arrays.reduction import max, min, sum
+from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
+
+__all__ = ["det", "diagonal", "einsum", "matmul", "matrix_norm", "matrix_transpose", "outer"]
+__all__ += ["cross", "tensordot", "trace", "vecdot", "vector_norm"]
+
+
+def matmul(x1: Any, x2: Any, /) -> Array:
+    """The product of matrices along the last two axes."""
+    return node("MatMul", *together(x1, x2))
+
+
+def einsum(equation: str, /, *operands: Any) -> Array:
+    """Einstein's sum, as NumPy writes it."""
+    return node("Einsum", *together(*operands), equation=equation)
+
+
+def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
+    """Sums of products along an axis."""
+    a, b = together(x1, x2)
+    return sum(a * b, axis=axis, dtype=a.dtype)
+
+
+def outer(x1: Array, x2: Array, /) -> Array:
+    """All products of two vectors' elements."""
+    return reshape(x1, (-1, 1)) * reshape(x2, (1, -1))
+
+
+def tensordot(x1: Array, x2: Array, /, *, axes: Any = 2) -> Array:
+    """Sums of products over axes of both arrays."""
+    if isinstance(axes, int):
+        axes = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
+    left, right = axes_of(axes[0], x1.ndim), axes_of(axes[1], x2.ndim)
+    rows = [axis for axis in range(x1.ndim) if axis not in left]
+    columns = [axis for axis in range(x2.ndim) if axis not in right]
+    shape = [*(x1.shape[i] for i in rows), *(x2.shape[i] for i in columns)]
+    inner: Any = 1
+    for axis in left:
+        inner = x1.shape[axis] * inner
+    a = reshape(permute_dims(x1, [*rows, *left]), (-1, inner))
+    b = reshape(permute_dims(x2, [*right, *columns]), (inner, -1))
+    return reshape(matmul(a, b), tuple(shape))
+
+
+def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
+    """The vector product of vectors of three elements along an axis."""
+    a, b = together(x1, x2)
+    place = axis_of(axis, a.ndim)
+
+    def turned(x: Array, order: list[int]) -> Array:
+        return node("Gather", x, listed(order), axis=place)
+
+    first, second = [1, 2, 0], [2, 0, 1]
+    return turned(a, first) * turned(b, second) - turned(a, second) * turned(b, first)
+
+
+def det(x: Array, /) -> Array:
+    """The determinants of matrices."""
+    return node("Det", x)
+
+
+def diagonal(x: Array, /, *, offset: int = 0) -> Array:
+    """The diagonals of matrices of known size."""
+    rows, columns = (size.__index__() for size in x.shape[-2:])
+    down, right = builtins.max(-offset, 0), builtins.max(offset, 0)
+    count = builtins.max(0, builtins.min(rows - down, columns - right))
+    first = down * columns + right
+    places = first + np.arange(count, dtype=np.int64) * (columns + 1)
+    flat = reshape(x, (*x.shape[:-2], rows * columns))
+    return node("Gather", flat, lifted(places), axis=x.ndim - 2)
+
+
+def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    """The sums of diagonals."""
+    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+def vector_norm(x: Array, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Array:
+    """The norm of vectors over axes."""
+    array = absolute(floating(x))
+    if ord == np.inf:
+        return max(array, axis=axis, keepdims=keepdims)
+    if ord == -np.inf:
+        return min(array, axis=axis, keepdims=keepdims)
+    if ord == 0:
+        return sum((array != 0).astype(array.dtype), axis=axis, keepdims=keepdims)
+    if ord == 1:
+        return sum(array, axis=axis, keepdims=keepdims)
+    if ord == 2:
+        return node("Sqrt", sum(array * array, axis=axis, keepdims=keepdims))
+    return sum(array**ord, axis=axis, keepdims=keepdims) ** (1 / ord)
+
+
+def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
+    """The norm of matrices along the last two axes: Frobenius', or of row or column sums."""
+    if ord == "fro":
+        return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
+    if ord not in (1, -1, np.inf, -np.inf):
+        raise UnsupportedOperatorError(
+            f"the matrix norm {ord!r}", where=source_line(), hint="it needs singular values"
+        )
+    along = -2 if ord in (1, -1) else -1
+    sums = sum(absolute(floating(x)), axis=along, keepdims=True)
+    extreme = max if ord in (1, np.inf) else min
+    result = extreme(sums, axis=(-2, -1), keepdims=True)
+    return result if keepdims else reshape(result, tuple(x.shape[:-2]))

@@ -1,0 +1,208 @@
+"""The namespace of the Array API standard that arrays of a traced program have; functions that are
+not in it raise an error that names them.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+from infuse.errors import UnsupportedOperatorError
+from infuse.frontends.arrays import linear
+from infuse.frontends.arrays.array import (
+    Array,
+    source_line,
+)
+from infuse.frontends.arrays.creation import (
+    arange,
+    asarray,
+    empty,
+    empty_like,
+    eye,
+    full,
+    full_like,
+    linspace,
+    meshgrid,
+    ones,
+    ones_like,
+    tril,
+    triu,
+    zeros,
+    zeros_like,
+)
+from infuse.frontends.arrays.elementwise import FUNCTIONS
+from infuse.frontends.arrays.indexing import (
+    take,
+    take_along_axis,
+)
+from infuse.frontends.arrays.linear import (
+    einsum,
+    matmul,
+    tensordot,
+    vecdot,
+)
+from infuse.frontends.arrays.manipulation import (
+    broadcast_arrays,
+    broadcast_to,
+    concat,
+    expand_dims,
+    flip,
+    matrix_transpose,
+    moveaxis,
+    permute_dims,
+    repeat,
+    reshape,
+    roll,
+    squeeze,
+    stack,
+    tile,
+    unstack,
+)
+from infuse.frontends.arrays.reduction import (
+    all,
+    any,
+    argmax,
+    argmin,
+    argsort,
+    count_nonzero,
+    cumulative_prod,
+    cumulative_sum,
+    diff,
+    max,
+    mean,
+    min,
+    nonzero,
+    prod,
+    searchsorted,
+    sort,
+    std,
+    sum,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+    var,
+)
+
+__array_api_version__: Final = "2024.12"
+
+e, inf, nan, newaxis, pi = np.e, np.inf, np.nan, None, np.pi
+
+bool = np.dtype(np.bool_)
+int8, int16, int32, int64 = (np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64))
+uint8, uint16, uint32, uint64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint64))
+float32, float64 = np.dtype(np.float32), np.dtype(np.float64)
+complex64, complex128 = np.dtype(np.complex64), np.dtype(np.complex128)
+
+linalg = SimpleNamespace(**{name: getattr(linear, name) for name in linear.__all__})
+
+
+def astype(x: Array, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Array:
+    """The same elements in another type."""
+    return x.astype(dtype, copy=copy, device=device)
+
+
+def can_cast(from_: Any, to: Any, /) -> Any:
+    """Whether one type can be promoted to another."""
+    return np.can_cast(from_.dtype if isinstance(from_, Array) else from_, to)
+
+
+def result_type(*arrays_and_dtypes: Any) -> Any:
+    """The type to which arrays, numbers and types are promoted."""
+    return np.result_type(*(x.dtype if isinstance(x, Array) else x for x in arrays_and_dtypes))
+
+
+def finfo(type: Any, /) -> Any:
+    """The limits of a type of floats."""
+    return np.finfo(type.dtype if isinstance(type, Array) else type)
+
+
+def iinfo(type: Any, /) -> Any:
+    """The limits of a type of integers."""
+    return np.iinfo(type.dtype if isinstance(type, Array) else type)
+
+
+def isdtype(dtype: Any, kind: Any) -> Any:
+    """Whether a type is of a kind."""
+    return np.isdtype(dtype, kind)
+
+
+globals().update(FUNCTIONS)
+
+__all__ = [  # and those of FUNCTIONS
+    "all",
+    "any",
+    "arange",
+    "argmax",
+    "argmin",
+    "argsort",
+    "asarray",
+    "astype",
+    "broadcast_arrays",
+    "broadcast_to",
+    "can_cast",
+    "concat",
+    "count_nonzero",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "einsum",
+    "empty",
+    "empty_like",
+    "expand_dims",
+    "eye",
+    "finfo",
+    "flip",
+    "full",
+    "full_like",
+    "iinfo",
+    "isdtype",
+    "linspace",
+    "matmul",
+    "matrix_transpose",
+    "max",
+    "mean",
+    "meshgrid",
+    "min",
+    "moveaxis",
+    "nonzero",
+    "ones",
+    "ones_like",
+    "permute_dims",
+    "prod",
+    "repeat",
+    "reshape",
+    "result_type",
+    "roll",
+    "searchsorted",
+    "sort",
+    "squeeze",
+    "stack",
+    "std",
+    "sum",
+    "take",
+    "take_along_axis",
+    "tensordot",
+    "tile",
+    "tril",
+    "triu",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+    "unstack",
+    "var",
+    "vecdot",
+    "zeros",
+    "zeros_like",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise UnsupportedOperatorError(
+        f"there is no array function {name!r} that can be traced", where=source_line()
+    )

@@ -1,0 +1,220 @@
+"""Functions over axes: sums, extremes, statistics, sorting and searching."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from infuse.errors import ShapeError, UnsupportedOperatorError
+from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line
+from infuse.frontends.arrays.elementwise import floating
+from infuse.frontends.arrays.manipulation import concat, expand_dims, reshape
+from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
+
+Axis = int | tuple[int, ...] | None
+
+
+def _reduced(kind: str, x: Array, axis: Axis, keepdims: bool) -> Array:
+    axes = axes_of(axis, x.ndim)
+    if not axes:
+        return x
+    return node(kind, x, listed(axes), keepdims=int(keepdims))
+
+
+def _wide(x: Array, dtype: Any) -> Array:
+    """Small integers in the type in which NumPy adds them."""
+    if dtype is not None:
+        return x.astype(dtype)
+    if x.dtype.kind == "b" or (x.dtype.kind == "i" and x.dtype.itemsize < 8):
+        return x.astype(np.int64)
+    return x.astype(np.uint64) if x.dtype.kind == "u" and x.dtype.itemsize < 8 else x
+
+
+def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    """The sum over axes."""
+    return _reduced("ReduceSum", _wide(x, dtype), axis, keepdims)
+
+
+def prod(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    """The product over axes."""
+    return _reduced("ReduceProd", _wide(x, dtype), axis, keepdims)
+
+
+def max(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """The largest element over axes."""
+    return _reduced("ReduceMax", x, axis, keepdims)
+
+
+def min(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """The smallest element over axes."""
+    return _reduced("ReduceMin", x, axis, keepdims)
+
+
+def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """The mean over axes."""
+    return _reduced("ReduceMean", floating(x), axis, keepdims)
+
+
+def var(
+    x: Array, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
+) -> Array:
+    """The mean square distance from the mean, over the number of elements less `correction`."""
+    array = floating(x)
+    distance = array - mean(array, axis=axis, keepdims=True)
+    count: Any = 1
+    for place in axes_of(axis, x.ndim):
+        count = x.shape[place] * count
+    total = _reduced("ReduceSum", distance * distance, axis, keepdims)
+    divisor = (
+        count - correction if isinstance(count, int) else count.astype(np.float64) - correction
+    )
+    return total / (divisor.astype(array.dtype) if isinstance(divisor, Array) else divisor)
+
+
+def std(
+    x: Array, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
+) -> Array:
+    """The square root of the variance."""
+    return node("Sqrt", var(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+def any(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """Whether an element over axes is true."""
+    return _reduced("ReduceMax", lifted(x).astype(np.bool_), axis, keepdims)
+
+
+def all(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """Whether all elements over axes are true."""
+    return _reduced("ReduceMin", lifted(x).astype(np.bool_), axis, keepdims)
+
+
+def count_nonzero(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """How many elements over axes are not zero."""
+    return sum(lifted(x).astype(np.bool_).astype(np.int64), axis=axis, keepdims=keepdims)
+
+
+def _running(kind: str, x: Array, axis: int | None, dtype: Any, include_initial: bool) -> Array:
+    if axis is None:
+        if x.ndim > 1:
+            raise ShapeError("axis is needed where there are several", where=source_line())
+        axis = 0
+    place = axis_of(axis, x.ndim)
+    result = node(kind, _wide(x, dtype), lifted(np.int64(place)))
+    if not include_initial:
+        return result
+    start = node("Slice", result, listed(0), listed(1), listed(place))
+    first = start * 0 + lifted(0 if kind == "CumSum" else 1, result.dtype)
+    return concat([first, result], axis=place)
+
+
+def cumulative_sum(
+    x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """Sums of all elements up to each."""
+    return _running("CumSum", x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """Products of all elements up to each."""
+    return _running("CumProd", x, axis, dtype, include_initial)
+
+
+def diff(
+    x: Array,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: Array | None = None,
+    append: Array | None = None,
+) -> Array:
+    """Differences of neighbours, n times."""
+    place = axis_of(axis, x.ndim)
+    around = [part for part in (prepend, x, append) if part is not None]
+    x = concat(around, axis=place) if len(around) > 1 else x
+    for _ in range(n):
+        far = np.iinfo(np.int64).max
+        later = node("Slice", x, listed(1), listed(far), listed(place))
+        x = later - node("Slice", x, listed(0), listed(-1), listed(place))
+    return x
+
+
+def _argument(kind: str, x: Array, axis: int | None, keepdims: bool) -> Array:
+    if axis is None:
+        flat = node(kind, reshape(x, (-1,)), axis=0, keepdims=0)
+        return reshape(flat, (1,) * x.ndim) if keepdims else flat
+    return node(kind, x, axis=axis_of(axis, x.ndim), keepdims=int(keepdims))
+
+
+def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """Where the largest element is, the first of several."""
+    return _argument("ArgMax", x, axis, keepdims)
+
+
+def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """Where the smallest element is, the first of several."""
+    return _argument("ArgMin", x, axis, keepdims)
+
+
+def _sorted(x: Array, axis: int, descending: bool) -> list[Array]:
+    place = axis_of(axis, x.ndim)
+    size = node("Shape", x, start=place, end=place + 1)
+    return nodes(2, "TopK", x, size, axis=place, largest=int(descending), sorted=1)
+
+
+def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The elements in order."""
+    return _sorted(x, axis, descending)[0]
+
+
+def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """Where the elements in order are, equal ones in the order in which they stand."""
+    return _sorted(x, axis, descending)[1]
+
+
+def nonzero(x: Array, /) -> tuple[Array, ...]:
+    """Where elements are not zero: indices by axis."""
+    places = node("NonZero", x)
+    return tuple(node("Gather", places, lifted(np.int64(i)), axis=0) for i in range(x.ndim))
+
+
+def searchsorted(
+    x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None
+) -> Array:
+    """Where elements of x2 belong in x1, which is in order."""
+    if side not in ("left", "right"):
+        raise UnsupportedOperatorError(f"side is {side!r}", where=source_line())
+    ordered = x1 if sorter is None else node("Gather", x1, sorter, axis=0)
+    values = expand_dims(x2, axis=x2.ndim)
+    before = ordered < values if side == "left" else ordered <= values
+    return sum(before.astype(np.int64), axis=-1)
+
+
+def _unique(x: Array, count: int) -> list[Array]:
+    return nodes(count, "Unique", reshape(x, (-1,)), sorted=1)
+
+
+def unique_values(x: Array, /) -> Array:
+    """The different elements, in order."""
+    return _unique(x, 1)[0]
+
+
+def unique_counts(x: Array, /) -> tuple[Array, Array]:
+    """The different elements, and how often each occurs."""
+    values, _, _, counts = _unique(x, 4)
+    return values, counts
+
+
+def unique_inverse(x: Array, /) -> tuple[Array, Array]:
+    """The different elements, and which of them each element is."""
+    values, _, inverse = _unique(x, 3)
+    return values, reshape(inverse, x.shape)
+
+
+def unique_all(x: Array, /) -> tuple[Array, Array, Array, Array]:
+    """The different elements, where each occurs first, which of them each element is, counts."""
+    values, first, inverse, counts = _unique(x, 4)
+    return values, first, reshape(inverse, x.shape), counts
