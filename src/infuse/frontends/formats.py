@@ -87,6 +87,13 @@ def _pt2(source: Source) -> Graph:
     return torch.load(source.archive)
 
 
+def _huggingface(source: Source) -> Graph:
+    from infuse.frontends import huggingface
+
+    assert source.path is not None
+    return huggingface.load(source.path)
+
+
 FORMATS: Final[tuple[Format, ...]] = (
     Format(
         "Infuse",
@@ -96,6 +103,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         _infuse,
     ),
     Format("PyTorch (torch.export)", lambda s: s.holds("archive_format"), _pt2),
+    Format("Hugging Face", lambda s: s.is_folder and s.holds("config.json"), _huggingface),
 )
 """Formats with a mark of their own; what has none of these is taken for ONNX."""
 

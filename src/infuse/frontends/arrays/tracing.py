@@ -62,9 +62,14 @@ def trace(
             f"there are {len(specs)} specs for the {len(parameters)} parameters of the function"
         )
     inputs = {key: Spec.of(spec) for key, spec in by_name.items()}
+    return trace_inputs(function, inputs, name or getattr(function, "__name__", "function"))
+
+
+def trace_inputs(function: Callable[..., Any], inputs: Mapping[str, Spec], name: str) -> Graph:
+    """The graph of what a function returns for these arguments by name."""
     texts = [size for spec in inputs.values() for size in spec.shape if isinstance(size, str)]
     sizes = Sizes(texts)
-    g = Importer(name or getattr(function, "__name__", "function"), sizes)
+    g = Importer(name, sizes)
     with numbering(sizes.taken), tracing(g):
         arrays = {
             key: Array(g.input(key, dtype_of(spec.dtype), spec.shape))

@@ -1,0 +1,304 @@
+"""Decoders of text: GPT-2; Llama and its kin (Mistral, Qwen, Gemma, Phi-3); Phi."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from infuse.errors import UnsupportedOperatorError
+from infuse.frontends.arrays.array import Array, lifted, node
+from infuse.frontends.arrays.creation import arange
+from infuse.frontends.arrays.manipulation import broadcast_to, expand_dims
+from infuse.frontends.huggingface.files import Config
+from infuse.frontends.huggingface.layers import (
+    Weights,
+    activation,
+    attend,
+    embedding,
+    layer_norm,
+    linear,
+    linear_by_columns,
+    padding_mask,
+    rms_norm,
+    split_heads,
+)
+
+Results = dict[str, Array]
+
+
+class Decoder:
+    """Tokens in, scores of the next token at every place out; all places at once, without a cache
+    of keys and values.
+    """
+
+    inputs = dict.fromkeys(("input_ids", "attention_mask"), ("int64", ("batch", "sequence")))
+
+    def __init__(self, config: Config, weights: Weights) -> None:
+        self.config, self.all = config, weights
+
+    def states(self, input_ids: Array, mask: Array) -> Array:
+        """The last hidden states, normalized."""
+        raise NotImplementedError
+
+    def table(self) -> Array:
+        """The table of tokens that scores are products with."""
+        raise NotImplementedError
+
+    def run(self, head: str, *, input_ids: Array, attention_mask: Array) -> Results:
+        """The results of a head."""
+        x = self.states(input_ids, padding_mask(attention_mask))
+        if head == "model":
+            return {"last_hidden_state": x}
+        scores = node("MatMul", x, self.table().T)
+        if "lm_head.bias" in self.all:
+            scores = scores + self.all("lm_head.bias")
+        cap = self.config.get("final_logit_softcapping")
+        return {"logits": node("Tanh", scores / cap) * cap if cap else scores}
+
+
+class GPT2(Decoder):
+    """GPT-2."""
+
+    def __init__(self, config: Config, weights: Weights) -> None:
+        super().__init__(config, weights)
+        inner = "transformer.wte.weight" in weights
+        self.w = weights.within("transformer") if inner else weights
+        config.require("scale_attn_by_inverse_layer_idx", False)
+        config.require("scale_attn_weights", True)
+
+    def table(self) -> Array:
+        own = "lm_head.weight" in self.all
+        return self.all("lm_head.weight") if own else self.w("wte.weight")
+
+    def states(self, input_ids: Array, mask: Array) -> Array:
+        config, w = self.config, self.w
+        epsilon, heads = config.layer_norm_epsilon, config.n_head
+        x = embedding(input_ids, w.within("wte"))
+        x = x + embedding(arange(input_ids.shape[1]), w.within("wpe"))
+        for number in range(config.n_layer):
+            block = w.within(f"h.{number}")
+            y = linear_by_columns(
+                layer_norm(x, block.within("ln_1"), epsilon), block.within("attn.c_attn")
+            )
+            size = config.n_embd
+            q, k, v = (split_heads(y[..., i * size : (i + 1) * size], heads) for i in range(3))
+            y = attend(q, k, v, mask, is_causal=1)
+            x = x + linear_by_columns(y, block.within("attn.c_proj"))
+            y = linear_by_columns(
+                layer_norm(x, block.within("ln_2"), epsilon), block.within("mlp.c_fc")
+            )
+            y = activation(config.activation_function, y)
+            x = x + linear_by_columns(y, block.within("mlp.c_proj"))
+        return layer_norm(x, w.within("ln_f"), epsilon)
+
+
+class Rotary:
+    """Rotations of queries and keys by the angles of their places."""
+
+    def __init__(self, config: Config, size: int, kind: str = "") -> None:
+        rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+        rope = rope.get(kind, rope) if kind else rope
+        theta = rope.get("rope_theta") or config.get("rope_theta", 10000.0)
+        if kind == "sliding_attention" and not config.get("rope_parameters"):
+            theta = config.get("rope_local_base_freq", theta)
+        partial = rope.get("partial_rotary_factor") or config.get("partial_rotary_factor", 1.0)
+        self.turned = int(size * partial)
+        self.frequencies = theta ** -(np.arange(0, self.turned, 2, dtype=np.float32) / self.turned)
+        self._scale(rope)
+
+    def _scale(self, rope: dict[str, Any]) -> None:
+        kind = rope.get("rope_type") or rope.get("type", "default")
+        if kind == "linear":
+            self.frequencies = self.frequencies / rope["factor"]
+        elif kind == "llama3":
+            self.frequencies = _llama3(self.frequencies, rope)
+        elif kind != "default":
+            raise UnsupportedOperatorError(
+                f"rotary places of type {kind!r} are not supported",
+                hint="default, linear and llama3 are",
+            )
+
+    def tables(self, input_ids: Array) -> tuple[Array, Array, Array]:
+        """Cosines and sines by place, and the places [batch, length]."""
+        batch, length = input_ids.shape
+        places = arange(length)
+        angles = expand_dims(places, axis=1).astype(np.float32) * lifted(
+            self.frequencies.astype(np.float32)
+        )
+        spread = broadcast_to(expand_dims(places, axis=0), (batch, length))
+        return node("Cos", angles), node("Sin", angles), spread
+
+    def turn(self, x: Array, tables: tuple[Array, Array, Array]) -> Array:
+        """[batch, heads, length, size], turned."""
+        size = x.shape[3]
+        dim = 0 if self.turned == size else self.turned
+        return node("RotaryEmbedding", x, *tables, rotary_embedding_dim=dim)
+
+
+def _llama3(frequencies: np.ndarray, rope: dict[str, Any]) -> np.ndarray:
+    """Low frequencies divided by a factor, those between smoothly (Llama 3.1)."""
+    factor, low, high = rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"]
+    context = rope["original_max_position_embeddings"]
+    waves = 2 * math.pi / frequencies
+    smooth = (context / waves - low) / (high - low)
+    between = (1 - smooth) * frequencies / factor + smooth * frequencies
+    scaled = np.where(waves > context / low, frequencies / factor, between)
+    return np.where(waves < context / high, frequencies, scaled)
+
+
+class Llama(Decoder):
+    """Llama, Mistral, Qwen 2 and 3, Phi-3: RMS normalization, rotary places, gated products."""
+
+    offset = 0.0
+    """Added to the weights of normalizations."""
+
+    def __init__(self, config: Config, weights: Weights) -> None:
+        super().__init__(config, weights)
+        inner = "model.embed_tokens.weight" in weights
+        self.w = weights.within("model") if inner else weights
+        self.heads = config.num_attention_heads
+        self.pairs = config.get("num_key_value_heads", self.heads)
+        self.size = config.get("head_dim", config.hidden_size // self.heads)
+        kinds = set(config.get("layer_types") or ["full_attention"])
+        self.rotary = {kind: Rotary(config, self.size, kind) for kind in kinds}
+
+    def table(self) -> Array:
+        own = "lm_head.weight" in self.all and not self.config.get("tie_word_embeddings", False)
+        return self.all("lm_head.weight") if own else self.w("embed_tokens.weight")
+
+    def norm(self, x: Array, w: Weights) -> Array:
+        """RMS normalization."""
+        return rms_norm(x, w, self.config.rms_norm_eps, self.offset)
+
+    def embedded(self, input_ids: Array) -> Array:
+        """Rows of the table of tokens."""
+        return embedding(input_ids, self.w.within("embed_tokens"))
+
+    def states(self, input_ids: Array, mask: Array) -> Array:
+        x = self.embedded(input_ids)
+        tables = {kind: rotary.tables(input_ids) for kind, rotary in self.rotary.items()}
+        kinds = self.config.get("layer_types")
+        for number in range(self.config.num_hidden_layers):
+            kind = kinds[number] if kinds else "full_attention"
+            w = self.w.within(f"layers.{number}")
+            x = self.layer(x, mask, w, kind, tables[kind])
+        return self.norm(x, self.w.within("norm"))
+
+    def layer(self, x: Array, mask: Array, w: Weights, kind: str, tables: Any) -> Array:
+        """Attention and gated products, each of what is normalized, added."""
+        y = self.norm(x, w.within("input_layernorm"))
+        x = x + self.attention(y, mask, w.within("self_attn"), kind, tables)
+        y = self.norm(x, w.within("post_attention_layernorm"))
+        return x + self.dense(y, w.within("mlp"))
+
+    def window(self, kind: str) -> int:
+        """How many places before it a query sees; -1 for all."""
+        sliding = self.config.get("sliding_window")
+        if self.config.get("layer_types") is None:
+            use = self.config.get("use_sliding_window", True)
+            return sliding - 1 if sliding and use else -1
+        return sliding - 1 if sliding and kind == "sliding_attention" else -1
+
+    def attention(self, x: Array, mask: Array, w: Weights, kind: str, tables: Any) -> Array:
+        """Attention to the places before, and that itself."""
+        q, k, v = self.projections(x, w)
+        if "q_norm.weight" in w:
+            q, k = self.norm(q, w.within("q_norm")), self.norm(k, w.within("k_norm"))
+        rotary = self.rotary[kind]
+        q, k = rotary.turn(q, tables), rotary.turn(k, tables)
+        cap = self.config.get("attn_logit_softcapping", 0.0)
+        y = attend(
+            q,
+            k,
+            v,
+            mask,
+            is_causal=1,
+            left_window_size=self.window(kind),
+            softcap=float(cap),
+            scale=self.scale(),
+        )
+        return linear(y, w.within("o_proj"))
+
+    def scale(self) -> float:
+        """What scores are multiplied by."""
+        return 1 / math.sqrt(self.size)
+
+    def projections(self, x: Array, w: Weights) -> tuple[Array, Array, Array]:
+        """Queries, keys and values by heads."""
+        if "qkv_proj.weight" in w:
+            y = linear(x, w.within("qkv_proj"))
+            first, second = self.heads * self.size, (self.heads + self.pairs) * self.size
+            parts = y[..., :first], y[..., first:second], y[..., second:]
+        else:
+            q, k, v = (linear(x, w.within(f"{name}_proj")) for name in "qkv")
+            parts = q, k, v
+        heads = self.heads, self.pairs, self.pairs
+        q, k, v = (split_heads(part, count) for part, count in zip(parts, heads))
+        return q, k, v
+
+    def dense(self, x: Array, w: Weights) -> Array:
+        """act(x · gate) · (x · up), through down."""
+        if "gate_up_proj.weight" in w:
+            both = linear(x, w.within("gate_up_proj"))
+            half = self.config.intermediate_size
+            gate, up = both[..., :half], both[..., half:]
+        else:
+            gate, up = linear(x, w.within("gate_proj")), linear(x, w.within("up_proj"))
+        return linear(activation(self.act(), gate) * up, w.within("down_proj"))
+
+    def act(self) -> str:
+        """The name of the activation."""
+        return str(self.config.hidden_act)
+
+
+class Gemma(Llama):
+    """Gemma: normalization by 1 + weight, embeddings scaled."""
+
+    offset = 1.0
+
+    def embedded(self, input_ids: Array) -> Array:
+        return super().embedded(input_ids) * math.sqrt(self.config.hidden_size)
+
+    def table(self) -> Array:
+        return self.w("embed_tokens.weight")
+
+    def act(self) -> str:
+        name = self.config.get("hidden_activation") or "gelu_pytorch_tanh"
+        return str(name)
+
+
+class Gemma2(Gemma):
+    """Gemma 2 and 3: normalization behind each part, too; windows in some layers."""
+
+    def scale(self) -> float:
+        return 1 / math.sqrt(self.config.query_pre_attn_scalar)
+
+    def layer(self, x: Array, mask: Array, w: Weights, kind: str, tables: Any) -> Array:
+        y = self.norm(x, w.within("input_layernorm"))
+        y = self.attention(y, mask, w.within("self_attn"), kind, tables)
+        x = x + self.norm(y, w.within("post_attention_layernorm"))
+        y = self.norm(x, w.within("pre_feedforward_layernorm"))
+        return x + self.norm(self.dense(y, w.within("mlp")), w.within("post_feedforward_layernorm"))
+
+
+class Phi(Llama):
+    """Phi 1, 1.5 and 2: attention and products side by side, rotary places in a part."""
+
+    def norm(self, x: Array, w: Weights) -> Array:
+        return layer_norm(x, w, self.config.layer_norm_eps)
+
+    def states(self, input_ids: Array, mask: Array) -> Array:
+        self.config.require("qk_layernorm", False)
+        rotary = self.rotary["full_attention"]
+        x, tables = self.embedded(input_ids), rotary.tables(input_ids)
+        for number in range(self.config.num_hidden_layers):
+            w = self.w.within(f"layers.{number}")
+            y = self.norm(x, w.within("input_layernorm"))
+            q, k, v = self.projections(y, w.within("self_attn"))
+            q, k = rotary.turn(q, tables), rotary.turn(k, tables)
+            seen = linear(attend(q, k, v, mask, is_causal=1), w.within("self_attn.dense"))
+            inner = activation(self.act(), linear(y, w.within("mlp.fc1")))
+            x = x + seen + linear(inner, w.within("mlp.fc2"))
+        return self.norm(x, self.w.within("final_layernorm"))
