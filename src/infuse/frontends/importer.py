@@ -132,7 +132,8 @@ class Importer(GraphBuilder):
             yield
         except InfuseError as error:
             place = "/".join(filter(None, names))
-            error.within(f"{place} ({source})" if source else place)
+            if place or source:
+                error.within(f"{place} ({source})" if place and source else place or source)
             raise
         finally:
             self._scope, self._source = before

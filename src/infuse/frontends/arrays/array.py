@@ -20,7 +20,7 @@ from infuse.ir.graph import Value
 
 _HERE: Final = str(Path(__file__).parent)
 _TRACED: ContextVar[Importer | None] = ContextVar("traced", default=None)
-Scalar = bool | int | float | complex
+_SOURCES: ContextVar[bool] = ContextVar("sources", default=True)
 
 
 def importer() -> Importer:
@@ -35,17 +35,23 @@ def importer() -> Importer:
 
 
 @contextmanager
-def tracing(into: Importer) -> Iterator[None]:
-    """Within, array functions add their nodes to this importer."""
+def tracing(into: Importer, sources: bool | None = None) -> Iterator[None]:
+    """Within, array functions add their nodes to this importer; `sources`: whether with the lines
+    of the program (default: as around).
+    """
     token = _TRACED.set(into)
+    lines = _SOURCES.set(_SOURCES.get() if sources is None else sources)
     try:
         yield
     finally:
         _TRACED.reset(token)
+        _SOURCES.reset(lines)
 
 
 def source_line() -> str:
-    """The line of the user's program that is being run."""
+    """The line of the user's program that is being run; none where sources are not noted."""
+    if not _SOURCES.get():
+        return ""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back

@@ -65,12 +65,16 @@ def trace(
     return trace_inputs(function, inputs, name or getattr(function, "__name__", "function"))
 
 
-def trace_inputs(function: Callable[..., Any], inputs: Mapping[str, Spec], name: str) -> Graph:
-    """The graph of what a function returns for these arguments by name."""
+def trace_inputs(
+    function: Callable[..., Any], inputs: Mapping[str, Spec], name: str, *, sources: bool = True
+) -> Graph:
+    """The graph of what a function returns for these arguments by name; `sources`: whether nodes
+    are noted with the lines of the program.
+    """
     texts = [size for spec in inputs.values() for size in spec.shape if isinstance(size, str)]
     sizes = Sizes(texts)
     g = Importer(name, sizes)
-    with numbering(sizes.taken), tracing(g):
+    with numbering(sizes.taken), tracing(g, sources):
         arrays = {
             key: Array(g.input(key, dtype_of(spec.dtype), spec.shape))
             for key, spec in inputs.items()

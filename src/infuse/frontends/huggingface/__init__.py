@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from infuse.errors import ModelFileError, UnsupportedOperatorError
+from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.arrays.tracing import Spec, trace_inputs
 from infuse.frontends.huggingface import decoders, encoders, vision
 from infuse.frontends.huggingface.files import CONFIG, read_config, read_weights
@@ -86,7 +86,12 @@ def load(folder: Path) -> Graph:
     specs = {name: Spec(dtype, shape) for name, (dtype, shape) in model.inputs.items()}
     try:
         with uncollected():
-            graph = trace_inputs(lambda **inputs: model.run(head, **inputs), specs, folder.name)
+            graph = trace_inputs(
+                lambda **inputs: model.run(head, **inputs), specs, folder.name, sources=False
+            )
+    except InfuseError as error:
+        error.within(where)
+        raise
     except (TypeError, LookupError, ValueError, ArithmeticError) as error:
         raise ModelFileError(
             f"{CONFIG} and the weights do not fit: {error}", where=where

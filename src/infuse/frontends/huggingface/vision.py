@@ -106,6 +106,12 @@ class DeiT(ViT):
         return (linear(x[:, 0], first) + linear(x[:, 1], second)) / 2
 
 
+def clip_weights(weights: Weights, root: str) -> Weights:
+    """The weights of one of CLIP's encoders, which newer files of it alone have without a root."""
+    inner = any(f"{root}.{norm}.weight" in weights for norm in ("final_layer_norm", "pre_layrnorm"))
+    return weights.within(root) if inner else weights
+
+
 def clip_layers(x: Array, w: Weights, config: Config, mask: Array | None) -> Array:
     """CLIP's layers."""
     for number in range(config.num_hidden_layers):
@@ -130,7 +136,7 @@ class ClipVision(ViT):
 
     def __init__(self, config: Config, weights: Weights) -> None:
         self.config, self.all = config, weights
-        self.w = weights.within(self.root)
+        self.w = clip_weights(weights, self.root)
 
     def run(self, head: str, *, pixel_values: Array) -> Results:
         config, w = self.config, self.w
@@ -155,7 +161,7 @@ class ClipText:
 
     def __init__(self, config: Config, weights: Weights) -> None:
         self.config, self.all = config, weights
-        self.w = weights.within("text_model")
+        self.w = clip_weights(weights, "text_model")
 
     def run(self, head: str, *, input_ids: Array, attention_mask: Array) -> Results:
         """The results of a head."""

