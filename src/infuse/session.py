@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from infuse import api, dtypes
 from infuse.errors import InputError, OptionError
+from infuse.runtime.folder import is_compiled
 from infuse.runtime.interface import Model
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import TensorSpec
@@ -147,7 +148,7 @@ class InferenceSession:
             warnings.warn(
                 f"Infuse runs on the CPU; there is no {', '.join(names)} here", stacklevel=2
             )
-        if isinstance(path_or_bytes, bytes) or not os.path.isdir(path_or_bytes):  # noqa: PTH112 (bytes and str)
+        if isinstance(path_or_bytes, bytes) or not is_compiled(path_or_bytes):
             self._model = _compile(
                 path_or_bytes, self._options, precision or self._options.precision
             )

@@ -193,3 +193,18 @@ def test_trained_weights_of_minilm(tmp_path: Path) -> None:
     graph = infuse.load(folder)
     compiled = infuse.compile(infuse.optimize(graph))
     check(graph, model, feeds_of(graph, 0), compiled.run, 1e-5)
+
+
+def test_folders_are_models_wherever_a_file_is(tmp_path: Path) -> None:
+    kind, head, fields = CASES[0]
+    model = saved(kind, head, fields, tmp_path / "model")
+    session = infuse.InferenceSession(tmp_path / "model")
+    feeds = feeds_of(infuse.load(tmp_path / "model"), 0)
+    names = [output.name for output in session.get_outputs()]
+    check(
+        infuse.load(tmp_path / "model"),
+        model,
+        feeds,
+        lambda inputs: dict(zip(names, session.run(None, inputs))),
+        1e-5,
+    )

@@ -32,6 +32,7 @@ from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import index_limits
 from infuse.passes.verification import relative_difference
+from infuse.runtime.folder import is_compiled
 
 WARM_UP = 2
 Arrays = dict[str, Array]
@@ -149,7 +150,7 @@ def _file_for_peer(model: Path) -> Path:
         raise OptionError(
             "onnxruntime is not installed here", hint="pip install onnxruntime"
         ) from error
-    if model.is_dir():
+    if is_compiled(model):
         raise OptionError(
             f"{model} is a compiled model, which another runtime cannot read",
             hint="name the model file",

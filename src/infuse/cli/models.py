@@ -11,6 +11,7 @@ from infuse.cli.options import Level
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.runtime import Model
+from infuse.runtime.folder import is_compiled
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def open_model(
     """Load a compiled model's folder; compile a model file. OptionError where a folder is to be
     compiled otherwise.
     """
-    if path.is_dir():
+    if is_compiled(path):
         if precision != "fp32":
             raise OptionError(
                 f"{path} is compiled already, in a precision of its own", hint="name the model file"

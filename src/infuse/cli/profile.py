@@ -29,6 +29,7 @@ from infuse.cli.options import (
 from infuse.cli.outputs import write_json
 from infuse.errors import OptionError
 from infuse.profiling import GROUPINGS, Profile, Row, trace_events
+from infuse.runtime.folder import is_compiled
 
 
 class By(str, Enum):
@@ -96,7 +97,7 @@ def profile(
     if trace is not None:
         options.check_output(trace, ".json")
     sizes = options.dims(dim)
-    if model.is_dir():
+    if is_compiled(model):
         raise OptionError(
             f"{model} is a folder, and a compiled model has no clocks in it",
             hint="name the model file",

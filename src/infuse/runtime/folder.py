@@ -22,6 +22,8 @@ HEADER: Final = "model.h"
 SOURCE: Final = "model.cpp"
 METADATA: Final = "metadata.json"
 STAGES: Final = "stages.json"
+FOREIGN: Final = ("config.json", "saved_model.pb")
+"""Files that folders of other formats have: Hugging Face's, TensorFlow's SavedModel."""
 CHECK_VARIABLE: Final = "INFUSE_CHECK"
 
 _REBUILD: Final = "compile the model again"
@@ -159,6 +161,14 @@ def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
             hint="compile it for this machine, or for a target that all your machines share, such "
             'as "x86-64-v3"',
         )
+
+
+def is_compiled(path: str | os.PathLike[str] | bytes) -> bool:
+    """Whether a path is to be taken for a compiled model: a folder without the mark of a format
+    that is read.
+    """
+    folder = Path(os.fsdecode(path))
+    return folder.is_dir() and not any((folder / name).is_file() for name in FOREIGN)
 
 
 def check_replaceable(output: Path) -> None:
