@@ -227,6 +227,17 @@ def others() -> list[Case]:
         ("vector_norm inf", lambda xp, x: xp.linalg.vector_norm(x, ord=xp.inf), (A,)),
         ("matrix_norm", lambda xp, x: xp.linalg.matrix_norm(x), (C,)),
         ("matrix_norm 1", lambda xp, x: xp.linalg.matrix_norm(x, ord=1), (C,)),
+        ("slogdet", lambda xp, x: xp.linalg.slogdet(x)[1], (Q,)),
+        ("sign of slogdet", lambda xp, x: xp.linalg.slogdet(x)[0], (Q,)),
+        ("matrix_power", lambda xp, x: xp.linalg.matrix_power(x, 5), (Q,)),
+        ("matrix_power 0", lambda xp, x: x + xp.linalg.matrix_power(x, 0), (Q,)),
+        ("real, conj, imag", lambda xp, x: xp.real(x) + xp.conj(x) * xp.imag(x), (A,)),
+        ("fftshift", lambda xp, x: xp.fft.fftshift(x) + xp.fft.ifftshift(x, axes=1), (A,)),
+        (
+            "fftfreq",
+            lambda xp, x: x[0, :4] + xp.fft.fftfreq(4) * xp.fft.rfftfreq(6),
+            (C[0],),
+        ),
         ("types", lambda xp, x: x.astype(xp.result_type(x, xp.float64)), (A.astype(f32),)),
         ("iinfo", lambda xp, x: x + xp.iinfo(x.dtype).max, (N.astype(i64) - 20,)),
     ]

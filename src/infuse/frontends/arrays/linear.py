@@ -9,13 +9,14 @@ import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.arrays.array import Array, lifted, node, source_line, together
-from infuse.frontends.arrays.elementwise import abs as absolute, floating
+from infuse.frontends.arrays.creation import eye
+from infuse.frontends.arrays.elementwise import FUNCTIONS, abs as absolute, floating
 from infuse.frontends.arrays.manipulation import matrix_transpose, permute_dims, reshape
 from infuse.frontends.arrays.reduction import max, min, sum
 from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
 
 __all__ = ["det", "diagonal", "einsum", "matmul", "matrix_norm", "matrix_transpose", "outer"]
-__all__ += ["cross", "tensordot", "trace", "vecdot", "vector_norm"]
+__all__ += ["cross", "matrix_power", "slogdet", "tensordot", "trace", "vecdot", "vector_norm"]
 
 
 def matmul(x1: Any, x2: Any, /) -> Array:
@@ -70,6 +71,29 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
 def det(x: Array, /) -> Array:
     """The determinants of matrices."""
     return node("Det", x)
+
+
+def slogdet(x: Array, /) -> tuple[Array, Array]:
+    """The signs of determinants, and the logarithms of their sizes."""
+    value = det(x)
+    return FUNCTIONS["sign"](value), node("Log", absolute(value))
+
+
+def matrix_power(x: Array, n: int, /) -> Array:
+    """A square matrix to a power of 0 or more, by squaring."""
+    if n < 0:
+        raise UnsupportedOperatorError(
+            f"the power {n} of a matrix", where=source_line(), hint="it needs an inverse"
+        )
+    result = eye(x.shape[-1], dtype=x.dtype) if n == 0 else None
+    while n:
+        if n & 1:
+            result = x if result is None else matmul(result, x)
+        n >>= 1
+        if n:
+            x = matmul(x, x)
+    assert result is not None
+    return result
 
 
 def diagonal(x: Array, /, *, offset: int = 0) -> Array:

@@ -85,7 +85,7 @@ def roll(x: Array, /, shift: Any, *, axis: Any = None) -> Array:
     if axis is None:
         return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape)
     axes = [axis] if isinstance(axis, int) else list(axis)
-    shifts = [shift] * len(axes) if isinstance(shift, int) else list(shift)
+    shifts = list(shift) if isinstance(shift, (list, tuple)) else [shift] * len(axes)
     for place, count in zip(axes, shifts, strict=True):
         size = x.shape[axis_of(place, x.ndim)]
         if isinstance(size, int) and size == 0:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.arrays import linear
+from infuse.frontends.arrays import fourier, linear
 from infuse.frontends.arrays.array import (
     Array,
     source_line,
@@ -60,6 +60,7 @@ from infuse.frontends.arrays.manipulation import (
     tile,
     unstack,
 )
+from infuse.frontends.arrays.parts import conj, imag, real
 from infuse.frontends.arrays.reduction import (
     all,
     any,
@@ -96,6 +97,7 @@ uint8, uint16, uint32, uint64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.u
 float32, float64 = np.dtype(np.float32), np.dtype(np.float64)
 complex64, complex128 = np.dtype(np.complex64), np.dtype(np.complex128)
 
+fft = SimpleNamespace(**{name: getattr(fourier, name) for name in fourier.__all__})
 linalg = SimpleNamespace(**{name: getattr(linear, name) for name in linear.__all__})
 
 
@@ -144,6 +146,7 @@ __all__ = [  # and those of FUNCTIONS
     "broadcast_to",
     "can_cast",
     "concat",
+    "conj",
     "count_nonzero",
     "cumulative_prod",
     "cumulative_sum",
@@ -158,6 +161,7 @@ __all__ = [  # and those of FUNCTIONS
     "full",
     "full_like",
     "iinfo",
+    "imag",
     "isdtype",
     "linspace",
     "matmul",
@@ -172,6 +176,7 @@ __all__ = [  # and those of FUNCTIONS
     "ones_like",
     "permute_dims",
     "prod",
+    "real",
     "repeat",
     "reshape",
     "result_type",
