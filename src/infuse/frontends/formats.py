@@ -87,6 +87,29 @@ def _pt2(source: Source) -> Graph:
     return torch.load(source.archive)
 
 
+def _xgboost(source: Source) -> Graph:
+    from infuse.frontends.trees import xgboost
+
+    return xgboost.load(source.data, source.where)
+
+
+def _lightgbm(source: Source) -> Graph:
+    from infuse.frontends.trees import lightgbm
+
+    return lightgbm.load(source.data, source.where)
+
+
+def _catboost(source: Source) -> Graph:
+    from infuse.frontends.trees import catboost
+
+    return catboost.load(source.data, source.where)
+
+
+def _names(source: Source, *members: bytes) -> bool:
+    """Whether it begins as a document whose first members include one of these."""
+    return source.head.lstrip()[:1] == b"{" and any(name in source.head for name in members)
+
+
 FORMATS: Final[tuple[Format, ...]] = (
     Format(
         "Infuse",
@@ -96,6 +119,9 @@ FORMATS: Final[tuple[Format, ...]] = (
         _infuse,
     ),
     Format("PyTorch (torch.export)", lambda s: s.holds("archive_format"), _pt2),
+    Format("XGBoost", lambda s: _names(s, b'"learner"', b"\x07learner"), _xgboost),
+    Format("LightGBM", lambda s: s.head.split(b"\n", 1)[0].strip() == b"tree", _lightgbm),
+    Format("CatBoost", lambda s: _names(s, b'"features_info"', b'"oblivious_trees"'), _catboost),
 )
 """Formats with a mark of their own; what has none of these is taken for ONNX."""
 
