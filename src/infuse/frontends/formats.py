@@ -140,10 +140,15 @@ def load(source: Any) -> Graph:
 
 
 def _load_object(source: Any) -> Graph:
-    if type(source).__module__.partition(".")[0] == "torch":
+    library = type(source).__module__.partition(".")[0]
+    if library == "torch":
         from infuse.frontends import torch
 
         return torch.from_torch(source)
+    if library == "sklearn":
+        from infuse.frontends import sklearn
+
+        return sklearn.load(source)
     from infuse.frontends import onnx
 
     return onnx.load(source)
