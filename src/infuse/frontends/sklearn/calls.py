@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse import dtypes
 from infuse.errors import InputError, UnsupportedOperatorError
 from infuse.frontends.sklearn.tensors import Tensor, beside
 
@@ -39,11 +38,6 @@ def reads(method: str, *names: str) -> Callable[[Handler], Handler]:
 def has(model: Any, method: str) -> bool:
     """Whether a method of an estimator can be computed, and the estimator itself has it."""
     return (type(model).__name__, method) in TABLE and hasattr(model, method)
-
-
-def is_classifier(model: Any) -> bool:
-    """Whether an estimator predicts classes."""
-    return getattr(model, "_estimator_type", "") == "classifier" or hasattr(model, "classes_")
 
 
 def call(method: str, model: Any, x: Tensor) -> Tensor:
@@ -125,8 +119,3 @@ def unsupported(model: Any, what: str, hint: str = "") -> UnsupportedOperatorErr
     return UnsupportedOperatorError(
         f"{type(model).__name__} with {what} is not supported", hint=hint or None
     )
-
-
-def booleans(x: Tensor, condition: Any) -> Tensor:
-    """A constant of truth values."""
-    return x.constant(condition, dtypes.bool_)

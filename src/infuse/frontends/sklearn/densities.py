@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.frontends.sklearn.calls import (
     PREDICT,
     PROBABILITIES,
@@ -31,19 +32,22 @@ def _joint(model: Any, x: Tensor) -> Tensor:
     if name == "GaussianNB":
         constants = np.log(model.class_prior_) - 0.5 * np.log(2 * np.pi * model.var_).sum(axis=1)
         difference = x.expand(1) - model.theta_[None]
-        return (difference * difference / model.var_[None]).sum(axis=2) * -0.5 + constants
+        value: Tensor = (difference * difference / model.var_[None]).sum(axis=2) * -0.5 + constants
+        return value
     if name == "CategoricalNB":
         parts = [
             x.columns([i]).vector().integers().take(np.ascontiguousarray(table.T))
             for i, table in enumerate(model.feature_log_prob_)
         ]
-        return total(parts) + model.class_log_prior_
+        value: Tensor = total(parts) + model.class_log_prior_
+        return value
     table = model.feature_log_prob_
     if name == "BernoulliNB":
         if model.binarize is not None:
             x = (x > float(model.binarize)).floats()
         absent = np.log(1 - np.exp(table))
-        return x @ (table - absent).T + (model.class_log_prior_ + absent.sum(axis=1))
+        value: Tensor = x @ (table - absent).T + (model.class_log_prior_ + absent.sum(axis=1))
+        return value
     result = x @ np.ascontiguousarray(table.T)
     if name == "MultinomialNB" or len(model.classes_) == 1:
         result = result + model.class_log_prior_
@@ -70,7 +74,8 @@ def bayes_probabilities(model: Any, x: Tensor) -> Tensor:
 def discriminant_scores(model: Any, x: Tensor) -> Tensor:
     """A score for each class, or one of two."""
     result = x @ np.ascontiguousarray(model.coef_.T) + model.intercept_
-    return result.vector() if result.width == 1 else result
+    value: Tensor = result.vector() if result.width == 1 else result
+    return value
 
 
 @reads(PREDICT, "LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis")
@@ -100,7 +105,8 @@ def _quadratic(model: Any, x: Tensor) -> Tensor:
         projected = (x - mean) @ (rotation * scaling**-0.5)
         parts.append((projected * projected).sum(keep=True))
     constants = np.array([np.log(scaling).sum() for scaling in model.scalings_])
-    return (beside(*parts) + constants) * -0.5 + np.log(model.priors_)
+    value: Tensor = (beside(*parts) + constants) * -0.5 + np.log(model.priors_)
+    return value
 
 
 @reads(SCORES, "QuadraticDiscriminantAnalysis")
@@ -138,7 +144,8 @@ def _mixture(model: Any, x: Tensor) -> Tensor:
         squares = (y * y).sum(axis=2)
         diagonal = np.log(scale).sum(axis=1)
     constant = means.shape[1] * np.log(2 * np.pi)
-    return (squares + constant) * -0.5 + (diagonal + np.log(model.weights_))
+    value: Tensor = (squares + constant) * -0.5 + (diagonal + np.log(model.weights_))
+    return value
 
 
 @reads(PREDICT, "GaussianMixture")
@@ -157,13 +164,7 @@ def mixture_probabilities(model: Any, x: Tensor) -> Tensor:
 @reads(PREDICT, "KMeans", "MiniBatchKMeans")
 def cluster(model: Any, x: Tensor) -> Tensor:
     """The nearest center."""
-    return apart(x, model.cluster_centers_).argmin().astype(_int32())
-
-
-def _int32() -> Any:
-    from infuse import dtypes
-
-    return dtypes.int32
+    return apart(x, model.cluster_centers_).argmin().astype(dtypes.int32)
 
 
 @reads(TRANSFORM, "KMeans", "MiniBatchKMeans", "BisectingKMeans")
@@ -178,11 +179,11 @@ def bisected(model: Any, x: Tensor) -> Tensor:
 
     def leaf(node: Any) -> Tensor:
         if node.left is None:
-            return x.constant([int(node.label)], _int32())
+            return x.constant([int(node.label)], dtypes.int32)
         centers = np.stack([node.left.center, node.right.center])
         if getattr(model, "_X_mean", None) is not None:
             centers = centers + model._X_mean
-        near = apart(x, centers).argmin().astype(_int32())
+        near = apart(x, centers).argmin().astype(dtypes.int32)
         return near.equals(0).where(leaf(node.left), leaf(node.right))
 
     return leaf(model._bisecting_tree)

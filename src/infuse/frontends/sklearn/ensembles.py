@@ -237,7 +237,8 @@ def of_transformed(model: Any, x: Tensor) -> Tensor:
         return inner
     name = getattr(model.inverse_func, "__name__", "")
     if isinstance(model.inverse_func, np.ufunc) and name in inverse:
-        return inverse[name](inner)
+        value: Tensor = inverse[name](inner)
+        return value
     kind = type(model.transformer_).__name__
     if model.transformer is not None and kind == "StandardScaler":
         scaler = model.transformer_

@@ -9,7 +9,7 @@ import numpy as np
 from infuse.frontends.sklearn.calls import TRANSFORM, reads, transform, unsupported
 from infuse.frontends.sklearn.tensors import Tensor, beside
 
-_SELECTORS = (
+SELECTORS = (
     "SelectKBest", "SelectPercentile", "SelectFpr", "SelectFdr", "SelectFwe", "VarianceThreshold",
     "GenericUnivariateSelect", "RFE", "RFECV", "SelectFromModel", "SequentialFeatureSelector",
 )  # fmt: skip
@@ -175,9 +175,11 @@ def components(model: Any, x: Tensor) -> Tensor:
     """(x - mean) · components, divided by their deviations where asked for."""
     result = (x - model.mean_) @ np.ascontiguousarray(model.components_.T)
     if not model.whiten:
-        return result
+        value: Tensor = result
+        return value
     deviation = np.sqrt(model.explained_variance_)
-    return result / np.maximum(deviation, np.finfo(deviation.dtype).eps)
+    value: Tensor = result / np.maximum(deviation, np.finfo(deviation.dtype).eps)
+    return value
 
 
 @reads(TRANSFORM, "TruncatedSVD")
@@ -192,7 +194,8 @@ def factors(model: Any, x: Tensor) -> Tensor:
     loadings = model.components_
     weighted = loadings / model.noise_variance_
     covariance = np.linalg.inv(np.eye(len(loadings)) + weighted @ loadings.T)
-    return (x - model.mean_) @ (weighted.T @ covariance)
+    value: Tensor = (x - model.mean_) @ (weighted.T @ covariance)
+    return value
 
 
 @reads(TRANSFORM, "FastICA")
@@ -213,7 +216,7 @@ def projected(model: Any, x: Tensor) -> Tensor:
 # -- choice of columns, missing numbers ------------------------------------------------------------
 
 
-@reads(TRANSFORM, *_SELECTORS)
+@reads(TRANSFORM, *SELECTORS)
 def selected(model: Any, x: Tensor) -> Tensor:
     """Some of the columns."""
     return x.columns(model.get_support())
@@ -231,7 +234,9 @@ def missing(model: Any, x: Tensor) -> Tensor:
 def imputed(model: Any, x: Tensor) -> Tensor:
     """Statistics in place of missing numbers."""
     statistics = np.asarray(model.statistics_)
-    if statistics.dtype == object:
+    if statistics.dtype == object and not any(isinstance(v, str) for v in statistics):
+        statistics = statistics.astype(np.float64)
+    if statistics.dtype.kind not in "fiu":
         raise unsupported(model, "statistics that are texts", "impute before encoding as numbers")
     absent = missing(model, x)
     result = absent.where(np.where(np.isnan(statistics), 0, statistics).reshape(1, -1), x)
@@ -272,7 +277,8 @@ def function(model: Any, x: Tensor) -> Tensor:
     if isinstance(model.func, np.ufunc):
         known = {"log1p": _log1p, "expm1": _expm1, "square": lambda t: t * t}
         if name in known:
-            return known[name](x)
+            value: Tensor = known[name](x)
+            return value
         if name in _FUNCTIONS:
             return x.call(_FUNCTIONS[name])
     raise unsupported(

@@ -50,7 +50,8 @@ def _kernel(model: Any, x: Tensor) -> Tensor:
 @reads(PREDICT, "SVR", "NuSVR")
 def machine_regression(model: Any, x: Tensor) -> Tensor:
     """The weighted sum of kernels."""
-    return (_kernel(model, x) @ model.dual_coef_.T + model.intercept_).vector()
+    value: Tensor = (_kernel(model, x) @ model.dual_coef_.T + model.intercept_).vector()
+    return value
 
 
 @reads(SCORES, "OneClassSVM")
@@ -85,7 +86,8 @@ def _votes(pairs: Tensor, count: int, second: Tensor) -> Tensor:
     matrices = np.zeros((2, pairs.width, count))
     for k, (i, j) in enumerate(combinations(range(count), 2)):
         matrices[0, k, j] = matrices[1, k, i] = 1
-    return wins @ matrices[0] + losses @ matrices[1]
+    value: Tensor = wins @ matrices[0] + losses @ matrices[1]
+    return value
 
 
 def one_against_one(confidences: Tensor, count: int, second: Tensor) -> Tensor:
@@ -148,11 +150,6 @@ def _nearest(model: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
     return Tensor(g, places), hit.where(same.floats(), 1.0 / same.where(1.0, near))
 
 
-def g_count(model: Any) -> int:
-    """The number of neighbours."""
-    return int(model.n_neighbors)
-
-
 @reads(PREDICT, "KNeighborsRegressor")
 def neighbour_regression(model: Any, x: Tensor) -> Tensor:
     """The (weighted) mean of the neighbours."""
@@ -176,15 +173,34 @@ def neighbour_probabilities(model: Any, x: Tensor) -> Tensor:
     return sums / sums.sum(keep=True)
 
 
+def _centroids(model: Any, x: Tensor) -> Tensor:
+    """A score for each class: how near its mean is, and how frequent it is."""
+    if model.metric not in ("euclidean", "manhattan"):
+        raise unsupported(model, f"metric={model.metric!r}")
+    spread = np.asarray(model.within_class_std_dev_, np.float64)
+    spread = np.where(spread == 0, 1.0, spread)
+    power = 2.0 if model.metric == "euclidean" else 1.0
+    distances = apart(x / spread, model.centroids_ / spread, power)
+    squares = distances if power == 2 else distances * distances
+    return -squares + 2.0 * np.log(np.asarray(model.class_prior_, np.float64))
+
+
 @reads(PREDICT, "NearestCentroid")
 def centroid(model: Any, x: Tensor) -> Tensor:
-    """The class of the nearest mean."""
-    if model.metric not in ("euclidean", "manhattan") or model.shrink_threshold:
-        raise unsupported(model, f"metric={model.metric!r} or a threshold")
-    power = 2.0 if model.metric == "euclidean" else 1.0
-    if getattr(model, "priors", "uniform") != "uniform":
-        raise unsupported(model, f"priors={model.priors!r}")
-    return labels(model, apart(x, model.centroids_, power).argmin())
+    """The class of the nearest mean, or of the largest score where classes are not alike."""
+    prior = np.asarray(model.class_prior_)
+    if np.isclose(prior, 1 / len(prior)).all():
+        power = 2.0 if model.metric == "euclidean" else 1.0
+        if model.metric not in ("euclidean", "manhattan"):
+            raise unsupported(model, f"metric={model.metric!r}")
+        return labels(model, apart(x, model.centroids_, power).argmin())
+    return labels(model, _centroids(model, x).argmax())
+
+
+@reads(PROBABILITIES, "NearestCentroid")
+def centroid_probabilities(model: Any, x: Tensor) -> Tensor:
+    """Softmax of the scores."""
+    return _centroids(model, x).softmax()
 
 
 # -- Gaussian processes ----------------------------------------------------------------------------
@@ -208,11 +224,13 @@ def _covariance(model: Any, kernel: Any, x: Tensor, rows: Any) -> Tensor:
     if name == "ExpSineSquared":
         distance = apart(x, rows).sqrt() * (np.pi / kernel.periodicity)
         sine = distance.call("Sin") / float(kernel.length_scale)
-        return (sine * sine * -2.0).exp()
+        value: Tensor = (sine * sine * -2.0).exp()
+        return value
     scale = np.asarray(kernel.length_scale, np.float64)
     if name == "RationalQuadratic":
         base = apart(x, rows) / (2.0 * kernel.alpha * float(scale) ** 2) + 1.0
-        return base ** -float(kernel.alpha)
+        value: Tensor = base ** -float(kernel.alpha)
+        return value
     square = apart(x / scale.reshape(1, -1), rows / scale)
     if name == "RBF" or np.isinf(kernel.nu):
         return (square * -0.5).exp()
@@ -241,16 +259,16 @@ def ridge(model: Any, x: Tensor) -> Tensor:
     rows = np.asarray(model.X_fit_)
     gamma = 1.0 / rows.shape[1] if model.gamma is None else float(model.gamma)
     products = x @ np.ascontiguousarray(rows.T)
-    kinds = {
-        "linear": lambda: products,
-        "rbf": lambda: (apart(x, rows) * -gamma).exp(),
-        "laplacian": lambda: (apart(x, rows, 1.0) * -gamma).exp(),
-        "poly": lambda: (products * gamma + float(model.coef0)) ** float(model.degree),
-        "polynomial": lambda: (products * gamma + float(model.coef0)) ** float(model.degree),
-        "sigmoid": lambda: (products * gamma + float(model.coef0)).call("Tanh"),
-    }
-    if model.kernel not in kinds:
+    if model.kernel == "linear":
+        values = products
+    elif model.kernel in ("rbf", "laplacian"):
+        values = (apart(x, rows, 2.0 if model.kernel == "rbf" else 1.0) * -gamma).exp()
+    elif model.kernel in ("poly", "polynomial", "sigmoid"):
+        scaled = products * gamma + float(model.coef0)
+        is_power = model.kernel != "sigmoid"
+        values = scaled ** float(model.degree) if is_power else scaled.call("Tanh")
+    else:
         raise unsupported(model, f"kernel={model.kernel!r}")
     dual = np.asarray(model.dual_coef_)
-    result = kinds[model.kernel]() @ dual.reshape(len(rows), -1)
+    result = values @ dual.reshape(len(rows), -1)
     return result.vector() if dual.ndim == 1 else result

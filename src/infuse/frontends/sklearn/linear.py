@@ -43,7 +43,8 @@ def linear(model: Any, x: Tensor) -> Tensor:
     result = x @ matrix.T
     if np.any(model.intercept_):
         result = result + np.asarray(model.intercept_, np.float64).reshape(1, -1)
-    return result.vector() if coefficients.ndim == 1 else result
+    value: Tensor = result.vector() if coefficients.ndim == 1 else result
+    return value
 
 
 @reads(PREDICT, *_REGRESSORS)

@@ -10,6 +10,7 @@ from infuse.errors import InputError
 from infuse.frontends.importer import Importer
 from infuse.frontends.sklearn.calls import PREDICT, PROBABILITIES, SCORES, TRANSFORM, call
 from infuse.frontends.sklearn.compose import inputs, last_step
+from infuse.frontends.sklearn.features import SELECTORS
 from infuse.ir.graph import Graph
 
 _METHODS_OF_CLUSTERS = ("KMeans", "MiniBatchKMeans", "BisectingKMeans")
@@ -27,7 +28,7 @@ def load(model: Any) -> Graph:
     g = Importer(name)
     x = inputs(g, model, _count(model))
     last = last_step(model)
-    if not hasattr(model, PREDICT):
+    if not hasattr(model, PREDICT) or type(last).__name__ in SELECTORS:
         if not hasattr(model, TRANSFORM):
             raise InputError(f"{name} neither predicts nor transforms")
         g.output("transformed", call(TRANSFORM, model, x).value)
@@ -38,14 +39,15 @@ def load(model: Any) -> Graph:
         if last is model:
             g.output("transformed", call(TRANSFORM, model, x).value)
         return g.graph
-    has_several = type(last).__name__ == "MultiOutputClassifier"
-    if has_several or not (hasattr(model, PROBABILITIES) or hasattr(model, SCORES)):
-        g.output("label" if has_several else "variable", result.value)
-        return g.graph
-    g.output("label", result.value)
-    if hasattr(model, PROBABILITIES):
+    is_classifier = hasattr(model, "classes_") or hasattr(model, SCORES)
+    g.output("label" if is_classifier else "variable", result.value)
+    if type(last).__name__ == "MultiOutputClassifier":
+        for i, one in enumerate(last.estimators_ if last is model else ()):
+            if hasattr(one, PROBABILITIES):
+                g.output(f"probabilities_{i}", call(PROBABILITIES, one, x).value)
+    elif hasattr(model, PROBABILITIES):
         g.output("probabilities", call(PROBABILITIES, model, x).value)
-    else:
+    elif hasattr(model, SCORES):
         g.output("scores", call(SCORES, model, x).value)
     return g.graph
 

@@ -147,7 +147,8 @@ def _start(model: Any, groups: int) -> Array:
         raise unsupported(model, f"init={name}", "leave init out, or set it to 'zero'")
     # No row is looked at: the estimator predicts a constant.
     row = np.zeros((1, model.n_features_in_), np.float32)
-    return np.asarray(model._raw_predict_init(row))[0]
+    value: Array = np.asarray(model._raw_predict_init(row))[0]
+    return value
 
 
 @reads(PREDICT, "GradientBoostingRegressor")

@@ -204,7 +204,7 @@ def _checked(tree: Tree, columns: int) -> Array:
     lists = (tree.right, tree.feature, tree.threshold, tree.nan_left, tree.values)
     if not count or any(len(entries) != count for entries in lists):
         raise ModelFileError(
-            f"its lists of nodes are of {', '.join(str(len(v)) for v in (tree.left, *lists))} numbers"
+            f"its lists of nodes are of {[len(v) for v in (tree.left, *lists)]} numbers"
         )
     inner: Array = tree.left >= 0
     ends = np.concatenate([tree.left[inner], tree.right[inner]])

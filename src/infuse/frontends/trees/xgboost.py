@@ -42,7 +42,8 @@ def _same(g: Importer, x: Value) -> Value:
 
 
 def _logit(p: Array) -> Array:
-    return -np.log(F(1) / p - F(1))
+    result: Array = -np.log(F(1) / p - F(1))
+    return result
 
 
 def _plain(p: Array) -> Array:
