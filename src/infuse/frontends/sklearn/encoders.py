@@ -58,7 +58,8 @@ def one_hot(model: Any, x: Tensor) -> Tensor:
 def _table(model: Any, i: int, count: int) -> Array:
     """The row of each category of feature i, and one for others where they are allowed."""
     mappings = getattr(model, "_default_to_infrequent_mappings", None)
-    mapping = None if not getattr(model, "_infrequent_enabled", False) else mappings[i]
+    enabled = mappings is not None and getattr(model, "_infrequent_enabled", False)
+    mapping = mappings[i] if mappings is not None and enabled else None
     targets = np.arange(count) if mapping is None else np.asarray(mapping)
     rows = np.eye(int(targets.max()) + 1)[targets]
     if model.handle_unknown != "error":

@@ -178,7 +178,7 @@ def components(model: Any, x: Tensor) -> Tensor:
         value: Tensor = result
         return value
     deviation = np.sqrt(model.explained_variance_)
-    value: Tensor = result / np.maximum(deviation, np.finfo(deviation.dtype).eps)
+    value = result / np.maximum(deviation, np.finfo(deviation.dtype).eps)
     return value
 
 

@@ -134,7 +134,7 @@ def _nearest(model: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
     if not isinstance(model._fit_X, np.ndarray):
         raise unsupported(model, "sparse samples", "fit it on dense data")
     distances = apart(x, model._fit_X, power)
-    g, count = x.g, g_count(model)
+    g, count = x.g, int(model.n_neighbors)
     least, places = g.several(
         2, "TopK", distances.value, g.ints(count), axis=1, largest=0, sorted=1
     )
@@ -217,8 +217,8 @@ def _covariance(model: Any, kernel: Any, x: Tensor, rows: Any) -> Tensor:
     if name == "DotProduct":
         return x @ np.ascontiguousarray(rows.T) + float(kernel.sigma_0) ** 2
     if name in ("ConstantKernel", "WhiteKernel"):
-        value = float(kernel.constant_value) if name == "ConstantKernel" else 0.0
-        return (x @ np.zeros((rows.shape[1], len(rows)))) + value
+        constant = float(kernel.constant_value) if name == "ConstantKernel" else 0.0
+        return (x @ np.zeros((rows.shape[1], len(rows)))) + constant
     if name not in ("RBF", "Matern", "RationalQuadratic", "ExpSineSquared"):
         raise unsupported(model, f"kernel {name}")
     if name == "ExpSineSquared":
@@ -229,7 +229,7 @@ def _covariance(model: Any, kernel: Any, x: Tensor, rows: Any) -> Tensor:
     scale = np.asarray(kernel.length_scale, np.float64)
     if name == "RationalQuadratic":
         base = apart(x, rows) / (2.0 * kernel.alpha * float(scale) ** 2) + 1.0
-        value: Tensor = base ** -float(kernel.alpha)
+        value = base ** -float(kernel.alpha)
         return value
     square = apart(x / scale.reshape(1, -1), rows / scale)
     if name == "RBF" or np.isinf(kernel.nu):
