@@ -1,4 +1,4 @@
-"""Fitted estimators of scikit-learn, loaded without ONNX: every result beside scikit-learn's own."""
+"""Fitted estimators of scikit-learn, loaded without ONNX, beside scikit-learn's results."""
 
 import warnings
 from typing import Any
@@ -7,13 +7,24 @@ import numpy as np
 import pytest
 
 import infuse
+from infuse.errors import InfuseError, InputError, UnsupportedOperatorError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 
 pytest.importorskip("sklearn", reason="fits the models")
 
 
-from tests.models.sklearn_cases import CASES, thresholds
+from sklearn import (
+    compose,
+    decomposition,
+    ensemble,
+    linear_model,
+    pipeline,
+    preprocessing,
+    svm,
+)
+
+from tests.models.sklearn_cases import CASES, TEXTS, THREE, TWO, X, thresholds
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -68,3 +79,98 @@ def test_estimator_agrees(name: str) -> None:
             else:
                 scale = np.nanmax(np.abs(other), initial=1e-30)
                 np.testing.assert_allclose(value, other, rtol=1e-9, atol=1e-11 * scale)
+
+
+def test_columns_of_texts_and_numbers_are_inputs_of_their_own() -> None:
+    table = np.concatenate([X[:, :2].astype(object), TEXTS], axis=1)
+    model = pipeline.make_pipeline(
+        compose.make_column_transformer(
+            (preprocessing.OneHotEncoder(sparse_output=False), [2, 3]),
+            (preprocessing.StandardScaler(), [0, 1]),
+        ),
+        linear_model.LogisticRegression(),
+    ).fit(table, TWO)
+    graph = infuse.load(model)
+    assert [value.name for value in graph.inputs] == ["x0", "x1", "x2", "x3"]
+    kinds = (np.float64, np.float64, object, object)
+    feeds = {f"x{i}": table[:, i : i + 1].astype(kind) for i, kind in enumerate(kinds)}
+    found = evaluate(graph, feeds)
+    assert (found["label"] == model.predict(table)).all()
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(table), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [preprocessing.LabelEncoder, preprocessing.LabelBinarizer])
+def test_labels(kind: Any) -> None:
+    for y in (TWO, THREE, TEXTS[:, 0]):
+        model = kind().fit(y)
+        graph = infuse.load(model)
+        feed = y if y.dtype == object else y.astype(np.float64)
+        (found,) = evaluate(graph, {"y": feed}).values()
+        assert (found == model.transform(y)).all()
+
+
+def test_a_category_that_is_not_known_fails_as_in_the_library() -> None:
+    model = preprocessing.OneHotEncoder(sparse_output=False).fit(X[:, 4:])
+    with pytest.raises(ValueError, match="unknown"):
+        model.transform([[7.0]])
+    with pytest.raises(InfuseError):
+        evaluate(infuse.load(model), {"x": np.array([[7.0]])})
+
+
+REFUSED = {
+    "not fitted": (linear_model.Ridge, InputError),
+    "NMF.transform": (lambda: decomposition.NMF(2).fit(np.abs(X)), UnsupportedOperatorError),
+    "kernel=": (lambda: svm.SVC(kernel=_products).fit(X, TWO), UnsupportedOperatorError),
+    "normal": (
+        lambda: preprocessing.QuantileTransformer(n_quantiles=9, output_distribution="normal").fit(
+            X
+        ),
+        UnsupportedOperatorError,
+    ),
+    "func=_products": (
+        lambda: pipeline.make_pipeline(
+            preprocessing.FunctionTransformer(_products), preprocessing.StandardScaler()
+        ).fit(X),
+        UnsupportedOperatorError,
+    ),
+    "init=LinearRegression": (
+        lambda: ensemble.GradientBoostingRegressor(
+            n_estimators=2, init=linear_model.LinearRegression()
+        ).fit(X, X[:, 0]),
+        UnsupportedOperatorError,
+    ),
+}
+
+
+def _products(x: Any, other: Any = None) -> Any:
+    return x if other is None else x @ other.T
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_is_not_supported_is_named(words: str) -> None:
+    make, kind = REFUSED[words]
+    model = make()
+    with pytest.raises(kind, match=words):
+        infuse.load(model)
+
+
+NATIVE = ("RandomForestClassifier(n_est", "HistGradientBoosting", "LogisticRegression(", "SVC(")
+
+
+@pytest.mark.parametrize("start", NATIVE)
+def test_native_code_agrees(start: str) -> None:
+    case = next(case for name, case in CASES.items() if name.startswith(start))
+    model = case.fitted()
+    graph = infuse.load(model)
+    session = infuse.compile(graph)
+    x = asked(model, case.x)
+    missing = np.where(np.arange(x.shape[1]) == 1, np.nan, x)
+    takes_nan = "Forest" in start or "Hist" in start
+    for rows in (x, x[:1], *([missing, np.concatenate([x, missing])] if takes_nan else [])):
+        found = session.run({"x": rows})
+        values = found.values() if isinstance(found, dict) else found
+        for one, other in zip(values, evaluate(graph, {"x": rows}).values(), strict=True):
+            if one.dtype.kind == "f":
+                np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
+            else:
+                assert (one == other).all()

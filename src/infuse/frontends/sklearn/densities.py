@@ -39,15 +39,15 @@ def _joint(model: Any, x: Tensor) -> Tensor:
             x.columns([i]).vector().integers().take(np.ascontiguousarray(table.T))
             for i, table in enumerate(model.feature_log_prob_)
         ]
-        value = total(parts) + model.class_log_prior_
-        return value
+        other: Tensor = total(parts) + model.class_log_prior_
+        return other
     table = model.feature_log_prob_
     if name == "BernoulliNB":
         if model.binarize is not None:
             x = (x > float(model.binarize)).floats()
         absent = np.log(1 - np.exp(table))
-        value = x @ (table - absent).T + (model.class_log_prior_ + absent.sum(axis=1))
-        return value
+        other1: Tensor = x @ (table - absent).T + (model.class_log_prior_ + absent.sum(axis=1))
+        return other1
     result = x @ np.ascontiguousarray(table.T)
     if name == "MultinomialNB" or len(model.classes_) == 1:
         result = result + model.class_log_prior_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -226,7 +227,7 @@ def chained(model: Any, x: Tensor) -> Tensor:
 def of_transformed(model: Any, x: Tensor) -> Tensor:
     """The inverse of a known function of the prediction."""
     inner = predict(model.regressor_, x)
-    inverse = {
+    inverse: dict[str, Callable[[Tensor], Tensor]] = {
         "expm1": lambda t: t.exp() - 1.0,
         "exp": Tensor.exp,
         "log": Tensor.log,

@@ -178,8 +178,8 @@ def components(model: Any, x: Tensor) -> Tensor:
         value: Tensor = result
         return value
     deviation = np.sqrt(model.explained_variance_)
-    value = result / np.maximum(deviation, np.finfo(deviation.dtype).eps)
-    return value
+    other: Tensor = result / np.maximum(deviation, np.finfo(deviation.dtype).eps)
+    return other
 
 
 @reads(TRANSFORM, "TruncatedSVD")
@@ -275,10 +275,12 @@ def function(model: Any, x: Tensor) -> Tensor:
     ):
         return x
     if isinstance(model.func, np.ufunc):
-        known = {"log1p": _log1p, "expm1": _expm1, "square": lambda t: t * t}
-        if name in known:
-            value: Tensor = known[name](x)
-            return value
+        if name == "log1p":
+            return _log1p(x)
+        if name == "expm1":
+            return _expm1(x)
+        if name == "square":
+            return x * x
         if name in _FUNCTIONS:
             return x.call(_FUNCTIONS[name])
     raise unsupported(
