@@ -135,7 +135,55 @@ add(
 add(
     X,
     LINE,
-    *(getattr(linear_model, name)() for name in LINEAR)
+    *(getattr(linear_model, name)() for name in LINEAR),
+    linear_model.RANSACRegressor(**R),
+    svm.LinearSVR(**R),
+    svm.SVR(),
+    svm.SVR(kernel="poly"),
+    svm.SVR(kernel="linear"),
+    svm.NuSVR(kernel="sigmoid"),
+    svm.OneClassSVM(),
+    neighbors.KNeighborsRegressor(3),
+    neighbors.KNeighborsRegressor(3, weights="distance", p=1),
+    neighbors.KNeighborsRegressor(4, weights="distance", p=3),
+    neural_network.MLPRegressor(hidden_layer_sizes=(8, 4), max_iter=30, **R),
+    neural_network.MLPRegressor(hidden_layer_sizes=(8,), activation="tanh", max_iter=30, **R),
+    kernel_ridge.KernelRidge(kernel="rbf"),
+    kernel_ridge.KernelRidge(kernel="laplacian"),
+    kernel_ridge.KernelRidge(kernel="poly"),
+    gaussian_process.GaussianProcessRegressor(alpha=0.1, **R),
+    gaussian_process.GaussianProcessRegressor(
+        kernels.ConstantKernel(2.0) * kernels.RBF([1.0] * 5) + kernels.WhiteKernel(0.2),
+        normalize_y=True,
+        optimizer=None,
+    ),
+    *(
+        gaussian_process.GaussianProcessRegressor(kernel, alpha=0.5, optimizer=None)
+        for kernel in (
+            kernels.Matern(nu=0.5),
+            kernels.Matern(nu=1.5),
+            kernels.Matern(nu=2.5),
+            kernels.RationalQuadratic(),
+            kernels.DotProduct(),
+            kernels.RBF() ** 2,
+        )
+    ),
+    gaussian_process.GaussianProcessRegressor(kernels.ExpSineSquared(), alpha=90, optimizer=None),
+    ensemble.VotingRegressor([("a", linear_model.Ridge()), ("b", tree.DecisionTreeRegressor(**R))]),
+    ensemble.VotingRegressor(
+        [("a", linear_model.Ridge()), ("b", tree.DecisionTreeRegressor(**R))], weights=[1, 3]
+    ),
+    ensemble.StackingRegressor(
+        [("a", linear_model.Ridge()), ("b", tree.DecisionTreeRegressor(max_depth=3, **R))],
+        passthrough=True,
+    ),
+    ensemble.BaggingRegressor(n_estimators=4, max_features=3, **R),
+    ensemble.AdaBoostRegressor(n_estimators=5, **R),
+    compose.TransformedTargetRegressor(
+        linear_model.Ridge(), transformer=preprocessing.StandardScaler()
+    ),
+    model_selection.GridSearchCV(linear_model.Ridge(), {"alpha": [1, 2]}),
+)
 add(
     X,
     POSITIVE,

@@ -120,7 +120,10 @@ def test_a_category_that_is_not_known_fails_as_in_the_library() -> None:
 REFUSED = {
     "not fitted": (linear_model.Ridge, InputError),
     "NMF.transform": (lambda: decomposition.NMF(2).fit(np.abs(X)), UnsupportedOperatorError),
-    "kernel=": (lambda: svm.SVC(kernel=_products).fit(X, TWO), UnsupportedOperatorError),
+    "probabilities|predict_proba": (
+        lambda: svm.SVC(probability=True).fit(X, TWO),
+        UnsupportedOperatorError,
+    ),
     "normal": (
         lambda: preprocessing.QuantileTransformer(n_quantiles=9, output_distribution="normal").fit(
             X

@@ -229,8 +229,8 @@ def _covariance(model: Any, kernel: Any, x: Tensor, rows: Any) -> Tensor:
     scale = np.asarray(kernel.length_scale, np.float64)
     if name == "RationalQuadratic":
         base = apart(x, rows) / (2.0 * kernel.alpha * float(scale) ** 2) + 1.0
-        other: Tensor = base ** -float(kernel.alpha)
-        return other
+        power1: Tensor = base ** -float(kernel.alpha)
+        return power1
     square = apart(x / scale.reshape(1, -1), rows / scale)
     if name == "RBF" or np.isinf(kernel.nu):
         return (square * -0.5).exp()
