@@ -94,6 +94,29 @@ def _huggingface(source: Source) -> Graph:
     return huggingface.load(source.path)
 
 
+def _xgboost(source: Source) -> Graph:
+    from infuse.frontends.trees import xgboost
+
+    return xgboost.load(source.data, source.where)
+
+
+def _lightgbm(source: Source) -> Graph:
+    from infuse.frontends.trees import lightgbm
+
+    return lightgbm.load(source.data, source.where)
+
+
+def _catboost(source: Source) -> Graph:
+    from infuse.frontends.trees import catboost
+
+    return catboost.load(source.data, source.where)
+
+
+def _names(source: Source, *members: bytes) -> bool:
+    """Whether it begins as a document whose first members include one of these."""
+    return source.head.lstrip()[:1] == b"{" and any(name in source.head for name in members)
+
+
 FORMATS: Final[tuple[Format, ...]] = (
     Format(
         "Infuse",
@@ -104,6 +127,9 @@ FORMATS: Final[tuple[Format, ...]] = (
     ),
     Format("PyTorch (torch.export)", lambda s: s.holds("archive_format"), _pt2),
     Format("Hugging Face", lambda s: s.is_folder and s.holds("config.json"), _huggingface),
+    Format("XGBoost", lambda s: _names(s, b'"learner"', b"\x07learner"), _xgboost),
+    Format("LightGBM", lambda s: s.head.split(b"\n", 1)[0].strip() == b"tree", _lightgbm),
+    Format("CatBoost", lambda s: _names(s, b'"features_info"', b'"oblivious_trees"'), _catboost),
 )
 """Formats with a mark of their own; what has none of these is taken for ONNX."""
 
@@ -132,10 +158,15 @@ def _format_of(source: Source) -> Format | None:
 
 
 def _load_object(source: Any) -> Graph:
-    if type(source).__module__.partition(".")[0] == "torch":
+    library = type(source).__module__.partition(".")[0]
+    if library == "torch":
         from infuse.frontends import torch
 
         return torch.from_torch(source)
+    if library == "sklearn":
+        from infuse.frontends import sklearn
+
+        return sklearn.load(source)
     from infuse.frontends import onnx
 
     return onnx.load(source)

@@ -17,8 +17,9 @@ struct TreeNode {
 };
 
 constexpr long TREE_LANES = 8;   // ways down that are walked together
-constexpr long TREE_BLOCK = 64;  // rows that pass one tree after another
+constexpr long TREE_BLOCK = 256;  // rows that pass one tree after another
 enum TreeJoin { TREE_SUM, TREE_LEAST, TREE_MOST, TREE_TABLE };
+enum TreeTest { TREE_PLAIN, TREE_MARKED, TREE_ANY };  // no marks, those of NaN where there is none, all marks
 
 /**
  * An ensemble: the root and depth of every tree, and the votes of every node from `starts` on; for TREE_TABLE a vote for
@@ -37,10 +38,12 @@ struct Trees {
 
 namespace tree_detail {
 
-template <bool Plain, class T>
+template <int Test, class T>
 INFUSE_INLINE int32_t step(const TreeNode<T>* nodes, int32_t at, const T* row) {
   const TreeNode<T>& node = nodes[at];
-  if (Plain) return node.next[row[node.feature] <= node.threshold];
+  if (Test == TREE_PLAIN) return node.next[row[node.feature] <= node.threshold];
+  if (Test == TREE_MARKED)
+    return node.next[row[node.feature & (TREE_EQUAL - 1)] <= node.threshold];
   const T x = row[node.feature & (TREE_EQUAL - 1)];
   const bool equals = (node.feature & TREE_EQUAL) != 0, nan = (node.feature & TREE_NAN) != 0;
   const bool taken = (!equals & (x <= node.threshold)) | (equals & (x == node.threshold));
@@ -48,7 +51,7 @@ INFUSE_INLINE int32_t step(const TreeNode<T>* nodes, int32_t at, const T* row) {
 }
 
 /** Goes down `depth` branches from at[i] with rows[i], for all lanes; ends early where all have arrived. */
-template <bool Plain, class T>
+template <int Test, class T>
 INFUSE_INLINE void descend(const TreeNode<T>* nodes, int32_t* at, const T* const* rows, int depth) {
   constexpr int ROUND = 4;
   int32_t place[TREE_LANES];
@@ -59,7 +62,7 @@ INFUSE_INLINE void descend(const TreeNode<T>* nodes, int32_t* at, const T* const
     for (int k = 0; k < steps; ++k)
       for (int i = 0; i < TREE_LANES; ++i) {
         before[i] = place[i];
-        place[i] = step<Plain>(nodes, place[i], rows[i]);
+        place[i] = step<Test>(nodes, place[i], rows[i]);
       }
     int32_t moved = 0;
     for (int i = 0; i < TREE_LANES; ++i) moved |= before[i] ^ place[i];
@@ -89,7 +92,7 @@ INFUSE_INLINE void vote(const Trees<T>& trees, int32_t leaf, long targets, T* sc
 }
 
 /** One row, trees side by side; votes still count in the order of the trees. */
-template <bool Plain, int Join, class T>
+template <int Test, int Join, class T>
 INFUSE_INLINE void one_row(const Trees<T>& trees, const T* row, long targets, T* scores,
                            bool* seen) {
   const T* rows[TREE_LANES];
@@ -103,14 +106,14 @@ INFUSE_INLINE void one_row(const Trees<T>& trees, const T* row, long targets, T*
       at[i] = trees.roots[tree];
       depth = trees.depths[tree] > depth ? trees.depths[tree] : depth;
     }
-    descend<Plain>(trees.nodes, at, rows, depth);
+    descend<Test>(trees.nodes, at, rows, depth);
     for (long tree = first; tree < last; ++tree)
       vote<Join>(trees, at[tree - first], targets, scores, seen);
   }
 }
 
 /** Rows through one tree, whole groups of TREE_LANES. */
-template <bool Plain, int Join, class T>
+template <int Test, int Join, class T>
 INFUSE_INLINE void one_tree(const Trees<T>& trees, long tree, const T* x, long width, long count,
                             long targets, T* scores, bool* seen) {
   for (long first = 0; first < count; first += TREE_LANES) {
@@ -120,11 +123,30 @@ INFUSE_INLINE void one_tree(const Trees<T>& trees, long tree, const T* x, long w
       rows[i] = x + (first + i) * width;
       at[i] = trees.roots[tree];
     }
-    descend<Plain>(trees.nodes, at, rows, trees.depths[tree]);
+    descend<Test>(trees.nodes, at, rows, trees.depths[tree]);
     for (long i = first; i < first + TREE_LANES; ++i)
       vote<Join>(trees, at[i - first], targets, scores + i * targets,
                  seen ? seen + i * targets : nullptr);
   }
+}
+
+/** `count` rows through all trees. */
+template <int Test, int Join, class T>
+INFUSE_INLINE void block(const Trees<T>& trees, const T* x, long width, long count, long targets,
+                         T* scores, bool* seen) {
+  const long whole = count / TREE_LANES * TREE_LANES;
+  for (long tree = 0; tree < trees.count && whole > 0; ++tree)
+    one_tree<Test, Join>(trees, tree, x, width, whole, targets, scores, seen);
+  for (long i = whole; i < count; ++i)
+    one_row<Test, Join>(trees, x + i * width, targets, scores + i * targets,
+                        seen ? seen + i * targets : nullptr);
+}
+
+template <class T>
+INFUSE_INLINE bool has_nan(const T* x, long count) {
+  long nans = 0;
+  for (long i = 0; i < count; ++i) nans += x[i] != x[i];
+  return nans != 0;
 }
 
 }  // namespace tree_detail
@@ -133,10 +155,10 @@ INFUSE_INLINE void one_tree(const Trees<T>& trees, long tree, const T* x, long w
 inline long trees_scratch(long targets) { return TREE_BLOCK * targets + CACHE_LINE; }
 
 /**
- * y[row, target] joins the votes of the leaves that row `x` reaches, tree after tree; 0 where there are none. `Plain`:
- * every branch is <= and NaN takes none. Needs trees_scratch(targets) to find the least or the most.
+ * y[row, target] joins the votes of the leaves that row `x` reaches, tree after tree; 0 where there are none. `Test`:
+ * TREE_PLAIN where every branch is <= and NaN takes none, TREE_MARKED where every branch is <=. Needs trees_scratch(targets) to find the least or the most.
  */
-template <bool Plain, int Join, class T>
+template <int Test, int Join, class T>
 inline void run_trees(Context& context, const Trees<T>& trees, long rows, long width, long targets,
                       long depth, const T* x, T* y) {
   using namespace tree_detail;
@@ -151,13 +173,11 @@ inline void run_trees(Context& context, const Trees<T>& trees, long rows, long w
           T* scores = y + first * targets;
           for (long i = 0; i < count * targets; ++i) scores[i] = T(0);
           if (!sums) memset(seen, 0, static_cast<size_t>(count * targets));
-          const long whole = count / TREE_LANES * TREE_LANES;
-          for (long tree = 0; tree < trees.count && whole > 0; ++tree)
-            one_tree<Plain, Join>(trees, tree, x + first * width, width, whole, targets, scores,
-                                  seen);
-          for (long i = whole; i < count; ++i)
-            one_row<Plain, Join>(trees, x + (first + i) * width, targets, scores + i * targets,
-                                 seen ? seen + i * targets : nullptr);
+          const T* rows_of_block = x + first * width;
+          if (Test == TREE_MARKED && has_nan(rows_of_block, count * width))
+            block<TREE_ANY, Join>(trees, rows_of_block, width, count, targets, scores, seen);
+          else
+            block<Test, Join>(trees, rows_of_block, width, count, targets, scores, seen);
         }
       },
       1 + 8192 / (work + 1));

@@ -67,7 +67,8 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
     )
     if attributes["aggregate"] in ("MIN", "MAX"):
         f.scratch(f"trees_scratch({attributes['count']})", "trees.hpp")
-    plain = "true" if forest.is_plain else "false"
+    only_leq = not (forest.kinds == EQUAL).any()
+    test = "TREE_PLAIN" if forest.is_plain else "TREE_MARKED" if only_leq else "TREE_ANY"
     sizes = f"{f.number(x.shape[0])}, {width}, {targets}, {f.number(forest.depth)}"
     f.call(
         "run_trees",
@@ -76,7 +77,7 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
         f.read(source),
         f.write(target),
         template=(
-            plain,
+            test,
             join,
         ),
     )

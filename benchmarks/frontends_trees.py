@@ -1,0 +1,144 @@
+"""Forests of scikit-learn, XGBoost and LightGBM on float64 data: results beside the library's own,
+and time beside its `predict` (and beside ONNX Runtime for scikit-learn, by skl2onnx).
+
+Needs xgboost, lightgbm, scikit-learn, skl2onnx and onnxruntime:
+`python -m benchmarks.frontends_trees [--estimators 100] [NAME ...]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import infuse
+from infuse.ops.core.evaluate import evaluate
+
+Predict = Callable[[Any], Any]
+COLUMNS, TRAINED, ASKED = 30, 20_000, 10_000
+RNG = np.random.default_rng(0)
+
+
+def xgboost_model(count: int, x: Any, y: Any) -> tuple[Any, dict[str, Predict]]:
+    """A model as bytes, and the library's two ways to predict."""
+    import xgboost
+
+    options = {"objective": "binary:logistic", "max_depth": 6}
+    model = xgboost.train(options, xgboost.DMatrix(x, y), count)
+    return bytes(model.save_raw("ubj")), {
+        "Booster.predict": lambda rows: model.predict(xgboost.DMatrix(rows)),
+        "Booster.inplace_predict": model.inplace_predict,
+    }
+
+
+def lightgbm_model(count: int, x: Any, y: Any) -> tuple[Any, dict[str, Predict]]:
+    """A model as text."""
+    import lightgbm
+
+    model = lightgbm.train({"objective": "binary", "verbose": -1}, lightgbm.Dataset(x, y), count)
+    return model.model_to_string().encode(), {"Booster.predict": model.predict}
+
+
+def estimator(name: str, **options: Any) -> Any:
+    """What fits an estimator of sklearn.ensemble."""
+
+    def make(count: int, x: Any, y: Any) -> tuple[Any, dict[str, Predict]]:
+        from sklearn import ensemble
+
+        number = "max_iter" if name.startswith("Hist") else "n_estimators"
+        model = getattr(ensemble, name)(**{number: count}, **options).fit(x, y)
+        return model, {"predict": model.predict, **_onnxruntime(model)}
+
+    return make
+
+
+def _onnxruntime(model: Any) -> dict[str, Predict]:
+    import onnxruntime
+    import skl2onnx
+    from skl2onnx.common.data_types import FloatTensorType
+
+    inputs = [("x", FloatTensorType([None, COLUMNS]))]
+    options = {id(model): {"zipmap": False}} if hasattr(model, "classes_") else None
+    proto = skl2onnx.convert_sklearn(model, initial_types=inputs, options=options)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    return {"ONNX Runtime": lambda rows: session.run(None, {"x": rows.astype(np.float32)})[0]}
+
+
+MODELS: dict[str, Callable[[int, Any, Any], tuple[Any, dict[str, Predict]]]] = {
+    "xgboost": xgboost_model,
+    "lightgbm": lightgbm_model,
+    "RandomForestClassifier": estimator("RandomForestClassifier", random_state=0),
+    "RandomForestRegressor": estimator("RandomForestRegressor", max_depth=10, random_state=0),
+    "GradientBoostingClassifier": estimator("GradientBoostingClassifier"),
+    "HistGradientBoostingClassifier": estimator("HistGradientBoostingClassifier"),
+}
+
+
+def paired(one: Callable[[], Any], other: Callable[[], Any], turns: int) -> tuple[float, float]:
+    """The median times of two calls that take turns."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for turn in range(turns + 2):
+        for run, spent in zip((one, other), times):
+            start = time.perf_counter()
+            run()
+            if turn > 1:
+                spent.append(time.perf_counter() - start)
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def difference(found: Any, expected: Any) -> str:
+    """How results differ: the share of equal classes, or the largest difference."""
+    value, other = np.asarray(found), np.asarray(expected).reshape(np.shape(found))
+    if value.dtype.kind in "iu":
+        return f"{(value == other).mean():.2%} equal"
+    return f"{np.abs(value - other).max():.1e} apart"
+
+
+def lines(name: str, count: int) -> Iterator[str]:
+    """What the benchmark says of a model."""
+    x = RNG.normal(size=(TRAINED, COLUMNS))
+    y = (x[:, 0] * x[:, 1] + x[:, 2] > 0).astype(np.int64)
+    asked = RNG.normal(size=(ASKED, COLUMNS))
+    model, others = MODELS[name](count, x, y)
+    graph = infuse.load(model)
+    session = infuse.compile(graph)
+    first = next(iter(evaluate(graph, {"x": asked[:500]}).values()))
+    native = session.run({"x": asked[:500]})
+    values = list(native.values()) if isinstance(native, dict) else native
+    yield f"{name}: interpreter and native code {difference(values[0], first)}"
+    for other, predict in others.items():
+        for rows, turns in ((1, 200), (ASKED, 12)):
+            part = np.ascontiguousarray(asked[:rows])
+            result = session.run({"x": part})
+            found = next(iter(result.values())) if isinstance(result, dict) else result[0]
+            told = difference(found, predict(part))
+            ours, theirs = paired(
+                lambda part=part: session.run({"x": part}),
+                lambda part=part, predict=predict: predict(part),
+                turns,
+            )
+            yield (
+                f"  {rows:6} rows: {ours * 1e3:8.3f} ms, {other} {theirs * 1e3:8.3f} ms"
+                f" ({theirs / ours:.1f} ×), {told}"
+            )
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *MODELS], default=[])
+    parser.add_argument("--estimators", type=int, default=100)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for name in options.names or MODELS:
+        for line in lines(name, options.estimators):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

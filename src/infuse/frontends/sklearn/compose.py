@@ -1,0 +1,171 @@
+"""Pipelines and what joins columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import InputError
+from infuse.frontends.sklearn.calls import (
+    PREDICT,
+    PROBABILITIES,
+    SCORES,
+    TRANSFORM,
+    call,
+    reads,
+    transform,
+    unsupported,
+)
+from infuse.frontends.sklearn.encoders import is_text
+from infuse.frontends.sklearn.tensors import Tensor, beside
+
+
+class Mixed(Tensor):
+    """Columns of different element types."""
+
+    def __init__(self, parts: Sequence[Tensor]) -> None:
+        super().__init__(parts[0].g, parts[0].value)
+        self._parts = list(parts)
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self._parts)
+
+    def columns(self, places: Any) -> Tensor:
+        """The columns at these places, as one tensor where their types allow."""
+        listed = np.asarray(places)
+        listed = np.flatnonzero(listed) if listed.dtype == bool else listed.astype(np.int64)
+        parts = [self._parts[i] for i in listed.tolist()]
+        if not parts:
+            raise InputError("no columns are chosen")
+        return beside(*parts) if len({p.dtype for p in parts}) == 1 else Mixed(parts)
+
+    def call(self, kind: str, *operands: Any, **attributes: Any) -> Tensor:
+        """An error: nothing computes with texts and numbers together."""
+        raise InputError(
+            "an estimator is given numbers and texts together",
+            hint="encode the texts in a ColumnTransformer",
+        )
+
+
+def last_step(model: Any) -> Any:
+    """The estimator that a pipeline ends with, or the estimator itself."""
+    while type(model).__name__ == "Pipeline":
+        model = model.steps[-1][1]
+    return model
+
+
+def _passes(step: Any) -> bool:
+    return step is None or (isinstance(step, str) and step == "passthrough")
+
+
+def _pipeline(method: str) -> Any:
+    def run(model: Any, x: Tensor) -> Tensor:
+        for _, step in model.steps[:-1]:
+            x = x if _passes(step) else transform(step, x)
+        last = model.steps[-1][1]
+        return x if _passes(last) else call(method, last, x)
+
+    return run
+
+
+for _method in (PREDICT, PROBABILITIES, SCORES, TRANSFORM):
+    reads(_method, "Pipeline")(_pipeline(_method))
+
+
+@reads(TRANSFORM, "FeatureUnion")
+def union(model: Any, x: Tensor) -> Tensor:
+    """The results of all transformers, side by side."""
+    weights = model.transformer_weights or {}
+    parts = []
+    for name, one in model.transformer_list:
+        if isinstance(one, str) and one == "drop":
+            continue
+        part = x if _passes(one) else transform(one, x)
+        parts.append(part * float(weights[name]) if name in weights else part)
+    return beside(*parts)
+
+
+def _branches(model: Any) -> Iterator[tuple[Any, list[int], str]]:
+    """The transformers of a ColumnTransformer that are in use, and their columns' places."""
+    names = list(getattr(model, "feature_names_in_", ()))
+    count = model.n_features_in_
+    for name, one, columns in model.transformers_:
+        if isinstance(one, str) and one == "drop":
+            continue
+        if callable(columns):
+            raise unsupported(model, f"columns of {name!r} that a function chooses")
+        listed = np.asarray(columns) if not isinstance(columns, slice) else columns
+        if isinstance(listed, slice):
+            if any(isinstance(end, str) for end in (listed.start, listed.stop)):
+                first = 0 if listed.start is None else names.index(listed.start)
+                last = count - 1 if listed.stop is None else names.index(listed.stop)
+                places = np.arange(first, last + 1)
+            else:
+                places = np.arange(count)[listed]
+        else:
+            listed = listed.reshape(-1)
+            if listed.dtype == bool:
+                places = np.flatnonzero(listed)
+            elif listed.dtype.kind in "OUS":
+                places = np.array([names.index(column) for column in listed], np.int64)
+            else:
+                places = listed.astype(np.int64) % count
+        if len(places):
+            yield one, places.tolist(), name
+
+
+@reads(TRANSFORM, "ColumnTransformer")
+def by_column(model: Any, x: Tensor) -> Tensor:
+    """The results of transformers of some columns each, side by side."""
+    weights = model.transformer_weights or {}
+    parts = []
+    for one, places, name in _branches(model):
+        part = x.columns(places)
+        part = part if _passes(one) else transform(one, part)
+        parts.append(part * float(weights[name]) if name in weights else part)
+    return beside(*parts)
+
+
+def text_columns(model: Any, count: int) -> list[bool]:
+    """Which of the features of an estimator are texts, by the categories it was fitted to."""
+    name = type(model).__name__
+    if name in ("OneHotEncoder", "OrdinalEncoder"):
+        return [is_text(categories) for categories in model.categories_]
+    if name in ("LabelEncoder", "LabelBinarizer"):
+        return [is_text(model.classes_)]
+    if name == "Pipeline":
+        first = next((step for _, step in model.steps if not _passes(step)), None)
+        return text_columns(first, count)
+    if name == "FeatureUnion":
+        parts = [text_columns(one, count) for _, one in model.transformer_list if not _passes(one)]
+        return [any(entries) for entries in zip(*parts)] or [False] * count
+    result = [False] * count
+    if name == "ColumnTransformer":
+        for one, places, _ in _branches(model):
+            if _passes(one):
+                continue
+            for place, is_texts in zip(places, text_columns(one, len(places))):
+                result[place] = result[place] or is_texts
+    elif getattr(model, "_preprocessor", None) is not None:
+        return text_columns(model._preprocessor, count)
+    return result
+
+
+def inputs(g: Any, model: Any, count: int) -> Tensor:
+    """The inputs of a model: `x` [batch, features], or one for each column (after the names of
+    features, else `x0`, `x1` …) where some are texts and others numbers.
+    """
+    texts = text_columns(model, count)
+    kinds = [dtypes.string if is_texts else dtypes.float64 for is_texts in texts]
+    if type(last_step(model)).__name__ in ("LabelEncoder", "LabelBinarizer"):
+        return Tensor(g, g.input("y", kinds[0], ["batch"])).expand()
+    if len(set(kinds)) == 1:
+        return Tensor(g, g.input("x", kinds[0], ["batch", count]))
+    names = getattr(model, "feature_names_in_", None)
+    listed = [f"x{i}" for i in range(count)] if names is None else list(map(str, names))
+    return Mixed([Tensor(g, g.input(n, k, ["batch", 1])) for n, k in zip(listed, kinds)])

@@ -1,0 +1,67 @@
+"""Fitted estimators of scikit-learn as graphs, by their attributes; scikit-learn is not imported
+here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from infuse.errors import InputError
+from infuse.frontends.importer import Importer
+from infuse.frontends.sklearn.calls import PREDICT, PROBABILITIES, SCORES, TRANSFORM, call
+from infuse.frontends.sklearn.compose import inputs, last_step
+from infuse.frontends.sklearn.features import SELECTORS
+from infuse.ir.graph import Graph
+
+_METHODS_OF_CLUSTERS = ("KMeans", "MiniBatchKMeans", "BisectingKMeans")
+
+
+def load(model: Any) -> Graph:
+    """The graph of a fitted estimator, transformer or pipeline, computed as scikit-learn does.
+
+    Input `x` is float64 [batch, features] (strings where all features are categories in text, one
+    input for each column where some are; `y` [batch] of a LabelEncoder or LabelBinarizer). Outputs:
+    classifiers have `label` and `probabilities` (`scores` where there are none), regressors
+    `variable`, transformers `transformed`.
+    """
+    name = type(model).__name__
+    g = Importer(name)
+    x = inputs(g, model, _count(model))
+    last = last_step(model)
+    if not hasattr(model, PREDICT) or type(last).__name__ in SELECTORS:
+        if not hasattr(model, TRANSFORM):
+            raise InputError(f"{name} neither predicts nor transforms")
+        g.output("transformed", call(TRANSFORM, model, x).value)
+        return g.graph
+    result = call(PREDICT, model, x)
+    if type(last).__name__ in _METHODS_OF_CLUSTERS:
+        g.output("label", result.value)
+        if last is model:
+            g.output("transformed", call(TRANSFORM, model, x).value)
+        return g.graph
+    is_classifier = hasattr(model, "classes_") or hasattr(model, SCORES)
+    g.output("label" if is_classifier else "variable", result.value)
+    if type(last).__name__ == "MultiOutputClassifier":
+        for i, one in enumerate(last.estimators_ if last is model else ()):
+            if hasattr(one, PROBABILITIES):
+                g.output(f"probabilities_{i}", call(PROBABILITIES, one, x).value)
+    elif hasattr(model, PROBABILITIES):
+        g.output("probabilities", call(PROBABILITIES, model, x).value)
+    elif hasattr(model, SCORES):
+        g.output("scores", call(SCORES, model, x).value)
+    return g.graph
+
+
+def _count(model: Any) -> int:
+    """The number of features."""
+    name = type(model).__name__
+    if name in ("LabelEncoder", "LabelBinarizer", "IsotonicRegression"):
+        return 1
+    count = getattr(model, "n_features_in_", None)
+    if count is None and name == "FunctionTransformer":
+        raise InputError(
+            f"{name} does not know how many features it has", hint="put it into a Pipeline"
+        )
+    if count is None:
+        raise InputError(f"{name} is not fitted", hint="call its fit method first")
+    return int(count)

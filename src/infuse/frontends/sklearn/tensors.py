@@ -1,0 +1,269 @@
+"""Values with NumPy's operators and methods: what handlers of estimators compute with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.frontends.importer import Importer
+from infuse.ir.graph import Value
+
+
+class Tensor:
+    """A value of the graph that an importer builds; operations make nodes at once.
+
+    Arrays and numbers beside it become constants of its element type.
+    """
+
+    __array_ufunc__ = None
+
+    def __init__(self, g: Importer, value: Value) -> None:
+        self.g, self.value = g, value
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.value.dtype
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return self.value.rank
+
+    @property
+    def width(self) -> int:
+        """The size of the last axis, which is a number."""
+        size = self.value.shape[-1]
+        assert isinstance(size, int), "features are counted when a model is fitted"
+        return size
+
+    def call(self, kind: str, *operands: Any, **attributes: Any) -> Tensor:
+        """An operator of ONNX on this tensor and others."""
+        values = [self.operand(v) for v in operands]
+        return Tensor(self.g, self.g(kind, self.value, *values, **attributes))
+
+    def operand(self, other: Any) -> Value | None:
+        """A tensor, array or number as a value beside this one."""
+        if other is None or isinstance(other, Value):
+            return other
+        if isinstance(other, Tensor):
+            return other.value
+        return self.g.constant(np.asarray(other), dtype=self.dtype)
+
+    def constant(self, elements: Any, dtype: DType = dtypes.float64) -> Tensor:
+        """A constant of this element type."""
+        return Tensor(self.g, self.g.constant(np.asarray(elements), dtype=dtype))
+
+    def _swapped(self, kind: str, other: Any) -> Tensor:
+        left = self.operand(other)
+        return Tensor(self.g, self.g(kind, left, self.value))
+
+    def __add__(self, other: Any) -> Tensor:
+        return self.call("Add", other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Tensor:
+        return self.call("Sub", other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return self._swapped("Sub", other)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return self.call("Mul", other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return self.call("Div", other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return self._swapped("Div", other)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return self.call("Pow", other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return self._swapped("Pow", other)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return self.call("MatMul", other)
+
+    def __neg__(self) -> Tensor:
+        return self.call("Neg")
+
+    def __lt__(self, other: Any) -> Tensor:
+        return self.call("Less", other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return self.call("LessOrEqual", other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return self.call("Greater", other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return self.call("GreaterOrEqual", other)
+
+    def __and__(self, other: Any) -> Tensor:
+        return self.call("And", other)
+
+    def __or__(self, other: Any) -> Tensor:
+        return self.call("Or", other)
+
+    def __invert__(self) -> Tensor:
+        return self.call("Not")
+
+    def equals(self, other: Any) -> Tensor:
+        """Whether elements are equal."""
+        return self.call("Equal", other)
+
+    def exp(self) -> Tensor:
+        """Powers of e."""
+        return self.call("Exp")
+
+    def log(self) -> Tensor:
+        """Natural logarithms."""
+        return self.call("Log")
+
+    def sqrt(self) -> Tensor:
+        """Square roots."""
+        return self.call("Sqrt")
+
+    def abs(self) -> Tensor:
+        """Absolute values."""
+        return self.call("Abs")
+
+    def isnan(self) -> Tensor:
+        """Where there is no number."""
+        return self.call("IsNaN")
+
+    def sigmoid(self) -> Tensor:
+        """1 / (1 + exp(-x))."""
+        return self.call("Sigmoid")
+
+    def softmax(self) -> Tensor:
+        """Softmax of each row."""
+        return self.call("Softmax", axis=1)
+
+    def clip(self, low: float | None, high: float | None) -> Tensor:
+        """Elements within limits."""
+        return self.call("Clip", low, high)
+
+    def maximum(self, other: Any) -> Tensor:
+        """The larger of two."""
+        return self.call("Max", other)
+
+    def minimum(self, other: Any) -> Tensor:
+        """The smaller of two."""
+        return self.call("Min", other)
+
+    def where(self, yes: Any, no: Any) -> Tensor:
+        """Elements of `yes` where this one is true, else those of `no`; one of them is a tensor."""
+        like = next(v for v in (yes, no) if isinstance(v, Tensor))
+        values = like.operand(yes), like.operand(no)
+        return Tensor(self.g, self.g("Where", self.value, *values))
+
+    def _reduced(self, kind: str, axis: int, keep: bool) -> Tensor:
+        return Tensor(self.g, self.g(kind, self.value, self.g.ints(axis), keepdims=int(keep)))
+
+    def sum(self, axis: int = 1, keep: bool = False) -> Tensor:
+        """Sums along an axis."""
+        return self._reduced("ReduceSum", axis, keep)
+
+    def max(self, axis: int = 1, keep: bool = False) -> Tensor:
+        """The largest along an axis."""
+        return self._reduced("ReduceMax", axis, keep)
+
+    def min(self, axis: int = 1, keep: bool = False) -> Tensor:
+        """The smallest along an axis."""
+        return self._reduced("ReduceMin", axis, keep)
+
+    def mean(self, axis: int = 1, keep: bool = False) -> Tensor:
+        """Means along an axis."""
+        return self._reduced("ReduceMean", axis, keep)
+
+    def logsumexp(self) -> Tensor:
+        """The logarithm of the sum of the powers of each row, as a column."""
+        most = self.max(keep=True)
+        return (self - most).exp().sum(keep=True).log() + most
+
+    def argmax(self) -> Tensor:
+        """The place of the first of the largest of each row."""
+        return self.call("ArgMax", axis=1, keepdims=0)
+
+    def argmin(self) -> Tensor:
+        """The place of the first of the smallest of each row."""
+        return self.call("ArgMin", axis=1, keepdims=0)
+
+    def astype(self, dtype: DType) -> Tensor:
+        """In another element type."""
+        return Tensor(self.g, self.g.cast(self.value, dtype))
+
+    def integers(self) -> Tensor:
+        """As int64."""
+        return self.astype(dtypes.int64)
+
+    def floats(self) -> Tensor:
+        """As float64."""
+        return self.astype(dtypes.float64)
+
+    def columns(self, places: Sequence[int] | Any) -> Tensor:
+        """The columns at these places."""
+        listed = np.asarray(places)
+        listed = np.flatnonzero(listed) if listed.dtype == bool else listed.astype(np.int64)
+        listed = np.where(listed < 0, listed + self.width, listed)
+        if np.array_equal(listed, np.arange(self.width)):
+            return self
+        return self.call("Gather", self.g.constant(listed), axis=1)
+
+    def column(self, place: int) -> Tensor:
+        """One column, as a matrix."""
+        return self.columns([place])
+
+    def vector(self) -> Tensor:
+        """A matrix of one column as a vector."""
+        return self if self.rank == 1 else self.call("Squeeze", self.g.ints(1))
+
+    def expand(self, axis: int = 1) -> Tensor:
+        """With a new axis of one."""
+        return self.call("Unsqueeze", self.g.ints(axis))
+
+    def take(self, table: Any, axis: int = 0) -> Tensor:
+        """The entries of a table at the places that this tensor says."""
+        array = np.asarray(table)
+        texts = array.dtype.kind in "US" or (
+            array.dtype == object and all(isinstance(v, str) for v in array.reshape(-1))
+        )
+        stored = (
+            self.g.constant(array.astype(object), dtype=dtypes.string)
+            if texts
+            else self.g.constant(array)
+        )
+        return Tensor(self.g, self.g("Gather", stored, self.value, axis=axis))
+
+
+def beside(*parts: Tensor) -> Tensor:
+    """Columns side by side."""
+    matrices = [part.expand() if part.rank == 1 else part for part in parts]
+    if len(matrices) == 1:
+        return matrices[0]
+    g = matrices[0].g
+    return Tensor(g, g("Concat", *(m.value for m in matrices), axis=1))
+
+
+def stacked(parts: Sequence[Tensor], axis: int) -> Tensor:
+    """Tensors of one shape along a new axis."""
+    g = parts[0].g
+    return Tensor(g, g("Concat", *(p.expand(axis).value for p in parts), axis=axis))
+
+
+def total(parts: Sequence[Tensor]) -> Tensor:
+    """The sum of tensors, one after another."""
+    result = parts[0]
+    for part in parts[1:]:
+        result = result + part
+    return result
