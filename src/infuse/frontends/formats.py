@@ -87,6 +87,12 @@ def _pt2(source: Source) -> Graph:
     return torch.load(source.archive)
 
 
+def _tflite(source: Source) -> Graph:
+    from infuse.frontends import tflite
+
+    return tflite.load(source.data, source.where)
+
+
 FORMATS: Final[tuple[Format, ...]] = (
     Format(
         "Infuse",
@@ -95,6 +101,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         ),
         _infuse,
     ),
+    Format("TensorFlow Lite", lambda s: s.head[4:8] == b"TFL3", _tflite),
     Format("PyTorch (torch.export)", lambda s: s.holds("archive_format"), _pt2),
 )
 """Formats with a mark of their own; what has none of these is taken for ONNX."""
