@@ -110,12 +110,17 @@ class Scope:
     def run(self) -> None:
         """Make the nodes of all operators."""
         for operator in self.subgraph.operators:
-            with self.g.scope(source=f"operator {operator.number}"):
+            with self.g.scope(*self._path(operator), source=f"operator {operator.number}"):
                 try:
                     self._call(operator)
                 except InfuseError as error:
-                    error.within(f"{operator.name}, operator {operator.number}")
+                    error.within(operator.name)
                     raise
+
+    def _path(self, operator: Operator) -> list[str]:
+        """The name of the first result, which TensorFlow makes of scopes."""
+        name = self.tensor(operator.outputs[0]).name if operator.outputs else operator.name
+        return [part for part in name.partition(";")[0].split("/") if part]
 
     def _call(self, operator: Operator) -> None:
         call = Call(self, operator)

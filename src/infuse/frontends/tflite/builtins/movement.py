@@ -11,7 +11,7 @@ from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.importer import Importer
 from infuse.frontends.tflite.calls import Call, builtin
-from infuse.ir.dims import Dim
+from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
 
 
@@ -131,16 +131,12 @@ def slice_(call: Call) -> Value:
     g, (x,) = call.g, call.moved(0)
     begin = call.list_of(1)
     axes = g.ints(*range(x.rank))
-    if all(isinstance(size, int) for size in _known(call, 2)):
-        sizes = call.ints(2)
-        if any(size < -1 for size in sizes):
-            raise ModelFileError(f"it takes {sizes} elements")
-        listed = _known(call, 1)
-        if len(listed) == len(sizes) == x.rank:
-            ends: list[Any] = [
-                _END if size == -1 else start + size for start, size in zip(listed, sizes)
-            ]
-            return g("Slice", x, begin, g.ints(*ends), axes)
+    starts, sizes = (_known_ints(call, index) for index in (1, 2))
+    if starts is not None and sizes is not None:
+        if len(starts) != x.rank or len(sizes) != x.rank or min(sizes, default=0) < -1:
+            raise ModelFileError(f"it takes {sizes} elements from {starts} on, of {x.type}")
+        ends = [_END if size == -1 else start + size for start, size in zip(starts, sizes)]
+        return g("Slice", x, begin, g.ints(*ends), axes)
     sizes_value = call.list_of(2)
     behind = g("Add", begin, sizes_value)
     everything = g("Equal", sizes_value, -1)
@@ -151,10 +147,11 @@ def slice_(call: Call) -> Value:
 _END = (1 << 31) - 1
 
 
-def _known(call: Call, index: int) -> list[Dim]:
-    from infuse.ir.contents import known_ints
-
-    return list(known_ints(call.raw(index)) or [])
+def _known_ints(call: Call, index: int) -> list[int] | None:
+    listed = known_ints(call.raw(index))
+    if listed is None or not all(isinstance(element, int) for element in listed):
+        return None
+    return [int(element) for element in listed if isinstance(element, int)]
 
 
 @builtin("GATHER")

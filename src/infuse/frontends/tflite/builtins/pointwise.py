@@ -268,13 +268,14 @@ def fake_quant(call: Call) -> Value:
     g, x = call.g, call.real(0)
     low, high = float(call.option("min", 0.0)), float(call.option("max", 0.0))
     bits = int(call.option("num_bits", 8))
-    least = 1 if call.option("narrow_range", False) else 0
+    if call.option("narrow_range", False):
+        raise call.unsupported("a narrow range")
     if not 2 <= bits <= 16 or not low <= 0 <= high or low == high:
         raise ModelFileError(f"it has {bits} bits between {low} and {high}")
     most = (1 << bits) - 1
-    scale = np.float32((high - low) / (most - least))
-    zero = float(np.clip(np.rint(least - low / scale), least, most))
-    bottom, top = np.float32((least - zero) * scale), np.float32((most - zero) * scale)
+    scale = np.float32((high - low) / most)
+    zero = float(np.clip(np.rint(-low / scale), 0, most))
+    bottom, top = np.float32(-zero * scale), np.float32((most - zero) * scale)
     limited = g("Clip", x, g.constant(bottom), g.constant(top))
     shifted = g("Add", g("Div", g("Sub", limited, bottom), scale), 0.5)
     return g("Add", g("Mul", g("Floor", shifted), scale), bottom)
