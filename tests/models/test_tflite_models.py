@@ -170,9 +170,7 @@ def loop() -> Net:
     body = net.subgraph()
     a, b = net.input("int32", ()), net.input("float32", (3,))
     more = net.op("ADD", [a, net.const(np.array(1, I32))], "int32", **NONE)
-    net.outputs(
-        more, net.op("MUL", [b, net.const(np.array(1.5, np.float32))], "float32", **NONE)
-    )
+    net.outputs(more, net.op("MUL", [b, net.const(np.array(1.5, np.float32))], "float32", **NONE))
     net.graph = main
     net.outputs(*net.op("WHILE", [n, x], "int32", "float32", condSubgraphIndex=condition,
                         bodySubgraphIndex=body))  # fmt: skip
@@ -246,3 +244,55 @@ def test_evaluate_by_name() -> None:
     net.outputs(net.op("ABS", [net.input("float32", (2,))], "float32"))
     found = evaluate(infuse.load(net.bytes()), {"t0": np.array([-1, 2], np.float32)})
     np.testing.assert_array_equal(found["t1"], [1, 2])
+
+
+def test_call() -> None:
+    net = Net()
+    x = net.input("float32", (3,))
+    main, inner = net.graph, net.subgraph()
+    net.outputs(net.op("NEG", [net.input("float32", (3,))], "float32"))
+    net.graph = main
+    net.outputs(net.op("CALL", [net.op("ABS", [x], "float32")], "float32", subgraph=inner))
+    (found,) = infused(infuse.load(net.bytes()), [floats(3)])
+    np.testing.assert_array_equal(found, -np.abs(floats(3)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [("RANDOM_UNIFORM", 0.45, 0.55), ("RANDOM_STANDARD_NORMAL", -0.1, 0.1)],
+)
+def test_random_numbers(kind: str, low: float, high: float) -> None:
+    net = Net()
+    net.outputs(net.op(kind, [net.ints(40, 100)], "float32", table="RandomOptions", seed=3))
+    for (numbers,) in (infused(infuse.load(net.bytes()), []), litert(net.bytes(), [])):
+        assert numbers.shape == (40, 100)
+        assert low < numbers.mean() < high
+
+
+def test_random_classes() -> None:
+    net = Net()
+    logits = net.const(np.log(np.array([[0.2, 0.8], [1e-9, 1]], np.float32)))
+    count = net.const(np.array(3000, I32))
+    net.outputs(net.op("MULTINOMIAL", [logits, count], "int32", table="RandomOptions", seed=3))
+    for (classes,) in (infused(infuse.load(net.bytes()), []), litert(net.bytes(), [])):
+        assert classes.shape == (2, 3000)
+        assert 0.77 < classes[0].mean() < 0.83
+        assert classes[1].min() == 1
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_compiled(quantized: bool) -> None:
+    if quantized:
+        net, feed = Net(), np.random.default_rng(5).integers(-128, 128, (1, 8, 8, 4), np.int8)
+        x = net.input("int8", (1, 8, 8, 4), Quant(0.05, -4))
+        w = net.const(np.random.default_rng(6).integers(-127, 128, (4, 3, 3, 4), np.int8),
+                      Quant([0.002, 0.003, 0.001, 0.002]))  # fmt: skip
+        b = net.const(np.array([5, -6, 700, -80], I32), Quant(0.05 * np.array([2, 3, 1, 2]) / 1e3))
+        net.outputs(net.op("CONV_2D", [x, w, b], ("int8", Quant(0.04, 3)), version=3,
+                           fusedActivationFunction="relu", **CONV))  # fmt: skip
+    else:
+        net, feed = network(), np.random.default_rng(3).random((2, 16, 16, 3), np.float32)
+    graph = infuse.load(net.bytes())
+    model = infuse.compile(infuse.optimize(graph))
+    found = model.run({graph.inputs[0].name: feed})
+    compare(net, list(found.values()), litert(net.bytes(), [feed]), 1e-5)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.models.tflite_tools import Net, Quant
+from tests.models.tflite_tools import Net
 
 Case = tuple[Net, list[np.ndarray]]
 CASES: dict[str, Callable[[], Case]] = {}
@@ -107,7 +107,9 @@ simple("BITCAST", X, result="int32")
 simple("SOFTMAX", X, beta=1.0)
 simple("SOFTMAX", X, beta=0.5, tag="beta")
 simple("LOG_SOFTMAX", X)
-simple("L2_NORMALIZATION", floats(2, 3, 4, 5), table="L2NormOptions", fusedActivationFunction="none")
+simple(
+    "L2_NORMALIZATION", floats(2, 3, 4, 5), table="L2NormOptions", fusedActivationFunction="none"
+)
 simple("L2_NORMALIZATION", np.zeros((2, 3), np.float32), tag="zeros", table="L2NormOptions",
        fusedActivationFunction="none")  # fmt: skip
 simple("LOCAL_RESPONSE_NORMALIZATION", floats(1, 2, 3, 8), radius=2, bias=1.5, alpha=0.3, beta=0.75)
@@ -121,7 +123,9 @@ IMAGE = floats(2, 9, 8, 4)
 SAME, VALID = 0, 1
 
 
-def conv(padding: int, stride: int, dilation: int, activation: str = "none", inputs: int = 4) -> Any:
+def conv(
+    padding: int, stride: int, dilation: int, activation: str = "none", inputs: int = 4
+) -> Any:
     def build(net: Net, x: int) -> int:
         w, b = net.const(floats(6, 3, 2, inputs)), net.const(floats(6))
         return net.op("CONV_2D", [x, w, b], "float32", table="Conv2DOptions", padding=padding,

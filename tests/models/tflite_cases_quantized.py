@@ -58,8 +58,12 @@ for dtype in ("int8", "uint8", "int16"):
         plain(kind, dtype, BASE, (4,), result=quant(dtype, 8), **NONE, **more)
     plain("ADD", dtype, BASE, BASE, tag="-relu", potScaleInt16=False,
           fusedActivationFunction="relu")  # fmt: skip
-    plain("TANH", dtype, BASE,
-          result=Quant(1 / 32768 if dtype == "int16" else 1 / 128, 128 if dtype == "uint8" else 0))
+    plain(
+        "TANH",
+        dtype,
+        BASE,
+        result=Quant(1 / 32768 if dtype == "int16" else 1 / 128, 128 if dtype == "uint8" else 0),
+    )
     plain("LOGISTIC", dtype, BASE, result=Quant(
         1 / 32768 if dtype == "int16" else 1 / 256,
         {"int8": -128, "uint8": 0, "int16": 0}[dtype]))  # fmt: skip

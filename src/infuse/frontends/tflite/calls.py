@@ -12,6 +12,7 @@ from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer
 from infuse.frontends.tflite.model import Operator, Quantization, Tensor
+from infuse.frontends.tflite.resources import Resources
 from infuse.frontends.tflite.schema import DTYPES
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
@@ -43,7 +44,9 @@ class Scope(Protocol):
     """The values of the tensors of a subgraph (`reader.Scope`)."""
 
     g: Importer
-    resources: dict[str, Value]
+    depth: int
+    resources: Resources
+    handles: dict[int, str]
 
     def tensor(self, index: int) -> Tensor:
         """What the file says of a tensor."""
@@ -57,8 +60,8 @@ class Scope(Protocol):
     def inner(self, g: Importer, subgraph: int, operands: Sequence[Value]) -> list[Value]:
         """The results of a subgraph, built by this importer with these operands."""
 
-    def types(self, subgraph: int) -> list[Tensor]:
-        """The inputs of a subgraph."""
+    def variable(self, name: str, tensor: Tensor) -> Value:
+        """A resource variable as it is before the run; `tensor` is what reads it."""
 
 
 class Call:

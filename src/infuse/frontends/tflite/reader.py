@@ -15,6 +15,7 @@ from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer, require_all
 from infuse.frontends.tflite.calls import TABLE, Call
 from infuse.frontends.tflite.model import Model, Operator, Subgraph, Tensor
+from infuse.frontends.tflite.resources import Resources
 from infuse.ir.graph import Graph, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.sizes import fresh_shape
@@ -38,8 +39,11 @@ class Reader:
         self._first = only.subgraph if only is not None else 0
         subgraph = model.subgraph(self._first)
         self.g = Importer(subgraph.name or "model")
-        self._scope = Scope(self.g, subgraph, self)
         self.states: list[tuple[str, int, Scope]] = []
+        self.resources = Resources(
+            any(operator.name == "ASSIGN_VARIABLE" for operator in subgraph.operators)
+        )
+        self._scope = Scope(self.g, subgraph, self)
 
     def graph(self) -> Graph:
         """The graph; UnsupportedOperatorError names all operators that are not known."""
@@ -68,9 +72,8 @@ class Reader:
             self.g.output(self._free(name), scope.value(index))
         for name, index, owner in self.states:
             self.g.output(self._free(f"{name}.out"), owner.value(index))
-        for name, value in scope.resources.items():
-            if value.producer is not None:
-                self.g.output(self._free(f"{name}.out"), value)
+        for name in sorted(self.resources.assigned):
+            self.g.output(self._free(f"{name}.out"), self.resources.values[name])
 
     def _free(self, name: str) -> str:
         return _free(name, {*self.g.graph.output_names, *(v.name for v in self.g.graph.inputs)})
@@ -98,6 +101,24 @@ class Reader:
         self.states.append((name, index, scope))
         return value
 
+    def variable(self, scope: Scope, name: str, tensor: Tensor) -> Value:
+        """A resource variable: a constant, or an input where runs assign variables."""
+        first = self.resources.first.get(name)
+        if first is None and (scope.depth or not self.resources.stateful):
+            raise ModelFileError(f"the variable {name!r} has no value")
+        if not self.resources.stateful:
+            return self.g.constant(first, name)
+        if scope.depth:
+            raise UnsupportedOperatorError(
+                f"the variable {name!r} inside of control flow is not supported"
+            )
+        if first is None:
+            first = np.broadcast_to(np.zeros((), tensor.dtype.numpy), tensor.shape)
+        free = _free(name, [v.name for v in self.g.graph.inputs])
+        value = self.g.input(free, dtypes.by_numpy(first.dtype), first.shape)
+        value.default = first
+        return value
+
 
 class Scope:
     """The values of the tensors of one subgraph while it is built."""
@@ -105,7 +126,8 @@ class Scope:
     def __init__(self, g: Importer, subgraph: Subgraph, reader: Reader, depth: int = 0) -> None:
         self.g, self.subgraph, self.reader, self.depth = g, subgraph, reader, depth
         self.values: dict[int, Value] = {}
-        self.resources: dict[str, Value] = {}
+        self.resources = reader.resources
+        self.handles: dict[int, str] = {}
 
     def run(self) -> None:
         """Make the nodes of all operators."""
@@ -179,17 +201,15 @@ class Scope:
         """Let a tensor have another value from here on."""
         self.values[index] = self._checked(index, value)
 
-    def types(self, subgraph: int) -> list[Tensor]:
-        """The inputs of a subgraph."""
-        inner = self.reader.model.subgraph(subgraph)
-        return [inner.tensors[index] for index in inner.inputs]
+    def variable(self, name: str, tensor: Tensor) -> Value:
+        """A resource variable as it is before the run."""
+        return self.reader.variable(self, name, tensor)
 
     def inner(self, g: Importer, subgraph: int, operands: Sequence[Value]) -> list[Value]:
         """The results of a subgraph, built by this importer with these operands."""
         if self.depth >= _DEEPEST:
             raise ModelFileError(f"more than {_DEEPEST} subgraphs are inside each other")
         scope = Scope(g, self.reader.model.subgraph(subgraph), self.reader, self.depth + 1)
-        scope.resources = self.resources
         if len(scope.subgraph.inputs) != len(operands):
             raise ModelFileError(
                 f"subgraph {subgraph} has {len(scope.subgraph.inputs)} inputs, and gets "

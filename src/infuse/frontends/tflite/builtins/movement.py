@@ -168,8 +168,9 @@ def gather(call: Call) -> Value:
     # The axis comes behind the common ones, and afterwards the others between them come first.
     between = list(range(batch, axis))
     moved = g.permute(x, *range(batch), axis, *between, *range(axis + 1, x.rank))
-    rows = g("GatherND", moved, g("Unsqueeze", g.cast(at, dtypes.int64), g.ints(-1)),
-             batch_dims=batch)  # fmt: skip
+    rows = g(
+        "GatherND", moved, g("Unsqueeze", g.cast(at, dtypes.int64), g.ints(-1)), batch_dims=batch
+    )
     inner = at.rank - batch
     first = [batch + inner + i for i in range(len(between))]
     perm = [*range(batch), *first, *range(batch, batch + inner)]
