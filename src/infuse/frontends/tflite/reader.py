@@ -14,6 +14,7 @@ from infuse import dtypes
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer, require_all
 from infuse.frontends.tflite.calls import TABLE, Call
+from infuse.frontends.tflite.layout import LayoutImporter, tidy
 from infuse.frontends.tflite.model import Model, Operator, Subgraph, Tensor
 from infuse.frontends.tflite.resources import Resources
 from infuse.ir.graph import Graph, Value
@@ -38,7 +39,7 @@ class Reader:
         self._signature = only
         self._first = only.subgraph if only is not None else 0
         subgraph = model.subgraph(self._first)
-        self.g = Importer(subgraph.name or "model")
+        self.g = LayoutImporter(subgraph.name or "model")
         self.states: list[tuple[str, int, Scope]] = []
         self.resources = Resources(
             any(operator.name == "ASSIGN_VARIABLE" for operator in subgraph.operators)
@@ -62,6 +63,7 @@ class Reader:
             scope.values[index] = self.g.input(name, tensor.dtype, sizes)
         scope.run()
         self._outputs()
+        tidy(self.g.graph)
         return self.g.graph
 
     def _outputs(self) -> None:

@@ -311,12 +311,16 @@ def mirror_pad(call: Call) -> Value:
     _pads(call)
     for axis, (before, after) in enumerate(const.tolist()):
         size = x.shape[axis]
-        if not isinstance(size, int) or max(before, after) > size:
+        if not before and not after:
+            continue
+        if not isinstance(size, int):
+            raise call.unsupported("symmetric padding of an axis of unknown length")
+        if max(before, after) > size:
             raise ModelFileError(f"{size} elements have no {max(before, after)} at their border")
         parts = [x]
         if before:
             parts.insert(0, reversed_along(g, g.slice(x, axis, 0, before), [axis]))
         if after:
             parts.append(reversed_along(g, g.slice(x, axis, size - after, size), [axis]))
-        x = g("Concat", *parts, axis=axis) if len(parts) > 1 else x
+        x = g("Concat", *parts, axis=axis)
     return x
