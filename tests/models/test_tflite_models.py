@@ -327,3 +327,33 @@ def test_compiled(quantized: bool) -> None:
     model = infuse.compile(infuse.optimize(graph))
     found = model.run({graph.inputs[0].name: feed})
     compare(net, list(found.values()), litert(net.bytes(), [feed]), 1e-5)
+
+
+def test_scales_of_a_subgraph_that_are_others() -> None:
+    net = Net()
+    x = net.input("int8", (3,), Quant(0.1))
+    main, inner = net.graph, net.subgraph()
+    net.outputs(net.input("int8", (3,), Quant(0.2)))
+    net.graph = main
+    net.outputs(net.op("CALL", [x], ("int8", Quant(0.2)), subgraph=inner))
+    with pytest.raises(ModelFileError, match="another scale"):
+        infuse.load(net.bytes())
+
+
+def test_parts_of_another_scale_are_quantized_again() -> None:
+    net = Net()
+    x = net.input("int8", (2, 4), Quant(0.1))
+    results = ("int8", Quant(0.1)), ("int8", Quant(0.2, 3))
+    net.outputs(*net.op("SPLIT", [net.ints(1), x], *results, numSplits=2))
+    feed = np.array([[1, -2, 30, 44], [5, 6, 70, -80]], np.int8)
+    first, second = infused(infuse.load(net.bytes()), [feed])
+    np.testing.assert_array_equal(first, feed[:, :2])
+    np.testing.assert_array_equal(second, feed[:, 2:] // 2 + 3)
+
+
+def test_concatenation_has_no_activation() -> None:
+    net = Net()
+    x = net.input("float32", (2, 4))
+    net.outputs(net.op("CONCATENATION", [x, x], "float32", axis=0, fusedActivationFunction="relu"))
+    with pytest.raises(UnsupportedOperatorError, match="fused activation"):
+        infuse.load(net.bytes())

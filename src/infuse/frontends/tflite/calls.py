@@ -60,6 +60,9 @@ class Scope(Protocol):
     def inner(self, g: Importer, subgraph: int, operands: Sequence[Value]) -> list[Value]:
         """The results of a subgraph, built by this importer with these operands."""
 
+    def signature(self, subgraph: int) -> tuple[list[Tensor], list[Tensor]]:
+        """The inputs and the outputs of a subgraph."""
+
     def variable(self, name: str, tensor: Tensor) -> Value:
         """A resource variable as it is before the run; `tensor` is what reads it."""
 
@@ -221,32 +224,34 @@ class Call:
         """Integers in the type that the file says of a result."""
         return self.g.cast(value, self.result(index).dtype)
 
-    def keeps(self, *operands: int) -> bool:
-        """Whether these operands and the first result mean the same by the same elements, so that
+    def keeps(self, *operands: int, results: int = 1) -> bool:
+        """Whether these operands and the first results mean the same by the same elements, so that
         moving them needs no real numbers.
         """
-        result = self.result()
-        for index in operands:
-            tensor = self.tensor(index)
-            if tensor.quantized != result.quantized:
-                return False
-            if tensor.quantization is not None and tensor.quantized:
-                q = tensor.quantization
-                if not q.same(result.quantization) or not q.single:
-                    return False
-        return True
+        return all(
+            alike(self.tensor(index), self.result(number))
+            for index in operands
+            for number in range(results)
+        )
 
-    def moved(self, *operands: int) -> list[Value]:
-        """Operands of which the result has elements: as they are where that means the same, else
-        as real numbers.
+    def moved(self, *operands: int, results: int = 1) -> list[Value]:
+        """Operands of which the first results have elements: as they are where that means the same,
+        else as real numbers.
         """
-        if self.keeps(*operands):
+        if self.keeps(*operands, results=results):
             return [self.raw(index) for index in operands]
         return [self.real(index) for index in operands]
 
 
 _COMPLEX: Final = next(number for number, dtype in DTYPES.items() if dtype == dtypes.complex64)
 _ACTIVATIONS: Final = 5
+
+
+def alike(a: Tensor, b: Tensor) -> bool:
+    """Whether elements of one tensor mean the same in another, wherever they are in it."""
+    if not a.quantized or a.quantization is None:
+        return not b.quantized
+    return b.quantized and a.quantization.single and a.quantization.same(b.quantization)
 
 
 def activation(g: Importer, kind: int, value: Value) -> Value:
@@ -298,4 +303,4 @@ def quantized(g: Importer, value: Value, quantization: Quantization, dtype: DTyp
     return g("QuantizeLinear", single, g.constant(scale), g.constant(zero), axis=axis)
 
 
-__all__ = ["TABLE", "Call", "Scope", "activation", "builtin", "dequantized", "quantized"]
+__all__ = ["TABLE", "Call", "Scope", "activation", "alike", "builtin", "dequantized", "quantized"]

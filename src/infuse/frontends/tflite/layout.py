@@ -85,7 +85,9 @@ class LayoutImporter(Importer):
         return [_source(x), self.constant(moved), *rest], attributes, perm
 
     def _before(self, operand: Any, perm: tuple[int, ...]) -> Any:
-        """An operand before the transpose: its own operand, or a small one with axes exchanged."""
+        """An operand before the transpose: its own operand, or one with its axes exchanged that is
+        small or already there so.
+        """
         if not isinstance(operand, Value):
             return operand
         if operand.tensor.shape is None:
@@ -100,7 +102,12 @@ class LayoutImporter(Importer):
             return self.constant(np.transpose(operand.const.reshape(shape), back))
         if operand.rank == len(perm) and sum(size != 1 for size in operand.shape[1:]) <= 1:
             return super().permute(operand, *back)
-        return _UNMOVED
+        exchanged = (
+            node.output
+            for node in operand.users()
+            if node.graph is self.graph and order_of(node.output) == tuple(back)
+        )
+        return next(exchanged, _UNMOVED)
 
 
 _UNMOVED: Final = object()

@@ -203,6 +203,14 @@ class Scope:
         """Let a tensor have another value from here on."""
         self.values[index] = self._checked(index, value)
 
+    def signature(self, subgraph: int) -> tuple[list[Tensor], list[Tensor]]:
+        """The inputs and the outputs of a subgraph."""
+        inner = self.reader.model.subgraph(subgraph)
+        inputs, outputs = (
+            [inner.tensors[i] for i in part] for part in (inner.inputs, inner.outputs)
+        )
+        return inputs, outputs
+
     def variable(self, name: str, tensor: Tensor) -> Value:
         """A resource variable as it is before the run."""
         return self.reader.variable(self, name, tensor)

@@ -75,9 +75,11 @@ def transpose(call: Call) -> Value:
 @builtin("CONCATENATION")
 def concatenation(call: Call) -> Value:
     """Tensors one after another along an axis."""
+    if call.option("activation") != 0:
+        raise call.unsupported("a fused activation")
     parts = call.moved(*range(call.count))
     axis = axis_of(int(call.option("axis")), parts[0].rank)
-    return call.activated(call.g("Concat", *parts, axis=axis))
+    return call.g("Concat", *parts, axis=axis)
 
 
 @builtin("PACK")
@@ -95,8 +97,9 @@ def _split(call: Call, x: Value, axis: int, sizes: Sequence[int]) -> list[Value]
 @builtin("UNPACK")
 def unpack(call: Call) -> list[Value]:
     """The parts of one axis, without it."""
-    g, (x,) = call.g, call.moved(0)
-    axis, count = axis_of(int(call.option("axis")), x.rank), len(call.operator.outputs)
+    g, count = call.g, len(call.operator.outputs)
+    (x,) = call.moved(0, results=count)
+    axis = axis_of(int(call.option("axis")), x.rank)
     parts = _split(call, x, axis, [1] * count)
     return [g("Squeeze", part, g.ints(axis)) for part in parts]
 
@@ -104,8 +107,9 @@ def unpack(call: Call) -> list[Value]:
 @builtin("SPLIT")
 def split(call: Call) -> list[Value]:
     """Parts of one size along an axis, which is operand 0."""
-    (x,) = call.moved(1)
-    axis, count = axis_of(call.one(0), x.rank), len(call.operator.outputs)
+    count = len(call.operator.outputs)
+    (x,) = call.moved(1, results=count)
+    axis = axis_of(call.one(0), x.rank)
     size = x.shape[axis]
     if not count or (isinstance(size, int) and size % count):
         raise ModelFileError(f"{size} elements are not {count} parts of one size")
@@ -115,7 +119,7 @@ def split(call: Call) -> list[Value]:
 @builtin("SPLIT_V")
 def split_v(call: Call) -> list[Value]:
     """Parts of these sizes along an axis; one of them may be -1."""
-    (x,) = call.moved(0)
+    (x,) = call.moved(0, results=len(call.operator.outputs))
     axis, sizes = axis_of(call.one(2), x.rank), call.ints(1)
     if -1 in sizes:
         whole = x.shape[axis]
