@@ -69,7 +69,7 @@ def foreign_format(head: bytes) -> str | None:
         if head.startswith(magic):
             return advice
     if head[4:8] == b"TFL3":
-        return "it is a TensorFlow Lite model; convert it to ONNX first"
+        return "it is a TensorFlow Lite model; load it with infuse.load"
     if head.lstrip()[:1] in (b"{", b"<", b"["):
         return "it is text (JSON, XML or ONNX's text form), not a binary ONNX model"
     if len(head) >= 8 and all(b in b"\t\r\n" or 32 <= b < 127 for b in head):

@@ -87,6 +87,12 @@ def _pt2(source: Source) -> Graph:
     return torch.load(source.archive)
 
 
+def _tflite(source: Source) -> Graph:
+    from infuse.frontends import tflite
+
+    return tflite.load(source.data, source.where)
+
+
 def _huggingface(source: Source) -> Graph:
     from infuse.frontends import huggingface
 
@@ -125,6 +131,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         ),
         _infuse,
     ),
+    Format("TensorFlow Lite", lambda s: s.head[4:8] == b"TFL3", _tflite),
     Format("PyTorch (torch.export)", lambda s: s.holds("archive_format"), _pt2),
     Format("Hugging Face", lambda s: s.is_folder and s.holds("config.json"), _huggingface),
     Format("XGBoost", lambda s: _names(s, b'"learner"', b"\x07learner"), _xgboost),

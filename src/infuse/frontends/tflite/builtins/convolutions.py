@@ -1,0 +1,278 @@
+"""Products, convolutions and windows: operators that are NCHW here, and NHWC in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from infuse import dtypes
+from infuse.errors import ModelFileError
+from infuse.frontends.tflite.calls import Call, builtin
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Value
+
+_SAME, _VALID = 0, 1
+TO_CHANNELS: Final = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
+"""The order of axes that brings the channels, last in the file, behind the batch, by rank."""
+FROM_CHANNELS: Final = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
+"""The order that brings them back."""
+_AXES_2D: Final = ("h", "w")
+_AXES_3D: Final = ("d", "h", "w")
+
+
+def finish(call: Call, y: Value) -> Value:
+    """The result in the file's layout and type, after the fused activation."""
+    return call.g.permute(call.quantized(call.activated(y)), *FROM_CHANNELS[y.rank])
+
+
+def per_axis(call: Call, option: str, names: Sequence[str]) -> tuple[int, ...]:
+    """An option that is there for each axis, as `stride_h`, which is positive."""
+    values = tuple(int(call.option(f"{option}_{name}")) for name in names)
+    if any(value < 1 for value in values):
+        raise ModelFileError(f"{option} is {list(values)}, and must be positive")
+    return values
+
+
+def padding(
+    call: Call, sizes: Sequence[Dim], extents: Sequence[Dim], strides: Sequence[int]
+) -> dict[str, Any]:
+    """The attribute that says how a window is padded, with numbers where sizes are known."""
+    kind = call.option("padding")
+    if kind not in (_SAME, _VALID):
+        raise ModelFileError(f"there is no padding {kind}")
+    if kind == _VALID:
+        return {"auto_pad": "VALID"}
+    begins, ends = [], []
+    for size, extent, stride in zip(sizes, extents, strides):
+        if not isinstance(size, int) or not isinstance(extent, int):
+            return {"auto_pad": "SAME_UPPER"}
+        total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+        begins.append(total // 2)
+        ends.append(total - total // 2)
+    return {"pads": (*begins, *ends)}
+
+
+def _convolution(
+    call: Call, names: Sequence[str], weights: Sequence[int], depthwise: bool = False
+) -> Value:
+    rank = len(names) + 2
+    x, w, b = call.real(0, *TO_CHANNELS[rank]), call.real(1, *weights), call.bias(2)
+    strides, spread = per_axis(call, "stride", names), per_axis(call, "dilation", names)
+    extents = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], spread)]
+    channels, group = x.shape[1], 1
+    if depthwise:
+        if not isinstance(channels, int):
+            raise call.unsupported("a depthwise convolution over an unknown number of channels")
+        group = channels
+    elif isinstance(channels, int) and isinstance(w.shape[1], int):
+        if w.shape[1] < 1 or channels % w.shape[1]:
+            raise ModelFileError(f"filters of {w.shape[1]} channels do not fit {channels}")
+        group = channels // w.shape[1]
+    padded = padding(call, x.shape[2:], extents, strides)
+    y = call.g("Conv", x, w, b, strides=strides, dilations=spread, group=group, **padded)
+    return finish(call, y)
+
+
+@builtin("CONV_2D")
+def conv_2d(call: Call) -> Value:
+    """A convolution with filters OHWI."""
+    return _convolution(call, _AXES_2D, (0, 3, 1, 2))
+
+
+@builtin("DEPTHWISE_CONV_2D")
+def depthwise_conv_2d(call: Call) -> Value:
+    """A convolution of each channel by itself, with filters 1HWO."""
+    return _convolution(call, _AXES_2D, (3, 0, 1, 2), depthwise=True)
+
+
+@builtin("CONV_3D")
+def conv_3d(call: Call) -> Value:
+    """A convolution over three axes, with filters DHWIO."""
+    return _convolution(call, _AXES_3D, (4, 3, 0, 1, 2))
+
+
+@builtin("TRANSPOSE_CONV")
+def transpose_conv(call: Call) -> Value:
+    """The transpose of a convolution with filters OHWI; operand 0 is the shape of the result."""
+    x, w = call.real(2, *TO_CHANNELS[4]), call.real(1, 3, 0, 1, 2)
+    b = None
+    if call.has(3):
+        b = _transposed_bias(call)
+    return _transposed(call, _AXES_2D, x, w, b, (1, 1))
+
+
+def _transposed_bias(call: Call) -> Value | None:
+    """The bias of a transposed convolution, whose other operands are in another order."""
+    if call.tensor(3).quantization is None and call.raw(3).dtype == dtypes.int32:
+        raise ModelFileError("the integers of its bias have no scale")
+    return call.bias(3)
+
+
+@builtin("CONV_3D_TRANSPOSE")
+def conv_3d_transpose(call: Call) -> Value:
+    """The transpose of a convolution over three axes with filters DHWOI."""
+    x, w = call.real(2, *TO_CHANNELS[5]), call.real(1, 4, 3, 0, 1, 2)
+    b = call.real(3) if call.has(3) else None
+    return _transposed(call, _AXES_3D, x, w, b, per_axis(call, "dilation", _AXES_3D))
+
+
+def _transposed(
+    call: Call, names: Sequence[str], x: Value, w: Value, b: Value | None, spread: Sequence[int]
+) -> Value:
+    g, strides = call.g, per_axis(call, "stride", names)
+    wanted = call.numbers(0)[1:-1]
+    kind = call.option("padding")
+    if len(wanted) != len(names) or kind not in (_SAME, _VALID):
+        raise ModelFileError(f"the result has the sizes {wanted}, padding {kind}")
+    extents = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], spread)]
+    begins, ends, missing = [], [], []
+    for size, result, extent, stride in zip(x.shape[2:], wanted, extents, strides):
+        if not all(isinstance(n, int) for n in (size, result, extent)):
+            raise call.unsupported("a transposed convolution of unknown sizes")
+        total = (int(size) - 1) * stride + int(extent) - int(result)
+        begin = max(total, 0) // 2 if kind == _SAME else 0
+        begins.append(begin)
+        ends.append(max(total - begin, 0))
+        missing.append(max(begin - total, 0))
+    attributes = {"strides": strides, "pads": (*begins, *ends), "dilations": tuple(spread)}
+    if not any(missing):
+        return finish(call, g("ConvTranspose", x, w, b, **attributes))
+    y = g("ConvTranspose", x, w, None, **attributes)
+    for axis, count in enumerate(missing):
+        y = g.pad(y, 2 + axis, 0, count)
+    if b is not None:
+        y = g("Add", y, g.reshape(b, *b.shape, *(1 for _ in names)))
+    return finish(call, y)
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+@builtin("FULLY_CONNECTED")
+def fully_connected(call: Call) -> Value:
+    """X · weightsᵀ + bias, over the last axis."""
+    g = call.g
+    if call.option("weights_format") != 0:
+        raise call.unsupported("the shuffled format of weights")
+    x, w, b = call.real(0), call.real(1), call.bias(2)
+    if w.rank != 2:
+        raise ModelFileError(f"its weights have {w.rank} axes, not two")
+    outputs, inner = w.shape
+    flat = x
+    if x.rank != 2 or not call.option("keep_num_dims", False):
+        same = x.rank == 2 and x.shape[1] == inner
+        flat = x if same else g("Reshape", x, g.ints(-1, inner))
+    y = g("MatMul", flat, _turned(call)) if b is None else g("Gemm", flat, w, b, transB=1)
+    y = call.quantized(call.activated(y))
+    if call.option("keep_num_dims", False) and x.rank != 2:
+        sizes = [g.size_of(x, axis) for axis in range(x.rank - 1)]
+        y = g("Reshape", y, g.ints(*sizes, outputs))
+    return y
+
+
+def _turned(call: Call) -> Value:
+    return call.real(1, 1, 0)
+
+
+@builtin("BATCH_MATMUL")
+def batch_matmul(call: Call) -> Value:
+    """The product of the last two axes, of which those of an operand may be exchanged first."""
+    operands = []
+    for index, option in enumerate(("adj_x", "adj_y")):
+        rank = call.raw(index).rank
+        if rank < 2:
+            raise ModelFileError(f"operand {index} has {rank} axes")
+        perm = (*range(rank - 2), rank - 1, rank - 2)
+        operands.append(call.real(index, *(perm if call.option(option, False) else ())))
+    x, y = operands
+    if not x.dtype.is_float and x.dtype != dtypes.int32:
+        return call.g("MatMulInteger", x, y)
+    return call.g("MatMul", x, y)
+
+
+# -- windows ---------------------------------------------------------------------------------------
+
+
+def _pooled(call: Call, kind: str, x: Value, **attributes: int) -> Value:
+    kernel = int(call.option("filter_height")), int(call.option("filter_width"))
+    if min(kernel) < 1:
+        raise ModelFileError(f"its window has the sizes {kernel}")
+    strides = per_axis(call, "stride", _AXES_2D)
+    padded = padding(call, x.shape[2:], kernel, strides)
+    return call.g(kind, x, kernel_shape=kernel, strides=strides, **padded, **attributes)
+
+
+@builtin("AVERAGE_POOL_2D")
+def average_pool(call: Call) -> Value:
+    """The mean of each window, without its pads."""
+    return finish(call, _pooled(call, "AveragePool", call.real(0, *TO_CHANNELS[4])))
+
+
+@builtin("MAX_POOL_2D")
+def max_pool(call: Call) -> Value:
+    """The largest element of each window."""
+    return finish(call, _pooled(call, "MaxPool", call.real(0, *TO_CHANNELS[4])))
+
+
+@builtin("L2_POOL_2D")
+def l2_pool(call: Call) -> Value:
+    """The root of the mean square of each window, without its pads."""
+    x = call.real(0, *TO_CHANNELS[4])
+    return finish(call, call.g("Sqrt", _pooled(call, "AveragePool", call.g("Mul", x, x))))
+
+
+# -- sizes of images -------------------------------------------------------------------------------
+
+
+def _resized(call: Call, nearest: bool) -> Value:
+    g = call.g
+    aligned = call.option("align_corners", False)
+    half = call.option("half_pixel_centers", False)
+    if aligned and half:
+        raise ModelFileError("it has both align_corners and half_pixel_centers")
+    coordinates = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
+    attributes: dict[str, Any] = {"mode": "linear"}
+    if nearest:
+        rounded = "round_prefer_ceil" if aligned or half else "floor"
+        attributes = {"mode": "nearest", "nearest_mode": rounded}
+    exact = nearest and call.keeps(0)
+    x = g.permute(call.raw(0), *TO_CHANNELS[4]) if exact else call.real(0, *TO_CHANNELS[4])
+    y = g(
+        "Resize",
+        x,
+        None,
+        None,
+        call.list_of(1),
+        axes=(2, 3),
+        coordinate_transformation_mode=coordinates,
+        **attributes,
+    )
+    return g.permute(call.quantized(y), *FROM_CHANNELS[4])
+
+
+@builtin("RESIZE_BILINEAR")
+def resize_bilinear(call: Call) -> Value:
+    """Images of other sizes, whose pixels lie between those of the operand."""
+    return _resized(call, nearest=False)
+
+
+@builtin("RESIZE_NEAREST_NEIGHBOR")
+def resize_nearest_neighbor(call: Call) -> Value:
+    """Images of other sizes, of the nearest pixels of the operand."""
+    return _resized(call, nearest=True)
+
+
+def _rearranged(kind: str, **attributes: str) -> Callable[[Call], Value]:
+    def build(call: Call) -> Value:
+        block = int(call.option("block_size"))
+        if block < 1:
+            raise ModelFileError(f"its blocks have the size {block}")
+        x = call.g.permute(call.moved(0)[0], *TO_CHANNELS[4])
+        y = call.g(kind, x, blocksize=block, **attributes)
+        return call.g.permute(call.quantized(y), *FROM_CHANNELS[4])
+
+    return build
+
+
+builtin("SPACE_TO_DEPTH")(_rearranged("SpaceToDepth"))
+builtin("DEPTH_TO_SPACE")(_rearranged("DepthToSpace", mode="DCR"))

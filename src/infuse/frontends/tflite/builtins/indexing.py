@@ -1,0 +1,345 @@
+"""Operators that take and put elements by number, and choose among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import ModelFileError
+from infuse.frontends.tflite.builtins.movement import axis_of
+from infuse.frontends.tflite.calls import Call, builtin
+from infuse.ir.contents import known_ints
+from infuse.ir.graph import Value
+
+
+@builtin("SELECT")
+def select(call: Call) -> Value:
+    """Elements of one tensor where a condition holds, else of another; a condition of one axis is
+    for the first axis.
+    """
+    g, condition = call.g, call.raw(0)
+    x, y = call.moved(1, 2)
+    if condition.rank == 1 and x.rank > 1:
+        condition = g("Unsqueeze", condition, g.ints(*range(1, x.rank)))
+    return g("Where", condition, x, y)
+
+
+@builtin("SELECT_V2")
+def select_v2(call: Call) -> Value:
+    """Elements of one tensor where a condition holds, else of another."""
+    x, y = call.moved(1, 2)
+    return call.g("Where", call.raw(0), x, y)
+
+
+@builtin("WHERE")
+def where(call: Call) -> Value:
+    """The places at which elements are not zero, one a row."""
+    return call.as_result(call.g("Transpose", call.g("NonZero", call.raw(0)), perm=(1, 0)))
+
+
+@builtin("ONE_HOT")
+def one_hot(call: Call) -> Value:
+    """`on` at the places of a new axis that operand 0 numbers, `off` elsewhere."""
+    g, at, depth = call.g, call.raw(0), call.list_of(1)
+    on, off = call.moved(2, 3)
+    axis = axis_of(int(call.option("axis", -1)), at.rank + 1)
+    zero, one = (g.number(n, dtypes.int64) for n in (0, 1))
+    count = known_ints(depth)
+    if count is not None and len(count) == 1 and isinstance(count[0], int):
+        _limit(call, count[0])
+        places = g.constant(np.arange(count[0], dtype=np.int64))
+    else:
+        places = g("Range", zero, g("Reshape", depth, g.ints()), one)
+    shape = [-1 if i == axis else 1 for i in range(at.rank + 1)]
+    columns = g("Reshape", places, g.ints(*shape))
+    hit = g("Equal", g("Unsqueeze", g.cast(at, dtypes.int64), g.ints(axis)), columns)
+    return g("Where", hit, on, off)
+
+
+def _limit(call: Call, count: int) -> None:
+    if not 0 <= count <= 1 << 28:
+        raise ModelFileError(f"{count} places are no length of an axis")
+
+
+@builtin("UNIQUE")
+def unique(call: Call) -> list[Value]:
+    """The different elements in the order in which they come, and which of them each one is."""
+    values, _, which = call.g.several(3, "Unique", call.raw(0), sorted=0)
+    return [values, call.as_result(which, 1)]
+
+
+@builtin("EMBEDDING_LOOKUP")
+def embedding_lookup(call: Call) -> Value:
+    """Rows of operand 1 by number."""
+    if call.tensor(1).quantized and not call.result().quantized:
+        return call.g("Gather", call.real(1), call.raw(0), axis=0)
+    return call.g("Gather", call.moved(1)[0], call.raw(0), axis=0)
+
+
+# -- slices ----------------------------------------------------------------------------------------
+
+_LAST: Final = (1 << 31) - 1
+_BEFORE: Final = -(1 << 31)
+
+
+@builtin("STRIDED_SLICE")
+def strided_slice(call: Call) -> Value:
+    """Elements of each axis from `begin` to before `end` in steps; masks say which limits do not
+    count, and which axes are left out, come in new, or stay as they are.
+    """
+    g, (x,) = call.g, call.moved(0)
+    masks = {n: int(call.option(f"{n}_mask")) for n in _MASKS}
+    begins, ends, steps = (_elements(call, index) for index in (1, 2, 3))
+    if not len(begins) == len(ends) == len(steps):
+        raise ModelFileError(f"it has {len(begins)} begins, {len(ends)} ends, {len(steps)} strides")
+    inserted = [i for i in range(len(begins)) if _has(masks, "new_axis", i)]
+    given = [i for i in range(len(begins)) if i not in inserted and not _has(masks, "ellipsis", i)]
+    if len(given) > x.rank or bin(masks["ellipsis"]).count("1") > 1:
+        raise ModelFileError(f"it slices {len(given)} axes of {x.rank}")
+    axis, made, taken, dropped, fresh = 0, 0, [], [], []
+    for i, (begin, end, step) in enumerate(zip(begins, ends, steps)):
+        if _has(masks, "ellipsis", i):
+            axis += x.rank - len(given)
+            made += x.rank - len(given)
+        elif i in inserted:
+            fresh.append(made)
+            made += 1
+        elif _has(masks, "shrink_axis", i):
+            dropped.append((axis, begin))
+            axis += 1
+        else:
+            taken.append((axis, *_range(call, masks, i, begin, end, step)))
+            axis, made = axis + 1, made + 1
+    taken = [part for part in taken if part[1:] != (0, _LAST, 1)]
+    fixed = [axis for axis, begin in dropped if isinstance(begin, int)]
+    taken += [(a, b, _LAST if b == -1 else b + 1, 1) for a, b in dropped if isinstance(b, int)]
+    if taken:
+        axes, firsts, lasts, strides = zip(*taken)
+        x = g("Slice", x, g.ints(*firsts), g.ints(*lasts), g.ints(*axes), g.ints(*strides))
+    for axis, begin in sorted(dropped, key=lambda part: part[0], reverse=True):
+        if not isinstance(begin, int):
+            x = g("Gather", x, begin, axis=axis)
+            fixed = [a - 1 if a > axis else a for a in fixed]
+    x = g("Squeeze", x, g.ints(*fixed)) if fixed else x
+    return g("Unsqueeze", x, g.ints(*fresh)) if fresh else g("Identity", x)
+
+
+_MASKS: Final = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+
+
+def _has(masks: dict[str, int], name: str, index: int) -> bool:
+    """Whether a mask holds for an entry; an ellipsis comes before a new axis before a lost one."""
+    if not masks[name] >> index & 1:
+        return False
+    first = {"new_axis": ("ellipsis",), "shrink_axis": ("ellipsis", "new_axis")}.get(name, ())
+    return not any(masks[other] >> index & 1 for other in first)
+
+
+def _range(
+    call: Call, masks: dict[str, int], index: int, begin: Any, end: Any, step: Any
+) -> tuple[Any, Any, int]:
+    if not isinstance(step, int) or step == 0:
+        raise call.unsupported(f"a stride of {step}")
+    if call.option("offset", False) and not _has(masks, "end", index):
+        if not isinstance(begin, int) or not isinstance(end, int):
+            raise call.unsupported("an end that is an offset, computed,")
+        end = begin + end
+    forward = step > 0
+    if _has(masks, "begin", index):
+        begin = 0 if forward else _LAST
+    if _has(masks, "end", index):
+        end = _LAST if forward else _BEFORE
+    return begin, end, step
+
+
+def _elements(call: Call, index: int) -> list[Any]:
+    """The elements of a list: numbers, or scalars that nodes read off it."""
+    g, value = call.g, call.raw(index)
+    listed = known_ints(value)
+    if listed is None:
+        count = value.shape[0] if value.rank == 1 else None
+        if not isinstance(count, int):
+            raise call.unsupported(f"operand {index} of unknown length")
+        listed = (None,) * count  # type: ignore[assignment]
+    assert listed is not None
+    wide = None
+    elements: list[Any] = []
+    for place, element in enumerate(listed):
+        if isinstance(element, int):
+            elements.append(element)
+        else:
+            wide = wide or g.cast(value, dtypes.int64)
+            elements.append(g("Gather", wide, g.constant(place)))
+    return elements
+
+
+# -- putting ---------------------------------------------------------------------------------------
+
+
+@builtin("SCATTER_ND")
+def scatter_nd(call: Call) -> Value:
+    """Zeros, to which updates are added at the places that operand 0 numbers."""
+    g, at, updates = call.g, g_int64(call, 0), call.raw(1)
+    zeros = g("Expand", _zero(call, updates.dtype), call.list_of(2))
+    how = "none" if updates.dtype.is_bool else "add"
+    return g("ScatterND", zeros, at, updates, reduction=how)
+
+
+def g_int64(call: Call, index: int) -> Value:
+    """An operand as int64."""
+    return call.g.cast(call.raw(index), dtypes.int64)
+
+
+def _zero(call: Call, dtype: DType) -> Value:
+    return call.g.constant(np.zeros((), dtype.numpy))
+
+
+@builtin("SPARSE_TO_DENSE")
+def sparse_to_dense(call: Call) -> Value:
+    """Operand 3 everywhere, but operand 2 at the places that operand 0 numbers."""
+    g, at = call.g, g_int64(call, 0)
+    values, rest = call.moved(2, 3)
+    if at.rank < 2:
+        at = g("Reshape", at, g.ints(-1, 1))
+    count = g("Slice", g("Shape", at), g.ints(0), g.ints(1))
+    full = g("Expand", rest, call.list_of(1))
+    return g("ScatterND", full, at, g("Expand", values, count))
+
+
+@builtin("SEGMENT_SUM")
+def segment_sum(call: Call) -> Value:
+    """The sums of the rows of each segment, by their ascending numbers."""
+    g, x, at = call.g, call.real(0), g_int64(call, 1)
+    count = g("Add", g("ReduceMax", at, g.ints(0), keepdims=1), 1)
+    return _segments(call, x, at, count, "add", 0)
+
+
+def _segments(call: Call, x: Value, at: Value, count: Value, how: str, start: Any) -> Value:
+    g = call.g
+    rest = g("Shape", x, start=at.rank)
+    first = g.constant(np.array(start, x.dtype.numpy))
+    full = g("Expand", first, g("Concat", count, rest, axis=0))
+    return g("ScatterND", full, g("Unsqueeze", at, g.ints(-1)), x, reduction=how)
+
+
+def _unsorted(how: str) -> Callable[[Call], Value]:
+    def build(call: Call) -> Value:
+        g, x, at, count = call.g, call.real(0), g_int64(call, 1), call.list_of(2)
+        info: Any = np.finfo(x.dtype.numpy) if x.dtype.is_float else np.iinfo(x.dtype.numpy)
+        start = {"add": 0, "mul": 1, "max": info.min, "min": info.max}[how]
+        # What has a negative number belongs nowhere: it goes to a row of its own, which is cut off.
+        behind = g("Where", g("Less", at, 0), count, at)
+        made = _segments(call, x, behind, g("Add", count, 1), how, start)
+        return g("Slice", made, g.ints(0), count, g.ints(0))
+
+    return build
+
+
+builtin("UNSORTED_SEGMENT_SUM")(_unsorted("add"))
+builtin("UNSORTED_SEGMENT_PROD")(_unsorted("mul"))
+builtin("UNSORTED_SEGMENT_MAX")(_unsorted("max"))
+builtin("UNSORTED_SEGMENT_MIN")(_unsorted("min"))
+
+
+@builtin("DYNAMIC_UPDATE_SLICE")
+def dynamic_update_slice(call: Call) -> Value:
+    """Operand 0 with operand 1 in it, from the place of operand 2 on, moved so that it fits."""
+    g = call.g
+    x, update = call.moved(0, 1)
+    sizes, inner = g("Shape", x), g("Shape", update)
+    room = g("Sub", sizes, inner)
+    start = g("Max", g("Min", call.list_of(2), room), 0)
+    pads = g("Concat", start, g("Sub", room, start), axis=0)
+    ones = g("Expand", g.number(1, dtypes.int32), inner)
+    inside = g.cast(g("Pad", ones, pads), dtypes.bool_)
+    return g("Where", inside, g("Pad", update, pads), x)
+
+
+@builtin("MATRIX_DIAG")
+def matrix_diag(call: Call) -> Value:
+    """Square matrices with these diagonals, zero elsewhere."""
+    g, x = call.g, call.real(0)
+    size = x.shape[-1] if x.rank else None
+    if not isinstance(size, int):
+        raise call.unsupported("a diagonal of unknown length")
+    _limit(call, size * size)
+    eye = g.constant(np.eye(size, dtype=bool))
+    return g("Where", eye, g("Unsqueeze", x, g.ints(-2)), _zero(call, x.dtype))
+
+
+@builtin("MATRIX_SET_DIAG")
+def matrix_set_diag(call: Call) -> Value:
+    """Matrices with other diagonals."""
+    g = call.g
+    x, diagonal = call.moved(0, 1)
+    rows, columns = x.shape[-2:] if x.rank >= 2 else (None, None)
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise call.unsupported("a matrix of unknown size")
+    _limit(call, rows * columns)
+    eye = g.constant(np.eye(rows, columns, dtype=bool))
+    wide = g.pad(diagonal, diagonal.rank - 1, 0, max(columns - rows, 0))
+    return g("Where", eye, g("Unsqueeze", wide, g.ints(-2)), x)
+
+
+@builtin("DILATE")
+def dilate(call: Call) -> Value:
+    """Elements with others between them: along each axis one less than operand 1 says."""
+    g = call.g
+    x, number = call.moved(0, 2)
+    steps = call.ints(1)
+    if len(steps) != x.rank or any(step < 1 for step in steps):
+        raise ModelFileError(f"it dilates {x.rank} axes by {steps}")
+    for axis, step in enumerate(steps):
+        size = x.shape[axis]
+        if step == 1:
+            continue
+        if not isinstance(size, int):
+            raise call.unsupported("dilation of an axis of unknown length")
+        sizes = [g.size_of(x, a) for a in range(x.rank)]
+        columns = g("Unsqueeze", x, g.ints(axis + 1))
+        pads = g.ints(0, step - 1)
+        spread = g("Pad", columns, pads, number, g.ints(axis + 1))
+        joined = g("Reshape", spread, g.ints(*sizes[:axis], size * step, *sizes[axis + 1 :]))
+        x = g.slice(joined, axis, 0, (size - 1) * step + 1)
+    return x
+
+
+# -- boxes -----------------------------------------------------------------------------------------
+
+
+@builtin("NON_MAX_SUPPRESSION_V4")
+def non_max_suppression(call: Call) -> list[Value]:
+    """The numbers of the boxes that stay, zeros behind them, and how many there are."""
+    _, places, count = _boxes(call)
+    return [call.as_result(places), call.as_result(count, 1)]
+
+
+@builtin("NON_MAX_SUPPRESSION_V5")
+def non_max_suppression_v5(call: Call) -> list[Value]:
+    """Besides, their scores."""
+    sigma = call.const(5)
+    if sigma is None or np.any(sigma):
+        raise call.unsupported("soft suppression of boxes")
+    chosen, places, count = _boxes(call)
+    g = call.g
+    scores = g("Gather", call.raw(1), chosen, axis=0)
+    missing = g("Sub", call.list_of(2), g("Shape", chosen))
+    padded = g("Pad", scores, g("Concat", g.ints(0), missing, axis=0))
+    return [call.as_result(places), padded, call.as_result(count, 2)]
+
+
+def _boxes(call: Call) -> tuple[Value, Value, Value]:
+    g, most = call.g, call.list_of(2)
+    boxes, scores = (
+        g("Unsqueeze", call.raw(0), g.ints(0)),
+        g("Unsqueeze", call.raw(1), g.ints(0, 1)),
+    )
+    rows = g("NonMaxSuppression", boxes, scores, most, call.raw(3), call.raw(4))
+    chosen = g("Gather", rows, g.constant(2), axis=1)
+    missing = g("Sub", most, g("Shape", chosen))
+    places = g("Pad", chosen, g("Concat", g.ints(0), missing, axis=0))
+    return chosen, places, g("Squeeze", g("Shape", chosen), g.ints(0))

@@ -1,0 +1,123 @@
+"""Operators that bring the elements of axes together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from infuse import dtypes
+from infuse.errors import ModelFileError
+from infuse.frontends.tflite.builtins.movement import axis_of
+from infuse.frontends.tflite.calls import Call, builtin
+from infuse.ir.graph import Value
+
+_REDUCED: Final = {"SUM": "ReduceSum", "MEAN": "ReduceMean", "REDUCE_PROD": "ReduceProd"}
+_EXTREME: Final = {"REDUCE_MAX": "ReduceMax", "REDUCE_MIN": "ReduceMin"}
+_TRUTH: Final = {"REDUCE_ANY": "ReduceMax", "REDUCE_ALL": "ReduceMin"}
+
+
+def _over(call: Call, kind: str, x: Value) -> Value:
+    keep = int(bool(call.option("keep_dims", False)))
+    return call.g(kind, x, call.list_of(1), keepdims=keep, noop_with_empty_axes=1)
+
+
+def _reduced(kind: str) -> Callable[[Call], Value]:
+    def build(call: Call) -> Value:
+        x = call.real(0)
+        if kind == "ReduceMean" and not x.dtype.is_float:
+            return call.g.cast(_over(call, kind, call.g.cast(x, dtypes.float64)), x.dtype)
+        return _over(call, kind, x)
+
+    return build
+
+
+def _extreme(kind: str) -> Callable[[Call], Value]:
+    return lambda call: _over(call, kind, call.moved(0)[0])
+
+
+def _truth(kind: str) -> Callable[[Call], Value]:
+    def build(call: Call) -> Value:
+        x = call.g.cast(call.raw(0), dtypes.uint8)
+        return call.g.cast(_over(call, kind, x), dtypes.bool_)
+
+    return build
+
+
+for _name, _kind in _REDUCED.items():
+    builtin(_name)(_reduced(_kind))
+for _name, _kind in _EXTREME.items():
+    builtin(_name)(_extreme(_kind))
+for _name, _kind in _TRUTH.items():
+    builtin(_name)(_truth(_kind))
+
+
+def _place(kind: str) -> Callable[[Call], Value]:
+    def build(call: Call) -> Value:
+        x = call.raw(0)
+        if x.dtype.is_bool:
+            x = call.g.cast(x, dtypes.uint8)
+        axis = axis_of(call.one(1), x.rank)
+        return call.as_result(call.g(kind, x, axis=axis, keepdims=0))
+
+    return build
+
+
+builtin("ARG_MAX")(_place("ArgMax"))
+builtin("ARG_MIN")(_place("ArgMin"))
+
+
+@builtin("CUMSUM")
+def cumsum(call: Call) -> Value:
+    """Sums of the elements of an axis up to each one."""
+    x = call.real(0)
+    axis = call.g.ints(axis_of(call.one(1), x.rank))
+    exclusive, backward = (int(call.option(o, False)) for o in ("exclusive", "reverse"))
+    return call.g("CumSum", x, axis, exclusive=exclusive, reverse=backward)
+
+
+@builtin("TOPK_V2")
+def top_k(call: Call) -> list[Value]:
+    """The largest elements of the last axis in order, and their places."""
+    (x,) = call.moved(0)
+    values, places = call.g.several(2, "TopK", x, call.list_of(1), axis=-1)
+    return [values, call.as_result(places, 1)]
+
+
+@builtin("RFFT2D")
+def rfft2d(call: Call) -> Value:
+    """The Fourier transform of the last two axes of real numbers, without what follows of it."""
+    g, x = call.g, call.raw(0)
+    lengths = call.list_of(1)
+    if x.rank < 2:
+        raise ModelFileError(f"its operand has {x.rank} axes")
+    height, width = (g("Gather", lengths, i) for i in (g.constant(0), g.constant(1)))
+    parts = g("Unsqueeze", x, g.ints(-1))
+    parts = _transformed(call, parts, width, x.rank - 1, onesided=1)
+    return _transformed(call, parts, height, x.rank - 2, onesided=0)
+
+
+def _transformed(call: Call, parts: Value, length: Value, axis: int, onesided: int) -> Value:
+    return call.g("DFT", parts, length, call.g.constant(axis), onesided=onesided)
+
+
+@builtin("REAL")
+def real(call: Call) -> Value:
+    """The real parts."""
+    return _part(call, 0)
+
+
+@builtin("IMAG")
+def imaginary(call: Call) -> Value:
+    """The imaginary parts."""
+    return _part(call, 1)
+
+
+def _part(call: Call, number: int) -> Value:
+    parts = call.parts(0)
+    return call.g("Gather", parts, call.g.constant(number), axis=parts.rank - 1)
+
+
+@builtin("COMPLEX_ABS")
+def complex_abs(call: Call) -> Value:
+    """The absolute values of complex numbers."""
+    return call.g("ReduceL2", call.parts(0), call.g.ints(-1), keepdims=0)
