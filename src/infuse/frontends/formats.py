@@ -19,9 +19,9 @@ class Source:
     """A model by its path or its bytes, of which as much is read as is asked for."""
 
     def __init__(self, source: str | PathLike[str] | bytes | bytearray | memoryview) -> None:
-        given = isinstance(source, (bytes, bytearray, memoryview))
-        self.path = None if given else Path(fspath(source))  # type: ignore[arg-type]
-        self._bytes = memoryview(source).cast("B") if given else None  # type: ignore[arg-type]
+        in_memory = isinstance(source, (bytes, bytearray, memoryview))
+        self.path = None if in_memory else Path(fspath(source))  # type: ignore[arg-type]
+        self._bytes = memoryview(source).cast("B") if in_memory else None  # type: ignore[arg-type]
         self.where = "the model" if self.path is None else str(self.path)
 
     @cached_property

@@ -159,8 +159,8 @@ class Array(Operators):
 
     def astype(self, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
         """The same elements in another type, truncated where that has integers only."""
-        wanted = dtypes.by_numpy(np.dtype(dtype))
-        return self if wanted == self.value.dtype else node("Cast", self, to=wanted)
+        target = dtypes.by_numpy(np.dtype(dtype))
+        return self if target == self.value.dtype else node("Cast", self, to=target)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """The array on a device, of which there is one."""

@@ -83,8 +83,8 @@ def arange(
     numbers = (start, stop, step)
     if not any(isinstance(n, Array) for n in numbers):
         return lifted(np.arange(*numbers, dtype=dtype))
-    given = [n.dtype if isinstance(n, Array) else np.result_type(n) for n in numbers]
-    result = node("Range", *(lifted(n, np.result_type(*given)) for n in numbers))
+    types = [n.dtype if isinstance(n, Array) else np.result_type(n) for n in numbers]
+    result = node("Range", *(lifted(n, np.result_type(*types)) for n in numbers))
     return result if dtype is None else result.astype(dtype)
 
 

@@ -1,6 +1,7 @@
 """Live fitted estimators of scikit-learn."""
 
 from infuse.frontends.sklearn import (  # noqa: F401  they fill the table of estimators
+    calibration,
     compose,
     densities,
     encoders,

@@ -15,7 +15,6 @@ from infuse.frontends.sklearn.calls import (
     SCORES,
     TRANSFORM,
     call,
-    has,
     labels,
     normalized,
     of_two,
@@ -26,7 +25,7 @@ from infuse.frontends.sklearn.calls import (
     unsupported,
 )
 from infuse.frontends.sklearn.kernels import one_against_one
-from infuse.frontends.sklearn.tensors import Tensor, beside, stacked, total
+from infuse.frontends.sklearn.tensors import Tensor, beside, total
 
 
 def places(model: Any, x: Tensor) -> Tensor:
@@ -39,11 +38,11 @@ def places(model: Any, x: Tensor) -> Tensor:
     return predict(numbered, x)
 
 
-def _places_of_labels(found: Tensor, classes: Any) -> Tensor:
-    kind = found.dtype
+def _places_of_labels(labels: Tensor, classes: Any) -> Tensor:
+    kind = labels.dtype
     listed = np.asarray(classes)
     listed = listed.astype(object) if kind == dtypes.string else listed
-    return found.expand().equals(found.constant(listed.reshape(1, -1), kind)).floats().argmax()
+    return labels.expand().equals(labels.constant(listed.reshape(1, -1), kind)).floats().argmax()
 
 
 # -- votes -----------------------------------------------------------------------------------------
@@ -319,95 +318,3 @@ def pair_classes(model: Any, x: Tensor) -> Tensor:
     if result.rank == 1:
         return labels(model, (result > _threshold(model.estimators_[0])).integers())
     return labels(model, result.argmax())
-
-
-# -- calibration -----------------------------------------------------------------------------------
-
-
-@reads(PROBABILITIES, "CalibratedClassifierCV")
-def calibrated(model: Any, x: Tensor) -> Tensor:
-    """The mean over calibrated classifiers."""
-    parts = [_calibrated(one, x) for one in model.calibrated_classifiers_]
-    return total(parts) / float(len(parts))
-
-
-def _calibrated(model: Any, x: Tensor) -> Tensor:
-    two = len(model.classes) == 2
-    if hasattr(model.estimator, SCORES):
-        found = scores(model.estimator, x)
-    else:
-        found = probabilities(model.estimator, x)
-        found = found.column(1) if two else found
-    if model.method not in ("sigmoid", "isotonic"):
-        raise unsupported(model, f"method={model.method!r}")
-    if not two and not np.array_equal(model.estimator.classes_, model.classes):
-        raise unsupported(model, "classes that its estimator has not seen")
-    found = found.expand() if found.rank == 1 else found
-    parts = []
-    for i, calibrator in enumerate(model.calibrators):
-        column = found.column(i)
-        if model.method == "sigmoid":
-            parts.append((-(column * float(calibrator.a_) + float(calibrator.b_))).sigmoid())
-        else:
-            parts.append(isotonic(calibrator, column))
-    if two:
-        return of_two(parts[0])
-    return normalized(beside(*parts), 1 / len(parts))
-
-
-@reads(PREDICT, "CalibratedClassifierCV")
-def calibrated_classes(model: Any, x: Tensor) -> Tensor:
-    """The class of the largest probability."""
-    return labels(model, probabilities(model, x).argmax())
-
-
-def isotonic(model: Any, column: Tensor) -> Tensor:
-    """A line between the nearest thresholds of a column of numbers."""
-    points, values = (np.asarray(v, np.float64) for v in (model.X_thresholds_, model.y_thresholds_))
-    if len(points) == 1:
-        return column * 0.0 + float(values[0])
-    clipped = column.clip(float(points[0]), float(points[-1]))
-    place = (clipped > points[1:-1].reshape(1, -1)).integers().sum(axis=1)
-    start, end = place.take(points[:-1]).expand(), place.take(values[:-1]).expand()
-    widths = np.diff(points)
-    slopes = np.divide(np.diff(values), widths, out=np.zeros_like(widths), where=widths != 0)
-    line = place.take(slopes).expand() * (clipped - start) + end
-    if model.out_of_bounds == "nan":
-        outside = (column < float(points[0])) | (column > float(points[-1]))
-        return outside.where(np.nan, line)
-    if model.out_of_bounds == "raise":
-        raise unsupported(model, "out_of_bounds='raise'", "fit it with out_of_bounds='clip'")
-    return line
-
-
-@reads(PREDICT, "IsotonicRegression")
-def isotonic_regression(model: Any, x: Tensor) -> Tensor:
-    """A line between the nearest thresholds."""
-    return isotonic(model, x).vector()
-
-
-@reads(TRANSFORM, "IsotonicRegression")
-def isotonic_transform(model: Any, x: Tensor) -> Tensor:
-    """The same as its prediction."""
-    return isotonic(model, x).vector()
-
-
-@reads(PREDICT, "GridSearchCV", "RandomizedSearchCV")
-def best_predict(model: Any, x: Tensor) -> Tensor:
-    """What the best estimator predicts."""
-    return predict(model.best_estimator_, x)
-
-
-@reads(PROBABILITIES, "GridSearchCV", "RandomizedSearchCV")
-def best_probabilities(model: Any, x: Tensor) -> Tensor:
-    """The best estimator's."""
-    return probabilities(model.best_estimator_, x)
-
-
-@reads(SCORES, "GridSearchCV", "RandomizedSearchCV")
-def best_scores(model: Any, x: Tensor) -> Tensor:
-    """The best estimator's."""
-    return scores(model.best_estimator_, x)
-
-
-__all__ = ["has", "places", "stacked"]

@@ -164,10 +164,12 @@ class Scope:
     def _checked(self, index: int, value: Value) -> Value:
         """A result, which has to be of the type that the file says."""
         tensor = self.tensor(index)
-        wanted = dtypes.float32 if tensor.dtype == dtypes.complex64 else tensor.dtype
+        expected = dtypes.float32 if tensor.dtype == dtypes.complex64 else tensor.dtype
         type = value.type
-        if not isinstance(type, TensorType) or type.dtype != wanted:
-            raise ModelFileError(f"its result {tensor.name!r} is {type}, and {wanted} in the file")
+        if not isinstance(type, TensorType) or type.dtype != expected:
+            raise ModelFileError(
+                f"its result {tensor.name!r} is {type}, and {expected} in the file"
+            )
         if type.shape is None and tensor.shape:
             value.type = TensorType(type.dtype, fresh_shape(len(tensor.shape), "size"))
         return value

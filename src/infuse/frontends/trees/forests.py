@@ -173,8 +173,8 @@ class Forest:
         trees = np.repeat(np.arange(len(self._values)), [len(v) for v in self._values])
         reached = self._ensemble(g, x, trees, np.arange(len(table)), len(self._roots))
         places = g("Cast", reached, to=dtypes.int64)
-        found = g("Gather", g.constant(table), places, axis=0)
-        return g("ReduceSum", found, g.ints(1), keepdims=0)
+        leaves = g("Gather", g.constant(table), places, axis=0)
+        return g("ReduceSum", leaves, g.ints(1), keepdims=0)
 
     def _ensemble(self, g: Importer, x: Value, targets: Any, weights: Any, count: int) -> Value:
         branches = np.concatenate(self._parts)

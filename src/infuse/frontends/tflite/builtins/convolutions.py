@@ -120,13 +120,13 @@ def _transposed(
     call: Call, names: Sequence[str], x: Value, w: Value, b: Value | None, spread: Sequence[int]
 ) -> Value:
     g, strides = call.g, per_axis(call, "stride", names)
-    wanted = call.numbers(0)[1:-1]
+    expected = call.numbers(0)[1:-1]
     kind = call.option("padding")
-    if len(wanted) != len(names) or kind not in (_SAME, _VALID):
-        raise ModelFileError(f"the result has the sizes {wanted}, padding {kind}")
+    if len(expected) != len(names) or kind not in (_SAME, _VALID):
+        raise ModelFileError(f"the result has the sizes {expected}, padding {kind}")
     extents = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], spread)]
     begins, ends, missing = [], [], []
-    for size, result, extent, stride in zip(x.shape[2:], wanted, extents, strides):
+    for size, result, extent, stride in zip(x.shape[2:], expected, extents, strides):
         if not all(isinstance(n, int) for n in (size, result, extent)):
             raise call.unsupported("a transposed convolution of unknown sizes")
         total = (int(size) - 1) * stride + int(extent) - int(result)

@@ -97,14 +97,16 @@ def strided_slice(call: Call) -> Value:
     if not len(begins) == len(ends) == len(steps):
         raise ModelFileError(f"it has {len(begins)} begins, {len(ends)} ends, {len(steps)} strides")
     inserted = [i for i in range(len(begins)) if _has(masks, "new_axis", i)]
-    given = [i for i in range(len(begins)) if i not in inserted and not _has(masks, "ellipsis", i)]
-    if len(given) > x.rank or bin(masks["ellipsis"]).count("1") > 1:
-        raise ModelFileError(f"it slices {len(given)} axes of {x.rank}")
+    positions = [
+        i for i in range(len(begins)) if i not in inserted and not _has(masks, "ellipsis", i)
+    ]
+    if len(positions) > x.rank or bin(masks["ellipsis"]).count("1") > 1:
+        raise ModelFileError(f"it slices {len(positions)} axes of {x.rank}")
     axis, made, taken, dropped, fresh = 0, 0, [], [], []
     for i, (begin, end, step) in enumerate(zip(begins, ends, steps)):
         if _has(masks, "ellipsis", i):
-            axis += x.rank - len(given)
-            made += x.rank - len(given)
+            axis += x.rank - len(positions)
+            made += x.rank - len(positions)
         elif i in inserted:
             fresh.append(made)
             made += 1
