@@ -28,6 +28,10 @@ IGNORED: Final = frozenset(
     ]
 )
 """What a program checks of its inputs, and exporting has decided."""
+PLACEMENT: Final = frozenset(
+    ["device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator"]
+)
+"""Options that say where elements are, not which."""
 _LINE: Final = re.compile(r'File "([^"]+)", line (\d+)')
 _CALLED: Final = re.compile(r"\[['\"]?\w*['\"]?\]|\.slice\(.*?\)")
 
@@ -145,6 +149,7 @@ class Scope:
                     raise
 
     def _call(self, target: str, node: Mapping[str, Any]) -> None:
+        self.g.called = target
         self.g.results = [self.meta(name) for name in _tensor_names(node["outputs"])]
         if target in HIGHER:
             made = HIGHER[target](self, [entry["arg"] for entry in node["inputs"]])
@@ -155,7 +160,8 @@ class Scope:
             named: dict[str, Any] = {}
             for entry in node["inputs"]:
                 if entry.get("kind", 1) == 2:
-                    named[entry["name"]] = self.argument(entry["arg"])
+                    if entry["name"] not in PLACEMENT:
+                        named[entry["name"]] = self.argument(entry["arg"])
                 else:
                     positional.append(self.argument(entry["arg"]))
             made = handler(self.g, *positional, **named)
