@@ -81,8 +81,10 @@ def _report(
     print(f"Core ATen: {len(set(right) & set(core))} of {len(core)} right in all calls; others:")
     for name in core:
         if name not in right:
-            state = "not called by any sample" if name not in failed else (
-                f"{passed[name]} right, {failed[name].total()} not"
+            state = (
+                "not called by any sample"
+                if name not in failed
+                else (f"{passed[name]} right, {failed[name].total()} not")
             )
             print(f"    {name}: {state}")
     if missing:

@@ -54,13 +54,15 @@ class Meta:
 
 class TorchImporter(Importer):
     """An importer with torch's rules of types. `called`: the operator in hand (`aten.add.Tensor`);
-    `results`: what torch says of the tensors that it makes.
+    `results`: what torch says of the tensors that it makes; `dense`: whether those that it reads
+    lie in memory in the order of their axes.
     """
 
     def __init__(self, name: str, sizes: Sizes | None = None) -> None:
         super().__init__(name, sizes)
         self.results: list[Meta] = []
         self.called = ""
+        self.dense = True
 
     def body(self, name: str) -> TorchImporter:
         """The importer of a graph inside."""

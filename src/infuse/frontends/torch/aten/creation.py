@@ -126,10 +126,21 @@ def _is_whole(x: Any) -> bool:
 @aten("linspace")
 def linspace(g: TorchImporter, start: Any, end: Any, steps: int, **options: Any) -> Value:
     """Numbers at equal distances, both ends among them."""
-    if any(isinstance(x, Value) for x in (start, end, steps)) or steps > _LONGEST:
-        raise g.unsupported("linspace with limits that are computed")
     dtype = g.dtype
-    numbers = np.linspace(start, end, steps, dtype=np.float64)
+    if isinstance(steps, Value) or steps > _LONGEST:
+        raise g.unsupported("linspace with a computed number of steps")
+    if isinstance(start, Value) or isinstance(end, Value):
+        if not dtype.is_float:
+            raise g.unsupported("linspace of integers between computed limits")
+        first, last = (g.tensor(x, dtypes.float64) for x in (start, end))
+        parts = g.constant(np.linspace(0, 1, steps))
+        y = g("Add", g("Mul", first, g.constant(np.linspace(1, 0, steps))), g("Mul", last, parts))
+        return g.cast(y, dtype)
+    numbers = np.full(steps, start, np.float64)
+    if steps > 1:
+        places, step = np.arange(steps), (end - start) / (steps - 1)
+        from_end = end - step * (steps - 1 - places)
+        numbers = np.where(places < steps // 2, start + step * places, from_end)
     return g.constant((np.trunc(numbers) if dtype.is_integer else numbers).astype(dtype.numpy))
 
 

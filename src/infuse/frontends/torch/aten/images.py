@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any, Final
@@ -71,9 +72,16 @@ def _resized(
     factors = None if factors is None or None in factors else factors
     axes = tuple(range(2, 2 + count))
     narrow = x.dtype
-    if not narrow.is_float:
-        x = g.cast(x, dtypes.float32)
+    if not narrow.is_float and attributes["mode"] != "nearest":
+        raise g.unsupported(f"interpolation of {narrow} elements")
     scales = sizes = None
+    corners = attributes["coordinate_transformation_mode"] == "align_corners"
+    if corners and attributes.get("antialias"):
+        raise g.unsupported("antialiased resampling with align_corners")
+    if size is not None and factors is not None and not _fits(x, size, factors):
+        raise g.unsupported("resampling to sizes that do not come from the factors beside them")
+    if corners and factors is not None:  # corners are aligned by sizes alone
+        size, factors = [_scaled(g, n, f) for n, f in zip(g.sizes_of(x)[2:], factors)], None
     if factors is not None and any(isinstance(f, Value) for f in factors):
         parts = [g.shaped(g.tensor(f, dtypes.float32), 1) for f in factors]
         scales = g("Concat", *parts, axis=0)
@@ -84,10 +92,24 @@ def _resized(
         sizes = g.ints(*size)
     elif all(isinstance(n, int) for n in x.shape[2:]) and _says_the_same(g, x, factors):
         scales, sizes = None, g.ints(*(n or 0 for n in g.results[0].sizes[2:]))
-    y = g("Resize", x, None, scales, sizes, axes=axes, **attributes)
-    if y.dtype == narrow:
-        return y
-    return g.cast(g("Round", y) if attributes["mode"] != "nearest" else y, narrow)
+    return g("Resize", x, None, scales, sizes, axes=axes, **attributes)
+
+
+def _fits(x: Value, size: Sequence[Any], factors: Sequence[Any]) -> bool:
+    """Whether sizes are those before times factors, rounded down, as far as they are known."""
+    return all(
+        not all(isinstance(n, (int, float)) for n in (before, after, factor))
+        or after == math.floor(before * factor)
+        for before, after, factor in zip(x.shape[2:], size, factors)
+    )
+
+
+def _scaled(g: TorchImporter, size: int | Value, factor: Any) -> Any:
+    """A size times a factor, rounded down."""
+    if isinstance(size, int) and not isinstance(factor, Value):
+        return math.floor(size * factor)
+    wide = (g.tensor(n, dtypes.float64) for n in (size, factor))
+    return g.cast(g("Floor", g("Mul", *wide)), dtypes.int64)
 
 
 def _says_the_same(g: TorchImporter, x: Value, factors: Any) -> bool:
@@ -227,4 +249,7 @@ def im2col(
         taps.append(g("Unsqueeze", tap, g.ints(x.rank - 2)))
     y = taps[0] if len(taps) == 1 else g("Concat", *taps, axis=x.rank - 2)
     columns = g.calculated("Mul", sizes[-3], len(taps))
-    return g.shaped(y, *sizes[:-3], columns, -1)
+    total: Any = 1
+    for axis in (y.rank - 2, y.rank - 1):
+        total = g.calculated("Mul", total, g.size_of(y, axis))
+    return g.shaped(y, *sizes[:-3], columns, total)

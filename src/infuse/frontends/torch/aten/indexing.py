@@ -344,12 +344,16 @@ def one_hot(g: TorchImporter, x: Value, num_classes: Any = -1) -> Value:
 def bucketize(
     g: TorchImporter, first: Any, second: Any, *, right: bool = False, **options: Any
 ) -> Value:
-    """How many limits lie below each number (with `right` at it too); limits have one axis."""
+    """How many limits lie below each number (with `right` at it too), in rows of their own where
+    limits have several axes.
+    """
     x, limits = (first, second) if "bucketize" in g.called else (second, first)
-    if limits.rank != 1 or options.get("side") or options.get("sorter") is not None:
-        raise g.unsupported("searchsorted in several rows, or with a side or an order")
+    right = right or options.get("side") == "right"
+    if options.get("sorter") is not None:
+        limits = gather(g, limits, -1, options["sorter"])
     x = g.tensor(x, limits.dtype)
-    a, b = g.tensors(g("Unsqueeze", x, g.ints(x.rank)), limits)
+    rows = limits if limits.rank == 1 else g("Unsqueeze", limits, g.ints(limits.rank - 1))
+    a, b = g.tensors(g("Unsqueeze", x, g.ints(x.rank)), rows)
     below = g("LessOrEqual" if right else "Less", b, a)
     counts = g("ReduceSum", g.cast(below, dtypes.int64), g.ints(-1), keepdims=0)
     return g.cast(counts, g.dtype)

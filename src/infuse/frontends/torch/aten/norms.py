@@ -90,7 +90,8 @@ def pairwise_distance(
     keepdim: bool = False,
 ) -> Value:
     """Distances of vectors."""
-    return norm_of(g, g("Add", g("Sub", first, second), eps), p, -1, keepdim)
+    apart = g.cast(g("Sub", *g.tensors(first, second)), g.dtype)
+    return norm_of(g, g("Add", apart, eps), p, -1, keepdim)
 
 
 @aten("cosine_similarity")

@@ -31,7 +31,12 @@ def _function(kind: str) -> Any:
 
 
 def _same(kind: str) -> Any:
-    return lambda g, x: g.bounded(kind, x)
+    def build(g: TorchImporter, x: Value) -> Value:
+        if x.dtype.kind == "u" and kind in ("Neg", "Relu"):
+            return g.cast(g(kind, g.cast(x, dtypes.int64)), x.dtype)
+        return g.bounded(kind, x)
+
+    return build
 
 
 def _rounded(kind: str) -> Any:
@@ -296,8 +301,8 @@ def clamp(g: TorchImporter, x: Value, min: Any = None, max: Any = None) -> Value
     """X within two limits, numbers or tensors."""
     x = g.cast(x, g.dtype)
     if min is not None:
-        x = g("Max", x, g.tensor(min, g.dtype))
-    return x if max is None else g("Min", x, g.tensor(max, g.dtype))
+        x = g.bounded("Max", x, g.tensor(min, g.dtype))
+    return x if max is None else g.bounded("Min", x, g.tensor(max, g.dtype))
 
 
 @aten("clamp.default", "clip.default")

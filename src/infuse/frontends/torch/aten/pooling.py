@@ -64,6 +64,8 @@ def _average_pool(count: int) -> Any:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Value:
+        if not x.dtype.is_float:
+            raise g.unsupported(f"average pooling of {x.dtype} elements")
         kernel, pads = each(kernel_size, count), each(padding, count)
         image, single = _batched(g, x, count)
         if divisor_override is not None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Sequence
 from typing import Any
 
 from infuse import dtypes
+from infuse.frontends.torch.aten.pointwise import mul
 from infuse.frontends.torch.calls import TorchImporter, aten, each
 from infuse.ir.graph import Value
 
@@ -24,6 +26,8 @@ def convolution(
     groups: int = 1,
 ) -> Value:
     """A convolution over the last axes, or its transpose; x may have no axis of images."""
+    if not x.dtype.is_float:
+        raise g.unsupported(f"a convolution of {x.dtype} elements")
     count = weight.rank - 2
     single = x.rank == count + 1
     image = g("Unsqueeze", x, g.ints(0)) if single else x
@@ -82,10 +86,10 @@ def linear(g: TorchImporter, x: Value, weight: Value, bias: Value | None = None)
 @aten("mm", "bmm", "matmul", "mv", "dot", "inner")
 def matmul(g: TorchImporter, x: Value, other: Value) -> Value:
     """The product of matrices, vectors, or batches of them."""
+    if "inner" in g.called and 0 in (x.rank, other.rank):
+        return mul(g, x, other)
     if "inner" in g.called and other.rank > 1:
         return tensordot(g, x, other, [x.rank - 1], [other.rank - 1])
-    if "inner" in g.called and 0 in (x.rank, other.rank):
-        return g("Mul", x, other)
     return _matmul(g, x, other)
 
 
@@ -117,7 +121,7 @@ def tensordot(
 def outer(g: TorchImporter, x: Value, other: Value) -> Value:
     """All products of the elements of two vectors."""
     a, b = g.tensors(x, other, dtype=g.dtype)
-    return g("Mul", g("Unsqueeze", a, g.ints(1)), b)
+    return mul(g, g("Unsqueeze", a, g.ints(1)), b)
 
 
 @aten("addmm", "baddbmm", "addmv", "addbmm", "addr")
@@ -126,7 +130,7 @@ def addmm(
 ) -> Value:
     """Beta · x + alpha · first · second."""
     y = outer(g, first, second) if "addr" in g.called else _matmul(g, first, second)
-    if "addbmm" in g.called:
+    if g.called.startswith("aten.addbmm"):
         y = g("ReduceSum", y, g.ints(0), keepdims=0)
     if alpha != 1:
         y = g("Mul", y, g.tensor(_like(y, alpha), y.dtype))
@@ -146,7 +150,21 @@ def _like(x: Value, factor: Any) -> Any:
 @aten("einsum")
 def einsum(g: TorchImporter, equation: str, tensors: Sequence[Value], *, path: Any = None) -> Value:
     """Sums of products, as an equation of axes says."""
-    return g("Einsum", *tensors, equation=equation.replace(" ", ""))
+    equation = equation.replace(" ", "")
+    operands, arrow, result = equation.partition("->")
+    if arrow and "..." in operands and "..." not in result:
+        equation = f"{_named_axes(operands.split(','), tensors)}->{result}"
+    return g("Einsum", *g.tensors(*tensors, dtype=g.dtype), equation=equation)
+
+
+def _named_axes(operands: Sequence[str], tensors: Sequence[Value]) -> str:
+    """Operands of an equation with letters in place of their dots, aligned at the end."""
+    letters = [c for c in string.ascii_letters if c not in "".join(operands)]
+    shown = []
+    for operand, tensor in zip(operands, tensors, strict=True):
+        count = tensor.rank - len(operand.replace("...", ""))
+        shown.append(operand.replace("...", "".join(letters[:count][::-1])))
+    return ",".join(shown)
 
 
 @aten("scaled_dot_product_attention")
@@ -217,7 +235,7 @@ def _attention_by_products(
 
 @aten("bilinear")
 def bilinear(
-    g: TorchImporter, first: Value, second: Value, weight: Value, bias: Value | None
+    g: TorchImporter, first: Value, second: Value, weight: Value, bias: Value | None = None
 ) -> Value:
     """Sums of all products of the elements of two vectors, with weights."""
     y = g("Einsum", first, weight, second, equation="...i,oij,...j->...o")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from infuse import dtypes
 from infuse.frontends.torch.calls import TorchImporter, aten, axes_of, axis_of
 from infuse.ir.graph import Value
 
@@ -19,6 +20,25 @@ def view(g: TorchImporter, x: Value, size: Sequence[Any], *strides: Any) -> Valu
 def view_dtype(g: TorchImporter, x: Value, dtype: Any) -> Value:
     """The bits as elements of another type."""
     return x if x.dtype == g.dtype else g("BitCast", x, to=g.dtype)
+
+
+@aten("as_strided", "as_strided_copy")
+def as_strided(
+    g: TorchImporter,
+    x: Value,
+    size: Sequence[Any],
+    stride: Sequence[Any],
+    storage_offset: Any = None,
+) -> Value:
+    """Elements of x in a row, at these distances; x must lie in memory in that order."""
+    if not g.dense:
+        raise g.unsupported("as_strided of a tensor whose elements do not lie in a row")
+    places: Any = g.tensor(storage_offset or 0, dtypes.int64)
+    for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
+        steps = g("Mul", g.indices(count), g.tensor(step, dtypes.int64))
+        behind = len(size) - 1 - axis
+        places = g("Add", places, g.shaped(steps, count, *[1] * behind))
+    return g("Gather", g.shaped(x, -1), places, axis=0)
 
 
 @aten("view_as", "reshape_as")
@@ -155,8 +175,10 @@ def unsqueeze(g: TorchImporter, x: Value, dim: int) -> Value:
 
 
 @aten("atleast_1d", "atleast_2d", "atleast_3d")
-def atleast(g: TorchImporter, x: Value) -> Value:
+def atleast(g: TorchImporter, x: Any) -> Any:
     """X with axes of size one, so that there are enough."""
+    if isinstance(x, list):
+        return [atleast(g, part) for part in x]
     rank = int(g.called.partition("atleast_")[2][0])
     if x.rank >= rank:
         return x
@@ -208,7 +230,10 @@ def pixel_unshuffle(g: TorchImporter, x: Value, downscale_factor: int) -> Value:
     *outer, channels, height, width = g.sizes_of(x)
     r = downscale_factor
     rows, columns = (divided(g, size, r) for size in (height, width))
-    y = g.shaped(x, -1, channels, rows, r, columns, r)
+    images: Any = 1
+    for size in outer:
+        images = g.calculated("Mul", images, size)
+    y = g.shaped(x, images, channels, rows, r, columns, r)
     y = g.permute(y, 0, 1, 3, 5, 2, 4)
     return g.shaped(y, *outer, g.calculated("Mul", channels, r * r), rows, columns)
 
