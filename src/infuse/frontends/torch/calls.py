@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import add, mul, sub
 from typing import Any, Final
+
+import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
@@ -50,13 +53,16 @@ class Meta:
 
 
 class TorchImporter(Importer):
-    """An importer with torch's rules of types. `results`: what torch says of the tensors that the
-    operator in hand makes.
+    """An importer with torch's rules of types. `called`: the operator in hand (`aten.add.Tensor`);
+    `results`: what torch says of the tensors that it makes; `dense`: whether those that it reads
+    lie in memory in the order of their axes.
     """
 
     def __init__(self, name: str, sizes: Sizes | None = None) -> None:
         super().__init__(name, sizes)
         self.results: list[Meta] = []
+        self.called = ""
+        self.dense = True
 
     def body(self, name: str) -> TorchImporter:
         """The importer of a graph inside."""
@@ -82,11 +88,58 @@ class TorchImporter(Importer):
         dtype = dtype or promoted(*values)
         return [self.tensor(value, dtype) for value in values]
 
+    def bounded(self, kind: str, *values: Value) -> Value:
+        """An operator of numbers, applied to values of which truth values count as 0 and 1; its
+        result is of their type.
+        """
+        if values[0].dtype != dtypes.bool_:
+            return self(kind, *values)
+        return self.cast(self(kind, *(self.cast(v, dtypes.uint8) for v in values)), dtypes.bool_)
+
+    def expand(self, value: Value, shape: Value | Sequence[Any]) -> Value:
+        """A value repeated to this shape; sizes are numbers and scalars."""
+        return self("Expand", value, shape if isinstance(shape, Value) else self.ints(*shape))
+
+    def shaped(self, value: Value, *sizes: Any) -> Value:
+        """A value in another shape; sizes are numbers and scalars, one may be -1."""
+        if sizes == value.shape:
+            return value
+        if value.const is not None and all(isinstance(size, int) for size in sizes):
+            return self.reshape(value, *value.const.reshape(sizes).shape)
+        return self("Reshape", value, self.ints(*sizes), allowzero=int(-1 not in sizes))
+
+    def sizes_of(self, value: Value) -> list[int | Value]:
+        """All sizes of a tensor: numbers, or scalars that nodes read off it."""
+        return [self.size_of(value, axis) for axis in range(value.rank)]
+
+    def calculated(self, kind: str, a: int | Value, b: int | Value) -> Any:
+        """A sum, difference, product … of whole numbers, some of which nodes compute."""
+        if isinstance(a, int) and isinstance(b, int):
+            return _CALCULATED[kind](a, b)
+        return self(kind, *(self.tensor(x, dtypes.int64) for x in (a, b)))
+
+    def indices(self, count: int | Value) -> Value:
+        """0, 1, … below `count`."""
+        if isinstance(count, int):
+            return self.constant(np.arange(count, dtype=np.int64))
+        return self("Range", self.number(0, dtypes.int64), count, self.number(1, dtypes.int64))
+
+    def part(self, value: Value, axis: int, start: Any, end: Any, step: int = 1) -> Value:
+        """Elements start, start + step, … before end of one axis, as Slice counts them."""
+        return self("Slice", value, *(self.ints(i) for i in (start, end, axis, step)))
+
     def unsupported(self, what: str) -> UnsupportedOperatorError:
         """The error for a form of an operator that has no translation."""
         return UnsupportedOperatorError(f"{what} is not supported")
 
 
+_CALCULATED: Final[dict[str, Callable[[int, int], int]]] = {
+    "Add": add,
+    "Sub": sub,
+    "Mul": mul,
+    "Max": max,
+    "Min": min,
+}
 _ORDER: Final = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16")
 _ORDER_WIDE: Final = ("float32", "float64", "complex64", "complex128")
 
@@ -147,8 +200,19 @@ def _joined(a: DType, b: DType) -> DType:
 
 
 def axes_of(dims: int | Sequence[int] | None, rank: int) -> list[int]:
-    """Axes from 0 on; all of them for None and an empty list."""
+    """Axes from 0 on; all of them for None and an empty list, none of a tensor without axes."""
     if dims is None or dims == []:
         return list(range(rank))
     listed = [dims] if isinstance(dims, int) else dims
-    return [axis % rank if rank else 0 for axis in listed]
+    return [axis % rank for axis in listed] if rank else []
+
+
+def axis_of(dim: int, rank: int) -> int:
+    """An axis from 0 on; 0 for a tensor without axes."""
+    return dim % rank if rank else 0
+
+
+def each(value: int | Sequence[Any], count: int) -> list[Any]:
+    """One number for each of `count` axes."""
+    listed = list(value) if isinstance(value, (list, tuple)) else [value]
+    return listed * count if len(listed) == 1 else listed

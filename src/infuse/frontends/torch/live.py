@@ -8,6 +8,8 @@ from typing import Any
 from infuse.errors import InputError, UnsupportedOperatorError
 from infuse.frontends.archives import Archive
 from infuse.frontends.torch.exported import load
+from infuse.frontends.torch.naming import named_sizes, with_dims
+from infuse.frontends.torch.reader import is_read
 from infuse.ir.graph import Graph
 
 
@@ -27,7 +29,7 @@ def from_torch(
         raise InputError(
             "torch is not installed", hint="save the program to a .pt2 file where it is"
         ) from error
-    program = module
+    program, names = module, {}
     if isinstance(module, torch.nn.Module):
         if module.training:
             raise InputError(
@@ -38,6 +40,7 @@ def from_torch(
                 "a module is traced on arguments, and there are none",
                 hint="call infuse.from_torch(module, (x,))",
             )
+        dynamic_shapes = with_dims(dynamic_shapes)
         program = torch.export.export(
             module, tuple(args), kwargs, dynamic_shapes=dynamic_shapes, strict=False
         )
@@ -50,8 +53,43 @@ def from_torch(
         raise UnsupportedOperatorError(
             f"the module lies on {', '.join(sorted(devices))}", hint="call module.cpu()"
         )
+    program = _functional(program)
+    if dynamic_shapes is not None and program is not module:
+        names = named_sizes(program, module.forward, tuple(args), kwargs or {}, dynamic_shapes)
     buffer = io.BytesIO()
-    # An empty table makes what is done in place functional and leaves operators whole.
-    torch.export.save(program.run_decompositions({}), buffer)
+    torch.export.save(program, buffer)
     where = type(module).__name__
-    return load(Archive(memoryview(buffer.getvalue()), where))
+    graph = load(Archive(memoryview(buffer.getvalue()), where), names)
+    graph.name = where
+    return graph
+
+
+def _functional(program: Any) -> Any:
+    """The program without what is done in place. Operators are left whole, but for those that
+    Infuse does not read and torch can take apart.
+    """
+    import torch
+    from torch._decomp import decomposition_table
+
+    program = program.run_decompositions({})
+    tried: set[Any] = set()
+    while True:
+        unread = {
+            node.target
+            for part in program.graph_module.modules()
+            if isinstance(part, torch.fx.GraphModule)
+            for node in part.graph.nodes
+            if isinstance(node.target, torch._ops.OpOverload) and not is_read(str(node.target))
+        } - tried
+        if not unread:
+            return program
+        tried |= unread
+        usual = torch.export.default_decompositions()
+        table = {
+            op: usual[op] if op in usual else decomposition_table[op]
+            for op in unread
+            if op in usual or op in decomposition_table
+        }
+        if not table:
+            return program
+        program = program.run_decompositions(table)

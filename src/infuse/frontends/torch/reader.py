@@ -16,6 +16,7 @@ from infuse.frontends.sizes import Sizes
 from infuse.frontends.torch.archive import PT2, dtype_of
 from infuse.frontends.torch.calls import Meta, TorchImporter, handler_of
 from infuse.frontends.torch.higher import HIGHER
+from infuse.frontends.torch.inplace import Sharing, functional
 from infuse.frontends.torch.symbols import size_text
 from infuse.ir.graph import Graph, Value
 from infuse.ir.types import TensorType
@@ -28,6 +29,10 @@ IGNORED: Final = frozenset(
     ]
 )
 """What a program checks of its inputs, and exporting has decided."""
+PLACEMENT: Final = frozenset(
+    ["device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator"]
+)
+"""Options that say where elements are, not which."""
 _LINE: Final = re.compile(r'File "([^"]+)", line (\d+)')
 _CALLED: Final = re.compile(r"\[['\"]?\w*['\"]?\]|\.slice\(.*?\)")
 
@@ -133,34 +138,50 @@ class Scope:
 
     def run(self) -> None:
         """Make the nodes of all calls."""
-        for node in self.proto["nodes"]:
+        nodes = self.proto["nodes"]
+        in_place = any(functional(short_target(node["target"])) for node in nodes)
+        sharing = Sharing(self.proto, short_target) if in_place else None
+        for number, node in enumerate(nodes):
             target = short_target(node["target"])
             if target in IGNORED:
                 continue
             with self.g.scope(*module_path(node), source=source_of(node)):
                 try:
                     self._call(target, node)
+                    if sharing is not None and functional(target):
+                        changed = node["inputs"][0]["arg"]["as_tensor"]["name"]
+                        (made,) = _tensor_names(node["outputs"])
+                        names = sharing.changed(changed, number)
+                        self.values.update(dict.fromkeys(names, self.values[made]))
                 except InfuseError as error:
                     error.within(target)
                     raise
 
     def _call(self, target: str, node: Mapping[str, Any]) -> None:
+        self.g.called = functional(target) or target
         self.g.results = [self.meta(name) for name in _tensor_names(node["outputs"])]
         if target in HIGHER:
             made = HIGHER[target](self, [entry["arg"] for entry in node["inputs"]])
         else:
+            target = functional(target) or target
+            if target.startswith("aten.as_strided"):
+                self.g.dense = all(self._is_dense(e["arg"]) for e in node["inputs"])
             handler = handler_of(target)
             assert handler is not None, "it was looked for before"
             positional: list[Any] = []
             named: dict[str, Any] = {}
             for entry in node["inputs"]:
                 if entry.get("kind", 1) == 2:
-                    named[entry["name"]] = self.argument(entry["arg"])
+                    if entry["name"] not in PLACEMENT:
+                        named[entry["name"]] = self.argument(entry["arg"])
                 else:
                     positional.append(self.argument(entry["arg"]))
             made = handler(self.g, *positional, **named)
         outputs = node["outputs"]
-        values = list(made) if isinstance(made, (list, tuple)) and len(outputs) != 1 else [made]
+        whole = len(outputs) == 1 and "as_tensors" in outputs[0]
+        values = [made] if whole or not isinstance(made, (list, tuple)) else list(made)
+        if len(values) < len(outputs):
+            raise ModelFileError(f"it has {len(outputs)} results in the program")
         for output, value in zip(outputs, values):
             self._define(target, output, value)
 
@@ -195,6 +216,18 @@ class Scope:
             )
         return value
 
+    def _is_dense(self, argument: Mapping[str, Any]) -> bool:
+        """Whether a tensor lies in memory in the order of its axes, from the start of a storage."""
+        if "as_tensor" not in argument:
+            return True
+        entry = self.proto["tensor_values"][argument["as_tensor"]["name"]]
+        step = 1
+        for size, stride in zip(reversed(entry["sizes"]), reversed(entry["strides"])):
+            if size.get("as_int") != 1 and stride.get("as_int") != step:
+                return False
+            step *= size.get("as_int") or -1
+        return bool(entry["storage_offset"].get("as_int") == 0)
+
     def meta(self, name: str) -> Meta:
         """What torch says of a tensor."""
         entry = self.proto["tensor_values"][name]
@@ -208,7 +241,7 @@ class Scope:
         if kind == "as_none":
             return None
         if kind in ("as_tensor", "as_custom_obj"):
-            return self.values[content["name"]]
+            return self._tensor(content["name"])
         if kind in ("as_tensors", "as_optional_tensors"):
             return [self._entry(entry) for entry in content]
         if kind == "as_optional_tensor":
@@ -230,7 +263,13 @@ class Scope:
     def _entry(self, entry: Mapping[str, Any]) -> Any:
         if "as_none" in entry:
             return None
-        return self.values[entry.get("as_tensor", entry)["name"]]
+        return self._tensor(entry.get("as_tensor", entry)["name"])
+
+    def _tensor(self, name: str) -> Any:
+        value = self.values[name]
+        if value is None:
+            raise UnsupportedOperatorError(f"it reads {name!r}, which Infuse does not compute")
+        return value
 
     def _symbolic(self, content: Mapping[str, Any]) -> Any:
         (kind, value), *_ = content.items()
@@ -249,8 +288,14 @@ class _Known:
     """The targets that can be read."""
 
     def __contains__(self, target: object) -> bool:
-        text = str(target)
-        return text in IGNORED or text in HIGHER or handler_of(text) is not None
+        return is_read(str(target))
+
+
+def is_read(target: str) -> bool:
+    """Whether calls of this target can be read."""
+    if target in IGNORED or target in HIGHER or handler_of(target) is not None:
+        return True
+    return handler_of(functional(target) or target) is not None
 
 
 def short_target(target: str) -> str:

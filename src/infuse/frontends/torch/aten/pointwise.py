@@ -2,89 +2,335 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 from infuse import dtypes
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
 
-_UNARY = {
+_FUNCTIONS: Final = {
     "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan",
     "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh",
     "atanh": "Atanh", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "reciprocal": "Reciprocal",
-    "erf": "Erf", "sigmoid": "Sigmoid",
+    "erf": "Erf", "sigmoid": "Sigmoid", "special_expit": "Sigmoid", "arcsin": "Asin",
+    "arccos": "Acos", "arctan": "Atan", "arcsinh": "Asinh", "arccosh": "Acosh",
+    "arctanh": "Atanh", "special_erf": "Erf",
 }  # fmt: skip
-_SAME = {
-    "neg": "Neg", "abs": "Abs", "relu": "Relu", "sign": "Sign", "bitwise_not": "BitwiseNot",
+"""Functions of floats; whole numbers become floats first."""
+_SAME: Final = {
+    "neg": "Neg", "negative": "Neg", "abs": "Abs", "absolute": "Abs", "relu": "Relu",
+    "sign": "Sign", "sgn": "Sign",
 }  # fmt: skip
-_COMPARED = {
-    "eq": "Equal",
-    "lt": "Less",
-    "gt": "Greater",
-    "le": "LessOrEqual",
-    "ge": "GreaterOrEqual",
-}
-_ARITHMETIC = {"mul": "Mul", "maximum": "Max", "minimum": "Min"}
+_ROUNDED: Final = {"floor": "Floor", "ceil": "Ceil", "round.default": "Round"}
+_EXTREMES: Final = {"maximum": "Max", "minimum": "Min", "max.other": "Max", "min.other": "Min"}
 
 
-def _floating(kind: str) -> Any:
+def _function(kind: str) -> Any:
+    return lambda g, x: g(kind, g.cast(x, g.dtype))
+
+
+def _same(kind: str) -> Any:
     def build(g: TorchImporter, x: Value) -> Value:
-        return g(kind, g.cast(x, g.dtype))
+        if x.dtype.kind == "u" and kind in ("Neg", "Relu"):
+            return g.cast(g(kind, g.cast(x, dtypes.int64)), x.dtype)
+        return g.bounded(kind, x)
 
     return build
 
 
-def _same(kind: str) -> Any:
-    return lambda g, x: g(kind, x)
+def _rounded(kind: str) -> Any:
+    return lambda g, x: g(kind, x) if x.dtype.is_float else x
 
 
-def _compared(kind: str) -> Any:
-    return lambda g, x, other: g(kind, *g.tensors(x, other))
+def _extreme(kind: str) -> Any:
+    return lambda g, x, other: g.bounded(kind, *g.tensors(x, other, dtype=g.dtype))
 
 
-def _arithmetic(kind: str) -> Any:
-    return lambda g, x, other: g(kind, *g.tensors(x, other, dtype=g.dtype))
-
-
-for _name, _kind in _UNARY.items():
-    aten(_name)(_floating(_kind))
+for _name, _kind in _FUNCTIONS.items():
+    aten(_name)(_function(_kind))
 for _name, _kind in _SAME.items():
     aten(_name)(_same(_kind))
-for _name, _kind in _COMPARED.items():
-    aten(_name)(_compared(_kind))
-for _name, _kind in _ARITHMETIC.items():
-    aten(_name)(_arithmetic(_kind))
+for _name, _kind in _ROUNDED.items():
+    aten(_name)(_rounded(_kind))
+for _name, _kind in _EXTREMES.items():
+    aten(_name)(_extreme(_kind))
+
+
+def _scaled(g: TorchImporter, value: Value, alpha: Any) -> Value:
+    if isinstance(alpha, (int, float)) and alpha == 1:
+        return value
+    return g("Mul", value, g.tensor(alpha, value.dtype))
 
 
 @aten("add")
-def add(g: TorchImporter, x: Any, other: Any, *, alpha: Any = 1) -> Value:
+def add(g: TorchImporter, x: Any, other: Any, alpha: Any = 1) -> Value:
     """X + alpha · other."""
     a, b = g.tensors(x, other, dtype=g.dtype)
     if g.dtype == dtypes.bool_:
-        return g("Or", a, b)
-    return g("Add", a, b if alpha == 1 else g("Mul", b, alpha))
+        return g("Or", a, b) if alpha else a
+    return g("Add", a, _scaled(g, b, alpha))
 
 
-@aten("sub")
-def sub(g: TorchImporter, x: Any, other: Any, *, alpha: Any = 1) -> Value:
+@aten("sub", "subtract")
+def sub(g: TorchImporter, x: Any, other: Any, alpha: Any = 1) -> Value:
     """X - alpha · other."""
     a, b = g.tensors(x, other, dtype=g.dtype)
-    return g("Sub", a, b if alpha == 1 else g("Mul", b, alpha))
+    return g("Sub", a, _scaled(g, b, alpha))
 
 
-@aten("div.Tensor", "div.Scalar", "true_divide")
-def div(g: TorchImporter, x: Any, other: Any) -> Value:
-    """The quotient; of integers a float."""
-    return g("Div", *g.tensors(x, other, dtype=g.dtype))
+@aten("rsub")
+def rsub(g: TorchImporter, x: Any, other: Any, alpha: Any = 1) -> Value:
+    """Other - alpha · x."""
+    return sub(g, other, x, alpha)
 
 
-@aten("gelu")
-def gelu(g: TorchImporter, x: Value, *, approximate: str = "none") -> Value:
-    """The Gaussian error linear unit."""
-    return g("Gelu", x, approximate=approximate)
+@aten("mul", "multiply")
+def mul(g: TorchImporter, x: Any, other: Any) -> Value:
+    """The product."""
+    a, b = g.tensors(x, other, dtype=g.dtype)
+    return g("And" if g.dtype == dtypes.bool_ else "Mul", a, b)
 
 
-@aten("hardtanh", "hardtanh_")
-def hardtanh(g: TorchImporter, x: Value, min_val: float = -1.0, max_val: float = 1.0) -> Value:
-    """X within two limits."""
-    return g("Clip", x, *(g.number(limit, x.dtype) for limit in (min_val, max_val)))
+@aten("addcmul")
+def addcmul(g: TorchImporter, x: Value, first: Value, second: Value, *, value: Any = 1) -> Value:
+    """X + value · first · second."""
+    a, b, c = g.tensors(x, first, second, dtype=g.dtype)
+    return g("Add", a, _scaled(g, g("Mul", b, c), value))
+
+
+@aten("addcdiv")
+def addcdiv(g: TorchImporter, x: Value, first: Value, second: Value, *, value: Any = 1) -> Value:
+    """X + value · first / second."""
+    a, b, c = g.tensors(x, first, second, dtype=g.dtype)
+    return g("Add", a, _scaled(g, g("Div", b, c), value))
+
+
+@aten("lerp")
+def lerp(g: TorchImporter, x: Value, end: Value, weight: Any) -> Value:
+    """The point between x and end where `weight` of the way is done."""
+    a, b, w = g.tensors(x, end, weight, dtype=g.dtype)
+    way = g("Sub", b, a)
+    near = g("Add", a, g("Mul", w, way))
+    far = g("Sub", b, g("Mul", way, g("Sub", g.number(1, w.dtype), w)))
+    return g("Where", g("Less", g("Abs", w), 0.5), near, far)
+
+
+@aten("div", "divide", "true_divide")
+def div(g: TorchImporter, x: Any, other: Any, *, rounding_mode: str | None = None) -> Value:
+    """The quotient; of integers a float unless it is rounded."""
+    a, b = g.tensors(x, other, dtype=g.dtype)
+    if rounding_mode == "floor":
+        return floored(g, a, b)
+    quotient = g("Div", a, b)
+    return truncated(g, quotient) if rounding_mode == "trunc" else quotient
+
+
+@aten("floor_divide")
+def floor_divide(g: TorchImporter, x: Any, other: Any) -> Value:
+    """The quotient, rounded down."""
+    return floored(g, *g.tensors(x, other, dtype=g.dtype))
+
+
+def floored(g: TorchImporter, a: Value, b: Value) -> Value:
+    """The quotient of numbers of one type, rounded down; of floats as torch and Python round it."""
+    if not a.dtype.is_float:
+        return g("Div", g("Sub", a, g("Mod", a, b)), b)
+    zero, one = (g.number(i, a.dtype) for i in (0, 1))
+    rest = g("Mod", a, b, fmod=1)
+    other_sign = g("Xor", g("Less", rest, zero), g("Less", b, zero))
+    below = g("And", g("Not", g("Equal", rest, zero)), other_sign)
+    quotient = g("Sub", g("Div", g("Sub", a, rest), b), g("Where", below, one, zero))
+    floor = g("Floor", quotient)
+    off = g("Greater", g("Sub", quotient, floor), 0.5)
+    whole = g("Add", floor, g("Where", off, one, zero))
+    return g("Where", g("Equal", b, zero), g("Div", a, b), whole)
+
+
+def truncated(g: TorchImporter, x: Value) -> Value:
+    """Numbers without what stands behind the point."""
+    return g("Mul", g("Sign", x), g("Floor", g("Abs", x))) if x.dtype.is_float else x
+
+
+@aten("trunc", "fix")
+def trunc(g: TorchImporter, x: Value) -> Value:
+    """X without what stands behind the point."""
+    return truncated(g, x)
+
+
+@aten("frac")
+def frac(g: TorchImporter, x: Value) -> Value:
+    """What stands behind the point."""
+    return g("Sub", x, truncated(g, x))
+
+
+@aten("round.decimals")
+def round_decimals(g: TorchImporter, x: Value, *, decimals: int = 0) -> Value:
+    """X rounded to some places behind the point (before it where negative)."""
+    if not x.dtype.is_float:
+        if decimals >= 0:
+            return x
+        raise g.unsupported("rounding integers to tens")
+    if decimals == 0:
+        return g("Round", x)
+    scale = float(10 ** abs(decimals))
+    if decimals > 0:
+        return g("Div", g("Round", g("Mul", x, scale)), scale)
+    return g("Mul", g("Round", g("Div", x, scale)), scale)
+
+
+@aten("remainder")
+def remainder(g: TorchImporter, x: Any, other: Any) -> Value:
+    """What is left of the quotient rounded down: it has the sign of `other`."""
+    return g("Mod", *g.tensors(x, other, dtype=g.dtype))
+
+
+@aten("fmod")
+def fmod(g: TorchImporter, x: Any, other: Any) -> Value:
+    """What is left of the quotient without its fraction: it has the sign of x."""
+    return g("Mod", *g.tensors(x, other, dtype=g.dtype), fmod=1)
+
+
+@aten("pow", "float_power")
+def power(g: TorchImporter, x: Any, exponent: Any) -> Value:
+    """X to a power."""
+    if isinstance(exponent, (int, float)) and isinstance(x, Value) and exponent in (0.5, 2):
+        base = g.cast(x, g.dtype)
+        if exponent == 2 and base.dtype != dtypes.bool_:
+            return g("Mul", base, base)
+        if base.dtype.is_float and exponent == 0.5:
+            return g("Sqrt", base)
+    computed = g.dtype if g.dtype.is_signed else dtypes.int64
+    return g.cast(g("Pow", *g.tensors(x, exponent, dtype=computed)), g.dtype)
+
+
+@aten("square")
+def square(g: TorchImporter, x: Value) -> Value:
+    """X · x."""
+    return power(g, x, 2)
+
+
+@aten("rsqrt")
+def rsqrt(g: TorchImporter, x: Value) -> Value:
+    """1 / √x."""
+    return g("Reciprocal", g("Sqrt", g.cast(x, g.dtype)))
+
+
+def _wide(g: TorchImporter, x: Value) -> Value:
+    """X in a float type that has room for intermediate results."""
+    return g.cast(x, dtypes.float64 if g.dtype.bits >= 32 else dtypes.float32)
+
+
+def _logarithm(base: float) -> Any:
+    def build(g: TorchImporter, x: Value) -> Value:
+        return g.cast(g("Mul", g("Log", _wide(g, x)), 1 / math.log(base)), g.dtype)
+
+    return build
+
+
+aten("log2")(_logarithm(2.0))
+aten("log10")(_logarithm(10.0))
+
+
+@aten("log1p", "special_log1p")
+def log1p(g: TorchImporter, x: Value) -> Value:
+    """Log(1 + x), without loss near 0: log(u) · x / (u - 1) where u = 1 + x is not 1."""
+    x = _wide(g, x)
+    one, infinite = g.number(1, x.dtype), g.number(math.inf, x.dtype)
+    u = g("Add", x, one)
+    plain = g("Or", g("Equal", u, one), g("Equal", u, infinite))
+    rest = g("Where", plain, one, g("Sub", u, one))
+    exact = g("Div", g("Mul", g("Log", u), x), rest)
+    return g.cast(g("Where", plain, g("Where", g("Equal", u, one), x, u), exact), g.dtype)
+
+
+@aten("expm1", "special_expm1")
+def expm1(g: TorchImporter, x: Value) -> Value:
+    """Exp(x) - 1 = 2 · sinh(x / 2) · exp(x / 2), without loss near 0."""
+    x = _wide(g, x)
+    half = g("Mul", x, 0.5)
+    near = g("Mul", g("Mul", g("Sinh", half), 2.0), g("Exp", half))
+    far = g("Sub", g("Exp", x), 1.0)
+    return g.cast(g("Where", g("Less", g("Abs", x), 1.0), near, far), g.dtype)
+
+
+@aten("exp2", "special_exp2")
+def exp2(g: TorchImporter, x: Value) -> Value:
+    """2 to the power x."""
+    x = g.cast(x, g.dtype)
+    return g("Pow", g.number(2, x.dtype), x)
+
+
+@aten("erfc", "special_erfc")
+def erfc(g: TorchImporter, x: Value) -> Value:
+    """1 - erf(x)."""
+    x = _wide(g, x)
+    return g.cast(g("Sub", g.number(1, x.dtype), g("Erf", x)), g.dtype)
+
+
+@aten("atan2", "arctan2")
+def atan2(g: TorchImporter, y: Value, x: Value) -> Value:
+    """The angle of the point (x, y)."""
+    y, x = g.tensors(y, x, dtype=g.dtype)
+    zero, pi = g.number(0, x.dtype), g.number(math.pi, x.dtype)
+    # The sign of y, also of -0 and 0: 1 / y is infinite there, and has it.
+    upward = g("Where", g("Equal", y, zero), g("Reciprocal", y), y)
+    side = g("Where", g("Less", upward, zero), g("Neg", pi), pi)
+    leftward = g("Less", g("Where", g("Equal", x, zero), g("Reciprocal", x), x), zero)
+    both_zero = g("And", g("Equal", x, zero), g("Equal", y, zero))
+    both_infinite = g("And", g("IsInf", x), g("IsInf", y))
+    signs = g("Mul", g("Sign", x), g("Sign", y))
+    tangent = g("Where", both_infinite, signs, g("Div", y, x))
+    # Of 0 / 0 the sign alone counts, and that comes from the side.
+    still = g("Where", leftward, zero, y)
+    angle = g("Where", both_zero, still, g("Atan", tangent))
+    return g("Add", angle, g("Where", leftward, side, zero))
+
+
+@aten("hypot")
+def hypot(g: TorchImporter, x: Value, other: Value) -> Value:
+    """The length of the vector (x, other)."""
+    a, b = g.tensors(x, other, dtype=g.dtype)
+    wide = dtypes.float64 if g.dtype.bits >= 32 else dtypes.float32
+    a, b = g.cast(a, wide), g.cast(b, wide)
+    return g.cast(g("Sqrt", g("Add", g("Mul", a, a), g("Mul", b, b))), g.dtype)
+
+
+@aten("clamp", "clip")
+def clamp(g: TorchImporter, x: Value, min: Any = None, max: Any = None) -> Value:
+    """X within two limits, numbers or tensors."""
+    x = g.cast(x, g.dtype)
+    if min is not None:
+        x = g.bounded("Max", x, g.tensor(min, g.dtype))
+    return x if max is None else g.bounded("Min", x, g.tensor(max, g.dtype))
+
+
+@aten("clamp.default", "clip.default")
+def clamp_numbers(g: TorchImporter, x: Value, min: Any = None, max: Any = None) -> Value:
+    """X within two numbers."""
+    limits = [None if limit is None else g.tensor(limit, g.dtype) for limit in (min, max)]
+    return g("Clip", g.cast(x, g.dtype), *limits)
+
+
+@aten("clamp_min")
+def clamp_min(g: TorchImporter, x: Value, min: Any) -> Value:
+    """X, at least `min`."""
+    return clamp(g, x, min)
+
+
+@aten("clamp_max")
+def clamp_max(g: TorchImporter, x: Value, max: Any) -> Value:
+    """X, at most `max`."""
+    return clamp(g, x, None, max)
+
+
+@aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def where(g: TorchImporter, condition: Value, x: Any, other: Any) -> Value:
+    """X where the condition holds, else `other`."""
+    return g("Where", g.cast(condition, dtypes.bool_), *g.tensors(x, other, dtype=g.dtype))
+
+
+@aten("masked_fill")
+def masked_fill(g: TorchImporter, x: Value, mask: Value, value: Any) -> Value:
+    """X, with a number where the mask is set."""
+    return g("Where", mask, g.tensor(value, x.dtype), x)

@@ -1,0 +1,110 @@
+"""Architectures of torchvision, timm and transformers with random weights, exported by torch.export
+and read by Infuse, against torch: `python -m benchmarks.frontends_torch [NAME …] [--only-read]`.
+
+Each runs in a process of its own with a time limit. Batches (and lengths of sequences) are dynamic:
+what was compiled runs on two of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from typing import Any, Final
+
+from benchmarks import frontends_torch_models as models
+
+LIMIT: Final = 240
+TOLERANCE: Final = 1e-4
+"""Of the largest element of an output."""
+
+
+def measured(name: str, only_read: bool) -> dict[str, Any]:
+    """What comes of one architecture."""
+    import numpy as np
+    import torch
+
+    import infuse
+
+    torch.manual_seed(0)
+    torch.set_num_threads(2)
+    case = models.make(name)
+    result: dict[str, Any] = {
+        "parameters": sum(p.numel() for p in case.module.parameters()),
+    }
+    start = time.perf_counter()
+    graph = infuse.from_torch(
+        case.module, (), case.inputs(*case.sizes[0]), dynamic_shapes=case.dynamic
+    )
+    result |= {"imported": True, "nodes": len(graph.nodes), "read": time.perf_counter() - start}
+    if only_read:
+        return result
+    start = time.perf_counter()
+    compiled = infuse.compile(graph)
+    result["compiled"] = time.perf_counter() - start
+    worst = 0.0
+    for sizes in case.sizes:
+        inputs = case.inputs(*sizes)
+        with torch.no_grad():
+            expected = models.tensors(case.module(**inputs))
+        outputs = compiled.run({k: v.numpy() for k, v in inputs.items()})
+        actual = list(outputs.values())
+        if len(actual) != len(expected):
+            raise ValueError(f"{len(actual)} outputs, {len(expected)} in torch")
+        for a, b in zip(actual, expected):
+            reference = b.numpy()
+            if a.shape != reference.shape:
+                raise ValueError(f"an output is {a.shape}, {reference.shape} in torch")
+            distance = np.abs(a.astype(np.float64) - reference).max(initial=0)
+            worst = max(worst, float(distance / max(np.abs(reference).max(initial=0), 1e-30)))
+    result["difference"] = worst
+    return result
+
+
+def main() -> None:
+    """Print a table of all architectures, or of those named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="all when none are given")
+    parser.add_argument("--only-read", action="store_true", help="compile nothing")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each")
+    arguments = parser.parse_args()
+    if arguments.worker:
+        print("RESULT", json.dumps(measured(arguments.names[0], arguments.only_read)))
+        return
+    right = 0
+    names = arguments.names or list(models.NAMES)
+    print(f"{'name':28} {'parameters':>11} {'nodes':>6} {'read s':>7} {'compile s':>9} difference")
+    for name in names:
+        row = _row(name, arguments.only_read, arguments.limit)
+        right += row.pop("right")
+        print(row["line"], flush=True)
+    print(f"{right} of {len(names)} right within {TOLERANCE:g} of the largest output")
+
+
+def _row(name: str, only_read: bool, limit: float) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.frontends_torch", name, "--worker"]
+    command += ["--only-read"] if only_read else []
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return {"right": 0, "line": f"{name:28} not done in {limit:g} s"}
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    if not lines:
+        errors = [line for line in done.stderr.splitlines() if line.strip()]
+        return {"right": 0, "line": f"{name:28} {errors[-1][:400] if errors else done.returncode}"}
+    result = json.loads(lines[0].removeprefix("RESULT "))
+    difference = result.get("difference")
+    shown = "" if difference is None else f"{difference:.2e}"
+    right = result["imported"] if difference is None else difference <= TOLERANCE
+    line = (
+        f"{name:28} {result['parameters']:11,} {result['nodes']:6} {result['read']:7.1f} "
+        f"{result.get('compiled', 0):9.1f} {shown}{'' if right else '  WRONG'}"
+    )
+    return {"right": int(right), "line": line}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""Normalization, and embeddings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from infuse.frontends.torch.calls import TorchImporter, aten
+from infuse.ir.graph import Value
+
+
+def _filled(g: TorchImporter, number: int, like: Value, *sizes: Any) -> Value:
+    if all(isinstance(size, int) for size in sizes):
+        return g.constant(np.full(sizes, number, like.dtype.numpy))
+    return g.expand(g.number(number, like.dtype), sizes)
+
+
+def _channels(g: TorchImporter, x: Value, value: Value | None, number: int) -> Value:
+    """A factor or summand of each channel; this number where there is none."""
+    return _filled(g, number, x, g.size_of(x, 1)) if value is None else g.cast(value, x.dtype)
+
+
+def _by_statistics(
+    g: TorchImporter,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    mean: Value,
+    variance: Value,
+    eps: float,
+) -> Value:
+    factors = _channels(g, x, weight, 1), _channels(g, x, bias, 0)
+    return g("BatchNormalization", x, *factors, mean, variance, epsilon=eps)
+
+
+@aten("_native_batch_norm_legit_no_training")
+def native_batch_norm(
+    g: TorchImporter,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    momentum: float,
+    eps: float,
+) -> list[Value | None]:
+    """Normalization by stored statistics of each channel; the two other results are empty."""
+    empty = g.constant(np.zeros(0, running_mean.dtype.numpy))
+    return [_by_statistics(g, x, weight, bias, running_mean, running_var, eps), empty, empty]
+
+
+@aten("batch_norm", "cudnn_batch_norm")
+def batch_norm(
+    g: TorchImporter,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = False,
+) -> Value:
+    """Normalization by stored statistics of each channel; by those of the batch without them."""
+    if running_mean is None or running_var is None:
+        return _by_batch(g, x, weight, bias, eps)[0]
+    if training:
+        raise g.unsupported("batch normalization that changes its statistics (training mode)")
+    return _by_statistics(g, x, weight, bias, running_mean, running_var, eps)
+
+
+def _by_batch(
+    g: TorchImporter, x: Value, weight: Value | None, bias: Value | None, eps: float
+) -> tuple[Value, Value, Value]:
+    """X normalized by the statistics of each channel, its means, and 1 / deviations."""
+    axes = [axis for axis in range(x.rank) if axis != 1]
+    mean = g.reduce("ReduceMean", x, *axes)
+    apart = g("Sub", x, mean)
+    variance = g.reduce("ReduceMean", g("Mul", apart, apart), *axes)
+    inverse = g("Reciprocal", g("Sqrt", g("Add", variance, eps)))
+    y = g("Mul", apart, inverse)
+    shape = [-1, *[1] * (x.rank - 2)]
+    if weight is not None:
+        y = g("Mul", y, g.shaped(weight, *shape))
+    if bias is not None:
+        y = g("Add", y, g.shaped(bias, *shape))
+    return y, g.shaped(mean, -1), g.shaped(inverse, -1)
+
+
+@aten("_native_batch_norm_legit.no_stats")
+def batch_norm_no_stats(
+    g: TorchImporter,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> list[Value]:
+    """Normalization by the statistics of the batch."""
+    return list(_by_batch(g, x, weight, bias, eps))
+
+
+@aten("_native_batch_norm_legit.default", "native_batch_norm")
+def batch_norm_legit(
+    g: TorchImporter,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> list[Value | None]:
+    """Normalization by stored statistics of each channel."""
+    if training:
+        raise g.unsupported("batch normalization that changes its statistics (training mode)")
+    return native_batch_norm(g, x, weight, bias, running_mean, running_var, momentum, eps)
+
+
+@aten("instance_norm")
+def instance_norm(
+    g: TorchImporter,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = False,
+) -> Value:
+    """Normalization of each channel of each image."""
+    if not use_input_stats and running_mean is not None and running_var is not None:
+        return _by_statistics(g, x, weight, bias, running_mean, running_var, eps)
+    if running_mean is not None:
+        raise g.unsupported("instance normalization that changes its statistics (training mode)")
+    factors = _channels(g, x, weight, 1), _channels(g, x, bias, 0)
+    return g("InstanceNormalization", x, *factors, epsilon=eps)
+
+
+@aten("group_norm")
+def group_norm(
+    g: TorchImporter,
+    x: Value,
+    num_groups: int,
+    weight: Value | None = None,
+    bias: Value | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Value:
+    """Normalization of each group of channels of each image."""
+    factors = _channels(g, x, weight, 1), _channels(g, x, bias, 0)
+    return g("GroupNormalization", x, *factors, num_groups=num_groups, epsilon=eps)
+
+
+@aten("native_group_norm")
+def native_group_norm(
+    g: TorchImporter,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    N: Any,
+    C: Any,
+    HxW: Any,
+    group: int,
+    eps: float,
+) -> list[Value]:
+    """Normalization of each group of channels of each image, its means, and 1 / deviations."""
+    rows = g.shaped(x, g.size_of(x, 0), group, -1)
+    mean = g("ReduceMean", rows, g.ints(2), keepdims=1)
+    apart = g("Sub", rows, mean)
+    variance = g("ReduceMean", g("Mul", apart, apart), g.ints(2), keepdims=1)
+    inverse = g("Reciprocal", g("Sqrt", g("Add", variance, eps)))
+    y = group_norm(g, x, group, weight, bias, eps)
+    return [y, *(g("Squeeze", v, g.ints(2)) for v in (mean, inverse))]
+
+
+@aten("layer_norm", "native_layer_norm")
+def layer_norm(
+    g: TorchImporter,
+    x: Value,
+    normalized_shape: Sequence[Any],
+    weight: Value | None = None,
+    bias: Value | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Any:
+    """Normalization over the last axes."""
+    scale = _filled(g, 1, x, *normalized_shape) if weight is None else g.cast(weight, x.dtype)
+    offset = None if bias is None else g.cast(bias, x.dtype)
+    attributes = {"axis": x.rank - len(normalized_shape), "epsilon": eps}
+    if len(g.results) == 1:
+        return g("LayerNormalization", x, scale, offset, **attributes)
+    y, mean, inverse = g.several(3, "LayerNormalization", x, scale, offset, **attributes)
+    statistics = (g.cast(v, meta.dtype) for v, meta in zip((mean, inverse), g.results[1:]))
+    return [y, *statistics]
+
+
+@aten("rms_norm")
+def rms_norm(
+    g: TorchImporter,
+    x: Value,
+    normalized_shape: Sequence[Any],
+    weight: Value | None = None,
+    eps: float | None = None,
+) -> Value:
+    """X over the root of the mean of its squares over the last axes."""
+    scale = _filled(g, 1, x, *normalized_shape) if weight is None else g.cast(weight, x.dtype)
+    if eps is None:
+        eps = float(ml_dtypes.finfo(x.dtype.numpy).eps)
+    return g("RMSNormalization", x, scale, axis=x.rank - len(normalized_shape), epsilon=eps)
+
+
+@aten("local_response_norm")
+def local_response_norm(
+    g: TorchImporter, x: Value, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Value:
+    """X over a power of the squares of neighbouring channels."""
+    return g("LRN", x, size=size, alpha=alpha, beta=beta, bias=k)
+
+
+@aten("embedding")
+def embedding(
+    g: TorchImporter,
+    weight: Value,
+    indices: Value,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Value:
+    """Rows of a table."""
+    return g("Gather", weight, indices, axis=0)
+
+
+@aten("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only", "embedding_bag.padding_idx")
+def embedding_bag(
+    g: TorchImporter,
+    weight: Value,
+    indices: Value,
+    offsets: Value,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Value | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = -1,
+) -> list[Value | None]:
+    """Sums or means of rows of a table; bags begin at the offsets."""
+    if padding_idx is not None and padding_idx >= 0:
+        raise g.unsupported("embedding_bag with padding_idx")
+    rows = g("Gather", weight, indices, axis=0)
+    if per_sample_weights is not None:
+        rows = g("Mul", rows, g("Unsqueeze", per_sample_weights, g.ints(1)))
+    begins = g.cast(offsets, indices.dtype)
+    count = g.size_of(indices, 0)
+    if include_last_offset:
+        starts, ends = g.part(begins, 0, 0, -1), g.part(begins, 0, 1, 1 << 62)
+    else:
+        last = g.cast(g.ints(count), indices.dtype)
+        starts, ends = begins, g("Concat", g.part(begins, 0, 1, 1 << 62), last, axis=0)
+    numbers = g.cast(g.indices(count), indices.dtype)
+    member = g(
+        "And",
+        g("GreaterOrEqual", numbers, g("Unsqueeze", starts, g.ints(1))),
+        g("Less", numbers, g("Unsqueeze", ends, g.ints(1))),
+    )
+    if mode == 2:
+        spread = g(
+            "Where", g("Unsqueeze", member, g.ints(2)), rows, g.number(-math.inf, rows.dtype)
+        )
+        y = g("ReduceMax", spread, g.ints(1), keepdims=0)
+        empty = g("Equal", y, g.number(-math.inf, y.dtype))
+        return [g("Where", empty, g.number(0, y.dtype), y), None, None, None]
+    shares = g.cast(member, weight.dtype)
+    y = g("MatMul", shares, rows)
+    if mode == 1:
+        counts = g("ReduceSum", shares, g.ints(1), keepdims=1)
+        y = g("Div", y, g("Max", counts, 1.0))
+    return [y, None, None, None]

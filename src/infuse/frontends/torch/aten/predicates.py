@@ -1,0 +1,147 @@
+"""Questions about elements, truth values and bits."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ml_dtypes
+
+from infuse import dtypes
+from infuse.frontends.torch.aten.pointwise import floored
+from infuse.frontends.torch.calls import TorchImporter, aten, promoted
+from infuse.ir.graph import Value
+
+_COMPARED: Final = {
+    "eq": "Equal", "lt": "Less", "gt": "Greater", "le": "LessOrEqual", "ge": "GreaterOrEqual",
+    "less": "Less", "greater": "Greater", "less_equal": "LessOrEqual",
+    "greater_equal": "GreaterOrEqual",
+}  # fmt: skip
+_BITS: Final = {"and": "And", "or": "Or", "xor": "Xor"}
+
+
+def _compared(kind: str) -> Any:
+    def build(g: TorchImporter, x: Any, other: Any) -> Value:
+        a, b = g.tensors(x, other)
+        if a.dtype == dtypes.bool_ and kind != "Equal":
+            a, b = (g.cast(v, dtypes.uint8) for v in (a, b))
+        return g(kind, a, b)
+
+    return build
+
+
+def _logical(kind: str) -> Any:
+    return lambda g, x, other: g(kind, g.cast(x, dtypes.bool_), g.cast(other, dtypes.bool_))
+
+
+def _bitwise(kind: str) -> Any:
+    def build(g: TorchImporter, x: Any, other: Any) -> Value:
+        a, b = g.tensors(x, other, dtype=g.dtype)
+        return g(kind if g.dtype == dtypes.bool_ else f"Bitwise{kind}", a, b)
+
+    return build
+
+
+for _name, _kind in _COMPARED.items():
+    aten(_name)(_compared(_kind))
+for _name, _kind in _BITS.items():
+    aten(f"logical_{_name}")(_logical(_kind))
+    aten(f"bitwise_{_name}", f"__{_name}__")(_bitwise(_kind))
+
+
+@aten("ne", "not_equal")
+def ne(g: TorchImporter, x: Any, other: Any) -> Value:
+    """Whether elements differ."""
+    return g("Not", g("Equal", *g.tensors(x, other)))
+
+
+@aten("logical_not")
+def logical_not(g: TorchImporter, x: Value) -> Value:
+    """Whether elements are 0."""
+    return g("Not", g.cast(x, dtypes.bool_))
+
+
+@aten("bitwise_not")
+def bitwise_not(g: TorchImporter, x: Value) -> Value:
+    """All bits turned."""
+    return g("Not" if x.dtype == dtypes.bool_ else "BitwiseNot", x)
+
+
+@aten("isnan")
+def isnan(g: TorchImporter, x: Value) -> Value:
+    """Which elements are no numbers."""
+    return g("IsNaN", x) if x.dtype.is_float else g("Not", g("Equal", x, x))
+
+
+@aten("isinf")
+def isinf(g: TorchImporter, x: Value, **signs: int) -> Value:
+    """Which elements are infinite."""
+    return g("IsInf", x, **signs) if x.dtype.is_float else g("Not", g("Equal", x, x))
+
+
+@aten("isposinf")
+def isposinf(g: TorchImporter, x: Value) -> Value:
+    """Which elements are ∞."""
+    return isinf(g, x, detect_negative=0)
+
+
+@aten("isneginf")
+def isneginf(g: TorchImporter, x: Value) -> Value:
+    """Which elements are -∞."""
+    return isinf(g, x, detect_positive=0)
+
+
+@aten("isfinite")
+def isfinite(g: TorchImporter, x: Value) -> Value:
+    """Which elements are neither infinite nor no numbers."""
+    return g("Not", g("Or", isnan(g, x), isinf(g, x)))
+
+
+@aten("nan_to_num")
+def nan_to_num(
+    g: TorchImporter, x: Value, nan: Any = None, posinf: Any = None, neginf: Any = None
+) -> Value:
+    """X with numbers in place of what is none."""
+    if not x.dtype.is_float:
+        return x
+    info = ml_dtypes.finfo(x.dtype.numpy)
+    for mask, value in (
+        (isnan(g, x), 0.0 if nan is None else nan),
+        (isposinf(g, x), float(info.max) if posinf is None else posinf),
+        (isneginf(g, x), float(info.min) if neginf is None else neginf),
+    ):
+        x = g("Where", mask, g.number(value, x.dtype), x)
+    return x
+
+
+@aten("copysign")
+def copysign(g: TorchImporter, x: Value, other: Any) -> Value:
+    """X with the sign of `other`."""
+    a, b = g.tensors(x, other, dtype=g.dtype)
+    zero = g.number(0, b.dtype)
+    signed = g("Where", g("Equal", b, zero), g("Reciprocal", b), b)
+    size = g("Abs", a)
+    return g("Where", g("Less", signed, zero), g("Neg", size), size)
+
+
+@aten("bitwise_left_shift", "__lshift__")
+def left_shift(g: TorchImporter, x: Any, other: Any) -> Value:
+    """Bits moved up."""
+    return _shifted(g, x, other, "LEFT")
+
+
+@aten("bitwise_right_shift", "__rshift__")
+def right_shift(g: TorchImporter, x: Any, other: Any) -> Value:
+    """Bits moved down."""
+    return _shifted(g, x, other, "RIGHT")
+
+
+def _shifted(g: TorchImporter, x: Any, other: Any, direction: str) -> Value:
+    """Whole numbers times or by a power of two; those with a sign keep it."""
+    a, b = g.tensors(x, other, dtype=promoted(x, other))
+    if a.dtype.kind == "u":
+        return g("BitShift", a, b, direction=direction)
+    wide = g.cast(b, dtypes.int64)
+    factor = g("Pow", g.number(2, dtypes.int64), wide)
+    if direction == "LEFT":
+        return g.cast(g("Mul", g.cast(a, dtypes.int64), factor), a.dtype)
+    return g.cast(floored(g, g.cast(a, dtypes.int64), factor), a.dtype)

@@ -1,0 +1,148 @@
+"""Recurrent layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from infuse.frontends.torch.calls import TorchImporter, aten
+from infuse.ir.graph import Value
+
+_ORDER: Final = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
+"""Where torch has the gates that the operators want one after the other."""
+
+
+def _gates(g: TorchImporter, kind: str, value: Value, hidden: int) -> Value:
+    """Weights or biases with their gates in the operators' order."""
+    order = _ORDER[kind]
+    if len(order) == 1:
+        return value
+    parts = [g.slice(value, 0, i * hidden, (i + 1) * hidden) for i in order]
+    return g("Concat", *parts, axis=0)
+
+
+def _stacked(g: TorchImporter, values: Sequence[Value]) -> Value:
+    rows = [g("Unsqueeze", value, g.ints(0)) for value in values]
+    return rows[0] if len(rows) == 1 else g("Concat", *rows, axis=0)
+
+
+class _Layers:
+    """The layers of one network. Each is an operator, whose directions come one after the other."""
+
+    def __init__(self, kind: str, params: Sequence[Value], biases: bool, directions: int) -> None:
+        self.kind, self.biases, self.directions = kind, biases, directions
+        size = 4 if biases else 2
+        self.cells = [params[i : i + size] for i in range(0, len(params), size)]
+        hidden = params[1].shape[1]
+        assert isinstance(hidden, int), "weights have known sizes"
+        self.hidden = hidden
+
+    def run(
+        self, g: TorchImporter, number: int, x: Value, states: Sequence[Value], **more: Any
+    ) -> list[Value]:
+        """What a layer makes of x (length, batch, size), and its last states."""
+        cells = self.cells[number * self.directions : (number + 1) * self.directions]
+        w, r = (
+            _stacked(g, [_gates(g, self.kind, c[i], self.hidden) for c in cells]) for i in (0, 1)
+        )
+        bias = None
+        if self.biases:
+            both = [[_gates(g, self.kind, c[i], self.hidden) for i in (2, 3)] for c in cells]
+            bias = _stacked(g, [g("Concat", *pair, axis=0) for pair in both])
+        outputs = g.several(
+            1 + len(states),
+            self.kind,
+            x,
+            w,
+            r,
+            bias,
+            None,
+            *states,
+            hidden_size=self.hidden,
+            direction="bidirectional" if self.directions == 2 else "forward",
+            **more,
+        )
+        # (length, directions, batch, hidden) → (length, batch, directions · hidden)
+        if self.directions == 1:
+            outputs[0] = g("Squeeze", outputs[0], g.ints(1))
+        else:
+            turned = g.permute(outputs[0], 0, 2, 1, 3)
+            length, batch = (g.size_of(turned, axis) for axis in (0, 1))
+            outputs[0] = g.shaped(turned, length, batch, self.directions * self.hidden)
+        return outputs
+
+
+def _network(kind: str, **more: Any) -> Any:
+    def build(
+        g: TorchImporter,
+        x: Value,
+        hx: Any,
+        params: Sequence[Value],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> list[Value]:
+        if train and dropout:
+            raise g.unsupported("dropout in training mode")
+        if not isinstance(has_biases, bool):
+            raise g.unsupported(f"a {kind} of packed sequences")
+        states = list(hx) if kind == "LSTM" else [hx]
+        directions = 2 if bidirectional else 1
+        size = (4 if has_biases else 2) * directions * num_layers
+        if len(params) != size:
+            raise g.unsupported("an LSTM with projections (proj_size)")
+        layers = _Layers(kind, params, has_biases, directions)
+        y = g.permute(x, 1, 0, 2) if batch_first else x
+        finals: list[list[Value]] = [[] for _ in states]
+        for number in range(num_layers):
+            first = number * directions
+            mine = [g.slice(state, 0, first, first + directions) for state in states]
+            y, *last = layers.run(g, number, y, mine, **more)
+            for row, value in zip(finals, last, strict=True):
+                row.append(value)
+        y = g.permute(y, 1, 0, 2) if batch_first else y
+        return [y, *(r[0] if len(r) == 1 else g("Concat", *r, axis=0) for r in finals)]
+
+    return build
+
+
+aten("lstm.input")(_network("LSTM"))
+aten("gru.input")(_network("GRU", linear_before_reset=1))
+aten("rnn_tanh.input")(_network("RNN"))
+
+
+@aten("rnn_relu.input")
+def rnn_relu(g: TorchImporter, x: Value, hx: Value, params: Any, *arguments: Any) -> list[Value]:
+    """A recurrent layer with relu."""
+    directions = 2 if arguments[4] else 1
+    build = _network("RNN", activations=("Relu",) * directions)
+    return list(build(g, x, hx, params, *arguments))
+
+
+def _cell(kind: str, **more: Any) -> Any:
+    def build(
+        g: TorchImporter,
+        x: Value,
+        hx: Any,
+        w_ih: Value,
+        w_hh: Value,
+        b_ih: Value | None = None,
+        b_hh: Value | None = None,
+    ) -> Any:
+        params = [w_ih, w_hh] if b_ih is None or b_hh is None else [w_ih, w_hh, b_ih, b_hh]
+        states = [g("Unsqueeze", h, g.ints(0)) for h in (hx if kind == "LSTM" else [hx])]
+        layers = _Layers(kind, params, len(params) == 4, 1)
+        outputs = layers.run(g, 0, g("Unsqueeze", x, g.ints(0)), states, **more)
+        last = [g("Squeeze", state, g.ints(0)) for state in outputs[1:]]
+        return last if kind == "LSTM" else last[0]
+
+    return build
+
+
+aten("lstm_cell")(_cell("LSTM"))
+aten("gru_cell")(_cell("GRU", linear_before_reset=1))
+aten("rnn_tanh_cell")(_cell("RNN"))
+aten("rnn_relu_cell")(_cell("RNN", activations=("Relu",)))
