@@ -148,7 +148,7 @@ def _of_transformers(name: str) -> Case:
         module = t.CLIPVisionModel(t.CLIPVisionConfig(**images, image_size=32, patch_size=8))
         shape = (3, 32, 32)
     else:
-        config = t.WhisperConfig(
+        config = t.WhisperConfig(decoder_attention_heads=4,
             d_model=32, encoder_layers=2, encoder_attention_heads=4, encoder_ffn_dim=64,
             vocab_size=99, num_mel_bins=16, max_source_positions=50, decoder_layers=1,
             pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul, sub
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -18,18 +18,19 @@ from infuse.frontends.sizes import Sizes
 from infuse.ir.graph import Value
 
 Handler = Callable[..., Any]
+_H = TypeVar("_H", bound=Handler)
 TABLE: Final[dict[str, Handler]] = {}
 """By name with overload (`aten.add.Tensor`), or without one for all that have no entry."""
 
 
-def aten(*names: str, space: str = "aten") -> Callable[[Handler], Handler]:
+def aten(*names: str, space: str = "aten") -> Callable[[_H], _H]:
     """Register what builds these operators: a function of the importer and the operator's
     arguments, by the names and with the defaults that its schema has.
 
     It returns a value, a scalar, or a list of them where the operator has several results.
     """
 
-    def register(handler: Handler) -> Handler:
+    def register(handler: _H) -> _H:
         for name in names:
             key = f"{space}.{name}"
             assert key not in TABLE, f"{key} has two entries"

@@ -67,6 +67,7 @@ def _parameters(forward: Callable[..., Any], count: int) -> list[str]:
 
 def _spec_of(dynamic_shapes: Any, path: Sequence[Any], parameters: Sequence[str]) -> Any:
     """What the dynamic shapes say of the input at a path of ((arguments), {named ones})."""
+    spec: Any
     first, second, *rest = [_key(entry) for entry in path]
     if isinstance(dynamic_shapes, Mapping):
         if first == 1:

@@ -124,7 +124,7 @@ def _is_whole(x: Any) -> bool:
 
 
 @aten("linspace")
-def linspace(g: TorchImporter, start: Any, end: Any, steps: int, **options: Any) -> Value:
+def linspace(g: TorchImporter, start: Any, end: Any, steps: Any, **options: Any) -> Value:
     """Numbers at equal distances, both ends among them."""
     dtype = g.dtype
     if isinstance(steps, Value) or steps > _LONGEST:

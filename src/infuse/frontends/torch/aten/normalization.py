@@ -215,7 +215,7 @@ def rms_norm(
     """X over the root of the mean of its squares over the last axes."""
     scale = _filled(g, 1, x, *normalized_shape) if weight is None else g.cast(weight, x.dtype)
     if eps is None:
-        eps = float(ml_dtypes.finfo(x.dtype.numpy).eps)
+        eps = float(ml_dtypes.finfo(x.dtype.numpy).eps)  # type: ignore[no-untyped-call]
     return g("RMSNormalization", x, scale, axis=x.rank - len(normalized_shape), epsilon=eps)
 
 

@@ -98,8 +98,8 @@ def _shares(g: TorchImporter, size: int | Value, count: int) -> Value:
     """What each element of an axis contributes to the mean of each window: (elements, windows)."""
     if isinstance(size, int):
         weights = np.zeros((size, count), np.float64)
-        for i, (begin, end) in enumerate(_windows(size, count)):
-            weights[begin:end, i] = 1 / (end - begin)
+        for i, (low, high) in enumerate(_windows(size, count)):
+            weights[low:high, i] = 1 / (high - low)
         return g.constant(weights)
     numbers = g.constant(np.arange(count, dtype=np.int64))
     begin = g("Div", g("Mul", numbers, size), count)

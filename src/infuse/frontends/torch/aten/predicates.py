@@ -103,7 +103,7 @@ def nan_to_num(
     """X with numbers in place of what is none."""
     if not x.dtype.is_float:
         return x
-    info = ml_dtypes.finfo(x.dtype.numpy)
+    info = ml_dtypes.finfo(x.dtype.numpy)  # type: ignore[no-untyped-call]
     for mask, value in (
         (isnan(g, x), 0.0 if nan is None else nan),
         (isposinf(g, x), float(info.max) if posinf is None else posinf),

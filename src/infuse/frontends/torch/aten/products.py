@@ -55,7 +55,7 @@ def _padding_by_name(
         return (0,) * (2 * len(spread))
     if name != "same" or not all(isinstance(n, int) for n in weight.shape[2:]):
         raise g.unsupported(f"the padding {name!r}")
-    totals = [s * (int(n) - 1) for s, n in zip(spread, weight.shape[2:])]  # type: ignore[arg-type]
+    totals = [s * (int(n) - 1) for s, n in zip(spread, weight.shape[2:])]
     return (*(t // 2 for t in totals), *(t - t // 2 for t in totals))
 
 
@@ -177,7 +177,7 @@ def attention(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     *,
-    scale: float | None = None,
+    scale: Any = None,
     enable_gqa: bool = False,
 ) -> Value:
     """Softmax(query · keyᵀ · scale + mask) · value."""
