@@ -29,7 +29,7 @@ ModelFile = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL",
-        help="A model file: ONNX, PyTorch (.pt2), .infuse.",
+        help="A model: ONNX, PyTorch (.pt2), TensorFlow Lite, Hugging Face …, .infuse.",
         show_default=False,
     ),
 ]
@@ -37,7 +37,7 @@ ModelOrFolder = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL",
-        help="A model file (ONNX, PyTorch's .pt2, .infuse), or the folder of a compiled model.",
+        help="A model of any format that infuse check knows, or a compiled model's folder.",
         show_default=False,
     ),
 ]
