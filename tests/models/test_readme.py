@@ -37,6 +37,17 @@ def test_the_examples_run(
     assert re.search(r"\d+ → \d+ nodes", capsys.readouterr().out)
 
 
+FRONTENDS = (ROOT / "docs" / "frontends.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", FRONTENDS, re.DOTALL))
+def test_the_examples_of_frontends_run(code: str) -> None:
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert "graph" in names or "model" in names
+
+
 def test_the_commands_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
