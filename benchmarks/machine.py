@@ -31,6 +31,15 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def generation() -> str:
+    """Which generation the processor is of, where its name does not tell: family and model."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    fields = dict(map(str.strip, line.partition(":")[::2]) for line in reversed(lines) if line)
+    numbers = [f"{name} {fields[name]}" for name in ("cpu family", "model") if name in fields]
+    return ", ".join(numbers)
+
+
 def versions() -> dict[str, str]:
     """Version of each package that is installed."""
     found = {}
@@ -47,6 +56,7 @@ def describe() -> dict[str, object]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "processor": processor(),
+        "generation": generation(),
         "cores": cores,
         "system": platform.system(),
         "machine": platform.machine(),
