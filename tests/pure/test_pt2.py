@@ -10,6 +10,7 @@ import json
 import random
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +127,8 @@ def _places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 
 def _errors_or_a_graph(data: bytes) -> None:
-    try:
+    with suppress(InfuseError):
         verify(infuse.load(data))
-    except InfuseError as error:
-        assert str(error)
 
 
 @pytest.mark.parametrize(
