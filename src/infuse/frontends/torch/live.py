@@ -56,6 +56,8 @@ def from_torch(
     program = _functional(program)
     if dynamic_shapes is not None and program is not module:
         names = named_sizes(program, module.forward, tuple(args), kwargs or {}, dynamic_shapes)
+    for entry in program.module_call_graph:
+        entry.signature = None  # classes around outputs; they cannot always be written
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
     where = type(module).__name__

@@ -88,7 +88,8 @@ def _resized(
     elif factors is not None:
         scales = g.constant(list(factors), dtype=dtypes.float32)
     if scales is None:
-        assert size is not None, "there are sizes or factors"
+        if size is None:
+            raise g.unsupported("resampling without sizes and factors")
         sizes = g.ints(*size)
     elif all(isinstance(n, int) for n in x.shape[2:]) and _says_the_same(g, x, factors):
         scales, sizes = None, g.ints(*(n or 0 for n in g.results[0].sizes[2:]))

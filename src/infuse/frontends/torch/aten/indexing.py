@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
+from infuse.frontends.torch.aten.pointwise import scaled
 from infuse.frontends.torch.aten.views import together
 from infuse.frontends.torch.calls import TorchImporter, aten, axis_of
 from infuse.ir.graph import Value
@@ -232,7 +233,7 @@ def index_add(
     g: TorchImporter, x: Value, dim: int, index: Value, source: Value, *, alpha: Any = 1
 ) -> Value:
     """X, with rows added at the places of an axis that the indices name."""
-    rows = source if alpha == 1 else g("Mul", source, g.tensor(alpha, source.dtype))
+    rows = scaled(g, source, alpha)
     return _index_rows(g, x, dim, index, rows, "add")
 
 

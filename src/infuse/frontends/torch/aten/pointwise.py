@@ -57,9 +57,12 @@ for _name, _kind in _EXTREMES.items():
     aten(_name)(_extreme(_kind))
 
 
-def _scaled(g: TorchImporter, value: Value, alpha: Any) -> Value:
+def scaled(g: TorchImporter, value: Value, alpha: Any) -> Value:
+    """A value times a number."""
     if isinstance(alpha, (int, float)) and alpha == 1:
         return value
+    if value.dtype.is_bool:
+        return g("And", value, g.tensor(alpha, value.dtype))
     return g("Mul", value, g.tensor(alpha, value.dtype))
 
 
@@ -69,14 +72,14 @@ def add(g: TorchImporter, x: Any, other: Any, alpha: Any = 1) -> Value:
     a, b = g.tensors(x, other, dtype=g.dtype)
     if g.dtype == dtypes.bool_:
         return g("Or", a, b) if alpha else a
-    return g("Add", a, _scaled(g, b, alpha))
+    return g("Add", a, scaled(g, b, alpha))
 
 
 @aten("sub", "subtract")
 def sub(g: TorchImporter, x: Any, other: Any, alpha: Any = 1) -> Value:
     """X - alpha · other."""
     a, b = g.tensors(x, other, dtype=g.dtype)
-    return g("Sub", a, _scaled(g, b, alpha))
+    return g("Sub", a, scaled(g, b, alpha))
 
 
 @aten("rsub")
@@ -96,14 +99,14 @@ def mul(g: TorchImporter, x: Any, other: Any) -> Value:
 def addcmul(g: TorchImporter, x: Value, first: Value, second: Value, *, value: Any = 1) -> Value:
     """X + value · first · second."""
     a, b, c = g.tensors(x, first, second, dtype=g.dtype)
-    return g("Add", a, _scaled(g, g("Mul", b, c), value))
+    return g("Add", a, scaled(g, g("Mul", b, c), value))
 
 
 @aten("addcdiv")
 def addcdiv(g: TorchImporter, x: Value, first: Value, second: Value, *, value: Any = 1) -> Value:
     """X + value · first / second."""
     a, b, c = g.tensors(x, first, second, dtype=g.dtype)
-    return g("Add", a, _scaled(g, g("Div", b, c), value))
+    return g("Add", a, scaled(g, g("Div", b, c), value))
 
 
 @aten("lerp")
@@ -192,7 +195,7 @@ def fmod(g: TorchImporter, x: Any, other: Any) -> Value:
 
 
 @aten("pow", "float_power")
-def power(g: TorchImporter, x: Any, exponent: Any) -> Value:
+def pow_(g: TorchImporter, x: Any, exponent: Any) -> Value:
     """X to a power."""
     if isinstance(exponent, (int, float)) and isinstance(x, Value) and exponent in (0.5, 2):
         base = g.cast(x, g.dtype)
@@ -201,13 +204,19 @@ def power(g: TorchImporter, x: Any, exponent: Any) -> Value:
         if base.dtype.is_float and exponent == 0.5:
             return g("Sqrt", base)
     computed = g.dtype if g.dtype.is_signed else dtypes.int64
-    return g.cast(g("Pow", *g.tensors(x, exponent, dtype=computed)), g.dtype)
+    base, power = g.tensors(x, exponent, dtype=computed)
+    if not computed.is_float and isinstance(exponent, Value):
+        # Of 0 to a negative power torch makes 0: as much as its first power is.
+        zero, one = g.number(0, computed), g.number(1, computed)
+        lost = g("And", g("Equal", base, zero), g("Less", power, zero))
+        power = g("Where", lost, one, power)
+    return g.cast(g("Pow", base, power), g.dtype)
 
 
 @aten("square")
 def square(g: TorchImporter, x: Value) -> Value:
     """X · x."""
-    return power(g, x, 2)
+    return pow_(g, x, 2)
 
 
 @aten("rsqrt")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends.torch.aten.pointwise import mul
+from infuse.frontends.torch.aten.pointwise import mul, scaled
 from infuse.frontends.torch.calls import TorchImporter, aten, each
 from infuse.ir.graph import Value
 
@@ -133,13 +133,13 @@ def addmm(
     if g.called.startswith("aten.addbmm"):
         y = g("ReduceSum", y, g.ints(0), keepdims=0)
     if alpha != 1:
-        y = g("Mul", y, g.tensor(_like(y, alpha), y.dtype))
+        y = scaled(g, y, _like(y, alpha))
     if beta == 0:
         return g.cast(y, g.dtype)
     x, y = g.cast(x, g.dtype), g.cast(y, g.dtype)
     if g.dtype.is_bool:
-        return g("Or", x, y)
-    return g("Add", x if beta == 1 else g("Mul", x, g.tensor(_like(x, beta), x.dtype)), y)
+        return g("Or", scaled(g, x, beta), y)
+    return g("Add", x if beta == 1 else scaled(g, x, _like(x, beta)), y)
 
 
 def _like(x: Value, factor: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
 
@@ -34,7 +35,8 @@ class _Layers:
         size = 4 if biases else 2
         self.cells = [params[i : i + size] for i in range(0, len(params), size)]
         hidden = params[1].shape[1]
-        assert isinstance(hidden, int), "weights have known sizes"
+        if not isinstance(hidden, int):
+            raise UnsupportedOperatorError(f"a {kind} with weights of computed sizes")
         self.hidden = hidden
 
     def run(
