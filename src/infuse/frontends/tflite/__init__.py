@@ -16,15 +16,13 @@ it does not round the other operand to int8, as TensorFlow Lite does on some pro
 
 from __future__ import annotations
 
-from infuse.errors import InfuseError, ModelFileError
+from infuse.frontends.malformed import wellformed
 from infuse.frontends.tflite.model import Model
 from infuse.frontends.tflite.reader import Reader
 from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 from infuse.ops.core.sizes import numbering
 
-_MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a model with impossible contents may raise."""
 _HINT = "the file was damaged, or is no TensorFlow Lite model; fetch or convert it again"
 
 
@@ -34,21 +32,10 @@ def load(data: memoryview, where: str) -> Graph:
     Inputs and outputs have the names of the signature, or else of the tensors. A variable is an
     input with a default, and an output called `NAME.out`.
     """
-    try:
+    with wellformed(where, "the model", _HINT):
         reader = Reader(Model(data))
         with uncollected(), numbering(reader.g.sizes.taken):
             return reader.graph()
-    except InfuseError as error:
-        error.within(where)
-        raise
-    except RecursionError as error:
-        raise ModelFileError("the model is nested too deeply", where=where) from error
-    except _MALFORMED as error:
-        raise ModelFileError(
-            f"the model is not well formed: {type(error).__name__}: {error}",
-            where=where,
-            hint=_HINT,
-        ) from error
 
 
 __all__ = ["load"]

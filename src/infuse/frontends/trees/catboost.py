@@ -10,7 +10,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer
-from infuse.frontends.trees.documents import json_object, numbers, wellformed
+from infuse.frontends.malformed import wellformed
+from infuse.frontends.trees.documents import HINT, json_object, numbers
 from infuse.frontends.trees.forests import Forest, Tree
 from infuse.frontends.trees.scores import beside, best, labels, sigmoid, squeezed
 from infuse.ir.graph import Graph, Value
@@ -34,7 +35,7 @@ def load(data: bytes | memoryview, where: str) -> Graph:
     does; outputs `label` and `probabilities` of a classifier, else `variable`, as the class that
     fits the loss (`CatBoostClassifier`, `CatBoostRegressor`) predicts them.
     """
-    with wellformed(where, "the CatBoost model"):
+    with wellformed(where, "the CatBoost model", HINT):
         model = Model(json_object(data, "the CatBoost model"))
         g = Importer("catboost")
         x = g.input("x", dtypes.float64, ["batch", model.columns])

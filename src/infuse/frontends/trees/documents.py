@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -12,28 +11,7 @@ import numpy as np
 from infuse.errors import ModelFileError
 from infuse.ir.graph import Array
 
-_MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a document with impossible contents may raise."""
-
-
-@contextmanager
-def wellformed(where: str, what: str) -> Iterator[None]:
-    """Within, what impossible contents raise becomes a ModelFileError; errors say where."""
-    try:
-        yield
-    except ModelFileError as error:
-        error.within(where)
-        raise
-    except RecursionError as error:
-        raise ModelFileError(f"{what} is nested too deeply", where=where) from error
-    except KeyError as error:
-        raise ModelFileError(f"{what} has no {error}", where=where) from error
-    except _MALFORMED as error:
-        raise ModelFileError(
-            f"{what} is not well formed: {type(error).__name__}: {error}",
-            where=where,
-            hint="the file may be cut off; save the model again",
-        ) from error
+HINT: Final = "the file may be cut off; save the model again"
 
 
 def json_object(data: bytes | memoryview, what: str) -> Mapping[str, Any]:
@@ -41,9 +19,7 @@ def json_object(data: bytes | memoryview, what: str) -> Mapping[str, Any]:
     try:
         content = json.loads(bytes(data))
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(
-            f"{what} is not JSON: {error}", hint="the file may be cut off; save the model again"
-        ) from error
+        raise ModelFileError(f"{what} is not JSON: {error}", hint=HINT) from error
     if not isinstance(content, dict):
         raise ModelFileError(f"{what} is no JSON object")
     return content

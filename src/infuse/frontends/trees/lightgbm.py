@@ -10,7 +10,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer
-from infuse.frontends.trees.documents import numbers, wellformed
+from infuse.frontends.malformed import wellformed
+from infuse.frontends.trees.documents import HINT, numbers
 from infuse.frontends.trees.forests import Forest, Pieces, Tree, pieces_of_members
 from infuse.frontends.trees.scores import sigmoid, signed_square, squeezed
 from infuse.ir.graph import Array, Graph, Value
@@ -71,7 +72,7 @@ def load(data: bytes | memoryview, where: str) -> Graph:
     """The graph of a model: float64 input `x` [batch, features]; output `prediction`, as
     `Booster.predict` gives it.
     """
-    with wellformed(where, "the LightGBM model"):
+    with wellformed(where, "the LightGBM model", HINT):
         model = read(data)
         g = Importer("lightgbm")
         x = g.input("x", dtypes.float64, ["batch", model.columns])
@@ -133,7 +134,7 @@ class Booster:
         forest = Forest(self.columns, dtypes.float64)
         categorical: set[int] = set()
         for number, block in enumerate(self._trees):
-            with wellformed(f"tree {number}", "it"):
+            with wellformed(f"tree {number}", "it", HINT):
                 tree = _tree(block, categorical)
                 forest.add(tree, number % self.groups, "nodes")
         if not self._trees:

@@ -11,8 +11,9 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer
+from infuse.frontends.malformed import wellformed
 from infuse.frontends.trees import ubjson
-from infuse.frontends.trees.documents import json_object, numbers, wellformed
+from infuse.frontends.trees.documents import HINT, json_object, numbers
 from infuse.frontends.trees.forests import LESS, Forest, Pieces, Tree, pieces_of_members
 from infuse.frontends.trees.scores import best, sigmoid, squeezed
 from infuse.ir.graph import Array, Graph, Value
@@ -77,7 +78,7 @@ def load(data: bytes | memoryview, where: str) -> Graph:
     """The graph of a model: float64 input `x` [batch, features], rounded to float32 as XGBoost
     does (NaN is a missing value); output `prediction`, as `Booster.predict` gives it.
     """
-    with wellformed(where, "the XGBoost model"):
+    with wellformed(where, "the XGBoost model", HINT):
         model = read(data)
         g = Importer("xgboost")
         x = g.input("x", dtypes.float64, ["batch", model.columns])
