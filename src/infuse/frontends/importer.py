@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.core.building import GraphBuilder
+
+Self = TypeVar("Self", bound="Importer")
 
 _LISTED = 20
 """Missing operators that an error names."""
@@ -114,9 +116,11 @@ class Importer(GraphBuilder):
         graphs = {name: importer.graph for name, importer in bodies.items()}
         return self.apply(make_operator("", kind, attributes), inputs, count, graphs)
 
-    def body(self, name: str) -> Importer:
-        """The importer of a graph inside, whose nodes may read values of this one."""
-        inner = Importer(name, self.sizes)
+    def body(self: Self, name: str) -> Self:
+        """The importer of a graph inside, of the same class, whose nodes may read values of this
+        one.
+        """
+        inner = type(self)(name, self.sizes)
         inner._scope, inner._source = (*self._scope, name), self._source
         return inner
 

@@ -27,12 +27,6 @@ class LayoutImporter(Importer):
     Values that are left without a use are taken away by `tidy`.
     """
 
-    def body(self, name: str) -> LayoutImporter:
-        """The importer of a graph inside."""
-        inner = LayoutImporter(name, self.sizes)
-        inner._scope, inner._source = (*self._scope, name), self._source
-        return inner
-
     def permute(self, value: Value, *perm: int) -> Value:
         """`value` with its axes in another order; that of a transpose's operand where it is one."""
         first = order_of(value)

@@ -65,12 +65,6 @@ class TorchImporter(Importer):
         self.called = ""
         self.dense = True
 
-    def body(self, name: str) -> TorchImporter:
-        """The importer of a graph inside."""
-        inner = TorchImporter(name, self.sizes)
-        inner._scope, inner._source = (*self._scope, name), self._source
-        return inner
-
     @property
     def dtype(self) -> DType:
         """The element type of the first result."""
