@@ -19,8 +19,15 @@ PREDICT, PROBABILITIES, SCORES, TRANSFORM = (
 )
 TABLE: Final[dict[tuple[str, str], Handler]] = {}
 """By class name and method."""
-BY_SCORES: Final[set[str]] = set()
-"""Classifiers whose labels are those of the largest score, not of the largest probability."""
+BY_SCORES: Final = {
+    "AdaBoostClassifier",
+    "HistGradientBoostingClassifier",
+    "LinearDiscriminantAnalysis",
+    "QuadraticDiscriminantAnalysis",
+}
+"""Classifiers, those of linear models added, whose labels are those of the largest score, not of
+the largest probability.
+"""
 
 
 def reads(method: str, *names: str) -> Callable[[Handler], Handler]:

@@ -78,13 +78,6 @@ def discriminant_scores(model: Any, x: Tensor) -> Tensor:
     return value
 
 
-@reads(PREDICT, "LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis")
-def discriminant_classes(model: Any, x: Tensor) -> Tensor:
-    """The class of the largest score."""
-    result = scores(model, x)
-    return labels(model, (result > 0).integers() if result.rank == 1 else result.argmax())
-
-
 @reads(PROBABILITIES, "LinearDiscriminantAnalysis")
 def discriminant_probabilities(model: Any, x: Tensor) -> Tensor:
     """Logistic function of two classes, softmax of more."""

@@ -173,13 +173,6 @@ def adaptive_scores(model: Any, x: Tensor) -> Tensor:
     return (result.column(1) - result.column(0)).vector()
 
 
-@reads(PREDICT, "AdaBoostClassifier")
-def adaptive_classes(model: Any, x: Tensor) -> Tensor:
-    """The class of the largest score."""
-    result = scores(model, x)
-    return labels(model, (result > 0).integers() if result.rank == 1 else result.argmax())
-
-
 @reads(PROBABILITIES, "AdaBoostClassifier")
 def adaptive_probabilities(model: Any, x: Tensor) -> Tensor:
     """Softmax of the scores."""

@@ -242,13 +242,6 @@ def histogram_scores(model: Any, x: Tensor) -> Tensor:
     return result.vector() if result.width == 1 else result
 
 
-@reads(PREDICT, "HistGradientBoostingClassifier")
-def histogram_classes(model: Any, x: Tensor) -> Tensor:
-    """Of two classes the second where the score is positive."""
-    result = scores(model, x)
-    return labels(model, (result > 0).integers() if result.rank == 1 else result.argmax())
-
-
 @reads(PROBABILITIES, "HistGradientBoostingClassifier")
 def histogram_probabilities(model: Any, x: Tensor) -> Tensor:
     """Logistic functions, or softmax."""
