@@ -21,23 +21,22 @@ PACKAGES = (
 )
 
 
+def _cpuinfo() -> dict[str, str]:
+    """What the system says of the first processor, by name; nothing where it says none."""
+    info = Path("/proc/cpuinfo")
+    first = info.read_text().partition("\n\n")[0].splitlines() if info.is_file() else []
+    return {name.strip(): text.strip() for name, _, text in (x.partition(":") for x in first)}
+
+
 def processor() -> str:
     """Model name of the processor."""
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    return _cpuinfo().get("model name") or platform.processor() or platform.machine()
 
 
 def generation() -> str:
     """Which generation the processor is of, where its name does not tell: family and model."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.is_file() else []
-    fields = dict(map(str.strip, line.partition(":")[::2]) for line in reversed(lines) if line)
-    numbers = [f"{name} {fields[name]}" for name in ("cpu family", "model") if name in fields]
-    return ", ".join(numbers)
+    fields = _cpuinfo()
+    return ", ".join(f"{name} {fields[name]}" for name in ("cpu family", "model") if name in fields)
 
 
 def versions() -> dict[str, str]:
