@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
 
-from infuse.errors import ModelFileError
+from infuse.errors import InputError, ModelFileError
 from infuse.frontends.archives import Archive
 from infuse.frontends.files import map_file
 from infuse.ir.graph import Graph
@@ -174,6 +174,11 @@ def _load_object(source: Any) -> Graph:
         from infuse.frontends import sklearn
 
         return sklearn.load(source)
-    from infuse.frontends import onnx
+    if library in ("onnx", "onnx_ml_pb2"):
+        from infuse.frontends import onnx
 
-    return onnx.load(source)
+        return onnx.load(source)
+    raise InputError(
+        f"no model is read from an object of the class {type(source).__name__} of {library}",
+        hint="save it to a file, and load that",
+    )
