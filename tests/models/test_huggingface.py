@@ -4,6 +4,7 @@ one with trained weights.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,10 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("DistilBert", "ForSequenceClassification", DISTIL),
     ("DistilBert", "ForMaskedLM", DISTIL),
     ("MPNet", "Model", PADDED),
+    ("MPNet", "ForTokenClassification", PADDED),
+    ("Electra", "ForQuestionAnswering", SMALL),
+    ("DistilBert", "ForTokenClassification", DISTIL),
+    ("DistilBert", "ForQuestionAnswering", DISTIL),
     ("T5", "EncoderModel", T5),
     ("T5", "EncoderModel", T5 | {"feed_forward_proj": "gated-gelu"}),
     ("GPT2", "LMHeadModel", GPT),
@@ -163,9 +168,48 @@ def test_a_folder_gives_what_transformers_gives(
     check(graph, model, feeds, lambda inputs: evaluate(graph, inputs), 1e-5)
 
 
-@pytest.mark.parametrize("number", [0, 20, 30, 33])
-def test_compiled_too(number: int, tmp_path: Path) -> None:
-    kind, head, fields = CASES[number]
+OLD: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("Mistral", {"sliding_window": 5}, {}),
+    ("Qwen2", {"sliding_window": 5}, {"use_sliding_window": True, "max_window_layers": 1}),
+    ("Qwen2", {"sliding_window": 5}, {"use_sliding_window": False, "max_window_layers": 1}),
+    ("Gemma2", {"sliding_window": 5, "head_dim": 8}, {"rope_theta": 500.0}),
+    (
+        "Gemma3",
+        {"sliding_window": 5, "head_dim": 8},
+        {
+            "sliding_window_pattern": 2,
+            "rope_theta": 500.0,
+            "rope_local_base_freq": 50.0,
+            "rope_scaling": {"rope_type": "linear", "factor": 4.0},
+        },
+    ),
+]
+"""Decoders, and fields of the configurations that older releases wrote."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "older"), OLD, ids=[f"{i}-{case[0]}" for i, case in enumerate(OLD)]
+)
+def test_configurations_of_older_releases(
+    kind: str, fields: dict[str, Any], older: dict[str, Any], tmp_path: Path
+) -> None:
+    saved(kind, "ForCausalLM", GROUPED | fields, tmp_path)
+    path = tmp_path / "config.json"
+    newer = ("layer_types", "rope_parameters", "_sliding_window_pattern")
+    content = {k: v for k, v in json.loads(path.read_text()).items() if k not in newer}
+    path.write_text(json.dumps(content | older | {"sliding_window": 5}))
+    template = getattr(transformers, f"{kind}ForCausalLM")
+    model = template.from_pretrained(tmp_path, attn_implementation="eager")
+    graph = infuse.load(tmp_path)
+    check(graph, model, feeds_of(graph, 0), lambda inputs: evaluate(graph, inputs), 1e-5)
+
+
+COMPILED = ["BertModel", "LlamaForCausalLM", "Gemma2ForCausalLM", "ViTModel"]
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_too(name: str, tmp_path: Path) -> None:
+    kind, head, fields = next(case for case in CASES if case[0] + case[1] == name)
     model = saved(kind, head, fields, tmp_path / "model")
     graph = infuse.load(tmp_path / "model")
     compiled = infuse.compile(infuse.optimize(graph))
@@ -173,7 +217,7 @@ def test_compiled_too(number: int, tmp_path: Path) -> None:
 
 
 def test_half_precision_and_shards(tmp_path: Path) -> None:
-    kind, head, fields = CASES[20]
+    kind, head, fields = next(case for case in CASES if case[0] == "Llama")
     model = saved(kind, head, fields, tmp_path / "whole").to(torch.bfloat16)
     model.save_pretrained(tmp_path / "model", max_shard_size="10KB")
     assert len(list((tmp_path / "model").glob("*.safetensors"))) > 1

@@ -109,8 +109,36 @@ def test_weights_that_no_layer_uses_are_told(folder: Path) -> None:
         infuse.load(folder)
 
 
+@pytest.mark.parametrize(
+    ("kind", "architecture"),
+    [
+        ("gpt2", "GPT2DoubleHeadsModel"),
+        ("gpt2", "GPT2ForSequenceClassification"),
+        ("t5", "T5Model"),
+        ("t5", "T5ForConditionalGeneration"),
+        ("electra", "ElectraForMaskedLM"),
+        ("mpnet", "MPNetForSequenceClassification"),
+    ],
+)
+def test_heads_without_a_template_are_refused(folder: Path, kind: str, architecture: str) -> None:
+    config = CONFIG | {"model_type": kind, "architectures": [architecture]}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnsupportedOperatorError, match=architecture):
+        infuse.load(folder)
+
+
+def test_attention_to_both_sides_is_refused(folder: Path) -> None:
+    config = {"model_type": "gemma3_text", "architectures": ["Gemma3TextModel"], "head_dim": 2}
+    config |= {"hidden_size": 4, "num_attention_heads": 2, "num_hidden_layers": 0}
+    config |= {"use_bidirectional_attention": True}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnsupportedOperatorError, match="use_bidirectional_attention"):
+        infuse.load(folder)
+
+
 def test_rotary_places_of_unknown_types_are_refused(folder: Path) -> None:
     config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4}
+    config |= {"num_hidden_layers": 1}
     config |= {"num_attention_heads": 2, "rope_scaling": {"type": "yarn", "factor": 2.0}}
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(UnsupportedOperatorError, match="'yarn'"):

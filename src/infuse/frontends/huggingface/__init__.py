@@ -19,25 +19,32 @@ from infuse.ir.graph import Graph
 
 __all__ = ["MODELS", "load"]
 
-MODELS: Final[Mapping[str, Callable[..., Any]]] = {
-    **dict.fromkeys(["bert"], encoders.Bert),
-    **dict.fromkeys(["roberta", "xlm-roberta", "camembert"], encoders.Roberta),
-    "electra": encoders.Electra,
-    "distilbert": encoders.DistilBert,
-    "mpnet": encoders.MPNet,
-    "t5": encoders.T5Encoder,
-    "gpt2": decoders.GPT2,
-    **dict.fromkeys(["llama", "mistral", "qwen2", "qwen3", "phi3"], decoders.Llama),
-    "gemma": decoders.Gemma,
-    **dict.fromkeys(["gemma2", "gemma3_text"], decoders.Gemma2),
-    "phi": decoders.Phi,
-    "vit": vision.ViT,
-    "deit": vision.DeiT,
-    "clip_vision_model": vision.ClipVision,
-    "clip_text_model": vision.ClipText,
+MODELS: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
+    "bert": ("Bert", encoders.Bert),
+    "roberta": ("Roberta", encoders.Roberta),
+    "xlm-roberta": ("XLMRoberta", encoders.Roberta),
+    "camembert": ("Camembert", encoders.Roberta),
+    "electra": ("Electra", encoders.Electra),
+    "distilbert": ("DistilBert", encoders.DistilBert),
+    "mpnet": ("MPNet", encoders.MPNet),
+    "t5": ("T5", encoders.T5Encoder),
+    "gpt2": ("GPT2", decoders.GPT2),
+    "llama": ("Llama", decoders.Llama),
+    "mistral": ("Mistral", decoders.Llama),
+    "qwen2": ("Qwen2", decoders.Qwen),
+    "qwen3": ("Qwen3", decoders.Qwen),
+    "phi3": ("Phi3", decoders.Llama),
+    "gemma": ("Gemma", decoders.Gemma),
+    "gemma2": ("Gemma2", decoders.Gemma2),
+    "gemma3_text": ("Gemma3", decoders.Gemma3),
+    "phi": ("Phi", decoders.Phi),
+    "vit": ("ViT", vision.ViT),
+    "deit": ("DeiT", vision.DeiT),
+    "clip_vision_model": ("CLIPVision", vision.ClipVision),
+    "clip_text_model": ("CLIPText", vision.ClipText),
 }
-"""Templates by model_type."""
-_HEADS: Final = {
+"""By model_type: what names of architectures begin with, and the template."""
+_TASKS: Final = {
     "ForSequenceClassification": "sequence_classification",
     "ForTokenClassification": "token_classification",
     "ForQuestionAnswering": "question_answering",
@@ -47,10 +54,11 @@ _HEADS: Final = {
     "ForImageClassificationWithTeacher": "image_classification",
     "ForImageClassification": "image_classification",
     "ModelWithProjection": "projection",
-    "EncoderModel": "model",
+    "EncoderModel": "encoder",
+    "TextModel": "model",
     "Model": "model",
 }
-"""Heads by what names of architectures end in."""
+"""Tasks by the rest of an architecture's name; a template lists those that it has in `tasks`."""
 _BUFFERS: Final = ("position_ids", "rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")
 """What names of weights end in that are no weights."""
 
@@ -64,8 +72,7 @@ def load(folder: Path) -> Graph:
     where = str(folder)
     config = read_config(folder)
     kind = config.model_type
-    template = MODELS.get(kind)
-    if template is None:
+    if kind not in MODELS:
         raise UnsupportedOperatorError(
             f"there is no template for the model type {kind!r}",
             where=where,
@@ -73,11 +80,12 @@ def load(folder: Path) -> Graph:
             "others come by way of infuse.from_torch",
         )
     config.require("quantization_config", None)
-    architecture = (config.get("architectures") or ["Model"])[0]
-    head = next((h for end, h in _HEADS.items() if architecture.endswith(end)), None)
+    stem, template = MODELS[kind]
+    architecture = (config.get("architectures") or [f"{stem}Model"])[0]
+    task = _TASKS.get(architecture.removeprefix(stem))
     weights = Weights(read_weights(folder))
     model = template(config, weights)
-    if head is None or not _has_head(model, head):
+    if task not in model.tasks:
         raise UnsupportedOperatorError(
             f"there is no template for the architecture {architecture!r}",
             where=where,
@@ -87,7 +95,7 @@ def load(folder: Path) -> Graph:
     try:
         with uncollected():
             graph = trace_inputs(
-                lambda **inputs: model.run(head, **inputs), specs, folder.name, sources=False
+                lambda **inputs: model.run(task, **inputs), specs, folder.name, sources=False
             )
     except InfuseError as error:
         error.within(where)
@@ -104,16 +112,3 @@ def load(folder: Path) -> Graph:
             stacklevel=2,
         )
     return graph
-
-
-def _has_head(model: Any, head: str) -> bool:
-    if isinstance(model, encoders.Bert):
-        return hasattr(model, head)
-    allowed = {
-        decoders.Decoder: ("causal_lm", "model"),
-        encoders.T5Encoder: ("model",),
-        vision.ClipVision: ("model", "projection"),
-        vision.ClipText: ("model", "projection"),
-        vision.ViT: ("model", "image_classification"),
-    }
-    return head in next(heads for kind, heads in allowed.items() if isinstance(model, kind))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,30 +27,33 @@ from infuse.frontends.huggingface.layers import (
 )
 
 Results = dict[str, Array]
+_FULL: Final = "full_attention"
+_SLIDING: Final = "sliding_attention"
 
 
-class Decoder:
+class Decoder(ABC):
     """Tokens in, scores of the next token at every place out; all places at once, without a cache
     of keys and values.
     """
 
+    tasks = ("model", "causal_lm")
     inputs = dict.fromkeys(("input_ids", "attention_mask"), ("int64", ("batch", "sequence")))
 
     def __init__(self, config: Config, weights: Weights) -> None:
         self.config, self.all = config, weights
 
+    @abstractmethod
     def states(self, input_ids: Array, mask: Array) -> Array:
         """The last hidden states, normalized."""
-        raise NotImplementedError
 
+    @abstractmethod
     def table(self) -> Array:
         """The table of tokens that scores are products with."""
-        raise NotImplementedError
 
-    def run(self, head: str, *, input_ids: Array, attention_mask: Array) -> Results:
-        """The results of a head."""
+    def run(self, task: str, *, input_ids: Array, attention_mask: Array) -> Results:
+        """The results of a task."""
         x = self.states(input_ids, padding_mask(attention_mask))
-        if head == "model":
+        if task == "model":
             return {"last_hidden_state": x}
         scores = node("MatMul", x, self.table().T)
         if "lm_head.bias" in self.all:
@@ -100,9 +104,10 @@ class Rotary:
     def __init__(self, config: Config, size: int, kind: str = "") -> None:
         rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
         rope = rope.get(kind, rope) if kind else rope
+        local = config.get("rope_local_base_freq")
+        if kind == "sliding_attention" and local and not config.get("rope_parameters"):
+            rope = {"rope_theta": local}  # scaling is of the other layers
         theta = rope.get("rope_theta") or config.get("rope_theta", 10000.0)
-        if kind == "sliding_attention" and not config.get("rope_parameters"):
-            theta = config.get("rope_local_base_freq", theta)
         partial = rope.get("partial_rotary_factor") or config.get("partial_rotary_factor", 1.0)
         self.turned = int(size * partial)
         self.frequencies = theta ** -(np.arange(0, self.turned, 2, dtype=np.float32) / self.turned)
@@ -149,7 +154,7 @@ def _llama3(frequencies: np.ndarray, rope: dict[str, Any]) -> np.ndarray:
 
 
 class Llama(Decoder):
-    """Llama, Mistral, Qwen 2 and 3, Phi-3: RMS normalization, rotary places, gated products."""
+    """Llama, Mistral, Phi-3: RMS normalization, rotary places, gated products."""
 
     offset = 0.0
     """Added to the weights of normalizations."""
@@ -161,8 +166,14 @@ class Llama(Decoder):
         self.heads = config.num_attention_heads
         self.pairs = config.get("num_key_value_heads", self.heads)
         self.size = config.get("head_dim", config.hidden_size // self.heads)
-        kinds = set(config.get("layer_types") or ["full_attention"])
-        self.rotary = {kind: Rotary(config, self.size, kind) for kind in kinds}
+        numbers = range(config.num_hidden_layers)
+        derived = [_SLIDING if self.slides(number) else _FULL for number in numbers]
+        self.kinds = config.get("layer_types") or derived
+        self.rotary = {kind: Rotary(config, self.size, kind) for kind in set(self.kinds)}
+
+    def slides(self, number: int) -> bool:
+        """Whether a layer sees a window only, where the configuration has no layer_types."""
+        return self.config.get("sliding_window") is not None
 
     def table(self) -> Array:
         own = "lm_head.weight" in self.all and not self.config.get("tie_word_embeddings", False)
@@ -179,9 +190,8 @@ class Llama(Decoder):
     def states(self, input_ids: Array, mask: Array) -> Array:
         x = self.embedded(input_ids)
         tables = {kind: rotary.tables(input_ids) for kind, rotary in self.rotary.items()}
-        kinds = self.config.get("layer_types")
         for number in range(self.config.num_hidden_layers):
-            kind = kinds[number] if kinds else "full_attention"
+            kind = self.kinds[number]
             w = self.w.within(f"layers.{number}")
             x = self.layer(x, mask, w, kind, tables[kind])
         return self.norm(x, self.w.within("norm"))
@@ -196,10 +206,7 @@ class Llama(Decoder):
     def window(self, kind: str) -> int:
         """How many places before it a query sees; -1 for all."""
         sliding = self.config.get("sliding_window")
-        if self.config.get("layer_types") is None:
-            use = self.config.get("use_sliding_window", True)
-            return sliding - 1 if sliding and use else -1
-        return sliding - 1 if sliding and kind == "sliding_attention" else -1
+        return sliding - 1 if sliding and kind == _SLIDING else -1
 
     def attention(self, x: Array, mask: Array, w: Weights, kind: str, tables: Any) -> Array:
         """Attention to the places before, and that itself."""
@@ -253,6 +260,14 @@ class Llama(Decoder):
         return str(self.config.hidden_act)
 
 
+class Qwen(Llama):
+    """Qwen 2 and 3: windows, where they are used, from one layer on."""
+
+    def slides(self, number: int) -> bool:
+        use = self.config.get("use_sliding_window", False)
+        return use and super().slides(number) and number >= self.config.get("max_window_layers", 28)
+
+
 class Gemma(Llama):
     """Gemma: normalization by 1 + weight, embeddings scaled."""
 
@@ -270,7 +285,14 @@ class Gemma(Llama):
 
 
 class Gemma2(Gemma):
-    """Gemma 2 and 3: normalization behind each part, too; windows in some layers."""
+    """Gemma 2: normalization behind each part, too; windows in every second layer."""
+
+    def __init__(self, config: Config, weights: Weights) -> None:
+        super().__init__(config, weights)
+        config.require("use_bidirectional_attention", False)
+
+    def slides(self, number: int) -> bool:
+        return number % 2 == 0
 
     def scale(self) -> float:
         return 1 / math.sqrt(self.config.query_pre_attn_scalar)
@@ -283,6 +305,14 @@ class Gemma2(Gemma):
         return x + self.norm(self.dense(y, w.within("mlp")), w.within("post_feedforward_layernorm"))
 
 
+class Gemma3(Gemma2):
+    """Gemma 3: windows in all layers but one of so many."""
+
+    def slides(self, number: int) -> bool:
+        pattern = self.config.get("_sliding_window_pattern", 6)
+        return bool((number + 1) % self.config.get("sliding_window_pattern", pattern))
+
+
 class Phi(Llama):
     """Phi 1, 1.5 and 2: attention and products side by side, rotary places in a part."""
 
@@ -291,7 +321,7 @@ class Phi(Llama):
 
     def states(self, input_ids: Array, mask: Array) -> Array:
         self.config.require("qk_layernorm", False)
-        rotary = self.rotary["full_attention"]
+        rotary = self.rotary[_FULL]
         x, tables = self.embedded(input_ids), rotary.tables(input_ids)
         for number in range(self.config.num_hidden_layers):
             w = self.w.within(f"layers.{number}")

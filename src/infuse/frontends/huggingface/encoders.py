@@ -43,6 +43,10 @@ def places_without_padding(ids: Array, padding: int) -> Array:
 class Bert:
     """BERT, and with other names of weights or places RoBERTa, XLM-RoBERTa, CamemBERT, ELECTRA."""
 
+    tasks: tuple[str, ...] = (
+        *("model", "sequence_classification", "token_classification", "question_answering"),
+        "masked_lm",
+    )
     root = "bert"
     pads = False
     has_types = True
@@ -134,11 +138,11 @@ class Bert:
             w.array(f"{name}.bias")  # another name of `bias`
         return node("MatMul", x, table("weight").T)
 
-    def run(self, head: str, **inputs: Array) -> Results:
-        """The results of a head for the inputs."""
+    def run(self, task: str, **inputs: Array) -> Results:
+        """The results of a task for the inputs."""
         types = inputs.get("token_type_ids")
         hidden = self.hidden(inputs["input_ids"], inputs["attention_mask"], types)
-        method: Callable[[Array], Results] = getattr(self, head)
+        method: Callable[[Array], Results] = getattr(self, task)
         return method(hidden)
 
 
@@ -170,6 +174,7 @@ class Roberta(Bert):
 class Electra(Bert):
     """ELECTRA: narrow embeddings, no pooler."""
 
+    tasks = ("model", "sequence_classification", "token_classification", "question_answering")
     root = "electra"
 
     def sequence_classification(self, hidden: Array) -> Results:
@@ -219,6 +224,7 @@ class DistilBert(Bert):
 class MPNet(Bert):
     """MPNet: one table of relative places for all layers."""
 
+    tasks = ("model", "token_classification", "question_answering")
     root = "mpnet"
     pads = True
     has_types = False
@@ -255,13 +261,14 @@ def masked_bias(bias: Array, attention_mask: Array) -> Array:
 class T5Encoder:
     """The encoder of T5."""
 
+    tasks = ("encoder",)
     inputs = dict.fromkeys(("input_ids", "attention_mask"), ("int64", ("batch", "sequence")))
 
     def __init__(self, config: Config, weights: Weights) -> None:
         self.config, self.w = config, weights
         config.require("dense_act_fn", "relu", "gelu_new", "silu")
 
-    def run(self, head: str, *, input_ids: Array, attention_mask: Array) -> Results:
+    def run(self, task: str, *, input_ids: Array, attention_mask: Array) -> Results:
         """The last hidden states."""
         config, w = self.config, self.w
         epsilon = config.layer_norm_epsilon

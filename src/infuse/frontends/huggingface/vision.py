@@ -41,6 +41,7 @@ def in_front(tokens: list[Array], x: Array) -> Array:
 class ViT:
     """The vision transformer."""
 
+    tasks: tuple[str, ...] = ("model", "image_classification")
     root = "vit"
 
     def __init__(self, config: Config, weights: Weights) -> None:
@@ -58,8 +59,8 @@ class ViT:
         """What stands before the patches."""
         return [w("cls_token")]
 
-    def run(self, head: str, *, pixel_values: Array) -> Results:
-        """The results of a head."""
+    def run(self, task: str, *, pixel_values: Array) -> Results:
+        """The results of a task."""
         config, w = self.config, self.w.within("embeddings")
         epsilon = config.layer_norm_eps
         x = patches(pixel_values, w.within("patch_embeddings.projection"), config.patch_size)
@@ -67,7 +68,7 @@ class ViT:
         for number in range(config.num_hidden_layers):
             x = self.layer(x, self.w.within(f"encoder.layer.{number}"), epsilon)
         x = layer_norm(x, self.w.within("layernorm"), epsilon)
-        if head == "image_classification":
+        if task == "image_classification":
             return {"logits": self.scores(x)}
         results = {"last_hidden_state": x}
         if "pooler.dense.weight" in self.w:
@@ -132,13 +133,14 @@ def clip_layers(x: Array, w: Weights, config: Config, mask: Array | None) -> Arr
 class ClipVision(ViT):
     """CLIP's encoder of images."""
 
+    tasks = ("model", "projection")
     root = "vision_model"
 
     def __init__(self, config: Config, weights: Weights) -> None:
         self.config, self.all = config, weights
         self.w = clip_weights(weights, self.root)
 
-    def run(self, head: str, *, pixel_values: Array) -> Results:
+    def run(self, task: str, *, pixel_values: Array) -> Results:
         config, w = self.config, self.w
         inner = w.within("embeddings")
         x = patches(pixel_values, inner.within("patch_embedding"), config.patch_size)
@@ -148,7 +150,7 @@ class ClipVision(ViT):
         x = clip_layers(x, w, config, None)
         pooled = layer_norm(x[:, 0], w.within("post_layernorm"), config.layer_norm_eps)
         results = {"last_hidden_state": x, "pooler_output": pooled}
-        if head == "projection":
+        if task == "projection":
             embeds = linear(pooled, self.all.within("visual_projection"))
             results = {"image_embeds": embeds, "last_hidden_state": x}
         return results
@@ -157,14 +159,15 @@ class ClipVision(ViT):
 class ClipText:
     """CLIP's encoder of text."""
 
+    tasks = ("model", "projection")
     inputs = dict.fromkeys(("input_ids", "attention_mask"), ("int64", ("batch", "sequence")))
 
     def __init__(self, config: Config, weights: Weights) -> None:
         self.config, self.all = config, weights
         self.w = clip_weights(weights, "text_model")
 
-    def run(self, head: str, *, input_ids: Array, attention_mask: Array) -> Results:
-        """The results of a head."""
+    def run(self, task: str, *, input_ids: Array, attention_mask: Array) -> Results:
+        """The results of a task."""
         config, w = self.config, self.w
         length = input_ids.shape[1]
         x = embedding(input_ids, w.within("embeddings.token_embedding"))
@@ -174,7 +177,7 @@ class ClipText:
         x = clip_layers(x, w, config, padding_mask(attention_mask) & before)
         x = layer_norm(x, w.within("final_layer_norm"), config.layer_norm_eps)
         pooled = self._at_end(x, input_ids)
-        if head == "projection":
+        if task == "projection":
             embeds = linear(pooled, self.all.within("text_projection"))
             return {"text_embeds": embeds, "last_hidden_state": x}
         return {"last_hidden_state": x, "pooler_output": pooled}
