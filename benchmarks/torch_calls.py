@@ -109,25 +109,35 @@ class _Interpreter(torch.fx.Interpreter):
 
 
 def recorded(
-    operators: Sequence[Any], dtypes: Sequence[Any], samples: int, seed: int = 0
+    operators: Sequence[Any],
+    dtypes: Sequence[Any],
+    samples: int,
+    seed: int = 0,
+    untraced: list[str] | None = None,
 ) -> Iterator[Call]:
-    """Calls of the operators of torch's table, each signature once."""
+    """Calls of the operators of torch's table, each signature once. `untraced` gets why samples
+    were not compared: torch could not make or trace them.
+    """
+    untraced = [] if untraced is None else untraced
     seen: set[str] = set()
     for op in operators:
         for dtype in dtypes:
             if dtype not in op.supported_dtypes("cpu"):
                 continue
-            for call in _of_operator(op, dtype, samples, seed):
+            for call in _of_operator(op, dtype, samples, seed, untraced):
                 if call.signature not in seen:
                     seen.add(call.signature)
                     yield call
 
 
-def _of_operator(op: Any, dtype: Any, samples: int, seed: int) -> Iterator[Call]:
+def _of_operator(
+    op: Any, dtype: Any, samples: int, seed: int, untraced: list[str]
+) -> Iterator[Call]:
     torch.manual_seed(seed)
     try:
         inputs = list(op.sample_inputs("cpu", dtype, requires_grad=False))
-    except Exception:
+    except Exception as error:  # whatever torch raises of its own samples
+        untraced.append(f"{op.name} {dtype}: no samples: {type(error).__name__}")
         return
     if len(inputs) > samples:
         inputs = random.Random(seed).sample(inputs, samples)
@@ -136,7 +146,8 @@ def _of_operator(op: Any, dtype: Any, samples: int, seed: int) -> Iterator[Call]
             warnings.simplefilter("ignore")
             try:
                 calls = calls_of(op.get_op(), (sample.input, *sample.args), sample.kwargs)
-            except Exception:
+            except Exception as error:  # tracing raises many things
+                untraced.append(f"{op.name} {dtype}: {type(error).__name__}")
                 continue
         yield from calls
 

@@ -47,7 +47,8 @@ def main() -> None:
     passed: Counter[str] = Counter()
     failed: dict[str, Counter[str]] = defaultdict(Counter)
     examples: dict[tuple[str, str], str] = {}
-    for call in recorded(operators, types, arguments.samples):
+    untraced: list[str] = []
+    for call in recorded(operators, types, arguments.samples, untraced=untraced):
         if passed[call.overload] + failed[call.overload].total() >= 60:
             continue
         why = checked(call, arguments.symbolic)
@@ -57,6 +58,8 @@ def main() -> None:
         else:
             passed[call.overload] += 1
     _report(passed, failed, examples, arguments.missing)
+    names = sorted({why.partition(" ")[0] for why in untraced})
+    print(f"samples that torch could not make or trace: {len(untraced)}, of", *names)
 
 
 def _report(
