@@ -22,6 +22,19 @@ def _unbatched(g: TorchImporter, y: Value, single: bool) -> Value:
     return g("Squeeze", y, g.ints(0)) if single else y
 
 
+def _attributes(
+    count: int, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool
+) -> dict[str, Any]:
+    """What all pools over windows have; without a stride, windows lie side by side."""
+    kernel, pads = tuple(each(kernel_size, count)), each(padding, count)
+    return {
+        "kernel_shape": kernel,
+        "strides": tuple(each(stride, count)) if stride not in ((), []) else kernel,
+        "pads": (*pads, *pads),
+        "ceil_mode": int(ceil_mode),
+    }
+
+
 def _max_pool(count: int) -> Any:
     def build(
         g: TorchImporter,
@@ -32,15 +45,9 @@ def _max_pool(count: int) -> Any:
         dilation: Any = 1,
         ceil_mode: bool = False,
     ) -> Any:
-        kernel, pads = each(kernel_size, count), each(padding, count)
         image, single = _batched(g, x, count)
-        attributes = {
-            "kernel_shape": tuple(kernel),
-            "strides": tuple(each(stride, count) if stride not in ((), []) else kernel),
-            "pads": (*pads, *pads),
-            "dilations": tuple(each(dilation, count)),
-            "ceil_mode": int(ceil_mode),
-        }
+        attributes = _attributes(count, kernel_size, stride, padding, ceil_mode)
+        attributes["dilations"] = tuple(each(dilation, count))
         if len(g.results) == 1:
             return _unbatched(g, g("MaxPool", image, **attributes), single)
         values, places = g.several(2, "MaxPool", image, **attributes)
@@ -66,24 +73,16 @@ def _average_pool(count: int) -> Any:
     ) -> Value:
         if not x.dtype.is_float:
             raise g.unsupported(f"average pooling of {x.dtype} elements")
-        kernel, pads = each(kernel_size, count), each(padding, count)
         image, single = _batched(g, x, count)
+        attributes = _attributes(count, kernel_size, stride, padding, ceil_mode)
         if divisor_override is not None:
             # Sums: what lies around the image counts as 0, and every window has all its elements.
             if ceil_mode:
                 raise g.unsupported("ceil_mode with divisor_override")
             count_include_pad = True
-        y = g(
-            "AveragePool",
-            image,
-            kernel_shape=tuple(kernel),
-            strides=tuple(each(stride, count) if stride not in ((), []) else kernel),
-            pads=(*pads, *pads),
-            ceil_mode=int(ceil_mode),
-            count_include_pad=int(count_include_pad),
-        )
+        y = g("AveragePool", image, count_include_pad=int(count_include_pad), **attributes)
         if divisor_override is not None:
-            y = g("Mul", y, math.prod(kernel) / divisor_override)
+            y = g("Mul", y, math.prod(attributes["kernel_shape"]) / divisor_override)
         return _unbatched(g, y, single)
 
     return build
