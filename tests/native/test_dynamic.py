@@ -98,6 +98,24 @@ def test_a_loop_that_does_not_end_is_an_error() -> None:
         assert compiled.run({"c": np.array(False), "x": np.array(1)})["y"] == 1
 
 
+def test_the_last_row_of_as_many_as_a_run_says() -> None:
+    """Whether there is one is checked once their number is known."""
+    nodes = [
+        node("Slice", ["x", "zero", "count", "zero"], ["rows"]),
+        node("Gather", ["rows", "last"], ["y"], axis=0),
+    ]
+    inputs: list[Spec] = [("x", FLOAT, ["n", 3]), ("count", INT, [1])]
+    constants = {"zero": np.array([0]), "last": np.array(-1)}
+    made = model(nodes, inputs, [("y", FLOAT, [3])], **constants)
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    with infuse.compile(infuse.load(made), threads=1) as compiled:
+        for count in (3, 1, 4):
+            result = compiled.run({"x": x, "count": ints(count)})["y"]
+            np.testing.assert_array_equal(result, x[count - 1])
+        with pytest.raises(RuntimeFailure, match="Gather node"):
+            compiled.run({"x": x, "count": ints(0)})
+
+
 def test_strings_are_left_to_the_interpreter(tmp_path: Any) -> None:
     """Work on numbers before and after stays native; the whole can be saved and opened again."""
     nodes = [

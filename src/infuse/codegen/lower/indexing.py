@@ -78,11 +78,10 @@ def _table(low: Lowering, x: Value) -> Tensor:
 
 
 def _require_inside(low: Lowering, node: Node, index: Dim, size: Dim) -> None:
-    """A check before the run where symbolic sizes leave open whether an index lies inside."""
+    """A check where symbolic sizes leave open whether an index lies inside."""
     for a, b in ((index, size), (-1, index)):
         if dims.compare("<", a, b) is None:
-            text = f"{node.kind} node {node.name!r} needs {a} < {b}"
-            low.program.checks.append((f"{size_text(a)} < {size_text(b)}", text))
+            low.require(node, a, b, f"{a} < {b}", "{} < {}".format)
 
 
 def sizes_array(f: FunctionWriter, name: str, sizes: Sequence[Dim]) -> None:

@@ -161,7 +161,10 @@ def movedim(g: TorchImporter, x: Value, source: Any, destination: Any) -> Value:
 def squeeze(g: TorchImporter, x: Value, dim: Any = None) -> Value:
     """X without axes of size one: all, or those of these that have it."""
     listed = range(x.rank) if dim is None else ([] if dim == [] else axes_of(dim, x.rank))
-    axes = [axis for axis in listed if isinstance(x.shape[axis], int) and x.shape[axis] == 1]
+    unknown = [axis for axis in listed if not isinstance(x.shape[axis], int)]
+    axes = [axis for axis in listed if x.shape[axis] == 1]
+    if g.results and len(g.results[0].sizes) == x.rank - len(axes) - len(unknown):
+        axes = sorted(axes + unknown)
     return g("Squeeze", x, g.ints(*axes)) if axes else x
 
 
