@@ -1,5 +1,6 @@
 """Architectures of torchvision, timm and transformers with random weights, exported by torch.export
-and read by Infuse, against torch: `python -m benchmarks.frontends_torch [NAME …] [--only-read]`.
+and read by Infuse, against torch:
+`python -m benchmarks.frontends_torch [NAME …] [--only-read] [--json FILE]`.
 
 Each runs in a process of its own with a time limit. Batches (and lengths of sequences) are dynamic:
 what was compiled runs on two of them.
@@ -12,9 +13,10 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import frontends_torch_models as models
+from benchmarks import frontends_torch_models as models, machine
 
 LIMIT: Final = 240
 TOLERANCE: Final = 1e-4
@@ -68,20 +70,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="all when none are given")
     parser.add_argument("--only-read", action="store_true", help="compile nothing")
+    parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each")
     arguments = parser.parse_args()
     if arguments.worker:
         print("RESULT", json.dumps(measured(arguments.names[0], arguments.only_read)))
         return
-    right = 0
+    rows = {}
     names = arguments.names or list(models.NAMES)
     print(f"{'name':28} {'parameters':>11} {'nodes':>6} {'read s':>7} {'compile s':>9} difference")
     for name in names:
-        row = _row(name, arguments.only_read, arguments.limit)
-        right += row.pop("right")
-        print(row["line"], flush=True)
+        rows[name] = _row(name, arguments.only_read, arguments.limit)
+        print(f"{name:28} {_line(rows[name])}", flush=True)
+    right = sum(row.get("right", False) for row in rows.values())
     print(f"{right} of {len(names)} right within {TOLERANCE:g} of the largest output")
+    if arguments.json:
+        content = {"machine": machine.describe(), "models": rows}
+        arguments.json.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def _row(name: str, only_read: bool, limit: float) -> dict[str, Any]:
@@ -90,20 +96,23 @@ def _row(name: str, only_read: bool, limit: float) -> dict[str, Any]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
-        return {"right": 0, "line": f"{name:28} not done in {limit:g} s"}
+        return {"error": f"not done in {limit:g} s"}
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if not lines:
         errors = [line for line in done.stderr.splitlines() if line.strip()]
-        return {"right": 0, "line": f"{name:28} {errors[-1][:400] if errors else done.returncode}"}
-    result = json.loads(lines[0].removeprefix("RESULT "))
-    difference = result.get("difference")
-    shown = "" if difference is None else f"{difference:.2e}"
-    right = result["imported"] if difference is None else difference <= TOLERANCE
-    line = (
-        f"{name:28} {result['parameters']:11,} {result['nodes']:6} {result['read']:7.1f} "
-        f"{result.get('compiled', 0):9.1f} {shown}{'' if right else '  WRONG'}"
+        return {"error": errors[-1][:400] if errors else f"exit status {done.returncode}"}
+    row: dict[str, Any] = json.loads(lines[0].removeprefix("RESULT "))
+    return row | {"right": row.get("difference", 0.0) <= TOLERANCE}
+
+
+def _line(row: dict[str, Any]) -> str:
+    if "error" in row:
+        return str(row["error"])
+    shown = f"{row['difference']:.2e}" if "difference" in row else ""
+    return (
+        f"{row['parameters']:11,} {row['nodes']:6} {row['read']:7.1f} "
+        f"{row.get('compiled', 0):9.1f} {shown}{'' if row['right'] else '  WRONG'}"
     )
-    return {"right": int(right), "line": line}
 
 
 if __name__ == "__main__":

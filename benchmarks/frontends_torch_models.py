@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 
+from benchmarks import frontends_transformers_models as transformers_models
 from benchmarks.torchvision_schemas import make_importable
 
 TORCHVISION: Final = (
@@ -25,11 +26,7 @@ TIMM: Final = (
     *("crossvit_9_240", "edgenext_xx_small", "lcnet_050", "nf_resnet50", "res2net50_14w_8s"),
     *("resnest14d", "selecsls42b", "visformer_tiny", "rexnet_100"),
 )
-TRANSFORMERS: Final = (
-    *("bert", "distilbert", "roberta", "electra", "albert", "mpnet", "deberta-v2", "gpt2"),
-    *("t5_encoder", "llama", "qwen2", "gemma", "vit", "clip", "whisper_encoder"),
-)
-NAMES: Final = (*TORCHVISION, *TIMM, *TRANSFORMERS)
+NAMES: Final = (*TORCHVISION, *TIMM, *transformers_models.NAMES)
 _IMAGE: Final = {"crossvit_9_240": 240, "mobilevit_xxs": 256, "fastvit_t8": 256}
 
 
@@ -43,18 +40,6 @@ class Case:
     dynamic: Any
 
 
-class _Only(torch.nn.Module):
-    """A module of transformers that gives its tensors, as a tuple."""
-
-    def __init__(self, module: Any, name: str) -> None:
-        super().__init__()
-        self.module, self.name = module, name
-
-    def forward(self, values: Any) -> Any:
-        """The first result."""
-        return self.module(**{self.name: values}, return_dict=False)[0]
-
-
 def tensors(result: Any) -> list[torch.Tensor]:
     """The tensors of what a module gives."""
     leaves = torch.utils._pytree.tree_leaves(result)
@@ -64,7 +49,7 @@ def tensors(result: Any) -> list[torch.Tensor]:
 def make(name: str) -> Case:
     """The architecture of this name, with random weights."""
     make_importable()
-    if name in TRANSFORMERS:
+    if name in transformers_models.NAMES:
         return _of_transformers(name)
     if name in TORCHVISION:
         import torchvision
@@ -97,67 +82,13 @@ def _spread(module: Any) -> Any:
     return module
 
 
-_SMALL: Final[Mapping[str, Any]] = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "vocab_size": 99,
-}
-
-
 def _of_transformers(name: str) -> Case:
-    import transformers as t
-
-    text = {
-        "bert": lambda: t.BertModel(t.BertConfig(**_SMALL)),
-        "distilbert": lambda: t.DistilBertModel(
-            t.DistilBertConfig(dim=32, n_layers=2, n_heads=4, hidden_dim=64, vocab_size=99)
-        ),
-        "roberta": lambda: t.RobertaModel(t.RobertaConfig(**_SMALL)),
-        "electra": lambda: t.ElectraModel(t.ElectraConfig(**_SMALL, embedding_size=16)),
-        "albert": lambda: t.AlbertModel(t.AlbertConfig(**_SMALL, embedding_size=16)),
-        "mpnet": lambda: t.MPNetModel(t.MPNetConfig(**_SMALL)),
-        "deberta-v2": lambda: t.DebertaV2Model(
-            t.DebertaV2Config(**_SMALL, relative_attention=True, pos_att_type=["p2c", "c2p"])
-        ),
-        "gpt2": lambda: t.GPT2Model(t.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=99)),
-        "t5_encoder": lambda: t.T5EncoderModel(
-            t.T5Config(d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, vocab_size=99)
-        ),
-        "llama": lambda: t.LlamaModel(t.LlamaConfig(**_SMALL, num_key_value_heads=2)),
-        "qwen2": lambda: t.Qwen2Model(t.Qwen2Config(**_SMALL, num_key_value_heads=2)),
-        "gemma": lambda: t.GemmaModel(t.GemmaConfig(**_SMALL, num_key_value_heads=2, head_dim=8)),
-    }
+    keys, make, sizes = transformers_models.inputs_of(name)
     batch, length = torch.export.Dim("batch", max=64), torch.export.Dim("length", min=2, max=128)
-    if name in text:
-        module = text[name]()
-        if hasattr(module.config, "use_cache"):
-            module.config.use_cache = False
-        return Case(
-            _Only(module.eval(), "input_ids").eval(),
-            lambda b, n: {"values": torch.randint(5, 95, (b, n))},
-            [(2, 11), (3, 20)],
-            {"values": {0: batch, 1: length}},
-        )
-    images = {k: v for k, v in _SMALL.items() if k != "vocab_size"}
-    if name == "vit":
-        module = t.ViTModel(t.ViTConfig(**images, image_size=32, patch_size=8))
-        shape = (3, 32, 32)
-    elif name == "clip":
-        module = t.CLIPVisionModel(t.CLIPVisionConfig(**images, image_size=32, patch_size=8))
-        shape = (3, 32, 32)
-    else:
-        config = t.WhisperConfig(decoder_attention_heads=4,
-            d_model=32, encoder_layers=2, encoder_attention_heads=4, encoder_ffn_dim=64,
-            vocab_size=99, num_mel_bins=16, max_source_positions=50, decoder_layers=1,
-            pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
-        )  # fmt: skip
-        module, shape = t.WhisperModel(config).get_encoder(), (16, 100)
-    key = "input_features" if name == "whisper_encoder" else "pixel_values"
+    axes = {0: batch} if len(sizes[0]) == 1 else {0: batch, 1: length}
     return Case(
-        _Only(module.eval(), key).eval(),
-        lambda b: {"values": torch.randn(b, *shape)},
-        [(2,), (3,)],
-        {"values": {0: batch}},
+        transformers_models.Only(_spread(transformers_models.module_of(name)), keys).eval(),
+        lambda *sizes: {"values": make(*sizes)},
+        sizes,
+        {"values": axes},
     )
