@@ -13,9 +13,13 @@ from benchmarks import frontends_transformers_models as transformers_models
 from benchmarks.torchvision_schemas import make_importable
 
 TORCHVISION: Final = (
-    *("resnet18", "mobilenet_v2", "mobilenet_v3_small", "squeezenet1_1", "shufflenet_v2_x0_5"),
-    *("densenet121", "efficientnet_b0", "regnet_y_400mf", "googlenet", "mnasnet0_5", "swin_t"),
-    *("convnext_tiny", "maxvit_t"),
+    *("resnet18", "mobilenet_v2", "mobilenet_v3_small", "squeezenet1_1"),
+    *("shufflenet_v2_x0_5", "densenet121", "efficientnet_b0", "regnet_y_400mf", "googlenet"),
+    *("mnasnet0_5", "swin_t", "convnext_tiny", "maxvit_t", "alexnet", "densenet161"),
+    *("deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large", "fcn_resnet50"),
+    *("efficientnet_v2_s", "inception_v3", "mnasnet1_0", "mobilenet_v3_large", "resnet50"),
+    *("resnext50_32x4d", "wide_resnet50_2", "shufflenet_v2_x1_0", "squeezenet1_0"),
+    *("swin_v2_t", "vgg11_bn", "vit_b_32", "regnet_x_400mf"),
 )
 TIMM: Final = (
     *("vit_tiny_patch16_224", "deit_tiny_patch16_224", "mixer_s32_224", "ghostnet_100"),
@@ -24,10 +28,30 @@ TIMM: Final = (
     *("dm_nfnet_f0", "tinynet_e", "poolformer_s12", "xcit_nano_12_p16_224"),
     *("beit_base_patch16_224", "tf_efficientnet_lite0", "mobileone_s0", "convmixer_768_32"),
     *("crossvit_9_240", "edgenext_xx_small", "lcnet_050", "nf_resnet50", "res2net50_14w_8s"),
-    *("resnest14d", "selecsls42b", "visformer_tiny", "rexnet_100"),
+    *("resnest14d", "selecsls42b", "visformer_tiny", "rexnet_100", "halonet_h1"),
+    *("mobileone_s1", "cait_xxs24_224", "coat_tiny", "convit_tiny", "convnext_atto_rms"),
+    *("cpubone_nano", "crossvit_tiny_240", "cs3darknet_focus_s", "cspnext_tiny"),
+    *("davit_tiny", "dla46x_c", "dpn48b", "efficientformerv2_s0", "mnasnet_050"),
+    *("efficientvim_m1", "efficientvit_b0", "efficientvit_m0", "eva02_tiny_patch14_224"),
+    *("fasternet_t0", "fastvit_s12", "focalnet_tiny_srf", "gcvit_xxtiny", "ghostnet_050"),
+    *("hardcorenas_b", "hgnetv2_b0", "hiera_tiny_224", "hieradet_small", "iformer_s"),
+    *("inception_next_atto", "inception_resnet_v2", "inception_v4", "lcnetv2_small"),
+    *("levit_384_s8", "lowformer_b0", "mambaout_femto", "maxvit_pico_rw_256"),
+    *("poolformerv2_s12", "mixer_s16_224", "mobilenetv3_small_050", "mvitv2_tiny"),
+    *("nest_tiny", "nextvit_small", "nf_regnet_b0", "pit_s_224", "rdnet_tiny"),
+    *("regnety_040_sgn", "repghostnet_050", "repvit_m1", "res2next50", "resnetv2_18"),
+    *("selecsls42", "legacy_seresnet18", "sequencer2d_s", "shvit_s1", "skresnet18"),
+    *("starnet_s050", "swiftformer_s", "swin_tiny_patch4_window7_224"),
+    *("swinv2_tiny_window8_256", "swinv2_cr_tiny_224", "tiny_vit_5m_224"),
+    *("tnt_s_legacy_patch16_224", "tresnet_m", "twins_svt_small", "flexivit_small"),
+    *("vit_tiny_r_s16_p8_224", "vit_srelpos_small_patch16_224", "vitamin_small_224"),
+    *("volo_d1_224", "ese_vovnet19b_slim_dw", "legacy_xception", "xception41p"),
+    *("xcit_nano_12_p8_224"),
+)
+_SEGMENTATION: Final = (
+    *("deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large", "fcn_resnet50"),
 )
 NAMES: Final = (*TORCHVISION, *TIMM, *transformers_models.NAMES)
-_IMAGE: Final = {"crossvit_9_240": 240, "mobilevit_xxs": 256, "fastvit_t8": 256}
 
 
 @dataclass(frozen=True)
@@ -54,16 +78,21 @@ def make(name: str) -> Case:
     if name in TORCHVISION:
         import torchvision
 
-        options = {"init_weights": True} if name == "googlenet" else {}
-        return _of_images(torchvision.models.get_model(name, weights=None, **options), name)
+        options: dict[str, Any] = {}
+        if name in ("googlenet", "inception_v3"):
+            options["init_weights"] = True
+        if name in _SEGMENTATION:
+            options["weights_backbone"] = None
+        module = torchvision.models.get_model(name, weights=None, **options)
+        return _of_images(module, 299 if name == "inception_v3" else 224)
     import timm
 
-    return _of_images(timm.create_model(name, pretrained=False), name)
+    module = timm.create_model(name, pretrained=False)
+    return _of_images(module, module.default_cfg["input_size"][-1])
 
 
-def _of_images(module: Any, name: str) -> Case:
+def _of_images(module: Any, size: int) -> Case:
     module = _spread(module.eval())
-    size = _IMAGE.get(name, 224)
     argument = next(iter(inspect.signature(module.forward).parameters))
     return Case(
         module,
