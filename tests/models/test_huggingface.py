@@ -49,6 +49,22 @@ T5 = {"vocab_size": 99, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "
 TEXT = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 99}
 TEXT |= {"num_attention_heads": 4, "max_position_embeddings": 20, "projection_dim": 16}
 TEXT |= {"bos_token_id": 1, "eos_token_id": 98}
+WHISPER = {
+    **dict.fromkeys(["encoder_layers", "decoder_layers"], 2),
+    **dict.fromkeys(["encoder_attention_heads", "decoder_attention_heads"], 4),
+    **dict.fromkeys(["encoder_ffn_dim", "decoder_ffn_dim"], 64),
+    **{"d_model": 32, "vocab_size": 99, "num_mel_bins": 16, "max_source_positions": 20},
+    **{"max_target_positions": 20, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2},
+    **{"decoder_start_token_id": 1},
+}
+DEBERTA = SMALL | {
+    **{"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8},
+    **{"norm_rel_ebd": "layer_norm", "position_biased_input": False, "type_vocab_size": 0},
+}
+PLACES = {"relative_attention": False, "norm_rel_ebd": "none", "embedding_size": 16}
+PLACES |= {"position_biased_input": True, "type_vocab_size": 2}
+SWIN = {"image_size": 32, "patch_size": 4, "embed_dim": 16, "window_size": 4}
+SWIN |= {"depths": [2, 2], "num_heads": [2, 4]}
 LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 500.0,
@@ -81,6 +97,26 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("DistilBert", "ForTokenClassification", DISTIL),
     ("DistilBert", "ForQuestionAnswering", DISTIL),
     ("T5", "EncoderModel", T5),
+    ("T5", "Model", T5),
+    (
+        "T5",
+        "ForConditionalGeneration",
+        T5 | {"tie_word_embeddings": False, "num_decoder_layers": 3},
+    ),
+    ("T5", "ForConditionalGeneration", T5),
+    ("Whisper", "ForConditionalGeneration", WHISPER),
+    ("Whisper", "Model", WHISPER),
+    ("DebertaV2", "Model", DEBERTA),
+    ("DebertaV2", "ForMaskedLM", DEBERTA | {"share_att_key": True, "position_buckets": -1}),
+    ("DebertaV2", "ForSequenceClassification", DEBERTA | {"pos_att_type": ["c2p"]}),
+    ("DebertaV2", "ForQuestionAnswering", DEBERTA | {"conv_kernel_size": 3, "conv_act": "gelu"}),
+    ("DebertaV2", "Model", DEBERTA | PLACES),
+    ("Swin", "Model", SWIN),
+    (
+        "Swin",
+        "ForImageClassification",
+        SWIN | {"window_size": 3},
+    ),
     ("T5", "EncoderModel", T5 | {"feed_forward_proj": "gated-gelu"}),
     ("GPT2", "LMHeadModel", GPT),
     ("GPT2", "Model", GPT),
@@ -132,6 +168,8 @@ def feeds_of(graph: infuse.Graph, padding: int) -> dict[str, np.ndarray]:
         "input_ids": ids,
         "attention_mask": mask,
         "token_type_ids": rng.integers(0, 2, (2, 11)),
+        "decoder_input_ids": rng.integers(3, 98, (2, 7)),
+        "input_features": rng.normal(size=(2, 16, 40)).astype(np.float32),
         "pixel_values": rng.normal(size=(2, 3, 32, 32)).astype(np.float32),
     }
     return {value.name: every[value.name] for value in graph.inputs}

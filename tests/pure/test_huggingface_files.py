@@ -114,8 +114,8 @@ def test_weights_that_no_layer_uses_are_told(folder: Path) -> None:
     [
         ("gpt2", "GPT2DoubleHeadsModel"),
         ("gpt2", "GPT2ForSequenceClassification"),
-        ("t5", "T5Model"),
-        ("t5", "T5ForConditionalGeneration"),
+        ("t5", "T5ForTokenClassification"),
+        ("whisper", "WhisperForAudioClassification"),
         ("electra", "ElectraForMaskedLM"),
         ("mpnet", "MPNetForSequenceClassification"),
     ],

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.arrays.tracing import Spec, trace_inputs
-from infuse.frontends.huggingface import decoders, encoders, vision
+from infuse.frontends.huggingface import deberta, decoders, encoders, swin, t5, vision, whisper
 from infuse.frontends.huggingface.files import CONFIG, read_config, read_weights
 from infuse.frontends.huggingface.layers import Weights
 from infuse.ir.collection import uncollected
@@ -27,7 +27,10 @@ MODELS: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
     "electra": ("Electra", encoders.Electra),
     "distilbert": ("DistilBert", encoders.DistilBert),
     "mpnet": ("MPNet", encoders.MPNet),
-    "t5": ("T5", encoders.T5Encoder),
+    "deberta-v2": ("DebertaV2", deberta.DebertaV2),
+    "t5": ("T5", t5.T5),
+    "whisper": ("Whisper", whisper.Whisper),
+    "swin": ("Swin", swin.Swin),
     "gpt2": ("GPT2", decoders.GPT2),
     "llama": ("Llama", decoders.Llama),
     "mistral": ("Mistral", decoders.Llama),
@@ -51,6 +54,7 @@ _TASKS: Final = {
     "ForMaskedLM": "masked_lm",
     "ForCausalLM": "causal_lm",
     "LMHeadModel": "causal_lm",
+    "ForConditionalGeneration": "conditional_generation",
     "ForImageClassificationWithTeacher": "image_classification",
     "ForImageClassification": "image_classification",
     "ModelWithProjection": "projection",
@@ -91,7 +95,7 @@ def load(folder: Path) -> Graph:
             where=where,
             hint="export it by way of infuse.from_torch",
         )
-    specs = {name: Spec(dtype, shape) for name, (dtype, shape) in model.inputs.items()}
+    specs = {name: Spec(dtype, shape) for name, (dtype, shape) in model.inputs_of(task).items()}
     try:
         with uncollected():
             graph = trace_inputs(

@@ -37,10 +37,13 @@ class Decoder(ABC):
     """
 
     tasks = ("model", "causal_lm")
-    inputs = dict.fromkeys(("input_ids", "attention_mask"), ("int64", ("batch", "sequence")))
 
     def __init__(self, config: Config, weights: Weights) -> None:
         self.config, self.all = config, weights
+
+    def inputs_of(self, task: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Element types and shapes by name."""
+        return dict.fromkeys(("input_ids", "attention_mask"), ("int64", ("batch", "sequence")))
 
     @abstractmethod
     def states(self, input_ids: Array, mask: Array) -> Array:

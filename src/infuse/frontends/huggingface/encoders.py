@@ -1,4 +1,4 @@
-"""Encoders of text: BERT and its kin, DistilBERT, MPNet, T5's encoder."""
+"""Encoders of text: BERT and its kin, DistilBERT, MPNet."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from infuse.frontends.huggingface.files import Config
 from infuse.frontends.huggingface.layers import (
     Weights,
     activation,
-    attend,
     attention,
     embedding,
     layer_norm,
     linear,
     padding_mask,
     relative_buckets,
-    rms_norm,
-    split_heads,
 )
 
 Results = dict[str, Array]
@@ -59,8 +56,7 @@ class Bert:
         config.require("position_embedding_type", "absolute")
         config.require("is_decoder", False)
 
-    @property
-    def inputs(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+    def inputs_of(self, task: str) -> dict[str, tuple[str, tuple[str, ...]]]:
         """Element types and shapes by name."""
         names = ["input_ids", "attention_mask"]
         if self.has_types and self.config.get("type_vocab_size", 0) > 1:
@@ -246,9 +242,11 @@ class MPNet(Bert):
         return x
 
 
-def relative_bias(length: Any, table: Weights, buckets: int, distance: int) -> Array:
+def relative_bias(
+    length: Any, table: Weights, buckets: int, distance: int, both: bool = True
+) -> Array:
     """What is added to scores for the distance of places: [1, heads, length, length]."""
-    rows = embedding(relative_buckets(length, buckets, distance), table)
+    rows = embedding(relative_buckets(length, buckets, distance, both), table)
     return expand_dims(permute_dims(rows, (2, 0, 1)), axis=0)
 
 
@@ -256,43 +254,3 @@ def masked_bias(bias: Array, attention_mask: Array) -> Array:
     """A bias of scores, with the lowest number where there is no token."""
     lowest = lifted(np.float32(np.finfo(np.float32).min))
     return bias + node("Where", padding_mask(attention_mask), lifted(np.float32(0)), lowest)
-
-
-class T5Encoder:
-    """The encoder of T5."""
-
-    tasks = ("encoder",)
-    inputs = dict.fromkeys(("input_ids", "attention_mask"), ("int64", ("batch", "sequence")))
-
-    def __init__(self, config: Config, weights: Weights) -> None:
-        self.config, self.w = config, weights
-        config.require("dense_act_fn", "relu", "gelu_new", "silu")
-
-    def run(self, task: str, *, input_ids: Array, attention_mask: Array) -> Results:
-        """The last hidden states."""
-        config, w = self.config, self.w
-        epsilon = config.layer_norm_epsilon
-        x = embedding(input_ids, w.within("shared"))
-        first = w.within("encoder.block.0.layer.0.SelfAttention.relative_attention_bias")
-        buckets = config.get("relative_attention_num_buckets", 32)
-        distance = config.get("relative_attention_max_distance", 128)
-        mask = masked_bias(
-            relative_bias(input_ids.shape[1], first, buckets, distance), attention_mask
-        )
-        for number in range(config.num_layers):
-            block = w.within(f"encoder.block.{number}")
-            y = rms_norm(x, block.within("layer.0.layer_norm"), epsilon)
-            own = block.within("layer.0.SelfAttention")
-            q, k, v = (split_heads(linear(y, own.within(n)), config.num_heads) for n in "qkv")
-            x = x + linear(attend(q, k, v, mask, scale=1.0), own.within("o"))
-            y = rms_norm(x, block.within("layer.1.layer_norm"), epsilon)
-            x = x + self._dense(y, block.within("layer.1.DenseReluDense"))
-        return {"last_hidden_state": rms_norm(x, w.within("encoder.final_layer_norm"), epsilon)}
-
-    def _dense(self, x: Array, w: Weights) -> Array:
-        act = self.config.get("dense_act_fn", "relu")
-        if "wi_0.weight" in w:
-            inner = activation(act, linear(x, w.within("wi_0"))) * linear(x, w.within("wi_1"))
-        else:
-            inner = activation(act, linear(x, w.within("wi")))
-        return linear(inner, w.within("wo"))

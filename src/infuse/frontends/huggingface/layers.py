@@ -120,20 +120,29 @@ def padding_mask(attention_mask: Array) -> Array:
     return expand_dims(expand_dims(seen, axis=1), axis=1)
 
 
-def relative_buckets(length: Any, buckets: int, distance: int) -> Array:
-    """T5's bucket of key place - query place, both directions: [length, length]. Near distances
-    have one each, far ones share them by their logarithm.
+def relative_places(length: Any) -> Array:
+    """Column - row: [length, length] int64."""
+    bounds = lifted(np.int64(0)), lifted(length).astype(np.int64), lifted(np.int64(1))
+    places = node("Range", *bounds)
+    return expand_dims(places, axis=0) - expand_dims(places, axis=1)
+
+
+def relative_buckets(length: Any, buckets: int, distance: int, both: bool = True) -> Array:
+    """T5's bucket of key place - query place, [length, length], for both directions or for keys
+    before the query alone. Near distances have one each, far ones share them by their logarithm.
     """
-    places = node(
-        "Range", *(lifted(np.int64(0)), lifted(length).astype(np.int64), lifted(np.int64(1)))
-    )
-    relative = expand_dims(places, axis=0) - expand_dims(places, axis=1)
-    half = buckets // 2
+    relative = relative_places(length)
+    if both:
+        half = buckets // 2
+        ahead = multiply((relative > 0).astype(np.int64), half)
+        size = node("Abs", relative)
+    else:
+        half = buckets
+        size = FUNCTIONS["maximum"](-relative, 0)
     exact = half // 2
-    ahead = (relative > 0).astype(np.int64)
-    size = node("Abs", relative)
     safe = FUNCTIONS["maximum"](size, 1).astype(np.float32)
     scale = np.float32((half - exact) / math.log(distance / exact))
     growth = node("Log", safe / np.float32(exact)) * scale
     far = FUNCTIONS["minimum"](growth.astype(np.int64) + exact, half - 1)
-    return multiply(ahead, half) + FUNCTIONS["where"](size < exact, size, far)
+    bucket = FUNCTIONS["where"](size < exact, size, far)
+    return ahead + bucket if both else bucket

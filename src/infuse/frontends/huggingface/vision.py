@@ -49,8 +49,7 @@ class ViT:
         inner = f"{self.root}.embeddings.cls_token" in weights
         self.w = weights.within(self.root) if inner else weights
 
-    @property
-    def inputs(self) -> dict[str, tuple[str, tuple[Any, ...]]]:
+    def inputs_of(self, task: str) -> dict[str, tuple[str, tuple[Any, ...]]]:
         """Element types and shapes by name."""
         size, channels = self.config.image_size, self.config.get("num_channels", 3)
         return {"pixel_values": ("float32", ("batch", channels, size, size))}
@@ -160,11 +159,14 @@ class ClipText:
     """CLIP's encoder of text."""
 
     tasks = ("model", "projection")
-    inputs = dict.fromkeys(("input_ids", "attention_mask"), ("int64", ("batch", "sequence")))
 
     def __init__(self, config: Config, weights: Weights) -> None:
         self.config, self.all = config, weights
         self.w = clip_weights(weights, "text_model")
+
+    def inputs_of(self, task: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Element types and shapes by name."""
+        return dict.fromkeys(("input_ids", "attention_mask"), ("int64", ("batch", "sequence")))
 
     def run(self, task: str, *, input_ids: Array, attention_mask: Array) -> Results:
         """The results of a task."""
