@@ -72,5 +72,5 @@ def _restored(array: Array, entry: Mapping[str, Any], quantization: Mapping[str,
     if array.dtype.kind == "f":
         return array.astype(original)
     scale, low = np.float32(quantization["scale"]), np.float32(quantization["min"])
-    restored = array.astype(np.float32) * scale + low
+    restored: Array = array.astype(np.float32) * scale + low
     return np.round(restored).astype(original) if original.kind in "iu" else restored

@@ -80,10 +80,8 @@ class Runner(Protocol):
     masks: dict[Value, Value]
     generation: int
 
-    def run(
-        self, layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any], apart: bool = False
-    ) -> Any:
-        """The results of a layer for these arguments; `apart`: its masks are the caller's affair."""
+    def run(self, layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The results of a layer for these arguments."""
 
 
 class Call:
@@ -174,7 +172,7 @@ class Call:
     def zeros(self, sizes: Sequence[int | Value], dtype: DType) -> Value:
         """Zeros of a shape, some sizes of which nodes compute."""
         if all(isinstance(size, int) for size in sizes):
-            return self.g.constant(np.zeros(sizes, dtype.numpy))  # type: ignore[arg-type]
+            return self.g.constant(np.zeros(sizes, dtype.numpy))
         return self.g("Expand", self.g.number(0, dtype), self.g.ints(*sizes))
 
     def where(self, mask: Value, value: Value, other: float) -> Value:
@@ -224,7 +222,7 @@ def promoted(*values: Any) -> DType:
     unsigned = max((d.bits for d in whole if d.kind == "u"), default=0)
     if unsigned >= 64:
         return dtypes.float32
-    return dtypes.by_name(f"int{max(max(d.bits for d in signed), 2 * unsigned)}")
+    return dtypes.by_name(f"int{max(*(d.bits for d in signed), 2 * unsigned)}")
 
 
 __all__ = ["TABLE", "Call", "Entry", "Runner", "compute_type", "layer", "promoted"]

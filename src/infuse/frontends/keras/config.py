@@ -40,14 +40,14 @@ class Config:
         """A field that is a number."""
         return float(self._typed(name, self._field(name, default), (int, float)))
 
-    def int(self, name: str, default: Any = _DEFAULT) -> int:
+    def whole(self, name: str, default: Any = _DEFAULT) -> int:
         """A field that is a whole number."""
         value = self._typed(name, self._field(name, default), (int, float))
         if value != int(value):
             raise ModelFileError(f"{name} is {value}, and must be a whole number")
         return int(value)
 
-    def ints(self, name: str, count: int, default: Any = _DEFAULT) -> tuple[int, ...]:
+    def wholes(self, name: str, count: int, default: Any = _DEFAULT) -> tuple[int, ...]:
         """A field that is a whole number for each of `count` axes, or one for all of them."""
         value = self._field(name, default)
         listed = list(value) if isinstance(value, (list, tuple)) else [value] * count

@@ -136,9 +136,8 @@ class Group:
             array = elements.reshape(dataset.shape)
         else:
             array = np.asarray(dataset[()])
-        if dtype.kind == "V":
-            return array.view(ml_dtypes.bfloat16)
-        return array
+        result: Array = array.view(ml_dtypes.bfloat16) if dtype.kind == "V" else array
+        return result
 
 
 def _damaged(error: BaseException) -> ModelFileError:

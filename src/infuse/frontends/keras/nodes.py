@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -20,14 +20,20 @@ _CONSTANT: Final = "_CONSTANT_VALUE"
 
 @dataclass(frozen=True)
 class Node:
-    """A call of a layer: the number of the call, and how the file writes its arguments."""
+    """A call of a layer: the number of the call, and how the file writes its arguments. `firsts`:
+    the numbers that it gives the first calls of models inside, where these are not 0.
+    """
 
     layer: Layer
     number: int
     content: Any
+    firsts: Mapping[str, int] = field(default_factory=dict)
 
     def arguments(self, resolve: Resolve) -> tuple[list[Any], dict[str, Any]]:
         """What the layer is given: arguments by place, and by name."""
+        return self._arguments(lambda place: resolve(_counted(place, self.firsts)))
+
+    def _arguments(self, resolve: Resolve) -> tuple[list[Any], dict[str, Any]]:
         if isinstance(self.content, Mapping):
             args = _decoded(self.content.get("args", []), resolve)
             kwargs = _decoded(self.content.get("kwargs", {}), resolve)
@@ -94,7 +100,8 @@ def _decoded(content: Any, resolve: Resolve) -> Any:
         return [_decoded(each, resolve) for each in content]
     if not isinstance(content, dict):
         return content
-    kind, config = content.get("class_name"), content.get("config")
+    kind: Any = content.get("class_name")
+    config: Any = content.get("config")
     if kind == "__keras_tensor__":
         return resolve(_place(config["keras_history"]))
     if kind in ("__tensor__", "__numpy__"):
@@ -115,6 +122,25 @@ def _decoded(content: Any, resolve: Resolve) -> Any:
 Named = list[tuple[str, Place]]
 
 
+def _counted(place: Place, firsts: Mapping[str, int]) -> Place:
+    return place[0], place[1] - firsts.get(place[0], 0), place[2]
+
+
+def _firsts(model: Layer) -> tuple[dict[str, int], dict[str, int]]:
+    """The numbers of the first calls of models inside, in arguments and in outputs.
+
+    Keras counts the call that made a model: Keras 3 in outputs only, and not for Sequential models.
+    """
+    arguments, outputs = {}, {}
+    for layer in model.layers:
+        calls = layer.serialized.get("inbound_nodes") or []
+        if layer.is_model and calls and isinstance(calls[0], Mapping):
+            outputs[layer.name] = int(layer.kind != "Sequential")
+        elif layer.is_model and calls:
+            arguments[layer.name] = outputs[layer.name] = 1
+    return arguments, outputs
+
+
 def places_of(model: Layer) -> tuple[Named, Named]:
     """The inputs and the outputs of a model, with their names."""
     if model.kind == "Sequential":
@@ -127,6 +153,8 @@ def places_of(model: Layer) -> tuple[Named, Named]:
     inputs, outputs = (
         list(_listed(model.config.get(part))) for part in ("input_layers", "output_layers")
     )
+    firsts = _firsts(model)[1]
+    outputs = [(name, _counted(place, firsts)) for name, place in outputs]
     if not outputs:
         raise ModelFileError(f"the model {model.name!r} has no outputs")
     return inputs, outputs
@@ -191,12 +219,13 @@ def _all_nodes(model: Layer) -> Iterator[Node]:
             yield Node(layer, 0, before)
             before = [[layer.name, 0, 0, {}]]
         return
+    firsts = _firsts(model)[0]
     for layer in model.layers:
         calls = layer.serialized.get("inbound_nodes") or []
         if not calls:
             yield Node(layer, 0, [])
         for number, content in enumerate(calls):
-            yield Node(layer, number, content)
+            yield Node(layer, number, content, firsts)
 
 
 def _sorted(

@@ -132,8 +132,10 @@ class Reader:
     def run(self, layer: Layer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The results of a layer for these arguments, with masks as Keras hands them on."""
         options = dict(kwargs)
-        if options.pop("training", None) is True:
+        if options.pop("training", None) is True and self.generation == 2:
             raise UnsupportedOperatorError("a layer that is called with training=True")
+        if options.get("mask", ...) is None:
+            del options["mask"]
         if layer.is_model:
             return self._nested(layer, args, options)
         entry = TABLE.get(layer.kind)

@@ -15,12 +15,16 @@ from infuse.frontends.keras.config import Config, class_of, inner_config, layers
 from infuse.ir.graph import Array
 
 MODELS: Final = ("Functional", "Sequential", "Model")
-_FIXED: Final = frozenset(
-    ["moving_mean", "moving_variance", "mean", "variance", "count", "vector_u", "sn_u"]
-    + ["kernel_scale", "embeddings_scale"]
+_FIXED: Final = (
+    *("moving_mean", "moving_variance", "mean", "variance", "count", "vector_u", "sn_u"),
+    *("kernel_scale", "embeddings_scale"),
 )
 """Names of weights that training does not change."""
 _OPERATIONS: Final = ("keras.src.ops.", "keras.ops")
+
+
+_CLASSES: Final = {"GroupQueryAttention": "GroupedQueryAttention"}
+"""Classes whose name in configurations is another."""
 
 
 @dataclass
@@ -66,13 +70,15 @@ class Layer:
 
     def slots(self, trainable: bool = True) -> Iterator[tuple[Layer, str, bool]]:
         """All weights in the order of Keras: the layer, the name, and whether training changes
-        it.
+        it. A weight that a layer shares with one inside counts once.
         """
         trainable = trainable and self.config.flag("trainable", True)
         for name in self.weights:
             yield self, name, trainable and name not in _FIXED
         for layer in self.inside:
-            yield from layer.slots(trainable)
+            for slot in layer.slots(trainable):
+                if slot[1] not in self.weights:
+                    yield slot
 
     def bind(self, name: str, array: Array) -> None:
         """Let a weight have these elements."""
@@ -112,6 +118,7 @@ def _model(kind: str, serialized: Any, name: str) -> Layer:
 
 def snake_case(name: str) -> str:
     """A class's name as Keras writes it in the names of groups."""
+    name = _CLASSES.get(name, name)
     name = re.sub(r"\W+", "", name)
     name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()

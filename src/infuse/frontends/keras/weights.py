@@ -39,9 +39,9 @@ class Stored:
         if layer.weights:
             self._own(layer, group.group("vars") if group is not None else None)
         for attribute, inner in layer.children.items():
-            names = _LISTS if layer.is_model else (attribute,)
-            found = (group.group(name) for name in names if group is not None)
-            owner = next((part for part in found if part is not None), None)
+            names = _LISTS if layer.is_model else (attribute, attribute.removeprefix("_"))
+            parts = (group.group(name) for name in names if group is not None)
+            owner = next((part for part in parts if part is not None), None)
             if not isinstance(inner, list):
                 self._bind(inner, owner)
                 continue

@@ -36,23 +36,25 @@ def _operator(kind: str, **attributes: Any) -> Function:
     return build
 
 
-FUNCTIONS |= {
-    "linear": lambda g, x: x,
-    "exponential": _operator("Exp"),
-    "mish": _operator("Mish"),
-    "relu6": lambda g, x: g("Clip", x, 0.0, 6.0),
-    "selu": _operator("Selu"),
-    "sigmoid": _operator("Sigmoid"),
-    "silu": _operator("Swish"),
-    "swish": _operator("Swish"),
-    "softplus": _operator("Softplus"),
-    "softsign": _operator("Softsign"),
-    "tanh": _operator("Tanh"),
-    "hard_tanh": lambda g, x: g("Clip", x, -1.0, 1.0),
-    "log_sigmoid": lambda g, x: g("Neg", g("Softplus", g("Neg", x))),
-    "tanh_shrink": lambda g, x: g("Sub", x, g("Tanh", x)),
-    "sparse_sigmoid": lambda g, x: g("HardSigmoid", x, alpha=0.5, beta=0.5),
-}
+FUNCTIONS.update(
+    {
+        "linear": lambda g, x: x,
+        "exponential": _operator("Exp"),
+        "mish": _operator("Mish"),
+        "relu6": lambda g, x: g("Clip", x, 0.0, 6.0),
+        "selu": _operator("Selu"),
+        "sigmoid": _operator("Sigmoid"),
+        "silu": _operator("Swish"),
+        "swish": _operator("Swish"),
+        "softplus": _operator("Softplus"),
+        "softsign": _operator("Softsign"),
+        "tanh": _operator("Tanh"),
+        "hard_tanh": lambda g, x: g("Clip", x, -1.0, 1.0),
+        "log_sigmoid": lambda g, x: g("Neg", g("Softplus", g("Neg", x))),
+        "tanh_shrink": lambda g, x: g("Sub", x, g("Tanh", x)),
+        "sparse_sigmoid": lambda g, x: g("HardSigmoid", x, alpha=0.5, beta=0.5),
+    }
+)
 
 
 @_function("relu")

@@ -83,7 +83,7 @@ def multi_head_attention(call: Call, query: Value, value: Value, *args: Any, **k
         if axes
         else tuple(range(1, query.rank - 1))
     )
-    heads = Heads(axes, 1 / float(np.sqrt(config.int("key_dim"))), removes=True)
+    heads = Heads(axes, 1 / float(np.sqrt(config.whole("key_dim"))), removes=True)
     return _attended(call, heads, query, value, *args, **kwargs)
 
 
@@ -92,8 +92,8 @@ def grouped_query_attention(call: Call, query: Value, value: Value, *args: Any, 
                             ) -> Any:  # fmt: skip
     """Heads of queries, groups of which share keys and values."""
     config = call.config
-    repeats = config.int("num_query_heads") // config.int("num_key_value_heads")
-    heads = Heads((1,), 1 / float(np.sqrt(config.int("head_dim"))), repeats)
+    repeats = config.whole("num_query_heads") // config.whole("num_key_value_heads")
+    heads = Heads((1,), 1 / float(np.sqrt(config.whole("head_dim"))), repeats)
     return _attended(call, heads, query, value, *args, **kwargs)
 
 

@@ -76,7 +76,7 @@ def _activated(call: Call, name: str, value: Value, default: str) -> Value:
 
 
 def _units(call: Call, count: int) -> Sizes:
-    units = call.config.int("units")
+    units = call.config.whole("units")
     if units < 1:
         raise ModelFileError(f"a cell of {units} units")
     return lambda operand: [(units,)] * count
@@ -131,7 +131,7 @@ def gru(call: Call) -> Cell:
     def step(x: Value, states: Sequence[Value]) -> tuple[Value, list[Value]]:
         c = _now(call)
         g, h, bias = c.g, states[0], c.array("bias")
-        recurrent, units = c.needed("recurrent_kernel", 2), c.config.int("units")
+        recurrent, units = c.needed("recurrent_kernel", 2), c.config.whole("units")
         own, other = (bias[0], bias[1]) if after and bias is not None else (bias, None)
         x_gates = _plus(c, g("MatMul", x, c.weight("kernel", 2)), own)
         xs = g.several(3, "Split", x_gates, axis=1, num_outputs=3)
@@ -140,11 +140,8 @@ def gru(call: Call) -> Cell:
             product = g("MatMul", value, c.constant(recurrent[:, start:end]))
             return _plus(c, product, None if other is None else other[start:end])
 
-        z, r = (
-            _activated(c, "recurrent_activation", g("Add", xs[k], part(h, k * units, k * units + units)),
-                       "sigmoid")
-            for k in (0, 1)
-        )  # fmt: skip
+        sums = [g("Add", xs[k], part(h, k * units, (k + 1) * units)) for k in (0, 1)]
+        z, r = (_activated(c, "recurrent_activation", each, "sigmoid") for each in sums)
         low, high = 2 * units, 3 * units
         inner = g("Mul", r, part(h, low, high)) if after else part(g("Mul", r, h), low, high)
         candidate = _activated(c, "activation", g("Add", xs[2], inner), "tanh")
@@ -170,7 +167,7 @@ CELLS["StackedRNNCells"] = _stacked
 
 def _convolutional(count: int) -> Callable[[Call], Cell]:
     def make(call: Call) -> Cell:
-        filters = call.config.int("filters")
+        filters = call.config.whole("filters")
 
         def sizes(operand: Sequence[Any]) -> list[tuple[int, ...]]:
             return [_image(call, operand, count, filters)] * 2
@@ -184,7 +181,7 @@ def _convolutional(count: int) -> Callable[[Call], Cell]:
             product = convolved(c, images, kernels[0], b, 1, count)
             h, carry = (channels_in_front(c, state, count + 2) for state in states)
             again = convolved(c, h, kernels[1], None, 1, count, plain=True)
-            y, made = _long_short(c, g("Add", product, again), carry, axis=1)
+            _, made = _long_short(c, g("Add", product, again), carry, axis=1)
             if not c.config.channels_first:
                 made = [g.permute(each, *FROM_CHANNELS[count + 2]) for each in made]
             return made[0], made

@@ -30,7 +30,7 @@ def channels_back(call: Call, y: Value) -> Value:
 
 def positive(config: Config, name: str, count: int, default: Any = 1) -> tuple[int, ...]:
     """A field that is a positive number for each axis."""
-    values = config.ints(name, count, default)
+    values = config.wholes(name, count, default)
     if min(values) < 1:
         raise ModelFileError(f"{name} is {list(values)}, and must be positive")
     return values
@@ -79,7 +79,7 @@ def _conv(count: int) -> Callable[[Call, Value], Value]:
         call.config.require("lora_rank", None)
         images = channels_in_front(call, call.floats(x), count + 2)
         kernel = _turned(call.needed("kernel", count + 2))
-        group = call.config.int("groups", 1)
+        group = call.config.whole("groups", 1)
         y = convolved(call, images, kernel, call.optional("bias"), group, count)
         return activated(call, channels_back(call, y))
 
@@ -132,7 +132,7 @@ def _transposed(count: int) -> Callable[[Call, Value], Value]:
         w = call.constant(np.transpose(kernel, order), "kernel")
         strides = positive(config, "strides", count)
         spread = positive(config, "dilation_rate", count)
-        extra = config.ints("output_padding", count, -1)
+        extra = config.wholes("output_padding", count, -1)
         same = config.text("padding", "valid").lower() == "same"
         begins, ends, missing = [], [], []
         for extent, stride, more in zip(

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from infuse.dtypes import int32
-from infuse.errors import ModelFileError
+from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.keras.calls import Call, layer
 from infuse.frontends.keras.config import Config
 from infuse.frontends.keras.layers.activations import activated
@@ -30,15 +30,31 @@ def _plain(call: Call, name: str) -> Array:
     if scale is None:
         return array
     wide = array.astype(np.float32)
-    if scale.ndim == wide.ndim - 1:
-        scale = scale[..., None]
+    if name == "embeddings" and scale.ndim == 1:
+        scale = scale[:, None]
     result: Array = wide / scale.astype(np.float32)
     return result
 
 
 def _lora(config: Config) -> None:
     config.require("lora_rank", None)
-    config.require("quantization_config", None)
+    _steps(config)
+
+
+def _steps(config: Config) -> bool:
+    """Whether operands are rounded to 8 bits, where the weights have 8."""
+    plan = config.get("quantization_config")
+    if plan is None:
+        return config.policy.startswith("int8_from_")
+    if plan["class_name"] != "Int8QuantizationConfig":
+        raise UnsupportedOperatorError(f"quantization by {plan['class_name']} is not supported")
+    rounding = plan["config"].get("activation_quantizer")
+    if rounding is not None and (
+        rounding["class_name"] != "AbsMaxQuantizer"
+        or tuple(rounding["config"]["value_range"]) != (-127, 127)
+    ):
+        raise UnsupportedOperatorError("the quantizer of operands is not supported")
+    return rounding is not None
 
 
 @layer("Dense", weights=kernel_and_bias, masking=True)
@@ -61,7 +77,7 @@ def _product(call: Call, x: Value, kernel: Value) -> Value:
 
 def _rounded(call: Call, x: Value) -> Value:
     """An operand of a quantized product: in steps of 1/127 of the largest element of its row."""
-    if not call.config.policy.startswith("int8_from_"):
+    if not _steps(call.config):
         return x
     g = call.g
     largest = call.reduced("ReduceMax", g("Abs", x), [x.rank - 1], keep=True)

@@ -50,7 +50,7 @@ def _channels(call: Call, value: Any, x: Value) -> Value:
 
 def _sizes(call: Call, x: Value) -> tuple[int, int, int, int]:
     """Height and width of the operand and of the result."""
-    target = call.config.int("height"), call.config.int("width")
+    target = call.config.whole("height"), call.config.whole("width")
     sizes = x.shape[2:4]
     if not all(isinstance(size, int) for size in sizes):
         raise call.unsupported("images of unknown sizes")
@@ -70,7 +70,7 @@ def resizing(call: Call, x: Value) -> Value:
     images = channels_in_front(call, call.unsqueezed(values, 0) if single else values, 4)
     if config.flag("crop_to_aspect_ratio"):
         images = _cropped_to_ratio(call, images)
-    target = [config.int("height"), config.int("width")]
+    target = [config.whole("height"), config.whole("width")]
     if min(target) < 1:
         raise ModelFileError(f"its images have the sizes {target}")
     y = g("Resize", images, None, None, g.ints(*target), axes=(2, 3), **interpolation(call, kind))

@@ -30,7 +30,7 @@ def reshape(call: Call, x: Value) -> Value:
     target = call.config.get("target_shape")
     if not isinstance(target, (list, tuple)):
         raise ModelFileError(f"target_shape is {target!r}")
-    return call.shaped(x, *_target(x, call.config.ints("target_shape", len(target))))
+    return call.shaped(x, *_target(x, call.config.wholes("target_shape", len(target))))
 
 
 def _target(x: Value, target: tuple[int, ...]) -> list[int]:
@@ -61,7 +61,7 @@ def flatten(call: Call, x: Value) -> Value:
 @layer("Permute")
 def permute(call: Call, x: Value) -> Value:
     """Other order of the axes behind the batch, counted from one."""
-    dims = call.config.ints("dims", x.rank - 1)
+    dims = call.config.wholes("dims", x.rank - 1)
     if sorted(dims) != list(range(1, x.rank)):
         raise ModelFileError(f"dims is {list(dims)}, of a tensor with {x.rank} axes")
     return call.g.permute(x, 0, *dims)
@@ -70,7 +70,7 @@ def permute(call: Call, x: Value) -> Value:
 @layer("RepeatVector")
 def repeat_vector(call: Call, x: Value) -> Value:
     """Every row so many times."""
-    count = call.config.int("n")
+    count = call.config.whole("n")
     return call.g("Tile", call.unsqueezed(x, 1), call.g.ints(1, count, 1))
 
 

@@ -33,7 +33,7 @@ def network(
     if own is None or activations is None:
         return None
     g, kind = call.g, own.layer.kind
-    gates, units = _GATES[kind], own.config.int("units")
+    gates, units = _GATES[kind], own.config.whole("units")
     w, r = (_rows(own.needed(name, 2), gates, units) for name in ("kernel", "recurrent_kernel"))
     bias = _bias(own, gates, units)
     options: dict[str, Any] = {"hidden_size": units, "activations": activations}
@@ -50,12 +50,10 @@ def network(
 
 
 def _activations(call: Call) -> tuple[str, ...] | None:
-    names = [
-        _ACTIVATIONS.get(
-            function_name(call.config.get(field, default), call.runner.generation) or ""
-        )
-        for field, default in (("recurrent_activation", "sigmoid"), ("activation", "tanh"))
-    ]
+    fields = (("recurrent_activation", "sigmoid"), ("activation", "tanh"))
+    chosen = (call.config.get(field, default) for field, default in fields)
+    functions = [function_name(each, call.runner.generation) for each in chosen]
+    names = [_ACTIVATIONS.get(function or "") for function in functions]
     gate, inner = names
     if inner is None or (gate is None and call.layer.kind != "SimpleRNNCell"):
         return None

@@ -30,8 +30,10 @@ def wide(dtype: DType) -> DType:
 
 
 @layer("BatchNormalization", "SyncBatchNormalization", weights=_batch_weights, masking=True)
-def batch_normalization(call: Call, x: Value) -> Value:
-    """(x - mean) / √(variance + ε) · γ + β over one axis, with stored statistics."""
+def batch_normalization(call: Call, x: Value, mask: Value | None = None) -> Value:
+    """(x - mean) / √(variance + ε) · γ + β over one axis, with stored statistics, so that a mask
+    changes nothing.
+    """
     g, config = call.g, call.config
     (axis,) = config.axes("axis", x.rank, -1)
     dtype = wide(call.dtype)
@@ -130,7 +132,7 @@ def group_normalization(call: Call, x: Value) -> Value:
     """Groups of channels, each normalized together with all places."""
     g, config = call.g, call.config
     (axis,) = config.axes("axis", x.rank, -1)
-    channels, groups = x.shape[axis], config.int("groups", 32)
+    channels, groups = x.shape[axis], config.whole("groups", 32)
     groups = int(channels) if groups == -1 and isinstance(channels, int) else groups
     if not isinstance(channels, int) or groups < 1 or channels % groups or axis == 0:
         raise ModelFileError(f"{channels} channels do not make {groups} groups")
@@ -163,7 +165,7 @@ def _smallest(call: Call) -> float:
 
 
 def _spectral_weights(config: Config) -> list[str]:
-    return ["vector_u"]
+    return ["kernel", "vector_u"]
 
 
 @layer(
@@ -173,6 +175,8 @@ def _spectral_weights(config: Config) -> list[str]:
 )
 def spectral_normalization(call: Call, x: Value) -> Value:
     """The layer inside, whose kernel training has normalized."""
+    inner = call.layer.children["layer"]
+    inner.arrays.setdefault("kernel", call.needed("kernel"))
     y = call.inner("layer", x)
     return call.g.cast(y, x.dtype) if x.dtype.is_float else y
 

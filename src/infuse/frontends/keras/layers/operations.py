@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -261,8 +262,10 @@ def _reduction(kind: str, floats: bool = False) -> Operation:
     return build
 
 
-for _name, _kind in (("Max", "ReduceMax"), ("Min", "ReduceMin"), ("Amax", "ReduceMax"),
-                     ("Amin", "ReduceMin"), ("Sum", "ReduceSum"), ("Prod", "ReduceProd")):  # fmt: skip
+for _name, _kind in (
+    *(("Max", "ReduceMax"), ("Min", "ReduceMin"), ("Amax", "ReduceMax"), ("Amin", "ReduceMin")),
+    *(("Sum", "ReduceSum"), ("Prod", "ReduceProd")),
+):
     operation(_name)(_reduction(_kind))
 operation("Mean")(_reduction("ReduceMean", floats=True))
 operation("Logsumexp")(_reduction("ReduceLogSumExp", floats=True))
@@ -308,7 +311,7 @@ def cumsum(call: Call, x: Any, axis: int | None = None) -> Value:
 
 
 @operation("Normalize")
-def normalize(call: Call, x: Any, axis: Any = -1, order: int = 2, epsilon: float = 1e-12
+def normalize(call: Call, x: Any, axis: Any = -1, order: int = 2, epsilon: float | None = None
               ) -> Value:  # fmt: skip
     """Rows of length one."""
     g, value = call.g, real(call, x)
@@ -316,7 +319,7 @@ def normalize(call: Call, x: Any, axis: Any = -1, order: int = 2, epsilon: float
         raise call.unsupported(f"order = {order}")
     axes = axes_of(axis, value.rank)
     total = call.reduced("ReduceSum", g("Mul", value, value), axes, True)
-    return g("Div", value, g("Sqrt", g("Max", total, epsilon**2)))
+    return g("Div", value, g("Sqrt", g("Max", total, (epsilon or 1e-7) ** 2)))
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -434,9 +437,7 @@ def split(call: Call, x: Any, indices_or_sections: Any, axis: int = 0) -> list[V
         count = indices_or_sections
         return g.several(count, "Split", value, axis=axis, num_outputs=count)
     places = [0, *(int(place) for place in indices_or_sections), 2**31]
-    return [
-        g("Slice", value, *(g.ints(n) for n in (a, b, axis))) for a, b in zip(places, places[1:])
-    ]
+    return [g("Slice", value, *(g.ints(n) for n in (a, b, axis))) for a, b in pairwise(places)]
 
 
 @operation("Unstack")
@@ -522,8 +523,8 @@ def pad(call: Call, x: Any, pad_width: Any, mode: str = "constant", constant_val
         ) -> Value:  # fmt: skip
     """Elements before and behind those of each axis."""
     value = tensor(call, x)
-    pairs = [pad_width] if isinstance(pad_width, int) else list(pad_width)
-    pairs = [list(p) if isinstance(p, (list, tuple)) else [p, p] for p in pairs]
+    listed: list[Any] = [pad_width] if isinstance(pad_width, int) else list(pad_width)
+    pairs = [list(p) if isinstance(p, (list, tuple)) else [p, p] for p in listed]
     if len(pairs) == 1:
         pairs *= value.rank
     if len(pairs) != value.rank or mode not in ("constant", "reflect"):

@@ -10,12 +10,13 @@ from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.keras.calls import Call, layer
 from infuse.ir.graph import Value
+from infuse.ir.registry import make_operator
 
 
 @layer("CategoryEncoding")
 def category_encoding(call: Call, x: Value, count_weights: Value | None = None) -> Value:
     """Numbers of categories as rows with a one, ones, or counts."""
-    depth = call.config.int("num_tokens")
+    depth = call.config.whole("num_tokens")
     return encoded(call, x, depth, call.config.get("output_mode", "multi_hot"), count_weights)
 
 
@@ -63,7 +64,9 @@ def discretization(call: Call, x: Value) -> Value:
     numbers = g.cast(above, dtypes.int64)
     y = call.reduced("ReduceSum", numbers, [numbers.rank - 1])
     mode = call.config.get("output_mode", "int")
-    return g.cast(y, dtypes.int64) if mode == "int" else encoded(call, y, len(bounds) + 1, mode)
+    if mode == "int":
+        return g.cast(y, dtypes.int32) if call.runner.generation == 3 else y
+    return encoded(call, y, len(bounds) + 1, mode)
 
 
 @layer("IntegerLookup")
@@ -82,11 +85,6 @@ def integer_lookup(call: Call, x: Value) -> Value:
     table = dict(zip(keys, range(first, first + len(keys))))
     if mask is not None:
         table[mask] = 0
-    y = g(
-        "LabelEncoder",
-        g.cast(x, dtypes.int64),
-        keys_int64s=tuple(table),
-        values_int64s=tuple(table.values()),
-        default_int64=first - 1,
-    )
-    return y
+    options = {"keys_int64s": tuple(table), "values_int64s": tuple(table.values())}
+    encoder = make_operator("ai.onnx.ml", "LabelEncoder", {**options, "default_int64": first - 1})
+    return g.apply(encoder, [g.cast(x, dtypes.int64)])[0]

@@ -75,7 +75,7 @@ def _scanned(
         inner.typed_input(f"x_{i}", TensorType(v.dtype, (v.shape[0], *v.shape[2:])))
         for i, v in enumerate(scanned)
     ]
-    call.runner.g = inner  # type: ignore[assignment]
+    call.runner.g = inner
     try:
         y, made = cell.step(parts[0], insides[1:])
         if mask is not None:
@@ -105,7 +105,8 @@ def _scanned(
 def _chosen(g: Any, mask: Value, value: Value, other: Value) -> Value:
     for _ in range(value.rank - mask.rank):
         mask = g("Unsqueeze", mask, g.ints(mask.rank))
-    return g("Where", mask, value, other)
+    result: Value = g("Where", mask, value, other)
+    return result
 
 
 # -- layers ----------------------------------------------------------------------------------------

@@ -1,0 +1,97 @@
+"""Writes `data/keras/`: models of Keras, inputs, and what Keras makes of them. Needs keras with
+TensorFlow, and tf_keras for the files of Keras 2: `python -m tests.models.make_keras`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.models import keras_cases, keras_cases_models, keras_cases_operations  # noqa: F401
+
+FOLDER = Path(__file__).parent / "data" / "keras"
+CASES = keras_cases.CASES
+
+
+def main() -> None:
+    """Write one archive: for every case the model, its inputs and outputs."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import keras
+
+    chosen = sys.argv[1:]
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = Path(tempfile.gettempdir()) / "cases.tar.xz" if chosen else FOLDER / "cases.tar.xz"
+    with tarfile.open(path, "w:xz", preset=9) as archive:
+        for name, make in CASES.items():
+            if chosen and not any(part in name for part in chosen):
+                continue
+            keras.utils.clear_session(free_memory=False)
+            model, feeds = make(keras)
+            fill(model, name)
+            write(archive, name, model, feeds)
+    print(path, path.stat().st_size)
+
+
+def fill(model: Any, name: str) -> None:
+    """Random weights, also where Keras starts with zeros; variances are positive."""
+    rng = np.random.default_rng(len(name))
+    if "int8" in name or "adapted" in name:
+        return
+    for weight in model.weights:
+        shape = tuple(weight.shape)
+        if np.dtype(str(weight.dtype).replace("bfloat16", "float32")).kind != "f":
+            continue
+        values = rng.normal(0, 0.5, shape)
+        if "variance" in weight.name:
+            values = rng.uniform(0.5, 2, shape)
+        weight.assign(values.astype(np.float32).round(2))
+
+
+def write(archive: tarfile.TarFile, name: str, model: Any, feeds: list[np.ndarray]) -> None:
+    """The model and its numbers as members of an archive."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.keras"
+        model.save(path)
+        add(archive, f"{name}.keras", path.read_bytes())
+    add(archive, f"{name}.npz", numbers(model, feeds))
+
+
+def numbers(model: Any, feeds: list[np.ndarray]) -> bytes:
+    """Inputs and outputs of a model."""
+    results = flat(model(feeds if len(feeds) > 1 else feeds[0], training=False))
+    buffer = io.BytesIO()
+    arrays = {f"x{i}": feed for i, feed in enumerate(feeds)}
+    for i, result in enumerate(results):
+        array = np.asarray(result)
+        arrays[f"y{i}"] = array.astype(np.float32) if array.dtype.kind == "V" else array
+        if array.dtype.name == "bfloat16":
+            arrays[f"y{i}"] = array.astype(np.float32)
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def flat(nested: Any) -> list[Any]:
+    """All tensors, those of dictionaries in the order of their keys."""
+    if isinstance(nested, dict):
+        return [each for key in sorted(nested) for each in flat(nested[key])]
+    if isinstance(nested, (list, tuple)):
+        return [each for part in nested for each in flat(part)]
+    return [nested]
+
+
+def add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    """A member, without the time and the user."""
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    archive.addfile(info, io.BytesIO(data))
+
+
+if __name__ == "__main__":
+    main()
