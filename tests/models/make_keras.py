@@ -46,7 +46,7 @@ def fill(model: Any, name: str) -> None:
         return
     for weight in model.weights:
         shape = tuple(weight.shape)
-        if np.dtype(str(weight.dtype).replace("bfloat16", "float32")).kind != "f":
+        if "float" not in str(getattr(weight.dtype, "name", weight.dtype)):
             continue
         values = rng.normal(0, 0.5, shape)
         if "variance" in weight.name:

@@ -73,8 +73,9 @@ class Layer:
         it. A weight that a layer shares with one inside counts once.
         """
         trainable = trainable and self.config.flag("trainable", True)
+        whole = self.config.policy.startswith("int8_from_")
         for name in self.weights:
-            yield self, name, trainable and name not in _FIXED
+            yield self, name, trainable and name not in _FIXED and not (whole and name != "bias")
         for layer in self.inside:
             for slot in layer.slots(trainable):
                 if slot[1] not in self.weights:
@@ -90,7 +91,7 @@ class Layer:
 def layer_of(serialized: Any, name: str = "") -> Layer:
     """A layer with all that is inside; kinds that are not known have nothing inside."""
     kind = class_of(serialized)
-    if str(serialized.get("module") or "").startswith(_OPERATIONS):
+    if _is_operation(serialized, kind):
         kind = f"ops.{kind}"
     if kind in MODELS:
         return _model(kind, serialized, name)
@@ -105,6 +106,17 @@ def layer_of(serialized: Any, name: str = "") -> Layer:
                 [layer_of(each) for each in inner] if isinstance(inner, list) else layer_of(inner)
             )
     return layer
+
+
+def _is_operation(serialized: Mapping[str, Any], kind: str) -> bool:
+    """Whether it is an operation of `keras.ops`; HDF5 files of Keras 3 name no module, but layers
+    have a field that operations have not.
+    """
+    module = serialized.get("module")
+    if module is not None:
+        return str(module).startswith(_OPERATIONS)
+    config = serialized.get("config")
+    return f"ops.{kind}" in TABLE and isinstance(config, Mapping) and "trainable" not in config
 
 
 def _model(kind: str, serialized: Any, name: str) -> Layer:
