@@ -71,7 +71,8 @@ def measured(network: str) -> list[Row]:
     keras.utils.clear_session()
     model = getattr(keras.applications, network)(weights=None)
     shake(model)
-    image = np.random.default_rng(0).uniform(0, 255, (1, *model.input_shape[1:]))
+    sizes = [size or 224 for size in model.input_shape[1:]]
+    image = np.random.default_rng(0).uniform(0, 255, (1, *sizes))
     feed = image.astype(np.float32)
     expected = np.asarray(model(feed, training=False))
     rows = []

@@ -41,6 +41,8 @@ class Node:
         entries = list(self.content)
         if not entries:
             return [], {}
+        if isinstance(entries[0], str):
+            entries = [entries]
         kwargs = _legacy(dict(entries[0][3]) if len(entries[0]) > 3 else {}, resolve)
         values = [_first(entry, resolve) for entry in entries]
         return [values[0] if len(values) == 1 else values], kwargs

@@ -31,10 +31,13 @@ def _masks(call: Call, xs: Sequence[Value], mask: Masks | None) -> list[Value | 
 
 
 def _either(call: Call, y: Value, masks: Masks) -> Value:
-    """Let a result have the masks of all operands together, where all have one."""
+    """Let a result have the masks of all operands together, where all have one: what one of them
+    shows, and in Keras 2 what all show.
+    """
+    kind = "Or" if call.runner.generation == 3 else "And"
     listed = [mask for mask in masks if mask is not None]
     if len(listed) == len(masks):
-        call.set_mask(y, reduce(lambda a, b: call.g("Or", a, b), listed))
+        call.set_mask(y, reduce(lambda a, b: call.g(kind, a, b), listed))
     return y
 
 
@@ -80,7 +83,9 @@ def concatenate(call: Call, xs: Sequence[Value], mask: Masks | None = None) -> V
 
 
 def _behind(call: Call, xs: Sequence[Value], masks: Masks, axis: int) -> Value:
-    """The masks of operands behind each other: whether any feature of a place is not hidden."""
+    """The masks of operands behind each other: whether any feature of a place is not hidden, or in
+    Keras 2 all of them.
+    """
     g, parts = call.g, []
     for x, mask in zip(xs, masks):
         shape = g("Shape", x)
@@ -92,7 +97,8 @@ def _behind(call: Call, xs: Sequence[Value], masks: Masks, axis: int) -> Value:
             parts.append(mask)
     whole = g("Concat", *parts, axis=axis)
     numbers = g.cast(whole, uint8)
-    return call.boolean(call.reduced("ReduceMax", numbers, [whole.rank - 1]))
+    kind = "ReduceMax" if call.runner.generation == 3 else "ReduceMin"
+    return call.boolean(call.reduced(kind, numbers, [whole.rank - 1]))
 
 
 @layer("Dot")

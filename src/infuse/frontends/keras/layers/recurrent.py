@@ -170,8 +170,12 @@ def _both(config: Any) -> dict[str, Any]:
 
 
 @layer("Bidirectional", children=_both)
-def bidirectional(call: Call, x: Any, initial_state: Any = None, mask: Any = None) -> Any:
+def bidirectional(
+    call: Call, x: Any, initial_state: Any = None, mask: Any = None, constants: Any = None
+) -> Any:
     """A layer in the order of the times, and one against it."""
+    if constants:
+        raise call.unsupported("constants of a cell")
     x, states, mask = arguments(call, x, initial_state, mask)
     half = len(states) // 2
     sides = [call.child("forward_layer"), call.child("backward_layer")]
