@@ -1,6 +1,6 @@
 """The networks of keras.applications beside Keras: `python -m benchmarks.frontends_keras`.
 
-For every network, with random weights and statistics: whether Infuse reads its `.keras` and its
+For every network without its softmax, with random weights and statistics: whether Infuse reads its `.keras` and its
 `.h5` file, its nodes, and the largest difference from Keras on random images, as a part of the
 largest output. Needs keras and tensorflow. A table is printed, and `--json FILE` writes it.
 """
@@ -69,7 +69,7 @@ def measured(network: str) -> list[Row]:
     import keras
 
     keras.utils.clear_session()
-    model = getattr(keras.applications, network)(weights=None)
+    model = getattr(keras.applications, network)(weights=None, classifier_activation=None)
     shake(model)
     sizes = [size or 224 for size in model.input_shape[1:]]
     image = np.random.default_rng(0).uniform(0, 255, (1, *sizes))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -15,28 +14,34 @@ from typing import Any
 import numpy as np
 
 from tests.models import keras_cases, keras_cases_models, keras_cases_operations  # noqa: F401
+from tests.models.keras_cases_legacy import LEGACY
 
 FOLDER = Path(__file__).parent / "data" / "keras"
 CASES = keras_cases.CASES
 
 
 def main() -> None:
-    """Write one archive: for every case the model, its inputs and outputs."""
+    """Write both archives: for every case the model, its inputs and outputs."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import keras
+    import tf_keras
 
-    chosen = sys.argv[1:]
     FOLDER.mkdir(parents=True, exist_ok=True)
-    path = Path(tempfile.gettempdir()) / "cases.tar.xz" if chosen else FOLDER / "cases.tar.xz"
-    with tarfile.open(path, "w:xz", preset=9) as archive:
-        for name, make in CASES.items():
-            if chosen and not any(part in name for part in chosen):
-                continue
-            keras.utils.clear_session(free_memory=False)
-            model, feeds = make(keras)
+    collect("cases", keras, CASES, "keras")
+    collect("legacy", tf_keras, LEGACY, "h5")
+
+
+def collect(file: str, library: Any, cases: dict[str, Any], suffix: str) -> None:
+    """One archive; names of layers begin anew in every case."""
+    with tarfile.open(FOLDER / f"{file}.tar.xz", "w:xz", preset=9) as archive:
+        for name, make in cases.items():
+            if suffix == "keras":
+                library.utils.clear_session(free_memory=False)
+            else:
+                library.backend.reset_uids()
+            model, feeds = make(library)
             fill(model, name)
-            write(archive, name, model, feeds)
-    print(path, path.stat().st_size)
+            write(archive, name, model, feeds, suffix)
 
 
 def fill(model: Any, name: str) -> None:
@@ -54,12 +59,14 @@ def fill(model: Any, name: str) -> None:
         weight.assign(values.astype(np.float32).round(2))
 
 
-def write(archive: tarfile.TarFile, name: str, model: Any, feeds: list[np.ndarray]) -> None:
+def write(
+    archive: tarfile.TarFile, name: str, model: Any, feeds: list[np.ndarray], suffix: str
+) -> None:
     """The model and its numbers as members of an archive."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.keras"
+        path = Path(folder) / f"model.{suffix}"
         model.save(path)
-        add(archive, f"{name}.keras", path.read_bytes())
+        add(archive, f"{name}.{suffix}", path.read_bytes())
     add(archive, f"{name}.npz", numbers(model, feeds))
 
 

@@ -9,6 +9,7 @@ from infuse.frontends.keras.layers import (  # noqa: F401
     legacy,
     merging,
     movement,
+    moving_operations,
     normalization,
     operations,
     pooling,

@@ -69,7 +69,7 @@ def _sizes(call: Call, content: Any) -> Any:
 @layer("TFOpLambda")
 def function(call: Call, *args: Any, **kwargs: Any) -> Any:
     """A function of TensorFlow by its name, such as `math.add`."""
-    name = call.config.text("function").removeprefix("tf.")
+    name = call.config.text("function").removeprefix("tf.").removeprefix("compat.v1.")
     name = _SAME.get(name, name)
     if name in ("__operators__.getitem", "strided_slice"):
         return OPERATIONS["GetItem"](call, args[0], kwargs.get("slice_spec"))
@@ -80,11 +80,16 @@ def function(call: Call, *args: Any, **kwargs: Any) -> Any:
         raise call.unsupported(f"the function tf.{name}")
     kind, names = entry
     options = {names.get(k, k): _sizes(call, v) for k, v in kwargs.items() if k not in _DEFAULTS}
+    if options.pop("batch_dims", 0) or options.pop("validate_indices", None):
+        raise call.unsupported("a gather by batches")
+    if kind == "Take" and options.get("axis") is None:
+        options["axis"] = 0
     if kind == "Cast":
         options["dtype"] = _type(call, options.get("dtype"))
     if kind in ("Reshape", "Transpose", "Softmax", "LogSoftmax"):
         options = {k: v for k, v in options.items() if v is not None}
-        options.pop("conjugate", None)
+        if options.pop("conjugate", False):
+            raise call.unsupported("a conjugate")
     return _Renamed(call, kind).build(*args, **options)
 
 
