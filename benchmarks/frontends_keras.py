@@ -1,8 +1,9 @@
 """The networks of keras.applications beside Keras: `python -m benchmarks.frontends_keras`.
 
-For every network without its softmax, with random weights and statistics: whether Infuse reads its `.keras` and its
-`.h5` file, its nodes, and the largest difference from Keras on random images, as a part of the
-largest output. Needs keras and tensorflow. A table is printed, and `--json FILE` writes it.
+For every network without its softmax, with random weights and statistics: whether Infuse reads its
+`.keras` and its `.h5` file, its nodes, and the largest difference from Keras on random images, as a
+part of the largest output. Needs keras and tensorflow. A table is printed, and `--json FILE` writes
+it.
 """
 
 from __future__ import annotations

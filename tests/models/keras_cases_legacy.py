@@ -31,12 +31,12 @@ def _functions(name: str, build: Callable[..., Any], *feeds: np.ndarray) -> None
     def make(keras: Any) -> Case:
         import tensorflow as tf
 
-        given = list(feeds) or [floats((3, 4))]
+        arrays = list(feeds) or [floats((3, 4))]
         inputs = [
             keras.Input(feed.shape[1:], dtype=feed.dtype.name, name=f"x{number}")
-            for number, feed in enumerate(given)
+            for number, feed in enumerate(arrays)
         ]
-        return keras.Model(inputs, build(tf, *inputs)), given
+        return keras.Model(inputs, build(tf, *inputs)), arrays
 
     LEGACY[f"tf-{name}"] = make
 

@@ -175,8 +175,8 @@ class Reader:
         if not isinstance(argument, Value):
             return argument
         dtype = layer.config.dtype
-        kept = not argument.dtype.is_float or not dtype.is_float or argument.dtype == dtype
-        if kept or layer.config.get("autocast") is False:
+        as_it_is = not argument.dtype.is_float or not dtype.is_float or argument.dtype == dtype
+        if as_it_is or layer.config.get("autocast") is False:
             return argument
         result = self.g.cast(argument, dtype)
         if argument in self.masks:

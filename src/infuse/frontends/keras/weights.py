@@ -110,10 +110,10 @@ def _bind_all(layer: Layer, names: Sequence[str], arrays: Sequence[Array]) -> No
             f"the layer {layer.name!r} has {len(ordered)} weights, and {len(names)} in the file",
             hint=_HINT,
         )
-    known = {name for _, name, _ in slots}
+    names_of_slots = {name for _, name, _ in slots}
     for (owner, name, _), path, array in zip(ordered, names, arrays):
         last = path.rpartition("/")[2].partition(":")[0]
-        if last in known and last != name:
+        if last in names_of_slots and last != name:
             raise ModelFileError(
                 f"the weight {path!r} is where the {name} of the layer {owner.name!r} must be",
                 hint=_HINT,

@@ -145,8 +145,8 @@ def gru(call: Call) -> Cell:
         low, high = 2 * units, 3 * units
         inner = g("Mul", r, part(h, low, high)) if after else part(g("Mul", r, h), low, high)
         candidate = _activated(c, "activation", g("Add", xs[2], inner), "tanh")
-        kept = g("Mul", z, h)
-        y = g("Add", kept, g("Mul", g("Sub", g.number(1, z.dtype), z), candidate))
+        carried = g("Mul", z, h)
+        y = g("Add", carried, g("Mul", g("Sub", g.number(1, z.dtype), z), candidate))
         return y, [y]
 
     return Cell(step, _units(call, 1), call=call)

@@ -144,14 +144,14 @@ def _flat(call: Call, x: Value, kernel: Value, count: int) -> Value:
     g = call.g
     inside = [size for size in kernel.shape[:count] if isinstance(size, int)]
     behind = [size for size in kernel.shape[count:] if isinstance(size, int)]
-    kept = x.rank - count
+    rows = x.rank - count
     total = int(np.prod(inside))
     if count > 1:
-        x = call.shaped(x, *(0,) * kept, total)
+        x = call.shaped(x, *(0,) * rows, total)
     y = g("MatMul", x, g.reshape(kernel, total, int(np.prod(behind))))
     if len(behind) == 1:
         return y
-    return call.shaped(y, *(0,) * kept, *behind)
+    return call.shaped(y, *(0,) * rows, *behind)
 
 
 def _embeddings(config: Config) -> list[str]:
