@@ -36,7 +36,7 @@ class Archive:
     def __init__(self, data: memoryview, where: str) -> None:
         self._data, self.where = data, where
         try:
-            self._zip = zipfile.ZipFile(io.BufferedReader(_View(data)))
+            self._zip = zipfile.ZipFile(io.BufferedReader(View(data)))
             infos = [info for info in self._zip.infolist() if not info.is_dir()]
         except _DAMAGED as error:
             raise self._damaged(str(error)) from error
@@ -91,7 +91,7 @@ class Archive:
         )
 
 
-class _View(io.RawIOBase):
+class View(io.RawIOBase):
     """A file that lies in memory."""
 
     def __init__(self, data: memoryview) -> None:

@@ -20,7 +20,7 @@ _MAGIC: Final[tuple[tuple[bytes, str], ...]] = (
         b"PK\x03\x04",
         "it is a zip archive, as PyTorch and Keras write; save it by torch.export, or as ONNX",
     ),
-    (b"\x89HDF\r\n\x1a\n", "it is an HDF5 file, as Keras writes; export the model to ONNX first"),
+    (b"\x89HDF\r\n\x1a\n", "it is an HDF5 file, as Keras writes; load it with infuse.load"),
     (b"\x1f\x8b", "it is compressed with gzip; decompress it first"),
     (b"\x80\x02", "it is a Python pickle, as PyTorch writes; save it by torch.export"),
     (b"\x80\x04", "it is a Python pickle; export the model to ONNX first"),

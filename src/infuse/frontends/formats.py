@@ -93,6 +93,26 @@ def _tflite(source: Source) -> Graph:
     return tflite.load(source.data, source.where)
 
 
+def _keras_archive(source: Source) -> Graph:
+    from infuse.frontends import keras
+
+    assert source.archive is not None
+    return keras.load_archive(source.archive)
+
+
+def _keras_hdf5(source: Source) -> Graph:
+    from infuse.frontends import keras
+
+    return keras.load_hdf5(source.data, source.where)
+
+
+def _tfjs(source: Source) -> Graph:
+    from infuse.frontends import keras
+
+    assert source.path is not None
+    return keras.load_tfjs(source.path)
+
+
 def _huggingface(source: Source) -> Graph:
     from infuse.frontends import huggingface
 
@@ -118,6 +138,14 @@ def _catboost(source: Source) -> Graph:
     return catboost.load(source.data, source.where)
 
 
+def _is_layers_model(source: Source) -> bool:
+    """Whether it is a model of layers of TensorFlow.js: its folder, or the `model.json`."""
+    if source.is_folder and source.path is not None:
+        return source.holds("model.json") and _is_layers_model(Source(source.path / "model.json"))
+    topology = _names(source, b'"modelTopology"')
+    return topology and _names(source, b'"layers-model"', b'"model_config"', b'"class_name"')
+
+
 def _names(source: Source, *members: bytes) -> bool:
     """Whether it begins as a document whose first members include one of these."""
     return source.head.lstrip()[:1] == b"{" and any(name in source.head for name in members)
@@ -133,6 +161,9 @@ FORMATS: Final[tuple[Format, ...]] = (
     ),
     Format("TensorFlow Lite", lambda s: s.head[4:8] == b"TFL3", _tflite),
     Format("PyTorch (torch.export)", lambda s: s.holds("archive_format"), _pt2),
+    Format("Keras", lambda s: s.archive is not None and s.holds("metadata.json"), _keras_archive),
+    Format("Keras (HDF5)", lambda s: s.head[:8] == b"\x89HDF\r\n\x1a\n", _keras_hdf5),
+    Format("TensorFlow.js layers", _is_layers_model, _tfjs),
     Format("Hugging Face", lambda s: s.is_folder and s.holds("config.json"), _huggingface),
     Format("XGBoost", lambda s: _names(s, b'"learner"', b"\x07learner"), _xgboost),
     Format("LightGBM", lambda s: s.head.split(b"\n", 1)[0].strip() == b"tree", _lightgbm),

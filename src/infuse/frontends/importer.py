@@ -166,6 +166,16 @@ class Importer(GraphBuilder):
         return self("Squeeze", listed, self.ints(0))
 
 
+def free_name(name: str, used: Container[str]) -> str:
+    """A name, with a number behind it where it is used already."""
+    if name not in used:
+        return name
+    count = 2
+    while f"{name}_{count}" in used:
+        count += 1
+    return f"{name}_{count}"
+
+
 def require_all(
     calls: Iterable[tuple[str, str]], table: Container[str], what: str, hint: str
 ) -> None:
@@ -191,4 +201,4 @@ def require_all(
     )
 
 
-__all__ = ["Array", "Importer", "require_all"]
+__all__ = ["Array", "Importer", "free_name", "require_all"]

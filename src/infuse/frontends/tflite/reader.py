@@ -5,16 +5,16 @@ calls of operators in the order of the file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 import infuse.frontends.tflite.builtins  # noqa: F401  registers the operators
 from infuse import dtypes
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer, require_all
+from infuse.frontends.importer import Importer, free_name, require_all
+from infuse.frontends.layout import LayoutImporter, tidy
 from infuse.frontends.tflite.calls import TABLE, Call
-from infuse.frontends.tflite.layout import LayoutImporter, tidy
 from infuse.frontends.tflite.model import Model, Operator, Subgraph, Tensor
 from infuse.frontends.tflite.resources import Resources
 from infuse.ir.graph import Graph, Value
@@ -78,7 +78,7 @@ class Reader:
             self.g.output(self._free(f"{name}.out"), self.resources.values[name])
 
     def _free(self, name: str) -> str:
-        return _free(name, {*self.g.graph.output_names, *(v.name for v in self.g.graph.inputs)})
+        return free_name(name, {*self.g.graph.output_names, *(v.name for v in self.g.graph.inputs)})
 
     def _names(self, part: str, subgraph: Subgraph) -> list[str]:
         """Names of inputs or outputs: those of the signature, or else of the tensors; no two are
@@ -87,7 +87,7 @@ class Reader:
         named = getattr(self._signature, part) if self._signature is not None else {}
         names: list[str] = []
         for index in getattr(subgraph, part):
-            names.append(_free(named.get(index) or subgraph.tensors[index].name, names))
+            names.append(free_name(named.get(index) or subgraph.tensors[index].name, names))
         return names
 
     def state(self, scope: Scope, index: int) -> Value:
@@ -97,7 +97,7 @@ class Reader:
             raise UnsupportedOperatorError(
                 f"the variable {tensor.name!r} inside of control flow is not supported"
             )
-        name = _free(tensor.name, [v.name for v in self.g.graph.inputs])
+        name = free_name(tensor.name, [v.name for v in self.g.graph.inputs])
         value = self.g.input(name, tensor.dtype, tensor.shape)
         value.default = np.broadcast_to(np.zeros((), tensor.dtype.numpy), tensor.shape)
         self.states.append((name, index, scope))
@@ -116,7 +116,7 @@ class Reader:
             )
         if first is None:
             first = np.broadcast_to(np.zeros((), tensor.dtype.numpy), tensor.shape)
-        free = _free(name, [v.name for v in self.g.graph.inputs])
+        free = free_name(name, [v.name for v in self.g.graph.inputs])
         value = self.g.input(free, dtypes.by_numpy(first.dtype), first.shape)
         value.default = first
         return value
@@ -231,15 +231,6 @@ class Scope:
             scope.values[index] = scope._checked(index, value)
         scope.run()
         return [scope.value(index) for index in scope.subgraph.outputs]
-
-
-def _free(name: str, taken: Any) -> str:
-    if name not in taken:
-        return name
-    count = 2
-    while f"{name}_{count}" in taken:
-        count += 1
-    return f"{name}_{count}"
 
 
 def _all_calls(model: Model, first: int) -> Iterator[tuple[str, str]]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
+from infuse.frontends.documents import HINT, json_object, numbers
 from infuse.frontends.importer import Importer
 from infuse.frontends.malformed import wellformed
-from infuse.frontends.trees.documents import HINT, json_object, numbers
 from infuse.frontends.trees.forests import Forest, Tree
 from infuse.frontends.trees.scores import beside, best, labels, sigmoid, squeezed
 from infuse.ir.graph import Graph, Value

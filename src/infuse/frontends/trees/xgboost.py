@@ -10,10 +10,10 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
+from infuse.frontends.documents import HINT, json_object, numbers
 from infuse.frontends.importer import Importer
 from infuse.frontends.malformed import wellformed
 from infuse.frontends.trees import ubjson
-from infuse.frontends.trees.documents import HINT, json_object, numbers
 from infuse.frontends.trees.forests import LESS, Forest, Pieces, Tree, pieces_of_members
 from infuse.frontends.trees.scores import best, sigmoid, squeezed
 from infuse.ir.graph import Array, Graph, Value

@@ -7,15 +7,12 @@ from typing import Any, Final
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
+from infuse.frontends.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
 from infuse.frontends.tflite.calls import Call, builtin
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 
 _SAME, _VALID = 0, 1
-TO_CHANNELS: Final = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
-"""The order of axes that brings the channels, last in the file, behind the batch, by rank."""
-FROM_CHANNELS: Final = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
-"""The order that brings them back."""
 _AXES_2D: Final = ("h", "w")
 _AXES_3D: Final = ("d", "h", "w")
 
@@ -42,14 +39,7 @@ def padding(
         raise ModelFileError(f"there is no padding {kind}")
     if kind == _VALID:
         return {"auto_pad": "VALID"}
-    begins, ends = [], []
-    for size, extent, stride in zip(sizes, extents, strides):
-        if not isinstance(size, int) or not isinstance(extent, int):
-            return {"auto_pad": "SAME_UPPER"}
-        total = max((-(-size // stride) - 1) * stride + extent - size, 0)
-        begins.append(total // 2)
-        ends.append(total - total // 2)
-    return {"pads": (*begins, *ends)}
+    return same_padding(sizes, extents, strides)
 
 
 def _convolution(

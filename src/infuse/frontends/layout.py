@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.frontends.importer import Importer
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value
 
 POINTWISE: Final = frozenset(
@@ -17,6 +18,10 @@ POINTWISE: Final = frozenset(
         *("Floor", "Ceil", "Round", "Reciprocal", "Identity", "Cast"),
     ]
 )
+TO_CHANNELS: Final = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
+"""The order of axes that brings the channels, last in the file, behind the batch, by rank."""
+FROM_CHANNELS: Final = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
+"""The order that brings them back."""
 _SCALED: Final = ("DequantizeLinear", "QuantizeLinear")
 
 
@@ -125,3 +130,19 @@ def tidy(graph: Graph) -> None:
         for node in reversed(part.nodes):
             if node.kind == "Transpose" and not node.output.uses:
                 part.remove(node)
+
+
+def same_padding(
+    sizes: Sequence[Dim], extents: Sequence[Dim], strides: Sequence[int]
+) -> dict[str, Any]:
+    """The attribute that pads windows so that ⌈size / stride⌉ of them fit, the larger half behind;
+    with numbers where sizes are known.
+    """
+    begins, ends = [], []
+    for size, extent, stride in zip(sizes, extents, strides):
+        if not isinstance(size, int) or not isinstance(extent, int):
+            return {"auto_pad": "SAME_UPPER"}
+        total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+        begins.append(total // 2)
+        ends.append(total - total // 2)
+    return {"pads": (*begins, *ends)}

@@ -1,0 +1,19 @@
+"""Layers and operations of Keras by family; importing this registers them all."""
+
+from infuse.frontends.keras.layers import (  # noqa: F401
+    activations,
+    attention,
+    convolutions,
+    dense,
+    images,
+    legacy,
+    merging,
+    movement,
+    moving_operations,
+    normalization,
+    operations,
+    pooling,
+    preprocessing,
+    recurrent,
+    wrappers,
+)

@@ -1,0 +1,350 @@
+"""Operations of `keras.ops` in a model: their options stand in the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import ModelFileError
+from infuse.frontends.keras.calls import Call, layer, promoted
+from infuse.frontends.keras.config import axes_of
+from infuse.frontends.keras.layers.activations import FUNCTIONS
+from infuse.ir.graph import Value
+
+Operation = Callable[..., Any]
+OPERATIONS: Final[dict[str, Operation]] = {}
+"""By class: functions of the call, the operands, and the fields of the configuration."""
+
+
+def operation(*names: str) -> Callable[[Operation], Operation]:
+    """Register what builds operations of these classes."""
+
+    def register(function: Operation) -> Operation:
+        for name in names:
+            assert name not in OPERATIONS, f"{name} has two entries"
+            OPERATIONS[name] = function
+            layer(f"ops.{name}")(_registered(function))
+        return function
+
+    return register
+
+
+def _registered(function: Operation) -> Operation:
+    def build(call: Call, *args: Any, **kwargs: Any) -> Any:
+        fields = {k: v for k, v in call.config.fields.items() if k not in ("name", "dtype")}
+        if "dtype" in call.config and "name" in call.config and function in _TYPED:
+            fields["dtype"] = call.config.get("dtype")
+        return function(call, *args, **{**fields, **kwargs})
+
+    return build
+
+
+_TYPED: Final[set[Operation]] = set()
+"""Those whose field `dtype` is an option of theirs."""
+
+
+def tensor(call: Call, value: Any, dtype: Any = None) -> Value:
+    """An operand as a value: a tensor, or numbers of Python in a type that goes with others."""
+    if isinstance(value, Value):
+        return value if dtype is None else call.g.cast(value, dtype)
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise ModelFileError(f"{str(value)[:60]!r} is no tensor")
+    if dtype is None:
+        kinds = {"b": dtypes.bool_, "f": dtypes.float32}
+        dtype = kinds.get(array.dtype.kind, dtypes.int32)
+    return call.g.constant(array.astype(dtype.numpy))
+
+
+def together(call: Call, *values: Any) -> list[Value]:
+    """Operands in one element type."""
+    plain = [v.item() if isinstance(v, np.ndarray) and v.ndim == 0 else v for v in values]
+    listed = [v if not isinstance(v, (list, np.ndarray)) else tensor(call, v) for v in plain]
+    dtype = promoted(*listed)
+    return [tensor(call, value, dtype) for value in listed]
+
+
+def real(call: Call, value: Any) -> Value:
+    """An operand as floats."""
+    x = tensor(call, value)
+    return x if x.dtype.is_float else call.g.cast(x, dtypes.float32)
+
+
+# -- every element by itself -----------------------------------------------------------------------
+
+
+def _unary(kind: str, floats: bool = True) -> Operation:
+    def build(call: Call, x: Any) -> Value:
+        return call.g(kind, real(call, x) if floats else tensor(call, x))
+
+    return build
+
+
+_FLOATS: Final = (
+    *("Exp", "Log", "Sqrt", "Sin", "Cos", "Tan", "Sinh", "Cosh", "Tanh", "Erf", "Reciprocal"),
+    *("Sigmoid", "Softplus", "Softsign", "Selu"),
+)
+for _name in _FLOATS:
+    operation(_name)(_unary(_name))
+for _name, _kind in (
+    *(("Arccos", "Acos"), ("Arcsin", "Asin"), ("Arctan", "Atan"), ("Silu", "Swish")),
+    *(("Arccosh", "Acosh"), ("Arcsinh", "Asinh"), ("Arctanh", "Atanh")),
+):
+    operation(_name)(_unary(_kind))
+for _name, _kind in (
+    *(("Absolute", "Abs"), ("Abs", "Abs"), ("Negative", "Neg"), ("Sign", "Sign"), ("Relu", "Relu")),
+    *(("Isnan", "IsNaN"), ("Isinf", "IsInf")),
+):
+    operation(_name)(_unary(_kind, floats=False))
+for _name in ("Floor", "Ceil"):
+    operation(_name)(_unary(_name))
+
+
+@operation("Round")
+def rounded(call: Call, x: Any, decimals: int = 0) -> Value:
+    """Whole numbers, halves to even ones."""
+    if decimals:
+        raise call.unsupported(f"decimals = {decimals}")
+    return call.g("Round", real(call, x))
+
+
+def _named(name: str) -> Operation:
+    def build(call: Call, x: Any, **options: Any) -> Value:
+        return FUNCTIONS[name](call.g, real(call, x), **options)
+
+    return build
+
+
+for _name, _kind in (
+    *(("Relu6", "relu6"), ("LeakyRelu", "leaky_relu"), ("Elu", "elu"), ("Celu", "celu")),
+    *(("Gelu", "gelu"), ("Glu", "glu"), ("HardSigmoid", "hard_sigmoid"), ("Softmax", "softmax")),
+    *(("HardSilu", "hard_silu"), ("HardTanh", "hard_tanh"), ("HardShrink", "hard_shrink")),
+    *(("SoftShrink", "soft_shrink"), ("TanhShrink", "tanh_shrink"), ("Threshold", "threshold")),
+    *(("LogSigmoid", "log_sigmoid"), ("LogSoftmax", "log_softmax"), ("Sparsemax", "sparsemax")),
+    *(("SparsePlus", "sparse_plus"), ("SparseSigmoid", "sparse_sigmoid")),
+    ("Squareplus", "squareplus"),
+):
+    operation(_name)(_named(_kind))
+
+
+def _binary(kind: str, floats: bool = False) -> Operation:
+    def build(call: Call, x1: Any, x2: Any) -> Value:
+        a, b = together(call, x1, x2)
+        if floats:
+            a, b = real(call, a), real(call, b)
+        return call.g(kind, a, b)
+
+    return build
+
+
+for _name, _kind in (
+    *(("Add", "Add"), ("Subtract", "Sub"), ("Multiply", "Mul"), ("Maximum", "Max")),
+    *(("Minimum", "Min"), ("Power", "Pow"), ("Matmul", "MatMul"), ("Equal", "Equal")),
+    *(("Greater", "Greater"), ("GreaterEqual", "GreaterOrEqual"), ("Less", "Less")),
+    ("LessEqual", "LessOrEqual"),
+):
+    operation(_name)(_binary(_kind))
+for _name in ("Divide", "TrueDivide"):
+    operation(_name)(_binary("Div", floats=True))
+
+
+@operation("NotEqual")
+def not_equal(call: Call, x1: Any, x2: Any) -> Value:
+    """Whether elements differ."""
+    return call.g("Not", call.g("Equal", *together(call, x1, x2)))
+
+
+@operation("FloorDivide")
+def floor_divide(call: Call, x1: Any, x2: Any) -> Value:
+    """The quotient, rounded down."""
+    a, b = together(call, x1, x2)
+    dtype = a.dtype
+    return call.g.cast(call.g("Floor", call.g("Div", real(call, a), real(call, b))), dtype)
+
+
+@operation("Mod")
+def mod(call: Call, x1: Any, x2: Any) -> Value:
+    """The remainder, with the sign of the divisor."""
+    g, (a, b) = call.g, together(call, x1, x2)
+    if not a.dtype.is_float:
+        return g("Mod", a, b)
+    return g("Sub", a, g("Mul", b, g("Floor", g("Div", a, b))))
+
+
+def _logical(kind: str) -> Operation:
+    def build(call: Call, *xs: Any) -> Value:
+        return call.g(kind, *(call.boolean(tensor(call, x)) for x in xs))
+
+    return build
+
+
+for _name, _kind in (("And", "And"), ("Or", "Or"), ("Not", "Not"), ("Xor", "Xor")):
+    operation(f"Logical{_name}")(_logical(_kind))
+
+
+@operation("Square")
+def square(call: Call, x: Any) -> Value:
+    """x²."""
+    value = tensor(call, x)
+    return call.g("Mul", value, value)
+
+
+@operation("Rsqrt")
+def rsqrt(call: Call, x: Any) -> Value:
+    """1 / √x."""
+    return call.g("Reciprocal", call.g("Sqrt", real(call, x)))
+
+
+@operation("Log1p")
+def log1p(call: Call, x: Any) -> Value:
+    """log(1 + x)."""
+    return call.g("Log", call.g("Add", real(call, x), 1.0))
+
+
+@operation("Expm1")
+def expm1(call: Call, x: Any) -> Value:
+    """eˣ - 1."""
+    return call.g("Sub", call.g("Exp", real(call, x)), 1.0)
+
+
+@operation("Clip")
+def clip(call: Call, x: Any, x_min: Any, x_max: Any) -> Value:
+    """Elements between two limits."""
+    value, low, high = together(call, x, x_min, x_max)
+    return call.g("Clip", value, low, high)
+
+
+@operation("Where")
+def where(call: Call, condition: Any, x1: Any = None, x2: Any = None) -> Value:
+    """Elements of one operand or the other."""
+    if x1 is None or x2 is None:
+        raise call.unsupported("places where a condition is true")
+    return call.g("Where", call.boolean(tensor(call, condition)), *together(call, x1, x2))
+
+
+@operation("Cast")
+def cast(call: Call, x: Any, dtype: str) -> Value:
+    """Elements of another type."""
+    return call.g.cast(tensor(call, x), dtypes.by_name(dtype))
+
+
+_TYPED.add(cast)
+
+
+@operation("StopGradient", "Copy", "ConvertToTensor")
+def same(call: Call, x: Any, **_: Any) -> Value:
+    """The operand."""
+    return tensor(call, x)
+
+
+@operation("OnesLike", "ZerosLike")
+def like(call: Call, x: Any, **_: Any) -> Value:
+    """Ones or zeros of the shape of a tensor."""
+    value = tensor(call, x)
+    number = int(call.layer.kind == "ops.OnesLike")
+    return call.g("Expand", call.number(number, value), call.g("Shape", value))
+
+
+# -- reductions ------------------------------------------------------------------------------------
+
+
+def _reduction(kind: str, floats: bool = False) -> Operation:
+    def build(call: Call, x: Any, axis: Any = None, keepdims: bool = False, **options: Any
+              ) -> Value:  # fmt: skip
+        value = real(call, x) if floats else tensor(call, x)
+        if options.get("initial") is not None:
+            raise call.unsupported("an initial value")
+        return call.reduced(kind, value, axes_of(axis, value.rank), keepdims)
+
+    return build
+
+
+for _name, _kind in (
+    *(("Max", "ReduceMax"), ("Min", "ReduceMin"), ("Amax", "ReduceMax"), ("Amin", "ReduceMin")),
+    *(("Sum", "ReduceSum"), ("Prod", "ReduceProd")),
+):
+    operation(_name)(_reduction(_kind))
+operation("Mean")(_reduction("ReduceMean", floats=True))
+operation("Logsumexp")(_reduction("ReduceLogSumExp", floats=True))
+
+
+@operation("Var", "Std")
+def variance(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
+    """The mean square distance from the mean, or its root."""
+    g, value = call.g, real(call, x)
+    axes = axes_of(axis, value.rank)
+    apart = g("Sub", value, call.reduced("ReduceMean", value, axes, True))
+    y = call.reduced("ReduceMean", g("Mul", apart, apart), axes, keepdims)
+    return g("Sqrt", y) if call.layer.kind == "ops.Std" else y
+
+
+@operation("Any", "All")
+def any_or_all(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
+    """Whether some or all elements are true."""
+    kind = "ReduceMax" if call.layer.kind == "ops.Any" else "ReduceMin"
+    value = call.g.cast(call.boolean(tensor(call, x)), dtypes.uint8)
+    return call.boolean(call.reduced(kind, value, axes_of(axis, value.rank), keepdims))
+
+
+@operation("Argmax", "Argmin")
+def argmax(call: Call, x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
+    """The place of the largest or smallest element, int32."""
+    g, value = call.g, tensor(call, x)
+    if axis is None:
+        value, axis = call.shaped(value, -1), 0
+        if keepdims:
+            raise call.unsupported("keepdims without an axis")
+    kind = "ArgMax" if call.layer.kind == "ops.Argmax" else "ArgMin"
+    return g.cast(g(kind, value, axis=axis, keepdims=int(keepdims)), dtypes.int32)
+
+
+@operation("Cumsum")
+def cumsum(call: Call, x: Any, axis: int | None = None) -> Value:
+    """Sums of all elements up to each."""
+    value = tensor(call, x)
+    if axis is None:
+        value, axis = call.shaped(value, -1), 0
+    return call.g("CumSum", value, call.g.constant(np.int64(axis)))
+
+
+@operation("Normalize")
+def normalize(call: Call, x: Any, axis: Any = -1, order: int = 2, epsilon: float | None = None
+              ) -> Value:  # fmt: skip
+    """Rows of length one."""
+    g, value = call.g, real(call, x)
+    if order != 2:
+        raise call.unsupported(f"order = {order}")
+    axes = axes_of(axis, value.rank)
+    total = call.reduced("ReduceSum", g("Mul", value, value), axes, True)
+    return g("Div", value, g("Sqrt", g("Max", total, (epsilon or 1e-7) ** 2)))
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+@operation("Einsum")
+def einsum(call: Call, *xs: Any, subscripts: str, **options: Any) -> Value:
+    """A product by an equation."""
+    return call.g("Einsum", *together(call, *xs), equation=subscripts.replace(" ", ""))
+
+
+@operation("OneHot")
+def one_hot(
+    call: Call, x: Any, num_classes: int, axis: int = -1, sparse: bool = False, dtype: Any = None
+) -> Value:
+    """Rows with a one."""
+    if sparse:
+        raise call.unsupported("a sparse result")
+    g, value = call.g, call.g.cast(tensor(call, x), dtypes.int64)
+    rank = value.rank + 1
+    ones = g("Equal", call.unsqueezed(value, -1), g.constant(np.arange(num_classes)))
+    y = g.cast(ones, dtypes.by_name(dtype or "float32"))
+    order = list(range(rank - 1))
+    order.insert(axis % rank, rank - 1)
+    return g.permute(y, *order)
+
+
+_TYPED.add(one_hot)

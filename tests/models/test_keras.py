@@ -1,0 +1,58 @@
+"""Layers, operations and models of Keras, against what Keras itself computed (`make_keras.py`)."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import infuse
+from infuse.ops.core.evaluate import evaluate
+
+pytest.importorskip("h5py")
+FOLDER = Path(__file__).parent / "data" / "keras"
+HALF = {"bfloat16": 2e-2, "float16": 2e-3}
+
+
+@cache
+def archive(file: str) -> dict[str, bytes]:
+    """The members of an archive of models."""
+    members = {}
+    with tarfile.open(FOLDER / f"{file}.tar.xz") as opened:
+        for info in opened:
+            member = opened.extractfile(info)
+            assert member is not None
+            members[info.name] = member.read()
+    return members
+
+
+def case_names() -> list[str]:
+    return [name.removesuffix(".keras") for name in archive("cases") if name.endswith(".keras")]
+
+
+def agree(graph: infuse.Graph, arrays: bytes, tolerance: float) -> None:
+    """The graph computes these outputs from these inputs."""
+    with np.load(io.BytesIO(arrays)) as numbers:
+        feeds = [numbers[f"x{i}"] for i in range(len(graph.inputs))]
+        expected = [numbers[f"y{i}"] for i in range(len(graph.outputs))]
+        assert len(numbers.files) == len(feeds) + len(expected)
+    made = evaluate(graph, dict(zip((v.name for v in graph.inputs), feeds)))
+    for result, reference in zip(made.values(), expected):
+        assert result.shape == reference.shape
+        if result.dtype.name != "bfloat16":
+            assert result.dtype == reference.dtype
+        scale = max(float(np.abs(reference.astype(np.float64)).max(initial=0)), 1.0)
+        apart = np.abs(result.astype(np.float64) - reference.astype(np.float64)).max(initial=0)
+        assert apart <= tolerance * scale
+
+
+@pytest.mark.parametrize("name", case_names())
+def test_case(name: str) -> None:
+    members = archive("cases")
+    tolerance = next((t for part, t in HALF.items() if part in name), 1e-5)
+    tolerance = 2e-3 if "half" in name else tolerance
+    agree(infuse.load(members[f"{name}.keras"]), members[f"{name}.npz"], tolerance)
