@@ -114,6 +114,10 @@ class Call:
         """What the file says of an operand."""
         return self.scope.tensor(self.number(index))
 
+    def label(self, index: int) -> str:
+        """What an operand is called in errors."""
+        return self.tensor(index).name
+
     def raw(self, index: int) -> Value:
         """An operand with the elements that the file says, also where they are scaled integers."""
         tensor = self.tensor(index)
@@ -171,7 +175,7 @@ class Call:
         if listed is None:
             const = self.const(index)
             if const is None or const.dtype.kind not in "iu":
-                raise self.unsupported(f"operand {index}, {self.tensor(index).name!r}, computed")
+                raise self.unsupported(f"operand {index}, {self.label(index)!r}, computed")
             return [int(element) for element in const.reshape(-1)]
         return list(listed)
 
@@ -179,7 +183,7 @@ class Call:
         """The integers of a constant operand."""
         listed = self.numbers(index)
         if not all(isinstance(element, int) for element in listed):
-            raise self.unsupported(f"operand {index}, {self.tensor(index).name!r}, computed")
+            raise self.unsupported(f"operand {index}, {self.label(index)!r}, computed")
         return [int(element) for element in listed if isinstance(element, int)]
 
     def one(self, index: int) -> int:
@@ -188,6 +192,14 @@ class Call:
         if len(listed) != 1:
             raise ModelFileError(f"operand {index} has {len(listed)} numbers, not one")
         return listed[0]
+
+    def zero_of(self, index: int) -> Value | None:
+        """The element that stands for zero in an operand, where that is not zero itself."""
+        quantization = self.tensor(index).quantization
+        if not self.tensor(index).quantized or quantization is None:
+            return None
+        dtype = self.raw(index).dtype
+        return self.g.constant(quantization.zero.astype(dtype.numpy).reshape(()))
 
     def list_of(self, index: int) -> Value:
         """An operand as a list of int64, constant or not."""
@@ -207,6 +219,11 @@ class Call:
         if index >= len(self.operator.outputs):
             raise ModelFileError(f"it has no result {index}")
         return self.scope.tensor(self.operator.outputs[index])
+
+    @property
+    def results(self) -> int:
+        """How many results the operator has."""
+        return len(self.operator.outputs)
 
     @property
     def dtype(self) -> DType:
