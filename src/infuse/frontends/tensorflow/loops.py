@@ -32,7 +32,7 @@ def truth(g: Importer, item: Item) -> Value:
     if not isinstance(item, Value):
         raise ModelFileError("a condition is no tensor")
     value = item if item.dtype.is_bool else g.cast(item, dtypes.bool_)
-    return value if value.rank == 0 else g("Reshape", value, g.ints())
+    return value if value.tensor.shape == () else g("Reshape", value, g.ints())
 
 
 def branch(g: Importer, condition: Value, then: Body, other: Body, items: list[Item]) -> list[Item]:

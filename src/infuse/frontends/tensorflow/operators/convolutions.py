@@ -35,14 +35,14 @@ def finish(call: Call, y: Value) -> Value:
     return call.g.permute(y, *FROM_CHANNELS[y.rank]) if channels_last(call, y.rank) else y
 
 
-def per_axis(call: Call, option: str, rank: int) -> list[int]:
+def per_axis(call: Call, option: str, rank: int) -> tuple[int, ...]:
     """An option for each axis of the image, which is 1 for batch and channels."""
     numbers = call.positive(option, rank)
     places = range(1, rank - 1) if channels_last(call, rank) else range(2, rank)
     others = [n for axis, n in enumerate(numbers) if axis not in places]
     if any(n != 1 for n in others):
         raise call.unsupported(f"{option} of {numbers}")
-    return [numbers[axis] for axis in places]
+    return tuple(numbers[axis] for axis in places)
 
 
 def padding(

@@ -56,6 +56,9 @@ def transpose(call: Call) -> Any:
 def squeeze(call: Call) -> Value:
     """Without axes of size one: those listed, or all."""
     axes = call.option("squeeze_dims", None) or call.option("axis", None) or []
+    shape = call.raw(0).tensor.shape
+    if not axes and (shape is None or not all(isinstance(size, int) for size in shape)):
+        return call.g("Squeeze", call.raw(0))
     return movement.squeeze(call.with_options(squeeze_dims=np.array(axes, np.int64)))
 
 
