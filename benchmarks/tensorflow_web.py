@@ -129,7 +129,8 @@ def _weights(manifest: Any, folder: Path) -> dict[str, np.ndarray]:
             elements = np.frombuffer(data, stored, count, place).reshape(entry["shape"])
             place += count * stored.itemsize
             if "scale" in quantization:
-                elements = elements * quantization["scale"] + quantization["min"]
+                elements = elements.astype(np.float32) * np.float32(quantization["scale"])
+                elements = elements + np.float32(quantization["min"])
             whole = "scale" in quantization and entry["dtype"] == "int32"
             weights[entry["name"]] = np.round(elements) if whole else elements
     return weights

@@ -27,6 +27,13 @@ class Variable:
     elements: Array | None = None
 
 
+@dataclass(frozen=True)
+class Stored:
+    """A tensor of the checkpoint, by its name."""
+
+    name: str
+
+
 @dataclass(eq=False)
 class Elements:
     """A list of tensors of one type, as one tensor along a new first axis.
@@ -46,7 +53,7 @@ class Elements:
         return replace(self, value=value)
 
 
-Item = Union[Value, Complex, Variable, Elements, None]
+Item = Union[Value, Complex, Variable, Stored, Elements, None]
 
 
 def flat(items: Sequence[Item]) -> list[Value]:

@@ -54,7 +54,9 @@ class Reader:
         self.restoring = True
         scratch = FoldingImporter("restore")
         try:
-            Frames(self, scratch, self.model.main, {}).run([name])
+            nodes = self.model.main.nodes.values()
+            bound: dict[str, list[Item]] = {node.name: [None] for node in nodes if node.op in _PLACEHOLDERS}
+            Frames(self, scratch, self.model.main, bound).run([name])
         finally:
             self.restoring = False
 

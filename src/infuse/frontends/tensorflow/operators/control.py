@@ -11,7 +11,7 @@ from infuse.errors import ModelFileError
 from infuse.frontends.importer import Importer
 from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.frontends.tensorflow.frames import origin
-from infuse.frontends.tensorflow.items import Item, Variable
+from infuse.frontends.tensorflow.items import Item, Stored, Variable
 from infuse.frontends.tensorflow.loops import branch, repeat, truth
 from infuse.frontends.tensorflow.regions import Ref
 from infuse.ir.graph import Value
@@ -115,25 +115,25 @@ def is_initialized(call: Call) -> Value:
 
 
 @operator("RestoreV2", "RestoreSlice")
-def restore(call: Call) -> list[Any]:
+def restore(call: Call) -> list[Item]:
     """Tensors of the checkpoint, by name."""
     names, slices = call.const(1), call.const(2)
     if names is None or slices is None or names.size != slices.size:
         raise call.unsupported("a name of a variable that is computed")
     if any(slices.reshape(-1)):
         raise call.unsupported("a part of a variable")
-    return [call.scope.restored(str(name)) for name in names.reshape(-1)]
+    return [Stored(str(name)) for name in names.reshape(-1)]
 
 
 @operator("Assign", "AssignVariableOp")
-def assign(call: Call) -> list[Any]:
+def assign(call: Call) -> list[Item]:
     """Another value for a variable, where it is restored."""
-    item, elements = call.item(0), call.item(1)
+    item, stored = call.item(0), call.item(1)
     if not isinstance(item, Variable):
         raise ModelFileError("its operand is no variable")
-    if not isinstance(elements, np.ndarray):
+    if not isinstance(stored, Stored):
         raise call.unsupported(f"the assignment to the variable {item.name!r}, a state of the model")
-    item.elements = elements
+    item.elements = call.scope.restored(stored.name)
     return [item]
 
 
