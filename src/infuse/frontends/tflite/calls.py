@@ -209,7 +209,7 @@ class Call:
         listed = known_ints(value)
         if listed is not None and all(isinstance(element, int) for element in listed):
             return self.g.ints(*listed)
-        flat = value if value.rank == 1 else self.g("Reshape", value, self.g.ints(-1))
+        flat = value if value.tensor.rank == 1 else self.g("Reshape", value, self.g.ints(-1))
         return self.g.cast(flat, dtypes.int64)
 
     # -- results -----------------------------------------------------------------------------------
