@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.frontends.tflite.builtins.convolutions import FROM_CHANNELS, TO_CHANNELS
-from infuse.ir.graph import Value
+from infuse.ir.graph import Array, Value
 
 
 def _resized(call: Call, **attributes: Any) -> Value:
@@ -49,10 +49,47 @@ def nearest(call: Call) -> Value:
 @operator("ResizeBicubic")
 def bicubic(call: Call) -> Value:
     """Images of other sizes, between whose pixels lie curves of the third degree."""
-    real = call.on(call.g.cast(call.raw(0), dtypes.float32), call.item(1))
-    if _coordinates(call) == "half_pixel":
-        return _resized(real, mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1)
-    return _resized(real, mode="cubic", cubic_coeff_a=-0.75)
+    g, x, after = call.g, g_float(call), call.ints(1)
+    before = x.shape[1:3]
+    if len(after) != 2 or min(after) < 1 or max(after) > 1 << 16:
+        raise ModelFileError(f"its sizes are {after[:4]}")
+    aligned, half = _coordinates(call) == "align_corners", _coordinates(call) == "half_pixel"
+    for number, (size, count) in enumerate(zip(before, after)):
+        if not isinstance(size, int):
+            raise call.unsupported("a bicubic image of unknown size")
+        weights = g.constant(_curve(size, count, aligned, half))
+        equation = ("ph,nhwc->npwc", "qw,nhwc->nhqc")[number]
+        x = g("Einsum", weights, x, equation=equation)
+    return x
+
+
+def g_float(call: Call) -> Value:
+    """Operand 0 in float32."""
+    return call.g.cast(call.raw(0), dtypes.float32)
+
+
+_STEPS: Final = 1024
+"""TensorFlow takes its curves from a table of so many places between two pixels."""
+
+
+def _curve(size: int, count: int, aligned: bool, half: bool) -> Array:
+    """What each pixel after takes of each before."""
+    scale = np.float32((size - 1) / (count - 1) if aligned and count > 1 else size / count)
+    places = np.arange(count, dtype=np.float32)
+    places = (places + np.float32(0.5)) * scale - np.float32(0.5) if half else places * scale
+    first = np.floor(places)
+    steps = np.rint((places - first) * np.float32(_STEPS))
+    near, a = steps / _STEPS, -0.5 if half else -0.75
+    weights = np.zeros((count, size), np.float32)
+    for offset, distance in ((-1, near + 1), (0, near), (1, 1 - near), (2, 2 - near)):
+        inner = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+        outer = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+        share = np.where(distance <= 1, inner, outer) if offset in (0, 1) else outer
+        index = first.astype(np.int64) + offset
+        inside = np.clip(index, 0, size - 1)
+        share = np.where(index == inside, share, 0) if half else share
+        np.add.at(weights, (np.arange(count), inside), share.astype(np.float32))
+    return weights / weights.sum(1, keepdims=True) if half else weights
 
 
 @operator("CropAndResize")
@@ -106,7 +143,7 @@ def _sampled(
     assert valid is not None
     grid = g("Concat", parts[1], parts[0], axis=-1)
     y = g("GridSample", rows, grid, mode="linear", padding_mode="border", align_corners=1)
-    y = g("Where", g("Unsqueeze", valid, g.ints(1)), y, outside)
+    y = g("Where", g("Unsqueeze", valid, g.ints(1)), y, g.number(outside, y.dtype))
     return g.permute(y, *FROM_CHANNELS[4])
 
 

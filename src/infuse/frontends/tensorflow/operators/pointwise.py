@@ -284,6 +284,9 @@ def split(g: Importer, parts: Value) -> list[Value]:
 
 def joined(g: Importer, real: Value, imaginary: Value) -> Complex:
     """Complex numbers of these parts."""
+    if real.tensor.shape != imaginary.tensor.shape:
+        shape = g("Shape", g("Add", real, imaginary))
+        real, imaginary = (g("Expand", part, shape) for part in (real, imaginary))
     parts = [g("Unsqueeze", part, g.ints(-1)) for part in (real, imaginary)]
     return Complex(g("Concat", *parts, axis=-1))
 
