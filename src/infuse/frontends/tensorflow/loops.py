@@ -13,7 +13,7 @@ from infuse.frontends.importer import Importer
 from infuse.frontends.tensorflow.items import Elements, Item, alike, flat
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.ir.types import TensorType
+from infuse.ir.types import TensorType, Type
 
 Body = Callable[[Importer, list[Item]], list[Item]]
 """Makes results of operands, with an importer."""
@@ -57,6 +57,7 @@ def repeat(g: Importer, start: list[Item], condition: Body, body: Body) -> list[
     start = _begun(g, start, body)
     values = flat(start)
     types = [value.type for value in values]
+    varying: set[tuple[int, int]] = set()
     for _ in range(_ATTEMPTS):
         inner = g.body("body")
         inner.typed_input("iteration", TensorType(dtypes.int64, ()))
@@ -68,14 +69,30 @@ def repeat(g: Importer, start: list[Item], condition: Body, body: Body) -> list[
         close(inner, [going, *flat(results)])
         first = truth(g, condition(g, start)[0])
         made = g.control(len(values), "Loop", None, first, *values, bodies={"body": inner})
-        if [value.type for value in states] == types:
+        changed = _changed(types, [value.type for value in states])
+        if changed <= varying:
             return alike(start, made)
         # Sizes that a round changes are symbols now, which what was built does not know.
+        varying |= changed
         types = [value.type for value in states]
         node = made[0].producer
         assert node is not None
         g.graph.remove(node)
-    raise UnsupportedOperatorError("a loop that changes the ranks of its state is not supported")
+    raise UnsupportedOperatorError("a loop whose states change ever more sizes is not supported")
+
+
+def _changed(before: Sequence[Type], after: Sequence[Type]) -> set[tuple[int, int]]:
+    """The states and axes whose sizes are others."""
+    changed = set()
+    for number, (old, new) in enumerate(zip(before, after)):
+        shapes = [type.shape if isinstance(type, TensorType) else None for type in (old, new)]
+        if old != new and (shapes[0] is None or shapes[1] is None):
+            raise UnsupportedOperatorError(
+                "a loop that changes the rank of its state is not supported"
+            )
+        pairs = zip(shapes[0] or (), shapes[1] or ())
+        changed |= {(number, axis) for axis, (a, b) in enumerate(pairs) if a != b}
+    return changed
 
 
 def _check(before: Sequence[Item], after: Sequence[Item]) -> None:

@@ -21,7 +21,15 @@ _PLACEHOLDERS: Final = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault"
 _STRUCTURAL: Final = frozenset(
     [*_PLACEHOLDERS, *Frames.flow, "Enter", "RefEnter", "NextIteration", "RefNextIteration"]
 )
-_SILENT: Final = frozenset(["NoOp", "Const", "Assert", "SaveV2", *_PLACEHOLDERS])
+_SILENT: Final = frozenset(
+    [
+        *("NoOp", "Const", "Assert", "SaveV2", *_PLACEHOLDERS),
+        *("Switch", "RefSwitch", "_SwitchN", "LoopCond", "Enter", "NextIteration"),
+        *("TensorArrayV3", "TensorArrayWriteV3", "TensorArrayScatterV3", "TensorArrayCloseV3"),
+        *("TensorListReserve", "EmptyTensorList", "TensorListFromTensor", "TensorListSetItem"),
+        *("TensorListPushBack", "TensorListResize", "VarHandleOp", "VariableV2", "Variable"),
+    ]
+)
 """Nodes that nobody reads without being outputs."""
 _FUNCTIONS: Final = ("f", "then_branch", "else_branch", "cond", "body", "branches")
 
@@ -63,14 +71,11 @@ class Reader:
     # -- the graph ---------------------------------------------------------------------------------
 
     def graph(self, inputs: Mapping[str, Ref] | None, outputs: Mapping[str, Ref] | None) -> Graph:
-        """The graph from these inputs to these outputs; where there are none, from all placeholders
-        to what nobody reads.
+        """The graph from these inputs to these outputs; where there are none, from the
+        placeholders that are needed to what nobody reads.
         """
         main = self.model.main
-        if inputs is None:
-            inputs = {n.name: Ref(n.name) for n in main.nodes.values() if n.op in _PLACEHOLDERS}
-        if outputs is None:
-            outputs = _unread(main)
+        outputs = _unread(main) if outputs is None else outputs
         if not outputs:
             raise ModelFileError("the graph has no outputs")
         require_all(
@@ -79,7 +84,7 @@ class Reader:
             "the model",
             "replace them before the model is saved, or report the operators",
         )
-        bound = self._inputs(inputs, _needed(main, [ref.node for ref in outputs.values()]))
+        bound = self._inputs(inputs or {}, _needed(main, [ref.node for ref in outputs.values()]))
         scope = Frames(self, self.g, main, bound)
         for name, ref in outputs.items():
             item = scope.get(ref)
@@ -142,8 +147,10 @@ def _default(model: Model, node: Node) -> Array | None:
 def _unread(region: Region) -> dict[str, Ref]:
     """The results that nobody reads, by the names of their nodes."""
     ends = {}
+    controls = {name for node in region.nodes.values() for name in node.controls}
+    read = {*region.readers, *controls}
     for node in region.nodes.values():
-        if node.name not in region.readers and node.op not in _SILENT:
+        if node.name not in read and node.op not in _SILENT:
             ends[node.name] = Ref(node.name)
     return ends
 
