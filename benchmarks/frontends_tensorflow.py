@@ -131,7 +131,9 @@ def random_feeds(graph: Graph, batch: int = 2, size: int = 96) -> dict[str, np.n
         if dtype.kind == "f":
             feeds[value.name] = rng.random(shape).astype(dtype)
         else:
-            feeds[value.name] = rng.integers(0, 200 if dtype.kind != "b" else 2, shape).astype(dtype)
+            feeds[value.name] = rng.integers(0, 200 if dtype.kind != "b" else 2, shape).astype(
+                dtype
+            )
     return feeds
 
 

@@ -58,9 +58,7 @@ def _place(name: str) -> str:
 
 def _graph(document: dict[str, Any], folder: Path) -> Any:
     topology = {k: v for k, v in document["modelTopology"].items() if k in ("node", "library")}
-    message = json_format.ParseDict(
-        topology, tf.compat.v1.GraphDef(), ignore_unknown_fields=True
-    )
+    message = json_format.ParseDict(topology, tf.compat.v1.GraphDef(), ignore_unknown_fields=True)
     weights = _weights(document["weightsManifest"], folder)
     made = tf.compat.v1.GraphDef()
     made.library.CopyFrom(message.library)

@@ -1,8 +1,8 @@
 """Writes `data/tensorflow/` with TensorFlow itself: `python -m tests.models.make_tensorflow`.
 
-`operators.npz`, `flows.npz` and `networks.npz` have for each case its graph (or SavedModel), what it
-is called with and what TensorFlow makes of it. The folders are a SavedModel of each generation and a
-model of TensorFlow.js; `files.npz` has their inputs and outputs.
+`operators.npz`, `flows.npz` and `networks.npz` have for each case its graph (or SavedModel), what
+it is called with and what TensorFlow makes of it. The folders are a SavedModel of each generation
+and a model of TensorFlow.js; `files.npz` has their inputs and outputs.
 """
 
 from __future__ import annotations

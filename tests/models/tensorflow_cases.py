@@ -145,11 +145,10 @@ for padding in ("SAME", "VALID"):
         for op in ("MaxPool", "AvgPool"):
             name = "value" if op == "AvgPool" else "input"
             raw(op, name, IMAGE, tag=tag, ksize=[1, 3, 2, 1], strides=strides, padding=padding)
-        full = [2, 7, 6, 3] if padding == "VALID" else [2, 7, 6, 3]
         height, width = RAW.Conv2D(input=IMAGE, filter=FILTERS, strides=strides, padding=padding
                                    ).shape[1:3]  # fmt: skip
         raw("Conv2DBackpropInput", "filter out_backprop", FILTERS, floats(2, height, width, 5),
-            tag=tag, input_sizes=full, strides=strides, padding=padding)  # fmt: skip
+            tag=tag, input_sizes=[2, 7, 6, 3], strides=strides, padding=padding)  # fmt: skip
 raw("Conv2D", "input filter", IMAGE, FILTERS, tag="dilated", strides=[1] * 4, padding="SAME",
     dilations=[1, 2, 3, 1])  # fmt: skip
 raw("Conv2D", "input filter", IMAGE, FILTERS, tag="explicit", strides=[1, 2, 1, 1],

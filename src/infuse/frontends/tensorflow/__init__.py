@@ -1,5 +1,5 @@
-"""Models of TensorFlow, read without it: SavedModel folders, frozen graphs (`.pb`), and graph models
-of TensorFlow.js.
+"""Models of TensorFlow, read without it: SavedModel folders, frozen graphs (`.pb`), and graph
+models of TensorFlow.js.
 
 All of them are a graph of one set of operators (`operators/`), whose nodes are built when a result
 needs them (`scopes.py`). Functions are built where they are called. Control flow of TensorFlow 1

@@ -53,15 +53,15 @@ class Bundle:
             raise UnsupportedOperatorError(
                 f"the variable {name!r}, which is written in parts, is not supported"
             )
-        data = self._shard(entry.shard_id)
-        if entry.offset < 0 or entry.size < 0 or entry.offset + entry.size > len(data):
+        shard = self._shard(entry.shard_id)
+        if entry.offset < 0 or entry.size < 0 or entry.offset + entry.size > len(shard):
             raise ModelFileError(
                 f"the {entry.size} bytes of {name!r} begin at byte {entry.offset} of a file of "
-                f"{len(data)}",
+                f"{len(shard)}",
                 where=self.where,
                 hint="the file of variables was cut off, or is of another model",
             )
-        part = data[entry.offset : entry.offset + entry.size]
+        part = shard[entry.offset : entry.offset + entry.size]
         return from_bytes(part, dtype_of(entry.dtype), static_shape(entry.shape))
 
     def _shard(self, number: int) -> memoryview:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from infuse import dtypes
 from infuse.dtypes import DType
@@ -16,6 +16,7 @@ from infuse.frontends.tflite import calls
 from infuse.ir.graph import Array, Value
 
 Handler = Callable[["Call"], Any]
+Registered = TypeVar("Registered", bound=Handler)
 TABLE: Final[dict[str, Handler]] = {}
 """By name of the operator."""
 _NUMBERED: Final = {
@@ -29,12 +30,12 @@ _WIDE: Final = ("ArgMax", "ArgMin", "Where", "MaxPoolWithArgmax")
 """Operators whose integers are int64 where nothing is said."""
 
 
-def operator(*names: str) -> Callable[[Handler], Handler]:
+def operator(*names: str) -> Callable[[Registered], Registered]:
     """Register what builds these operators: a function of the call, which returns the result, or a
     list of all.
     """
 
-    def register(handler: Handler) -> Handler:
+    def register(handler: Registered) -> Registered:
         for name in names:
             assert name not in TABLE, f"{name} has two entries"
             TABLE[name] = handler
@@ -44,7 +45,7 @@ def operator(*names: str) -> Callable[[Handler], Handler]:
 
 
 def shared(name: str, handler: Callable[[Any], Any], **options: Any) -> None:
-    """Let an operator be built as TensorFlow Lite's is, with these options beside its attributes."""
+    """Let an operator be built as TensorFlow Lite's is, with options beside its attributes."""
     operator(name)(lambda call: handler(call.with_options(**options)))
 
 

@@ -69,7 +69,7 @@ class Sides:
         node = self._region.nodes.get(ref.node)
         sides = self.of(ref.node)
         if node is not None and node.op in _SWITCHES and len(node.inputs) == 2:
-            return sides | {(origin(self._region, node.inputs[1]), ref.index)}
+            return sides | {(origin(self._region, node.inputs[1]), ref.place)}
         return sides
 
     def _before(self, node: Node) -> list[str]:
@@ -92,7 +92,7 @@ class Sides:
         sides = self._sides.get(ref.node, frozenset())
         node = self._region.nodes.get(ref.node)
         if node is not None and node.op in _SWITCHES and len(node.inputs) == 2:
-            return sides | {(origin(self._region, node.inputs[1]), ref.index)}
+            return sides | {(origin(self._region, node.inputs[1]), ref.place)}
         return sides
 
 

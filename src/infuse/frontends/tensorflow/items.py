@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Union
 
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
@@ -53,7 +52,7 @@ class Elements:
         return replace(self, value=value)
 
 
-Item = Union[Value, Complex, Variable, Stored, Elements, None]
+Item = Value | Complex | Variable | Stored | Elements | None
 
 
 def flat(items: Sequence[Item]) -> list[Value]:

@@ -63,7 +63,9 @@ class Reader:
         scratch = FoldingImporter("restore")
         try:
             nodes = self.model.main.nodes.values()
-            bound: dict[str, list[Item]] = {node.name: [None] for node in nodes if node.op in _PLACEHOLDERS}
+            bound: dict[str, list[Item]] = {
+                node.name: [None] for node in nodes if node.op in _PLACEHOLDERS
+            }
             Frames(self, scratch, self.model.main, bound).run([name])
         finally:
             self.restoring = False
@@ -109,7 +111,7 @@ class Reader:
                 listed.setdefault(node.name, node.name)
         for name, label in listed.items():
             node = self.model.main.node(name)
-            if inputs.get(label, Ref(name)).index:
+            if inputs.get(label, Ref(name)).place:
                 raise UnsupportedOperatorError(f"the input {label!r} is result {inputs[label]}")
             bound[name] = [self._input(label, node)]
         return bound

@@ -15,10 +15,10 @@ class Ref(NamedTuple):
     """A result of a node, or of an argument of a function."""
 
     node: str
-    index: int = 0
+    place: int = 0
 
     def __str__(self) -> str:
-        return f"{self.node}:{self.index}" if self.index else self.node
+        return f"{self.node}:{self.place}" if self.place else self.node
 
 
 OUTPUTS: Final[dict[str, tuple[str, ...]]] = {
@@ -185,5 +185,3 @@ class Model:
             results.append(_reference(message.ret[arg.name], self.functions, ops))
         effects = tuple(message.control_ret.values())
         return Region(name, nodes, arguments, tuple(results), effects)
-
-

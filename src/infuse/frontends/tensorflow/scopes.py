@@ -75,9 +75,9 @@ class Scope:
     def listed(self, ref: Ref) -> Item:
         """A result of a node that has been built."""
         items = self.results[ref.node]
-        if ref.index >= len(items):
-            raise ModelFileError(f"{ref.node!r} has {len(items)} results, not {ref.index + 1}")
-        return items[ref.index]
+        if ref.place >= len(items):
+            raise ModelFileError(f"{ref.node!r} has {len(items)} results, not {ref.place + 1}")
+        return items[ref.place]
 
     def run(self, names: Iterable[str]) -> None:
         """Build nodes, and first what they need."""
@@ -113,8 +113,7 @@ class Scope:
             except InfuseError as error:
                 error.within(node.op)
                 raise
-        items = list(made) if isinstance(made, (list, tuple)) else [made]
-        return items
+        return list(made) if isinstance(made, (list, tuple)) else [made]
 
     def _made(self, node: Node) -> Any:
         if node.op in self.flow:

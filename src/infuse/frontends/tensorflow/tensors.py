@@ -37,7 +37,7 @@ _LISTS: Final = {
     dtypes.complex64: "scomplex_val", dtypes.complex128: "dcomplex_val",
     dtypes.float16: "half_val", dtypes.bfloat16: "half_val",
 }  # fmt: skip
-_MOST: Final = 1 << 31
+_MOST: Final = 1 << 28
 """Elements that one element in a file may be repeated for."""
 
 

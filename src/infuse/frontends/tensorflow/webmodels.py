@@ -130,5 +130,5 @@ def _elements(entry: Mapping[str, Any], stored: Array) -> Array:
     if quantization["dtype"] == "float16":
         return stored.astype(np.float32)
     scale, least = np.float32(quantization["scale"]), np.float32(quantization["min"])
-    real = stored.astype(np.float32) * scale + least
+    real: Array = stored.astype(np.float32) * scale + least
     return np.rint(real).astype(np.int32) if entry["dtype"] == "int32" else real

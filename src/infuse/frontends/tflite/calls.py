@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,18 +20,19 @@ from infuse.ir.graph import Array, Value
 from infuse.ops.quantization import limits
 
 Handler = Callable[["Call"], Any]
+Registered = TypeVar("Registered", bound=Handler)
 TABLE: Final[dict[str, Handler]] = {}
 """By name of the operator."""
 
 
-def builtin(*names: str) -> Callable[[Handler], Handler]:
+def builtin(*names: str) -> Callable[[Registered], Registered]:
     """Register what builds these operators: a function of the call.
 
     It returns the value of the result, or a list of them. What is float for a result that the file
     has as scaled integers is quantized then.
     """
 
-    def register(handler: Handler) -> Handler:
+    def register(handler: Registered) -> Registered:
         for name in names:
             assert name not in TABLE, f"{name} has two entries"
             TABLE[name] = handler

@@ -13,8 +13,8 @@ import infuse.frontends.tflite.builtins  # noqa: F401  registers the operators
 from infuse import dtypes
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer, require_all
-from infuse.frontends.tflite.calls import TABLE, Call
 from infuse.frontends.layout import LayoutImporter, tidy
+from infuse.frontends.tflite.calls import TABLE, Call
 from infuse.frontends.tflite.model import Model, Operator, Subgraph, Tensor
 from infuse.frontends.tflite.resources import Resources
 from infuse.ir.graph import Graph, Value

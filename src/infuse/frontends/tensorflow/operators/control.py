@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -132,7 +131,9 @@ def assign(call: Call) -> list[Item]:
     if not isinstance(item, Variable):
         raise ModelFileError("its operand is no variable")
     if not isinstance(stored, Stored):
-        raise call.unsupported(f"the assignment to the variable {item.name!r}, a state of the model")
+        raise call.unsupported(
+            f"the assignment to the variable {item.name!r}, a state of the model"
+        )
     item.elements = call.scope.restored(stored.name)
     return [item]
 

@@ -18,6 +18,10 @@ _LAST: Final = {4: "NHWC", 5: "NDHWC"}
 _FIRST: Final = {4: "NCHW", 5: "NCDHW"}
 
 
+MOST_PLACES: Final = 1 << 12
+"""Places of a window that is written out place by place."""
+
+
 def channels_last(call: Call, rank: int) -> bool:
     """Whether the channels are the last axis."""
     return call.text("data_format", _LAST[rank], _FIRST[rank]) == _LAST[rank]
@@ -152,9 +156,8 @@ def transposed(call: Call) -> Value:
         stride, extent = strides[axis], (_number(call, k) - 1) * spread[axis] + 1
         begin, end, rest = _cut(call, kind, size, result, extent, stride)
         if stated is not None:
-            begin = stated[axis]
-            end = end - begin
-            begin, end, rest = begin, max(end, 0), max(-end, 0)
+            begin, end = stated[axis], end - stated[axis]
+            end, rest = max(end, 0), max(-end, 0)
         begins.append(begin)
         ends.append(end)
         more.append(rest)
@@ -234,11 +237,15 @@ def dilation(call: Call) -> Value:
     g = call.g
     x, w = call.raw(0), call.raw(1)
     rates = call.positive("rates", 4)
+    if w.rank != 3 or x.rank != 4:
+        raise ModelFileError(f"an image of {x.rank} axes meets a filter of {w.rank}")
     strides = call.positive("strides", 4)
     padded = call.text("padding", "VALID", "SAME")
     if not all(isinstance(n, int) for n in (*x.shape[1:3], *w.shape[:2])):
         raise call.unsupported("dilation of unknown sizes")
-    height, width = int(w.shape[0]), int(w.shape[1])  # type: ignore[arg-type]
+    height, width = int(w.shape[0]), int(w.shape[1])
+    if not 0 < height * width <= MOST_PLACES:
+        raise call.unsupported(f"a window of {height} × {width}")
     sizes = []
     for axis, kernel in ((1, height), (2, width)):
         extent = (kernel - 1) * rates[axis] + 1
@@ -246,7 +253,7 @@ def dilation(call: Call) -> Value:
         assert pair is not None
         low = g.constant(_lowest(x))
         x = g("Pad", x, g.ints(*pair), low, g.ints(axis)) if any(pair) else x
-        sizes.append((int(x.shape[axis]) - extent) // strides[axis] + 1)  # type: ignore[arg-type]
+        sizes.append((int(x.shape[axis]) - extent) // strides[axis] + 1)
     result: Value | None = None
     for row in range(height):
         for column in range(width):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from infuse.errors import ModelFileError
 from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.frontends.tensorflow.operators.convolutions import channels_last, convolution, finish
@@ -14,7 +12,9 @@ from infuse.ir.graph import Value
 
 def _fused(call: Call, y: Value, first: bool) -> Value:
     """`y` after what is fused to its operator. `first`: whether its channels come first."""
-    names = [bytes(name).decode("utf-8", "replace") for name in call.option("fused_ops", None) or ()]
+    names = [
+        bytes(name).decode("utf-8", "replace") for name in call.option("fused_ops", None) or ()
+    ]
     place = 2
     g = call.g
 
@@ -59,11 +59,9 @@ def by_channel(call: Call, value: Value, rank: int, first: bool) -> Value:
     return call.g.permute(value, 0, rank - 1, *range(1, rank - 1))
 
 
-def _convolution(call: Call, depthwise: bool) -> Any:
+def _convolution(call: Call, depthwise: bool) -> Value:
     y = convolution(call, depthwise)
-    if not channels_last(call, y.rank) and any(
-        call.raw(i).rank > 1 for i in range(2, call.count)
-    ):
+    if not channels_last(call, y.rank) and any(call.raw(i).rank > 1 for i in range(2, call.count)):
         raise call.unsupported("a fused operand of several axes beside channels that come first")
     return finish(call, _fused(call, y, first=True))
 

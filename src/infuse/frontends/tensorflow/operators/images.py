@@ -12,6 +12,9 @@ from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.frontends.tflite.builtins.convolutions import FROM_CHANNELS, TO_CHANNELS
 from infuse.ir.graph import Array, Value
 
+_LARGEST: Final = 1 << 14
+"""The size of an image that numbers of the model are made for."""
+
 
 def _resized(call: Call, **attributes: Any) -> Value:
     x, sizes = call.real(0, *TO_CHANNELS[4]), call.list_of(1)
@@ -51,12 +54,12 @@ def bicubic(call: Call) -> Value:
     """Images of other sizes, between whose pixels lie curves of the third degree."""
     g, x, after = call.g, g_float(call), call.ints(1)
     before = x.shape[1:3]
-    if len(after) != 2 or min(after) < 1 or max(after) > 1 << 16:
+    if len(after) != 2 or min(after) < 1 or max(after) > _LARGEST:
         raise ModelFileError(f"its sizes are {after[:4]}")
     aligned, half = _coordinates(call) == "align_corners", _coordinates(call) == "half_pixel"
     for number, (size, count) in enumerate(zip(before, after)):
-        if not isinstance(size, int):
-            raise call.unsupported("a bicubic image of unknown size")
+        if not isinstance(size, int) or not 0 < size <= _LARGEST:
+            raise call.unsupported(f"a bicubic image of size {size}")
         weights = g.constant(_curve(size, count, aligned, half))
         equation = ("ph,nhwc->npwc", "qw,nhwc->nhqc")[number]
         x = g("Einsum", weights, x, equation=equation)
@@ -102,7 +105,7 @@ def crop(call: Call) -> Value:
         raise call.unsupported("cropping to the nearest pixels")
     outside = float(call.option("extrapolation_value", 0.0))
     height, width = (g.size_of(x, axis) for axis in (2, 3))
-    if len(sizes) != 2 or min(sizes) < 1:
+    if len(sizes) != 2 or min(sizes) < 1 or max(sizes) > _LARGEST:
         raise ModelFileError(f"its sizes are {sizes[:4]}")
     grids = []
     for axis, (count, size) in enumerate(zip(sizes, (height, width))):

@@ -143,8 +143,6 @@ def bincount(call: Call) -> Value:
     place = g("Where", inside, flat, count)
     zero = g.constant(np.zeros((), weights.dtype.numpy))
     full = g("Expand", zero, g("Add", count, 1))
-    made = g(
-        "ScatterND", full, g("Unsqueeze", place, g.ints(-1)), flat_weights, reduction="add"
-    )
+    made = g("ScatterND", full, g("Unsqueeze", place, g.ints(-1)), flat_weights, reduction="add")
     made = g("Slice", made, g.ints(0), count, g.ints(0))
     return g("Min", made, 1) if binary else made

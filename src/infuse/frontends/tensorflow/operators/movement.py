@@ -10,8 +10,9 @@ from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.tensorflow.calls import Call, operator, shared
 from infuse.frontends.tensorflow.items import Complex
-from infuse.frontends.tensorflow.operators.convolutions import FROM_CHANNELS, TO_CHANNELS
+from infuse.frontends.tensorflow.operators.convolutions import MOST_PLACES
 from infuse.frontends.tflite.builtins import blocks, indexing, movement
+from infuse.frontends.tflite.builtins.convolutions import FROM_CHANNELS, TO_CHANNELS
 from infuse.frontends.tflite.builtins.movement import axis_of
 from infuse.ir.graph import Value
 
@@ -118,7 +119,7 @@ def linspace(call: Call) -> Value:
     """Numbers from one to another at equal distances."""
     g, count = call.g, call.one(2)
     start, stop = call.raw(0), call.raw(1)
-    if not 1 <= count <= 1 << 28:
+    if not 1 <= count <= 1 << 24:
         raise ModelFileError(f"it has {count} numbers")
     steps = g.constant(np.arange(count).astype(start.dtype.numpy))
     distance = g("Div", g("Sub", stop, start), max(count - 1, 1))
@@ -228,12 +229,14 @@ def patches(call: Call) -> Value:
         raise call.unsupported("pieces of an image of unknown size")
     counts = []
     for axis in (1, 2):
-        size, extent = int(x.shape[axis]), (kernel[axis] - 1) * rates[axis] + 1  # type: ignore
+        size, extent = int(x.shape[axis]), (kernel[axis] - 1) * rates[axis] + 1
         if kind == "SAME":
             total = max((-(-size // strides[axis]) - 1) * strides[axis] + extent - size, 0)
             x = g.pad(x, axis, total // 2, total - total // 2)
             size += total
         counts.append((size - extent) // strides[axis] + 1)
+    if kernel[1] * kernel[2] > MOST_PLACES:
+        raise call.unsupported(f"a window of {kernel[1]} × {kernel[2]}")
     parts = []
     for row in range(kernel[1]):
         for column in range(kernel[2]):

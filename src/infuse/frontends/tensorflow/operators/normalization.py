@@ -114,5 +114,3 @@ def l2_loss(call: Call) -> Value:
     """Half of the sum of squares."""
     squares = call.g("ReduceSumSquare", call.raw(0), keepdims=0)
     return call.g("Mul", squares, 0.5)
-
-

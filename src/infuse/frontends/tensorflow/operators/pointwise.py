@@ -13,10 +13,10 @@ from infuse.errors import ModelFileError
 from infuse.frontends import functions
 from infuse.frontends.importer import Importer
 from infuse.frontends.tensorflow.calls import Call, operator, shared
-from infuse.frontends.tensorflow.items import Complex
+from infuse.frontends.tensorflow.items import Complex, Item
 from infuse.frontends.tensorflow.tensors import array_of
 from infuse.frontends.tflite.builtins import indexing, pointwise
-from infuse.ir.graph import Value
+from infuse.ir.graph import Array, Value
 
 _SAME: Final = {
     "Abs": "Abs", "Acos": "Acos", "Acosh": "Acosh", "Asin": "Asin", "Asinh": "Asinh",
@@ -92,7 +92,7 @@ def nothing(call: Call) -> list[Any]:
 
 
 @operator("Const", "HostConst")
-def const(call: Call) -> Value:
+def const(call: Call) -> Item:
     """A constant, whose elements may lie in a file of weights."""
     weights = call.scope.model.weights
     message = call.option("value", None)
@@ -105,7 +105,7 @@ def const(call: Call) -> Value:
     return constant(call, array_of(message), name)
 
 
-def constant(call: Call, elements: Any, name: str) -> Any:
+def constant(call: Call, elements: Array, name: str) -> Item:
     """A constant of any kind."""
     if elements.dtype.kind != "c":
         return call.g.constant(elements, name)
@@ -329,5 +329,3 @@ def angle(call: Call) -> Value:
     """The angles of complex numbers."""
     real, imaginary = split(call.g, call.parts(0))
     return pointwise.atan2(call.on(imaginary, real))
-
-

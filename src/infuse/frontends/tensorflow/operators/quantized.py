@@ -58,10 +58,7 @@ def there_and_back(call: Call) -> Value:
     """Real numbers rounded to those that scaled integers stand for."""
     if not call.option("range_given", True) or int(call.option("axis", -1)) != -1:
         raise call.unsupported("rounding by the range of the operand itself, or by channels,")
-    if call.has(3):
-        bits = call.one(3)
-    else:
-        bits = int(call.option("num_bits", 8))
+    bits = call.one(3) if call.has(3) else int(call.option("num_bits", 8))
     signed, narrow = bool(call.option("signed_input", True)), call.option("narrow_range", False)
     low, high = call.const(1), call.const(2)
     if low is None or high is None:

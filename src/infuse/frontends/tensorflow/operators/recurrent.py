@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from infuse.ir.types import TensorType
 
 
 def _lstm_step(
-    g: Importer, call: Call, x: Value, c: Value, h: Value, parts: list[Value], newer: bool
+    g: Importer, call: Call, x: Value, states: Sequence[Value], parts: Sequence[Value], newer: bool
 ) -> list[Value]:
     """Input gate, cell, forget gate, output gate, candidate, its activation, result."""
+    c, h = states
     w, wci, wcf, wco, b = parts
     peephole = call.option("use_peephole", False)
     z = g("Add", g("MatMul", g("Concat", x, h, axis=1), w), b)
@@ -42,7 +44,7 @@ def _lstm_step(
 def lstm_cell(call: Call) -> list[Value]:
     """One step of an LSTM."""
     x, c, h, *parts = (call.raw(i) for i in range(8))
-    return _lstm_step(call.g, call, x, c, h, parts, newer=False)
+    return _lstm_step(call.g, call, x, (c, h), parts, newer=False)
 
 
 @operator("BlockLSTM", "BlockLSTMV2")
@@ -56,16 +58,14 @@ def block_lstm(call: Call) -> list[Value]:
     number = g("Range", *(g.constant(np.array(n, np.int64)) for n in (0,)), *_limits(call, x))
     step = inner.typed_input("x", TensorType(x.dtype, x.shape[1:]))
     place = inner.typed_input("place", TensorType(dtypes.int64, ()))
-    made = _lstm_step(inner, call, step, *states, parts, newer)
+    made = _lstm_step(inner, call, step, states, parts, newer)
     alive = inner("Less", place, g.cast(g("Reshape", length, g.ints()), dtypes.int64))
     zero = g.constant(np.zeros((), x.dtype.numpy))
     rows = [inner("Where", alive, value, zero) for value in made]
     last = [inner("Where", alive, made[n], s) for n, s in zip((1, 6), states)]
     for index, value in enumerate((*last, *rows)):
         inner.output(f"output_{index}", inner("Identity", value))
-    results = g.control(
-        9, "Scan", c, h, x, number, bodies={"body": inner}, num_scan_inputs=2
-    )
+    results = g.control(9, "Scan", c, h, x, number, bodies={"body": inner}, num_scan_inputs=2)
     return results[2:]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -141,7 +142,9 @@ def strided_update(call: Call) -> Value:
     sizes = [size for size in x.shape if isinstance(size, int)]
     if len(sizes) != x.rank:
         raise call.unsupported("an update of a tensor of unknown size")
-    numbers = g.constant(np.arange(int(np.prod(sizes)), dtype=np.int64).reshape(sizes))
+    if math.prod(sizes) > 1 << 26:
+        raise call.unsupported(f"an update of {math.prod(sizes)} elements")
+    numbers = g.constant(np.arange(math.prod(sizes), dtype=np.int64).reshape(sizes))
     places = indexing.strided_slice(call.on(numbers, *call.items[1:4]))
     updates = g("Expand", call.raw(4), g("Shape", places))
     flat = g("Reshape", x, g.ints(-1))

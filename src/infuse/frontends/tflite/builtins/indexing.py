@@ -229,6 +229,8 @@ def _segments(call: Call, x: Value, at: Value, count: Value, how: str, start: An
 
 
 def unsorted(how: str) -> Callable[[Call], Value]:
+    """The elements of each segment, whose numbers need not ascend, brought together so."""
+
     def build(call: Call) -> Value:
         g, x, at, count = call.g, call.real(0), g_int64(call, 1), call.list_of(2)
         info: Any = np.finfo(x.dtype.numpy) if x.dtype.is_float else np.iinfo(x.dtype.numpy)

@@ -22,6 +22,8 @@ def _over(call: Call, kind: str, x: Value) -> Value:
 
 
 def reduced(kind: str) -> Callable[[Call], Value]:
+    """A reduction of real numbers."""
+
     def build(call: Call) -> Value:
         x = call.real(0)
         if kind == "ReduceMean" and not x.dtype.is_float:
@@ -32,10 +34,13 @@ def reduced(kind: str) -> Callable[[Call], Value]:
 
 
 def extreme(kind: str) -> Callable[[Call], Value]:
+    """The largest or least element, whatever elements mean."""
     return lambda call: _over(call, kind, call.moved(0)[0])
 
 
 def truth(kind: str) -> Callable[[Call], Value]:
+    """Whether any or all elements hold."""
+
     def build(call: Call) -> Value:
         x = call.g.cast(call.raw(0), dtypes.uint8)
         return call.g.cast(_over(call, kind, x), dtypes.bool_)
@@ -52,6 +57,8 @@ for _name, _kind in _TRUTH.items():
 
 
 def place(kind: str) -> Callable[[Call], Value]:
+    """Where the largest or least element is."""
+
     def build(call: Call) -> Value:
         x = call.raw(0)
         if x.dtype.is_bool:
