@@ -113,6 +113,53 @@ def _tfjs(source: Source) -> Graph:
     return keras.load_tfjs(source.path)
 
 
+def _is_saved_model(source: Source) -> bool:
+    named = source.path is not None and source.path.name == "saved_model.pb"
+    return source.holds("saved_model.pb") or (named and source.head[:1] == b"\x08")
+
+
+def _saved_model(source: Source) -> Graph:
+    from infuse.frontends import tensorflow
+
+    assert source.path is not None
+    return tensorflow.load_saved_model(source.path if source.is_folder else source.path.parent)
+
+
+def _is_tensorflow(source: Source) -> bool:
+    if source.head[:1] != b"\n":
+        return False
+    from infuse.frontends import tensorflow
+
+    return tensorflow.is_graph(source.head)
+
+
+def _tensorflow(source: Source) -> Graph:
+    from infuse.frontends import tensorflow
+
+    return tensorflow.load_graph(source.data, source.where)
+
+
+def _web_source(source: Source) -> Source:
+    """The JSON of a model of TensorFlow.js."""
+    if source.path is not None and source.holds("model.json"):
+        return Source(source.path / "model.json")
+    return source
+
+
+def _is_web_model(source: Source) -> bool:
+    opened = _web_source(source)
+    return _names(opened, b'"graph-model"') or (
+        _names(opened, b'"modelTopology"') and b'"node"' in opened.head
+    )
+
+
+def _web_model(source: Source) -> Graph:
+    from infuse.frontends import tensorflow
+
+    opened = _web_source(source)
+    return tensorflow.load_web_model(opened.path, opened.data, opened.where)
+
+
 def _huggingface(source: Source) -> Graph:
     from infuse.frontends import huggingface
 
@@ -164,6 +211,9 @@ FORMATS: Final[tuple[Format, ...]] = (
     Format("Keras", lambda s: s.archive is not None and s.holds("metadata.json"), _keras_archive),
     Format("Keras (HDF5)", lambda s: s.head[:8] == b"\x89HDF\r\n\x1a\n", _keras_hdf5),
     Format("TensorFlow.js layers", _is_layers_model, _tfjs),
+    Format("TensorFlow (SavedModel)", _is_saved_model, _saved_model),
+    Format("TensorFlow.js", _is_web_model, _web_model),
+    Format("TensorFlow (frozen graph)", _is_tensorflow, _tensorflow),
     Format("Hugging Face", lambda s: s.is_folder and s.holds("config.json"), _huggingface),
     Format("XGBoost", lambda s: _names(s, b'"learner"', b"\x07learner"), _xgboost),
     Format("LightGBM", lambda s: s.head.split(b"\n", 1)[0].strip() == b"tree", _lightgbm),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,18 +20,19 @@ from infuse.ir.graph import Array, Value
 from infuse.ops.quantization import limits
 
 Handler = Callable[["Call"], Any]
+Registered = TypeVar("Registered", bound=Handler)
 TABLE: Final[dict[str, Handler]] = {}
 """By name of the operator."""
 
 
-def builtin(*names: str) -> Callable[[Handler], Handler]:
+def builtin(*names: str) -> Callable[[Registered], Registered]:
     """Register what builds these operators: a function of the call.
 
     It returns the value of the result, or a list of them. What is float for a result that the file
     has as scaled integers is quantized then.
     """
 
-    def register(handler: Handler) -> Handler:
+    def register(handler: Registered) -> Registered:
         for name in names:
             assert name not in TABLE, f"{name} has two entries"
             TABLE[name] = handler
@@ -114,6 +115,10 @@ class Call:
         """What the file says of an operand."""
         return self.scope.tensor(self.number(index))
 
+    def label(self, index: int) -> str:
+        """What an operand is called in errors."""
+        return self.tensor(index).name
+
     def raw(self, index: int) -> Value:
         """An operand with the elements that the file says, also where they are scaled integers."""
         tensor = self.tensor(index)
@@ -171,7 +176,7 @@ class Call:
         if listed is None:
             const = self.const(index)
             if const is None or const.dtype.kind not in "iu":
-                raise self.unsupported(f"operand {index}, {self.tensor(index).name!r}, computed")
+                raise self.unsupported(f"operand {index}, {self.label(index)!r}, computed")
             return [int(element) for element in const.reshape(-1)]
         return list(listed)
 
@@ -179,7 +184,7 @@ class Call:
         """The integers of a constant operand."""
         listed = self.numbers(index)
         if not all(isinstance(element, int) for element in listed):
-            raise self.unsupported(f"operand {index}, {self.tensor(index).name!r}, computed")
+            raise self.unsupported(f"operand {index}, {self.label(index)!r}, computed")
         return [int(element) for element in listed if isinstance(element, int)]
 
     def one(self, index: int) -> int:
@@ -189,6 +194,14 @@ class Call:
             raise ModelFileError(f"operand {index} has {len(listed)} numbers, not one")
         return listed[0]
 
+    def zero_of(self, index: int) -> Value | None:
+        """The element that stands for zero in an operand, where that is not zero itself."""
+        quantization = self.tensor(index).quantization
+        if not self.tensor(index).quantized or quantization is None:
+            return None
+        dtype = self.raw(index).dtype
+        return self.g.constant(quantization.zero.astype(dtype.numpy).reshape(()))
+
     def list_of(self, index: int) -> Value:
         """An operand as a list of int64, constant or not."""
         value = self.raw(index)
@@ -197,7 +210,7 @@ class Call:
         listed = known_ints(value)
         if listed is not None and all(isinstance(element, int) for element in listed):
             return self.g.ints(*listed)
-        flat = value if value.rank == 1 else self.g("Reshape", value, self.g.ints(-1))
+        flat = value if value.tensor.rank == 1 else self.g("Reshape", value, self.g.ints(-1))
         return self.g.cast(flat, dtypes.int64)
 
     # -- results -----------------------------------------------------------------------------------
@@ -207,6 +220,11 @@ class Call:
         if index >= len(self.operator.outputs):
             raise ModelFileError(f"it has no result {index}")
         return self.scope.tensor(self.operator.outputs[index])
+
+    @property
+    def results(self) -> int:
+        """How many results the operator has."""
+        return len(self.operator.outputs)
 
     @property
     def dtype(self) -> DType:

@@ -41,9 +41,7 @@ def space_to_batch(call: Call) -> Value:
     g, (x,) = call.g, call.moved(0)
     blocks, edges = _blocks(call, x)
     count = len(blocks)
-    tensor, number = call.tensor(0), None
-    if call.keeps(0) and tensor.quantized and tensor.quantization is not None:
-        number = g.constant(tensor.quantization.zero.astype(x.dtype.numpy).reshape(()))
+    number = call.zero_of(0) if call.keeps(0) else None
     if any(map(any, edges)):
         before, after = zip(*edges)
         x = g("Pad", x, g.ints(*before, *after), number, g.ints(*range(1, count + 1)))

@@ -28,7 +28,7 @@ def _agree(call: Call, subgraph: int, passed: Sequence[Tensor], made: Sequence[T
 
 
 def _results(call: Call) -> list[Tensor]:
-    return [call.result(number) for number in range(len(call.operator.outputs))]
+    return [call.result(number) for number in range(call.results)]
 
 
 @builtin("IF")

@@ -228,7 +228,9 @@ def _segments(call: Call, x: Value, at: Value, count: Value, how: str, start: An
     return g("ScatterND", full, g("Unsqueeze", at, g.ints(-1)), x, reduction=how)
 
 
-def _unsorted(how: str) -> Callable[[Call], Value]:
+def unsorted(how: str) -> Callable[[Call], Value]:
+    """The elements of each segment, whose numbers need not ascend, brought together so."""
+
     def build(call: Call) -> Value:
         g, x, at, count = call.g, call.real(0), g_int64(call, 1), call.list_of(2)
         info: Any = np.finfo(x.dtype.numpy) if x.dtype.is_float else np.iinfo(x.dtype.numpy)
@@ -241,10 +243,10 @@ def _unsorted(how: str) -> Callable[[Call], Value]:
     return build
 
 
-builtin("UNSORTED_SEGMENT_SUM")(_unsorted("add"))
-builtin("UNSORTED_SEGMENT_PROD")(_unsorted("mul"))
-builtin("UNSORTED_SEGMENT_MAX")(_unsorted("max"))
-builtin("UNSORTED_SEGMENT_MIN")(_unsorted("min"))
+builtin("UNSORTED_SEGMENT_SUM")(unsorted("add"))
+builtin("UNSORTED_SEGMENT_PROD")(unsorted("mul"))
+builtin("UNSORTED_SEGMENT_MAX")(unsorted("max"))
+builtin("UNSORTED_SEGMENT_MIN")(unsorted("min"))
 
 
 @builtin("DYNAMIC_UPDATE_SLICE")

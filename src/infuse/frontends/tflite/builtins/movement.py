@@ -97,7 +97,7 @@ def _split(call: Call, x: Value, axis: int, sizes: Sequence[int]) -> list[Value]
 @builtin("UNPACK")
 def unpack(call: Call) -> list[Value]:
     """The parts of one axis, without it."""
-    g, count = call.g, len(call.operator.outputs)
+    g, count = call.g, call.results
     (x,) = call.moved(0, results=count)
     axis = axis_of(int(call.option("axis")), x.rank)
     parts = _split(call, x, axis, [1] * count)
@@ -107,7 +107,7 @@ def unpack(call: Call) -> list[Value]:
 @builtin("SPLIT")
 def split(call: Call) -> list[Value]:
     """Parts of one size along an axis, which is operand 0."""
-    count = len(call.operator.outputs)
+    count = call.results
     (x,) = call.moved(1, results=count)
     axis = axis_of(call.one(0), x.rank)
     size = x.shape[axis]
@@ -119,7 +119,7 @@ def split(call: Call) -> list[Value]:
 @builtin("SPLIT_V")
 def split_v(call: Call) -> list[Value]:
     """Parts of these sizes along an axis; one of them may be -1."""
-    (x,) = call.moved(0, results=len(call.operator.outputs))
+    (x,) = call.moved(0, results=call.results)
     axis, sizes = axis_of(call.one(2), x.rank), call.ints(1)
     if -1 in sizes:
         whole = x.shape[axis]
@@ -292,10 +292,8 @@ def pad(call: Call) -> Value:
     """Zeros, or the number that is operand 2, around the elements."""
     g = call.g
     if call.keeps(0) and (not call.has(2) or call.keeps(2)):
-        x, tensor = call.raw(0), call.tensor(0)
-        number = call.raw(2) if call.has(2) else None
-        if number is None and tensor.quantized and tensor.quantization is not None:
-            number = g.constant(tensor.quantization.zero.astype(x.dtype.numpy).reshape(()))
+        x = call.raw(0)
+        number = call.raw(2) if call.has(2) else call.zero_of(0)
     else:
         x, number = call.real(0), call.real(2) if call.has(2) else None
     if number is not None and number.rank:

@@ -21,7 +21,9 @@ def _over(call: Call, kind: str, x: Value) -> Value:
     return call.g(kind, x, call.list_of(1), keepdims=keep, noop_with_empty_axes=1)
 
 
-def _reduced(kind: str) -> Callable[[Call], Value]:
+def reduced(kind: str) -> Callable[[Call], Value]:
+    """A reduction of real numbers."""
+
     def build(call: Call) -> Value:
         x = call.real(0)
         if kind == "ReduceMean" and not x.dtype.is_float:
@@ -31,11 +33,14 @@ def _reduced(kind: str) -> Callable[[Call], Value]:
     return build
 
 
-def _extreme(kind: str) -> Callable[[Call], Value]:
+def extreme(kind: str) -> Callable[[Call], Value]:
+    """The largest or least element, whatever elements mean."""
     return lambda call: _over(call, kind, call.moved(0)[0])
 
 
-def _truth(kind: str) -> Callable[[Call], Value]:
+def truth(kind: str) -> Callable[[Call], Value]:
+    """Whether any or all elements hold."""
+
     def build(call: Call) -> Value:
         x = call.g.cast(call.raw(0), dtypes.uint8)
         return call.g.cast(_over(call, kind, x), dtypes.bool_)
@@ -44,14 +49,16 @@ def _truth(kind: str) -> Callable[[Call], Value]:
 
 
 for _name, _kind in _REDUCED.items():
-    builtin(_name)(_reduced(_kind))
+    builtin(_name)(reduced(_kind))
 for _name, _kind in _EXTREME.items():
-    builtin(_name)(_extreme(_kind))
+    builtin(_name)(extreme(_kind))
 for _name, _kind in _TRUTH.items():
-    builtin(_name)(_truth(_kind))
+    builtin(_name)(truth(_kind))
 
 
-def _place(kind: str) -> Callable[[Call], Value]:
+def place(kind: str) -> Callable[[Call], Value]:
+    """Where the largest or least element is."""
+
     def build(call: Call) -> Value:
         x = call.raw(0)
         if x.dtype.is_bool:
@@ -62,8 +69,8 @@ def _place(kind: str) -> Callable[[Call], Value]:
     return build
 
 
-builtin("ARG_MAX")(_place("ArgMax"))
-builtin("ARG_MIN")(_place("ArgMin"))
+builtin("ARG_MAX")(place("ArgMax"))
+builtin("ARG_MIN")(place("ArgMin"))
 
 
 @builtin("CUMSUM")

@@ -6,6 +6,7 @@ import math
 from typing import Any, Final
 
 from infuse import dtypes
+from infuse.frontends import functions
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
 
@@ -243,24 +244,14 @@ aten("log10")(_logarithm(10.0))
 
 @aten("log1p", "special_log1p")
 def log1p(g: TorchImporter, x: Value) -> Value:
-    """Log(1 + x), without loss near 0: log(u) · x / (u - 1) where u = 1 + x is not 1."""
-    x = _wide(g, x)
-    one, infinite = g.number(1, x.dtype), g.number(math.inf, x.dtype)
-    u = g("Add", x, one)
-    plain = g("Or", g("Equal", u, one), g("Equal", u, infinite))
-    rest = g("Where", plain, one, g("Sub", u, one))
-    exact = g("Div", g("Mul", g("Log", u), x), rest)
-    return g.cast(g("Where", plain, g("Where", g("Equal", u, one), x, u), exact), g.dtype)
+    """Log(1 + x), without loss near 0."""
+    return g.cast(functions.log1p(g, _wide(g, x)), g.dtype)
 
 
 @aten("expm1", "special_expm1")
 def expm1(g: TorchImporter, x: Value) -> Value:
-    """Exp(x) - 1 = 2 · sinh(x / 2) · exp(x / 2), without loss near 0."""
-    x = _wide(g, x)
-    half = g("Mul", x, 0.5)
-    near = g("Mul", g("Mul", g("Sinh", half), 2.0), g("Exp", half))
-    far = g("Sub", g("Exp", x), 1.0)
-    return g.cast(g("Where", g("Less", g("Abs", x), 1.0), near, far), g.dtype)
+    """Exp(x) - 1, without loss near 0."""
+    return g.cast(functions.expm1(g, _wide(g, x)), g.dtype)
 
 
 @aten("exp2", "special_exp2")
@@ -273,8 +264,7 @@ def exp2(g: TorchImporter, x: Value) -> Value:
 @aten("erfc", "special_erfc")
 def erfc(g: TorchImporter, x: Value) -> Value:
     """1 - erf(x)."""
-    x = _wide(g, x)
-    return g.cast(g("Sub", g.number(1, x.dtype), g("Erf", x)), g.dtype)
+    return g.cast(functions.erfc(g, _wide(g, x)), g.dtype)
 
 
 @aten("atan2", "arctan2")

@@ -1,0 +1,37 @@
+"""Functions that foreign formats have and ONNX has not, put together of its operators."""
+
+from __future__ import annotations
+
+import math
+
+from infuse import dtypes
+from infuse.ir.graph import Value
+from infuse.ops.core.building import GraphBuilder
+
+
+def wide(g: GraphBuilder, x: Value) -> Value:
+    """X in a float type that has room for intermediate results."""
+    return g.cast(x, dtypes.float64 if x.dtype.bits >= 32 else dtypes.float32)
+
+
+def log1p(g: GraphBuilder, x: Value) -> Value:
+    """Log(1 + x), without loss near 0: log(u) · x / (u - 1) where u = 1 + x is not 1."""
+    one, infinite = g.number(1, x.dtype), g.number(math.inf, x.dtype)
+    u = g("Add", x, one)
+    plain = g("Or", g("Equal", u, one), g("Equal", u, infinite))
+    rest = g("Where", plain, one, g("Sub", u, one))
+    exact = g("Div", g("Mul", g("Log", u), x), rest)
+    return g("Where", plain, g("Where", g("Equal", u, one), x, u), exact)
+
+
+def expm1(g: GraphBuilder, x: Value) -> Value:
+    """Exp(x) - 1 = 2 · sinh(x / 2) · exp(x / 2), without loss near 0."""
+    half = g("Mul", x, 0.5)
+    near = g("Mul", g("Mul", g("Sinh", half), 2.0), g("Exp", half))
+    far = g("Sub", g("Exp", x), 1.0)
+    return g("Where", g("Less", g("Abs", x), 1.0), near, far)
+
+
+def erfc(g: GraphBuilder, x: Value) -> Value:
+    """1 - erf(x)."""
+    return g("Sub", g.number(1, x.dtype), g("Erf", x))

@@ -1,0 +1,234 @@
+"""How operators of TensorFlow become nodes: the table, and what its entries build with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import ModelFileError
+from infuse.frontends.importer import Importer
+from infuse.frontends.tensorflow.items import Complex, Elements, Item, Variable
+from infuse.frontends.tensorflow.regions import Model, Node
+from infuse.frontends.tensorflow.tensors import dtype_of
+from infuse.frontends.tflite import calls
+from infuse.ir.graph import Array, Value
+
+Handler = Callable[["Call"], Any]
+Registered = TypeVar("Registered", bound=Handler)
+TABLE: Final[dict[str, Handler]] = {}
+"""By name of the operator."""
+_NUMBERED: Final = {
+    "Shape": "out_type", "ShapeN": "out_type", "Size": "out_type", "ArgMax": "output_type",
+    "ArgMin": "output_type", "Unique": "out_idx", "UniqueV2": "out_idx", "TopKV2": "index_type",
+    "UniqueWithCounts": "out_idx", "UniqueWithCountsV2": "out_idx", "BroadcastArgs": "T",
+    "BroadcastGradientArgs": "T", "Bitcast": "type", "Cast": "DstT", "MaxPoolWithArgmax": "Targmax",
+}  # fmt: skip
+"""Attributes that say the element type of a result."""
+_WIDE: Final = ("ArgMax", "ArgMin", "Where", "MaxPoolWithArgmax")
+"""Operators whose integers are int64 where nothing is said."""
+
+
+def operator(*names: str) -> Callable[[Registered], Registered]:
+    """Register what builds these operators: a function of the call, which returns the result, or a
+    list of all.
+    """
+
+    def register(handler: Registered) -> Registered:
+        for name in names:
+            assert name not in TABLE, f"{name} has two entries"
+            TABLE[name] = handler
+        return handler
+
+    return register
+
+
+def shared(name: str, handler: Callable[[Any], Any], **options: Any) -> None:
+    """Let an operator be built as TensorFlow Lite's is, with options beside its attributes."""
+    operator(name)(lambda call: handler(call.with_options(**options)))
+
+
+class Scope(Protocol):
+    """Where calls are built (`scopes.Scope`)."""
+
+    g: Importer
+    depth: int
+
+    @property
+    def model(self) -> Model:
+        """The model, with its functions."""
+
+    def variable(self, name: str) -> Variable:
+        """The variable of this name."""
+
+    def restored(self, name: str) -> Array:
+        """The elements of a tensor of the checkpoint."""
+
+    def function(self, g: Importer, name: str, items: list[Item]) -> list[Item]:
+        """The results of a function, built by this importer."""
+
+
+class Call(calls.Call):
+    """A call of an operator: attributes, operands and results, also in the words of TensorFlow
+    Lite's operators, whose builders serve here as well.
+    """
+
+    scope: Scope  # type: ignore[assignment]
+
+    def __init__(self, scope: Scope, node: Node, items: list[Item]) -> None:
+        self.scope, self.node, self.items = scope, node, items
+        self.g = scope.g
+        self._options: dict[str, Any] = {}
+
+    def with_options(self, **options: Any) -> Call:
+        """The same call with more options."""
+        call = Call(self.scope, self.node, self.items)
+        call._options = {**self._options, **options}
+        return call
+
+    def on(self, *items: Item) -> Call:
+        """The same call on other operands."""
+        call = Call(self.scope, self.node, list(items))
+        call._options = self._options
+        return call
+
+    # -- attributes --------------------------------------------------------------------------------
+
+    def option(self, name: str, default: Any = 0) -> Any:
+        """An attribute by name, text as such."""
+        if name in self._options:
+            return self._options[name]
+        value = self.node.attribute(name, default)
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+    def type(self, name: str, default: int | None = None) -> DType:
+        """The element type that an attribute names."""
+        number = self.option(name, default)
+        if not isinstance(number, int):
+            raise ModelFileError(f"it has no element type {name}")
+        return dtype_of(number)
+
+    def text(self, name: str, *choices: str) -> str:
+        """An attribute that is one of these texts, of which the first is that of old files."""
+        text = str(self.option(name, choices[0]) or choices[0])
+        if text not in choices:
+            raise self.unsupported(f"{name} {text!r}")
+        return text
+
+    def positive(self, name: str, count: int | None = None) -> list[int]:
+        """An attribute that lists numbers from 1 on."""
+        numbers = [int(n) for n in self.option(name, None) or ([1] * (count or 0))]
+        if any(n < 1 for n in numbers) or (count is not None and len(numbers) != count):
+            raise ModelFileError(f"its {name} are {numbers[:8]}")
+        return numbers
+
+    def name_of(self, attribute: str) -> str:
+        """The function that an attribute names."""
+        function = self.option(attribute, None)
+        name = getattr(function, "name", None)
+        if not isinstance(name, str):
+            raise ModelFileError(f"it has no function {attribute}")
+        return name
+
+    # -- operands ----------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """How many operands there are."""
+        return len(self.items)
+
+    def has(self, index: int) -> bool:
+        """Whether an operand is there."""
+        return index < self.count
+
+    def item(self, index: int) -> Item:
+        """An operand of any kind."""
+        if index >= self.count:
+            raise ModelFileError(f"it has no operand {index}")
+        return self.items[index]
+
+    def raw(self, index: int) -> Value:
+        """An operand that is a tensor."""
+        item = self.item(index)
+        if isinstance(item, Value):
+            return item
+        if isinstance(item, Variable):
+            return self.read(item)
+        what = "a complex tensor" if isinstance(item, Complex) else "no tensor"
+        raise self.unsupported(f"operand {index}, {what},")
+
+    def read(self, variable: Variable) -> Value:
+        """What a variable is."""
+        if variable.elements is None:
+            raise ModelFileError(f"the variable {variable.name!r} has no value in the checkpoint")
+        return self.g.constant(variable.elements, variable.name)
+
+    def parts(self, index: int) -> Value:
+        """A complex operand: its parts along one more axis."""
+        item = self.item(index)
+        if not isinstance(item, Complex):
+            raise ModelFileError(f"operand {index} is not complex")
+        return item.parts
+
+    def elements(self, index: int) -> Elements:
+        """An operand that is a list of tensors."""
+        item = self.item(index)
+        if not isinstance(item, Elements):
+            raise ModelFileError(f"operand {index} is no list of tensors")
+        return item
+
+    def real(self, index: int, *perm: int) -> Value:
+        """An operand, its axes in this order."""
+        value = self.raw(index)
+        if not perm:
+            return value
+        if value.rank != len(perm):
+            raise ModelFileError(f"operand {index} has {value.rank} axes, not {len(perm)}")
+        return self.g.permute(value, *perm)
+
+    def keeps(self, *operands: int, results: int = 1) -> bool:
+        """Elements always mean the same."""
+        return True
+
+    def zero_of(self, index: int) -> Value | None:
+        """Zero stands for itself."""
+        return None
+
+    def label(self, index: int) -> str:
+        """What an operand is called in errors."""
+        return str(self.node.inputs[index]) if index < len(self.node.inputs) else ""
+
+    # -- results -----------------------------------------------------------------------------------
+
+    @property
+    def results(self) -> int:
+        """How many results the operator has, where an attribute says it."""
+        for name in ("num", "num_split"):
+            count = self.option(name, None)
+            if isinstance(count, int):
+                if not 0 <= count <= 1 << 16:
+                    raise ModelFileError(f"it has {count} results")
+                return count
+        return 1
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of the results that are numbers of places, sizes and the like."""
+        wide = self.node.op in _WIDE
+        attribute = _NUMBERED.get(self.node.op)
+        if attribute is None:
+            return dtypes.int64 if wide else dtypes.int32
+        return self.type(attribute, 9 if wide else 3)
+
+    def as_result(self, value: Value, index: int = 0) -> Value:
+        """Integers in the type that the file says of a result."""
+        return self.g.cast(value, self.dtype)
+
+    def activated(self, value: Value) -> Value:
+        """No activation is fused."""
+        return value
+
+    def quantized(self, value: Value, index: int = 0) -> Value:
+        """Results are what they are."""
+        return value

@@ -1,0 +1,156 @@
+"""Functions that are called, and control flow of TensorFlow 2; variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from infuse.errors import ModelFileError
+from infuse.frontends.importer import Importer
+from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.frontends.tensorflow.frames import origin
+from infuse.frontends.tensorflow.items import Item, Stored, Variable
+from infuse.frontends.tensorflow.loops import branch, repeat, truth
+from infuse.frontends.tensorflow.regions import Ref
+from infuse.ir.graph import Value
+
+
+@operator("PartitionedCall", "StatefulPartitionedCall")
+def partitioned_call(call: Call) -> list[Item]:
+    """The results of a function."""
+    return call.scope.function(call.g, call.name_of("f"), call.items)
+
+
+def _body(call: Call, name: str) -> Callable[[Importer, list[Item]], list[Item]]:
+    return lambda g, items: call.scope.function(g, name, items)
+
+
+@operator("If", "StatelessIf")
+def if_(call: Call) -> list[Item]:
+    """The results of one function where operand 0 holds, else of another."""
+    then, other = (_body(call, call.name_of(f"{name}_branch")) for name in ("then", "else"))
+    condition = call.item(0)
+    if isinstance(condition, Value) and condition.rank:
+        raise call.unsupported("a condition of several elements")
+    return branch(call.g, truth(call.g, condition), then, other, call.items[1:])
+
+
+@operator("Case", "StatelessCase")
+def case(call: Call) -> list[Item]:
+    """The results of the function of a number, or of the last where there is none."""
+    names = [function.name for function in call.option("branches", None) or []]
+    if not names:
+        raise ModelFileError("it has no branches")
+    number = call.raw(0)
+
+    def chosen(place: int) -> Callable[[Importer, list[Item]], list[Item]]:
+        def body(g: Importer, items: list[Item]) -> list[Item]:
+            if place == len(names) - 1:
+                return call.scope.function(g, names[place], items)
+            here = g("Equal", number, g.constant(np.array(place, number.dtype.numpy)))
+            then = _body(call, names[place])
+            return branch(g, truth(g, here), then, chosen(place + 1), items)
+
+        return body
+
+    return chosen(0)(call.g, call.items[1:])
+
+
+@operator("While", "StatelessWhile")
+def while_(call: Call) -> list[Item]:
+    """What a function makes of the operands, again and again while another one holds for them."""
+    condition, body = call.name_of("cond"), call.name_of("body")
+    region = call.scope.model.function(body)
+    if len(region.results) != call.count or len(region.arguments) != call.count:
+        raise ModelFileError(f"its body makes {len(region.results)} of {call.count} operands")
+    same = [
+        origin(region, result) == Ref(argument)
+        for result, argument in zip(region.results, region.arguments)
+    ]
+    changing = [
+        i
+        for i, (still, item) in enumerate(zip(same, call.items))
+        if not still and not isinstance(item, Variable)
+    ]
+
+    def whole(items: list[Item]) -> list[Item]:
+        every = list(call.items)
+        for place, item in zip(changing, items):
+            every[place] = item
+        return every
+
+    def going(g: Importer, items: list[Item]) -> list[Item]:
+        return call.scope.function(g, condition, whole(items))
+
+    def round_(g: Importer, items: list[Item]) -> list[Item]:
+        results = call.scope.function(g, body, whole(items))
+        return [results[place] for place in changing]
+
+    return whole(repeat(call.g, [call.items[i] for i in changing], going, round_))
+
+
+# -- variables -------------------------------------------------------------------------------------
+
+
+@operator("VarHandleOp", "VariableV2", "Variable")
+def variable(call: Call) -> Variable:
+    """A variable, by its name."""
+    name = str(call.option("shared_name", "") or call.node.name)
+    container = str(call.option("container", "") or "")
+    return call.scope.variable(f"{container}/{name}" if container else name)
+
+
+@operator("ReadVariableOp")
+def read_variable(call: Call) -> Value:
+    """What a variable is."""
+    return call.raw(0)
+
+
+@operator("VarIsInitializedOp")
+def is_initialized(call: Call) -> Value:
+    """Whether a variable has a value: those that a model reads have."""
+    return call.g.constant(np.array(True))
+
+
+@operator("RestoreV2", "RestoreSlice")
+def restore(call: Call) -> list[Item]:
+    """Tensors of the checkpoint, by name."""
+    names, slices = call.const(1), call.const(2)
+    if names is None or slices is None or names.size != slices.size:
+        raise call.unsupported("a name of a variable that is computed")
+    if any(slices.reshape(-1)):
+        raise call.unsupported("a part of a variable")
+    return [Stored(str(name)) for name in names.reshape(-1)]
+
+
+@operator("Assign", "AssignVariableOp")
+def assign(call: Call) -> list[Item]:
+    """Another value for a variable, where it is restored."""
+    item, stored = call.item(0), call.item(1)
+    if not isinstance(item, Variable):
+        raise ModelFileError("its operand is no variable")
+    if not isinstance(stored, Stored):
+        raise call.unsupported(
+            f"the assignment to the variable {item.name!r}, a state of the model"
+        )
+    item.elements = call.scope.restored(stored.name)
+    return [item]
+
+
+def _stateful(call: Call) -> None:
+    raise call.unsupported("a change of a variable, a state of the model")
+
+
+for _name in ("AssignAdd", "AssignSub", "AssignAddVariableOp", "AssignSubVariableOp",
+              "ResourceScatterUpdate", "ResourceScatterAdd"):  # fmt: skip
+    operator(_name)(_stateful)
+
+
+def _table(call: Call) -> None:
+    raise call.unsupported("a table of keys and values, of which the graph does not have a copy")
+
+
+for _name in ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2",
+              "LookupTableFind", "LookupTableFindV2"):  # fmt: skip
+    operator(_name)(_table)

@@ -1,0 +1,158 @@
+"""Images of other sizes, and parts of them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import ModelFileError
+from infuse.frontends.layout import FROM_CHANNELS, TO_CHANNELS
+from infuse.frontends.tensorflow.calls import Call, operator
+from infuse.ir.graph import Array, Value
+
+_LARGEST: Final = 1 << 14
+"""The size of an image that numbers of the model are made for."""
+
+
+def _resized(call: Call, **attributes: Any) -> Value:
+    x, sizes = call.real(0, *TO_CHANNELS[4]), call.list_of(1)
+    mode = _coordinates(call)
+    y = call.g(
+        "Resize", x, None, None, sizes, axes=(2, 3), coordinate_transformation_mode=mode,
+        **attributes,
+    )  # fmt: skip
+    return call.g.permute(y, *FROM_CHANNELS[4])
+
+
+def _coordinates(call: Call) -> str:
+    aligned = call.option("align_corners", False)
+    half = call.option("half_pixel_centers", False)
+    if aligned and half:
+        raise ModelFileError("it has both align_corners and half_pixel_centers")
+    return "align_corners" if aligned else "half_pixel" if half else "asymmetric"
+
+
+@operator("ResizeBilinear")
+def bilinear(call: Call) -> Value:
+    """Images of other sizes, whose pixels lie between those of the operand; floats."""
+    x = call.raw(0)
+    real = call.on(call.g.cast(x, dtypes.float32), call.item(1))
+    return _resized(real, mode="linear")
+
+
+@operator("ResizeNearestNeighbor")
+def nearest(call: Call) -> Value:
+    """Images of other sizes, of the nearest pixels of the operand."""
+    rounded = "floor" if _coordinates(call) == "asymmetric" else "round_prefer_ceil"
+    return _resized(call, mode="nearest", nearest_mode=rounded)
+
+
+@operator("ResizeBicubic")
+def bicubic(call: Call) -> Value:
+    """Images of other sizes, between whose pixels lie curves of the third degree."""
+    g, x, after = call.g, g_float(call), call.ints(1)
+    before = x.shape[1:3]
+    if len(after) != 2 or min(after) < 1 or max(after) > _LARGEST:
+        raise ModelFileError(f"its sizes are {after[:4]}")
+    aligned, half = _coordinates(call) == "align_corners", _coordinates(call) == "half_pixel"
+    for number, (size, count) in enumerate(zip(before, after)):
+        if not isinstance(size, int) or not 0 < size <= _LARGEST:
+            raise call.unsupported(f"a bicubic image of size {size}")
+        weights = g.constant(_curve(size, count, aligned, half))
+        equation = ("ph,nhwc->npwc", "qw,nhwc->nhqc")[number]
+        x = g("Einsum", weights, x, equation=equation)
+    return x
+
+
+def g_float(call: Call) -> Value:
+    """Operand 0 in float32."""
+    return call.g.cast(call.raw(0), dtypes.float32)
+
+
+_STEPS: Final = 1024
+"""TensorFlow takes its curves from a table of so many places between two pixels."""
+
+
+def _curve(size: int, count: int, aligned: bool, half: bool) -> Array:
+    """What each pixel after takes of each before."""
+    scale = np.float32((size - 1) / (count - 1) if aligned and count > 1 else size / count)
+    places = np.arange(count, dtype=np.float32)
+    places = (places + np.float32(0.5)) * scale - np.float32(0.5) if half else places * scale
+    first = np.floor(places)
+    steps = np.rint((places - first) * np.float32(_STEPS))
+    near, a = steps / _STEPS, -0.5 if half else -0.75
+    weights = np.zeros((count, size), np.float32)
+    for offset, distance in ((-1, near + 1), (0, near), (1, 1 - near), (2, 2 - near)):
+        inner = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+        outer = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+        share = np.where(distance <= 1, inner, outer) if offset in (0, 1) else outer
+        index = first.astype(np.int64) + offset
+        inside = np.clip(index, 0, size - 1)
+        share = np.where(index == inside, share, 0) if half else share
+        np.add.at(weights, (np.arange(count), inside), share.astype(np.float32))
+    return weights / weights.sum(1, keepdims=True) if half else weights
+
+
+@operator("CropAndResize")
+def crop(call: Call) -> Value:
+    """Boxes of images, in one size."""
+    g, x = call.g, call.real(0, *TO_CHANNELS[4])
+    boxes, numbers, sizes = call.raw(1), call.raw(2), call.ints(3)
+    kind = call.text("method", "bilinear", "nearest")
+    if kind == "nearest":
+        raise call.unsupported("cropping to the nearest pixels")
+    outside = float(call.option("extrapolation_value", 0.0))
+    height, width = (g.size_of(x, axis) for axis in (2, 3))
+    if len(sizes) != 2 or min(sizes) < 1 or max(sizes) > _LARGEST:
+        raise ModelFileError(f"its sizes are {sizes[:4]}")
+    grids = []
+    for axis, (count, size) in enumerate(zip(sizes, (height, width))):
+        ends = [g("Gather", boxes, g.constant(np.array([axis + 2 * i])), axis=1) for i in (0, 1)]
+        last = _float(call, size)
+        last = g("Sub", last, 1.0)
+        if count > 1:
+            steps = g.constant((np.arange(count) / (count - 1)).astype(np.float32))
+            place = g("Add", ends[0], g("Mul", g("Sub", ends[1], ends[0]), steps))
+        else:
+            place = g("Mul", g("Add", ends[0], ends[1]), 0.5)
+        # GridSample counts from -1 at the first pixel to 1 at the last.
+        grids.append((g("Mul", place, last), last))
+    return _sampled(call, x, numbers, grids, sizes, outside)
+
+
+def _float(call: Call, size: Any) -> Value:
+    g = call.g
+    if isinstance(size, int):
+        return g.constant(np.float32(size))
+    return g.cast(size, dtypes.float32)
+
+
+def _sampled(
+    call: Call, x: Value, numbers: Value, grids: Any, sizes: list[int], outside: float
+) -> Value:
+    g = call.g
+    rows = g("Gather", x, numbers, axis=0)
+    parts, valid = [], None
+    for axis, (place, last) in enumerate(grids):
+        inside = g("And", g("GreaterOrEqual", place, 0.0), g("LessOrEqual", place, last))
+        scaled = g("Sub", g("Div", g("Mul", place, 2.0), g("Max", last, 1e-9)), 1.0)
+        shape = g.ints(-1, sizes[0], 1) if axis == 0 else g.ints(-1, 1, sizes[1])
+        inside, scaled = (g("Reshape", value, shape) for value in (inside, scaled))
+        valid = inside if valid is None else g("And", valid, inside)
+        whole = g.ints(1, *sizes)
+        parts.append(g("Unsqueeze", g("Expand", scaled, whole), g.ints(-1)))
+    assert valid is not None
+    grid = g("Concat", parts[1], parts[0], axis=-1)
+    y = g("GridSample", rows, grid, mode="linear", padding_mode="border", align_corners=1)
+    y = g("Where", g("Unsqueeze", valid, g.ints(1)), y, g.number(outside, y.dtype))
+    return g.permute(y, *FROM_CHANNELS[4])
+
+
+@operator("AdjustContrastv2")
+def contrast(call: Call) -> Value:
+    """Images whose distance from their mean is multiplied."""
+    g, x, factor = call.g, call.raw(0), call.raw(1)
+    mean = g("ReduceMean", x, g.ints(-3, -2), keepdims=1)
+    return g("Add", g("Mul", g("Sub", x, mean), factor), mean)

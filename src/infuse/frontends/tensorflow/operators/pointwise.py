@@ -1,0 +1,331 @@
+"""Operators that compute every element by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import ModelFileError
+from infuse.frontends import functions
+from infuse.frontends.importer import Importer
+from infuse.frontends.tensorflow.calls import Call, operator, shared
+from infuse.frontends.tensorflow.items import Complex, Item
+from infuse.frontends.tensorflow.tensors import array_of
+from infuse.frontends.tflite.builtins import indexing, pointwise
+from infuse.ir.graph import Array, Value
+
+_SAME: Final = {
+    "Abs": "Abs", "Acos": "Acos", "Acosh": "Acosh", "Asin": "Asin", "Asinh": "Asinh",
+    "Atan": "Atan", "Atanh": "Atanh", "Ceil": "Ceil", "Cos": "Cos", "Cosh": "Cosh", "Elu": "Elu",
+    "Erf": "Erf", "Exp": "Exp", "Floor": "Floor", "Inv": "Reciprocal", "Invert": "BitwiseNot",
+    "IsInf": "IsInf", "IsNan": "IsNaN", "Log": "Log", "LogicalNot": "Not", "Neg": "Neg",
+    "Reciprocal": "Reciprocal", "Relu": "Relu", "Rint": "Round", "Selu": "Selu",
+    "Sigmoid": "Sigmoid", "Sign": "Sign", "Sin": "Sin", "Sinh": "Sinh", "Softplus": "Softplus",
+    "Softsign": "Softsign", "Sqrt": "Sqrt", "Tan": "Tan", "Tanh": "Tanh",
+}  # fmt: skip
+_PAIRS: Final = {
+    "Add": "Add", "AddV2": "Add", "Sub": "Sub", "Mul": "Mul", "RealDiv": "Div", "Div": "Div",
+    "TruncateDiv": "Div", "Maximum": "Max", "Minimum": "Min", "Pow": "Pow", "Equal": "Equal",
+    "Less": "Less", "Greater": "Greater", "LessEqual": "LessOrEqual",
+    "GreaterEqual": "GreaterOrEqual", "LogicalAnd": "And", "LogicalOr": "Or",
+    "BitwiseAnd": "BitwiseAnd", "BitwiseOr": "BitwiseOr", "BitwiseXor": "BitwiseXor",
+    "Prelu": "PRelu",
+}  # fmt: skip
+
+
+def _same(kind: str) -> Callable[[Call], Value]:
+    return lambda call: call.g(kind, call.raw(0))
+
+
+def _pair(kind: str) -> Callable[[Call], Any]:
+    def build(call: Call) -> Any:
+        if isinstance(call.item(0), Complex) or isinstance(call.item(1), Complex):
+            return _complex_pair(call, kind)
+        return call.g(kind, call.raw(0), call.raw(1))
+
+    return build
+
+
+for _name, _kind in _SAME.items():
+    operator(_name)(_same(_kind))
+for _name, _kind in _PAIRS.items():
+    operator(_name)(_pair(_kind))
+shared("NotEqual", pointwise.not_equal)
+shared("Square", pointwise.square)
+shared("SquaredDifference", pointwise.squared_difference)
+shared("Rsqrt", pointwise.rsqrt)
+shared("AddN", pointwise.add_n)
+shared("AccumulateNV2", pointwise.add_n)
+shared("FloorDiv", pointwise.floor_div)
+shared("FloorMod", pointwise.floor_mod)
+shared("Atan2", pointwise.atan2)
+shared("RightShift", pointwise.right_shift)
+shared("Gelu", pointwise.gelu)
+shared("ZerosLike", pointwise.zeros_like)
+shared("Bitcast", pointwise.bitcast)
+shared("Select", indexing.select)
+shared("SelectV2", indexing.select_v2)
+
+
+@operator("Identity", "StopGradient", "PreventGradient", "CheckNumerics", "Snapshot",
+          "RefIdentity", "LoopCond", "EnsureShape", "PlaceholderWithDefault", "OptimizationBarrier",
+          "_EagerConst")  # fmt: skip
+def identity(call: Call) -> Any:
+    """The operand, of any kind."""
+    return call.item(0)
+
+
+@operator("IdentityN")
+def identities(call: Call) -> list[Any]:
+    """The operands, of any kinds."""
+    return list(call.items)
+
+
+@operator("NoOp", "ControlTrigger", "Assert", "Print", "PrintV2")
+def nothing(call: Call) -> list[Any]:
+    """What computes nothing."""
+    return []
+
+
+@operator("Const", "HostConst")
+def const(call: Call) -> Item:
+    """A constant, whose elements may lie in a file of weights."""
+    weights = call.scope.model.weights
+    message = call.option("value", None)
+    name = call.node.name
+    if weights is not None and name in weights:
+        elements, dtype = weights[name], call.type("dtype")
+        return call.g.constant(elements.astype(dtype.numpy, copy=False), name)
+    if message is None:
+        raise ModelFileError("it has no elements")
+    return constant(call, array_of(message), name)
+
+
+def constant(call: Call, elements: Array, name: str) -> Item:
+    """A constant of any kind."""
+    if elements.dtype.kind != "c":
+        return call.g.constant(elements, name)
+    return Complex(call.g.constant(np.stack([elements.real, elements.imag], -1), name))
+
+
+# -- functions that are put together ---------------------------------------------------------------
+
+
+def _exact(function: Callable[[Importer, Value], Value]) -> Callable[[Call], Value]:
+    def build(call: Call) -> Value:
+        x = call.raw(0)
+        return call.g.cast(function(call.g, functions.wide(call.g, x)), x.dtype)
+
+    return build
+
+
+for _name, _function in {
+    "Log1p": functions.log1p, "Expm1": functions.expm1, "Erfc": functions.erfc
+}.items():  # fmt: skip
+    operator(_name)(_exact(_function))
+
+
+def zero(call: Call, dtype: DType) -> Value:
+    """A zero of this type."""
+    return call.g.constant(np.zeros((), dtype.numpy))
+
+
+@operator("Relu6")
+def relu6(call: Call) -> Value:
+    """X between 0 and 6."""
+    x = call.raw(0)
+    return call.g("Clip", x, call.g.number(0, x.dtype), call.g.number(6, x.dtype))
+
+
+@operator("LeakyRelu")
+def leaky_relu(call: Call) -> Value:
+    """X, and alpha · x where x is negative."""
+    return call.g("LeakyRelu", call.raw(0), alpha=float(call.option("alpha", 0.2)))
+
+
+@operator("Round")
+def round_(call: Call) -> Value:
+    """The next whole number, the even one of two."""
+    x = call.raw(0)
+    return call.g("Round", x) if x.dtype.is_float else x
+
+
+@operator("IsFinite")
+def is_finite(call: Call) -> Value:
+    """Whether elements are numbers and not infinite."""
+    g, x = call.g, call.raw(0)
+    return g("Not", g("Or", g("IsInf", x), g("IsNaN", x)))
+
+
+@operator("OnesLike")
+def ones_like(call: Call) -> Value:
+    """Ones of the shape and type of the operand."""
+    x = call.raw(0)
+    one = call.g.constant(np.ones((), x.dtype.numpy))
+    return call.g("Expand", one, call.g("Shape", x))
+
+
+@operator("Mod", "TruncateMod")
+def truncated_mod(call: Call) -> Value:
+    """The rest of the quotient that is cut off: it has the sign of x."""
+    return call.g("Mod", call.raw(0), call.raw(1), fmod=1)
+
+
+@operator("LeftShift")
+def left_shift(call: Call) -> Value:
+    """Integers with zeros behind their bits."""
+    g, x, y = call.g, call.raw(0), call.raw(1)
+    if not x.dtype.is_signed:
+        return g("BitShift", x, y, direction="LEFT")
+    wide = (g.cast(g.cast(value, dtypes.int64), dtypes.uint64) for value in (x, y))
+    return g.cast(g.cast(g("BitShift", *wide, direction="LEFT"), dtypes.int64), x.dtype)
+
+
+def _guarded(build: Callable[[Call, Value, Value], Value], index: int) -> Callable[[Call], Value]:
+    """Zero where this operand is zero, whatever the other is."""
+
+    def whole(call: Call) -> Value:
+        x, y = call.raw(0), call.raw(1)
+        made = build(call, x, y)
+        nothing = call.g("Equal", (x, y)[index], zero(call, x.dtype))
+        return call.g("Where", nothing, zero(call, x.dtype), made)
+
+    return whole
+
+
+operator("DivNoNan")(_guarded(lambda call, x, y: call.g("Div", x, y), 1))
+operator("MulNoNan")(_guarded(lambda call, x, y: call.g("Mul", x, y), 1))
+operator("Xdivy")(_guarded(lambda call, x, y: call.g("Div", x, y), 0))
+operator("Xlogy")(_guarded(lambda call, x, y: call.g("Mul", x, call.g("Log", y)), 0))
+
+
+def _xlog1py(call: Call, x: Value, y: Value) -> Value:
+    logarithm = functions.log1p(call.g, functions.wide(call.g, y))
+    return call.g("Mul", x, call.g.cast(logarithm, x.dtype))
+
+
+operator("Xlog1py")(_guarded(_xlog1py, 0))
+
+
+@operator("ApproximateEqual")
+def approximately(call: Call) -> Value:
+    """Whether elements differ by less than a tolerance."""
+    g = call.g
+    distance = g("Abs", g("Sub", call.raw(0), call.raw(1)))
+    return g("Less", distance, float(call.option("tolerance", 1e-5)))
+
+
+@operator("ClipByValue")
+def clip(call: Call) -> Value:
+    """Elements between two limits."""
+    g = call.g
+    return g("Min", g("Max", call.raw(0), call.raw(1)), call.raw(2))
+
+
+@operator("Cast")
+def cast(call: Call) -> Any:
+    """Elements in another type; a float is cut off toward zero."""
+    g, item = call.g, call.item(0)
+    to = call.type("DstT")
+    if isinstance(item, Complex):
+        if to.name.startswith("complex"):
+            return Complex(g.cast(item.parts, _part(to)))
+        return g.cast(g("Gather", item.parts, g.constant(0), axis=-1), to)
+    x = call.raw(0)
+    if to.name.startswith("complex"):
+        parts = g("Unsqueeze", g.cast(x, _part(to)), g.ints(-1))
+        return Complex(g.pad(parts, x.rank, 0, 1))
+    return g.cast(x, to)
+
+
+def _part(dtype: DType) -> DType:
+    return dtypes.float32 if dtype == dtypes.complex64 else dtypes.float64
+
+
+@operator("Bucketize")
+def bucketize(call: Call) -> Value:
+    """How many boundaries, which ascend, are not above each element."""
+    boundaries = np.array(call.option("boundaries", None) or [], np.float32)
+    return pointwise.bucketize(call.with_options(boundaries=boundaries))
+
+
+# -- complex numbers -------------------------------------------------------------------------------
+
+
+def _complex_pair(call: Call, kind: str) -> Complex:
+    g, (a, b) = call.g, (call.parts(0), call.parts(1))
+    if kind in ("Add", "Sub"):
+        return Complex(g(kind, *_of_one_rank(g, a, b)))
+    if kind not in ("Mul", "Div"):
+        raise call.unsupported(f"{kind} of complex numbers")
+    (ax, ay), (bx, by) = (split(g, part) for part in (a, b))
+    if kind == "Div":
+        length = g("Add", g("Mul", bx, bx), g("Mul", by, by))
+        bx, by = g("Div", bx, length), g("Neg", g("Div", by, length))
+    real = g("Sub", g("Mul", ax, bx), g("Mul", ay, by))
+    return joined(g, real, g("Add", g("Mul", ax, by), g("Mul", ay, bx)))
+
+
+def _of_one_rank(g: Importer, a: Value, b: Value) -> list[Value]:
+    rank = max(a.rank, b.rank)
+    return [
+        v if v.rank == rank else g("Unsqueeze", v, g.ints(*range(rank - v.rank))) for v in (a, b)
+    ]
+
+
+def split(g: Importer, parts: Value) -> list[Value]:
+    """The real and imaginary parts of complex numbers."""
+    return [g("Gather", parts, g.constant(np.array(i)), axis=parts.rank - 1) for i in (0, 1)]
+
+
+def joined(g: Importer, real: Value, imaginary: Value) -> Complex:
+    """Complex numbers of these parts."""
+    if real.tensor.shape != imaginary.tensor.shape:
+        shape = g("Shape", g("Add", real, imaginary))
+        real, imaginary = (g("Expand", part, shape) for part in (real, imaginary))
+    parts = [g("Unsqueeze", part, g.ints(-1)) for part in (real, imaginary)]
+    return Complex(g("Concat", *parts, axis=-1))
+
+
+@operator("Complex")
+def complex_(call: Call) -> Complex:
+    """Complex numbers of these parts."""
+    return joined(call.g, call.raw(0), call.raw(1))
+
+
+@operator("Real")
+def real(call: Call) -> Value:
+    """The real parts."""
+    return split(call.g, call.parts(0))[0]
+
+
+@operator("Imag")
+def imaginary(call: Call) -> Value:
+    """The imaginary parts."""
+    return split(call.g, call.parts(0))[1]
+
+
+@operator("Conj")
+def conjugate(call: Call) -> Any:
+    """Complex numbers with the other sign of their imaginary parts."""
+    if not isinstance(call.item(0), Complex):
+        return call.raw(0)
+    parts = call.parts(0)
+    return Complex(call.g("Mul", parts, call.g.constant(np.array([1, -1], parts.dtype.numpy))))
+
+
+@operator("ComplexAbs")
+def complex_abs(call: Call) -> Value:
+    """The absolute values of complex numbers."""
+    return call.g("ReduceL2", call.parts(0), call.g.ints(-1), keepdims=0)
+
+
+@operator("Angle")
+def angle(call: Call) -> Value:
+    """The angles of complex numbers."""
+    real, imaginary = split(call.g, call.parts(0))
+    return pointwise.atan2(call.on(imaginary, real))

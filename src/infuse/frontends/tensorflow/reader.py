@@ -1,0 +1,201 @@
+"""A model of TensorFlow → graph: variables, inputs and outputs by the names of a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import infuse.frontends.tensorflow.operators  # noqa: F401  registers the operators
+from infuse.errors import ModelFileError, UnsupportedOperatorError
+from infuse.frontends.importer import require_all
+from infuse.frontends.tensorflow.building import FoldingImporter, tidy
+from infuse.frontends.tensorflow.bundle import Bundle
+from infuse.frontends.tensorflow.calls import TABLE
+from infuse.frontends.tensorflow.frames import Frames
+from infuse.frontends.tensorflow.items import Item, Variable
+from infuse.frontends.tensorflow.regions import Model, Node, Ref, Region
+from infuse.frontends.tensorflow.tensors import array_of, dtype_of, shape_of
+from infuse.ir.graph import Array, Graph, Value
+
+_PLACEHOLDERS: Final = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+_STRUCTURAL: Final = frozenset(
+    [*_PLACEHOLDERS, *Frames.flow, "Enter", "RefEnter", "NextIteration", "RefNextIteration"]
+)
+_SILENT: Final = frozenset(
+    [
+        *("NoOp", "Const", "Assert", "SaveV2", *_PLACEHOLDERS),
+        *("Switch", "RefSwitch", "_SwitchN", "LoopCond", "Enter", "NextIteration"),
+        *("TensorArrayV3", "TensorArrayWriteV3", "TensorArrayScatterV3", "TensorArrayCloseV3"),
+        *("TensorListReserve", "EmptyTensorList", "TensorListFromTensor", "TensorListSetItem"),
+        *("TensorListPushBack", "TensorListResize", "VarHandleOp", "VariableV2", "Variable"),
+    ]
+)
+"""Nodes that nobody reads without being outputs."""
+_FUNCTIONS: Final = ("f", "then_branch", "else_branch", "cond", "body", "branches")
+
+
+class Reader:
+    """Reads one signature of a model: names of inputs and outputs, and where they are."""
+
+    def __init__(self, model: Model, name: str, bundle: Bundle | None = None) -> None:
+        self.model = model
+        self.g = FoldingImporter(name)
+        self.restoring = False
+        self._bundle = bundle
+        self._variables: dict[str, Variable] = {}
+
+    def variable(self, name: str) -> Variable:
+        """The variable of this name."""
+        return self._variables.setdefault(name, Variable(name))
+
+    def restored(self, name: str) -> Array:
+        """The elements of a tensor of the checkpoint."""
+        if self._bundle is None:
+            raise ModelFileError(f"there is no checkpoint that has {name!r}")
+        return self._bundle.tensor(name)
+
+    def restore(self, operator: str) -> None:
+        """Give variables what the checkpoint has for them, as this node of the graph does."""
+        name = operator.partition(":")[0]
+        if not name or name not in self.model.main.nodes:
+            return
+        self.restoring = True
+        scratch = FoldingImporter("restore")
+        try:
+            nodes = self.model.main.nodes.values()
+            bound: dict[str, list[Item]] = {
+                node.name: [None] for node in nodes if node.op in _PLACEHOLDERS
+            }
+            Frames(self, scratch, self.model.main, bound).run([name])
+        finally:
+            self.restoring = False
+
+    # -- the graph ---------------------------------------------------------------------------------
+
+    def graph(self, inputs: Mapping[str, Ref] | None, outputs: Mapping[str, Ref] | None) -> Graph:
+        """The graph from these inputs to these outputs; where there are none, from the
+        placeholders that are needed to what nobody reads.
+        """
+        main = self.model.main
+        outputs = _unread(main) if outputs is None else outputs
+        if not outputs:
+            raise ModelFileError("the graph has no outputs")
+        require_all(
+            _calls(self.model, [ref.node for ref in outputs.values()]),
+            frozenset(TABLE) | _STRUCTURAL,
+            "the model",
+            "replace them before the model is saved, or report the operators",
+        )
+        bound = self._inputs(inputs or {}, _needed(main, [ref.node for ref in outputs.values()]))
+        scope = Frames(self, self.g, main, bound)
+        for name, ref in outputs.items():
+            item = scope.get(ref)
+            if not isinstance(item, Value):
+                raise UnsupportedOperatorError(f"the output {name!r} is no real tensor")
+            self.g.output(self._free(name), item)
+        tidy(self.g.graph)
+        return self.g.graph
+
+    def _free(self, name: str) -> str:
+        names = {*self.g.graph.output_names, *(value.name for value in self.g.graph.inputs)}
+        count, free = 2, name
+        while free in names:
+            free, count = f"{name}_{count}", count + 1
+        return free
+
+    def _inputs(self, inputs: Mapping[str, Ref], needed: set[str]) -> dict[str, list[Item]]:
+        bound: dict[str, list[Item]] = {}
+        listed = {ref.node: name for name, ref in inputs.items()}
+        for node in self.model.main.nodes.values():
+            if node.op in _PLACEHOLDERS and node.name in needed:
+                listed.setdefault(node.name, node.name)
+        for name, label in listed.items():
+            node = self.model.main.node(name)
+            if inputs.get(label, Ref(name)).place:
+                raise UnsupportedOperatorError(f"the input {label!r} is result {inputs[label]}")
+            bound[name] = [self._input(label, node)]
+        return bound
+
+    def _input(self, name: str, node: Node) -> Value:
+        number = node.attribute("dtype", node.attribute("T"))
+        message = node.attribute("shape")
+        shape = None if message is None else shape_of(message)
+        default = _default(self.model, node)
+        if default is not None:
+            value = self.g.input(name, dtype_of(number), default.shape)
+            value.default = default
+            return value
+        if shape is None:
+            return self.g.input(name, dtype_of(number), None)
+        sizes: list[Any] = list(shape)
+        if sizes and sizes[0] is None:
+            sizes[0] = "batch"
+        return self.g.input(name, dtype_of(number), sizes)
+
+
+def _default(model: Model, node: Node) -> Array | None:
+    if node.op != "PlaceholderWithDefault" or not node.inputs:
+        return None
+    source = model.main.node(node.inputs[0].node)
+    while source.op == "Identity" and source.inputs:
+        source = model.main.node(source.inputs[0].node)
+    if source.op != "Const" or source.attribute("value") is None:
+        raise UnsupportedOperatorError(f"the default of {node.name!r}, which is computed,")
+    if model.weights is not None and source.name in model.weights:
+        return model.weights[source.name]
+    return array_of(source.attribute("value"))
+
+
+def _unread(region: Region) -> dict[str, Ref]:
+    """The results that nobody reads, by the names of their nodes."""
+    ends = {}
+    controls = {name for node in region.nodes.values() for name in node.controls}
+    read = {*region.readers, *controls}
+    for node in region.nodes.values():
+        if node.name not in read and node.op not in _SILENT:
+            ends[node.name] = Ref(node.name)
+    return ends
+
+
+def _needed(region: Region, names: Sequence[str]) -> set[str]:
+    """Nodes that these need, themselves included."""
+    seen, left = set(names), list(names)
+    while left:
+        node = region.nodes.get(left.pop())
+        for ref in node.inputs if node is not None else ():
+            if ref.node not in seen:
+                seen.add(ref.node)
+                left.append(ref.node)
+    return seen
+
+
+def _calls(model: Model, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The operators that results need, in functions too, and where they are."""
+    seen: set[str] = set()
+    regions = [(model.main, sorted(_needed(model.main, names)))]
+    while regions:
+        region, needed = regions.pop()
+        for name in needed:
+            node = region.nodes.get(name)
+            if node is None:
+                continue
+            functions = list(_named(node))
+            if node.op in model.functions:
+                functions.append(node.op)
+            else:
+                yield node.op, node.name
+            for function in functions:
+                if function not in seen and function in model.functions:
+                    seen.add(function)
+                    body = model.function(function)
+                    ends = [ref.node for ref in body.results] + list(body.effects)
+                    regions.append((body, sorted(_needed(body, ends))))
+
+
+def _named(node: Node) -> Iterator[str]:
+    for attribute in _FUNCTIONS:
+        value = node.attribute(attribute)
+        for function in value if isinstance(value, list) else [value]:
+            name = getattr(function, "name", None)
+            if isinstance(name, str):
+                yield name
