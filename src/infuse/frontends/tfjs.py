@@ -21,7 +21,7 @@ def read_weights(manifest: Sequence[Mapping[str, Any]], folder: Path) -> dict[st
     """The arrays of a weightsManifest by name, in the order of the file: those in the mapped shards
     where they are stored as they are, else what their integers or halves stand for.
 
-    ModelFileError where a shard is missing, lies outside the folder, or is too short.
+    ModelFileError where a shard is missing, lies outside the folder, or has another length.
     """
     arrays: dict[str, Array] = {}
     for group in manifest:
@@ -32,6 +32,11 @@ def read_weights(manifest: Sequence[Mapping[str, Any]], folder: Path) -> dict[st
             if name in arrays:
                 raise ModelFileError(f"two weights are called {name!r}")
             arrays[name], begin = _array(name, entry, data, begin)
+        if begin != len(data):
+            raise ModelFileError(
+                f"weights of {begin} bytes lie in shards of {len(data)}: {group['paths'][:2]}",
+                hint=_HINT,
+            )
     return arrays
 
 
