@@ -127,6 +127,12 @@ def test_own_classes_are_refused_by_name() -> None:
         infuse.load(model)
 
 
+def test_own_classes_with_the_name_of_a_layer_are_refused_too() -> None:
+    model = changed("Dense", lambda c: renamed(c, "ReLU", module="mine", registered_name="ReLU"))
+    with pytest.raises(UnsupportedOperatorError, match="mine>ReLU"):
+        infuse.load(model)
+
+
 def test_subclassed_models_are_refused() -> None:
     model = changed("Dense", lambda c: {"class_name": "Mine", "config": {}})
     with pytest.raises(UnsupportedOperatorError, match="SavedModel"):

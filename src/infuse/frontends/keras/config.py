@@ -144,6 +144,9 @@ def class_of(serialized: Any) -> str:
     registered = serialized.get("registered_name")
     if isinstance(registered, str) and ">" in registered:
         return registered
+    module = serialized.get("module")
+    if isinstance(module, str) and module.partition(".")[0] not in ("keras", "builtins"):
+        return f"{module}>{name}"
     return name
 
 

@@ -127,3 +127,10 @@ def dot(call: Call, xs: Sequence[Value]) -> Value:
 def _unit(call: Call, x: Value, axis: int) -> Value:
     square = call.reduced("ReduceSum", call.g("Mul", x, x), [axis], True)
     return call.g("Div", x, call.g("Sqrt", call.g("Max", square, 1e-12)))
+
+
+@layer("CustomScaleLayer")
+def scaled_sum(call: Call, xs: Sequence[Value]) -> Value:
+    """The sum of two tensors, the second one scaled (of `keras.applications`)."""
+    x, y = _operands(call, xs)
+    return call.g("Add", x, call.g("Mul", y, call.number(call.config.number("scale", 1.0), y)))

@@ -212,3 +212,9 @@ def _statistic(call: Call, name: str, x: Value, axes: Sequence[int]) -> Array:
         raise ModelFileError(f"its {name} has the shape {list(array.shape)}")
     result: Array = np.broadcast_to(array.reshape(-1), [int(np.prod(sizes))]).reshape(sizes)
     return result
+
+
+@layer("LayerScale", weights=lambda config: ["gamma"])
+def layer_scale(call: Call, x: Value) -> Value:
+    """Products with one number for each channel (of `keras.applications`)."""
+    return call.g("Mul", call.floats(x), call.weight("gamma", 1))
