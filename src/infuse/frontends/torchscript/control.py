@@ -1,0 +1,454 @@
+"""Branches and loops that nodes decide: If and Loop, with all that they change as outputs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import UnsupportedOperatorError
+from infuse.frontends.torchscript import numbers
+from infuse.frontends.torchscript.archive import dotted
+from infuse.frontends.torchscript.importer import ScriptImporter
+from infuse.frontends.torchscript.interpreter import Frame, Interpreter, Raised
+from infuse.frontends.torchscript.journal import content, restore
+from infuse.frontends.torchscript.values import (
+    UNSET,
+    Cell,
+    Dict,
+    List,
+    Named,
+    Object,
+    Stacked,
+    Tensor,
+    Undecided,
+)
+from infuse.ir.graph import Value
+from infuse.ir.types import TensorType
+
+_ROUNDS: Final = 8
+"""How often the body of a loop is followed until it is certain what it carries."""
+
+
+def raises(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements certainly raise an error."""
+    return any(
+        isinstance(s, ast.Expr)
+        and isinstance(s.value, ast.Call)
+        and dotted(s.value.func) == "ops.prim.RaiseException"
+        for s in body
+    )
+
+
+def note_unchecked(interpreter: Interpreter, statement: ast.If) -> None:
+    """Note that a check of the program is not made."""
+    interpreter.unchecked[ast.unparse(statement.test)[:80]] = None
+
+
+def branch(interpreter: Interpreter, statement: ast.If, condition: Value, frame: Frame) -> None:
+    """An `if` that nodes decide. A branch that raises is left out."""
+    bodies = [statement.body, statement.orelse]
+    for raising, other in (bodies, bodies[::-1]):
+        if raises(raising):
+            note_unchecked(interpreter, statement)
+            _follow(interpreter, other, frame)
+            return
+    outcomes = []
+    for name, body in zip(("then_branch", "else_branch"), bodies):
+        inner = interpreter.g.body(name)
+        local = dict(frame)
+        with interpreter.inside(inner) as journal:
+            try:
+                _follow(interpreter, body, local)
+            except Raised:
+                outcomes.append(None)
+                continue
+            outcomes.append(_Outcome(inner, local, journal.now()))
+    if outcomes[0] is None or outcomes[1] is None:
+        if outcomes[0] is None and outcomes[1] is None:
+            raise Raised("both branches raise an error")
+        note_unchecked(interpreter, statement)
+        _follow(interpreter, bodies[0 if outcomes[1] is None else 1], frame)
+        return
+    _merge(interpreter, condition, outcomes[0], outcomes[1], frame)
+
+
+def _follow(interpreter: Interpreter, body: Sequence[ast.stmt], frame: Frame) -> None:
+    done, _ = interpreter.run(body, frame)
+    if done:
+        raise UnsupportedOperatorError("a function returns inside of a branch that nodes decide")
+
+
+@dataclass
+class _Outcome:
+    """What a branch left behind: names, and things that it changed, as they were at its end."""
+
+    g: ScriptImporter
+    frame: Frame
+    changed: dict[int, tuple[Any, Any]]
+
+
+def _merge(
+    interpreter: Interpreter, condition: Value, then: _Outcome, other: _Outcome, frame: Frame
+) -> None:
+    merger = _Merger(then.g, other.g)
+    plans: list[tuple[str, Callable[[Sequence[Value]], Any]]] = []
+    for name in then.frame:
+        if name in other.frame:
+            a, b = then.frame[name], other.frame[name]
+            if a is not b or a is not frame.get(name, a):
+                plans.append((name, merger.plan(a, b)))
+    things: list[tuple[Any, Callable[[Sequence[Value]], Any]]] = []
+    for key in {**then.changed, **other.changed}:
+        thing = (then.changed.get(key) or other.changed[key])[0]
+        a, b = (o.changed[key][1] if key in o.changed else content(thing) for o in (then, other))
+        things.append((thing, merger.plan_content(thing, a, b)))
+    outputs: list[Value] = []
+    if merger.pairs:
+        for number, (a, b) in enumerate(merger.pairs):
+            for g, value in ((then.g, a), (other.g, b)):
+                g.output(f"output_{number}", g("Identity", value))
+        bodies = {"then_branch": then.g, "else_branch": other.g}
+        flag = interpreter.g.shaped(condition)
+        outputs = interpreter.g.control(len(merger.pairs), "If", flag, bodies=bodies)
+    for name, plan in plans:
+        frame[name] = plan(outputs)
+    for thing, plan in things:
+        interpreter.touch(thing)
+        restore(thing, plan(outputs))
+
+
+def _computed_type(a: Any, b: Any) -> DType:
+    kinds = []
+    for x in (a, b):
+        if isinstance(x, Value):
+            kinds.append(x.dtype)
+        else:
+            kind = dtypes.int64 if isinstance(x, int) else dtypes.float64
+            kinds.append(dtypes.bool_ if isinstance(x, bool) else kind)
+    if kinds[0] != kinds[1]:
+        raise UnsupportedOperatorError("two branches give numbers of different types")
+    return kinds[0]
+
+
+class _Merger:
+    """Plans how what two branches give becomes one value; `pairs` become outputs."""
+
+    def __init__(self, then: ScriptImporter, other: ScriptImporter) -> None:
+        self._then, self._other = then, other
+        self.pairs: list[tuple[Value, Value]] = []
+
+    def plan(self, a: Any, b: Any) -> Callable[[Sequence[Value]], Any]:
+        """A function from the outputs of the node to the value."""
+        if a is b:
+            return lambda outputs: a
+        if a is UNSET or b is UNSET:
+            return self._half(b if a is UNSET else a, a is UNSET)
+        if isinstance(a, Tensor) and isinstance(b, Tensor):
+            x, y = a.read(self._then), b.read(self._other)
+            if x is y and a.cell is b.cell:
+                return lambda outputs: a
+            place = self._slot(x, y)
+            return lambda outputs: Tensor(Cell(outputs[place], linked=[a.cell, b.cell]))
+        if numbers.is_number(a) and numbers.is_number(b):
+            return self._numbers(a, b)
+        if type(a) is type(b) and isinstance(a, (tuple, List)) and len(a) == len(b):
+            return self._items(a, b)
+        if isinstance(a, Dict) and isinstance(b, Dict) and list(a) == list(b):
+            plans = [(key, self.plan(a[key], b[key])) for key in a]
+            return lambda outputs: Dict((key, plan(outputs)) for key, plan in plans)
+        if type(a) is type(b) and not isinstance(a, (Tensor, Object, List, Dict)) and a == b:
+            return lambda outputs: a
+        return lambda outputs: Undecided("it is of another kind in each of two branches")
+
+    def plan_content(self, thing: Any, a: Any, b: Any) -> Callable[[Sequence[Value]], Any]:
+        """The same for what can change of a thing."""
+        if isinstance(thing, Cell):
+            spoiled = a[1] or b[1]
+            if a[0] is b[0]:
+                return lambda outputs: (a[0], spoiled)
+            place = self._slot(a[0], b[0])
+            return lambda outputs: (outputs[place], spoiled)
+        if isinstance(thing, List):
+            if len(a) != len(b):
+                raise UnsupportedOperatorError("a list has another length in each of two branches")
+            plans = [self.plan(x, y) for x, y in zip(a, b)]
+            return lambda outputs: [plan(outputs) for plan in plans]
+        if isinstance(thing, Dict) and set(a) != set(b):
+            raise UnsupportedOperatorError("a dictionary has other keys in each of two branches")
+        now = content(thing)
+        a, b = {**now, **a}, {**now, **b}
+        named = [(key, self.plan(a[key], b[key])) for key in a]
+        return lambda outputs: {key: plan(outputs) for key, plan in named}
+
+    def _slot(self, x: Value, y: Value) -> int:
+        self.pairs.append((x, y))
+        return len(self.pairs) - 1
+
+    def _numbers(self, a: Any, b: Any) -> Callable[[Sequence[Value]], Any]:
+        computed = isinstance(a, Value) or isinstance(b, Value)
+        if not computed and type(a) is type(b) and (a == b or a != a and b != b):
+            return lambda outputs: a
+        dtype = _computed_type(a, b)
+        place = self._slot(self._then.tensor(a, dtype), self._other.tensor(b, dtype))
+        return lambda outputs: numbers.settled(outputs[place])
+
+    def _items(self, a: Any, b: Any) -> Callable[[Sequence[Value]], Any]:
+        plans = [self.plan(x, y) for x, y in zip(a, b)]
+
+        def build(outputs: Sequence[Value]) -> Any:
+            items = [plan(outputs) for plan in plans]
+            if isinstance(a, Named):
+                return Named.of(a.kind, a.names, items)
+            return List(items) if isinstance(a, List) else tuple(items)
+
+        return build
+
+    def _half(self, value: Any, in_other: bool) -> Callable[[Sequence[Value]], Any]:
+        """What only one branch gives, and the program reads only after that one."""
+        if isinstance(value, Tensor):
+            g = self._other if in_other else self._then
+            inner = value.read(g)
+            shape = [n if isinstance(n, int) else 1 for n in inner.shape]
+            blank = g.constant(np.zeros(shape, inner.dtype.numpy), dtype=inner.dtype)
+            place = self._slot(blank, inner) if in_other else self._slot(inner, blank)
+            return lambda outputs: Tensor(Cell(outputs[place]))
+        if isinstance(value, Value):
+            zero = (self._then if in_other else self._other).number(0, value.dtype)
+            place = self._slot(zero, value) if in_other else self._slot(value, zero)
+            return lambda outputs: outputs[place]
+        if isinstance(value, (tuple, List)):
+            blanks = [UNSET] * len(value)
+            both = (blanks, list(value)) if in_other else (list(value), blanks)
+            plans = [self.plan(x, y) for x, y in zip(*both)]
+            kind = List if isinstance(value, List) else tuple
+            return lambda outputs: kind(plan(outputs) for plan in plans)
+        return lambda outputs: value
+
+
+# -- loops -----------------------------------------------------------------------------------------
+
+
+def loop(
+    interpreter: Interpreter, statement: ast.While | ast.For, condition: Value, frame: Frame
+) -> None:
+    """A loop of which nodes decide how often it runs."""
+    carried = _Carried(interpreter, frame)
+    for _ in range(_ROUNDS):
+        inner, after, _ = _once(interpreter, statement, carried, frame)
+        if not carried.grow(inner, after):
+            break
+    else:
+        raise UnsupportedOperatorError("what a loop carries changes its kind in each round")
+    inner, after, going = _once(interpreter, statement, carried, frame)
+    inner.output("going_on", inner("Identity", inner.shaped(going)))
+    for number, value in enumerate(carried.results(after)):
+        inner.output(f"output_{number}", inner("Identity", value))
+    g, is_for = interpreter.g, isinstance(statement, ast.For)
+    start = carried.start()
+    count = g.shaped(g.tensor(condition, dtypes.int64)) if is_for else None
+    flag = None if is_for else g.shaped(condition)
+    outputs = g.control(
+        len(start) + len(carried.rows), "Loop", count, flag, *start, bodies={"body": inner}
+    )
+    carried.finish(interpreter, outputs, frame)
+
+
+def _once(
+    interpreter: Interpreter, statement: ast.While | ast.For, carried: _Carried, frame: Frame
+) -> tuple[ScriptImporter, _Leaves, Value]:
+    """The body followed once: its importer, what everything is after it, whether it goes on."""
+    inner = interpreter.g.body("body")
+    number = inner.input("iteration", dtypes.int64, [])
+    going: Any = inner.input("going", dtypes.bool_, [])
+    local = dict(frame)
+    with interpreter.inside(inner) as journal:
+        carried.enter(interpreter, inner, local)
+        if isinstance(statement, ast.For):
+            if not isinstance(statement.target, ast.Name):
+                raise UnsupportedOperatorError("a loop over what is no range")
+            local[statement.target.id] = number
+        _follow(interpreter, statement.body, local)
+        if isinstance(statement, ast.While):
+            test = interpreter.number(interpreter.evaluate(statement.test, local))
+            going = inner.tensor(numbers.as_bool(inner, test), dtypes.bool_)
+        after = _Leaves(local, [thing for thing, _ in journal.before.values()], frame, inner)
+    return inner, after, going
+
+
+Path = tuple[Any, ...]
+
+
+class _Leaves:
+    """Numbers and tensors by the way to them: names or things, then places in them."""
+
+    def __init__(self, local: Frame, things: Sequence[Any], frame: Frame, g: ScriptImporter) -> None:
+        self.values: dict[Path, Any] = {}
+        self.things = {id(thing): thing for thing in things}
+        for name in frame:
+            self._add((name,), local[name], g)
+        for thing in things:
+            now = content(thing)
+            if isinstance(thing, Cell):
+                self.values[id(thing),] = now[0]
+            else:
+                entries = now.items() if isinstance(now, dict) else enumerate(now)
+                for key, value in entries:
+                    self._add((id(thing), key), value, g)
+
+    def _add(self, path: Path, value: Any, g: ScriptImporter) -> None:
+        if isinstance(value, tuple):
+            for place, item in enumerate(value):
+                self._add((*path, place), item, g)
+        else:
+            self.values[path] = value
+
+
+class _Carried:
+    """What a loop carries: numbers and tensors that its body changes, and lists that it makes
+    longer.
+    """
+
+    def __init__(self, interpreter: Interpreter, frame: Frame) -> None:
+        self._interpreter, self._frame = interpreter, frame
+        self._things: dict[int, Any] = {}
+        self.slots: dict[Path, TensorType] = {}
+        self.rows: dict[int, List] = {}
+
+    def _before(self) -> _Leaves:
+        return _Leaves(self._frame, list(self._things.values()), self._frame, self._interpreter.g)
+
+    def grow(self, inner: ScriptImporter, after: _Leaves) -> bool:
+        """Take into account what a round changed; whether there is anything new."""
+        new = False
+        for key, thing in after.things.items():
+            if key not in self._things:
+                self._things[key] = thing
+                new = True
+        before = self._before()
+        for path, value in after.values.items():
+            if path[0] in self.rows:
+                continue
+            if path not in before.values:
+                new |= self._longer(path, value)
+                continue
+            start = before.values[path]
+            if path not in self.slots and (value is start or _same(start, value)):
+                continue
+            new |= self._slot(path, start, value, inner)
+        return new
+
+    def _longer(self, path: Path, value: Any) -> bool:
+        thing = self._things.get(path[0])
+        if not isinstance(thing, List):
+            raise UnsupportedOperatorError("a loop makes a new field or key")
+        if not isinstance(value, Tensor) or path[1] != len(thing):
+            raise UnsupportedOperatorError("a loop adds more than one tensor to a list in a round")
+        self.rows[path[0]] = thing
+        return True
+
+    def _slot(self, path: Path, start: Any, value: Any, inner: ScriptImporter) -> bool:
+        g = self._interpreter.g
+        if start is UNSET or isinstance(start, Undecided):
+            raise UnsupportedOperatorError("a loop carries what has no value before it")
+        if isinstance(start, Tensor) != isinstance(value, Tensor) or not (
+            isinstance(start, Tensor) or numbers.is_number(start) and numbers.is_number(value)
+        ):
+            raise UnsupportedOperatorError("a loop changes what is neither a tensor nor a number")
+        first, last = _as_value(g, start), _as_value(inner, value)
+        known = self.slots.get(path, first.tensor)
+        joined = _joined(known, first.tensor, last.tensor, inner)
+        if self.slots.get(path) == joined:
+            return False
+        self.slots[path] = joined
+        return True
+
+    def enter(self, interpreter: Interpreter, inner: ScriptImporter, local: Frame) -> None:
+        """Let what is carried be inputs of the body."""
+        values = {
+            path: inner.typed_input(f"state_{number}", type)
+            for number, (path, type) in enumerate(self.slots.items())
+        }
+        self._set(interpreter, values, local)
+
+    def start(self) -> list[Value]:
+        """The values before the loop."""
+        before, g = self._before(), self._interpreter.g
+        return [_as_value(g, before.values[path]) for path in self.slots]
+
+    def results(self, after: _Leaves) -> Iterator[Value]:
+        """The values after a round, then the rows."""
+        g = self._interpreter.g
+        for path, type in self.slots.items():
+            yield g.cast(_as_value(g, after.values[path]), type.dtype)
+        for key, thing in self.rows.items():
+            row = after.values.get((key, len(thing)))
+            if row is None or (key, len(thing) + 1) in after.values:
+                raise UnsupportedOperatorError("a loop adds other than one tensor to a list")
+            yield row.read(g)
+
+    def finish(self, interpreter: Interpreter, outputs: Sequence[Value], frame: Frame) -> None:
+        """Let everything be as the loop leaves it."""
+        self._set(interpreter, dict(zip(self.slots, outputs)), frame)
+        for thing, value in zip(self.rows.values(), outputs[len(self.slots) :]):
+            interpreter.touch(thing)
+            thing.append(Stacked(value))
+
+    def _set(self, interpreter: Interpreter, values: dict[Path, Value], frame: Frame) -> None:
+        before = self._before()
+        for path, value in values.items():
+            is_tensor = isinstance(before.values[path], Tensor)
+            new: Any = Tensor(Cell(value)) if is_tensor else numbers.settled(value)
+            thing = self._things.get(path[0])
+            if thing is None:
+                frame[path[0]] = _replaced(frame[path[0]], path[1:], new)
+                continue
+            interpreter.touch(thing)
+            if isinstance(thing, Cell):
+                thing.value = value
+            elif isinstance(thing, Object):
+                thing.fields[path[1]] = _replaced(thing.fields[path[1]], path[2:], new)
+            else:
+                thing[path[1]] = _replaced(thing[path[1]], path[2:], new)
+
+
+def _replaced(value: Any, path: Path, new: Any) -> Any:
+    """A value with another part."""
+    if not path:
+        return new
+    items = list(value)
+    items[path[0]] = _replaced(items[path[0]], path[1:], new)
+    return Named.of(value.kind, value.names, items) if isinstance(value, Named) else tuple(items)
+
+
+def _same(a: Any, b: Any) -> bool:
+    plain = (bool, int, float, str, type(None))
+    return isinstance(a, plain) and type(a) is type(b) and a == b
+
+
+def _as_value(g: ScriptImporter, x: Any) -> Value:
+    if isinstance(x, Tensor):
+        return x.read(g)
+    return x if isinstance(x, Value) else g.tensor(x, _computed_type(x, x))
+
+
+def _joined(
+    slot: TensorType, first: TensorType, last: TensorType, g: ScriptImporter
+) -> TensorType:
+    """The type of what is of either type."""
+    if first.dtype != last.dtype:
+        raise UnsupportedOperatorError(f"a loop turns a {first.dtype} into a {last.dtype}")
+    shapes = (slot.shape, first.shape, last.shape)
+    if any(s is None or len(s) != len(first.shape or ()) for s in shapes):
+        raise UnsupportedOperatorError("a loop changes the number of axes of a tensor")
+    assert slot.shape is not None and first.shape is not None and last.shape is not None
+    sizes = [
+        a if a == c or a != b else g.sizes.unnamed("loop", axis)
+        for axis, (a, b, c) in enumerate(zip(slot.shape, first.shape, last.shape))
+    ]
+    return TensorType(first.dtype, tuple(sizes))
