@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.torch.archive import dtype_of
+from infuse.frontends.torchscript.scalars import dtype_of
 from infuse.frontends.torch.calls import handler_of
 from infuse.frontends.torch.reader import PLACEMENT
 from infuse.frontends.torchscript.importer import ScriptImporter

@@ -12,7 +12,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.torch.archive import DTYPES, dtype_of
+from infuse.frontends.torchscript.scalars import DTYPES, dtype_of, number_of
 from infuse.frontends.torch.calls import TABLE, axis_of
 from infuse.frontends.torchscript import numbers, operators
 from infuse.frontends.torchscript.operators import World, assign, is_tensor, link
@@ -24,8 +24,6 @@ PRIMITIVES: Final[dict[str, Primitive]] = {}
 """By name; an entry gives NotImplemented where an operator of ATen is meant."""
 _LONGEST: Final = 1 << 16
 """Elements that a list of a program may have."""
-_NUMBERS: Final = {dtype: number for number, dtype in DTYPES.items()}
-"""torch's numbers of element types."""
 
 
 def primitive(*names: str) -> Callable[[Primitive], Primitive]:
@@ -70,11 +68,6 @@ def is_read(name: str) -> bool:
 
 
 # -- tensors ---------------------------------------------------------------------------------------
-
-
-def number_of(dtype: DType) -> int:
-    """torch's number of an element type."""
-    return _NUMBERS[dtype]
 
 
 @primitive("size")

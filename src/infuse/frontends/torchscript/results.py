@@ -9,7 +9,7 @@ from typing import Any, Final
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.torch.archive import dtype_of
+from infuse.frontends.torchscript.scalars import dtype_of
 from infuse.frontends.torch.calls import Meta, axis_of, promoted
 from infuse.ir.graph import Value
 
@@ -45,7 +45,7 @@ def floating(dtype: DType) -> DType:
 def chosen(options: Options) -> DType | None:
     """The type that the option dtype names."""
     number = options.get("dtype")
-    return dtype_of(number) if isinstance(number, int) else number
+    return None if number is None else dtype_of(number)
 
 
 def _default(arguments: Arguments, options: Options) -> DType:
