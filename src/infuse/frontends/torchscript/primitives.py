@@ -129,7 +129,7 @@ def no(world: World, *arguments: Any) -> Any:
     return 0
 
 
-@primitive("requires_grad", "is_grad_enabled", "is_scripting_", "is_autocast_enabled", "is_meta")
+@primitive("is_autocast_enabled", "is_autocast_cpu_enabled", "is_meta", "is_nested", "is_training")
 def never(world: World, *arguments: Any) -> bool:
     """What does not hold while a trained model runs."""
     return False
@@ -141,18 +141,20 @@ def is_floating_point(world: World, x: Tensor) -> bool:
     return bool(x.read(world.g).dtype.is_float)
 
 
-@primitive("is_contiguous", "is_scripting", "is_contiguous_")
+@primitive("is_contiguous", "is_scripting", "is_grad_enabled", "requires_grad")
 def always(world: World, *arguments: Any, **options: Any) -> bool:
-    """What holds for every tensor here."""
+    """What holds for every tensor here; with gradients, modules take no shortcut that computes the
+    same by an operator of its own.
+    """
     return True
 
 
-@primitive("set_grad_enabled", "manual_seed", "_set_grad_enabled", "log_api_usage_once")
+@primitive("set_grad_enabled", "warn", "manual_seed", "_set_grad_enabled", "log_api_usage_once")
 def nothing(world: World, *arguments: Any, **options: Any) -> None:
     """What has no effect on results."""
 
 
-@primitive("data", "cpu", "cuda", "numpy_T_")
+@primitive("data", "cpu", "cuda")
 def itself(world: World, x: Tensor, *more: Any) -> Tensor:
     """The tensor itself."""
     return x
@@ -515,7 +517,7 @@ def pop(world: World, items: Any, *key: Any) -> Any:
     return items.pop(*key)
 
 
-@primitive("popitem", "remove", "setdefault", "tensor_split_", "sorted")
+@primitive("popitem", "remove", "setdefault", "sorted")
 def refused(world: World, *arguments: Any) -> Any:
     """Refused: rare changes of lists and dictionaries."""
     raise UnsupportedOperatorError("this function of lists and dictionaries is not supported")
