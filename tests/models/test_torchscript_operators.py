@@ -10,6 +10,7 @@ import torch
 from tests.models.torchscript_cases import EXPRESSIONS, LETTERS
 from tests.models.torchscript_tools import difference, module_from
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
 ALLOWED = 2e-5
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.torchscript.scalars import DTYPES, dtype_of, number_of
+from infuse.frontends.torchscript.scalars import dtype_of, number_of
 from infuse.frontends.torch.calls import TABLE, axis_of
 from infuse.frontends.torchscript import numbers, operators
 from infuse.frontends.torchscript.operators import World, assign, is_tensor, link
@@ -123,6 +123,14 @@ def device(world: World, x: Any, *more: Any) -> Device:
     return Device(x if isinstance(x, str) else "cpu")
 
 
+@primitive("type")
+def type_(world: World, thing: Any) -> str:
+    """The kind of a device."""
+    if not isinstance(thing, Device):
+        raise UnsupportedOperatorError("type() of a tensor is not supported")
+    return thing.kind
+
+
 @primitive("layout", "get_device", "is_cuda", "is_quantized", "is_sparse", "is_complex", "is_mkldnn")
 def no(world: World, *arguments: Any) -> Any:
     """What holds for no tensor here."""
@@ -171,7 +179,7 @@ def to(world: World, x: Tensor, *arguments: Any, **options: Any) -> Any:
     for argument in listed:
         if isinstance(argument, Tensor):
             wanted = argument.read(world.g).dtype
-        elif type(argument) is int and argument in DTYPES:
+        elif type(argument) is int:
             wanted = dtype_of(argument)
             break
         elif isinstance(argument, bool):
@@ -369,6 +377,13 @@ def _of_lists(world: World, name: str, arguments: Sequence[Any]) -> Any:
         total = 0 if name == "sum" else items[0]
         for item in items if name == "sum" else items[1:]:
             total = numbers.calculate(world.g, "add" if name == "sum" else name, [total, item])
+        return total
+    if name in ("any", "all") and b is None:
+        joining, start = ("__or__", False) if name == "any" else ("__and__", True)
+        total = start
+        for item in a:
+            truth = numbers.as_bool(world.g, item)
+            total = numbers.calculate(world.g, joining, [total, truth])
         return total
     if isinstance(a, str) and name in _TEXTS:
         made = getattr(a, name)(*more)
@@ -629,6 +644,15 @@ def str_(world: World, thing: Any, *more: Any) -> Any:
 def ord_(world: World, letter: str) -> int:
     """The number of a letter."""
     return ord(letter)
+
+
+@primitive("to_mkldnn", "ConstantMKLDNNTensor")
+def in_blocks(world: World, *arguments: Any) -> Any:
+    """Refused: weights in the layout of one machine, which the file does not hold."""
+    raise UnsupportedOperatorError(
+        "torch.jit.optimize_for_inference has turned weights into a form that is not saved",
+        hint="save the module by torch.jit.freeze instead",
+    )
 
 
 @primitive("hash")
