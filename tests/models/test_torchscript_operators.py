@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from tests.models.torchscript_cases import EXPRESSIONS, LETTERS
 from tests.models.torchscript_tools import difference, module_from
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple  # noqa: UP035  torch's words
+from typing import Any, Dict, List, NamedTuple, Tuple  # noqa: UP035  torch's words
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
+
+import infuse
+from infuse.errors import InfuseError, InputError, ModelFileError, UnsupportedOperatorError
+from infuse.ops.core.evaluate import evaluate
 from tests.models.torchscript_cases import LETTERS
 from tests.models.torchscript_programs import PROGRAMS, REFUSED
 from tests.models.torchscript_tools import (
@@ -21,11 +26,6 @@ from tests.models.torchscript_tools import (
     scripted,
     traced,
 )
-from torch import Tensor, nn
-
-import infuse
-from infuse.errors import InfuseError, InputError, ModelFileError, UnsupportedOperatorError
-from infuse.ops.core.evaluate import evaluate
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
 ALLOWED = 1e-5
@@ -46,7 +46,9 @@ def test_a_program_is_what_torch_computes(name: str) -> None:
     assert compare(graph, module, others) < ALLOWED
 
 
-@pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in ("comprehension", "format", "parts changed")])
+@pytest.mark.parametrize(
+    "name", [n for n in PROGRAMS if n not in ("comprehension", "format", "parts changed")]
+)
 @pytest.mark.filterwarnings("ignore:.*check of:UserWarning")
 def test_a_first_size_may_be_a_symbol(name: str) -> None:
     module = module_from(PROGRAMS[name], parts(PROGRAMS[name]))
@@ -76,7 +78,10 @@ class Mixed(nn.Module):
         return Pair(x * k, k)
 
     def forward(
-        self, x: Tensor, y: Optional[Tensor] = None, flag: bool = True  # noqa: UP045
+        self,
+        x: Tensor,
+        y: Tensor | None = None,
+        flag: bool = True,
     ) -> Dict[str, Tensor]:  # noqa: UP006
         z = x
         for i, layer in enumerate(self.layers):

@@ -262,6 +262,8 @@ def _new(machine: _Machine) -> None:
 
 def _build(machine: _Machine) -> None:
     state = machine.pop()
+    if machine.stack and isinstance(machine.stack[-1], dict):
+        return  # attributes of an OrderedDict (versions of modules), which are no entries of it
     machine.top(Instance).state = state
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from infuse.frontends import pickles
 from infuse.errors import InfuseError, ModelFileError
+from infuse.frontends import pickles
 from infuse.frontends.archives import Archive
 from infuse.frontends.malformed import wellformed
 from infuse.frontends.torchscript.archive import ScriptFile

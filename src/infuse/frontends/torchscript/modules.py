@@ -1,4 +1,4 @@
-"""The modules of a file: their fields become constants, and inputs where the program changes them."""
+"""The modules of a file: fields become constants, and inputs where the program changes them."""
 
 from __future__ import annotations
 
@@ -70,13 +70,14 @@ class Modules:
         definition = self._file.definition(kind)
         for entry in getattr(definition, "body", ()):
             target = getattr(entry, "target", None)
-            if isinstance(entry, ast.AnnAssign) and isinstance(target, ast.Name):
-                if target.id == name and entry.value is not None:
-                    try:
-                        value = ast.literal_eval(entry.value)
-                    except (ValueError, TypeError, SyntaxError, MemoryError) as error:
-                        raise ModelFileError(f"the constant {name!r} has no value") from error
-                    return List(value) if isinstance(value, list) else value
+            named = isinstance(target, ast.Name) and target.id == name
+            if not named or not isinstance(entry, ast.AnnAssign) or entry.value is None:
+                continue
+            try:
+                value = ast.literal_eval(entry.value)
+            except (ValueError, TypeError, SyntaxError, MemoryError) as error:
+                raise ModelFileError(f"the constant {name!r} has no value") from error
+            return List(value) if isinstance(value, list) else value
         return UNSET
 
     # -- from the file -----------------------------------------------------------------------------
@@ -115,9 +116,7 @@ class Modules:
                 raise ModelFileError(f"an object of the class {stored.kind} has no fields")
         return known
 
-    def _tensor(
-        self, stored: StoredTensor, path: str, data: Callable[[str], memoryview]
-    ) -> Tensor:
+    def _tensor(self, stored: StoredTensor, path: str, data: Callable[[str], memoryview]) -> Tensor:
         known = self._tensors.get(id(stored))
         if known is None:
             if stored.quantization is not None:

@@ -1,4 +1,4 @@
-"""Numbers of programs: Python's operators on numbers that are given, nodes for those that are not."""
+"""Numbers of programs: computed by Python where they are given, by nodes where they are not."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def calculate(g: ScriptImporter, name: str, operands: Sequence[Any]) -> Any:
         raise UnsupportedOperatorError(f"{name} of computed numbers is not supported")
     if name == "pow" and not computed:
         _check_power(*operands)
-    if name in ("ceil", "floor", "trunc") and not computed and isinstance(operands[0], float):
-        if not math.isfinite(operands[0]):
-            raise ModelFileError(f"{name} of {operands[0]} has no value")
+    rounded = name in ("ceil", "floor", "trunc") and isinstance(operands[0], float)
+    if rounded and not math.isfinite(operands[0]):
+        raise ModelFileError(f"{name} of {operands[0]} has no value")
     if name == "round" and not computed:
         return float(round(*operands)) if len(operands) == 1 else round(*operands)
     if name.startswith("__") and computed and not all(_is_truth(x) for x in operands):

@@ -8,15 +8,14 @@ from typing import Any, Final, Protocol
 
 from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.torchscript.scalars import dtype_of
 from infuse.frontends.torch.calls import handler_of
 from infuse.frontends.torch.reader import PLACEMENT
 from infuse.frontends.torchscript.importer import ScriptImporter
 from infuse.frontends.torchscript.overloads import overload_of
 from infuse.frontends.torchscript.results import results_of
+from infuse.frontends.torchscript.scalars import dtype_of
 from infuse.frontends.torchscript.values import (
     Cell,
-    Device,
     Dict,
     List,
     Object,
@@ -207,7 +206,7 @@ def _in_place(world: World, name: str, arguments: Sequence[Any], options: Mappin
 
 def _bound(
     name: str, plain: Sequence[Any], named: Mapping[str, Any]
-) -> Callable[[ScriptImporter, Value], Any]:
+) -> Callable[[Any, Value], Any]:
     """The operator as a function of its first operand alone."""
     rest = list(plain[1:])
 

@@ -61,7 +61,9 @@ OVERLOADS: Final[dict[str, Callable[[Arguments, Options], str]]] = {
     **dict.fromkeys(("max", "min"), _extreme),
     **dict.fromkeys(("clamp", "clip"), _limits),
     **dict.fromkeys(("sort", "argsort"), _option("stable", "stable", "default")),
-    **dict.fromkeys(("std", "var", "std_mean", "var_mean"), _option("correction", "correction", "dim")),
+    **dict.fromkeys(
+        ("std", "var", "std_mean", "var_mean"), _option("correction", "correction", "dim")
+    ),
     **dict.fromkeys(("gru", "rnn_relu", "rnn_tanh"), lambda a, o: _listed(a, 2, "input", "data")),
     "arange": lambda a, o: ("default", "start", "start_step")[min(len(a), 3) - 1],
     "bernoulli": lambda a, o: "p" if len(a) > 1 else "default",

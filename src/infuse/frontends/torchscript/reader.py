@@ -12,7 +12,7 @@ from infuse import dtypes
 from infuse.errors import InputError, ModelFileError, OptionError, UnsupportedOperatorError
 from infuse.frontends.pickles import StoredTensor
 from infuse.frontends.sizes import Sizes
-from infuse.frontends.torchscript import control, primitives
+from infuse.frontends.torchscript import branches, loops, primitives
 from infuse.frontends.torchscript.archive import ScriptFile, dotted
 from infuse.frontends.torchscript.importer import ScriptImporter
 from infuse.frontends.torchscript.interpreter import Interpreter, Raised
@@ -49,7 +49,7 @@ class Reader:
             )
         self._forward = forward
         self._names = [a.arg for a in forward.args.args[1:]]
-        for number, (key, stored) in enumerate(zip(self._names, file.traced_inputs() or ())):
+        for key, stored in zip(self._names, file.traced_inputs() or ()):
             if isinstance(stored, StoredTensor):
                 self._inputs.setdefault(key, Spec(stored.storage.dtype.name, stored.sizes))
 
@@ -94,7 +94,7 @@ class Reader:
 
     def _unknown(self, name: str, kind: ast.expr | None) -> InputError:
         text = "" if kind is None else ast.unparse(kind)
-        example = f'infuse.Spec("float32", ("batch", 3, 224, 224))'
+        example = 'infuse.Spec("float32", ("batch", 3, 224, 224))'
         example = {"int": "1", "float": "1.0", "bool": "True", "str": '"…"'}.get(text, example)
         if text.startswith(("List[", "Tuple[")):
             example = f"[{example}]"
@@ -135,7 +135,7 @@ class _Run:
         self.g = ScriptImporter(name, sizes)
         self.modules = Modules(file, self.g, states)
         self._interpreter = Interpreter(file, self.g, self.modules)
-        self._interpreter.branch, self._interpreter.loop = control.branch, control.loop
+        self._interpreter.branch, self._interpreter.loop = branches.branch, loops.loop
         self.modules.revive = self._revive
 
     def _revive(self, thing: Object, state: Any) -> None:

@@ -33,5 +33,5 @@ def dtype_of(number: Any) -> DType:
 
 
 def number_of(dtype: DType) -> int:
-    """torch's number of an element type."""
+    """Torch's number of an element type."""
     return _NUMBERS[dtype]

@@ -42,7 +42,9 @@ class View:
 class Tensor:
     """A tensor: all elements of a cell, or a view of them."""
 
-    def __init__(self, cell: Cell, views: tuple[View, ...] = (), value: Value | None = None) -> None:
+    def __init__(
+        self, cell: Cell, views: tuple[View, ...] = (), value: Value | None = None
+    ) -> None:
         self.cell, self.views = cell, views
         self._seen, self._value = cell.value, value if value is not None else cell.value
 
