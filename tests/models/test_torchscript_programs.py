@@ -235,7 +235,7 @@ def test_a_shape_that_the_file_does_not_say_is_asked_for() -> None:
 
 def test_weights_alone_are_told(tmp_path: Any) -> None:
     torch.save(convolutions().state_dict(), tmp_path / "weights.pth")
-    with pytest.raises(ModelFileError, match="weights only .* and no graph"):
+    with pytest.raises(ModelFileError, match=r"weights only .* and no graph"):
         infuse.load(tmp_path / "weights.pth")
     torch.save(convolutions(), tmp_path / "module.pth")
     with pytest.raises(ModelFileError, match="no graph"):
@@ -243,5 +243,5 @@ def test_weights_alone_are_told(tmp_path: Any) -> None:
 
 
 def test_an_operator_that_is_not_known_is_named() -> None:
-    with pytest.raises(UnsupportedOperatorError, match="torch.fft_fft"):
+    with pytest.raises(UnsupportedOperatorError, match=r"torch\.fft_fft"):
         read(module_from("return torch.fft.fft(f)", ["f"]), {"f": LETTERS["f"]})

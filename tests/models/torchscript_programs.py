@@ -64,10 +64,14 @@ PROGRAMS = {
 }  # fmt: skip
 """Bodies of forward by name."""
 REFUSED = {
-    "perhaps a view": ("y = f.t() if f.dim() == 2 else f.clone()\nz = y.reshape(-1)\n"
-        "y.add_(1.0)\nreturn z", "share"),
+    "perhaps a view": (
+        "y = f.t() if f.dim() == 2 else f.clone()\nz = y.reshape(-1)\ny.add_(1.0)\nreturn z",
+        "share",
+    ),
     "length of a list": ("a = [f]\nif bool(s > 0):\n    a.append(g)\nreturn a", "another length"),
-    "changed sizes": ("y = v\nfor n in range(int(k)):\n    y = y.unsqueeze(0)\n"
-        "return y", "number of axes"),
+    "changed sizes": (
+        "y = v\nfor n in range(int(k)):\n    y = y.unsqueeze(0)\nreturn y",
+        "number of axes",
+    ),
 }  # fmt: skip
 """Bodies that are refused, and what the error says."""

@@ -35,7 +35,12 @@ def module_from(body: str, names: Sequence[str]) -> Any:
     text = f"def forward(self, {', '.join(names)}):\n{lines}"
     file = f"<{len(linecache.cache)} {body[:30]}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    space: dict[str, Any] = {"torch": torch, "math": math, "Optional": Optional}
+    space: dict[str, Any] = {
+        "torch": torch,
+        "F": torch.nn.functional,
+        "math": math,
+        "Optional": Optional,
+    }
     exec(compile(text, file, "exec"), space)
     return torch.jit.script(type("Net", (torch.nn.Module,), {"forward": space["forward"]})().eval())
 

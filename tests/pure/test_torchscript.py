@@ -20,7 +20,6 @@ from infuse.ops.core.evaluate import evaluate
 MODULE = (
     b"\x80\x02c__torch__\nNet\n)\x81}(X\x01\x00\x00\x00kK\x03X\x01\x00\x00\x00l](K\x01K\x02eub."
 )
-)
 SOURCE = """class Net(Module):
   training : bool
   def forward(self: __torch__.Net,
@@ -92,9 +91,7 @@ def test_a_program_is_followed() -> None:
 )
 def test_a_program_without_meaning_is_refused(lines: list[str]) -> None:
     with pytest.raises(InfuseError):
-        evaluate(
-            infuse.from_torchscript(file_of(body(*lines)), X), {"x": np.ones(3, np.float32)}
-        )
+        evaluate(infuse.from_torchscript(file_of(body(*lines)), X), {"x": np.ones(3, np.float32)})
 
 
 def test_a_program_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
