@@ -233,6 +233,13 @@ def test_a_shape_that_the_file_does_not_say_is_asked_for() -> None:
         infuse.load(saved(scripted(Mixed())))
 
 
+def test_an_axis_that_may_have_size_one_is_not_left_out() -> None:
+    module = module_from("return f.squeeze(0)", ["f"])
+    assert difference(module, {"f": LETTERS["f"][:1]}) < ALLOWED
+    with pytest.raises(UnsupportedOperatorError, match="size batch"):
+        read(module, {"f": LETTERS["f"]}, "batch")
+
+
 def test_weights_alone_are_told(tmp_path: Any) -> None:
     torch.save(convolutions().state_dict(), tmp_path / "weights.pth")
     with pytest.raises(ModelFileError, match=r"weights only .* and no graph"):

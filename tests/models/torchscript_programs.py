@@ -61,6 +61,27 @@ PROGRAMS = {
         "return f.view(m * 2, -1), m % 2, n / m, -n",
     "none": "y = torch.jit.annotate(Optional[torch.Tensor], None)\nif f.dim() > 5:\n"
         "    y = g\nif y is None:\n    return f\nreturn f + 1",
+    "tuple in a loop": "y = (f, 0)\nfor n in range(int(k)):\n    y = (y[0] * 2, y[1] + n)\n"
+        "return y",
+    "loop in a loop": "y = f\nfor n in range(int(k)):\n    for m in range(int(k)):\n"
+        "        y = y + n * m\nreturn y",
+    "loop in a branch": "y = f\nif bool(s > 0):\n    for n in range(int(k)):\n        y = y + n\n"
+        "return y",
+    "branch in a loop": "y = f\nfor n in range(int(k)):\n    if bool(y.sum() > 0):\n"
+        "        y = y - n\n    else:\n        y = y + n\nreturn y",
+    "two lists in a loop": "a = []\nb = []\nfor n in range(int(k)):\n    a.append(f[0] * n)\n"
+        "    b.append(f[1] + n)\nreturn torch.stack(a), torch.stack(b)",
+    "growing tensor": "t = i[0, 0, :1]\nn = 0\nwhile n < 5 and bool(t.sum() < 20):\n"
+        "    t = torch.cat([t, t[-1:] * 2 + 1])\n    n += 1\nreturn t",
+    "repeated tensor": "y = f.clone()\nz = y[:, :1].expand(-1, 3, 4)\ny.mul_(2.0)\nreturn z + 0",
+    "input changed": "f.add_(1.0)\nreturn f * 2",
+    "copied parts": "y = torch.zeros_like(f)\ny[:, 1:] = f[:, :-1]\ny[:, :1].copy_(f[:, -1:])\n"
+        "return y",
+    "enumerate and zip": "y = f\nfor n, t in enumerate(f.unbind(1)):\n"
+        "    y = y + t.unsqueeze(1) * n\n"
+        "for t, n in zip(f.unbind(1), [1, 2, 3]):\n    y = y + t.unsqueeze(1) * n\nreturn y",
+    "indices": "return f[:, None, ..., None], f[[0, 1], [1, 2]], f[torch.tensor([1, 0])]",
+    "number of a tensor": "n = int(k.item())\nreturn f[:, :, :n], n * 2",
 }  # fmt: skip
 """Bodies of forward by name."""
 REFUSED = {

@@ -254,6 +254,21 @@ def contiguous(world: World, x: Tensor, **options: Any) -> Tensor:
     return result
 
 
+@primitive("squeeze")
+def squeeze(world: World, x: Tensor, *dims: Any) -> Any:
+    """Refused for axes of which only a run knows whether they have size one."""
+    value = x.read(world.g)
+    listed = dims[0] if dims and isinstance(dims[0], list) else dims
+    axes = [axis_of(d, value.rank) for d in listed] if dims else range(value.rank)
+    unclear = [value.shape[a] for a in axes if value.rank and not isinstance(value.shape[a], int)]
+    if unclear:
+        raise UnsupportedOperatorError(
+            f"whether an axis of size {unclear[0]} is left out depends on that size",
+            hint="give the size as a number in inputs=",
+        )
+    return NotImplemented
+
+
 @primitive("clone")
 def clone(world: World, x: Tensor, **options: Any) -> Tensor:
     """A copy of x."""
