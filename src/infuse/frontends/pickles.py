@@ -46,6 +46,14 @@ class Instance:
 
 
 @dataclass(frozen=True)
+class Member:
+    """A member of an enumeration that the file has the code of, by its value."""
+
+    kind: str
+    value: str | float
+
+
+@dataclass(frozen=True)
 class Storage:
     """Where the elements of tensors lie."""
 
@@ -235,6 +243,10 @@ def _global(machine: _Machine, module: Any, name: Any) -> None:
 
 def _reduce(machine: _Machine) -> None:
     arguments, function = machine.pop(), machine.pop()
+    is_class = isinstance(function, Global) and function.name.startswith("__torch__.")
+    if is_class and isinstance(arguments, (str, int, float)):
+        machine.push(Member(function.name, arguments))
+        return
     if not isinstance(function, Global) or not isinstance(arguments, tuple):
         raise machine.broken("what is called is no function")
     known = FUNCTIONS.get(function.name)

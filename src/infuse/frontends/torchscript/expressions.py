@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
+from infuse.frontends.pickles import Member
 from infuse.frontends.torchscript import numbers, primitives, tensors
 from infuse.frontends.torchscript.archive import ScriptFile, dotted
 from infuse.frontends.torchscript.importer import ScriptImporter
@@ -119,8 +120,21 @@ class Evaluator(ABC):
         if root == "CONSTANTS" and root not in frame:
             return self.modules.constant(name)
         if root == "__torch__" and root not in frame:
-            return Callee(name)
+            return self._member(name) or Callee(name)
         return self.attribute(self.evaluate(node.value, frame), node.attr)
+
+    def _member(self, name: str) -> Member | None:
+        """The member of an enumeration of this qualified name; None where there is none."""
+        kind, _, last = name.rpartition(".")
+        definition = self.file.definition(kind)
+        if not isinstance(definition, ast.ClassDef) or not any(
+            dotted(base) == "Enum" for base in definition.bases
+        ):
+            return None
+        for entry in definition.body:
+            if isinstance(entry, ast.Assign) and dotted(entry.targets[0]) == last:
+                return Member(kind, self.evaluate(entry.value, {}))
+        return None
 
     def attribute(self, thing: Any, name: str) -> Any:
         """A field of an object or of a NamedTuple."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import infuse.frontends.torchscript.tensors  # noqa: F401  registers its entries
 from infuse.errors import UnsupportedOperatorError
+from infuse.frontends.pickles import Member
 from infuse.frontends.torch.calls import TABLE
 from infuse.frontends.torchscript import numbers, operators
 from infuse.frontends.torchscript.lists import of_lists
@@ -29,6 +30,8 @@ def apply(world: World, name: str, arguments: Sequence[Any], options: Mapping[st
         if made is not NotImplemented:
             return made
     operands = [*arguments, *options.values()]
+    if name in ("eq", "ne") and len(operands) == 2 and isinstance(operands[0], Member):
+        return (operands[0] == operands[1]) == (name == "eq")
     if name in numbers.NAMES and operands and all(numbers.is_number(x) for x in operands):
         return numbers.calculate(world.g, name, operands)
     if isinstance(arguments[0] if arguments else None, (List, tuple, str)) and not is_tensor(
