@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from infuse.api import (
     compile,
     from_torch,
+    from_torchscript,
     load,
     load_compiled,
     optimize,
@@ -45,6 +46,7 @@ __all__ = [
     "compile",
     "cond",
     "from_torch",
+    "from_torchscript",
     "load",
     "load_compiled",
     "loop",

@@ -99,6 +99,20 @@ def from_torch(
 
 
 @_bounded
+def from_torchscript(source: PathLike | bytes, inputs: Mapping[str, Any] | None = None) -> Graph:
+    """The graph of a program that torch.jit.save wrote, by its path or bytes.
+
+    `inputs` says by name what the arguments of its forward are: an `infuse.Spec` of a tensor, or
+    the number or text that the argument is to have; lists and dictionaries of these. Without it,
+    those of a traced program are like what it was traced on. A field that the program changes
+    (`decoder.state`) is described in the same way.
+    """
+    from infuse.frontends.formats import from_torchscript as read
+
+    return read(source, inputs or {})
+
+
+@_bounded
 def trace(
     function: Callable[..., Any], specs: Mapping[str, Any] | Sequence[Any], *, name: str = ""
 ) -> Graph:

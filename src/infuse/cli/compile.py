@@ -16,6 +16,7 @@ from infuse.cli.options import (
     AsJson,
     ChosenLevel,
     Data,
+    Described,
     Level,
     MaxDifference,
     ModelFile,
@@ -24,6 +25,7 @@ from infuse.cli.options import (
     Target,
     Threads,
     Tune,
+    load_described,
 )
 from infuse.cli.outputs import kept_lines, say_precisions
 
@@ -47,6 +49,7 @@ def compile(
             metavar="NAME", help="What the names of the C functions begin with; one for each model."
         ),
     ] = "infuse",
+    described: Described = None,
     as_json: AsJson = False,
 ) -> None:
     """Compile a model to a folder: library, weights, header and source.
@@ -55,7 +58,7 @@ def compile(
     """
     sets = read_data(data)
     started = time.perf_counter()
-    graph = infuse.load(model)
+    graph = load_described(model, described)
     with terminal.progress(model.name) as progress:
         better = infuse.optimize(graph, level.value, search=search, progress=progress)
         optimized = time.perf_counter()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+import infuse
 from infuse.errors import OptionError
+from infuse.ir.graph import Graph
 from infuse.rewrite import LEVELS
 
 
@@ -125,10 +128,52 @@ InputFiles = Annotated[
     list[str] | None,
     typer.Option("--input", metavar="NAME=FILE.npy", help="The array of one input (repeatable)."),
 ]
+Described = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="NAME:TYPE:SIZES",
+        help=(
+            "What an input of a program of TorchScript is, `x:float32:batch,3,224,224`, or the "
+            "number that it is to have, `rate=16000` (repeatable)."
+        ),
+    ),
+]
 InputArchive = Annotated[
     Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Arrays of inputs by name.")
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
+
+
+def described(texts: Iterable[str] | None) -> dict[str, Any]:
+    """`["x:float32:batch,3", "rate=16000"]` → Specs and numbers by name; OptionError for anything
+    else.
+    """
+    inputs: dict[str, Any] = {}
+    for text in texts or ():
+        name, equals, number = text.partition("=")
+        parts = text.split(":")
+        try:
+            if equals and name:
+                inputs[name] = ast.literal_eval(number)
+            else:
+                name, kind, sizes = parts
+                shape = [s.strip() for s in sizes.split(",") if s.strip()]
+                inputs[name] = infuse.Spec(
+                    kind, tuple(int(s) if s.isdecimal() else s for s in shape)
+                )
+        except (ValueError, SyntaxError) as error:
+            raise OptionError(
+                f"--input {text} describes no input",
+                hint="write it as --input x:float32:batch,3,224,224 or --input rate=16000",
+            ) from error
+    return inputs
+
+
+def load_described(model: Path, texts: Iterable[str] | None) -> Graph:
+    """The graph of a model file, a program of TorchScript with its inputs described."""
+    inputs = described(texts)
+    return infuse.from_torchscript(model, inputs) if inputs else infuse.load(model)
 
 
 def names(texts: Iterable[str] | None) -> list[str]:

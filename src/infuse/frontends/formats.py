@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, fspath
@@ -85,6 +85,20 @@ def _pt2(source: Source) -> Graph:
 
     assert source.archive is not None
     return torch.load(source.archive)
+
+
+def _torchscript(source: Source) -> Graph:
+    from infuse.frontends import torchscript
+
+    assert source.archive is not None
+    return torchscript.load(source.archive)
+
+
+def _torch_weights(source: Source) -> Graph:
+    from infuse.frontends import torchscript
+
+    assert source.archive is not None
+    return torchscript.refuse_weights(source.archive)
 
 
 def _tflite(source: Source) -> Graph:
@@ -208,6 +222,8 @@ FORMATS: Final[tuple[Format, ...]] = (
     ),
     Format("TensorFlow Lite", lambda s: s.head[4:8] == b"TFL3", _tflite),
     Format("PyTorch (torch.export)", lambda s: s.holds("archive_format"), _pt2),
+    Format("TorchScript", lambda s: s.holds("data.pkl") and s.holds("constants.pkl"), _torchscript),
+    Format("PyTorch (weights)", lambda s: s.holds("data.pkl"), _torch_weights),
     Format("Keras", lambda s: s.archive is not None and s.holds("metadata.json"), _keras_archive),
     Format("Keras (HDF5)", lambda s: s.head[:8] == b"\x89HDF\r\n\x1a\n", _keras_hdf5),
     Format("TensorFlow.js layers", _is_layers_model, _tfjs),
@@ -233,6 +249,22 @@ def load(source: Any) -> Graph:
     from infuse.frontends import onnx
 
     return onnx.load(source)
+
+
+def from_torchscript(source: Any, inputs: Mapping[str, Any]) -> Graph:
+    """The graph of a program of TorchScript: a path or bytes."""
+    opened = Source(source)
+    format = _format_of(opened)
+    if format is None or format.name != "TorchScript" or opened.archive is None:
+        name = "ONNX or unknown" if format is None else format.name
+        raise ModelFileError(
+            f"it is no program of TorchScript ({name})",
+            where=opened.where,
+            hint="write it by torch.jit.save, or call infuse.load",
+        )
+    from infuse.frontends import torchscript
+
+    return torchscript.load(opened.archive, inputs)
 
 
 def format_name(source: str | PathLike[str] | bytes) -> str:

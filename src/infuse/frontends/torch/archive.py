@@ -8,12 +8,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
-
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
 from infuse.frontends.archives import Archive
+from infuse.frontends.strided import strided
 from infuse.ir.graph import Array
 
 VERSION: Final = 8
@@ -104,8 +103,9 @@ class PT2:
                 hint="give the module plain tensors as parameters",
             )
         meta = entry["tensor_meta"]
-        data = self._archive.read(member)
-        return _strided(name, data, meta)
+        sizes, strides = ([_static(name, n) for n in meta[key]] for key in ("sizes", "strides"))
+        offset, dtype = _static(name, meta["storage_offset"]), dtype_of(meta["dtype"])
+        return strided(name, self._archive.read(member), dtype, offset, sizes, strides)
 
     def _json(self, member: str) -> dict[str, Any]:
         try:
@@ -117,27 +117,6 @@ class PT2:
         if not isinstance(content, dict):
             raise ModelFileError(f"member {member!r} is no object", where=self._archive.where)
         return content
-
-
-def _strided(name: str, data: memoryview, meta: Mapping[str, Any]) -> Array:
-    """The tensor of a storage with these sizes and strides; ModelFileError where it leaves it."""
-    dtype = dtype_of(meta["dtype"])
-    sizes, strides = ([_static(name, n) for n in meta[field]] for field in ("sizes", "strides"))
-    offset = _static(name, meta["storage_offset"])
-    storage = np.frombuffer(data, dtype.numpy, count=len(data) // dtype.numpy.itemsize)
-    last = offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
-    if min([offset, *sizes, *strides]) < 0 or (0 not in sizes and last >= len(storage)):
-        raise ModelFileError(
-            f"tensor {name!r} of sizes {sizes} does not lie in its {len(data)} bytes",
-            hint="the file was cut off; fetch or export it again",
-        )
-    if 0 in sizes:
-        return np.zeros(sizes, dtype.numpy)
-    item = dtype.numpy.itemsize
-    view = np.lib.stride_tricks.as_strided(
-        storage[offset:], sizes, [s * item for s in strides], writeable=False
-    )
-    return np.ascontiguousarray(view) if not view.flags.c_contiguous else view
 
 
 def _static(name: str, size: Mapping[str, Any]) -> int:
