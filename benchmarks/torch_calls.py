@@ -62,11 +62,12 @@ class _Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        _note(self._calls, func, args, kwargs, result)
+        note(self._calls, func, args, kwargs, result)
         return result
 
 
-def _note(calls: list[Call], func: Any, args: Any, kwargs: Any, result: Any) -> None:
+def note(calls: list[Call], func: Any, args: Any, kwargs: Any, result: Any) -> None:
+    """Append a call of an overload that changes nothing in place."""
     if isinstance(func, torch._ops.OpOverload) and not func._schema.is_mutable:
         copy = pytree.tree_map(_copied, (tuple(args), dict(kwargs), result))
         outputs = copy[2] if isinstance(copy[2], (list, tuple)) else (copy[2],)
@@ -104,7 +105,7 @@ class _Interpreter(torch.fx.Interpreter):
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         with _Recorder(self._calls):
             result = super().call_function(target, args, kwargs)
-        _note(self._calls, target, args, kwargs, result)
+        note(self._calls, target, args, kwargs, result)
         return result
 
 

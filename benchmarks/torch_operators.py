@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter, defaultdict
+from itertools import chain
 from typing import Any
 
 import torch
 
 from benchmarks.torch_calls import checked, recorded
+from benchmarks.torch_direct_calls import direct_calls
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.float16, torch.uint8, torch.bfloat16)
 
@@ -48,7 +50,8 @@ def main() -> None:
     failed: dict[str, Counter[str]] = defaultdict(Counter)
     examples: dict[tuple[str, str], str] = {}
     untraced: list[str] = []
-    for call in recorded(operators, types, arguments.samples, untraced=untraced):
+    samples = recorded(operators, types, arguments.samples, untraced=untraced)
+    for call in chain(samples, [] if only else direct_calls()):
         if passed[call.overload] + failed[call.overload].total() >= 60:
             continue
         why = checked(call, arguments.symbolic)
