@@ -20,8 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from infuse.dtypes import DType, by_numpy
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.frontends.torch.archive import DTYPES
-from infuse.frontends.torch.calls import Meta, TorchImporter, handler_of
-from infuse.frontends.torch.reader import PLACEMENT
+from infuse.frontends.torch.calls import Complex, Meta, TorchImporter, part_type
+from infuse.frontends.torch.reader import PLACEMENT, is_read
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.evaluate import evaluate
 
@@ -158,7 +158,9 @@ def _of_operator(
 
 def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """The elements of a tensor."""
-    tensor = tensor.detach().contiguous()
+    tensor = tensor.detach().contiguous().resolve_conj()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor).contiguous()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return tensor.numpy()
@@ -183,6 +185,8 @@ def graph_of(call: Call, symbolic: bool = False) -> tuple[Graph, dict[str, Any]]
             name = f"x{len(feeds)}"
             feeds[name] = array_of(x)
             sizes = [f"{name}_d{i}" if symbolic and n > 1 else n for i, n in enumerate(x.shape)]
+            if x.is_complex():
+                return Complex(g.input(name, part_type(dtype_of(x.dtype)), [*sizes, 2]))
             return g.input(name, dtype_of(x.dtype), sizes)
         if isinstance(x, torch.dtype):
             return dtype_of(x)
@@ -198,12 +202,13 @@ def graph_of(call: Call, symbolic: bool = False) -> tuple[Graph, dict[str, Any]]
         for x in results
     ]
     g.dense = call.dense
-    handler = handler_of(call.overload)
-    if handler is None:
+    if not is_read(call.overload):
         raise UnsupportedOperatorError("there is no entry for it")
-    made = handler(g, *args, **kwargs)
+    made = g.handler(call.overload, [*args, *kwargs.values()])(g, *args, **kwargs)
     values = list(made) if isinstance(made, (list, tuple)) else [made]
     for number, value in enumerate(values):
+        if isinstance(value, Complex):
+            value = value.parts
         if value is not None:
             g.output(f"y{number}", value if isinstance(value, Value) else g.constant(value))
     return g.graph, feeds
@@ -223,7 +228,10 @@ def difference(call: Call, outputs: dict[str, Any]) -> str:
         if f"y{number}" not in outputs:
             continue
         actual, reference = np.asarray(outputs[f"y{number}"]), array_of(expected)
-        if by_numpy(actual.dtype) != dtype_of(expected.dtype) or actual.shape != reference.shape:
+        if (
+            by_numpy(actual.dtype) != part_type(dtype_of(expected.dtype))
+            or actual.shape != reference.shape
+        ):
             return (
                 f"result {number} is {actual.dtype}{list(actual.shape)}, "
                 f"{reference.dtype}{list(reference.shape)} in torch"
@@ -232,7 +240,7 @@ def difference(call: Call, outputs: dict[str, Any]) -> str:
             continue
         if number == 1 and name in ("sort.default", "topk.default"):
             actual, reference = (_at(call, places) for places in (actual, reference))
-        if expected.dtype.is_floating_point:
+        if expected.dtype.is_floating_point or expected.is_complex():
             wrong = _far(actual, reference, TOLERANCES.get(expected.dtype, 3e-5))
         else:
             wrong = "" if np.array_equal(actual, reference) else "elements differ"

@@ -295,3 +295,63 @@ def test_a_network_is_right_when_compiled() -> None:
         attention.eval(), (torch.randn(2, 5, 16),), dynamic_shapes={"src": {0: "batch"}}
     )
     same(graph, attention, torch.randn(3, 5, 16), compiled=True)
+
+
+# -- complex numbers -------------------------------------------------------------------------------
+
+
+class Spectrum(torch.nn.Module):
+    """Magnitudes of frames, and what comes back of their transform."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(16))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.stft(x, 16, 4, window=self.window, return_complex=True)
+        z = torch.fft.irfft(torch.fft.rfft(x)[..., :20] * 2, n=40, norm="ortho")
+        return y.abs(), torch.view_as_real(y.conj().resolve_conj()), y.angle(), z
+
+
+class Rotary(torch.nn.Module):
+    """Places as complex factors, as the first Llama had them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        angles = torch.outer(torch.arange(5.0), torch.tensor([1.0, 0.1]))
+        self.register_buffer("factors", torch.polar(torch.ones_like(angles), angles))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * self.factors).flatten(-2)
+
+
+def test_complex_numbers_inside_of_a_program() -> None:
+    torch.manual_seed(0)
+    compared(Spectrum(), torch.randn(2, 64), compiled=True)
+    compared(Rotary(), torch.randn(3, 5, 4), compiled=True)
+
+
+def test_fourier_transforms_give_what_torch_gives() -> None:
+    pytest.importorskip("expecttest", reason="torch's own tests need it")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    from benchmarks.torch_calls import checked, recorded
+
+    operators = [op for op in op_db if op.name.startswith("fft.")]
+    calls = list(recorded(operators, [torch.float32, torch.complex64], 2))
+    wrong = [f"{call.signature}: {why}" for call in calls if (why := checked(call))]
+    assert sum("_fft_" in call.overload for call in calls) > 20
+    assert not [why for why in wrong if "refused: " not in why]
+    assert len(wrong) < len(calls) / 5
+
+
+@pytest.mark.parametrize("place", ["input", "output"])
+def test_complex_inputs_and_outputs_are_refused(place: str) -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.real * 2 if place == "input" else torch.fft.rfft(x)
+
+    x = torch.zeros(4, dtype=torch.complex64 if place == "input" else torch.float32)
+    with pytest.raises(UnsupportedOperatorError, match=f"the {place} .* is complex"):
+        infuse.from_torch(Module().eval(), (x,))

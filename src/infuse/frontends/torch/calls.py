@@ -41,8 +41,22 @@ def aten(*names: str, space: str = "aten") -> Callable[[_H], _H]:
 
 
 def handler_of(target: str) -> Handler | None:
-    """The entry of an operator: `aten.add.Tensor` or `_operator.mul`."""
+    """The entry of an operator: `aten.add.Tensor` or `_operator.mul`; of complex numbers it is
+    called `complex.add.Tensor`.
+    """
     return TABLE.get(target) or TABLE.get(target.rpartition(".")[0])
+
+
+@dataclass(frozen=True)
+class Complex:
+    """A tensor of complex numbers: the real and the imaginary parts along one more, last axis."""
+
+    parts: Value
+
+
+def part_type(dtype: DType) -> DType:
+    """The type of the parts of a complex type; any other type itself."""
+    return {"complex64": dtypes.float32, "complex128": dtypes.float64}.get(dtype.name, dtype)
 
 
 @dataclass(frozen=True)
@@ -69,6 +83,20 @@ class TorchImporter(Importer):
     def dtype(self) -> DType:
         """The element type of the first result."""
         return self.results[0].dtype
+
+    def handler(self, target: str, arguments: Sequence[Any]) -> Handler:
+        """The entry of a call of an operator; UnsupportedOperatorError where there is none."""
+        listed = [v for x in arguments for v in (x if isinstance(x, list) else [x])]
+        handler = handler_of(target)
+        if any(isinstance(value, Complex) for value in listed) or any(
+            meta.dtype != part_type(meta.dtype) for meta in self.results
+        ):
+            handler = handler_of(f"complex.{target.removeprefix('aten.')}")
+            if handler is None:
+                raise self.unsupported("an operator of complex numbers")
+        if handler is None:
+            raise self.unsupported("an operator without an entry")
+        return handler
 
     def tensor(self, value: Any, dtype: DType | None = None) -> Value:
         """A tensor or number as a value of this element type (default: its own, that of the first

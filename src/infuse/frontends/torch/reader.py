@@ -14,11 +14,11 @@ from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import require_all
 from infuse.frontends.sizes import Sizes
 from infuse.frontends.torch.archive import PT2, dtype_of
-from infuse.frontends.torch.calls import Meta, TorchImporter, handler_of
+from infuse.frontends.torch.calls import Complex, Meta, TorchImporter, handler_of, part_type
 from infuse.frontends.torch.higher import HIGHER
 from infuse.frontends.torch.inplace import Sharing, functional
 from infuse.frontends.torch.symbols import size_text
-from infuse.ir.graph import Graph, Value
+from infuse.ir.graph import Array, Graph, Value
 from infuse.ir.types import TensorType
 
 IGNORED: Final = frozenset(
@@ -81,7 +81,9 @@ class Reader:
             stored = content[f"{kind}_name"]
             name = content["arg"]["name"]
             array = self._file.tensor(stored)
-            if stored in mutated:
+            if array.dtype.kind == "c":
+                scope.values[name] = self._complex(stored, array, stored in mutated)
+            elif stored in mutated:
                 scope.values[name] = self._g.input(stored, scope.meta(name).dtype, array.shape)
                 scope.values[name].default = array
             else:
@@ -91,12 +93,23 @@ class Reader:
         else:
             raise UnsupportedOperatorError(f"an input of kind {kind} is not supported")
 
+    def _complex(self, name: str, array: Array, mutated: bool) -> Complex:
+        if mutated:
+            raise UnsupportedOperatorError(f"the complex buffer {name!r} changes")
+        parts = np.ascontiguousarray(array).view(array.real.dtype)
+        return Complex(self._g.constant(parts.reshape(*array.shape, 2), name))
+
     def _user_input(self, argument: Mapping[str, Any], scope: Scope) -> None:
         (kind, content), *_ = argument.items()
         if kind == "as_tensor":
             name = content["name"]
             meta = scope.proto["tensor_values"][name]
             sizes = [self.size(size) for size in meta["sizes"]]
+            if dtype_of(meta["dtype"]) != part_type(dtype_of(meta["dtype"])):
+                raise UnsupportedOperatorError(
+                    f"the input {name!r} is complex",
+                    hint="let the module take its parts, and put them together in it",
+                )
             scope.values[name] = self._g.input(name, dtype_of(meta["dtype"]), sizes)
         elif kind == "as_sym_int" and "as_name" in content:
             name = content["as_name"]
@@ -123,6 +136,10 @@ class Reader:
                 return
         else:
             raise UnsupportedOperatorError(f"an output of kind {kind} is not supported")
+        if isinstance(value, Complex):
+            raise UnsupportedOperatorError(
+                f"the output {name!r} is complex", hint="let the module return torch.view_as_real"
+            )
         if not isinstance(value, Value):
             value = self._g.constant(np.asarray(value), dtype=None)
         taken = {*self._g.graph.output_names, *(v.name for v in self._g.graph.inputs)}
@@ -166,8 +183,6 @@ class Scope:
             target = functional(target) or target
             if target.startswith("aten.as_strided"):
                 self.g.dense = all(self._is_dense(e["arg"]) for e in node["inputs"])
-            handler = handler_of(target)
-            assert handler is not None, "it was looked for before"
             positional: list[Any] = []
             named: dict[str, Any] = {}
             for entry in node["inputs"]:
@@ -176,6 +191,7 @@ class Scope:
                         named[entry["name"]] = self.argument(entry["arg"])
                 else:
                     positional.append(self.argument(entry["arg"]))
+            handler = self.g.handler(target, [*positional, *named.values()])
             made = handler(self.g, *positional, **named)
         outputs = node["outputs"]
         whole = len(outputs) == 1 and "as_tensors" in outputs[0]
@@ -200,9 +216,12 @@ class Scope:
 
     def _checked(self, target: str, name: str, value: Any) -> Any:
         """A result, which has to be of the type that torch says."""
-        if not isinstance(value, Value):
+        if not isinstance(value, (Complex, Value)):
             return value
-        meta, type = self.meta(name), value.type
+        meta = self.meta(name)
+        type = value.parts.type if isinstance(value, Complex) else value.type
+        if isinstance(value, Complex):
+            meta = Meta(part_type(meta.dtype), (*meta.sizes, 2))
         if not isinstance(type, TensorType) or type.shape is None:
             return value
         sizes = [size if isinstance(size, int) else None for size in type.shape]
@@ -293,9 +312,10 @@ class _Known:
 
 def is_read(target: str) -> bool:
     """Whether calls of this target can be read."""
-    if target in IGNORED or target in HIGHER or handler_of(target) is not None:
+    if target in IGNORED or target in HIGHER:
         return True
-    return handler_of(functional(target) or target) is not None
+    targets = target, functional(target) or target
+    return any(handler_of(t) or handler_of(f"complex.{t.removeprefix('aten.')}") for t in targets)
 
 
 def short_target(target: str) -> str:

@@ -24,8 +24,6 @@ _LONGEST: Final = 1 << 16
 )
 def same(g: TorchImporter, x: Value, *options: Any, **more: Any) -> Value:
     """X in the element type of the result."""
-    if x.dtype.name.startswith("complex") or g.dtype.name.startswith("complex"):
-        raise g.unsupported("an operator of complex numbers")
     return g.cast(x, g.dtype)
 
 
