@@ -28,6 +28,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 import tensorflow as tf
 
 import infuse
+from benchmarks.frontends_keras import settle
 from benchmarks.measure import difference
 from benchmarks.tensorflow_web import runner as web_runner
 from infuse.errors import InfuseError
@@ -189,10 +190,8 @@ def exported(name: str, folder: Path) -> Path:
     tf.keras.utils.set_random_seed(0)
     top = {"include_top": False, "pooling": "avg"}
     model = getattr(tf.keras.applications, name)(weights=None, input_shape=(size, size, 3), **top)
-    rng = np.random.default_rng(0)
-    for weight in model.weights:
-        if "moving" in weight.path or "gamma" in weight.path or "beta" in weight.path:
-            weight.assign(rng.uniform(0.5, 1.5, weight.shape))
+    images = np.random.default_rng(0).uniform(0, 255, (2, size, size, 3))
+    settle(model, images.astype(np.float32))
     model.export(str(folder), verbose=False)
     return folder
 

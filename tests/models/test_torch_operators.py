@@ -310,7 +310,7 @@ class Spectrum(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = torch.stft(x, 16, 4, window=self.window, return_complex=True)
         z = torch.fft.irfft(torch.fft.rfft(x)[..., :20] * 2, n=40, norm="ortho")
-        return y.abs(), torch.view_as_real(y.conj().resolve_conj()), y.angle(), z
+        return y.abs(), torch.view_as_real(y.conj().resolve_conj()), y.angle().cos(), z
 
 
 class Rotary(torch.nn.Module):
@@ -339,11 +339,10 @@ def test_fourier_transforms_give_what_torch_gives() -> None:
     from benchmarks.torch_calls import checked, recorded
 
     operators = [op for op in op_db if op.name.startswith("fft.")]
-    calls = list(recorded(operators, [torch.float32, torch.complex64], 2))
-    wrong = [f"{call.signature}: {why}" for call in calls if (why := checked(call))]
-    assert sum("_fft_" in call.overload for call in calls) > 20
-    assert not [why for why in wrong if "refused: " not in why]
-    assert len(wrong) < len(calls) / 5
+    every = recorded(operators, [torch.float32, torch.complex64], 2)
+    calls = [call for call in every if "_fft_" in call.overload]
+    assert len(calls) > 20
+    assert not [f"{call.signature}: {why}" for call in calls if (why := checked(call))]
 
 
 @pytest.mark.parametrize("place", ["input", "output"])

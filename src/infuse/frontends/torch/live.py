@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import Any, Final
 
 from infuse.errors import InputError, UnsupportedOperatorError
 from infuse.frontends.archives import Archive
@@ -11,6 +11,9 @@ from infuse.frontends.torch.exported import load
 from infuse.frontends.torch.naming import named_sizes, with_dims
 from infuse.frontends.torch.reader import is_read
 from infuse.ir.graph import Graph
+
+_DEEPEST: Final = 8
+"""How often what torch takes apart is taken apart again."""
 
 
 def from_torch(
@@ -74,24 +77,21 @@ def _functional(program: Any) -> Any:
     from torch._decomp import decomposition_table
 
     program = program.run_decompositions({})
-    tried: set[Any] = set()
-    while True:
+    usual = torch.export.default_decompositions()
+    for _ in range(_DEEPEST):
         unread = {
             node.target
             for part in program.graph_module.modules()
             if isinstance(part, torch.fx.GraphModule)
             for node in part.graph.nodes
             if isinstance(node.target, torch._ops.OpOverload) and not is_read(str(node.target))
-        } - tried
-        if not unread:
-            return program
-        tried |= unread
-        usual = torch.export.default_decompositions()
+        }
         table = {
             op: usual[op] if op in usual else decomposition_table[op]
             for op in unread
             if op in usual or op in decomposition_table
         }
         if not table:
-            return program
+            break
         program = program.run_decompositions(table)
+    return program
