@@ -7,6 +7,7 @@ What may happen is an answer or an InfuseError, within seconds and in little mem
 import faulthandler
 import random
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from onnx import ModelProto
 import infuse
 from infuse.errors import InfuseError
 from infuse.testing.mutation import mutate_message, mutated_bytes, with_checksum
+from tests.models.fuzz_foreign import FORMATS, damaged, written
 from tests.models.fuzz_models import models
 
 SECONDS = 10
@@ -74,45 +76,61 @@ KINDS: dict[str, Callable[[list[ModelProto], random.Random], bytes]] = {
 }
 
 
-def read(kind: str, data: bytes, folder: Path) -> None:
-    """Load a model as a user would."""
-    if kind == "infuse-bytes":
-        path = folder / "damaged.infuse"
-        path.write_bytes(data)
-        infuse.load(path)
-    else:
-        infuse.load(data)
-
-
 def main(kind: str, first: int, count: int) -> int:
     faulthandler.enable()
     warnings.simplefilter("ignore")
-    corpus = models()
-    harm = 0
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if kind == "infuse-bytes":
-            for number, model in enumerate(corpus):
-                infuse.save(infuse.load(model), folder / f"{number}.infuse")
-                STORED.append((folder / f"{number}.infuse").read_bytes())
+        make = foreign(kind, Path(name)) if kind in FORMATS else own(kind, Path(name))
         signal.signal(signal.SIGALRM, late)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
-        for seed in range(first, first + count):
-            data = KINDS[kind](corpus, random.Random(f"{kind} {seed}"))
-            signal.alarm(SECONDS)
-            try:
-                read(kind, data, folder)
-            except InfuseError:
-                pass
-            except BaseException as error:  # what must not happen, whatever it is
-                if isinstance(error, KeyboardInterrupt):
-                    raise
-                harm += 1
-                print(f"{kind} {seed}: {type(error).__name__}: {str(error)[:200]}", flush=True)
-            finally:
-                signal.alarm(0)
-    return int(harm > 0)
+        return int(sum(harms(kind, seed, make) for seed in range(first, first + count)) > 0)
+
+
+def own(kind: str, folder: Path) -> Callable[[random.Random], Path | bytes]:
+    """What makes damaged models of ONNX, and files of Infuse."""
+    corpus = models()
+    if kind == "infuse-bytes":
+        for number, model in enumerate(corpus):
+            infuse.save(infuse.load(model), folder / f"{number}.infuse")
+            STORED.append((folder / f"{number}.infuse").read_bytes())
+
+    def make(rng: random.Random) -> Path | bytes:
+        data = KINDS[kind](corpus, rng)
+        if kind != "infuse-bytes":
+            return data
+        path = folder / "damaged.infuse"
+        path.write_bytes(data)
+        return path
+
+    return make
+
+
+def foreign(kind: str, folder: Path) -> Callable[[random.Random], Path | bytes]:
+    """What makes damaged models of another format."""
+    seeds = FORMATS[kind]()
+    infuse.load(written(seeds[0], folder))  # what it imports counts as memory in use
+    return lambda rng: written(damaged(seeds, rng), folder)
+
+
+def harms(kind: str, seed: int, make: Callable[[random.Random], Path | bytes]) -> bool:
+    """Whether a damaged model did harm; a line says what."""
+    source = make(random.Random(f"{kind} {seed}"))
+    signal.alarm(SECONDS)
+    try:
+        infuse.load(source)
+    except InfuseError:
+        return False
+    except BaseException as error:  # what must not happen, whatever it is
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        print(f"{kind} {seed}: {type(error).__name__}: {str(error)[:200]}", flush=True)
+        return True
+    finally:
+        signal.alarm(0)
+        if kind in FORMATS and isinstance(source, Path):
+            shutil.rmtree(source if source.is_dir() else source.parent)
+    return False
 
 
 if __name__ == "__main__":

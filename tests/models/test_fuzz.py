@@ -14,6 +14,12 @@ FULL = 200_000 // len(KINDS) // 40 * 40 + 40
 PART = FULL // 40
 
 
+FOREIGN = ("pt2", "torchscript", "tflite", "savedmodel", "frozen", "tfjs", "keras", "huggingface")
+FOREIGN += ("xgboost", "lightgbm", "catboost")
+"""Without `h5`: HDF5's own library may not end on a damaged file."""
+NEEDED = {"keras": "h5py", "torchscript": "torch", "huggingface": "safetensors"}
+
+
 def check(kind: str, first: int, count: int) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.models.fuzz_worker", kind, str(first), str(count)],
@@ -37,3 +43,17 @@ def test_damaged_models_do_no_harm(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_damaged_models_do_no_harm(kind: str, first: int) -> None:
     check(kind, first, PART)
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_damaged_models_of_other_formats_do_no_harm(kind: str) -> None:
+    pytest.importorskip(NEEDED.get(kind, "numpy"))
+    check(kind, 0, 200)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(200, 100_200, 5000))
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_many_damaged_models_of_other_formats_do_no_harm(kind: str, first: int) -> None:
+    pytest.importorskip(NEEDED.get(kind, "numpy"))
+    check(kind, first, 5000)

@@ -37,7 +37,7 @@ class Archive:
         self._data, self.where = data, where
         try:
             self._zip = zipfile.ZipFile(io.BufferedReader(View(data)))
-            infos = [info for info in self._zip.infolist() if not info.is_dir()]
+            infos = [i for i in self._zip.infolist() if i.filename and not i.is_dir()]
         except _DAMAGED as error:
             raise self._damaged(str(error)) from error
         folders = {info.filename.partition("/")[0] for info in infos}
