@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from infuse.api import (
     compile,
+    from_jax,
     from_torch,
     load,
     load_compiled,
@@ -44,6 +45,7 @@ __all__ = [
     "Spec",
     "compile",
     "cond",
+    "from_jax",
     "from_torch",
     "load",
     "load_compiled",
