@@ -212,7 +212,5 @@ case("copy", lambda x: lax.copy_p.bind(x) if hasattr(lax, "copy_p") else jnp.cop
 case("stop_gradient", lax.stop_gradient, X)
 case("optimization_barrier", lambda x, y: lax.optimization_barrier((x, y)), X, Y)
 case("stack", lambda x, y: jnp.stack([x, y], 1), X, Y)
-for _name in ("eq", "le", "lt"):
-    case(
-        f"{_name}_to", lambda x, p=f"{_name}_to_p": getattr(primitives, p).bind(x, x[::-1]), SPECIAL
-    )
+for _ordered in (primitives.eq_to_p, primitives.le_to_p, primitives.lt_to_p):
+    case(str(_ordered), lambda x, p=_ordered: p.bind(x, x[::-1]), SPECIAL)

@@ -165,10 +165,8 @@ case(
     lambda x: lax.reduce_window(x, np.int32(0), lax.add, (2,), (1,), "SAME"),
     whole(7),
 )
-LEAST = np.int32(-(2**31))
-case(
-    "reduce_window-int-max", after(lax.reduce_window, LEAST, lax.max, (3,), (2,), "SAME"), whole(7)
-)
+POOL = after(lax.reduce_window, np.int32(-(2**31)), lax.max, (3,), (2,), "SAME")
+case("reduce_window-int-max", POOL, whole(7))
 case(
     "reduce_window-matrix",
     lambda x: lax.reduce_window(x, -np.inf, lax.max, (2, 2), (1, 1), "SAME"),

@@ -27,7 +27,7 @@ from tests.models.jax_models import MODELS, NUMPY  # noqa: E402
 
 @pytest.fixture(autouse=True, scope="module")
 def quick() -> Any:
-    """JAX compiles without its optimizer, in less time."""
+    """JAX compiles in less time, without its optimizer."""
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
@@ -187,7 +187,7 @@ def test_random_numbers_are_refused_by_name() -> None:
 
 def test_what_cannot_be_read_is_told() -> None:
     refused = {
-        "complex": (lambda x: jnp.fft.fft(x).real, X),
+        "complex": (lambda x: x + 1, X.astype(np.complex64)),
         "a function of its own": (lambda x: lax.reduce(x, 0.0, lambda a, b: a * b + a, (0,)), X),
         "of another width": (lambda x: lax.bitcast_convert_type(x, jnp.int8), X),
         "batch_group_count": (
