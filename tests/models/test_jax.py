@@ -185,6 +185,23 @@ def test_random_numbers_are_refused_by_name() -> None:
     assert "random numbers outside" in str(error.value)
 
 
+def test_random_numbers_that_nobody_needs_are_left_out() -> None:
+    def function(x: Any) -> Any:
+        key = jax.random.split(jax.random.key(0))[0]
+        return jax.jit(lambda x, key: x + 1)(x, key)
+
+    assert [node.kind for node in infuse.from_jax(function, (X,)).nodes] == ["Add"]
+
+
+def test_effects_are_refused() -> None:
+    def function(x: Any) -> Any:
+        jax.debug.print("{}", x)
+        return x + 1
+
+    with pytest.raises(UnsupportedOperatorError, match="debug"):
+        infuse.from_jax(function, (X,))
+
+
 def test_what_cannot_be_read_is_told() -> None:
     refused = {
         "complex": (lambda x: x + 1, X.astype(np.complex64)),

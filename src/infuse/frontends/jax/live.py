@@ -43,7 +43,7 @@ def from_jax(
     named = dict(kwargs or {})
     traced = (function if hasattr(function, "trace") else jax.jit(function)).trace(*args, **named)
     leaves = _leaves(jax, function, args, named)
-    jaxpr = traced.jaxpr
+    jaxpr = _needed(traced.jaxpr)
     if len(leaves) != len(jaxpr.in_avals):
         raise InputError(
             f"{len(leaves)} arrays are given, and JAX traces {len(jaxpr.in_avals)}",
@@ -52,6 +52,14 @@ def from_jax(
     label = getattr(function, "__name__", "") or type(function).__name__
     check(jaxpr, f"the function {label}")
     return _graph(jax, label, jaxpr, leaves, frozenset(constants), traced.out_info)
+
+
+def _needed(closed: Any) -> Any:
+    """A jaxpr without what no result needs, such as keys of random numbers that nobody draws."""
+    from jax.interpreters.partial_eval import dce_jaxpr
+
+    jaxpr, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    return closed.replace(jaxpr=jaxpr)
 
 
 def _graph(
