@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from infuse.api import (
     compile,
+    from_jax,
     from_torch,
     from_torchscript,
     load,
@@ -45,6 +46,7 @@ __all__ = [
     "Spec",
     "compile",
     "cond",
+    "from_jax",
     "from_torch",
     "from_torchscript",
     "load",

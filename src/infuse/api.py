@@ -113,6 +113,26 @@ def from_torchscript(source: PathLike | bytes, inputs: Mapping[str, Any] | None 
 
 
 @_bounded
+def from_jax(
+    function: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    constants: Iterable[str] = (),
+) -> Graph:
+    """The graph of a function of JAX, as JAX traces it on these arguments: trees of arrays, or of
+    `jax.ShapeDtypeStruct`, in which sizes may be symbols (`jax.export.symbolic_shape`).
+
+    Arrays of arguments are inputs, called by their place (`params.dense.kernel`). Those of the
+    arguments that `constants` names are constants, as are arrays that the function closes over.
+    Results are called `output`, `output_0`, … in a tuple, or by the keys of a dictionary.
+    """
+    from infuse.frontends.jax import from_jax as read
+
+    return read(function, args, kwargs, constants=constants)
+
+
+@_bounded
 def trace(
     function: Callable[..., Any], specs: Mapping[str, Any] | Sequence[Any], *, name: str = ""
 ) -> Graph:

@@ -1,0 +1,238 @@
+"""How primitives of JAX become nodes: the table, and what its entries build with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.errors import InfuseError, UnsupportedOperatorError
+from infuse.frontends.importer import Importer
+from infuse.frontends.jax.sizes import size_of
+from infuse.frontends.sizes import Sizes
+from infuse.ir import dims
+from infuse.ir.dims import Dim, Expr
+from infuse.ir.graph import Value
+from infuse.ir.types import TensorType
+
+Handler = Callable[["Call"], Any]
+_H = TypeVar("_H", bound=Handler)
+TABLE: Final[dict[str, Handler]] = {}
+"""By name of the primitive."""
+
+
+def primitive(*names: str) -> Callable[[_H], _H]:
+    """Register what builds these primitives: a function of the call.
+
+    It returns the value of the result, or a list of them where there are several or none.
+    """
+
+    def register(handler: _H) -> _H:
+        for name in names:
+            assert name not in TABLE, f"{name} has two entries"
+            TABLE[name] = handler
+        return handler
+
+    return register
+
+
+class JaxImporter(Importer):
+    """An importer that makes sizes that are expressions of symbols out of the sizes of inputs."""
+
+    def __init__(self, name: str, sizes: Sizes | None = None) -> None:
+        super().__init__(name, sizes)
+        self.outermost = self
+        self._symbols: dict[str, Value] = {}
+
+    def body(self, name: str) -> JaxImporter:
+        """The importer of a graph inside."""
+        inner = super().body(name)
+        inner.outermost = self.outermost
+        return inner
+
+    def type_of(self, aval: Any) -> TensorType:
+        """The type that JAX says of an array. UnsupportedOperatorError where Infuse has none."""
+        shape = getattr(aval, "shape", None)
+        dtype = getattr(aval, "dtype", None)
+        if shape is None or not isinstance(dtype, np.dtype):
+            raise UnsupportedOperatorError(
+                f"values of the type {aval} are not supported", hint=RANDOM_HINT
+            )
+        if dtype.kind == "c":
+            raise UnsupportedOperatorError(
+                f"complex numbers ({aval}) are not supported",
+                hint="compute real and imaginary parts by themselves",
+            )
+        try:
+            element = dtypes.by_numpy(dtype)
+        except InfuseError as error:
+            raise UnsupportedOperatorError(f"the element type {dtype} is not supported") from error
+        return TensorType(element, tuple(size_of(size, self.sizes) for size in shape))
+
+    def extent(self, size: Dim) -> int | Value:
+        """A size: a number, or a scalar int64 that nodes compute."""
+        if isinstance(size, int):
+            return size
+        scalar = self._scalar(size)
+        return scalar if isinstance(scalar, Value) else int(scalar)
+
+    def ints(self, *values: int | Dim | Value) -> Value:
+        """A list of int64 numbers; sizes with symbols are computed."""
+        return super().ints(*(self.extent(v) if isinstance(v, Expr) else v for v in values))
+
+    def indices(self, count: Dim) -> Value:
+        """0, 1, … below `count`."""
+        if isinstance(count, int):
+            return self.constant(np.arange(count, dtype=np.int64))
+        zero, one = (self.number(number, dtypes.int64) for number in (0, 1))
+        made = self("Range", zero, self.extent(count), one)
+        made.type = TensorType(dtypes.int64, (count,))
+        return made
+
+    def axis_shape(self, value: Value, axis: int, rank: int) -> Value:
+        """A list of numbers along this axis of `rank` axes."""
+        return self.reshape(value, *(value.shape[0] if i == axis else 1 for i in range(rank)))
+
+    def expand(self, value: Value, *shape: Dim) -> Value:
+        """A value repeated to this shape."""
+        if value.shape == shape:
+            return value
+        made = self("Expand", value, self.ints(*shape))
+        made.type = TensorType(value.dtype, shape)
+        return made
+
+    def not_(self, value: Value) -> Value:
+        """Where a condition does not hold."""
+        return self("Not", value)
+
+    def clamp(self, value: Value, low: Any, high: Any) -> Value:
+        """A value between two limits."""
+        return self("Min", self("Max", value, low), high)
+
+    def _scalar(self, size: Dim) -> Value | int:
+        """The polynomial of a size, in int64."""
+        if isinstance(size, int):
+            return size
+        total: Value | None = None
+        for monomial, factor in size.terms.items():
+            product = self.number(factor, dtypes.int64)
+            for atom, power in monomial:
+                value = self._atom(atom)
+                for _ in range(power):
+                    product = self("Mul", product, value)
+            total = product if total is None else self("Add", total, product)
+        assert total is not None, "an expression has terms"
+        return total
+
+    def _atom(self, atom: dims.Atom) -> Value:
+        if atom.kind == "symbol":
+            return self.outermost.symbol(str(atom.args[0]))
+        values = [self._scalar(arg) for arg in atom.args]
+        a, b = (v if isinstance(v, Value) else self.number(v, dtypes.int64) for v in values)
+        if atom.kind == "div":
+            return self("Div", self("Sub", a, self("Mod", a, b)), b)
+        kinds = {"mod": "Mod", "max": "Max", "min": "Min"}
+        return self(kinds[atom.kind], a, b)
+
+    def symbol(self, name: str) -> Value:
+        """The size that a symbol stands for, read off an input that has it for itself."""
+        if name not in self._symbols:
+            places = [
+                (value, axis)
+                for value in self.graph.inputs
+                for axis, size in enumerate(value.shape)
+                if size == dims.symbol(name)
+            ]
+            if not places:
+                raise UnsupportedOperatorError(
+                    f"the size {name} is computed with, and no input has it for itself",
+                    hint=f"let an axis of an input have the size {name}",
+                )
+            size = self.size_of(*places[0])
+            assert isinstance(size, Value), "the size is a symbol"
+            self._symbols[name] = size
+        return self._symbols[name]
+
+
+RANDOM_HINT: Final = "make random numbers outside, and give them to the function as an argument"
+
+
+class Run(Protocol):
+    """Builds what a jaxpr does to operands with an importer (`reader.run`)."""
+
+    def __call__(self, g: JaxImporter, jaxpr: Any, operands: Sequence[Value]) -> list[Value]:
+        """Its results."""
+
+
+class Call:
+    """An equation of a jaxpr: a primitive, its parameters, operands, and the types of results."""
+
+    def __init__(
+        self,
+        g: JaxImporter,
+        name: str,
+        parameters: Mapping[str, Any],
+        operands: Sequence[Value],
+        types: Sequence[TensorType],
+        run: Run,
+    ) -> None:
+        self.g, self.name, self.parameters = g, name, parameters
+        self.operands, self.types, self.run = list(operands), list(types), run
+
+    def __getitem__(self, name: str) -> Any:
+        """A parameter by name. UnsupportedOperatorError where this version of JAX has none."""
+        if name not in self.parameters:
+            raise UnsupportedOperatorError(
+                f"{self.name} has no parameter {name}", hint="use another version of JAX"
+            )
+        return self.parameters[name]
+
+    @property
+    def x(self) -> Value:
+        """The first operand."""
+        return self.operands[0]
+
+    @property
+    def y(self) -> Value:
+        """The second operand."""
+        return self.operands[1]
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of the first result."""
+        return self.types[0].dtype
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The shape of the first result."""
+        shape = self.types[0].shape
+        assert shape is not None, "JAX tells all ranks"
+        return shape
+
+    def size(self, size: Any) -> Dim:
+        """A size that a parameter has."""
+        return size_of(size, self.g.sizes)
+
+    def sizes(self, name: str) -> list[Dim]:
+        """A parameter that lists sizes."""
+        return [self.size(size) for size in self[name]]
+
+    def unsupported(self, what: str, hint: str = "") -> UnsupportedOperatorError:
+        """The error for a form of the primitive that has no translation."""
+        return UnsupportedOperatorError(f"{what} is not supported", hint=hint)
+
+
+def lowest(dtype: DType) -> Any:
+    """The number that no number of the type is below."""
+    return -np.inf if dtype.is_float else 0 if dtype.is_bool else np.iinfo(dtype.numpy).min
+
+
+def highest(dtype: DType) -> Any:
+    """The number that no number of the type is above."""
+    return np.inf if dtype.is_float else 1 if dtype.is_bool else np.iinfo(dtype.numpy).max
+
+
+__all__ = ["RANDOM_HINT", "TABLE", "Call", "JaxImporter", "Run", "highest", "lowest", "primitive"]

@@ -1,0 +1,27 @@
+"""The primitives of JAX; every module fills the table with its own."""
+
+from __future__ import annotations
+
+from infuse.frontends.jax.primitives import (
+    control,
+    elementwise,
+    indexing,
+    linear,
+    movement,
+    ordering,
+    reductions,
+    special,
+    windows,
+)
+
+__all__ = [
+    "control",
+    "elementwise",
+    "indexing",
+    "linear",
+    "movement",
+    "ordering",
+    "reductions",
+    "special",
+    "windows",
+]

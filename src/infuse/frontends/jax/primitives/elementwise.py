@@ -1,0 +1,408 @@
+"""Primitives that compute every element by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.dtypes import DType
+from infuse.frontends.jax.calls import Call, JaxImporter, highest, lowest, primitive
+from infuse.ir.graph import Value
+
+_SAME: Final = {
+    "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",
+    "atan": "Atan", "atanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "erf": "Erf",
+    "exp": "Exp", "floor": "Floor", "log": "Log", "logistic": "Sigmoid", "sign": "Sign",
+    "sin": "Sin", "sinh": "Sinh", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
+}  # fmt: skip
+_PAIRS: Final = {"add": "Add", "add_any": "Add", "sub": "Sub"}
+_COMPARED: Final = {
+    "eq": "Equal", "ge": "GreaterOrEqual", "gt": "Greater", "le": "LessOrEqual", "lt": "Less",
+}  # fmt: skip
+_LOGICAL: Final = {
+    "and": ("BitwiseAnd", "And"), "or": ("BitwiseOr", "Or"), "xor": ("BitwiseXor", "Xor"),
+    "max": ("Max", "Or"), "min": ("Min", "And"),
+}  # fmt: skip
+"""Operators of numbers, and those of truth values."""
+
+
+def _same(kind: str) -> Callable[[Call], Value]:
+    return lambda call: call.g(kind, call.x)
+
+
+def _pair(kind: str) -> Callable[[Call], Value]:
+    return lambda call: call.g(kind, call.x, call.y)
+
+
+def _logical(kinds: tuple[str, str]) -> Callable[[Call], Value]:
+    return lambda call: call.g(kinds[call.x.dtype.is_bool], call.x, call.y)
+
+
+def _compared(kind: str) -> Callable[[Call], Value]:
+    def build(call: Call) -> Value:
+        values = (number_of(call.g, value) for value in (call.x, call.y))
+        return call.g(kind, *values)
+
+    return build
+
+
+for _name, _kind in _SAME.items():
+    primitive(_name)(_same(_kind))
+for _name, _kind in _PAIRS.items():
+    primitive(_name)(_pair(_kind))
+for _name, _kind in _COMPARED.items():
+    primitive(_name)(_compared(_kind))
+for _name, _kinds in _LOGICAL.items():
+    primitive(_name)(_logical(_kinds))
+
+
+def number_of(g: JaxImporter, value: Value) -> Value:
+    """Truth values as 0 and 1."""
+    return g.cast(value, dtypes.uint8) if value.dtype.is_bool else value
+
+
+def _ordered(kind: str) -> Callable[[Call], Value]:
+    """A comparison in the order of all floats: -0 is below 0, and NaN above all numbers."""
+
+    def build(call: Call) -> Value:
+        return call.g(kind, *(_rank(call.g, value) for value in (call.x, call.y)))
+
+    return build
+
+
+def _rank(g: JaxImporter, value: Value) -> Value:
+    """Integers in the order of floats: their bits, exchanged below the sign of negative ones."""
+    if not value.dtype.is_float:
+        return number_of(g, value)
+    whole = _signed(value.dtype)
+    bits = bits_as(g, value, whole)
+    turned = g("BitwiseXor", bits, g.number(int(highest(whole)), whole))
+    return g("Where", g("Less", bits, g.number(0, whole)), turned, bits)
+
+
+for _name, _kind in {"eq_to": "Equal", "le_to": "LessOrEqual", "lt_to": "Less"}.items():
+    primitive(_name)(_ordered(_kind))
+
+
+@primitive("ne")
+def not_equal(call: Call) -> Value:
+    """Whether elements differ."""
+    return call.g("Not", call.g("Equal", call.x, call.y))
+
+
+@primitive("copy", "copy_p", "name", "stop_gradient")
+def identity(call: Call) -> Value:
+    """The operand."""
+    return call.x
+
+
+@primitive("optimization_barrier", "device_put")
+def identities(call: Call) -> list[Value]:
+    """The operands."""
+    return call.operands
+
+
+@primitive("mul")
+def mul(call: Call) -> Value:
+    """The product, in the type of the result."""
+    return call.g("Mul", *(call.g.cast(value, call.dtype) for value in (call.x, call.y)))
+
+
+@primitive("neg")
+def neg(call: Call) -> Value:
+    """Numbers with the other sign; unsigned ones wrap."""
+    if call.dtype.is_signed:
+        return call.g("Neg", call.x)
+    return call.g("Sub", call.g.number(0, call.dtype), call.x)
+
+
+@primitive("not")
+def not_(call: Call) -> Value:
+    """All bits exchanged."""
+    return call.g("Not" if call.dtype.is_bool else "BitwiseNot", call.x)
+
+
+@primitive("square")
+def square(call: Call) -> Value:
+    """X · x."""
+    return call.g("Mul", call.x, call.x)
+
+
+@primitive("rsqrt")
+def rsqrt(call: Call) -> Value:
+    """1 / √x."""
+    return call.g("Reciprocal", call.g("Sqrt", call.x))
+
+
+@primitive("exp2")
+def exp2(call: Call) -> Value:
+    """2 to the power x."""
+    return call.g("Pow", call.g.number(2, call.dtype), call.x)
+
+
+@primitive("cbrt")
+def cbrt(call: Call) -> Value:
+    """The cube root, which has the sign of x."""
+    g, x = call.g, call.x
+    w = g.cast(x, dtypes.float64)
+    root = g("Mul", g("Sign", w), g("Pow", g("Abs", w), 1 / 3))
+    return g.cast(root, x.dtype)
+
+
+@primitive("div")
+def div(call: Call) -> Value:
+    """The quotient; of integers cut off, and -1 where the divisor is zero."""
+    g, x, y = call.g, call.x, call.y
+    if call.dtype.is_float:
+        return g("Div", x, y)
+    of_zero = g.number(_bits_set(call.dtype), call.dtype)
+    return _divided(call, "Div", of_zero, g("Neg", x) if call.dtype.is_signed else x)
+
+
+def _bits_set(dtype: DType) -> int:
+    return -1 if dtype.is_signed else int(highest(dtype))
+
+
+def _divided(
+    call: Call, kind: str, of_zero: Value, of_minus_one: Value, **attributes: Any
+) -> Value:
+    """A quotient or rest of integers; those of the divisors 0 and -1 are given, as the quotient of
+    the least number and -1 is none.
+    """
+    g, x, y = call.g, call.x, call.y
+    zero, minus = (g.number(number, x.dtype) for number in (0, _bits_set(x.dtype)))
+    if y.const is not None and not np.isin(y.const, [0, _bits_set(x.dtype)]).any():
+        return g(kind, x, y, **attributes)
+    is_zero, is_minus = g("Equal", y, zero), g("Equal", y, minus)
+    if not x.dtype.is_signed:
+        safe = g("Where", is_zero, g.number(1, x.dtype), y)
+        return g("Where", is_zero, of_zero, g(kind, x, safe, **attributes))
+    safe = g("Where", g("Or", is_zero, is_minus), g.number(1, x.dtype), y)
+    made = g("Where", is_minus, of_minus_one, g(kind, x, safe, **attributes))
+    return g("Where", is_zero, of_zero, made)
+
+
+@primitive("rem")
+def rem(call: Call) -> Value:
+    """The rest of a quotient that is cut off; x where the divisor is zero."""
+    if call.dtype.is_float:
+        return call.g("Mod", call.x, call.y, fmod=1)
+    return _divided(call, "Mod", call.x, call.g.number(0, call.dtype), fmod=1)
+
+
+@primitive("pow")
+def pow_(call: Call) -> Value:
+    """X to the power y; integers to negative powers are what is left of 1 / x."""
+    g, x, y = call.g, call.x, call.y
+    if call.dtype.is_float:
+        return g("Pow", x, g.cast(y, x.dtype))
+    if not y.dtype.is_signed:
+        return g("Pow", x, g.cast(y, x.dtype))
+    zero = g.number(0, y.dtype)
+    power = g("Pow", x, g.cast(g("Max", y, zero), x.dtype))
+    one, nothing = g.number(1, x.dtype), g.number(0, x.dtype)
+    odd = g("Equal", g("Mod", y, g.number(2, y.dtype)), g.number(1, y.dtype))
+    unit = g("Where", g("Equal", x, one), one, nothing)
+    if x.dtype.is_signed:
+        turned = g("Where", odd, g.number(-1, x.dtype), one)
+        unit = g("Where", g("Equal", x, g.number(-1, x.dtype)), turned, unit)
+    return g("Where", g("Less", y, zero), unit, power)
+
+
+@primitive("integer_pow")
+def integer_pow(call: Call) -> Value:
+    """X to a power that is a number, by products."""
+    g, factor = call.g, call.x
+    exponent = abs(int(call["y"]))
+    result: Value | None = None
+    while exponent:
+        if exponent & 1:
+            result = factor if result is None else g("Mul", result, factor)
+        exponent >>= 1
+        factor = g("Mul", factor, factor) if exponent else factor
+    if result is None:
+        return g.expand(g.number(1, call.dtype), *call.shape)
+    return g("Reciprocal", result) if call["y"] < 0 else result
+
+
+@primitive("atan2")
+def atan2(call: Call) -> Value:
+    """The angle of the point (y, x), of which the first operand is the ordinate."""
+    g, y, x = call.g, call.x, call.y
+    zero = g.number(0, x.dtype)
+    both = g("And", g("IsInf", x), g("IsInf", y))
+    y, x = (g("Where", both, g("Sign", value), value) for value in (y, x))
+    down, left = (_is_negative(g, value) for value in (y, x))
+    angle = g("Where", g("Equal", y, zero), zero, g("Atan", g("Abs", g("Div", y, x))))
+    angle = g("Where", left, g("Sub", g.number(math.pi, x.dtype), angle), angle)
+    return g("Where", down, g("Neg", angle), angle)
+
+
+def _is_negative(g: JaxImporter, x: Value) -> Value:
+    """Whether a number is below zero, or the zero whose reciprocal is."""
+    zero = g.number(0, x.dtype)
+    return g("Where", g("Equal", x, zero), g("Less", g("Reciprocal", x), zero), g("Less", x, zero))
+
+
+@primitive("clamp")
+def clamp(call: Call) -> Value:
+    """The second operand, between the first and the third."""
+    low, x, high = call.operands
+    return call.g.clamp(x, low, high)
+
+
+@primitive("is_finite")
+def is_finite(call: Call) -> Value:
+    """Whether elements are numbers and not infinite."""
+    g = call.g
+    x = g.cast(call.x, dtypes.float32) if call.x.dtype.bits < 32 else call.x
+    return g("Not", g("Or", g("IsInf", x), g("IsNaN", x)))
+
+
+@primitive("round")
+def round_(call: Call) -> Value:
+    """The next whole number; of two the even one, or the one that is farther from zero."""
+    g, x = call.g, call.x
+    if call["rounding_method"] == 1:
+        return g("Round", x)
+    whole = g("Floor", g("Abs", x))
+    half = g("GreaterOrEqual", g("Sub", g("Abs", x), whole), 0.5)
+    up = g("Where", half, g("Add", whole, g.number(1, x.dtype)), whole)
+    return g("Mul", g("Sign", x), up)
+
+
+@primitive("select_n")
+def select_n(call: Call) -> Value:
+    """The case of which the first operand has the number."""
+    g, which, cases = call.g, call.x, call.operands[1:]
+    if which.dtype.is_bool:
+        return g("Where", which, cases[1], cases[0]) if len(cases) == 2 else cases[0]
+    result = cases[-1]
+    for number in reversed(range(len(cases) - 1)):
+        chosen = g("LessOrEqual", which, g.number(number, which.dtype))
+        result = g("Where", chosen, cases[number], result)
+    return result
+
+
+# -- element types ---------------------------------------------------------------------------------
+
+
+@primitive("convert_element_type")
+def convert_element_type(call: Call) -> Value:
+    """Elements in another type."""
+    return converted(call.g, call.x, call.dtype)
+
+
+def converted(g: JaxImporter, x: Value, to: DType) -> Value:
+    """Elements in another type; floats are cut off, and end at the limits of integers."""
+    if to.is_float and to.bits == 8:
+        return g("Cast", x, to=to, saturate=0)
+    if not (x.dtype.is_float and to.is_integer):
+        return g.cast(x, to)
+    w = g.cast(x, dtypes.float32) if x.dtype.bits < 32 else x
+    low, high = int(lowest(to)), int(highest(to))
+    below, above = g("LessOrEqual", w, float(low)), g("GreaterOrEqual", w, float(high + 1))
+    outside = g("Or", g("IsNaN", w), g("Or", below, above))
+    whole = g.cast(g("Where", outside, g.number(0, w.dtype), w), to)
+    ended = g("Where", above, g.number(high, to), whole)
+    return g("Where", below, g.number(low, to), ended)
+
+
+_PRECISIONS: Final = {(5, 10): dtypes.float16, (8, 7): dtypes.bfloat16, (8, 23): dtypes.float32}
+
+
+@primitive("reduce_precision")
+def reduce_precision(call: Call) -> Value:
+    """Numbers rounded to those of a shorter type."""
+    bits = int(call["exponent_bits"]), int(call["mantissa_bits"])
+    short = _PRECISIONS.get(bits)
+    if short is None:
+        raise call.unsupported(f"a precision of {bits[0]} bits of exponent and {bits[1]} behind")
+    if short.bits > call.dtype.bits:
+        return call.x
+    return call.g.cast(call.g.cast(call.x, short), call.dtype)
+
+
+# -- bits ------------------------------------------------------------------------------------------
+
+
+@primitive("bitcast_convert_type")
+def bitcast_convert_type(call: Call) -> Value:
+    """The same bits as elements of another type of the same width."""
+    if call.x.dtype.bits != call.dtype.bits:
+        raise call.unsupported(f"a bitcast from {call.x.dtype} to {call.dtype}, of another width,")
+    return call.x if call.x.dtype == call.dtype else call.g("BitCast", call.x, to=call.dtype)
+
+
+@primitive("shift_left")
+def shift_left(call: Call) -> Value:
+    """Integers with zeros behind their bits."""
+    return call.g("BitShift", call.x, call.y, direction="LEFT")
+
+
+@primitive("shift_right_arithmetic")
+def shift_right_arithmetic(call: Call) -> Value:
+    """Integers without their last bits, with their first one before the others."""
+    g, signed = call.g, _signed(call.dtype)
+    x, y = (bits_as(g, value, signed) for value in (call.x, call.y))
+    return bits_as(g, g("BitShift", x, y, direction="RIGHT"), call.dtype)
+
+
+@primitive("shift_right_logical")
+def shift_right_logical(call: Call) -> Value:
+    """Integers without their last bits, with zeros before the others."""
+    g, plain = call.g, _unsigned(call.dtype)
+    x, y = (bits_as(g, value, plain) for value in (call.x, call.y))
+    return bits_as(g, g("BitShift", x, y, direction="RIGHT"), call.dtype)
+
+
+def _signed(dtype: DType) -> DType:
+    return dtypes.by_name(f"int{dtype.bits}")
+
+
+def _unsigned(dtype: DType) -> DType:
+    return dtypes.by_name(f"uint{dtype.bits}")
+
+
+def bits_as(g: JaxImporter, value: Value, dtype: DType) -> Value:
+    """The bits of integers as those of another type."""
+    return value if value.dtype == dtype else g("BitCast", value, to=dtype)
+
+
+@primitive("population_count")
+def population_count(call: Call) -> Value:
+    """How many bits are set."""
+    return call.g.cast(_count(call.g, _wide(call)), call.dtype)
+
+
+@primitive("clz")
+def clz(call: Call) -> Value:
+    """How many bits are zero before the first that is set."""
+    g, bits = call.g, _wide(call)
+    for step in (1, 2, 4, 8, 16, 32):
+        bits = g("BitwiseOr", bits, _right(g, bits, step))
+    width = g.number(call.dtype.bits, dtypes.uint64)
+    return g.cast(g("Sub", width, _count(g, bits)), call.dtype)
+
+
+def _wide(call: Call) -> Value:
+    plain = bits_as(call.g, call.x, _unsigned(call.x.dtype))
+    return call.g.cast(plain, dtypes.uint64)
+
+
+def _right(g: JaxImporter, bits: Value, step: int) -> Value:
+    return g("BitShift", bits, g.number(step, dtypes.uint64), direction="RIGHT")
+
+
+def _count(g: JaxImporter, bits: Value) -> Value:
+    """The sums of neighbouring groups of bits, in groups of twice the width."""
+    for step in (1, 2, 4, 8, 16, 32):
+        mask = sum(((1 << step) - 1) << place for place in range(0, 64, 2 * step))
+        group = g.number(np.uint64(mask), dtypes.uint64)
+        halves = (g("BitwiseAnd", part, group) for part in (bits, _right(g, bits, step)))
+        bits = g("Add", *halves)
+    return bits

@@ -1,0 +1,161 @@
+"""Primitives that make, move, repeat and cut arrays."""
+
+from __future__ import annotations
+
+from infuse.errors import UnsupportedOperatorError
+from infuse.frontends.jax.calls import Call, JaxImporter, primitive
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Value
+
+_END = -(2**62)
+
+
+@primitive("broadcast_in_dim")
+def broadcast_in_dim(call: Call) -> Value:
+    """The operand, its axes at these places among others, repeated along those of size one."""
+    shape: list[Dim] = [1] * len(call.shape)
+    for axis, size in zip(call["broadcast_dimensions"], call.x.shape):
+        shape[axis] = size
+    return call.g.expand(call.g.reshape(call.x, *shape), *call.shape)
+
+
+@primitive("reshape")
+def reshape(call: Call) -> Value:
+    """The elements in another shape."""
+    if call["dimensions"] is not None:
+        raise call.unsupported("a reshape that moves axes")
+    return call.g.reshape(call.x, *call.shape)
+
+
+@primitive("squeeze", "expand_dims")
+def squeeze(call: Call) -> Value:
+    """The operand with fewer or more axes of size one."""
+    return call.g.reshape(call.x, *call.shape)
+
+
+@primitive("transpose")
+def transpose(call: Call) -> Value:
+    """The axes in another order."""
+    return call.g.permute(call.x, *(int(axis) for axis in call["permutation"]))
+
+
+@primitive("concatenate")
+def concatenate(call: Call) -> Value:
+    """Arrays one behind the other."""
+    if len(call.operands) == 1:
+        return call.x
+    return call.g("Concat", *call.operands, axis=int(call["dimension"]))
+
+
+@primitive("stack")
+def stack(call: Call) -> Value:
+    """Arrays one behind the other along an axis of their own."""
+    g, axis = call.g, int(call["axis"])
+    shape = call.x.shape
+    rows = [g.reshape(value, *shape[:axis], 1, *shape[axis:]) for value in call.operands]
+    return rows[0] if len(rows) == 1 else g("Concat", *rows, axis=axis)
+
+
+@primitive("tile")
+def tile(call: Call) -> Value:
+    """The operand, so many times along each axis."""
+    return call.g("Tile", call.x, call.g.ints(*call.sizes("reps")))
+
+
+@primitive("split")
+def split(call: Call) -> list[Value]:
+    """Parts of these sizes."""
+    sizes = call.sizes("sizes")
+    if len(sizes) == 1:
+        return [call.x]
+    axis = int(call["axis"])
+    return call.g.several(len(sizes), "Split", call.x, call.g.ints(*sizes), axis=axis)
+
+
+@primitive("iota")
+def iota(call: Call) -> Value:
+    """The number of each place along one axis."""
+    g, axis = call.g, int(call["dimension"])
+    counted = g.cast(g.indices(call.shape[axis]), call.dtype)
+    return g.expand(g.axis_shape(counted, axis, len(call.shape)), *call.shape)
+
+
+@primitive("dim_as_value")
+def dim_as_value(call: Call) -> Value:
+    """A size as a number."""
+    g = call.g
+    size = g.extent(call.size(call["dim"]))
+    return g.cast(size, call.dtype) if isinstance(size, Value) else g.number(size, call.dtype)
+
+
+@primitive("slice")
+def slice_(call: Call) -> Value:
+    """Elements from a start to a limit of every axis, some of them left out."""
+    value = call.x
+    starts, limits = call.sizes("start_indices"), call.sizes("limit_indices")
+    steps = [int(step) for step in call["strides"] or [1] * len(starts)]
+    for axis, (start, limit, step) in enumerate(zip(starts, limits, steps)):
+        if (start, limit, step) != (0, value.shape[axis], 1):
+            value = call.g.slice(value, axis, start, limit, step)
+    return value
+
+
+@primitive("rev")
+def rev(call: Call) -> Value:
+    """The elements backwards along these axes."""
+    return reversed_along(call.g, call.x, *(int(axis) for axis in call["dimensions"]))
+
+
+def reversed_along(g: JaxImporter, value: Value, *axes: int) -> Value:
+    """The elements backwards along these axes."""
+    if not axes:
+        return value
+    count = len(axes)
+    limits = ([-1] * count, [_END] * count, axes, [-1] * count)
+    made = g("Slice", value, *(g.ints(*numbers) for numbers in limits))
+    made.type = value.type
+    return made
+
+
+@primitive("pad")
+def pad(call: Call) -> Value:
+    """Elements before, after and between those of each axis; negative numbers take some away."""
+    x, filling = call.operands
+    config = [tuple(call.size(number) for number in entry) for entry in call["padding_config"]]
+    return padded(call.g, x, filling, config)
+
+
+def padded(g: JaxImporter, x: Value, filling: Value, config: list[tuple[Dim, ...]]) -> Value:
+    """`x` with so many elements before, after and between those of each axis."""
+    for axis, (_, _, between) in enumerate(config):
+        x = _spread(g, x, filling, axis, between)
+    for axis, (low, high, _) in enumerate(config):
+        # What is taken away may be what was put in between, so that both are done in this order.
+        (before, first), (after, last) = _parts(low), _parts(high)
+        if (before, after) != (0, 0):
+            x = g("Pad", x, g.ints(before, after), filling, g.ints(axis))
+        if (first, last) != (0, 0):
+            x = g.slice(x, axis, first, x.shape[axis] - last)
+    return x
+
+
+def _parts(size: Dim) -> tuple[Dim, Dim]:
+    """How many elements are added, and how many taken away."""
+    if dims.is_nonnegative(size):
+        return size, 0
+    if dims.is_nonnegative(-size):
+        return 0, -size
+    raise UnsupportedOperatorError(f"a padding of {size}, of either sign, is not supported")
+
+
+def _spread(g: JaxImporter, x: Value, filling: Value, axis: int, between: Dim) -> Value:
+    """`x` with so many elements between those of an axis."""
+    size = x.shape[axis]
+    if between == 0 or size in (0, 1):
+        return x
+    shape = x.shape
+    columns = g.reshape(x, *shape[: axis + 1], 1, *shape[axis + 1 :])
+    wide = g("Pad", columns, g.ints(0, between), filling, g.ints(axis + 1))
+    joined = g.reshape(wide, *shape[:axis], size * (between + 1), *shape[axis + 1 :])
+    return g.slice(joined, axis, 0, size * (between + 1) - between)
