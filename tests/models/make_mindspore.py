@@ -1,6 +1,6 @@
 """Writes tests/models/data/mindspore with MindSpore itself: models, inputs, and its own outputs.
 
-    python -m tests.models.make_mindspore [NAME …]
+    python -m tests.models.make_mindspore [models | NAME …]
 
 MindSpore 2.10 (`pip install mindspore`) runs on its CPU backend, in graph mode.
 """
@@ -20,8 +20,9 @@ import mindspore as ms
 import numpy as np
 
 from tests.models.mindspore_cases import CASES
+from tests.models.mindspore_models import DYNAMIC, MODELS, SOURCE
 
-DATA = Path(__file__).parent / "data" / "mindspore"
+DATA = Path(__file__).resolve().parent / "data" / "mindspore"
 
 
 def module_of(folder: Path, name: str, text: str) -> Any:
@@ -64,13 +65,18 @@ def filled(net: Any) -> None:
         parameter.set_data(ms.Tensor(numbers.astype(np.float32)))
 
 
-def exported(net: Any, feeds: list[np.ndarray], folder: Path, name: str) -> dict[str, np.ndarray]:
+def exported(
+    net: Any, feeds: list[np.ndarray], folder: Path, name: str, shapes: list[Any] | None = None
+) -> dict[str, np.ndarray]:
     """The file that MindSpore writes, with inputs and outputs, as arrays."""
     net.set_train(False)
     tensors = [ms.Tensor(feed) for feed in feeds]
     made = flat(net(*tensors))
     path = folder / f"{name}.mindir"
-    ms.export(net, *tensors, file_name=str(path.with_suffix("")), file_format="MINDIR")
+    examples = tensors
+    if shapes is not None:
+        examples = [ms.Tensor(shape=s, dtype=t.dtype) for s, t in zip(shapes, tensors)]
+    ms.export(net, *examples, file_name=str(path.with_suffix("")), file_format="MINDIR")
     arrays = {"model": np.frombuffer(path.read_bytes(), np.uint8)}
     arrays |= {f"in{i}": feed for i, feed in enumerate(feeds)}
     arrays |= {f"out{i}": array for i, array in enumerate(made)}
@@ -100,6 +106,23 @@ def cases(folder: Path, names: list[str]) -> dict[str, np.ndarray]:
     return arrays
 
 
+def models(folder: Path) -> dict[str, np.ndarray]:
+    """Whole networks, also with sizes that are not fixed."""
+    module = module_of(folder, "mindspore_networks", SOURCE)
+    rows: dict[str, tuple[str, list[np.ndarray], Any]] = {
+        name: (*row, None) for name, row in MODELS.items()
+    }
+    rows |= {f"{name}-dynamic": row for name, row in DYNAMIC.items()}
+    arrays = {}
+    for number, (name, (text, feeds, shapes)) in enumerate(rows.items()):
+        net = eval(text, vars(module))
+        filled(net)
+        for key, array in exported(net, feeds, folder, f"model{number}", shapes).items():
+            arrays[f"{name}|{key}"] = array
+        print(f"{name}: {len(arrays[f'{name}|model'])} bytes")
+    return arrays
+
+
 def write(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Arrays by name, all compressed together."""
     target = io.BytesIO()
@@ -112,6 +135,10 @@ def main() -> None:
     DATA.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
+        os.chdir(folder)  # MindSpore writes reports of what it does not compile
+        write(DATA / "models.npz.xz", models(folder))
+        if sys.argv[1:] == ["models"]:
+            return
         arrays = cases(folder, sys.argv[1:])
         write(DATA / "operators.npz.xz", arrays)
         count = sum(key.endswith("|model") for key in arrays)

@@ -26,7 +26,7 @@ _NOISE: Final = frozenset(
         *("use_copy", "need_infer_value_dim", "dyn_input_sizes", "target", "instance_name", "num"),
         *("need_unpack", "forward_unique_id", "is_dynamic_rank", "group_rank_ids", "gen_strategy"),
         *("has_shard", "inputSize", "input_size", "out_channel", "bprop_hash", "side_effect_hidden"),
-        *("rebuild", "use_pynative", "recompute", "strategy_gen_mode", "in_strategy", "view"),
+        *("rebuild", "use_pynative", "recompute", "strategy_gen_mode", "in_strategy", "view", "cust_aicpu"),
     ]
 )
 """Attributes that say how or where something is computed, or again what the operands say."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from infuse import dtypes
 from infuse.frontends.mindspore.calls import Call, primitive
 from infuse.ir.graph import Value
 
-_KINDS = {
+_KINDS: Final = {
     "ResizeNearestNeighbor": "nearest", "ResizeNearestNeighborV2": "nearest",
     "ResizeBilinearV2": "linear", "ResizeBilinear": "linear", "ResizeBicubic": "cubic",
     "ResizeLinear1D": "linear",
@@ -17,14 +19,13 @@ _KINDS = {
 def resize(call: Call) -> Value:
     """X with its last axes resampled."""
     g, x, mode = call.g, call.value(0), _KINDS[call.name]
-    older = call.name in ("ResizeNearestNeighbor", "ResizeBilinear")
-    if older:
+    if len(call.items) == 1:
         sizes = call.listed(call.attribute("size"))
         corners = call.attribute("align_corners", False)
         half = call.attribute("half_pixel_centers", False)
     elif call.name == "ResizeLinear1D":
-        sizes, way = call.sizes(1), call.item(2, "align_corners")
-        corners, half = way in (0, "align_corners"), way in (1, "half_pixel")
+        sizes, way = call.sizes(1), call.item(2, 1)
+        corners, half = way == 1, way == 2
     else:
         sizes = call.sizes(1)
         corners, half = call.item(2, False), call.item(3, False)
@@ -36,8 +37,9 @@ def resize(call: Call) -> Value:
         if half:
             raise call.unsupported("half_pixel_centers of the nearest elements")
     axes = tuple(range(2, x.rank))
-    options = {"cubic_coeff_a": -0.75 if half is False or corners else -0.5}
-    more = options if mode == "cubic" else {}
+    more: dict[str, Any] = {}
+    if mode == "cubic":
+        more = {"cubic_coeff_a": -0.5 if half else -0.75, "exclude_outside": int(bool(half))}
     wide = x if x.dtype.is_float or mode == "nearest" else g.cast(x, dtypes.float32)
     return g(
         "Resize", wide, None, None, g.ints(*sizes),
@@ -45,8 +47,8 @@ def resize(call: Call) -> Value:
     )  # fmt: skip
 
 
-_GRIDS = {0: "bilinear", 1: "nearest", "bilinear": "bilinear", "nearest": "nearest"}
-_PADS = {0: "zeros", 1: "border", 2: "reflection"}
+_GRIDS: Final[dict[Any, str]] = {0: "bilinear", 1: "nearest", "bilinear": "bilinear", "nearest": "nearest"}
+_PADS: Final = {0: "zeros", 1: "border", 2: "reflection"}
 
 
 @primitive("GridSampler2D", "GridSampler3D")

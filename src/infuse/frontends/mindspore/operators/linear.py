@@ -6,9 +6,11 @@ from typing import Any, Final
 
 from infuse.frontends.layout import same_padding
 from infuse.frontends.mindspore.calls import Call, primitive
+from infuse.frontends.torch.calls import handler_of
 from infuse.ir.graph import Value
 
-_LAYOUTS: Final = ("NCHW", "NCDHW", 0, 2)
+CHANNELS_SECOND: Final = ("NCHW", "NCDHW", 0, 14)
+"""Layouts of images, as text or number, whose second axis is that of channels."""
 
 
 @primitive("MatMul", "BatchMatMul")
@@ -32,7 +34,7 @@ def check_layout(call: Call, *names: str) -> None:
     """Only images whose second axis is that of channels are known."""
     for name in names:
         layout = call.attribute(name, "NCHW")
-        if layout not in _LAYOUTS:
+        if layout not in CHANNELS_SECOND:
             raise call.unsupported(f"data format {layout!r}")
 
 
@@ -71,10 +73,7 @@ def conv(call: Call) -> Value:
     count = x.rank - 2
     check_layout(call, "format", "data_format")
     call.ignore("kernel_size", "out_channel", "mode", "groups", "group", "offset_x")
-    strides, dilations = (
-        _spatial(call, call.attribute(name), count)
-        for name in ("stride" if call.name == "Conv2D" else "strides", _dilation(call))
-    )
+    strides, dilations = (_steps(call, name, count) for name in ("stride", "dilation"))
     kernel = call.ints(list(weight.shape[2:]))
     return g(
         "Conv", x, weight,
@@ -83,8 +82,11 @@ def conv(call: Call) -> Value:
     )  # fmt: skip
 
 
-def _dilation(call: Call) -> str:
-    return "dilation" if call.attribute("dilation", None) is not None else "dilations"
+def _steps(call: Call, name: str, count: int) -> list[int]:
+    """An attribute of a number for each axis of an image, which some files have in the plural."""
+    plural = call.attribute(f"{name}s", None)
+    single = call.attribute(name, plural)
+    return _spatial(call, single if plural is None else plural, count)
 
 
 def _groups(call: Call) -> int:
@@ -99,8 +101,7 @@ def conv_transpose(call: Call) -> Value:
     check_layout(call, "format", "data_format")
     call.ignore(2, "kernel_size", "out_channel", "mode", "group", "groups", "pad_list", "pad")
     call.ignore("pad_mode", "output_padding", "in_channel")
-    names = ("stride" if x.rank == 4 else "strides", _dilation(call))
-    strides, dilations = (_spatial(call, call.attribute(name), x.rank - 2) for name in names)
+    strides, dilations = (_steps(call, name, x.rank - 2) for name in ("stride", "dilation"))
     sizes, kernel = g.results[0].sizes[2:], call.ints(list(weight.shape[2:]))
     pads: list[int] = []
     more: list[int] = []
@@ -146,12 +147,13 @@ def pool(call: Call) -> Value:
     kernel, strides, mode = (
         call.item(i + 1) if positional else call.attribute(name) for i, name in enumerate(names)
     )
-    if positional and call.item(4, "NCHW") not in _LAYOUTS:
+    if positional and call.item(4, "NCHW") not in CHANNELS_SECOND:
         raise call.unsupported(f"data format {call.item(4)!r}")
     kernel, strides = (_spatial(call, item, count) for item in (kernel, strides))
     more: dict[str, Any] = {}
     mode = mode.lower() if isinstance(mode, str) else mode
-    pads = call.attribute("pad_list", None) or call.attribute("pad", None)
+    lists = [call.attribute(name, None) for name in ("pad_list", "pad")]
+    pads = next((pads for pads in lists if pads), [0] * 2 * count)
     if mode in ("same", 1):
         more = same_padding(x.shape[2:], kernel, strides)
     elif mode in ("pad", "calculated", 0):
@@ -167,3 +169,44 @@ def pool(call: Call) -> Value:
         more["count_include_pad"] = 1
     kind = "AveragePool" if average else "MaxPool"
     return g(kind, x, kernel_shape=tuple(kernel), strides=tuple(strides), **more)
+
+
+@primitive("MaxPool3DWithArgmax")
+def pool_with_places(call: Call) -> list[Any]:
+    """The greatest element of every window; where it was is not read."""
+    g, x = call.g, call.value(0)
+    count = x.rank - 2
+    check_layout(call, "format")
+    call.ignore("argmax_type")
+    names = ("ksize", "strides", "pads", "dilation")
+    kernel, strides, pads, dilations = (
+        tuple(_spatial(call, call.attribute(name), count)) for name in names
+    )
+    ceil = int(bool(call.attribute("ceil_mode", False)))
+    more = {"strides": strides, "pads": pads * 2, "dilations": dilations, "ceil_mode": ceil}
+    return [g("MaxPool", x, kernel_shape=kernel, **more), None]
+
+
+@primitive("AdaptiveAvgPool2D", "AdaptiveMaxPool2D")
+def adaptive_pool(call: Call) -> Any:
+    """The mean or the greatest element of as many windows as there are to be results."""
+    average = call.name == "AdaptiveAvgPool2D"
+    size = call.attribute("output_size") if average else call.item(1)
+    handler = handler_of(f"aten.adaptive_{'avg' if average else 'max'}_pool2d")
+    assert handler is not None
+    made = handler(call.g, call.value(0), call.ints(size, 2))
+    return made if average else [made[0] if isinstance(made, list) else made, None]
+
+
+@primitive("Im2Col")
+def im2col(call: Call) -> Value:
+    """Windows of an image: (batch, channels, places of a window, windows)."""
+    g, x = call.g, call.value(0)
+    if call.attribute("padding_mode", "CALCULATED") != "CALCULATED":
+        raise call.unsupported("a padding_mode other than CALCULATED")
+    names = ("ksizes", "dilations", "pads", "strides")
+    kernel, dilations, pads, strides = (call.ints(call.attribute(name), 2) for name in names)
+    handler = handler_of("aten.im2col")
+    assert handler is not None
+    rows = handler(g, x, kernel, dilations, pads, strides)
+    return g.shaped(rows, *g.sizes_of(x)[:2], kernel[0] * kernel[1], -1)

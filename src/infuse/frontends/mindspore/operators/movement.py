@@ -9,14 +9,26 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.mindspore.calls import Call, primitive, shared
+from infuse.frontends.mindspore.operators.linear import check_layout
+from infuse.frontends.torch.calls import handler_of
 from infuse.ir.graph import Value
 
 shared("GatherD", "gather", "0", "1", "2")
-shared("Meshgrid", "meshgrid", "0", "indexing:@indexing")
 shared("Stack", "stack", "0", "@axis")
 shared("Unstack", "unbind", "0", "@axis")
 shared("ReverseV2", "flip", "0", "1")
 shared("Concat", "cat", "0", "1")
+
+
+@primitive("Meshgrid")
+def meshgrid(call: Call) -> list[Value]:
+    """Coordinates of the places of a grid."""
+    indexing = {0: "ij", 1: "xy"}.get(call.item(1, 1))
+    if indexing is None:
+        raise call.unsupported(f"indexing {call.item(1)!r}")
+    handler = handler_of("aten.meshgrid")
+    assert handler is not None
+    return list(handler(call.g, call.item(0), indexing=indexing))
 
 
 @primitive("Reshape", "View")
@@ -348,6 +360,6 @@ def _mirrored(call: Call, x: Value, rows: list[tuple[int, int, int]]) -> Value:
 @primitive("SpaceToDepth", "DepthToSpace")
 def blocks(call: Call) -> Value:
     """Places of blocks as channels, or the other way round."""
-    call.ignore("data_format")
+    check_layout(call, "format", "data_format")
     size = call.ints(call.attribute("block_size"))[0]
     return call.g(call.name, call.value(0), blocksize=size)

@@ -6,6 +6,8 @@ from typing import Any
 
 from infuse.errors import ModelFileError
 from infuse.frontends.mindspore.calls import Call, primitive
+from infuse.frontends.mindspore.operators.linear import CHANNELS_SECOND
+from infuse.frontends.torch.calls import handler_of
 from infuse.ir.graph import Value
 
 
@@ -20,7 +22,7 @@ def batch_norm(call: Call) -> list[Any]:
     call.ignore(7, "momentum")
     if training:
         raise call.unsupported("batch normalization in training mode")
-    if layout not in (0, 2, "NCHW", "NCDHW") and x.rank > 2:
+    if layout not in CHANNELS_SECOND and x.rank > 2:
         raise call.unsupported(f"data format {layout!r}")
     y = g("BatchNormalization", x, scale, bias, mean, variance, epsilon=float(epsilon))
     return [y, None, None, None, None]
@@ -42,6 +44,15 @@ def layer_norm(call: Call) -> list[Any]:
         variance = g.reduce("ReduceMean", g("Mul", apart, apart), *axes)
         normal = g("Div", apart, g("Sqrt", g("Add", variance, epsilon)))
         y = g("Add", g("Mul", normal, scale), bias)
+    return [y, None, None]
+
+
+@primitive("GroupNorm")
+def group_norm(call: Call) -> list[Any]:
+    """Normalization over groups of channels; the mean and the spread are not read."""
+    handler = handler_of("aten.group_norm")
+    assert handler is not None
+    y = handler(call.g, *(call.item(i) for i in range(len(call.items))))
     return [y, None, None]
 
 

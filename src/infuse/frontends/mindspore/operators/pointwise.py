@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 from infuse.frontends.mindspore.calls import Call, primitive, shared
+from infuse.frontends.mindspore.operators.linear import CHANNELS_SECOND
+from infuse.frontends.torch.calls import handler_of
 from infuse.ir.graph import Value
 
 shared("MaskedFill", "masked_fill", "0", "1", "2")
 
 
-@primitive("GeLU")
+_ROUNDING: Final = {1: "trunc", 2: "floor"}
+
+
+@primitive("DivMod", "DivMods")
+def div_mod(call: Call) -> Value:
+    """The quotient, rounded as a number says."""
+    handler, mode = handler_of("aten.div"), call.item(2, None)
+    if mode is not None and mode not in _ROUNDING:
+        raise call.unsupported(f"rounding_mode {mode!r}")
+    assert handler is not None
+    rounding = None if mode is None else _ROUNDING[mode]
+    value: Value = handler(call.g, call.item(0), call.item(1), rounding_mode=rounding)
+    return value
+
+
+@primitive("GeLU", "GeluExt")
 def gelu(call: Call) -> Value:
-    """GELU by way of tanh."""
-    return call.g("Gelu", call.value(0), approximate="tanh")
+    """GELU, by way of tanh unless it is the newer form without."""
+    how = 1 if call.name == "GeLU" else call.item(1, 0)
+    if how not in (0, 1):
+        raise call.unsupported(f"approximate {how!r}")
+    return call.g("Gelu", call.value(0), approximate="tanh" if how else "none")
+
+
+@primitive("Log")
+def log(call: Call) -> Value:
+    """The natural logarithm."""
+    base, scale, shift = (call.attribute(*row) for row in _LOGARITHM.items())
+    if base not in (-1, math.e) or scale != 1 or shift != 0:
+        raise call.unsupported(f"base {base}, scale {scale} and shift {shift}")
+    return call.g("Log", call.g.cast(call.value(0), call.g.dtype))
+
+
+_LOGARITHM: Final = {"base": -1.0, "scale": 1.0, "shift": 0.0}
 
 
 @primitive("FastGeLU")
@@ -63,7 +96,7 @@ def bias_add(call: Call) -> Value:
     """X + a number for each channel, which is the second axis, or the last of NHWC."""
     g, x, bias = call.g, call.value(0), call.value(1)
     layout = call.item(2, 0)
-    if layout in (0, 2, "NCHW", "NCDHW"):
+    if layout in CHANNELS_SECOND:
         return g("Add", x, g.shaped(bias, -1, *[1] * max(x.rank - 2, 0)))
     if layout in (1, "NHWC"):
         return g("Add", x, bias)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from infuse import dtypes
 from infuse.frontends.mindspore.calls import Call, primitive
+from infuse.frontends.torch.calls import handler_of
 from infuse.ir.graph import Value
 
 _KINDS: Final = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
@@ -46,12 +47,24 @@ def arg_with_value(call: Call) -> list[Value]:
     return [place, g(f"Reduce{call.name[3:6]}", x, g.ints(axis), keepdims=keep)]
 
 
-@primitive("CumSum")
+@primitive("CumSum", "CumProd")
 def cumsum(call: Call) -> Value:
-    """Sums of the elements so far."""
+    """Sums or products of the elements so far."""
     g, x = call.g, call.value(0)
     options = {name: int(bool(call.item(i, False))) for i, name in ((2, "exclusive"), (3, "reverse"))}
-    return g("CumSum", x, g.number(int(call.number(1)) % x.rank, dtypes.int64), **options)
+    return g(call.name, x, g.number(int(call.number(1)) % x.rank, dtypes.int64), **options)
+
+
+@primitive("ReduceStd")
+def reduce_std(call: Call) -> list[Any]:
+    """The standard deviation and the mean along axes."""
+    x = call.value(0)
+    unbiased, keep = bool(call.item(2, True)), bool(call.item(3, False))
+    handler = handler_of("aten.std_mean.correction")
+    assert handler is not None
+    call.g.called = "aten.std_mean.correction"
+    axes = call.axes(call.item(1, []), x.rank)
+    return list(handler(call.g, x, axes, correction=int(unbiased), keepdim=keep))
 
 
 @primitive("TopK")
