@@ -18,8 +18,9 @@ from typing import Any
 
 import mindspore as ms
 import numpy as np
+from mindspore.train import serialization
 
-from tests.models.mindspore_cases import CASES
+from tests.models.mindspore_cases import CASES, floats
 from tests.models.mindspore_models import DYNAMIC, MODELS, SOURCE
 
 DATA = Path(__file__).resolve().parent / "data" / "mindspore"
@@ -30,7 +31,8 @@ def module_of(folder: Path, name: str, text: str) -> Any:
     path = folder / f"{name}.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -123,6 +125,28 @@ def models(folder: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
+def external(folder: Path) -> None:
+    """A model whose parameters lie in a file beside it, and an encrypted one."""
+    module = module_of(folder, "mindspore_large", SOURCE)
+    net = eval("nn.SequentialCell(nn.Dense(40, 30), nn.ReLU(), nn.Dense(30, 3))", vars(module))
+    filled(net)
+    net.set_train(False)
+    feed = floats(2, 40)
+    made = net(ms.Tensor(feed)).asnumpy()
+    place = str(folder / "large")
+    serialization.TOTAL_SAVE = 1  # kilobytes in one file
+    ms.export(net, ms.Tensor(feed), file_name=place, file_format="MINDIR")
+    serialization.TOTAL_SAVE = 1 << 20
+    target = DATA / "large_variables"
+    target.mkdir(exist_ok=True)
+    (DATA / "large.mindir").write_bytes((folder / "large_graph.mindir").read_bytes())
+    (target / "data_0").write_bytes((folder / "large_variables" / "data_0").read_bytes())
+    write(DATA / "large.npz.xz", {"large|in0": feed, "large|out0": made})
+    key = {"enc_key": b"0123456789ABCDEF", "enc_mode": "AES-GCM"}
+    ms.export(net, ms.Tensor(feed), file_name=place, file_format="MINDIR", **key)
+    (DATA / "encrypted.mindir").write_bytes((folder / "large.mindir").read_bytes()[:256])
+
+
 def write(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Arrays by name, all compressed together."""
     target = io.BytesIO()
@@ -137,12 +161,13 @@ def main() -> None:
         folder = Path(place)
         os.chdir(folder)  # MindSpore writes reports of what it does not compile
         write(DATA / "models.npz.xz", models(folder))
+        external(folder)
         if sys.argv[1:] == ["models"]:
             return
         arrays = cases(folder, sys.argv[1:])
         write(DATA / "operators.npz.xz", arrays)
         count = sum(key.endswith("|model") for key in arrays)
-        print(f"{count} operators, {os.path.getsize(DATA / 'operators.npz.xz')} bytes")
+        print(f"{count} operators, {(DATA / 'operators.npz.xz').stat().st_size} bytes")
 
 
 if __name__ == "__main__":

@@ -38,9 +38,10 @@ UNIT = floats(3, 4, low=-0.9, high=0.9)
 
 # -- every element by itself -----------------------------------------------------------------------
 
-for kind in """abs ceil cos sin tan exp floor neg relu relu6 sigmoid tanh erf erfc round sign square
+FUNCTIONS = """abs ceil cos sin tan exp floor neg relu relu6 sigmoid tanh erf erfc round sign square
     sinh cosh atan asinh trunc silu gelu hardswish hardsigmoid elu selu softsign mish logsigmoid
-    reciprocal expm1 leaky_relu celu softshrink hardshrink isnan isfinite""".split():
+    reciprocal expm1 leaky_relu celu softshrink hardshrink isnan isfinite"""
+for kind in FUNCTIONS.split():
     case(f"ops.{kind}", f"ops.{kind}(x)", X * 2)
 for kind in ("log", "sqrt", "rsqrt", "log1p", "log2", "log10"):
     case(f"ops.{kind}", f"ops.{kind}(x)", POSITIVE)
@@ -192,7 +193,8 @@ case("ops.tensor_scatter_add", "ops.tensor_scatter_add(x, y, z)", floats(4, 2),
 case("ops.index_select", "ops.index_select(x, 1, y)", X, whole(3, low=0, high=3))
 case("ops.one_hot", "ops.one_hot(x, 5)", whole(2, 3, low=0, high=5, dtype="int64"))
 case("ops.OneHot", "self.a(x, 5, self.b, self.c)", whole(2, 3, low=-1, high=6),
-     layer="a = ops.OneHot(1); b = ms.Tensor(2.0, ms.float32); c = ms.Tensor(-1.0, ms.float32)")  # fmt: skip
+     layer="a = ops.OneHot(1); b = ms.Tensor(2.0, ms.float32); "
+     "c = ms.Tensor(-1.0, ms.float32)")  # fmt: skip
 case("ops.tril", "ops.tril(x, 1)", floats(4, 4))
 case("ops.triu", "ops.triu(x, -1)", floats(4, 4))
 case("ops.diag", "ops.diag(x)", floats(3))
@@ -212,7 +214,8 @@ case("ops.pad-reflect", "ops.pad(x, (1, 2, 2, 1), mode='reflect')", IMAGE)
 case("ops.pad-replicate", "ops.pad(x, (1, 2, 2, 1), mode='replicate')", IMAGE)
 case("ops.Pad", "self.a(x)", floats(2, 3), layer="a = ops.Pad(((1, 2), (0, 1)))")
 case("ops.MirrorPad", "self.a(x, self.b)", floats(3, 4),
-     layer="a = nn.Pad(((1, 1), (2, 2)), 'SYMMETRIC').pad; b = ms.Tensor([[1, 1], [2, 2]])")  # fmt: skip
+     layer="a = nn.Pad(((1, 1), (2, 2)), 'SYMMETRIC').pad; "
+     "b = ms.Tensor([[1, 1], [2, 2]])")  # fmt: skip
 case("ops.space_to_depth", "self.a(x)", floats(1, 2, 4, 6), layer="a = ops.SpaceToDepth(2)")
 case("ops.depth_to_space", "self.a(x)", floats(1, 8, 2, 3), layer="a = ops.DepthToSpace(2)")
 case("ops.pixel_shuffle", "ops.pixel_shuffle(x, 2)", floats(1, 8, 2, 3))
@@ -224,7 +227,8 @@ case("ops.narrow", "ops.narrow(x, 1, 1, 2)", X)
 case("ops.matmul", "ops.matmul(x, y)", X, floats(4, 5))
 case("ops.matmul-vector", "ops.matmul(x, y)", X, floats(4))
 case("ops.MatMul", "self.a(x, y)", floats(4, 3), floats(5, 4), layer="a = ops.MatMul(True, True)")
-case("ops.BatchMatMul", "self.a(x, y)", X, floats(2, 5, 4), layer="a = ops.BatchMatMul(False, True)")
+case("ops.BatchMatMul", "self.a(x, y)", X, floats(2, 5, 4),
+     layer="a = ops.BatchMatMul(False, True)")  # fmt: skip
 case("ops.bmm", "ops.bmm(x, y)", X, floats(2, 4, 5))
 case("ops.outer", "ops.outer(x, y)", floats(3), floats(2))
 case("ops.dense", "ops.dense(x, y, z)", X, floats(5, 4), floats(5))
@@ -278,8 +282,8 @@ layer("ReflectionPad2d", "ReflectionPad2d((1, 2, 2, 1))", IMAGE)
 layer("Upsample", "Upsample(scale_factor=2.0, mode='nearest', recompute_scale_factor=True)", IMAGE)
 for mode, extra in (("nearest", ""), ("bilinear", ""), ("bilinear", ", align_corners=True"),
                     ("bicubic", ""), ("bicubic", ", align_corners=True")):  # fmt: skip
-    case(f"ops.interpolate-{mode}{extra}", f"ops.interpolate(x, size=(11, 6), mode='{mode}'{extra})",
-         IMAGE)  # fmt: skip
+    expression = f"ops.interpolate(x, size=(11, 6), mode='{mode}'{extra})"
+    case(f"ops.interpolate-{mode}{extra}", expression, IMAGE)
 case("ops.interpolate-linear", "ops.interpolate(x, size=7, mode='linear')", floats(2, 3, 5))
 case("ops.ResizeNearestNeighbor", "self.a(x)", IMAGE,
      layer="a = ops.ResizeNearestNeighbor((10, 5))")  # fmt: skip
@@ -309,21 +313,24 @@ case("nn.TransformerEncoderLayer", "self.a(x)", floats(2, 3, 8),
 
 # -- mint: torch's names ---------------------------------------------------------------------------
 
-for text in """abs(x) add(x,y,alpha=2) sub(x,y,alpha=2) argmax(x,1) sum(x,1) mean(x,(0,2),True)
+MINT = """abs(x) add(x,y,alpha=2) sub(x,y,alpha=2) argmax(x,1) sum(x,1) mean(x,(0,2),True)
     cumsum(x,1) exp(x) erf(x) gather(x,1,z) matmul(x,y.swapaxes(1,2)) max(x,1) min(x,2,True)
-    softmax(x,-1) select(x,1,2) narrow(x,1,0,2) split(x,2,2) chunk(x,2,2) stack((x,y),0) cat((x,y),1)
+    softmax(x,-1) select(x,1,2) narrow(x,1,0,2) split(x,2,2) chunk(x,2,2) stack((x,y),0)
+    cat((x,y),1)
     unsqueeze(x,1) permute(x,(2,0,1)) transpose(x,0,1) flatten(x,1) where(x>0,x,y) clamp(x,-1,1)
     maximum(x,y) masked_fill(x,x>0,2.0) topk(x,2) sort(x,1) tile(x,(2,1,1)) flip(x,(1,)) tril(x[0])
     index_select(x,1,z[0,0]) repeat_interleave(x,2,1) sigmoid(x) tanh(x) rsqrt(x*x+1) pow(x,2)
     zeros_like(x) ones_like(x) bmm(x,y.swapaxes(1,2)) log(x*x+1) logical_not(x>0) isfinite(x) sin(x)
     any(x>0,1) all(x>0,1) prod(x,1) var(x,1) std(x,1) reshape(x,(4,-1)) square(x) neg(x) div(x,y)
     remainder(x,y) floor(x) trunc(x) eq(x,y) gt(x,y) broadcast_to(x,(2,2,3,4)) scatter(x,1,z,y)
-    nn.functional.silu(x) nn.functional.relu(x) nn.functional.gelu(x) nn.functional.leaky_relu(x,0.2)
+    nn.functional.silu(x) nn.functional.relu(x) nn.functional.gelu(x)
+    nn.functional.leaky_relu(x,0.2)
     nn.functional.elu(x) nn.functional.hardswish(x) nn.functional.softplus(x) nn.functional.mish(x)
     nn.functional.log_softmax(x,1) nn.functional.hardsigmoid(x) nn.functional.relu6(x)
     nn.functional.logsigmoid(x) nn.functional.pad(x,(1,1)) nn.functional.linear(x,y[0])
     nn.functional.layer_norm(x,(4,)) nn.functional.dropout(x,0.5,False) nn.functional.normalize(x)
-    nn.functional.embedding(z[0],y[0]) nn.functional.one_hot(z,5) nn.functional.softshrink(x)""".split():
+    nn.functional.embedding(z[0],y[0]) nn.functional.one_hot(z,5) nn.functional.softshrink(x)"""
+for text in MINT.split():
     case(f"mint.{text}", f"mint.{text}", X, floats(2, 3, 4, low=0.5),
          whole(2, 3, 4, low=0, high=3, dtype="int64"))  # fmt: skip
 for text in ("Conv2d(4, 6, 3)", "Conv2d(4, 6, 3, 2, 1, bias=False)", "BatchNorm2d(4)", "ReLU()",

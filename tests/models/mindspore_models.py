@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.models.mindspore_cases import floats, whole
 
-SOURCE = '''
+SOURCE = """
 import mindspore as ms
 from mindspore import Tensor, mint, nn, ops
 
@@ -218,7 +218,7 @@ class Collatz(nn.Cell):
                 n = 3 * n + 1
             steps = steps + 1
         return steps
-'''
+"""
 MODELS: dict[str, tuple[str, list[np.ndarray]]] = {
     "LeNet": ("LeNet()", [floats(2, 1, 28, 28)]),
     "ResNet-50": ("ResNet(2)", [floats(1, 3, 40, 40)]),

@@ -114,7 +114,7 @@ def _tfjs(source: Source) -> Graph:
 
 
 def _is_mindir(source: Source) -> bool:
-    if source.head[:1] != b"\n":
+    if source.head[:1] not in (b"\n", b"\xd8"):
         return False
     from infuse.frontends import mindspore
 

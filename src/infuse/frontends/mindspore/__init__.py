@@ -9,6 +9,7 @@ left out, and models with side effects, such as assignments of parameters, are r
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from infuse.errors import ModelFileError
 from infuse.frontends.files import ExternalFiles
@@ -21,11 +22,19 @@ from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 from infuse.ops.core.sizes import numbering
 
-_HINT = "the file was damaged, or is no MindIR file; export it again"
+_HINT: Final = "the file was damaged, or is no MindIR file; export it again"
+_ENCRYPTED: Final = b"\xd8\x5e\x3a\x7f"
+"""How files begin that are encrypted."""
 
 
 def load(data: memoryview, where: str, path: Path | None = None) -> Graph:
     """The graph of a model. Large parameters lie in files beside `path`."""
+    if bytes(data[:4]) == _ENCRYPTED:
+        raise ModelFileError(
+            "the MindIR file is encrypted",
+            where=where,
+            hint="export the model without enc_key",
+        )
     with wellformed(where, "the model", _HINT):
         proto = parse(MESSAGES["Model"], data, where, "the MindIR file")
         if proto.HasField("little_endian") and not proto.little_endian:
@@ -43,7 +52,8 @@ def load(data: memoryview, where: str, path: Path | None = None) -> Graph:
 
 def is_mindir(head: bytes) -> bool:
     """Whether a file that begins like this is of MindIR."""
-    return head[:1] == b"\n" and b"\x12\x09MindSpore" in head[:64]
+    named = head[:1] == b"\n" and b"\x12\x09MindSpore" in head[:64]
+    return named or head[:4] == _ENCRYPTED
 
 
 __all__ = ["is_mindir", "load"]

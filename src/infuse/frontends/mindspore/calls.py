@@ -25,8 +25,23 @@ _NOISE: Final = frozenset(
         *("side_effect_mem", "side_effect_io", "side_effect_propagate", "checkpoint", "N", "n"),
         *("use_copy", "need_infer_value_dim", "dyn_input_sizes", "target", "instance_name", "num"),
         *("need_unpack", "forward_unique_id", "is_dynamic_rank", "group_rank_ids", "gen_strategy"),
-        *("has_shard", "inputSize", "input_size", "out_channel", "bprop_hash", "side_effect_hidden"),
-        *("rebuild", "use_pynative", "recompute", "strategy_gen_mode", "in_strategy", "view", "cust_aicpu"),
+        *(
+            "has_shard",
+            "inputSize",
+            "input_size",
+            "out_channel",
+            "bprop_hash",
+            "side_effect_hidden",
+        ),
+        *(
+            "rebuild",
+            "use_pynative",
+            "recompute",
+            "strategy_gen_mode",
+            "in_strategy",
+            "view",
+            "cust_aicpu",
+        ),
     ]
 )
 """Attributes that say how or where something is computed, or again what the operands say."""

@@ -81,9 +81,7 @@ def _leaves(item: Item) -> Iterator[Item]:
             yield from _leaves(part)
     elif isinstance(item, Value) or type(item) in _SCALARS:
         yield item
-    elif isinstance(item, Again):
-        yield from _leaves(item.items)
-    elif isinstance(item, Closure):
+    elif isinstance(item, (Again, Closure)):
         yield from _leaves(item.items)
     elif isinstance(item, Choice):
         raise UnsupportedOperatorError("a choice of functions that is itself chosen")

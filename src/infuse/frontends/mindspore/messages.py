@@ -14,7 +14,8 @@ MESSAGES: Final[dict[str, type[Any]]] = schema(
         "Tensor": "dims 1 repeated int64; data_type 2 int32; float_data 3 repeated float;"
         "int32_data 4 repeated int32; int64_data 6 repeated int64; name 7 string;"
         "raw_data 9 bytes; double_data 10 repeated double; uint64_data 11 repeated uint64;"
-        "external_data 12 External; compression_type 16 int32; quant_params 17 repeated Quantization",
+        "external_data 12 External; compression_type 16 int32;"
+        "quant_params 17 repeated Quantization",
         "Attribute": "name 1 string; f 2 float; i 3 int64; d 4 double; s 5 bytes; t 6 Tensor;"
         "floats 8 repeated float; doubles 9 repeated double; ints 10 repeated int64;"
         "strings 11 repeated bytes; tensors 12 repeated Tensor; ref_attr_name 15 string;"

@@ -23,6 +23,7 @@ from infuse.frontends.mindspore.items import (
 )
 from infuse.frontends.mindspore.model import FIRST_ONLY, GraphOf, Model, Node
 from infuse.frontends.mindspore.tensors import metas_of
+from infuse.frontends.tensorflow.items import flat
 from infuse.frontends.tensorflow.loops import branch, repeat, truth
 from infuse.frontends.torch.calls import Meta, TorchImporter
 from infuse.ir.graph import Value
@@ -222,7 +223,7 @@ class Frame:
         g = self.g
         holds = truth(g, tensor(g, condition))
         values = branch(g, holds, body(choice.holds), body(choice.fails), [])
-        return rebuilt(made[:1], values)[0]
+        return rebuilt(made[:1], flat(values))[0]
 
     # -- loops -------------------------------------------------------------------------------------
 
@@ -232,7 +233,7 @@ class Frame:
 
         def frame(g: Importer, values: list[Any]) -> Frame:
             assert isinstance(g, TorchImporter)
-            return self._frame(g, name, rebuilt(items, values), parent, loops)
+            return self._frame(g, name, rebuilt(items, flat(values)), parent, loops)
 
         def condition(g: Importer, values: list[Any]) -> list[Any]:
             round = frame(g, values)
@@ -251,7 +252,7 @@ class Frame:
             return list(leaves(round.g, again.items))
 
         final = repeat(self.g, list(leaves(self.g, items)), condition, body)
-        last = self._frame(self.g, name, rebuilt(items, final), parent, loops)
+        last = self._frame(self.g, name, rebuilt(items, flat(final)), parent, loops)
         choice, more = last._sides(name)
         last.loops = self.loops
         return last.call(_side(self.run.model, choice, name, loops, False), more)
@@ -288,9 +289,7 @@ def _continues(model: Model, choice: Choice, name: str, loops: tuple[str, ...]) 
     return sides[0]
 
 
-def _side(
-    model: Model, choice: Choice, name: str, loops: tuple[str, ...], going: bool
-) -> Closure:
+def _side(model: Model, choice: Choice, name: str, loops: tuple[str, ...], going: bool) -> Closure:
     return choice.holds if _continues(model, choice, name, loops) == going else choice.fails
 
 

@@ -47,7 +47,12 @@ def resize(call: Call) -> Value:
     )  # fmt: skip
 
 
-_GRIDS: Final[dict[Any, str]] = {0: "bilinear", 1: "nearest", "bilinear": "bilinear", "nearest": "nearest"}
+_GRIDS: Final[dict[Any, str]] = {
+    0: "bilinear",
+    1: "nearest",
+    "bilinear": "bilinear",
+    "nearest": "nearest",
+}
 _PADS: Final = {0: "zeros", 1: "border", 2: "reflection"}
 
 

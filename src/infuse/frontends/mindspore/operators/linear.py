@@ -17,9 +17,7 @@ CHANNELS_SECOND: Final = ("NCHW", "NCDHW", 0, 14)
 def matmul(call: Call) -> Value:
     """A product of matrices, of which each may be turned first."""
     g = call.g
-    a, b = (
-        _turned(call, call.value(index), bool(call.item(index + 2, False))) for index in (0, 1)
-    )
+    a, b = (_turned(call, call.value(index), bool(call.item(index + 2, False))) for index in (0, 1))
     return g("MatMul", a, b)
 
 

@@ -80,7 +80,9 @@ def tile(call: Call) -> Value:
 @primitive("BroadcastTo", "BroadcastToView", "ExpandAs")
 def broadcast_to(call: Call) -> Value:
     """Axes of size one repeated; -1 leaves a size as it is."""
-    return call.g.expand(call.value(0), [1 if isinstance(n, int) and n == -1 else n for n in _sizes(call, 1)])
+    return call.g.expand(
+        call.value(0), [1 if isinstance(n, int) and n == -1 else n for n in _sizes(call, 1)]
+    )
 
 
 def _sizes(call: Call, index: int) -> list[Any]:

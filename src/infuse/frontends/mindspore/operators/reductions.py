@@ -51,7 +51,9 @@ def arg_with_value(call: Call) -> list[Value]:
 def cumsum(call: Call) -> Value:
     """Sums or products of the elements so far."""
     g, x = call.g, call.value(0)
-    options = {name: int(bool(call.item(i, False))) for i, name in ((2, "exclusive"), (3, "reverse"))}
+    options = {
+        name: int(bool(call.item(i, False))) for i, name in ((2, "exclusive"), (3, "reverse"))
+    }
     return g(call.name, x, g.number(int(call.number(1)) % x.rank, dtypes.int64), **options)
 
 
