@@ -72,6 +72,7 @@ def networks(folder: Path) -> Iterator[Row]:
     for name, (text, shapes) in NETWORKS.items():
         net = eval(text, vars(module))
         net.set_train(False)
+        spread(net, rng)
         feeds = [
             rng.integers(0, 2, shape).astype(np.int32)
             if len(shape) == 2
@@ -82,6 +83,17 @@ def networks(folder: Path) -> Iterator[Row]:
         tensors = [ms.Tensor(feed) for feed in feeds]
         ms.export(net, *tensors, file_name=str(path.with_suffix("")), file_format="MINDIR")
         yield name, path, net, feeds
+
+
+def spread(net: Any, rng: np.random.Generator) -> None:
+    """Numbers for the parameters that keep signals as large as they are."""
+    for parameter in net.get_parameters():
+        shape = parameter.shape
+        size = max(int(np.prod(shape[1:])), 1)
+        numbers = rng.uniform(-1, 1, shape) * np.sqrt(6 / size)
+        if len(shape) == 1:
+            numbers = 1 + rng.uniform(-0.2, 0.2, shape)
+        parameter.set_data(ms.Tensor(numbers.astype(np.float32)))
 
 
 def files(places: list[Path]) -> Iterator[Row]:

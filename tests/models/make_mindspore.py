@@ -1,6 +1,6 @@
 """Writes tests/models/data/mindspore with MindSpore itself: models, inputs, and its own outputs.
 
-    python -m tests.models.make_mindspore [models | NAME …]
+    python -m tests.models.make_mindspore [models | operators | dynamic [NAME …]]
 
 MindSpore 2.10 (`pip install mindspore`) runs on its CPU backend, in graph mode.
 """
@@ -22,8 +22,7 @@ from mindspore.train import serialization
 
 from tests.models.mindspore_cases import CASES, floats
 from tests.models.mindspore_models import DYNAMIC, MODELS, SOURCE
-
-DATA = Path(__file__).resolve().parent / "data" / "mindspore"
+from tests.models.mindspore_tools import DATA, stored
 
 
 def module_of(folder: Path, name: str, text: str) -> Any:
@@ -85,8 +84,10 @@ def exported(
     return arrays
 
 
-def cases(folder: Path, names: list[str]) -> dict[str, np.ndarray]:
-    """All cases that MindSpore runs and exports; the others are named."""
+def cases(folder: Path, names: list[str], dynamic: bool = False) -> dict[str, np.ndarray]:
+    """All cases that MindSpore runs and exports, `dynamic` without fixed sizes; the others are
+    named.
+    """
     chosen = [name for name in CASES if not names or name in names]
     head = "import mindspore as ms\nfrom mindspore import mint, nn, ops\n\n"
     text = "".join(
@@ -100,7 +101,8 @@ def cases(folder: Path, names: list[str]) -> dict[str, np.ndarray]:
             net = getattr(module, f"Net{number}")()
             filled(net)
             feeds = CASES[name][2]
-            for key, array in exported(net, feeds, folder, f"case{number}").items():
+            shapes = [(None,) * feed.ndim for feed in feeds] if dynamic else None
+            for key, array in exported(net, feeds, folder, f"case{number}", shapes).items():
                 arrays[f"{name}|{key}"] = array
         except Exception as error:  # whatever MindSpore cannot do is not a case
             first = next((line for line in str(error).splitlines() if line.strip(" -")), "")
@@ -160,14 +162,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         os.chdir(folder)  # MindSpore writes reports of what it does not compile
-        write(DATA / "models.npz.xz", models(folder))
-        external(folder)
-        if sys.argv[1:] == ["models"]:
-            return
-        arrays = cases(folder, sys.argv[1:])
-        write(DATA / "operators.npz.xz", arrays)
-        count = sum(key.endswith("|model") for key in arrays)
-        print(f"{count} operators, {(DATA / 'operators.npz.xz').stat().st_size} bytes")
+        what, *names = sys.argv[1:] or ["all"]
+        if what in ("models", "all"):
+            write(DATA / "models.npz.xz", models(folder))
+            external(folder)
+        for file in ("operators", "dynamic"):
+            if what in (file, "all"):
+                arrays = cases(folder, names, file == "dynamic")
+                if names:  # the others stay as they are
+                    arrays = {**stored(file), **arrays}
+                write(DATA / f"{file}.npz.xz", arrays)
+                count = sum(key.endswith("|model") for key in arrays)
+                print(f"{file}: {count} operators")
 
 
 if __name__ == "__main__":

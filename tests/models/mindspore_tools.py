@@ -12,19 +12,24 @@ import numpy as np
 import infuse
 from infuse.ops.core.evaluate import evaluate
 
-DATA = Path(__file__).parent / "data" / "mindspore"
+DATA = Path(__file__).resolve().parent / "data" / "mindspore"
 Record = dict[str, np.ndarray]
 
 
 @cache
 def records(name: str) -> dict[str, Record]:
     """The cases of a file of `make_mindspore`: `model`, `in0`, … and `out0`, … by name."""
-    opened = np.load(io.BytesIO(lzma.decompress((DATA / f"{name}.npz.xz").read_bytes())))
     cases: dict[str, Record] = {}
-    for key in opened.files:
+    for key, array in stored(name).items():
         case, _, part = key.rpartition("|")
-        cases.setdefault(case, {})[part] = opened[key]
+        cases.setdefault(case, {})[part] = array
     return cases
+
+
+def stored(name: str) -> Record:
+    """The arrays of a file of `make_mindspore`."""
+    opened = np.load(io.BytesIO(lzma.decompress((DATA / f"{name}.npz.xz").read_bytes())))
+    return {key: opened[key] for key in opened.files}
 
 
 def listed(record: Record, prefix: str) -> list[np.ndarray]:

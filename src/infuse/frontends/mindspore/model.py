@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from infuse.errors import ModelFileError
+from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.files import ExternalFiles
 from infuse.frontends.mindspore.items import Item
 from infuse.frontends.mindspore.tensors import array_of, item_of
@@ -80,6 +80,8 @@ class Model:
         if len(self.graphs) != len(graphs):
             raise ModelFileError("two graphs have one name")
         protos = [proto.graph, *proto.functions]
+        if any(p.map_parameter for p in protos):
+            raise UnsupportedOperatorError("a parameter that is a table (MapParameter)")
         self._parameters = {tensor.name: tensor for p in protos for tensor in p.parameter}
         self._constants = {n.output[0]: n for graph in graphs for n in graph.constants if n.output}
         self._made: dict[str, Item] = {}

@@ -26,6 +26,7 @@ from infuse.frontends.mindspore.tensors import metas_of
 from infuse.frontends.tensorflow.items import flat
 from infuse.frontends.tensorflow.loops import branch, repeat, truth
 from infuse.frontends.torch.calls import Meta, TorchImporter
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 
 _DEEPEST: Final = 60
@@ -127,7 +128,9 @@ class Frame:
             return self._apply(node, items)
 
     def _apply(self, node: Node, items: list[Item]) -> Item:
-        metas = metas_of(node.shape) if node.shape is not None else []
+        if node.shape is None:
+            raise ModelFileError(f"the file does not say of what type {node.name!r} is")
+        metas = metas_of(node.shape)
         self.g.results = [meta for meta in metas if meta is not None]
         call = Call(self.g, node.primitive, items, node.attributes(self.run.model.files))
         with self.g.scope(node.primitive):
@@ -151,6 +154,11 @@ class Frame:
                 raise UnsupportedOperatorError(
                     f"its result is {item.dtype} here, and {meta.dtype} in the file"
                 )
+        sizes = item.tensor.shape
+        if sizes is not None and not _fits(sizes, meta.sizes):
+            raise UnsupportedOperatorError(
+                f"its result has the sizes {list(sizes)} here, and {list(meta.sizes)} in the file"
+            )
         return item
 
     # -- functions ---------------------------------------------------------------------------------
@@ -269,6 +277,17 @@ class Frame:
         if not isinstance(choice, Choice):
             raise UnsupportedOperatorError(f"the recursive function {name!r}, which is no loop,")
         return choice, [self.item(operand) for operand in node.inputs]
+
+
+def _fits(sizes: Sequence[Dim], said: Sequence[int | None]) -> bool:
+    """Whether sizes are those that the file says, where both are numbers. Numbers that are no
+    tensors are written as if they had one axis without elements; -2 stands for any sizes.
+    """
+    if not sizes or (None in said[:1] and len(said) != len(sizes)):
+        return True
+    return len(sizes) == len(said) and all(
+        not isinstance(a, int) or b is None or a == b for a, b in zip(sizes, said)
+    )
 
 
 def _partial(items: list[Item]) -> Item:
