@@ -170,7 +170,8 @@ def main() -> None:
             if what in (file, "all"):
                 arrays = cases(folder, names, file == "dynamic")
                 if names:  # the others stay as they are
-                    arrays = {**stored(file), **arrays}
+                    kept = {k: v for k, v in stored(file).items() if k.rpartition("|")[0] in CASES}
+                    arrays = {**kept, **arrays}
                 write(DATA / f"{file}.npz.xz", arrays)
                 count = sum(key.endswith("|model") for key in arrays)
                 print(f"{file}: {count} operators")

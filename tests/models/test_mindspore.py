@@ -94,6 +94,15 @@ def test_attributes_are_not_dropped() -> None:
     refused(proto, UnsupportedOperatorError, "attribute 'rotated'")
 
 
+def test_negative_steps_to_the_end() -> None:
+    proto = model("slice-end")
+    for node in proto.graph.node:
+        if node.op_type == "Constant" and node.attribute[0].values:
+            for value in node.attribute[0].values:
+                value.ints[:] = [-n if n == 1 else n for n in value.ints]
+    refused(proto, UnsupportedOperatorError, "negative step")
+
+
 def test_compressed_and_quantized_parameters() -> None:
     proto = model()
     proto.graph.parameter[0].compression_type = 3

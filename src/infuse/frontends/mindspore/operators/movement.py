@@ -155,10 +155,13 @@ def _limits(
         g = call.g
         after = most if isinstance(begin, int) and begin == -1 else g.calculated("Add", begin, 1)
         return begin, after, 1
+    if step < 0 and any(masked):
+        # MindSpore's CPU backend does not turn the axis then, and so is no witness.
+        raise call.unsupported("a negative step from or to the end of an axis")
     if masked[0]:
-        begin = 0 if step > 0 else most
+        begin = 0
     if masked[1]:
-        end = most if step > 0 else -most
+        end = most
     return begin, end, step
 
 
@@ -193,6 +196,23 @@ def gather(call: Call) -> Value:
     before = range(places.rank, places.rank + axis - batch)
     back = [*range(batch), *before, *range(batch, batch + inner)]
     return g.permute(y, *back, *range(len(back), y.rank))
+
+
+@primitive("EmbeddingLookup")
+def embedding_lookup(call: Call) -> Value:
+    """Rows of a table by their numbers."""
+    if call.number(2, 0) != 0:
+        raise call.unsupported("an offset of the numbers")
+    call.ignore("bprop_return_sparse")
+    return call.g("Gather", call.value(0), call.value(1), axis=0)
+
+
+@primitive("Unique")
+def unique(call: Call) -> list[Value]:
+    """The different elements in the order of their first places, and the number of each element."""
+    call.ignore("output_is_dynamic_shape")
+    elements, _, numbers, _ = call.g.several(4, "Unique", call.value(0), sorted=0)
+    return [elements, numbers]
 
 
 @primitive("GatherNd")

@@ -33,7 +33,8 @@ _TWO: Final = {
     "BitwiseXor": "bitwise_xor", "BitwiseAndTensor": "bitwise_and", "BitwiseOrTensor": "bitwise_or",
     "BitwiseXorTensor": "bitwise_xor", "BitwiseAndScalar": "bitwise_and",
     "BitwiseOrScalar": "bitwise_or", "BitwiseXorScalar": "bitwise_xor", "Hypot": "hypot",
-    "MaskedFillScalar": "masked_fill", "MatMulExt": "matmul", "BatchMatMulExt": "bmm",
+    "MaskedFillScalar": "masked_fill", "MaskedSelect": "masked_select", "MatMulExt": "matmul",
+    "BatchMatMulExt": "bmm",
     "Mm": "mm", "Mv": "mv", "Dot": "dot", "Outer": "outer",
 }  # fmt: skip
 """Functions of two tensors or numbers."""
@@ -68,7 +69,8 @@ _OTHERS: Final = {
     "SplitWithSizeView": "split_with_sizes 0 1 2", "UnstackExtView": "unbind 0 1",
     "StackExt": "stack 0 1", "IndexSelect": "index_select 0 1 2",
     "RepeatInterleaveInt": "repeat_interleave.self_int 0 1 2 output_size:3",
-    "TrilExt": "tril 0 1", "Tril": "tril 0 @diagonal", "Triu": "triu 0 1", "Diagonal": "diagonal 0",
+    "TrilExt": "tril 0 1", "Tril": "tril 0 @diagonal", "Triu": "triu 0 1",
+    "Diagonal": "diagonal 0 1 2 3",
     "PixelShuffle": "pixel_shuffle 0 1", "Roll": "roll 0 1 2",
     "LayerNormExt": "layer_norm 0 1 2 3 4",
     "BatchNormExt": "batch_norm 0 1 2 3 4 5 6 7", "Embedding": "embedding 1 0 2 _:4 _:5",
