@@ -20,6 +20,7 @@ import mindspore as ms
 import numpy as np
 from mindspore.train import serialization
 
+import tests.models.mindspore_cases_edges  # noqa: F401  adds its cases
 from tests.models.mindspore_cases import CASES, floats
 from tests.models.mindspore_models import DYNAMIC, MODELS, SOURCE
 from tests.models.mindspore_tools import DATA, stored
