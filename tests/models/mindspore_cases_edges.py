@@ -1,4 +1,4 @@
-"""Edge cases of MindSpore's operators: no axes, negative axes, other types, sizes that are computed.
+"""Edge cases of MindSpore: no axes, negative axes, other types, sizes that are computed.
 
 They are added to `mindspore_cases.CASES`.
 """
