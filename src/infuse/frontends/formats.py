@@ -127,6 +127,20 @@ def _tfjs(source: Source) -> Graph:
     return keras.load_tfjs(source.path)
 
 
+def _is_mindir(source: Source) -> bool:
+    if source.head[:1] not in (b"\n", b"\xd8"):
+        return False
+    from infuse.frontends import mindspore
+
+    return mindspore.is_mindir(source.head)
+
+
+def _mindir(source: Source) -> Graph:
+    from infuse.frontends import mindspore
+
+    return mindspore.load(source.data, source.where, source.path)
+
+
 def _is_saved_model(source: Source) -> bool:
     named = source.path is not None and source.path.name == "saved_model.pb"
     return source.holds("saved_model.pb") or (named and source.head[:1] == b"\x08")
@@ -229,6 +243,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     Format("TensorFlow.js layers", _is_layers_model, _tfjs),
     Format("TensorFlow (SavedModel)", _is_saved_model, _saved_model),
     Format("TensorFlow.js", _is_web_model, _web_model),
+    Format("MindSpore (MindIR)", _is_mindir, _mindir),
     Format("TensorFlow (frozen graph)", _is_tensorflow, _tensorflow),
     Format("Hugging Face", lambda s: s.is_folder and s.holds("config.json"), _huggingface),
     Format("XGBoost", lambda s: _names(s, b'"learner"', b"\x07learner"), _xgboost),
