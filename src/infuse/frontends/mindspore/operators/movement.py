@@ -10,14 +10,24 @@ from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.mindspore.calls import Call, primitive, shared
 from infuse.frontends.mindspore.operators.linear import check_layout
-from infuse.frontends.torch.calls import handler_of
+from infuse.frontends.torch.calls import axis_of, handler_of
 from infuse.ir.graph import Value
 
 shared("GatherD", "gather", "0", "1", "2")
 shared("Stack", "stack", "0", "@axis")
-shared("Unstack", "unbind", "0", "@axis")
 shared("ReverseV2", "flip", "0", "1")
 shared("Concat", "cat", "0", "1")
+
+
+@primitive("Unstack")
+def unstack(call: Call) -> list[Value]:
+    """All elements of an axis."""
+    x, g = call.value(0), call.g
+    axis = axis_of(call.attribute("axis", 0), x.rank)
+    count = x.shape[axis]
+    if not isinstance(count, int):
+        raise call.unsupported("taking an axis apart whose size is not known")
+    return [g("Gather", x, g.number(i, dtypes.int64), axis=axis) for i in range(count)]
 
 
 @primitive("Meshgrid")
@@ -52,6 +62,8 @@ def squeeze(call: Call) -> Value:
     """X without these axes, or without all of size one."""
     x = call.value(0)
     axes = call.ints(call.item(1, []))
+    if not axes and not all(isinstance(size, int) for size in x.shape):
+        raise call.unsupported("squeezing all axes of size one, where sizes are not known,")
     chosen = sorted({axis % max(x.rank, 1) for axis in axes}) if axes else _ones(x)
     return call.g("Squeeze", x, call.g.ints(*chosen)) if chosen else x
 

@@ -163,8 +163,11 @@ def squeeze(g: TorchImporter, x: Value, dim: Any = None) -> Value:
     listed = range(x.rank) if dim is None else ([] if dim == [] else axes_of(dim, x.rank))
     unknown = [axis for axis in listed if not isinstance(x.shape[axis], int)]
     axes = [axis for axis in listed if x.shape[axis] == 1]
-    if g.results and len(g.results[0].sizes) == x.rank - len(axes) - len(unknown):
-        axes = sorted(axes + unknown)
+    if unknown:
+        left = x.rank - len(axes) - (len(g.results[0].sizes) if g.results else -1)
+        if left not in (0, len(unknown)):
+            raise g.unsupported("squeezing an axis whose size is not known")
+        axes = sorted(axes + unknown) if left else axes
     return g("Squeeze", x, g.ints(*axes)) if axes else x
 
 
