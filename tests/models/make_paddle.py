@@ -46,8 +46,8 @@ def exported(case: Case, folder: Path, seed: int) -> dict[str, np.ndarray]:
         inputs, feeds = [], {}
         for number, part in enumerate(text.split(";")):
             kind, _, sizes = part.partition(":")
-            shape = [int(size.lstrip("N")) for size in sizes.split(",")]
-            dims = [-1 if size[0] == "N" else int(size) for size in sizes.split(",")]
+            shape = [int(size.lstrip("N")) for size in sizes.split(",") if size]
+            dims = [-1 if size[0] == "N" else int(size) for size in sizes.split(",") if size]
             name = f"x{number}"
             inputs.append(paddle.static.data(name, dims, _DTYPES.get(kind, "float32")))
             feeds[name] = arrays[f"in_{number}"] = sample(rng, kind, shape)
@@ -56,7 +56,9 @@ def exported(case: Case, folder: Path, seed: int) -> dict[str, np.ndarray]:
         executor.run(start)
         prefix = str(folder / "m")
         paddle.static.save_inference_model(prefix, inputs, outputs, executor, program=main)
-        results = executor.run(main, feed=feeds, fetch_list=outputs)
+    with paddle.static.scope_guard(paddle.static.Scope()):
+        loaded, _, fetches = paddle.static.load_inference_model(prefix, executor)
+        results = executor.run(loaded, feed=feeds, fetch_list=fetches)
     for number, result in enumerate(results):
         arrays[f"out_{number}"] = np.asarray(result)
     for suffix in ("pdmodel", "json", "pdiparams"):

@@ -26,7 +26,7 @@ _HARMLESS: Final = (
     *("use_mkldnn", "use_onednn", "mkldnn_data_type", "onednn_data_type", "workspace_size_MB"),
     *("exhaustive_search", "name", "stop_gradient", "place", "place_type", "force_cpu", "chunk_id"),
     *("force_fp32_output", "use_quantizer", "with_quant_attr", "Scale_in", "Scale_out", "Scale_x"),
-    *("Scale_y", "Scale_weights", "Scale_in_eltwise", "in_dtype", "infer_flags", "numeric_stable"),
+    *("Scale_y", "fuse_brelu_threshold", "fuse_alpha", "fuse_beta", "Scale_weights", "Scale_in_eltwise", "in_dtype", "infer_flags", "numeric_stable"),
     *("use_calc_stream", "persistable", "mkldnn_quantizer", "skip_quant", "quantization_type"),
     *("trainable_statistics", "momentum", "im2col_step", "sparse", "is_sparse", "stable", "seed"),
     *("is_distributed", "remote_prefetch", "fix_seed", "do_model_average", "op_namescope"),

@@ -14,7 +14,10 @@ from infuse.ir.graph import Array
 
 Parameters = Callable[[list[str]], dict[str, Array]]
 """The elements of the parameters of these names."""
-CONTROL: Final = ("while", "conditional_block", "select_input")
+_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    "shape": {"dtype": "int32"}, "round": {"half": "away"}
+}  # fmt: skip
+"""What was not said of an operator, and is otherwise now."""
 _BLOCK, _VARIABLE, _VARIABLES = 8, 13, 14
 
 
@@ -107,10 +110,8 @@ class _Reader:
         path = tuple(filter(None, str(attributes.pop("op_namescope", "")).split("/")))
         signature = OLD.get(op.type)
         if signature is None:
-            name = op.type if op.type in CONTROL else f"{op.type}"
-            return Operator(name, number, operands, results, attributes, regions, path=path)
-        if op.type == "shape":
-            attributes["dtype"] = "int32"
+            return Operator(op.type, number, operands, results, attributes, regions, path=path)
+        attributes.update(_DEFAULTS.get(op.type, {}))
         return Operator(
             signature.name,
             number,

@@ -138,4 +138,4 @@ def _value(attribute: Any) -> Any:
         return [_value(part) for part in attribute["D"]]
     if kind not in _PLAIN:
         raise UnsupportedOperatorError(f"an attribute of the type {kind} is not supported")
-    return attribute["D"]
+    return float(attribute["VD"]) if "VD" in attribute else attribute["D"]

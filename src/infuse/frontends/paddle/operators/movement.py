@@ -74,7 +74,7 @@ def _without(call: Call, value: Value) -> Value:
 @operator("slice", "strided_slice")
 def slice_(call: Call) -> Value:
     """A part of a tensor."""
-    g, x = call.g, call("input")
+    g, x = call.g, call("input" if call.operator.name == "slice" else "x")
     axes = [front(axis, x.rank) for axis in call.ints("axes", [])]
     limits = [call.listed(name, []) for name in ("starts", "ends")]
     steps = call.listed("strides", [1] * len(axes))

@@ -262,8 +262,12 @@ def trunc(call: Call) -> Value:
 
 @operator("round")
 def round_(call: Call) -> Value:
-    """The next whole number, of two the one away from zero."""
-    return away(call.g, call("x"))
+    """The next whole number, of two the even one; before PIR the one away from zero."""
+    x = call("x")
+    call.require("decimals", 0)
+    if call.attribute("half", "even") == "away" or not x.dtype.is_float:
+        return away(call.g, x)
+    return call.g("Round", x)
 
 
 def away(g: Importer, x: Value) -> Value:

@@ -71,12 +71,6 @@ def _windows(call: Call, x: Value, largest: bool, exclusive: bool) -> list[Value
     options = {"kernel_shape": kernel, "strides": strides}
     if largest:
         return g.several(2, "MaxPool", x, ceil_mode=ceil, **options, **pads)
-    if ceil and not exclusive and "pads" in pads:
-        # The mean is always over a whole window, also where that ends behind the padding.
-        before, after = pads["pads"][:count], pads["pads"][count:]
-        ends = [end + stride - 1 for end, stride in zip(after, strides)]
-        wide = g("Pad", x, g.ints(0, 0, *before, 0, 0, *ends))
-        return [g("AveragePool", wide, **options)]
     return [
         g("AveragePool", x, ceil_mode=ceil, count_include_pad=int(not exclusive), **options, **pads)
     ]
