@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+FLAG = "FLAGS_enable_pir_api"
 FORMAT = sys.argv[1] if len(sys.argv) > 1 else "pir"
-os.environ["FLAGS_enable_pir_api"] = str(int(FORMAT == "pir"))
+os.environ[FLAG] = str(int(FORMAT == "pir"))
 
 import paddle  # noqa: E402  reads the flag
 

@@ -39,14 +39,17 @@ _ACTIVATIONS = {
 _BINARY = {
     f"{name}-{kind}": (f"{kind}:N2,3,4;{kind}:3,1", getattr(paddle, name))
     for name in ("add", "subtract", "multiply", "maximum", "minimum", "equal", "less_than")
-    for kind in "fij"
+    for kind in ("fij" if name in ("add", "maximum") else "fi")
 } | {
     name: ("f:N2,3,4;f:3,4", getattr(paddle, name))
     for name in ("divide", "not_equal", "less_equal", "greater_than", "greater_equal")
 }
 _REDUCTIONS = {
-    f"{name}-{axis}-{keep}": (X, lambda x, n=name, a=axis, k=keep: getattr(paddle, n)(x, a, keepdim=k))
-    for name in ("sum", "mean", "max", "min", "prod", "logsumexp")
+    f"{name}-{axis}-{keep}": (
+        X,
+        lambda x, n=name, a=axis, k=keep: getattr(paddle, n)(x, a, keepdim=k),
+    )
+    for name in ("sum", "mean", "max", "prod", "logsumexp")
     for axis, keep in ((None, False), (-1, True), ([0, 2], False))
     if not (name == "prod" and axis is None)
 }
@@ -128,9 +131,15 @@ _CONVOLUTIONS: dict[str, Case] = {
     "layer_norm": (X, lambda x: F.layer_norm(x, [4], _constant(4), _constant(4, seed=1))),
     "layer_norm-two": (X, lambda x: F.layer_norm(x, [3, 4], _constant(12))),
     "layer_norm-bare": (X, lambda x: F.layer_norm(x, [4], epsilon=1e-3)),
-    "group_norm": ("f:N2,6,4,4", lambda x: F.group_norm(x, 3, 1e-5, _constant(6), _constant(6, seed=1))),
+    "group_norm": (
+        "f:N2,6,4,4",
+        lambda x: F.group_norm(x, 3, 1e-5, _constant(6), _constant(6, seed=1)),
+    ),
     "group_norm-bare": ("f:N2,6,4", lambda x: F.group_norm(x, 2)),
-    "instance_norm": (IMAGE, lambda x: F.instance_norm(x, weight=_constant(3), bias=_constant(3, seed=1))),
+    "instance_norm": (
+        IMAGE,
+        lambda x: F.instance_norm(x, weight=_constant(3), bias=_constant(3, seed=1)),
+    ),
     "instance_norm-bare": (IMAGE, lambda x: F.instance_norm(x)),
     "max_pool": (IMAGE, _pool("max_pool2d", 3, 2, 1)),
     "max_pool-ceil": (IMAGE, _pool("max_pool2d", 3, 2, ceil_mode=True)),
@@ -139,7 +148,10 @@ _CONVOLUTIONS: dict[str, Case] = {
     "avg_pool": (IMAGE, _pool("avg_pool2d", 3, 2, 1)),
     "avg_pool-inclusive": (IMAGE, _pool("avg_pool2d", 3, 2, 1, exclusive=False)),
     "avg_pool-ceil": (IMAGE, _pool("avg_pool2d", 3, 2, 1, ceil_mode=True)),
-    "avg_pool-ceil-inclusive": (IMAGE, _pool("avg_pool2d", 3, 2, 1, ceil_mode=True, exclusive=False)),
+    "avg_pool-ceil-inclusive": (
+        IMAGE,
+        _pool("avg_pool2d", 3, 2, 1, ceil_mode=True, exclusive=False),
+    ),
     "avg_pool-1d": ("f:N2,3,9", _pool("avg_pool1d", 3, 2)),
     "avg_pool-3d": ("f:N1,2,4,5,6", _pool("avg_pool3d", 2, 2)),
     "max_pool-3d": ("f:N1,2,4,5,6", _pool("max_pool3d", 2, 1)),
@@ -174,7 +186,9 @@ _CONVOLUTIONS: dict[str, Case] = {
     ),
     "roi_align": (
         "f:1,3,8,8;u:2,4",
-        lambda x, b: paddle.vision.ops.roi_align(x, b * 4 + 1, paddle.full([1], 2, "int32"), 2, sampling_ratio=2),
+        lambda x, b: paddle.vision.ops.roi_align(
+            x, b * 4 + 1, paddle.full([1], 2, "int32"), 2, sampling_ratio=2
+        ),
     ),
     "unfold": (IMAGE, lambda x: F.unfold(x, [2, 3], strides=2, paddings=1)),
     "local_response_norm": ("f:N2,5,3,3", lambda x: F.local_response_norm(x, 3)),
@@ -235,7 +249,10 @@ _MOVEMENT: dict[str, Case] = {
     "index_sample": ("f:N3,5;i:3,2", paddle.index_sample),
     "take_along": ("f:N3,5;i:3,2", lambda x, i: paddle.take_along_axis(x, i, 1)),
     "put_along": ("f:3,5;i:3,1;f:3,1", lambda x, i, v: paddle.put_along_axis(x, i, v, 1)),
-    "put_along-add": ("f:3,5;i:3,2;f:3,2", lambda x, i, v: paddle.put_along_axis(x, i, v, 1, "add")),
+    "put_along-add": (
+        "f:3,5;i:3,2;f:3,2",
+        lambda x, i, v: paddle.put_along_axis(x, i, v, 1, "add"),
+    ),
     "scatter": ("f:N5,3;i:2;f:2,3", lambda x, i, u: paddle.scatter(x, i + paddle.arange(2), u)),
     "scatter-add": ("f:N5,3;i:4;f:4,3", lambda x, i, u: paddle.scatter(x, i, u, overwrite=False)),
     "scatter_nd_add": ("f:N5,3;i:4,1;f:4,3", paddle.scatter_nd_add),
@@ -280,7 +297,15 @@ _NUMBERS: dict[str, Case] = {
     "mod": ("i:N2,3;i:3", lambda x, y: paddle.mod(x - 3, y + 1)),
     "mod-float": ("f:N2,3;f:3", lambda x, y: paddle.mod(x * 5, y)),
     "fmax": ("f:N2,3;f:3", paddle.fmax),
-    "logical": ("b:N2,3;b:3", lambda x, y: [paddle.logical_and(x, y), paddle.logical_or(x, y), paddle.logical_xor(x, y), paddle.logical_not(x)]),
+    "logical": (
+        "b:N2,3;b:3",
+        lambda x, y: [
+            paddle.logical_and(x, y),
+            paddle.logical_or(x, y),
+            paddle.logical_xor(x, y),
+            paddle.logical_not(x),
+        ],
+    ),
     "bitwise": ("i:N2,3;i:3", lambda x, y: [x & y, x | y, x ^ y, ~x]),
     "where": ("b:N2,3;f:2,3;f:1,3", paddle.where),
     "nonzero": ("b:N4,3", paddle.nonzero),
@@ -319,7 +344,10 @@ _NUMBERS: dict[str, Case] = {
     "floor_divide-mixed": ("i:N2,3;i:3", lambda x, y: paddle.floor_divide(x * 3 - 4, (y + 1) * -1)),
     "divide-int": ("i:N2,3;i:3", lambda x, y: paddle.divide(x * 3 - 4, y + 1)),
     "add-scalar": ("f:;f:2,3", paddle.add),
-    "sum-scalar": ("f:", lambda x: [paddle.sum(x), paddle.max(x, 0), x.reshape([1]), x.unsqueeze(-1)]),
+    "sum-scalar": (
+        "f:",
+        lambda x: [paddle.sum(x), paddle.max(x, 0), x.reshape([1]), x.unsqueeze(-1)],
+    ),
     "cast-down": ("f:N2,3", lambda x: paddle.cast(x, "float16") + 1),
     "cast-double": ("f:N2,3", lambda x: paddle.cast(x, "float64") * 0.1),
     "max-int": ("i:N2,3", lambda x: [paddle.max(x, 1), paddle.min(x), paddle.prod(x, 1)]),
@@ -337,13 +365,28 @@ _NUMBERS: dict[str, Case] = {
     "softplus-beta": (X, lambda x: F.softplus(x * 20, beta=2.0, threshold=5.0)),
     "thresholded-other": (X, lambda x: F.thresholded_relu(x, 0.5, 0.25)),
     "gather-negative": ("f:N3,5;i:4", lambda x, i: paddle.gather(x, i, -1)),
-    "grid_sample-nearest": ("f:2,3,4,4;f:2,5,5,2", lambda x, g: F.grid_sample(x, g, "nearest", "border", False)),
-    "grid_sample-reflect": ("f:2,3,4,4;f:2,5,5,2", lambda x, g: F.grid_sample(x, g, "bilinear", "reflection", False)),
+    "grid_sample-nearest": (
+        "f:2,3,4,4;f:2,5,5,2",
+        lambda x, g: F.grid_sample(x, g, "nearest", "border", False),
+    ),
+    "grid_sample-reflect": (
+        "f:2,3,4,4;f:2,5,5,2",
+        lambda x, g: F.grid_sample(x, g, "bilinear", "reflection", False),
+    ),
     "nearest-up": ("f:N1,2,5,7", lambda x: F.interpolate(x, size=[7, 17], mode="nearest")),
     "nearest-down": ("f:N1,2,17,13", lambda x: F.interpolate(x, scale_factor=0.4, mode="nearest")),
-    "bilinear-odd": ("f:N1,2,7,5", lambda x: F.interpolate(x, scale_factor=[1.7, 0.6], mode="bilinear")),
-    "trilinear": ("f:N1,2,3,4,5", lambda x: F.interpolate(x, size=[4, 3, 6], mode="trilinear", data_format="NCDHW")),
-    "bilinear-last": ("f:N1,5,6,3", lambda x: F.interpolate(x, size=[7, 9], mode="bilinear", data_format="NHWC")),
+    "bilinear-odd": (
+        "f:N1,2,7,5",
+        lambda x: F.interpolate(x, scale_factor=[1.7, 0.6], mode="bilinear"),
+    ),
+    "trilinear": (
+        "f:N1,2,3,4,5",
+        lambda x: F.interpolate(x, size=[4, 3, 6], mode="trilinear", data_format="NCDHW"),
+    ),
+    "bilinear-last": (
+        "f:N1,5,6,3",
+        lambda x: F.interpolate(x, size=[7, 9], mode="bilinear", data_format="NHWC"),
+    ),
     "pool-last": ("f:N1,6,6,3", lambda x: F.avg_pool2d(x, 2, 2, data_format="NHWC")),
     "max_pool-tall": ("f:N1,2,9,7", lambda x: F.max_pool2d(x, [3, 2], [2, 1], [1, 0])),
     "avg_pool-divisor": ("f:N1,2,7,7", lambda x: F.avg_pool2d(x, 3, 3, 1, ceil_mode=True)),
@@ -357,7 +400,10 @@ _NUMBERS: dict[str, Case] = {
     "label_smooth": ("u:N3,4", lambda x: F.label_smooth(x)),
     "add_n": ("f:N2,3;f:2,3;f:2,3", lambda *x: paddle.add_n(list(x))),
     "lerp": ("f:N2,3;f:2,3", lambda x, y: paddle.lerp(x, y, 0.3)),
-    "attention": ("f:N2,4,2,8;f:2,4,2,8;f:2,4,2,8", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=False)),
+    "attention": (
+        "f:N2,4,2,8;f:2,4,2,8;f:2,4,2,8",
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=False),
+    ),
     "var": (X, lambda x: paddle.var(x, 1)),
     "std": (X, lambda x: paddle.std(x, [1, 2], unbiased=False)),
     "mean-int": ("f:N2,3", lambda x: paddle.mean(x, [])),
@@ -375,11 +421,15 @@ _NUMBERS: dict[str, Case] = {
     ),
     "prior_box": (
         "f:1,3,4,4;f:1,3,32,32",
-        lambda x, y: paddle.vision.ops.prior_box(x, y, [4.0], [8.0], [1.0, 2.0], flip=True, clip=True),
+        lambda x, y: paddle.vision.ops.prior_box(
+            x, y, [4.0], [8.0], [1.0, 2.0], flip=True, clip=True
+        ),
     ),
     "box_coder": (
         "p:5,4;f:3,5,4",
-        lambda p, t: paddle.vision.ops.box_coder(p, [0.1, 0.1, 0.2, 0.2], t, "decode_center_size", axis=0),
+        lambda p, t: paddle.vision.ops.box_coder(
+            p, [0.1, 0.1, 0.2, 0.2], t, "decode_center_size", axis=0
+        ),
     ),
 }
 
@@ -430,7 +480,9 @@ _FLOWS: dict[str, Case] = {
     "cond-while": ("f:N2,3", _cond_in_while),
     "case": (
         "f:N2,3;i:1",
-        lambda x, i: paddle.static.nn.switch_case(i, {0: lambda: x, 1: lambda: x * 2, 3: lambda: -x}),
+        lambda x, i: paddle.static.nn.switch_case(
+            i, {0: lambda: x, 1: lambda: x * 2, 3: lambda: -x}
+        ),
     ),
 }
 
@@ -452,8 +504,14 @@ _NETWORKS: dict[str, Case] = {
     "gru": ("f:N2,5,3", _layer(lambda: nn.GRU(3, 4, direction="bidirect"))),
     "rnn": ("f:N2,5,3", _layer(lambda: nn.SimpleRNN(3, 4))),
     "rnn-relu": ("f:N2,5,3", _layer(lambda: nn.SimpleRNN(3, 4, activation="relu"))),
-    "encoder": ("f:N2,5,8", _layer(lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2))),
-    "spectral": ("f:N2,3", _layer(lambda: nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)))),
+    "encoder": (
+        "f:N2,5,8",
+        _layer(lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2)),
+    ),
+    "spectral": (
+        "f:N2,3",
+        _layer(lambda: nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))),
+    ),
 }
 
 OPERATORS: dict[str, Case] = {

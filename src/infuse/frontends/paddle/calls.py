@@ -26,7 +26,17 @@ _HARMLESS: Final = (
     *("use_mkldnn", "use_onednn", "mkldnn_data_type", "onednn_data_type", "workspace_size_MB"),
     *("exhaustive_search", "name", "stop_gradient", "place", "place_type", "force_cpu", "chunk_id"),
     *("force_fp32_output", "use_quantizer", "with_quant_attr", "Scale_in", "Scale_out", "Scale_x"),
-    *("Scale_y", "fuse_brelu_threshold", "fuse_alpha", "fuse_beta", "Scale_weights", "Scale_in_eltwise", "in_dtype", "infer_flags", "numeric_stable"),
+    *(
+        "Scale_y",
+        "fuse_brelu_threshold",
+        "fuse_alpha",
+        "fuse_beta",
+        "Scale_weights",
+        "Scale_in_eltwise",
+        "in_dtype",
+        "infer_flags",
+        "numeric_stable",
+    ),
     *("use_calc_stream", "persistable", "mkldnn_quantizer", "skip_quant", "quantization_type"),
     *("trainable_statistics", "momentum", "im2col_step", "sparse", "is_sparse", "stable", "seed"),
     *("is_distributed", "remote_prefetch", "fix_seed", "do_model_average", "op_namescope"),
@@ -133,7 +143,7 @@ class Call:
 
     def __call__(self, name: str) -> Value:
         """The only tensor of an operand."""
-        values = self.list(name)
+        values = self.tensors(name)
         if len(values) != 1:
             raise ModelFileError(f"its operand {name} is {len(values)} tensors, not one")
         return values[0]
@@ -142,7 +152,7 @@ class Call:
         """The tensor of an operand, where it is there."""
         return self(name) if self.has(name) else None
 
-    def list(self, name: str) -> list[Value]:
+    def tensors(self, name: str) -> list[Value]:
         """All tensors of an operand."""
         if not self.has(name):
             raise ModelFileError(f"it has no operand {name}")
@@ -161,7 +171,7 @@ class Call:
             return [int(v) for v in value] if isinstance(value, (list, tuple)) else [int(value)]
         self.attribute(name)
         numbers: list[Dim] = []
-        for value in self.list(name):
+        for value in self.tensors(name):
             listed = known_ints(value)
             if listed is None:
                 if value.const is None or value.const.ndim > 1:
@@ -177,7 +187,7 @@ class Call:
             raise self.unsupported(f"{name}, computed,")
         return [int(number) for number in numbers if isinstance(number, int)]
 
-    def int(self, name: str, default: Any = None) -> int:
+    def integer(self, name: str, default: Any = None) -> int:
         """The only integer of an operand or an attribute."""
         numbers = self.ints(name, default)
         if len(numbers) != 1:
@@ -199,7 +209,7 @@ class Call:
         numbers = self.numbers(name, default)
         if numbers is not None and all(isinstance(number, int) for number in numbers):
             return self.g.ints(*numbers)
-        flat = [self.flat(value) for value in self.list(name)]
+        flat = [self.flat(value) for value in self.tensors(name)]
         return flat[0] if len(flat) == 1 else self.g("Concat", *flat, axis=0)
 
     def flat(self, value: Value) -> Value:
@@ -211,7 +221,7 @@ class Call:
 
     def axis(self, rank: int, name: str = "axis", default: Any = None) -> int:
         """An axis, counted from the front."""
-        return front(self.int(name, default), rank)
+        return front(self.integer(name, default), rank)
 
     def wants(self, result: str) -> bool:
         """Whether a result has a reference."""

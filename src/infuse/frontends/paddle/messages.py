@@ -1,4 +1,4 @@
-"""The messages of Paddle's programs before PIR: their fields and the numbers of their enumerations."""
+"""The messages of Paddle's programs before PIR, and the numbers of their enumerations."""
 
 from __future__ import annotations
 

@@ -23,6 +23,8 @@ _PLAIN: Final = (
     *("a_bool", "a_i32", "a_i64", "a_f32", "a_f64", "a_str", "a_intarray", "a_dtype", "a_index"),
     *("a_scalar", "a_place", "a_layout"),
 )
+_BESIDE: Final = ("batch_norm", "sync_batch_norm")
+"""Operators that write something else in place, which nothing reads at inference."""
 _DEEPEST: Final = 50
 
 
@@ -81,6 +83,8 @@ class _Reader:
             name = base.rstrip("_") if dialect == "pd_op" else f"{dialect}.{base}"
             made = _operator(name, number, operands, op["O"], attributes)
             made.regions = inner
+            if base.endswith("_") and name not in _BESIDE and operands:
+                made.replaced = operands[0]
             region.operators.append(made)
 
     def _input(self, output: Any, attributes: dict[str, Any]) -> None:
@@ -95,11 +99,9 @@ def _operator(
     path = tuple(filter(None, str(attributes.pop("struct_name", "")).split("/")))
     if signature is None:
         # Control flow and lists have operands in any number, and no names for them.
-        results = {"out": [int(output["%"]) for output in outputs]}
+        results: dict[str, list[Reference]] = {"out": [int(output["%"]) for output in outputs]}
         listed = frozenset("out" for output in outputs if output["TT"]["#"].endswith("t_vec"))
-        return Operator(
-            name, number, {"x": [*operands]}, {**results}, attributes, [], listed, path
-        )
+        return Operator(name, number, {"x": [*operands]}, results, attributes, [], listed, path)
     if len(operands) > len(signature.operands) or len(outputs) > len(signature.results):
         raise ModelFileError(f"operator {number}, {name}, has too many operands or results")
     listed = frozenset(

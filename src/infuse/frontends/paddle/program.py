@@ -29,7 +29,8 @@ class Input:
 class Operator:
     """A call of an operator: references by the names of operands and results.
 
-    `listed` are results that are lists of tensors under one reference.
+    `listed` are results that are lists of tensors under one reference; `replaced` is the operand in
+    whose place the first result is written.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Operator:
     regions: list[Region] = field(default_factory=list)
     listed: frozenset[str] = frozenset()
     path: tuple[str, ...] = ()
+    replaced: Reference | None = None
 
 
 @dataclass(eq=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from infuse.errors import InfuseError, ModelFileError
+import infuse.frontends.paddle.operators  # noqa: F401  registers the operators
+from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer, free_name, require_all
 from infuse.frontends.layout import LayoutImporter, tidy
-from infuse.frontends.paddle import operators
 from infuse.frontends.paddle.calls import TABLE, Call, Item
 from infuse.frontends.paddle.names import NEW
 from infuse.frontends.paddle.program import Operator, Program, Reference, Region, all_operators
@@ -42,8 +42,8 @@ class Reader:
             values[entry.reference] = self.g.input(entry.name, entry.dtype, sizes)
         self._scope.run(self.program.region)
         for name, reference in self.program.results:
-            taken_names = {*self.g.graph.output_names, *(v.name for v in self.g.graph.inputs)}
-            self.g.output(free_name(name, taken_names), self._scope.value(reference))
+            names = {*self.g.graph.output_names, *(v.name for v in self.g.graph.inputs)}
+            self.g.output(free_name(name, names), self._scope.value(reference))
         tidy(self.g.graph)
         return self.g.graph
 
@@ -63,6 +63,7 @@ class Scope:
         self, g: Importer, values: dict[Reference, Item], program: Program, depth: int = 0
     ) -> None:
         self.g, self.values, self.program, self.depth = g, values, program, depth
+        self._own: set[Reference] = set()
         self._postponed: dict[Reference, Region] = {}
         self._operators: list[Operator] = []
         self._done: set[int] = set()
@@ -70,6 +71,7 @@ class Scope:
     def run(self, region: Region) -> None:
         """Make the nodes of all operators."""
         self._operators = region.operators
+        self._own |= set(region.arguments)
         for operator in region.operators:
             if operator.number in self._done:
                 continue
@@ -88,6 +90,17 @@ class Scope:
             _in_order(operator), made if isinstance(made, tuple) else (made,)
         ):
             self._set(operator, *references, item)
+        self._replace(operator)
+
+    def _replace(self, operator: Operator) -> None:
+        """Let what reads the operand that was written in place see the result."""
+        operand = operator.replaced
+        if operand is None:
+            return
+        result = _in_order(operator)[0][1][0]
+        if self.depth and operand not in self._own:
+            raise UnsupportedOperatorError("writing in place what is outside is not supported")
+        self.values[operand] = self.values[result]
 
     def _set(
         self, operator: Operator, name: str, references: list[Reference], item: Item | None
@@ -101,6 +114,7 @@ class Scope:
         if len(items) != len(references):
             raise ModelFileError(f"it has {len(references)} {name}, and makes {len(items)}")
         self.values.update(zip(references, items))
+        self._own |= set(references)
 
     # -- what calls ask for ------------------------------------------------------------------------
 
@@ -168,4 +182,4 @@ class Scope:
         return group
 
 
-__all__ = ["Reader", "Scope", "operators"]
+__all__ = ["Reader", "Scope"]

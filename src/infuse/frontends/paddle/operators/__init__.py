@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infuse.frontends.paddle.operators import (  # noqa: F401
+    activations,
     control,
     convolutions,
     creation,

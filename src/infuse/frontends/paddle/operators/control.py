@@ -17,13 +17,13 @@ from infuse.ir.graph import Value
 @operator("builtin.combine")
 def combine(call: Call) -> list[Value]:
     """Tensors as a list."""
-    return call.list("x")
+    return call.tensors("x")
 
 
 @operator("builtin.split")
 def split(call: Call) -> tuple[list[Value]]:
     """The tensors of a list."""
-    return (call.list("x"),)
+    return (call.tensors("x"),)
 
 
 def _region(call: Call, number: int) -> Region:
@@ -56,9 +56,10 @@ def if_(call: Call) -> list[Value]:
 @operator("while")
 def while_(call: Call) -> list[Value] | None:
     """What a region makes of tensors again and again, while a condition holds."""
-    if "sub_block" in call.operator.attributes or call.operator.operands.get("Condition"):
-        return _older_while(call)
-    region, (condition, *values) = _region(call, 0), call.list("x")
+    if call.has("Condition"):
+        _older_while(call)
+        return None
+    region, (condition, *values) = _region(call, 0), call.tensors("x")
     if len(region.arguments) != len(values):
         raise ModelFileError(f"its region has {len(region.arguments)} arguments of {len(values)}")
 

@@ -100,7 +100,7 @@ def full_batch_size_like(call: Call) -> Value:
 @operator("eye")
 def eye(call: Call) -> Value:
     """Ones on the diagonal."""
-    rows, columns = call.int("num_rows"), call.int("num_columns", -1)
+    rows, columns = call.integer("num_rows"), call.integer("num_columns", -1)
     columns = rows if columns < 0 else columns
     if not 0 <= rows * columns <= 1 << 24:
         raise ModelFileError(f"it makes {rows} rows of {columns}")
@@ -111,9 +111,9 @@ def eye(call: Call) -> Value:
 @operator("assign_value")
 def assign_value(call: Call) -> Value:
     """The elements that stand in the program."""
-    lists = [call.attribute(name, []) for name in _STORED]
+    lists: list[list[Any]] = [call.attribute(name, []) for name in _STORED]
     shape, dtype = call.ints("shape", []), call.dtype()
-    values = next((v for v in lists if v), [])
+    values: list[Any] = next(filter(None, lists), [])
     if dtype is None or math.prod(shape) != len(values):
         raise ModelFileError(f"it has {len(values)} elements of the shape {shape}")
     return call.g.constant(np.array(values).astype(dtype.numpy).reshape(shape))
@@ -153,7 +153,7 @@ def arange(call: Call) -> Value:
 @operator("linspace")
 def linspace(call: Call) -> Value:
     """A number of places between two, with both."""
-    start, stop, count = call.number("start"), call.number("stop"), call.int("number")
+    start, stop, count = call.number("start"), call.number("stop"), call.integer("number")
     if not 0 < count <= 1 << 24:
         raise ModelFileError(f"it makes {count} places")
     dtype = call.dtype() or dtypes.float32

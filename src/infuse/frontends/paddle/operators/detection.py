@@ -46,9 +46,8 @@ def yolo_box(call: Call) -> tuple[Value, Value]:
         half = g("Mul", length, 0.5)
         edges.append([g("Mul", g(k, middle, half), image) for k in ("Sub", "Add")])
         if call.attribute("clip_bbox", True):
-            zero, last = g.number(0, x.dtype), g("Sub", image, 1.0)
             low, high = edges[-1]
-            edges[-1] = [g("Max", low, zero), g("Min", high, last)]
+            edges[-1] = [g("Max", low, 0.0), g("Min", high, g("Sub", image, 1.0))]
     (left, right), (top, bottom) = edges
     boxes = g("Concat", left, top, right, bottom, axis=2)
     scores = g("Mul", sure, g("Sigmoid", g.slice(cells, 2, 5, 5 + classes)))
@@ -95,9 +94,7 @@ def prior_box(call: Call) -> tuple[Value, Value]:
     if not all(steps):
         steps = [whole[0] / height, whole[1] / width]
     offset, sides = float(call.attribute("offset", 0.5)), _sides(call)
-    y, x = (
-        (np.arange(n) + offset) * step for n, step in zip((height, width), steps)
-    )
+    y, x = ((np.arange(n) + offset) * step for n, step in zip((height, width), steps))
     boxes = np.empty((height, width, len(sides), 4))
     for number, (w, h) in enumerate(sides):
         boxes[:, :, number, 0], boxes[:, :, number, 2] = ((x + s * w) / whole[1] for s in (-1, 1))

@@ -34,7 +34,9 @@ def _coordinates(call: Call, mode: str) -> dict[str, Any]:
     return {"coordinate_transformation_mode": "asymmetric" if asymmetric else "half_pixel"}
 
 
-@operator("nearest_interp", "linear_interp", "bilinear_interp", "trilinear_interp", "bicubic_interp")
+@operator(
+    "nearest_interp", "linear_interp", "bilinear_interp", "trilinear_interp", "bicubic_interp"
+)
 def interpolate(call: Call) -> Value:
     """Images of another size, which is an operand, or follows from scales, or is an attribute."""
     g, x = call.g, image(call, "x")

@@ -97,7 +97,7 @@ def embedding(call: Call) -> Value:
 @operator("one_hot")
 def one_hot(call: Call) -> Value:
     """Rows of zeros with a one at a place."""
-    g, depth = call.g, call.int("num_classes", -1)
+    g, depth = call.g, call.integer("num_classes", -1)
     call.require("allow_out_of_range", False)
     dtype = call.dtype() or dtypes.float32
     values = g.constant(np.array([0, 1], dtype.numpy))
@@ -122,7 +122,7 @@ def masked_select(call: Call) -> Value:
 def sequence_mask(call: Call) -> Value:
     """Ones at as many places as a length says."""
     g, x = call.g, call("x")
-    count = call.int("max_len", -1)
+    count = call.integer("max_len", -1)
     if count < 0:
         raise call.unsupported("a longest sequence that is computed")
     places = g("Range", *(g.number(n, x.dtype) for n in (0, count, 1)))

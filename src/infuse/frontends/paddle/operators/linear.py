@@ -96,7 +96,7 @@ def fc(call: Call) -> Value:
 @operator("einsum")
 def einsum(call: Call) -> Value:
     """Sums of products by an equation."""
-    return call.g("Einsum", *call.list("x"), equation=str(call.attribute("equation")))
+    return call.g("Einsum", *call.tensors("x"), equation=str(call.attribute("equation")))
 
 
 @operator("kron")
@@ -105,7 +105,9 @@ def kron(call: Call) -> Value:
     g, x, y = call.g, call("x"), call("y")
     if x.rank != y.rank:
         raise call.unsupported("operands of different ranks")
-    apart = [g("Unsqueeze", v, g.ints(*range(first, 2 * x.rank, 2))) for v, first in ((x, 1), (y, 0))]
+    apart = [
+        g("Unsqueeze", v, g.ints(*range(first, 2 * x.rank, 2))) for v, first in ((x, 1), (y, 0))
+    ]
     sizes = [
         g("Mul", g("Shape", x), g("Shape", y)),
     ]

@@ -84,7 +84,7 @@ def slice_(call: Call) -> Value:
 @operator("concat")
 def concat(call: Call) -> Value:
     """Tensors one behind another."""
-    values = call.list("x")
+    values = call.tensors("x")
     axis = call.axis(values[0].rank, default=0)
     return call.g("Concat", *values, axis=axis) if len(values) > 1 else values[0]
 
@@ -129,7 +129,7 @@ def _equal(call: Call, x: Value, axis: int, count: int) -> list[Value]:
 @operator("stack")
 def stack(call: Call) -> Value:
     """Tensors along a new axis."""
-    g, values = call.g, call.list("x")
+    g, values = call.g, call.tensors("x")
     axis = front(int(call.attribute("axis", 0)), values[0].rank + 1)
     return g("Concat", *(g("Unsqueeze", v, g.ints(axis)) for v in values), axis=axis)
 
@@ -152,7 +152,7 @@ def expand(call: Call) -> Value:
     g, sizes = call.g, call.numbers("shape", [])
     if sizes is not None and all(isinstance(size, int) for size in sizes):
         return g("Expand", call("x"), g.ints(*(1 if s == -1 else int(str(s)) for s in sizes)))
-    values = [call.flat(value) for value in call.list("shape")]
+    values = [call.flat(value) for value in call.tensors("shape")]
     one = g.ints(1)
     plain = [
         one if v.const is not None and v.const.size == 1 and v.const.reshape(-1)[0] == -1 else v
@@ -274,7 +274,7 @@ def repeat_interleave(call: Call) -> Value:
 @operator("meshgrid")
 def meshgrid(call: Call) -> list[Value]:
     """Every operand along an axis of its own, repeated along the others."""
-    g, values = call.g, call.list("inputs")
+    g, values = call.g, call.tensors("inputs")
     flat = [g("Reshape", value, g.ints(-1)) for value in values]
     shape = g("Concat", *(g("Shape", value) for value in flat), axis=0)
     count = len(flat)

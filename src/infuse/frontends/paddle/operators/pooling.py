@@ -56,9 +56,7 @@ def _to_size(call: Call, x: Value, kind: str, axis: int, size: int) -> Value:
         kernel = [step if i == axis - 2 else 1 for i in range(count)]
         windows = "MaxPool" if kind == "ReduceMax" else "AveragePool"
         return g(windows, x, kernel_shape=kernel, strides=kernel)
-    parts = [
-        g.slice(x, axis, i * whole // size, -(-(i + 1) * whole // size)) for i in range(size)
-    ]
+    parts = [g.slice(x, axis, i * whole // size, -(-(i + 1) * whole // size)) for i in range(size)]
     reduced = [g(kind, part, g.ints(axis), keepdims=1) for part in parts]
     return g("Concat", *reduced, axis=axis)
 

@@ -36,7 +36,12 @@ def _gates(call: Call, values: list[Value], order: tuple[int, ...]) -> Value:
 @operator("rnn")
 def rnn(call: Call) -> tuple[Value | None, ...]:
     """Layers of a recurrent network, each in one direction or in both."""
-    g, x, states, weights = call.g, call("x"), call.list("pre_state"), call.list("weight_list")
+    g, x, states, weights = (
+        call.g,
+        call("x"),
+        call.tensors("pre_state"),
+        call.tensors("weight_list"),
+    )
     mode, layers = str(call.attribute("mode", "LSTM")), int(call.attribute("num_layers", 1))
     directions = 2 if call.attribute("is_bidirec", False) else 1
     if mode not in _MODES:
@@ -81,7 +86,7 @@ def coalesce_tensor(call: Call) -> tuple[list[Value], None]:
     for name in call.operator.attributes:
         call.attribute(name)
     call.require("set_constant", False)
-    return call.list("input"), None
+    return call.tensors("input"), None
 
 
 # -- quantization ----------------------------------------------------------------------------------

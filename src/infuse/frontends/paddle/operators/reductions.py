@@ -87,7 +87,7 @@ def argmax(call: Call) -> Value:
     """The place of the largest or smallest element, the first of several."""
     g, x = call.g, call("x")
     keep, rank = int(bool(call.attribute("keepdims", False))), x.rank
-    axis = call.int("axis", -1)
+    axis = call.integer("axis", -1)
     everything = bool(call.attribute("flatten", False)) or not rank
     if everything:
         x, axis = g("Reshape", x, g.ints(-1)), 0
@@ -125,7 +125,7 @@ def cumsum(call: Call) -> Value:
     g, x = call.g, call("x")
     kind = "CumSum" if call.operator.name == "cumsum" else "CumProd"
     name = "axis" if kind == "CumSum" else "dim"
-    axis = call.int(name, -1)
+    axis = call.integer(name, -1)
     if call.attribute("flatten", False):
         x, axis = g("Reshape", x, g.ints(-1)), 0
     flags = {n: int(bool(call.attribute(n, False))) for n in ("exclusive", "reverse")}

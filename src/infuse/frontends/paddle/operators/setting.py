@@ -29,9 +29,7 @@ def set_value(call: Call) -> Value:
     def at(bounds: Value, i: int) -> Value:
         return call.g.slice(bounds, 0, i, i + 1)
 
-    limits = [
-        (axis, at(starts, i), at(ends, i), at(steps, i)) for i, axis in enumerate(axes)
-    ]
+    limits = [(axis, at(starts, i), at(ends, i), at(steps, i)) for i, axis in enumerate(axes)]
     return _assigned(call, x, limits, decreased, _values(call, x))
 
 
