@@ -39,7 +39,7 @@ _ACTIVATIONS = {
 _BINARY = {
     f"{name}-{kind}": (f"{kind}:N2,3,4;{kind}:3,1", getattr(paddle, name))
     for name in ("add", "subtract", "multiply", "maximum", "minimum", "equal", "less_than")
-    for kind in ("fij" if name in ("add", "maximum") else "fi")
+    for kind in {"add": "fij", "maximum": "fi", "equal": "fi"}.get(name, "f")
 } | {
     name: ("f:N2,3,4;f:3,4", getattr(paddle, name))
     for name in ("divide", "not_equal", "less_equal", "greater_than", "greater_equal")
@@ -49,7 +49,7 @@ _REDUCTIONS = {
         X,
         lambda x, n=name, a=axis, k=keep: getattr(paddle, n)(x, a, keepdim=k),
     )
-    for name in ("sum", "mean", "max", "prod", "logsumexp")
+    for name in ("sum", "mean", "prod", "logsumexp")
     for axis, keep in ((None, False), (-1, True), ([0, 2], False))
     if not (name == "prod" and axis is None)
 }
@@ -430,6 +430,47 @@ _NUMBERS: dict[str, Case] = {
         lambda p, t: paddle.vision.ops.box_coder(
             p, [0.1, 0.1, 0.2, 0.2], t, "decode_center_size", axis=0
         ),
+    ),
+}
+
+
+def _linear_quantizer(name: str, x: Any, scale: Any, zero: Any, axis: int, rounding: int) -> Any:
+    if paddle.framework.in_pir_mode():
+        call = getattr(paddle._C_ops, name)
+        return call(x, scale, zero, None, None, axis, 8, -128, 127, rounding, True, False)[0]
+    helper = paddle.base.layer_helper.LayerHelper(name)
+    out = helper.create_variable_for_type_inference("float32")
+    helper.append_op(
+        type=name,
+        inputs={"X": x, "Scale": scale, "ZeroPoint": zero},
+        outputs={"Y": out},
+        attrs={"quant_axis": axis, "bit_length": 8, "round_type": rounding, "is_test": True},
+    )
+    return out
+
+
+def _quantized(axis: int, rounding: int, *shape: int) -> Callable[..., Any]:
+    def run(x: Any) -> Any:
+        scale, zero = _constant(*shape, positive=True), paddle.zeros(list(shape), "float32")
+        quantized = _linear_quantizer("quantize_linear", x * 2, scale, zero, axis, rounding)
+        real = _linear_quantizer("dequantize_linear", quantized, scale, zero, axis, rounding)
+        return [quantized, real]
+
+    return run
+
+
+_NUMBERS |= {
+    "quantize": (M, _quantized(-1, 0, 1)),
+    "quantize-away": (M, _quantized(-1, 1, 1)),
+    "quantize-channels": ("f:N2,3,4", _quantized(1, 0, 3)),
+    "static-fc": (X, lambda x: paddle.static.nn.fc(x, 5, num_flatten_dims=2)),
+    "static-fc-one": (X, lambda x: paddle.static.nn.fc(x, 5, activation="relu")),
+    "unique-all": ("i:9", lambda x: paddle.unique(x, True, True, True)),
+    "unique-rows": ("i:5,2", lambda x: paddle.unique(x, axis=0)),
+    "set_value-one": (X, lambda x: paddle.static.setitem(x * 1, (0, slice(1, None)), 2.5)),
+    "lstm-lengths": (
+        "f:3,5,3",
+        lambda x: paddle.nn.GRU(3, 4)(x, sequence_length=paddle.assign([5, 2, 3]).astype("int32")),
     ),
 }
 

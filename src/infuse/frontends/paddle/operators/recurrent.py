@@ -97,6 +97,8 @@ def _most(call: Call) -> float:
     bits = int(call.attribute("bit_length", 8))
     if not 2 <= bits <= 16:
         raise ModelFileError(f"it has integers of {bits} bits")
+    call.require("qmin", -(1 << (bits - 1)), 0)
+    call.require("qmax", (1 << (bits - 1)) - 1, 0)
     return float((1 << (bits - 1)) - 1)
 
 
@@ -119,13 +121,11 @@ def quantize_linear(call: Call) -> Value:
     if not call.attribute("is_test", True):
         raise call.unsupported("quantization as in training")
     scale, most = _scale(call, x), _most(call)
-    if call.attribute("round_type", 0):
-        return _limited(call, away(g, g("Div", g("Mul", x, most), scale)), most)
-    return _limited(call, g("Round", g("Div", g("Mul", x, most), scale)), most)
-
-
-def _limited(call: Call, x: Value, most: float) -> Value:
-    return call.g("Clip", x, *(call.g.number(n, x.dtype) for n in (-most - 1, most)))
+    steps = g("Div", g("Mul", x, most), scale)
+    upwards = bool(call.attribute("round_type", 0))
+    # Only the second way of rounding is symmetric: Paddle limits x itself then.
+    limits = (g.number(n, x.dtype) for n in (-most if upwards else -most - 1, most))
+    return g("Clip", away(g, steps) if upwards else g("Round", steps), *limits)
 
 
 @operator("dequantize_linear")
