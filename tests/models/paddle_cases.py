@@ -14,7 +14,7 @@ import paddle
 import paddle.nn.functional as F
 
 Case = tuple[str, Callable[..., Any]]
-X, M, IMAGE = "f:N2,3,4", "f:N4,6", "f:N2,3,8,8"
+X, M, IMAGE = "f:N2,3,4", "f:N4,6", "f:N1,3,8,8"
 
 _UNARY = {
     name: (X, getattr(paddle, name))

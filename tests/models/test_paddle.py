@@ -56,7 +56,17 @@ def test_case(group: str, name: str, tmp_path: Path) -> None:
     tolerance = max((a for start, a in ACCURACY.items() if name.startswith(start)), default=3e-6)
     path = stored(case, tmp_path)
     assert formats.format_name(path) == "PaddlePaddle"
-    agree(infuse.load(path), case, tolerance)
+    graph = infuse.load(path)
+    for part in graph.all_graphs():
+        for node in part.nodes:
+            assert not any(isinstance(value, list) for value in node.op.attributes().values())
+    agree(graph, case, tolerance)
+
+
+@pytest.mark.parametrize("name", ["encoder", "lstm-two", "gru", "rnn-relu"])
+def test_networks_are_the_same_when_optimized(name: str, tmp_path: Path) -> None:
+    case = cases("networks_pir.npz", DATA)[name]
+    agree(infuse.optimize(infuse.load(stored(case, tmp_path))), case, 3e-6)
 
 
 def test_the_cases_are_many_operators() -> None:

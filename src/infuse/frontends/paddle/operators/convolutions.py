@@ -37,24 +37,24 @@ def as_image(call: Call, value: Value) -> Value:
     return value
 
 
-def several(call: Call, name: str, count: int, default: int) -> list[int]:
+def several(call: Call, name: str, count: int, default: int) -> tuple[int, ...]:
     """As many numbers as there are sizes of an image."""
     numbers = call.ints(name, [default] * count)
     if len(numbers) == 1:
         numbers = numbers * count
     if len(numbers) != count:
         raise ModelFileError(f"its {name} are {numbers[:8]}, and images have {count} sizes")
-    return numbers
+    return tuple(numbers)
 
 
-def pads_of(call: Call, count: int) -> list[int]:
+def pads_of(call: Call, count: int) -> tuple[int, ...]:
     """The padding before all axes, then after them."""
     numbers = call.ints("paddings", [0] * count)
     if len(numbers) == 2 * count:
-        return numbers[::2] + numbers[1::2]
+        return (*numbers[::2], *numbers[1::2])
     if len(numbers) != count:
         raise ModelFileError(f"its paddings are {numbers[:8]}, and images have {count} sizes")
-    return numbers * 2
+    return (*numbers, *numbers)
 
 
 def padding(
@@ -65,7 +65,7 @@ def padding(
     if algorithm == "SAME":
         return same_padding(sizes, extents, strides)
     if algorithm == "VALID":
-        return {"pads": [0] * 2 * len(sizes)}
+        return {"pads": (0,) * 2 * len(sizes)}
     if algorithm != "EXPLICIT":
         raise call.unsupported(f"padding_algorithm={algorithm!r}")
     return {"pads": explicit}
@@ -76,11 +76,11 @@ def convolution(call: Call) -> Value:
     """A convolution over two or three sizes; depthwise ones say so by their groups."""
     x, w = image(call, "input"), call("filter")
     count = x.rank - 2
-    kernel = [_fixed(size) for size in w.shape[2:]]
+    kernel = tuple(_fixed(size) for size in w.shape[2:])
     strides = several(call, "strides", count, 1)
     dilations = several(call, "dilations", count, 1)
     if call.attribute("padding_algorithm", "EXPLICIT") == "SAME":
-        dilations = [1] * count
+        dilations = (1,) * count
     extents = [d * (k - 1) + 1 for d, k in zip(dilations, kernel)]
     made = call.g(
         "Conv",
@@ -99,7 +99,7 @@ def transposed_convolution(call: Call) -> Value:
     """A transposed convolution; an output size adds rows behind."""
     x, w = image(call, "x"), call("filter")
     count = x.rank - 2
-    kernel = [_fixed(size) for size in w.shape[2:]]
+    kernel = tuple(_fixed(size) for size in w.shape[2:])
     strides = several(call, "strides", count, 1)
     dilations = several(call, "dilations", count, 1)
     extents = [d * (k - 1) + 1 for d, k in zip(dilations, kernel)]
@@ -124,7 +124,7 @@ def transposed_convolution(call: Call) -> Value:
         strides=strides,
         dilations=dilations,
         group=int(call.attribute("groups", 1)),
-        output_padding=added,
+        output_padding=tuple(added),
         **pads,
     )
     return as_image(call, made)
@@ -143,7 +143,7 @@ def deformable_convolution(call: Call) -> Value:
     return call.g(
         "DeformConv",
         *(x, w, call("offset"), None, call.maybe("mask")),
-        kernel_shape=[_fixed(size) for size in w.shape[2:]],
+        kernel_shape=tuple(_fixed(size) for size in w.shape[2:]),
         strides=several(call, "strides", 2, 1),
         dilations=several(call, "dilations", 2, 1),
         pads=pads_of(call, 2),

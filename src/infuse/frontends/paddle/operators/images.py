@@ -44,7 +44,7 @@ def interpolate(call: Call) -> Value:
     mode, count = _MODES[name], x.rank - 2
     call.require("interp_method", name)
     options = {"mode": mode, "cubic_coeff_a": -0.75, **_coordinates(call, mode)}
-    axes = {"axes": list(range(2, x.rank))}
+    axes = {"axes": tuple(range(2, x.rank))}
     scales = call.attribute("scale", [])
     scales = list(scales) if isinstance(scales, (list, tuple)) else [scales]
     sizes = [int(call.attribute(f"out_{n}", -1)) for n in "dhw"][-count:]
@@ -164,7 +164,7 @@ def unfold(call: Call) -> Value:
     kernel = call.ints("kernel_sizes")
     strides, dilations = (several(call, n, 2, 1) for n in ("strides", "dilations"))
     pads = call.ints("paddings", [0, 0])
-    pads = pads if len(pads) == 4 else pads_of(call, 2)
+    pads = pads if len(pads) == 4 else [*pads_of(call, 2)]
     if len(kernel) != 2 or not 0 < kernel[0] * kernel[1] <= 4096:
         raise ModelFileError(f"its windows are {kernel}")
     x = g("Pad", x, g.ints(*pads), None, g.ints(2, 3))

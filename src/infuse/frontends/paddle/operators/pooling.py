@@ -53,7 +53,7 @@ def _to_size(call: Call, x: Value, kind: str, axis: int, size: int) -> Value:
         raise ModelFileError(f"it pools to the size {size}")
     if whole % size == 0:
         step, count = whole // size, x.rank - 2
-        kernel = [step if i == axis - 2 else 1 for i in range(count)]
+        kernel = tuple(step if i == axis - 2 else 1 for i in range(count))
         windows = "MaxPool" if kind == "ReduceMax" else "AveragePool"
         return g(windows, x, kernel_shape=kernel, strides=kernel)
     parts = [g.slice(x, axis, i * whole // size, -(-(i + 1) * whole // size)) for i in range(size)]

@@ -62,7 +62,7 @@ def rnn(call: Call) -> tuple[Value | None, ...]:
     if kind == "GRU":
         options["linear_before_reset"] = 1
     if mode == "RNN_RELU":
-        options["activations"] = ["Relu"] * directions
+        options["activations"] = ("Relu",) * directions
     finals: list[list[Value]] = [[] for _ in states]
     for layer in range(layers):
         cell = range(layer * directions, (layer + 1) * directions)
