@@ -49,7 +49,10 @@ def full(call: Call) -> Value:
     if call.has("value"):
         element = call.g("Reshape", call.g.cast(call("value"), dtype), call.g.ints())
     else:
-        element = call.g.number(_number(text or value), dtype)
+        number = _number(text or value)
+        if not dtype.is_float and not math.isfinite(number):
+            raise ModelFileError(f"its element {number} is no {dtype}")
+        element = call.g.number(number, dtype)
     return filled(call, call.listed("shape", []), element)
 
 
