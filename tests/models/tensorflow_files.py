@@ -27,10 +27,10 @@ def write(path: Path, cases: dict[str, dict[str, np.ndarray]]) -> None:
 
 
 @functools.cache
-def cases(name: str) -> dict[str, dict[str, Any]]:
+def cases(name: str, folder: Path = DATA) -> dict[str, dict[str, Any]]:
     """The arrays of each case of a file."""
     arrays: dict[str, dict[str, Any]] = {}
-    with np.load(DATA / name, allow_pickle=False) as stored:
+    with np.load(folder / name, allow_pickle=False) as stored:
         index, data = json.loads(stored["index"].tobytes()), stored["data"].tobytes()
     for case, part, dtype, shape, place, size in index:
         array = np.frombuffer(data[place : place + size], dtype).reshape(shape)

@@ -221,6 +221,23 @@ def _is_layers_model(source: Source) -> bool:
     return topology and _names(source, b'"layers-model"', b'"model_config"', b'"class_name"')
 
 
+def _is_paddle(source: Source) -> bool:
+    from infuse.frontends import paddle
+
+    if source.path is not None and (source.is_folder or source.suffix == ".pdiparams"):
+        return paddle.model_file(source.path) is not None
+    return paddle.is_head(source.head)
+
+
+def _paddle(source: Source) -> Graph:
+    from infuse.frontends import paddle
+
+    if source.path is None:
+        return paddle.load(source.data, source.where, None)
+    opened = Source(paddle.model_file(source.path) or source.path)
+    return paddle.load(opened.data, opened.where, opened.path)
+
+
 def _names(source: Source, *members: bytes) -> bool:
     """Whether it begins as a document whose first members include one of these."""
     return source.head.lstrip()[:1] == b"{" and any(name in source.head for name in members)
@@ -248,6 +265,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     Format("Hugging Face", lambda s: s.is_folder and s.holds("config.json"), _huggingface),
     Format("XGBoost", lambda s: _names(s, b'"learner"', b"\x07learner"), _xgboost),
     Format("LightGBM", lambda s: s.head.split(b"\n", 1)[0].strip() == b"tree", _lightgbm),
+    Format("PaddlePaddle", _is_paddle, _paddle),
     Format("CatBoost", lambda s: _names(s, b'"features_info"', b'"oblivious_trees"'), _catboost),
 )
 """Formats with a mark of their own; what has none of these is taken for ONNX."""

@@ -35,3 +35,13 @@ def expm1(g: GraphBuilder, x: Value) -> Value:
 def erfc(g: GraphBuilder, x: Value) -> Value:
     """1 - erf(x)."""
     return g("Sub", g.number(1, x.dtype), g("Erf", x))
+
+
+def floor_mod(g: GraphBuilder, x: Value, y: Value) -> Value:
+    """The rest of the quotient that is rounded down: it has the sign of y."""
+    if not x.dtype.is_float:
+        return g("Mod", x, y)
+    rest, zero = g("Mod", x, y, fmod=1), g.number(0, x.dtype)
+    other = g("Xor", g("Less", y, zero), g("Less", rest, zero))
+    shifted = g("And", other, g("Not", g("Equal", rest, zero)))
+    return g("Where", shifted, g("Add", rest, y), rest)

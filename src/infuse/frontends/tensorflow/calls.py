@@ -9,7 +9,7 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
 from infuse.frontends.importer import Importer
-from infuse.frontends.tensorflow.items import Complex, Elements, Item, Variable
+from infuse.frontends.items import Complex, Elements, Item, Variable
 from infuse.frontends.tensorflow.regions import Model, Node
 from infuse.frontends.tensorflow.tensors import dtype_of
 from infuse.frontends.tflite import calls

@@ -14,8 +14,8 @@ import numpy as np
 
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer
-from infuse.frontends.tensorflow.items import Item, Variable
-from infuse.frontends.tensorflow.loops import branch, repeat, truth
+from infuse.frontends.items import Item, Variable
+from infuse.frontends.loops import branch, repeat, truth
 from infuse.frontends.tensorflow.regions import Node, Ref, Region
 from infuse.frontends.tensorflow.scopes import Scope
 from infuse.ir.graph import Value

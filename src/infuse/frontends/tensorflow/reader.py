@@ -8,11 +8,11 @@ from typing import Any, Final
 import infuse.frontends.tensorflow.operators  # noqa: F401  registers the operators
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import require_all
+from infuse.frontends.items import Item, Variable
 from infuse.frontends.tensorflow.building import FoldingImporter, tidy
 from infuse.frontends.tensorflow.bundle import Bundle
 from infuse.frontends.tensorflow.calls import TABLE
 from infuse.frontends.tensorflow.frames import Frames
-from infuse.frontends.tensorflow.items import Item, Variable
 from infuse.frontends.tensorflow.regions import Model, Node, Ref, Region
 from infuse.frontends.tensorflow.tensors import array_of, dtype_of, shape_of
 from infuse.ir.graph import Array, Graph, Value

@@ -7,8 +7,8 @@ from typing import Any, Final, Protocol
 
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer
+from infuse.frontends.items import Item, Variable
 from infuse.frontends.tensorflow.calls import TABLE, Call
-from infuse.frontends.tensorflow.items import Item, Variable
 from infuse.frontends.tensorflow.regions import Model, Node, Ref, Region
 from infuse.ir.graph import Array
 

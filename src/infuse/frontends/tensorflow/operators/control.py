@@ -8,10 +8,10 @@ import numpy as np
 
 from infuse.errors import ModelFileError
 from infuse.frontends.importer import Importer
+from infuse.frontends.items import Item, Stored, Variable
+from infuse.frontends.loops import branch, repeat, truth
 from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.frontends.tensorflow.frames import origin
-from infuse.frontends.tensorflow.items import Item, Stored, Variable
-from infuse.frontends.tensorflow.loops import branch, repeat, truth
 from infuse.frontends.tensorflow.regions import Ref
 from infuse.ir.graph import Value
 

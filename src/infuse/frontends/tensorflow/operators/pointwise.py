@@ -12,8 +12,8 @@ from infuse.dtypes import DType
 from infuse.errors import ModelFileError
 from infuse.frontends import functions
 from infuse.frontends.importer import Importer
+from infuse.frontends.items import Complex, Item
 from infuse.frontends.tensorflow.calls import Call, operator, shared
-from infuse.frontends.tensorflow.items import Complex, Item
 from infuse.frontends.tensorflow.tensors import array_of
 from infuse.frontends.tflite.builtins import indexing, pointwise
 from infuse.ir.graph import Array, Value

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import ModelFileError
+from infuse.frontends.items import Complex
 from infuse.frontends.tensorflow.calls import Call, operator
-from infuse.frontends.tensorflow.items import Complex
 from infuse.ir.graph import Value
 
 

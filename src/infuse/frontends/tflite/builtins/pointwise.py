@@ -10,6 +10,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
+from infuse.frontends import functions
 from infuse.frontends.tflite.calls import Call, activation, builtin
 from infuse.ir.graph import Value
 
@@ -141,13 +142,7 @@ def floor_quotient(call: Call, x: Value, y: Value) -> Value:
 @builtin("FLOOR_MOD")
 def floor_mod(call: Call) -> Value:
     """The rest of the quotient that is rounded down: it has the sign of y."""
-    g, x, y = call.g, call.real(0), call.real(1)
-    if not x.dtype.is_float:
-        return g("Mod", x, y)
-    rest, zero = g("Mod", x, y, fmod=1), g.number(0, x.dtype)
-    other = g("Xor", g("Less", y, zero), g("Less", rest, zero))
-    shifted = g("And", other, g("Not", g("Equal", rest, zero)))
-    return g("Where", shifted, g("Add", rest, y), rest)
+    return functions.floor_mod(call.g, call.real(0), call.real(1))
 
 
 @builtin("ATAN2")

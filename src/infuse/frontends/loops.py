@@ -10,7 +10,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer
-from infuse.frontends.tensorflow.items import Elements, Item, alike, flat
+from infuse.frontends.items import Elements, Item, alike, flat
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType, Type

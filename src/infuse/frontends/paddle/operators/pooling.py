@@ -1,0 +1,88 @@
+"""Pooling, with windows or to a given size."""
+
+from __future__ import annotations
+
+from infuse import dtypes
+from infuse.errors import ModelFileError
+from infuse.frontends.paddle.calls import Call, operator
+from infuse.frontends.paddle.operators.convolutions import as_image, image, padding, several
+from infuse.ir.graph import Value
+
+
+@operator("pool2d", "pool3d")
+def pool(call: Call) -> Value:
+    """The largest elements or the means of windows."""
+    x = image(call, "x")
+    largest = call.attribute("pooling_type", "max") == "max"
+    if not largest and call.attribute("pooling_type") != "avg":
+        raise call.unsupported(f"pooling_type={call.attribute('pooling_type')!r}")
+    exclusive = bool(call.attribute("exclusive", True))
+    made = _whole(call, x, "ReduceMax" if largest else "ReduceMean")
+    return as_image(call, made or _windows(call, x, largest, exclusive)[0])
+
+
+def _whole(call: Call, x: Value, kind: str) -> Value | None:
+    """Pooling of the whole image, or to a size; None where there are windows."""
+    g, count = call.g, x.rank - 2
+    for name in ("strides", "paddings", "padding_algorithm", "ceil_mode", "exclusive"):
+        call.attribute(name)
+    if call.attribute("global_pooling", False):
+        call.attribute("kernel_size")
+        call.attribute("adaptive")
+        return g(kind, x, g.ints(*range(2, x.rank)), keepdims=1)
+    if not call.attribute("adaptive", False):
+        return None
+    sizes = several(call, "kernel_size", count, 1)
+    if all(size == 1 for size in sizes):
+        return g(kind, x, g.ints(*range(2, x.rank)), keepdims=1)
+    for axis, size in enumerate(sizes, 2):
+        x = _to_size(call, x, kind, axis, size)
+    return x
+
+
+def _to_size(call: Call, x: Value, kind: str, axis: int, size: int) -> Value:
+    """As many parts of one axis, which overlap where the size is no multiple of their number."""
+    g, whole = call.g, x.shape[axis]
+    if size == whole:
+        return x
+    if size == 1:
+        return g(kind, x, g.ints(axis), keepdims=1)
+    if not isinstance(whole, int):
+        raise call.unsupported("adaptive pooling of a size that is not fixed")
+    if not 0 < size <= 4096:
+        raise ModelFileError(f"it pools to the size {size}")
+    if whole % size == 0:
+        step, count = whole // size, x.rank - 2
+        kernel = tuple(step if i == axis - 2 else 1 for i in range(count))
+        windows = "MaxPool" if kind == "ReduceMax" else "AveragePool"
+        return g(windows, x, kernel_shape=kernel, strides=kernel)
+    parts = [g.slice(x, axis, i * whole // size, -(-(i + 1) * whole // size)) for i in range(size)]
+    reduced = [g(kind, part, g.ints(axis), keepdims=1) for part in parts]
+    return g("Concat", *reduced, axis=axis)
+
+
+def _windows(call: Call, x: Value, largest: bool, exclusive: bool) -> list[Value]:
+    g, count = call.g, x.rank - 2
+    kernel, strides = (several(call, n, count, 1) for n in ("kernel_size", "strides"))
+    ceil = int(bool(call.attribute("ceil_mode", False)))
+    pads = padding(call, x.shape[2:], kernel, strides)
+    options = {"kernel_shape": kernel, "strides": strides}
+    if largest:
+        return g.several(2, "MaxPool", x, ceil_mode=ceil, **options, **pads)
+    return [
+        g("AveragePool", x, ceil_mode=ceil, count_include_pad=int(not exclusive), **options, **pads)
+    ]
+
+
+@operator("max_pool2d_with_index")
+def max_pool_with_index(call: Call) -> tuple[Value, Value | None]:
+    """The largest elements of windows, and their places in the image."""
+    g, x = call.g, call("x")
+    whole = _whole(call, x, "ReduceMax")
+    if whole is not None:
+        return whole, None
+    largest, places = _windows(call, x, True, True)
+    size = x.shape[2] * x.shape[3]
+    if not isinstance(size, int):
+        return largest, None
+    return largest, g.cast(g("Mod", places, g.number(size, places.dtype)), dtypes.int32)
