@@ -8,6 +8,8 @@ from typing import Any, Final
 from infuse.budgets import check_time, spend
 from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer
+from infuse.frontends.items import flat
+from infuse.frontends.loops import branch, repeat, truth
 from infuse.frontends.mindspore.calls import TABLE, Call
 from infuse.frontends.mindspore.items import (
     MONAD,
@@ -23,8 +25,6 @@ from infuse.frontends.mindspore.items import (
 )
 from infuse.frontends.mindspore.model import FIRST_ONLY, GraphOf, Model, Node
 from infuse.frontends.mindspore.tensors import metas_of
-from infuse.frontends.tensorflow.items import flat
-from infuse.frontends.tensorflow.loops import branch, repeat, truth
 from infuse.frontends.torch.calls import Meta, TorchImporter
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value

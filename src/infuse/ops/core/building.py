@@ -49,7 +49,8 @@ class GraphBuilder(ABC):
         values = [self(v) if isinstance(v, Call) else v for v in operands]
         dtype = next((v.dtype for v in values if isinstance(v, Value)), dtypes.float32)
         inputs = [v if v is None or isinstance(v, Value) else self.number(v, dtype) for v in values]
-        return self.apply(make_operator("", kind, attributes), inputs, count)
+        hashable = {k: tuple(v) if isinstance(v, list) else v for k, v in attributes.items()}
+        return self.apply(make_operator("", kind, hashable), inputs, count)
 
     def number(self, value: float, dtype: DType) -> Value:
         """A scalar constant."""
