@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infuse.frontends.jax.primitives import (
+    bits,
     control,
     elementwise,
     indexing,
@@ -15,6 +16,7 @@ from infuse.frontends.jax.primitives import (
 )
 
 __all__ = [
+    "bits",
     "control",
     "elementwise",
     "indexing",
