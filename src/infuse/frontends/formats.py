@@ -281,7 +281,13 @@ def load(source: Any) -> Graph:
         return format.load(opened)
     from infuse.frontends import onnx
 
-    return onnx.load(source)
+    try:
+        return onnx.load(source)
+    except ModelFileError as error:
+        if error.hint is None and opened.suffix != ".onnx":
+            others = ", ".join(format.name for format in FORMATS)
+            error.hint = f"it was taken for ONNX, as it has the mark of none of these: {others}"
+        raise
 
 
 def from_torchscript(source: Any, inputs: Mapping[str, Any]) -> Graph:

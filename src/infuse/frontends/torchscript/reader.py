@@ -100,7 +100,8 @@ class Reader:
             example = f"[{example}]"
         return InputError(
             f"the file does not say what shape the input {name!r} ({text}) has",
-            hint=f"call infuse.from_torchscript(path, inputs={{{name!r}: {example}}})",
+            hint=f"call infuse.from_torchscript(path, inputs={{{name!r}: {example}}}), or say "
+            f"--input {name}:float32:batch,3,224,224 (--input {name}=1 for a number)",
         )
 
     def _described(self, g: ScriptImporter, name: str, said: Any, kind: Any) -> Any:
