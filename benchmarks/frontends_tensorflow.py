@@ -190,8 +190,8 @@ def exported(name: str, folder: Path) -> Path:
     tf.keras.utils.set_random_seed(0)
     top = {"include_top": False, "pooling": "avg"}
     model = getattr(tf.keras.applications, name)(weights=None, input_shape=(size, size, 3), **top)
-    images = np.random.default_rng(0).uniform(0, 255, (2, size, size, 3))
-    settle(model, images.astype(np.float32))
+    images = np.random.default_rng(0).random((2, size, size, 3), np.float32)
+    settle(model, images)  # as `random_feeds` makes them
     model.export(str(folder), verbose=False)
     return folder
 
