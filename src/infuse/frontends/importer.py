@@ -5,7 +5,7 @@ operators inside scopes, bodies of control flow, and one error for all operators
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.core.building import GraphBuilder
 
 Self = TypeVar("Self", bound="Importer")
+Entry = TypeVar("Entry")
 
 _LISTED = 20
 """Missing operators that an error names."""
@@ -176,6 +177,18 @@ def free_name(name: str, used: Container[str]) -> str:
     return f"{name}_{count}"
 
 
+def registered(table: dict[str, Any], names: Iterable[str]) -> Callable[[Entry], Entry]:
+    """A decorator that puts what it is given into a reader's table under these names, each once."""
+
+    def register(entry: Entry) -> Entry:
+        for name in names:
+            assert name not in table, f"{name} has two entries"
+            table[name] = entry
+        return entry
+
+    return register
+
+
 def require_all(
     calls: Iterable[tuple[str, str]], table: Container[str], what: str, hint: str
 ) -> None:
@@ -201,4 +214,4 @@ def require_all(
     )
 
 
-__all__ = ["Array", "Importer", "free_name", "require_all"]
+__all__ = ["Array", "Importer", "free_name", "registered", "require_all"]

@@ -10,7 +10,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import InfuseError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer
+from infuse.frontends.importer import Importer, registered
 from infuse.frontends.jax.sizes import size_of
 from infuse.frontends.sizes import Sizes
 from infuse.ir import dims
@@ -29,14 +29,7 @@ def primitive(*names: str) -> Callable[[_H], _H]:
 
     It returns the value of the result, or a list of them where there are several or none.
     """
-
-    def register(handler: _H) -> _H:
-        for name in names:
-            assert name not in TABLE, f"{name} has two entries"
-            TABLE[name] = handler
-        return handler
-
-    return register
+    return registered(TABLE, names)
 
 
 class JaxImporter(Importer):

@@ -9,6 +9,7 @@ import infuse.frontends.torch.aten  # noqa: F401  registers torch's operators
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
+from infuse.frontends.importer import registered
 from infuse.frontends.mindspore.items import MONAD, Item, describe, tensor
 from infuse.frontends.mindspore.tensors import TYPE_IDS
 from infuse.frontends.torch.calls import TorchImporter, handler_of
@@ -49,14 +50,7 @@ _NOISE: Final = frozenset(
 
 def primitive(*names: str) -> Callable[[Registered], Registered]:
     """Register what builds these primitives: a function of the call, which returns an item."""
-
-    def register(handler: Registered) -> Registered:
-        for name in names:
-            assert name not in TABLE, f"{name} has two entries"
-            TABLE[name] = handler
-        return handler
-
-    return register
+    return registered(TABLE, names)
 
 
 def shared(name: str, target: str, *arguments: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer
+from infuse.frontends.importer import Importer, registered
 from infuse.frontends.paddle.messages import DTYPES
 from infuse.frontends.paddle.program import Operator, Reference, Region
 from infuse.ir.contents import known_ints
@@ -50,14 +50,7 @@ def operator(*names: str) -> Callable[[Registered], Registered]:
     """Register what builds these operators: a function of the call, which returns the first result,
     or a tuple of the first results; a result may be a list of tensors.
     """
-
-    def register(handler: Registered) -> Registered:
-        for name in names:
-            assert name not in TABLE, f"{name} has two entries"
-            TABLE[name] = handler
-        return handler
-
-    return register
+    return registered(TABLE, names)
 
 
 class Scope(Protocol):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from infuse.errors import InfuseError
+from infuse.frontends.folding import computed
 from infuse.frontends.layout import LayoutImporter
 from infuse.ir.graph import Graph, Operator, Value, constant
 from infuse.ir.types import TensorType
-from infuse.ops.core.evaluate import evaluate_node
 
 _MOST: Final = 1 << 16
 """Elements of a result that is computed at once."""
-_RANDOM: Final = ("Random", "Bernoulli", "Multinomial", "Dropout")
 
 
 class FoldingImporter(LayoutImporter):
@@ -33,43 +30,23 @@ class FoldingImporter(LayoutImporter):
     ) -> list[Value]:
         """The outputs of a new node, or constants."""
         outputs = super().apply(op, inputs, count, bodies)
-        if bodies or op.name.startswith(_RANDOM):
+        if bodies:
             return outputs
         contents = [_listed(value) for value in outputs]
         if all(value is not None for value in contents):
             return self._instead(outputs, contents)
-        constants = bool(inputs) and all(v is None or v.const is not None for v in inputs)
-        if not constants or not all(_small(value) for value in outputs):
-            return outputs
         node = outputs[0].producer
-        assert node is not None
-        arrays = [None if v is None else v.const for v in inputs]
-        try:
-            with np.errstate(all="ignore"):
-                results = evaluate_node(node, arrays)
-        except InfuseError:
-            return outputs  # What cannot be computed fails where the graph runs, if it ever does.
-        return self._instead(
-            outputs,
-            [
-                constant(np.asarray(result, dtype=value.dtype.numpy))
-                for result, value in zip(results, outputs)
-            ],
-        )
+        arrays = computed(node, _MOST) if node is not None else None
+        if arrays is None:
+            return outputs
+        typed = [np.asarray(x, dtype=v.dtype.numpy) for x, v in zip(arrays, outputs)]
+        return self._instead(outputs, [constant(array) for array in typed])
 
     def _instead(self, outputs: list[Value], values: Sequence[Value | None]) -> list[Value]:
         node = outputs[0].producer
         assert node is not None
         self.graph.remove(node)
         return [value for value in values if value is not None]
-
-
-def _small(value: Value) -> bool:
-    type = value.type
-    if not isinstance(type, TensorType) or type.shape is None:
-        return False
-    sizes = [size for size in type.shape if isinstance(size, int)]
-    return len(sizes) == len(type.shape) and math.prod(sizes) <= _MOST
 
 
 def _listed(value: Value) -> Value | None:

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
-from infuse.frontends.importer import Importer
+from infuse.frontends.importer import Importer, registered
 from infuse.frontends.items import Complex, Elements, Item, Variable
 from infuse.frontends.tensorflow.regions import Model, Node
 from infuse.frontends.tensorflow.tensors import dtype_of
@@ -34,14 +34,7 @@ def operator(*names: str) -> Callable[[Registered], Registered]:
     """Register what builds these operators: a function of the call, which returns the result, or a
     list of all.
     """
-
-    def register(handler: Registered) -> Registered:
-        for name in names:
-            assert name not in TABLE, f"{name} has two entries"
-            TABLE[name] = handler
-        return handler
-
-    return register
+    return registered(TABLE, names)
 
 
 def shared(name: str, handler: Callable[[Any], Any], **options: Any) -> None:

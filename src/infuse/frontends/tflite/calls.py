@@ -10,7 +10,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError, UnsupportedOperatorError
-from infuse.frontends.importer import Importer
+from infuse.frontends.importer import Importer, registered
 from infuse.frontends.tflite.model import Operator, Quantization, Tensor
 from infuse.frontends.tflite.resources import Resources
 from infuse.frontends.tflite.schema import DTYPES
@@ -31,14 +31,7 @@ def builtin(*names: str) -> Callable[[Registered], Registered]:
     It returns the value of the result, or a list of them. What is float for a result that the file
     has as scaled integers is quantized then.
     """
-
-    def register(handler: Registered) -> Registered:
-        for name in names:
-            assert name not in TABLE, f"{name} has two entries"
-            TABLE[name] = handler
-        return handler
-
-    return register
+    return registered(TABLE, names)
 
 
 class Scope(Protocol):

@@ -13,7 +13,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.importer import Importer
+from infuse.frontends.importer import Importer, registered
 from infuse.frontends.sizes import Sizes
 from infuse.ir.graph import Value
 
@@ -29,15 +29,7 @@ def aten(*names: str, space: str = "aten") -> Callable[[_H], _H]:
 
     It returns a value, a scalar, or a list of them where the operator has several results.
     """
-
-    def register(handler: _H) -> _H:
-        for name in names:
-            key = f"{space}.{name}"
-            assert key not in TABLE, f"{key} has two entries"
-            TABLE[key] = handler
-        return handler
-
-    return register
+    return registered(TABLE, [f"{space}.{name}" for name in names])
 
 
 def handler_of(target: str) -> Handler | None:

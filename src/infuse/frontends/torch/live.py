@@ -77,7 +77,6 @@ def _functional(program: Any) -> Any:
     from torch._decomp import decomposition_table
 
     program = program.run_decompositions({})
-    usual = torch.export.default_decompositions()
     for _ in range(_DEEPEST):
         unread = {
             node.target
@@ -86,6 +85,9 @@ def _functional(program: Any) -> Any:
             for node in part.graph.nodes
             if isinstance(node.target, torch._ops.OpOverload) and not is_read(str(node.target))
         }
+        if not unread:
+            break
+        usual = torch.export.default_decompositions()
         table = {
             op: usual[op] if op in usual else decomposition_table[op]
             for op in unread
