@@ -34,6 +34,11 @@ def importer() -> Importer:
     return current
 
 
+def is_tracing() -> bool:
+    """Whether a program is being traced."""
+    return _TRACED.get() is not None
+
+
 @contextmanager
 def tracing(into: Importer, sources: bool | None = None) -> Iterator[None]:
     """Within, array functions add their nodes to this importer; `sources`: whether with the lines

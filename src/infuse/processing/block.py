@@ -1,0 +1,46 @@
+"""What makes a function of traced arrays a building block: it runs on NumPy's arrays too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from infuse.frontends.arrays.array import is_tracing
+from infuse.frontends.arrays.tracing import Spec, trace_inputs
+from infuse.ops.core.evaluate import evaluate
+
+P = ParamSpec("P")
+
+
+def block(function: Callable[P, Any]) -> Callable[P, Any]:
+    """A function of arrays that returns an array or a tuple of them, as a building block.
+
+    Inside of a trace it adds its nodes to the program. Outside, arguments that are arrays of NumPy
+    are traced as inputs of their types and shapes, and the graph is evaluated.
+    """
+    parameters = signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        if is_tracing():
+            return function(*args, **kwargs)
+        bound = parameters.bind(*args, **kwargs)
+        feeds = {n: x for n, x in bound.arguments.items() if isinstance(x, (np.ndarray, np.generic))}
+        is_tuple = False
+
+        def program(**arrays: Any) -> Any:
+            nonlocal is_tuple
+            result = function(**{**bound.arguments, **arrays})
+            is_tuple = isinstance(result, tuple)
+            return result
+
+        specs = {name: Spec.of(array) for name, array in feeds.items()}
+        graph = trace_inputs(program, specs, function.__name__, sources=False)
+        results = list(evaluate(graph, {name: np.asarray(x) for name, x in feeds.items()}).values())
+        return tuple(results) if is_tuple else results[0]
+
+    return call
