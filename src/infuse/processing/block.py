@@ -29,7 +29,9 @@ def block(function: Callable[P, Any]) -> Callable[P, Any]:
         if is_tracing():
             return function(*args, **kwargs)
         bound = parameters.bind(*args, **kwargs)
-        feeds = {n: x for n, x in bound.arguments.items() if isinstance(x, (np.ndarray, np.generic))}
+        feeds = {
+            n: x for n, x in bound.arguments.items() if isinstance(x, (np.ndarray, np.generic))
+        }
         is_tuple = False
 
         def program(**arrays: Any) -> Any:
