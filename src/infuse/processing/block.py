@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
-from typing import Any, ParamSpec
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from infuse.frontends.arrays.array import is_tracing
 from infuse.frontends.arrays.tracing import Spec, trace_inputs
 from infuse.ops.core.evaluate import evaluate
 
-P = ParamSpec("P")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def block(function: Callable[P, Any]) -> Callable[P, Any]:
+def block(function: Function) -> Function:
     """A function of arrays that returns an array or a tuple of them, as a building block.
 
     Inside of a trace it adds its nodes to the program. Outside, arguments that are arrays of NumPy
@@ -25,7 +25,7 @@ def block(function: Callable[P, Any]) -> Callable[P, Any]:
     parameters = signature(function)
 
     @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         if is_tracing():
             return function(*args, **kwargs)
         bound = parameters.bind(*args, **kwargs)
@@ -45,4 +45,4 @@ def block(function: Callable[P, Any]) -> Callable[P, Any]:
         results = list(evaluate(graph, {name: np.asarray(x) for name, x in feeds.items()}).values())
         return tuple(results) if is_tuple else results[0]
 
-    return call
+    return cast(Function, call)
