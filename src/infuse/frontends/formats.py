@@ -322,10 +322,11 @@ def _load_object(source: Any) -> Graph:
         from infuse.frontends import torch
 
         return torch.from_torch(source)
-    if library == "sklearn":
+    if library in ("sklearn", "xgboost", "lightgbm", "catboost"):
         from infuse.frontends import sklearn
 
-        return sklearn.load(source)
+        is_booster = type(source).__name__ == "Booster"
+        return sklearn.booster_graph(source) if is_booster else sklearn.load(source)
     if library in ("onnx", "onnx_ml_pb2"):
         from infuse.frontends import onnx
 

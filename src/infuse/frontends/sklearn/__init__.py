@@ -1,6 +1,7 @@
-"""Live fitted estimators of scikit-learn."""
+"""Live fitted estimators of scikit-learn, XGBoost, LightGBM and CatBoost."""
 
 from infuse.frontends.sklearn import (  # noqa: F401  they fill the table of estimators
+    boosting,
     calibration,
     compose,
     densities,
@@ -11,6 +12,7 @@ from infuse.frontends.sklearn import (  # noqa: F401  they fill the table of est
     linear,
     trees,
 )
+from infuse.frontends.sklearn.boosting import booster_graph
 from infuse.frontends.sklearn.reader import load
 
-__all__ = ["load"]
+__all__ = ["booster_graph", "load"]

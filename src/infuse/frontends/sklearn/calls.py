@@ -17,6 +17,8 @@ PREDICT, PROBABILITIES, SCORES, TRANSFORM = (
     "decision_function",
     "transform",
 )
+LIBRARIES: Final = ("sklearn", "xgboost", "lightgbm", "catboost")
+"""Those whose estimators are read; classes of others may share their names."""
 TABLE: Final[dict[tuple[str, str], Handler]] = {}
 """By class name and method."""
 BY_SCORES: Final = {
@@ -42,28 +44,33 @@ def reads(method: str, *names: str) -> Callable[[Handler], Handler]:
     return register
 
 
+def _handler(model: Any, method: str) -> Handler | None:
+    """What computes a method of an estimator; none of a class of the user's own."""
+    kind = type(model)
+    is_read = kind.__module__.partition(".")[0] in LIBRARIES
+    return TABLE.get((kind.__name__, method)) if is_read else None
+
+
 def has(model: Any, method: str) -> bool:
     """Whether a method of an estimator can be computed, and the estimator itself has it."""
-    return (type(model).__name__, method) in TABLE and hasattr(model, method)
+    return _handler(model, method) is not None and hasattr(model, method)
 
 
 def call(method: str, model: Any, x: Tensor) -> Tensor:
     """The result of a method; UnsupportedOperatorError names an estimator without an entry."""
     name = type(model).__name__
-    module = type(model).__module__.partition(".")[0]
     with x.g.scope(name):
-        handler = (
-            TABLE.get((name, method)) if module in ("sklearn", "xgboost", "lightgbm") else None
-        )
+        handler = _handler(model, method)
         if handler is not None:
             return _fitted(handler, model, x)
         if method == PREDICT and has(model, SCORES) and name in BY_SCORES:
             scores = call(SCORES, model, x)
             return labels(model, (scores > 0).integers() if scores.rank == 1 else scores.argmax())
-        if method == PREDICT and (name, PROBABILITIES) in TABLE:
+        if method == PREDICT and _handler(model, PROBABILITIES) is not None:
             return labels(model, call(PROBABILITIES, model, x).argmax())
+        library = type(model).__module__.partition(".")[0]
         raise UnsupportedOperatorError(
-            f"{module}'s {name}.{method} is not supported",
+            f"{library}'s {name}.{method} is not supported",
             hint="export the model to ONNX with skl2onnx, or report the estimator",
         )
 

@@ -1,5 +1,5 @@
-"""Fitted estimators of scikit-learn as graphs, by their attributes; scikit-learn is not imported
-here.
+"""Fitted estimators of scikit-learn and of boosted trees as graphs, by their attributes; no library
+is imported here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _METHODS_OF_CLUSTERS = ("KMeans", "MiniBatchKMeans", "BisectingKMeans")
 
 
 def load(model: Any) -> Graph:
-    """The graph of a fitted estimator, transformer or pipeline, computed as scikit-learn does.
+    """The graph of a fitted estimator, transformer or pipeline, computed as its library does.
 
     Input `x` is float64 [batch, features] (strings where all features are categories in text, one
     input for each column where some are; `y` [batch] of a LabelEncoder or LabelBinarizer). Outputs:
@@ -39,7 +39,8 @@ def load(model: Any) -> Graph:
         if last is model:
             g.output("transformed", call(TRANSFORM, model, x).value)
         return g.graph
-    is_classifier = hasattr(model, "classes_") or hasattr(model, SCORES)
+    # Regressors of CatBoost have a list of no classes.
+    is_classifier = len(getattr(model, "classes_", ())) > 0 or hasattr(model, SCORES)
     g.output("label" if is_classifier else "variable", result.value)
     if type(last).__name__ == "MultiOutputClassifier":
         for i, one in enumerate(last.estimators_ if last is model else ()):

@@ -36,12 +36,17 @@ def load(data: bytes | memoryview, where: str) -> Graph:
     fits the loss (`CatBoostClassifier`, `CatBoostRegressor`) predicts them.
     """
     with wellformed(where, "the CatBoost model", HINT):
-        model = Model(json_object(data, "the CatBoost model"))
+        model = read(data)
         g = Importer("catboost")
         x = g.input("x", dtypes.float64, ["batch", model.columns])
         for name, value in model.outputs(g, x).items():
             g.output(name, value)
         return g.graph
+
+
+def read(data: bytes | memoryview) -> Model:
+    """The model of a document."""
+    return Model(json_object(data, "the CatBoost model"))
 
 
 class Model:

@@ -30,7 +30,7 @@ def signed_square(g: Importer, x: Value) -> Value:
 def beside(g: Importer, only: Value) -> Value:
     """Both probabilities of two classes, from that of the second."""
     column = g("Unsqueeze", only, g.ints(1)) if only.rank == 1 else only
-    return g("Concat", g(1 - column) if False else g("Sub", 1.0, column), column, axis=1)
+    return g("Concat", g("Sub", 1.0, column), column, axis=1)
 
 
 def labels(g: Importer, places: Value, names: list[int] | list[str]) -> Value:

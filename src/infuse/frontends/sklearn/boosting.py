@@ -1,0 +1,133 @@
+"""Live estimators of XGBoost, LightGBM and CatBoost: what they save is read as their files are."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.frontends.sklearn.calls import (
+    PREDICT,
+    PROBABILITIES,
+    labels,
+    of_two,
+    reads,
+    unsupported,
+)
+from infuse.frontends.sklearn.tensors import Tensor
+from infuse.frontends.trees import catboost, lightgbm, xgboost
+from infuse.ir.graph import Graph
+
+_XGBOOST_REGRESSORS: Final = ("XGBRegressor", "XGBRFRegressor", "XGBRanker")
+_XGBOOST_CLASSIFIERS: Final = ("XGBClassifier", "XGBRFClassifier")
+_CATBOOST_REGRESSORS: Final = ("CatBoostRegressor", "CatBoostRanker", "CatBoost")
+
+
+def booster_graph(booster: Any) -> Graph:
+    """The graph of a `Booster` of XGBoost or LightGBM, with what its `predict` gives."""
+    name = type(booster).__name__
+    if type(booster).__module__.startswith("xgboost"):
+        return xgboost.load(bytes(booster.save_raw("ubj")), name)
+    return lightgbm.load(booster.model_to_string().encode(), name)
+
+
+def _check_objective(model: Any) -> None:
+    if callable(model.objective):
+        raise unsupported(
+            model,
+            "an objective that is a function",
+            "load its booster, whose predictions are raw scores, and write what follows yourself",
+        )
+
+
+# -- XGBoost ---------------------------------------------------------------------------------------
+
+
+def _xgboost(model: Any, x: Tensor) -> Tensor:
+    """What the booster predicts, of the rounds that early stopping chose."""
+    _check_objective(model)
+    booster = model.get_booster()
+    best = booster.attr("best_iteration")
+    if best is not None and model.booster != "gblinear":
+        booster = booster[: int(best) + 1]
+    content = xgboost.read(bytes(booster.save_raw("ubj")))
+    missing = model.missing
+    if missing is not None and not np.isnan(missing):
+        x = x.equals(float(missing)).where(np.nan, x)
+    return Tensor(x.g, content.predict(x.g, x.value))
+
+
+@reads(PREDICT, *_XGBOOST_REGRESSORS)
+def xgboost_regression(model: Any, x: Tensor) -> Tensor:
+    """As `Booster.predict`."""
+    return _xgboost(model, x)
+
+
+@reads(PROBABILITIES, *_XGBOOST_CLASSIFIERS)
+def xgboost_probabilities(model: Any, x: Tensor) -> Tensor:
+    """Of both classes where there are two."""
+    result = _xgboost(model, x)
+    return of_two(result) if result.rank == 1 else result
+
+
+@reads(PREDICT, *_XGBOOST_CLASSIFIERS)
+def xgboost_classes(model: Any, x: Tensor) -> Tensor:
+    """The likeliest class; of two, the second one if its probability is above one half."""
+    result = _xgboost(model, x)
+    return labels(model, (result > 0.5).integers() if result.rank == 1 else result.argmax())
+
+
+# -- LightGBM --------------------------------------------------------------------------------------
+
+
+def _lightgbm(model: Any, x: Tensor) -> Tensor:
+    """What the booster predicts; its text ends with the round that early stopping chose."""
+    _check_objective(model)
+    content = lightgbm.read(model.booster_.model_to_string().encode())
+    return Tensor(x.g, content.predict(x.g, x.floats().value))
+
+
+@reads(PREDICT, "LGBMRegressor", "LGBMRanker")
+def lightgbm_regression(model: Any, x: Tensor) -> Tensor:
+    """As `Booster.predict`."""
+    return _lightgbm(model, x)
+
+
+@reads(PROBABILITIES, "LGBMClassifier")
+def lightgbm_probabilities(model: Any, x: Tensor) -> Tensor:
+    """Of both classes where there are two."""
+    result = _lightgbm(model, x)
+    return of_two(result) if result.rank == 1 else result
+
+
+# -- CatBoost --------------------------------------------------------------------------------------
+
+
+def _catboost(model: Any, x: Tensor) -> dict[str, Tensor]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        model.save_model(str(path), format="json")
+        content = catboost.read(path.read_bytes())
+    outputs = content.outputs(x.g, x.floats().value)
+    return {name: Tensor(x.g, value) for name, value in outputs.items()}
+
+
+@reads(PREDICT, *_CATBOOST_REGRESSORS)
+def catboost_regression(model: Any, x: Tensor) -> Tensor:
+    """As the class predicts."""
+    return _catboost(model, x)["variable"]
+
+
+@reads(PREDICT, "CatBoostClassifier")
+def catboost_classes(model: Any, x: Tensor) -> Tensor:
+    """The labels."""
+    return _catboost(model, x)["label"]
+
+
+@reads(PROBABILITIES, "CatBoostClassifier")
+def catboost_probabilities(model: Any, x: Tensor) -> Tensor:
+    """Of all classes."""
+    return _catboost(model, x)["probabilities"].astype(dtypes.float64)
