@@ -15,9 +15,8 @@ PART = FULL // 40
 
 
 FOREIGN = ("pt2", "torchscript", "tflite", "savedmodel", "frozen", "tfjs", "keras", "huggingface")
-FOREIGN += ("xgboost", "lightgbm", "catboost")
-"""Without `h5`: HDF5's own library may not end on a damaged file."""
-NEEDED = {"keras": "h5py", "torchscript": "torch", "huggingface": "safetensors"}
+FOREIGN += ("h5", "xgboost", "lightgbm", "catboost")
+NEEDED = {"keras": "h5py", "h5": "h5py", "torchscript": "torch", "huggingface": "safetensors"}
 
 
 def check(kind: str, first: int, count: int) -> None:

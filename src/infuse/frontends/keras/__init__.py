@@ -40,13 +40,14 @@ def load_archive(archive: Archive) -> Graph:
             )
         config = json_object(archive.read(CONFIG), CONFIG)
         metadata = json_object(archive.read("metadata.json"), "metadata.json")
-        with hdf5.opened(archive.read(WEIGHTS)) as file:
-            return _graph(config, str(metadata.get("keras_version")), Stored(file))
+        weights = Stored(hdf5.opened(archive.read(WEIGHTS)))
+        return _graph(config, str(metadata.get("keras_version")), weights)
 
 
 def load_hdf5(data: memoryview, where: str) -> Graph:
     """The graph of an HDF5 file of a whole model, of Keras 2 or 3."""
-    with wellformed(where, "the model", _HINT), hdf5.opened(data) as file:
+    with wellformed(where, "the model", _HINT):
+        file = hdf5.opened(data)
         text = file.text("model_config")
         if text is None:
             raise ModelFileError(
