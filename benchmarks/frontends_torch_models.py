@@ -103,12 +103,31 @@ def _of_images(module: Any, size: int) -> Case:
 
 
 def _spread(module: Any) -> Any:
-    """The module with statistics of its normalizations that are not 0 and 1."""
+    """The module with statistics of its normalizations that are not 0 and 1, and parameters that
+    are not constant: a head or a scale of zeros would hide what is in front of it.
+    """
     for part in module.modules():
         if getattr(part, "running_var", None) is not None:
             part.running_var.uniform_(0.8, 1.2)
             part.running_mean.normal_(0, 0.05)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            _vary(parameter)
     return module
+
+
+def _vary(parameter: torch.Tensor) -> None:
+    if not parameter.is_floating_point() or (parameter != parameter.flatten()[:1]).any():
+        return
+    constant = float(parameter.flatten()[0])
+    if parameter.ndim > 1 and parameter.numel() > max(parameter.shape):
+        parameter.normal_(0, parameter[0].numel() ** -0.5)
+    elif abs(constant) > 0.01:
+        parameter.mul_(torch.empty_like(parameter).uniform_(0.8, 1.2))
+    elif constant:
+        parameter.uniform_(0.1, 0.3)
+    else:
+        parameter.normal_(0, 0.05)
 
 
 def _of_transformers(name: str) -> Case:
