@@ -21,6 +21,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         (X * ops.clip(X + 3.0, 0.0, 6.0)) * 0.5,
         "the constant 0.16666666666666666 is needed",
     ),
+    "FuseHardSwishOfSum": (
+        {"x": (3, 4), "b": f32(0.5)[0], "c": f32(3.4)[0]},
+        "the sums are not 3 apart",
+    ),
     "FuseHardSigmoid": (
         ops.clip(X + 3.0, 0.0, 1.0) / 6.0,
         "the constant 6.0 is needed as input of Clip",

@@ -39,6 +39,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         },
         "it joins or mixes axes",
     ),
+    "MoveUnitAxesUp": (
+        {"x": (2, 3, 4), "transpose": {"perm": (0, 2, 1)}, "outer": [int64s(2, 2, 2, 3)]},
+        "it cuts, joins or mixes axes",
+    ),
     "RemoveReshapeBeforeBroadcast": (
         {"x": (4,), "more": int64s(4, 1), "y": (4, 3)},
         "it does more than to add axes",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
+from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
@@ -23,6 +25,11 @@ def data(value: Value) -> Array:
     """The elements of a constant."""
     assert value.const is not None
     return value.const
+
+
+def float_info(dtype: DType) -> Any:
+    """What NumPy's finfo tells of a type of floats."""
+    return ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
 
 
 def wide(value: Value) -> Array:

@@ -12,14 +12,17 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.conversion import finite_limit
 from infuse.ops.core.base import kinds_with
+from infuse.ops.core.elementwise import f32
 from infuse.ops.core.traits import Trait
 from infuse.passes.rules.common import (
     data,
+    float_info,
     number,
     require_attribute,
     require_float,
     require_kernel,
     require_same_type,
+    wide,
 )
 from infuse.rewrite import Rule, require
 
@@ -137,6 +140,39 @@ class FuseHardSwish(Rule):
 
     def build(self, x: Value) -> Any:
         return ops.hard_swish(x)
+
+
+class FuseHardSwishOfSum(Rule):
+    """(x + b) · clip(x + b + 3, 0, 6) → 6 · HardSwish(x + b), where 1/6 was put together with
+    another constant
+    """
+
+    level = "extended"
+    rows = ("G18", "G27")
+    rounding = _FUSED
+    examples = (
+        {"x": (3, 4), "b": np.float32(0.5), "c": np.float32(3.5)},
+        {"x": (2, 3, 4), "b": f32(0.5, -1, 2).reshape(3, 1), "c": f32(3.5, 2, 5).reshape(3, 1)},
+        {"x": (3, 4)},
+    )
+
+    def match(self, x: Variable, b: Variable, c: Variable) -> Any:
+        y = x + ops.const(b)
+        return [y * ops.clip(x + ops.const(c), 0.0, 6.0), x * ops.clip(x + 3.0, 0.0, 6.0)]
+
+    def when(self, x: Value, root: Node, b: Value | None = None, c: Value | None = None) -> None:
+        require_kernel(x)
+        require_same_type(x, root, "a constant stretches the shape")
+        if b is not None and c is not None:
+            shift, other = wide(b), wide(c)
+            require(shift.shape == other.shape, "the sums are not 3 apart")
+            # Both constants are rounded sums.
+            slack = 4 * float(float_info(b.dtype).eps) * (np.abs(shift) + 3)
+            require((np.abs(other - shift - 3) <= slack).all(), "the sums are not 3 apart")
+
+    def build(self, x: Value, b: Value | None = None) -> Any:
+        y = x if b is None else Call("Add", (x, b))
+        return ops.hard_swish(y) * 6.0
 
 
 class FuseMish(Rule):
@@ -295,6 +331,7 @@ RULES = (
         FuseTanhGelu,
         FuseSwish,
         FuseHardSwish,
+        FuseHardSwishOfSum,
         FuseHardSigmoid,
         FuseMish,
         PReluAsLeakyRelu,

@@ -10,30 +10,22 @@ nobody notices where they are not much larger than what they are added to.
 
 from __future__ import annotations
 
-from typing import Any
-
-import ml_dtypes
 import numpy as np
 
 from infuse.dtypes import DType
 from infuse.ir.graph import Array, Value
-from infuse.passes.rules.common import rounded, wide
+from infuse.passes.rules.common import float_info, rounded, wide
 from infuse.rewrite import require
 
 CANCELLING = 16.0
 """Times by which constants are larger than their sum where they cancel each other."""
 
 
-def _format(dtype: DType) -> Any:
-    """What NumPy's finfo tells of a type of floats."""
-    return ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
-
-
 def headroom(dtype: DType) -> float:
     """How many times larger than x a number may be that is added to it, before digits of x are lost
     that count.
     """
-    digits = int(_format(dtype).nmant) + 1
+    digits = int(float_info(dtype).nmant) + 1
     return float(2.0 ** max(digits // 2, min(digits - 3, 8)))
 
 
@@ -41,7 +33,7 @@ def range_limit(dtype: DType) -> float:
     """Factors up to this size, and down to its reciprocal, keep ordinary numbers in the range of a
     type.
     """
-    exponent = int(_format(dtype).maxexp)
+    exponent = int(float_info(dtype).maxexp)
     return float(2.0 ** max(exponent // 2, min(exponent - 6, 10)))
 
 
@@ -93,7 +85,7 @@ def require_product(first: Array, second: Array, dtype: DType) -> None:
     require(
         not bool((turns & (least > 0)).any()), "the factors leave the range of the type on the way"
     )
-    small = (least > 0) & (total < float(_format(dtype).tiny))
+    small = (least > 0) & (total < float(float_info(dtype).tiny))
     require(not bool(small.any()), "the merged constant is too small")
 
 

@@ -239,32 +239,65 @@ class MoveReshapeUp(Rule):
 
     def when(self, x: Value, transpose: Node, root: Node) -> None:
         require_shape(x, transpose.output, root.output)
-        shape, _ = self._before(transpose, root)
-        require(target_shape(x.shape, tuple(shape)) is not None, "two sizes change symbolically")
+        shape, _ = _before(transpose, root)
+        require(target_shape(x.shape, shape) is not None, "two sizes change symbolically")
 
     def build(self, x: Value, transpose: Node, root: Node) -> Any:
-        shape, perm = self._before(transpose, root)
-        inner = (
-            x if x.shape == tuple(shape) else ops.reshape(x, reshape_target(x.shape, tuple(shape)))
-        )
+        shape, perm = _before(transpose, root)
+        inner = x if x.shape == shape else ops.reshape(x, reshape_target(x.shape, shape))
         return ops.transpose(inner, perm=perm)
 
-    def _before(self, transpose: Node, root: Node) -> tuple[list[Dim], tuple[int, ...]]:
-        """The shape before the transpose with the axes cut already, and the order that then gives
-        the root's.
-        """
-        perm, moved, target = permutation(transpose), transpose.output.shape, root.output.shape
-        places = [i for i, size in enumerate(target) if not is_one(size)]
-        wide = [i for i, size in enumerate(moved) if not is_one(size)]
-        groups = regroup([target[i] for i in places], [moved[i] for i in wide])
-        require(groups is not None, "it joins or mixes axes")
-        assert groups is not None
-        ones = [i for i, size in enumerate(target) if is_one(size)]
-        by_source = sorted(
-            (perm[axis], [places[g] for g in group]) for axis, group in zip(wide, groups)
-        )
-        order = ones + [place for _, group in by_source for place in group]
-        return [target[i] for i in order], tuple(order.index(i) for i in range(len(target)))
+
+class MoveUnitAxesUp(Rule):
+    """Reshape(Transpose(x)), which adds or removes axes of size one only → Transpose(Reshape(x)),
+    so that the Transpose meets others
+    """
+
+    level = "all"
+    rows = ("G8", "G24")
+    examples = (
+        {"x": (2, 4, 1, 3), "transpose": {"perm": (0, 2, 3, 1)}, "outer": [int64s(0, 3, 4)]},
+        {"x": (2, 4, 1, 3), "transpose": {"perm": (0, 2, 3, 1)}, "outer": [int64s(1, 2, 3, 4)]},
+        {"x": (4, 3), "transpose": {"perm": (1, 0)}, "outer": [int64s(3, 1, 4)]},
+        *(
+            {"x": (3, 1, 4), "transpose": {"perm": (2, 1, 0)}, "outer": outer}
+            for outer in ([], [int64s(1)])
+        ),
+    )
+
+    def match(self, x: Variable, outer: Variable) -> Any:
+        return reshapes(ops.transpose(x, name="transpose"), outer)
+
+    def when(self, x: Value, transpose: Node, root: Node) -> None:
+        require_shape(x, transpose.output, root.output)
+        sizes = [
+            [size for size in node.output.shape if not is_one(size)] for node in (transpose, root)
+        ]
+        require(sizes[0] == sizes[1], "it cuts, joins or mixes axes")
+        shape, _ = _before(transpose, root)
+        require(target_shape(x.shape, shape) is not None, "two sizes change symbolically")
+
+    def build(self, x: Value, transpose: Node, root: Node) -> Any:
+        shape, perm = _before(transpose, root)
+        return ops.transpose(ops.reshape(x, reshape_target(x.shape, shape)), perm=perm)
+
+
+def _before(transpose: Node, root: Node) -> tuple[tuple[Dim, ...], tuple[int, ...]]:
+    """The shape before the transpose with the axes cut already, and the order that then gives the
+    root's.
+    """
+    perm, moved, target = permutation(transpose), transpose.output.shape, root.output.shape
+    places = [i for i, size in enumerate(target) if not is_one(size)]
+    wide = [i for i, size in enumerate(moved) if not is_one(size)]
+    groups = regroup([target[i] for i in places], [moved[i] for i in wide])
+    require(groups is not None, "it joins or mixes axes")
+    assert groups is not None
+    ones = [i for i, size in enumerate(target) if is_one(size)]
+    by_source = sorted(
+        (perm[axis], [places[g] for g in group]) for axis, group in zip(wide, groups)
+    )
+    order = ones + [place for _, group in by_source for place in group]
+    return tuple(target[i] for i in order), tuple(order.index(i) for i in range(len(target)))
 
 
 class RemoveReshapeBeforeBroadcast(Rule):
@@ -344,6 +377,7 @@ RULES = (
     *(
         TransposeAsReshape,
         MoveReshapeUp,
+        MoveUnitAxesUp,
         RemoveReshapeBeforeBroadcast,
         ReadShapeEarlier,
     ),
