@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import frontends_torch_models as models, machine
+from benchmarks import child, frontends_torch_models as models, machine
 
 LIMIT: Final = 240
 TOLERANCE: Final = 1e-4
@@ -77,7 +75,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each")
     arguments = parser.parse_args()
     if arguments.worker:
-        print("RESULT", json.dumps(measured(arguments.names[0], arguments.only_read)))
+        child.report(measured(arguments.names[0], arguments.only_read))
         return
     rows = {}
     names = arguments.names or list(models.NAMES)
@@ -93,18 +91,9 @@ def main() -> None:
 
 
 def _row(name: str, only_read: bool, limit: float) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.frontends_torch", name, "--worker"]
-    command += ["--only-read"] if only_read else []
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done in {limit:g} s"}
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    if not lines:
-        errors = [line for line in done.stderr.splitlines() if line.strip()]
-        return {"error": errors[-1][:400] if errors else f"exit status {done.returncode}"}
-    row: dict[str, Any] = json.loads(lines[0].removeprefix("RESULT "))
-    return row | {"right": row.get("difference", 0.0) <= TOLERANCE}
+    arguments = [name, "--worker", *(["--only-read"] if only_read else [])]
+    row = child.run("benchmarks.frontends_torch", arguments, limit)
+    return row if "error" in row else row | {"right": row.get("difference", 0.0) <= TOLERANCE}
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import frontends_torch_models as models, machine
+from benchmarks import child, frontends_torch_models as models, machine
 from benchmarks.measure import Timing, difference, geomean, repeat
 
 LIMIT: Final = 600
@@ -82,7 +80,7 @@ def main() -> None:
     if options.worker:
         (name,) = options.names
         figures = measured(name, options.threads, options.rounds, options.seconds)
-        print("RESULT", json.dumps(figures))
+        child.report(figures)
         return
     rows: dict[str, Any] = {}
     print(f"{'name':24} {'infuse ms':>9} {'inductor':>9} {'eager':>9} {'speed':>6} difference")
@@ -114,19 +112,10 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _row(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.torch_compile", name, "--worker"]
+    arguments = [name, "--worker"]
     for option in ("threads", "rounds", "seconds"):
-        command += [f"--{option}", str(getattr(options, option))]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done in {LIMIT} s"}
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    if not lines:
-        errors = [line for line in done.stderr.splitlines() if "Error" in line]
-        return {"error": errors[-1][:200] if errors else f"exit status {done.returncode}"}
-    row: dict[str, Any] = json.loads(lines[0].removeprefix("RESULT "))
-    return row
+        arguments += [f"--{option}", str(getattr(options, option))]
+    return child.run("benchmarks.torch_compile", arguments, LIMIT)
 
 
 if __name__ == "__main__":
