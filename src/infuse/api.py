@@ -68,16 +68,28 @@ def _bounded(verb: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 @_bounded
-def load(source: PathLike | bytes | Any) -> Graph:
+def load(
+    source: PathLike | bytes | Any,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    signature: str | None = None,
+    cache: bool = False,
+) -> Graph:
     """The graph of a model: a path or the bytes of a model in any format that is known by its
-    content (`infuse.frontends.formats`), a ModelProto of ONNX, or an ExportedProgram of PyTorch.
+    content (`infuse.frontends.formats`), a ModelProto of ONNX, an ExportedProgram of PyTorch, or a
+    fitted estimator.
 
-    Weights stay where they are (memory-mapped) until they are used. ModelFileError when the file is
-    broken.
+    Weights stay where they are (memory-mapped) until they are used. `inputs` describes the
+    arguments of a program of TorchScript (see `from_torchscript`). `signature` is the one of a
+    SavedModel that is read, else the one for serving. With `cache`, a decoder in a folder of
+    Hugging Face takes keys and values of the tokens before, `past_key_values.0.key` [batch, heads,
+    past, size] and so on, and gives `present.0.key`. ModelFileError when the file is broken,
+    OptionError for an option of another format.
     """
     from infuse.frontends.formats import load as load_any
 
-    return load_any(source)
+    options = {"inputs": inputs, "signature": signature, "cache": cache or None}
+    return load_any(source, {n: option for n, option in options.items() if option is not None})
 
 
 @_bounded
@@ -107,9 +119,9 @@ def from_torchscript(source: PathLike | bytes, inputs: Mapping[str, Any] | None 
     those of a traced program are like what it was traced on. A field that the program changes
     (`decoder.state`) is described in the same way.
     """
-    from infuse.frontends.formats import from_torchscript as read
+    from infuse.frontends.formats import load as load_any
 
-    return read(source, inputs or {})
+    return load_any(source, {"inputs": inputs or {}})
 
 
 @_bounded

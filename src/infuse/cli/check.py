@@ -12,7 +12,7 @@ import typer
 
 import infuse
 from infuse.cli import options, terminal
-from infuse.cli.options import AsJson, Described, ModelFile
+from infuse.cli.options import AsJson, Cache, Described, ModelFile, Signature
 from infuse.cli.show import describe, print_interface
 from infuse.codegen.compile import stages_of
 from infuse.errors import OptionError
@@ -25,14 +25,20 @@ MISSING = "unknown"
 HOSTED = "interpreter"
 
 
-def check(model: ModelFile, described: Described = None, as_json: AsJson = False) -> None:
+def check(
+    model: ModelFile,
+    described: Described = None,
+    signature: Signature = None,
+    cache: Cache = False,
+    as_json: AsJson = False,
+) -> None:
     """Say what a model file holds, and every operator in it that is not known or has no native
     code.
 
     Exit status 1 where an operator is not known.
     """
     facts: dict[str, Any] = {"format": format_name(model)}
-    graph = options.load_described(model, described)
+    graph = options.load_model(model, described, signature, cache)
     facts |= describe(graph)
     missing = unknown_nodes(graph)
     hosted = [] if missing else _hosted(graph)
@@ -55,12 +61,14 @@ def convert(
         int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the model's own.")
     ] = None,
     described: Described = None,
+    signature: Signature = None,
+    cache: Cache = False,
 ) -> None:
     """Write a model in another format, as it is: no rule is applied."""
     options.check_output(output, ".onnx", ".infuse")
     if opset is not None and output.suffix != ".onnx":
         raise OptionError("--opset is for .onnx files", where=f"output {output}")
-    graph = options.load_described(model, described)
+    graph = options.load_model(model, described, signature, cache)
     infuse.save(graph, output, opset=opset)
     size = terminal.bytes_text(output.stat().st_size)
     terminal.say(f"{output}: {len(graph)} nodes, {size}, from {format_name(model)}")

@@ -14,6 +14,7 @@ from infuse.cli.inputs import read_data
 from infuse.cli.models import note_search
 from infuse.cli.options import (
     AsJson,
+    Cache,
     ChosenLevel,
     Data,
     Described,
@@ -22,10 +23,11 @@ from infuse.cli.options import (
     ModelFile,
     Precision,
     Search,
+    Signature,
     Target,
     Threads,
     Tune,
-    load_described,
+    load_model,
 )
 from infuse.cli.outputs import kept_lines, say_precisions
 
@@ -50,6 +52,8 @@ def compile(
         ),
     ] = "infuse",
     described: Described = None,
+    signature: Signature = None,
+    cache: Cache = False,
     as_json: AsJson = False,
 ) -> None:
     """Compile a model to a folder: library, weights, header and source.
@@ -58,7 +62,7 @@ def compile(
     """
     sets = read_data(data)
     started = time.perf_counter()
-    graph = load_described(model, described)
+    graph = load_model(model, described, signature, cache)
     with terminal.progress(model.name) as progress:
         better = infuse.optimize(graph, level.value, search=search, progress=progress)
         optimized = time.perf_counter()

@@ -139,6 +139,22 @@ Described = Annotated[
         ),
     ),
 ]
+Signature = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="The signature of a SavedModel; default: the one for serving."
+    ),
+]
+Cache = Annotated[
+    bool,
+    typer.Option(
+        "--cache",
+        help=(
+            "A decoder in a folder of Hugging Face takes and gives keys and values of the tokens "
+            "before."
+        ),
+    ),
+]
 InputArchive = Annotated[
     Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Arrays of inputs by name.")
 ]
@@ -170,10 +186,12 @@ def described(texts: Iterable[str] | None) -> dict[str, Any]:
     return inputs
 
 
-def load_described(model: Path, texts: Iterable[str] | None) -> Graph:
-    """The graph of a model file, a program of TorchScript with its inputs described."""
-    inputs = described(texts)
-    return infuse.from_torchscript(model, inputs) if inputs else infuse.load(model)
+def load_model(
+    model: Path, texts: Iterable[str] | None, signature: str | None, cache: bool
+) -> Graph:
+    """The graph of a model file, with the options of its format."""
+    inputs = described(texts) or None
+    return infuse.load(model, inputs=inputs, signature=signature, cache=cache)
 
 
 def names(texts: Iterable[str] | None) -> list[str]:

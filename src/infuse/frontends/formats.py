@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
 
-from infuse.errors import InputError, ModelFileError
+from infuse.errors import InputError, ModelFileError, OptionError
 from infuse.frontends.archives import Archive
 from infuse.frontends.files import map_file
 from infuse.ir.graph import Graph
@@ -64,81 +65,94 @@ class Source:
 
 @dataclass(frozen=True)
 class Format:
-    """A format of models: its name, whether a source is in it, and its reader."""
+    """A format of models: its name, whether a source is in it, and its reader: the path of a
+    function below this package, its arguments, and the options that it takes.
+    """
 
     name: str
     matches: Callable[[Source], bool]
-    load: Callable[[Source], Graph]
+    reader: str
+    arguments: Callable[[Source], tuple[Any, ...]]
+    options: tuple[str, ...] = ()
+
+    def load(self, source: Source, options: Mapping[str, Any]) -> Graph:
+        """The graph of a source; OptionError for an option of other formats."""
+        _check_options(self.name, self.options, options, source.where)
+        graph: Graph = _function(self.reader)(*self.arguments(source), **options)
+        return graph
 
 
-def _infuse(source: Source) -> Graph:
-    import infuse.ops  # noqa: F401  the file names operators, which must be there
-    from infuse.ir.file import load as load_infuse
+def _function(path: str) -> Callable[..., Any]:
+    """A function of a reader, which is imported when it is needed."""
+    module, _, name = path.rpartition(".")
+    function: Callable[..., Any] = getattr(import_module(f"infuse.frontends.{module}"), name)
+    return function
 
+
+def _check_options(
+    name: str, own: Sequence[str], options: Mapping[str, Any], where: str | None = None
+) -> None:
+    for option in options:
+        if option not in own:
+            others = ", ".join(other.name for other in FORMATS if option in other.options)
+            raise OptionError(
+                f"the option {option!r} is for {others}, and the model is {name}", where=where
+            )
+
+
+# -- arguments of readers --------------------------------------------------------------------------
+
+
+def _data(source: Source) -> tuple[Any, ...]:
+    return source.data, source.where
+
+
+def _data_and_path(source: Source) -> tuple[Any, ...]:
+    return source.data, source.where, source.path
+
+
+def _archive(source: Source) -> tuple[Any, ...]:
+    return (source.archive,)
+
+
+def _path(source: Source) -> tuple[Any, ...]:
+    return (source.path,)
+
+
+def _infuse_file(source: Source) -> tuple[Any, ...]:
     if source.path is None:
         raise ModelFileError("an .infuse file is read from its path only", where=source.where)
-    return load_infuse(source.path)
+    return (source.path,)
 
 
-def _pt2(source: Source) -> Graph:
-    from infuse.frontends import torch
-
-    assert source.archive is not None
-    return torch.load(source.archive)
-
-
-def _torchscript(source: Source) -> Graph:
-    from infuse.frontends import torchscript
-
-    assert source.archive is not None
-    return torchscript.load(source.archive)
-
-
-def _torch_weights(source: Source) -> Graph:
-    from infuse.frontends import torchscript
-
-    assert source.archive is not None
-    return torchscript.refuse_weights(source.archive)
-
-
-def _tflite(source: Source) -> Graph:
-    from infuse.frontends import tflite
-
-    return tflite.load(source.data, source.where)
-
-
-def _keras_archive(source: Source) -> Graph:
-    from infuse.frontends import keras
-
-    assert source.archive is not None
-    return keras.load_archive(source.archive)
-
-
-def _keras_hdf5(source: Source) -> Graph:
-    from infuse.frontends import keras
-
-    return keras.load_hdf5(source.data, source.where)
-
-
-def _tfjs(source: Source) -> Graph:
-    from infuse.frontends import keras
-
+def _saved_model_folder(source: Source) -> tuple[Any, ...]:
     assert source.path is not None
-    return keras.load_tfjs(source.path)
+    return (source.path if source.is_folder else source.path.parent,)
+
+
+def _web_document(source: Source) -> tuple[Any, ...]:
+    opened = _web_source(source)
+    return opened.path, opened.data, opened.where
+
+
+def _paddle_program(source: Source) -> tuple[Any, ...]:
+    if source.path is None:
+        return _data_and_path(source)
+    file = _function("paddle.model_file")(source.path)
+    return _data_and_path(Source(file or source.path))
+
+
+# -- marks of formats ------------------------------------------------------------------------------
+
+
+def _is_infuse(source: Source) -> bool:
+    return source.head.startswith(b"INFUSE") or source.suffix == ".infuse"
 
 
 def _is_mindir(source: Source) -> bool:
     if source.head[:1] not in (b"\n", b"\xd8"):
         return False
-    from infuse.frontends import mindspore
-
-    return mindspore.is_mindir(source.head)
-
-
-def _mindir(source: Source) -> Graph:
-    from infuse.frontends import mindspore
-
-    return mindspore.load(source.data, source.where, source.path)
+    return bool(_function("mindspore.is_mindir")(source.head))
 
 
 def _is_saved_model(source: Source) -> bool:
@@ -146,25 +160,8 @@ def _is_saved_model(source: Source) -> bool:
     return source.holds("saved_model.pb") or (named and source.head[:1] == b"\x08")
 
 
-def _saved_model(source: Source) -> Graph:
-    from infuse.frontends import tensorflow
-
-    assert source.path is not None
-    return tensorflow.load_saved_model(source.path if source.is_folder else source.path.parent)
-
-
 def _is_tensorflow(source: Source) -> bool:
-    if source.head[:1] != b"\n":
-        return False
-    from infuse.frontends import tensorflow
-
-    return tensorflow.is_graph(source.head)
-
-
-def _tensorflow(source: Source) -> Graph:
-    from infuse.frontends import tensorflow
-
-    return tensorflow.load_graph(source.data, source.where)
+    return source.head[:1] == b"\n" and bool(_function("tensorflow.is_graph")(source.head))
 
 
 def _web_source(source: Source) -> Source:
@@ -181,61 +178,17 @@ def _is_web_model(source: Source) -> bool:
     )
 
 
-def _web_model(source: Source) -> Graph:
-    from infuse.frontends import tensorflow
-
-    opened = _web_source(source)
-    return tensorflow.load_web_model(opened.path, opened.data, opened.where)
-
-
-def _huggingface(source: Source) -> Graph:
-    from infuse.frontends import huggingface
-
-    assert source.path is not None
-    return huggingface.load(source.path)
-
-
-def _xgboost(source: Source) -> Graph:
-    from infuse.frontends.trees import xgboost
-
-    return xgboost.load(source.data, source.where)
-
-
-def _lightgbm(source: Source) -> Graph:
-    from infuse.frontends.trees import lightgbm
-
-    return lightgbm.load(source.data, source.where)
-
-
-def _catboost(source: Source) -> Graph:
-    from infuse.frontends.trees import catboost
-
-    return catboost.load(source.data, source.where)
-
-
 def _is_layers_model(source: Source) -> bool:
     """Whether it is a model of layers of TensorFlow.js: its folder, or the `model.json`."""
-    if source.is_folder and source.path is not None:
-        return source.holds("model.json") and _is_layers_model(Source(source.path / "model.json"))
-    topology = _names(source, b'"modelTopology"')
-    return topology and _names(source, b'"layers-model"', b'"model_config"', b'"class_name"')
+    opened = _web_source(source)
+    topology = _names(opened, b'"modelTopology"')
+    return topology and _names(opened, b'"layers-model"', b'"model_config"', b'"class_name"')
 
 
 def _is_paddle(source: Source) -> bool:
-    from infuse.frontends import paddle
-
     if source.path is not None and (source.is_folder or source.suffix == ".pdiparams"):
-        return paddle.model_file(source.path) is not None
-    return paddle.is_head(source.head)
-
-
-def _paddle(source: Source) -> Graph:
-    from infuse.frontends import paddle
-
-    if source.path is None:
-        return paddle.load(source.data, source.where, None)
-    opened = Source(paddle.model_file(source.path) or source.path)
-    return paddle.load(opened.data, opened.where, opened.path)
+        return _function("paddle.model_file")(source.path) is not None
+    return bool(_function("paddle.is_head")(source.head))
 
 
 def _names(source: Source, *members: bytes) -> bool:
@@ -244,41 +197,85 @@ def _names(source: Source, *members: bytes) -> bool:
 
 
 FORMATS: Final[tuple[Format, ...]] = (
+    Format("Infuse", _is_infuse, "infuse_file.load", _infuse_file),
+    Format("TensorFlow Lite", lambda s: s.head[4:8] == b"TFL3", "tflite.load", _data),
+    Format("PyTorch (torch.export)", lambda s: s.holds("archive_format"), "torch.load", _archive),
     Format(
-        "Infuse",
-        lambda s: (
-            s.head.startswith(b"INFUSE") or (s.path is not None and s.path.suffix == ".infuse")
-        ),
-        _infuse,
+        "TorchScript",
+        lambda s: s.holds("data.pkl") and s.holds("constants.pkl"),
+        "torchscript.load",
+        _archive,
+        ("inputs",),
     ),
-    Format("TensorFlow Lite", lambda s: s.head[4:8] == b"TFL3", _tflite),
-    Format("PyTorch (torch.export)", lambda s: s.holds("archive_format"), _pt2),
-    Format("TorchScript", lambda s: s.holds("data.pkl") and s.holds("constants.pkl"), _torchscript),
-    Format("PyTorch (weights)", lambda s: s.holds("data.pkl"), _torch_weights),
-    Format("Keras", lambda s: s.archive is not None and s.holds("metadata.json"), _keras_archive),
-    Format("Keras (HDF5)", lambda s: s.head[:8] == b"\x89HDF\r\n\x1a\n", _keras_hdf5),
-    Format("TensorFlow.js layers", _is_layers_model, _tfjs),
-    Format("TensorFlow (SavedModel)", _is_saved_model, _saved_model),
-    Format("TensorFlow.js", _is_web_model, _web_model),
-    Format("MindSpore (MindIR)", _is_mindir, _mindir),
-    Format("TensorFlow (frozen graph)", _is_tensorflow, _tensorflow),
-    Format("Hugging Face", lambda s: s.is_folder and s.holds("config.json"), _huggingface),
-    Format("XGBoost", lambda s: _names(s, b'"learner"', b"\x07learner"), _xgboost),
-    Format("LightGBM", lambda s: s.head.split(b"\n", 1)[0].strip() == b"tree", _lightgbm),
-    Format("PaddlePaddle", _is_paddle, _paddle),
-    Format("CatBoost", lambda s: _names(s, b'"features_info"', b'"oblivious_trees"'), _catboost),
+    Format(
+        "PyTorch (weights)",
+        lambda s: s.holds("data.pkl"),
+        "torchscript.refuse_weights",
+        _archive,
+    ),
+    Format(
+        "Keras",
+        lambda s: s.archive is not None and s.holds("metadata.json"),
+        "keras.load_archive",
+        _archive,
+    ),
+    Format(
+        "Keras (HDF5)",
+        lambda s: s.head[:8] == b"\x89HDF\r\n\x1a\n",
+        "keras.load_hdf5",
+        _data,
+    ),
+    Format("TensorFlow.js layers", _is_layers_model, "keras.load_tfjs", _path),
+    Format(
+        "TensorFlow (SavedModel)",
+        _is_saved_model,
+        "tensorflow.load_saved_model",
+        _saved_model_folder,
+        ("signature",),
+    ),
+    Format("TensorFlow.js", _is_web_model, "tensorflow.load_web_model", _web_document),
+    Format("MindSpore (MindIR)", _is_mindir, "mindspore.load", _data_and_path),
+    Format("TensorFlow (frozen graph)", _is_tensorflow, "tensorflow.load_graph", _data),
+    Format(
+        "Hugging Face",
+        lambda s: s.is_folder and s.holds("config.json"),
+        "huggingface.load",
+        _path,
+        ("cache",),
+    ),
+    Format(
+        "XGBoost", lambda s: _names(s, b'"learner"', b"\x07learner"), "trees.xgboost.load", _data
+    ),
+    Format(
+        "LightGBM",
+        lambda s: s.head.split(b"\n", 1)[0].strip() == b"tree",
+        "trees.lightgbm.load",
+        _data,
+    ),
+    Format("PaddlePaddle", _is_paddle, "paddle.load", _paddle_program),
+    Format(
+        "CatBoost",
+        lambda s: _names(s, b'"features_info"', b'"oblivious_trees"'),
+        "trees.catboost.load",
+        _data,
+    ),
 )
 """Formats with a mark of their own; what has none of these is taken for ONNX."""
 
 
-def load(source: Any) -> Graph:
-    """The graph of a model: a path, bytes, or an object of a framework."""
+def load(source: Any, options: Mapping[str, Any] | None = None) -> Graph:
+    """The graph of a model: a path, bytes, or an object of a framework; `options` are those of its
+    format.
+    """
+    options = options or {}
     if not isinstance(source, (str, PathLike, bytes, bytearray, memoryview)):
+        _check_options("an object of a framework", (), options)
         return _load_object(source)
     opened = Source(source)
     format = _format_of(opened)
     if format is not None:
-        return format.load(opened)
+        return format.load(opened, options)
+    _check_options("ONNX", (), options, opened.where)
     from infuse.frontends import onnx
 
     try:
@@ -288,22 +285,6 @@ def load(source: Any) -> Graph:
             others = ", ".join(format.name for format in FORMATS)
             error.hint = f"it was taken for ONNX, as it has the mark of none of these: {others}"
         raise
-
-
-def from_torchscript(source: Any, inputs: Mapping[str, Any]) -> Graph:
-    """The graph of a program of TorchScript: a path or bytes."""
-    opened = Source(source)
-    format = _format_of(opened)
-    if format is None or format.name != "TorchScript" or opened.archive is None:
-        name = "ONNX or unknown" if format is None else format.name
-        raise ModelFileError(
-            f"it is no program of TorchScript ({name})",
-            where=opened.where,
-            hint="write it by torch.jit.save, or call infuse.load",
-        )
-    from infuse.frontends import torchscript
-
-    return torchscript.load(opened.archive, inputs)
 
 
 def format_name(source: str | PathLike[str] | bytes) -> str:

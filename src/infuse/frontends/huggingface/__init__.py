@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
+from infuse.errors import InfuseError, ModelFileError, OptionError, UnsupportedOperatorError
 from infuse.frontends.arrays.tracing import Spec, trace_inputs
 from infuse.frontends.huggingface import deberta, decoders, encoders, swin, t5, vision, whisper
 from infuse.frontends.huggingface.files import CONFIG, read_config, read_weights
@@ -67,11 +67,12 @@ _BUFFERS: Final = ("position_ids", "rotary_emb.inv_freq", "attn.bias", "attn.mas
 """What names of weights end in that are no weights."""
 
 
-def load(folder: Path) -> Graph:
+def load(folder: Path, cache: bool = False) -> Graph:
     """The graph of a folder, in float32, with the inputs and outputs that transformers gives them.
 
-    Decoders compute all places at once, without a cache of keys and values. A weight that the
-    template does not use is named in a warning.
+    Decoders compute all places at once; with `cache`, the keys and values of the tokens before
+    (none at first) are further inputs, and those of all tokens further outputs, named as Optimum
+    does. A weight that the template does not use is named in a warning.
     """
     where = str(folder)
     config = read_config(folder)
@@ -89,6 +90,14 @@ def load(folder: Path) -> Graph:
     task = _TASKS.get(architecture.removeprefix(stem))
     weights = Weights(read_weights(folder))
     model = template(config, weights)
+    if cache and not isinstance(model, decoders.Decoder):
+        raise OptionError(
+            f"the template of {kind!r} has no cache of keys and values",
+            where=where,
+            hint="leave the option out, or export the model by way of infuse.from_torch",
+        )
+    if cache:
+        model.is_cached = True
     if task not in model.tasks:
         raise UnsupportedOperatorError(
             f"there is no template for the architecture {architecture!r}",

@@ -6,17 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
-import numpy as np
-
-from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, lifted, node
-from infuse.frontends.arrays.creation import arange
-from infuse.frontends.arrays.manipulation import broadcast_to, expand_dims
+from infuse.frontends.arrays.array import Array, node
+from infuse.frontends.huggingface.cache import Cache, past_names, places
 from infuse.frontends.huggingface.files import Config
 from infuse.frontends.huggingface.layers import (
     Weights,
     activation,
-    attend,
     embedding,
     layer_norm,
     linear,
@@ -25,6 +20,7 @@ from infuse.frontends.huggingface.layers import (
     rms_norm,
     split_heads,
 )
+from infuse.frontends.huggingface.rotary import Rotary
 
 Results = dict[str, Array]
 _FULL: Final = "full_attention"
@@ -32,37 +28,53 @@ _SLIDING: Final = "sliding_attention"
 
 
 class Decoder(ABC):
-    """Tokens in, scores of the next token at every place out; all places at once, without a cache
-    of keys and values.
+    """Tokens in, scores of the next token at every place out; with `is_cached` also keys and values
+    of the tokens before in, and those of all tokens out.
     """
 
     tasks = ("model", "causal_lm")
+    is_cached = False
+    layers: int
+    pairs: int
+    """Heads of keys and values."""
+    size: int
+    """Of a head."""
 
     def __init__(self, config: Config, weights: Weights) -> None:
         self.config, self.all = config, weights
 
-    def inputs_of(self, task: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    def inputs_of(self, task: str) -> dict[str, tuple[str, tuple[str | int, ...]]]:
         """Element types and shapes by name."""
-        return dict.fromkeys(("input_ids", "attention_mask"), ("int64", ("batch", "sequence")))
+        new = ("int64", ("batch", "sequence"))
+        if not self.is_cached:
+            return {"input_ids": new, "attention_mask": new}
+        before = ("float32", ("batch", self.pairs, "past", self.size))
+        names = [name for number in range(self.layers) for name in past_names(number)]
+        mask = ("int64", ("batch", "past + sequence"))
+        return {"input_ids": new, "attention_mask": mask, **dict.fromkeys(names, before)}
 
     @abstractmethod
-    def states(self, input_ids: Array, mask: Array) -> Array:
+    def states(self, input_ids: Array, mask: Array, cache: Cache) -> Array:
         """The last hidden states, normalized."""
 
     @abstractmethod
     def table(self) -> Array:
         """The table of tokens that scores are products with."""
 
-    def run(self, task: str, *, input_ids: Array, attention_mask: Array) -> Results:
+    def run(self, task: str, *, input_ids: Array, attention_mask: Array, **past: Array) -> Results:
         """The results of a task."""
-        x = self.states(input_ids, padding_mask(attention_mask))
-        if task == "model":
-            return {"last_hidden_state": x}
+        cache = Cache(past)
+        x = self.states(input_ids, padding_mask(attention_mask), cache)
+        name, result = ("last_hidden_state", x) if task == "model" else ("logits", self.scores(x))
+        return {name: result, **cache.present}
+
+    def scores(self, x: Array) -> Array:
+        """Scores of the next token by the last hidden states."""
         scores = node("MatMul", x, self.table().T)
         if "lm_head.bias" in self.all:
             scores = scores + self.all("lm_head.bias")
         cap = self.config.get("final_logit_softcapping")
-        return {"logits": node("Tanh", scores / cap) * cap if cap else scores}
+        return node("Tanh", scores / cap) * cap if cap else scores
 
 
 class GPT2(Decoder):
@@ -74,24 +86,26 @@ class GPT2(Decoder):
         self.w = weights.within("transformer") if inner else weights
         config.require("scale_attn_by_inverse_layer_idx", False)
         config.require("scale_attn_weights", True)
+        self.layers, self.pairs = config.n_layer, config.n_head
+        self.size = config.n_embd // config.n_head
 
     def table(self) -> Array:
         own = "lm_head.weight" in self.all
         return self.all("lm_head.weight") if own else self.w("wte.weight")
 
-    def states(self, input_ids: Array, mask: Array) -> Array:
+    def states(self, input_ids: Array, mask: Array, cache: Cache) -> Array:
         config, w = self.config, self.w
         epsilon, heads = config.layer_norm_epsilon, config.n_head
         x = embedding(input_ids, w.within("wte"))
-        x = x + embedding(arange(input_ids.shape[1]), w.within("wpe"))
+        x = x + embedding(places(input_ids, cache), w.within("wpe"))
         for number in range(config.n_layer):
             block = w.within(f"h.{number}")
             y = linear_by_columns(
                 layer_norm(x, block.within("ln_1"), epsilon), block.within("attn.c_attn")
             )
             size = config.n_embd
-            q, k, v = (split_heads(y[..., i * size : (i + 1) * size], heads) for i in range(3))
-            y = attend(q, k, v, mask, is_causal=1)
+            qkv = [split_heads(y[..., i * size : (i + 1) * size], heads) for i in range(3)]
+            y = cache.attend(number, qkv, mask)
             x = x + linear_by_columns(y, block.within("attn.c_proj"))
             y = linear_by_columns(
                 layer_norm(x, block.within("ln_2"), epsilon), block.within("mlp.c_fc")
@@ -99,61 +113,6 @@ class GPT2(Decoder):
             y = activation(config.activation_function, y)
             x = x + linear_by_columns(y, block.within("mlp.c_proj"))
         return layer_norm(x, w.within("ln_f"), epsilon)
-
-
-class Rotary:
-    """Rotations of queries and keys by the angles of their places."""
-
-    def __init__(self, config: Config, size: int, kind: str = "") -> None:
-        rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-        rope = rope.get(kind, rope) if kind else rope
-        local = config.get("rope_local_base_freq")
-        if kind == "sliding_attention" and local and not config.get("rope_parameters"):
-            rope = {"rope_theta": local}  # scaling is of the other layers
-        theta = rope.get("rope_theta") or config.get("rope_theta", 10000.0)
-        partial = rope.get("partial_rotary_factor") or config.get("partial_rotary_factor", 1.0)
-        self.turned = int(size * partial)
-        self.frequencies = theta ** -(np.arange(0, self.turned, 2, dtype=np.float32) / self.turned)
-        self._scale(rope)
-
-    def _scale(self, rope: dict[str, Any]) -> None:
-        kind = rope.get("rope_type") or rope.get("type", "default")
-        if kind == "linear":
-            self.frequencies = self.frequencies / rope["factor"]
-        elif kind == "llama3":
-            self.frequencies = _llama3(self.frequencies, rope)
-        elif kind != "default":
-            raise UnsupportedOperatorError(
-                f"rotary places of type {kind!r} are not supported",
-                hint="default, linear and llama3 are",
-            )
-
-    def tables(self, input_ids: Array) -> tuple[Array, Array, Array]:
-        """Cosines and sines by place, and the places [batch, length]."""
-        batch, length = input_ids.shape
-        places = arange(length)
-        angles = expand_dims(places, axis=1).astype(np.float32) * lifted(
-            self.frequencies.astype(np.float32)
-        )
-        spread = broadcast_to(expand_dims(places, axis=0), (batch, length))
-        return node("Cos", angles), node("Sin", angles), spread
-
-    def turn(self, x: Array, tables: tuple[Array, Array, Array]) -> Array:
-        """[batch, heads, length, size], turned."""
-        size = x.shape[3]
-        dim = 0 if self.turned == size else self.turned
-        return node("RotaryEmbedding", x, *tables, rotary_embedding_dim=dim)
-
-
-def _llama3(frequencies: np.ndarray, rope: dict[str, Any]) -> np.ndarray:
-    """Low frequencies divided by a factor, those between smoothly (Llama 3.1)."""
-    factor, low, high = rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"]
-    context = rope["original_max_position_embeddings"]
-    waves = 2 * math.pi / frequencies
-    smooth = (context / waves - low) / (high - low)
-    between = (1 - smooth) * frequencies / factor + smooth * frequencies
-    scaled = np.where(waves > context / low, frequencies / factor, between)
-    return np.where(waves < context / high, frequencies, scaled)
 
 
 class Llama(Decoder):
@@ -169,7 +128,8 @@ class Llama(Decoder):
         self.heads = config.num_attention_heads
         self.pairs = config.get("num_key_value_heads", self.heads)
         self.size = config.get("head_dim", config.hidden_size // self.heads)
-        numbers = range(config.num_hidden_layers)
+        self.layers = config.num_hidden_layers
+        numbers = range(self.layers)
         derived = [_SLIDING if self.slides(number) else _FULL for number in numbers]
         self.kinds = config.get("layer_types") or derived
         self.rotary = {kind: Rotary(config, self.size, kind) for kind in set(self.kinds)}
@@ -190,19 +150,18 @@ class Llama(Decoder):
         """Rows of the table of tokens."""
         return embedding(input_ids, self.w.within("embed_tokens"))
 
-    def states(self, input_ids: Array, mask: Array) -> Array:
+    def states(self, input_ids: Array, mask: Array, cache: Cache) -> Array:
         x = self.embedded(input_ids)
-        tables = {kind: rotary.tables(input_ids) for kind, rotary in self.rotary.items()}
-        for number in range(self.config.num_hidden_layers):
-            kind = self.kinds[number]
-            w = self.w.within(f"layers.{number}")
-            x = self.layer(x, mask, w, kind, tables[kind])
+        tables = {kind: rotary.tables(input_ids, cache) for kind, rotary in self.rotary.items()}
+        for number in range(self.layers):
+            x = self.layer(x, mask, number, cache, tables[self.kinds[number]])
         return self.norm(x, self.w.within("norm"))
 
-    def layer(self, x: Array, mask: Array, w: Weights, kind: str, tables: Any) -> Array:
+    def layer(self, x: Array, mask: Array, number: int, cache: Cache, tables: Any) -> Array:
         """Attention and gated products, each of what is normalized, added."""
+        w = self.w.within(f"layers.{number}")
         y = self.norm(x, w.within("input_layernorm"))
-        x = x + self.attention(y, mask, w.within("self_attn"), kind, tables)
+        x = x + self.attention(y, mask, number, cache, tables)
         y = self.norm(x, w.within("post_attention_layernorm"))
         return x + self.dense(y, w.within("mlp"))
 
@@ -211,20 +170,19 @@ class Llama(Decoder):
         sliding = self.config.get("sliding_window")
         return sliding - 1 if sliding and kind == _SLIDING else -1
 
-    def attention(self, x: Array, mask: Array, w: Weights, kind: str, tables: Any) -> Array:
+    def attention(self, x: Array, mask: Array, number: int, cache: Cache, tables: Any) -> Array:
         """Attention to the places before, and that itself."""
+        w, kind = self.w.within(f"layers.{number}.self_attn"), self.kinds[number]
         q, k, v = self.projections(x, w)
         if "q_norm.weight" in w:
             q, k = self.norm(q, w.within("q_norm")), self.norm(k, w.within("k_norm"))
         rotary = self.rotary[kind]
         q, k = rotary.turn(q, tables), rotary.turn(k, tables)
         cap = self.config.get("attn_logit_softcapping", 0.0)
-        y = attend(
-            q,
-            k,
-            v,
+        y = cache.attend(
+            number,
+            (q, k, v),
             mask,
-            is_causal=1,
             left_window_size=self.window(kind),
             softcap=float(cap),
             scale=self.scale(),
@@ -300,9 +258,10 @@ class Gemma2(Gemma):
     def scale(self) -> float:
         return 1 / math.sqrt(self.config.query_pre_attn_scalar)
 
-    def layer(self, x: Array, mask: Array, w: Weights, kind: str, tables: Any) -> Array:
+    def layer(self, x: Array, mask: Array, number: int, cache: Cache, tables: Any) -> Array:
+        w = self.w.within(f"layers.{number}")
         y = self.norm(x, w.within("input_layernorm"))
-        y = self.attention(y, mask, w.within("self_attn"), kind, tables)
+        y = self.attention(y, mask, number, cache, tables)
         x = x + self.norm(y, w.within("post_attention_layernorm"))
         y = self.norm(x, w.within("pre_feedforward_layernorm"))
         return x + self.norm(self.dense(y, w.within("mlp")), w.within("post_feedforward_layernorm"))
@@ -322,16 +281,16 @@ class Phi(Llama):
     def norm(self, x: Array, w: Weights) -> Array:
         return layer_norm(x, w, self.config.layer_norm_eps)
 
-    def states(self, input_ids: Array, mask: Array) -> Array:
+    def states(self, input_ids: Array, mask: Array, cache: Cache) -> Array:
         self.config.require("qk_layernorm", False)
         rotary = self.rotary[_FULL]
-        x, tables = self.embedded(input_ids), rotary.tables(input_ids)
-        for number in range(self.config.num_hidden_layers):
+        x, tables = self.embedded(input_ids), rotary.tables(input_ids, cache)
+        for number in range(self.layers):
             w = self.w.within(f"layers.{number}")
             y = self.norm(x, w.within("input_layernorm"))
             q, k, v = self.projections(y, w.within("self_attn"))
             q, k = rotary.turn(q, tables), rotary.turn(k, tables)
-            seen = linear(attend(q, k, v, mask, is_causal=1), w.within("self_attn.dense"))
+            seen = linear(cache.attend(number, (q, k, v), mask), w.within("self_attn.dense"))
             inner = activation(self.act(), linear(y, w.within("mlp.fc1")))
             x = x + seen + linear(inner, w.within("mlp.fc2"))
         return self.norm(x, self.w.within("final_layernorm"))
