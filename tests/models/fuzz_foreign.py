@@ -136,6 +136,29 @@ def _huggingface() -> list[Files]:
     return [{"config.json": json.dumps(bert | sizes).encode(), "model.safetensors": weights}]
 
 
+def _mindir() -> list[Files]:
+    from tests.models.mindspore_tools import records
+
+    models = [record["model"].tobytes() for record in records("models").values()]
+    operators = [record["model"].tobytes() for record in records("operators").values()]
+    return [{"model.mindir": data} for data in models + operators[:: len(operators) // _MOST]]
+
+
+def _paddle() -> list[Files]:
+    """Programs of both generations, with their parameters beside them."""
+    from tests.models.tensorflow_files import cases
+
+    seeds = []
+    for group in ("networks_old", "networks_pir", "flows_old", "flows_pir"):
+        for case in cases(f"{group}.npz", DATA / "paddle").values():
+            program = "pdmodel" if "pdmodel" in case else "json"
+            files = {f"inference.{program}": case[program].tobytes()}
+            if "pdiparams" in case:
+                files["inference.pdiparams"] = case["pdiparams"].tobytes()
+            seeds.append(files)
+    return seeds
+
+
 FORMATS: Final[Mapping[str, Callable[[], list[Files]]]] = {
     "pt2": _named("small.pt2"),
     "torchscript": _torchscript,
@@ -146,6 +169,8 @@ FORMATS: Final[Mapping[str, Callable[[], list[Files]]]] = {
     "keras": _archived("keras", ".keras"),
     "h5": _archived("keras", ".h5"),
     "huggingface": _huggingface,
+    "mindir": _mindir,
+    "paddle": _paddle,
     "xgboost": _trees("xgboost"),
     "lightgbm": _trees("lightgbm"),
     "catboost": _trees("catboost"),

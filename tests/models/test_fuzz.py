@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.models.fuzz_foreign import FORMATS
+
 pytestmark = pytest.mark.row("C1")
 KINDS = ("onnx-bytes", "onnx-fields", "infuse-bytes")
 FULL = 200_000 // len(KINDS) // 40 * 40 + 40
 PART = FULL // 40
 
 
-FOREIGN = ("pt2", "torchscript", "tflite", "savedmodel", "frozen", "tfjs", "keras", "huggingface")
-FOREIGN += ("h5", "xgboost", "lightgbm", "catboost")
 NEEDED = {"keras": "h5py", "h5": "h5py", "torchscript": "torch", "huggingface": "safetensors"}
 
 
@@ -44,7 +44,7 @@ def test_many_damaged_models_do_no_harm(kind: str, first: int) -> None:
     check(kind, first, PART)
 
 
-@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_damaged_models_of_other_formats_do_no_harm(kind: str) -> None:
     pytest.importorskip(NEEDED.get(kind, "numpy"))
     check(kind, 0, 200)
@@ -52,7 +52,7 @@ def test_damaged_models_of_other_formats_do_no_harm(kind: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("first", range(200, 100_200, 5000))
-@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_many_damaged_models_of_other_formats_do_no_harm(kind: str, first: int) -> None:
     pytest.importorskip(NEEDED.get(kind, "numpy"))
     check(kind, first, 5000)
