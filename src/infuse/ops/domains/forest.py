@@ -165,11 +165,11 @@ class ForestBuilder:
             starts=np.cumsum([0, *lengths]),
             targets=np.array([target for votes in self.votes for target, _ in votes], np.int64),
             votes=np.array([weight for votes in self.votes for _, weight in votes], self.dtype),
-            depth=_depth(branches, top, np.array(self.kinds, np.uint8) == LEAF),
+            depth=depth_of(branches, top, np.array(self.kinds, np.uint8) == LEAF),
         )
 
 
-def _depth(branches: Array, roots: Array, is_leaf: Array) -> int:
+def depth_of(branches: Array, roots: Array, is_leaf: Array) -> int:
     """The most branches on a way from a root to a leaf; TypeMismatchError where a way does not
     end.
     """
@@ -252,139 +252,3 @@ def classic_forest(
     # The first node of a tree is its root; trees count in the order of their numbers.
     roots = dict(sorted({tree: i for i, tree in reversed(list(enumerate(trees)))}.items()))
     return builder.build(list(roots.values()))
-
-
-MODES: Final = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
-
-
-def modern_forest(op: str, attributes: Mapping[str, Any], dtype: Any) -> Forest:
-    """The forest of TreeEnsemble; a branch that tests for members of a set becomes a chain of tests
-    for equality.
-    """
-    return _Modern(op, attributes, dtype).build()
-
-
-class _Modern:
-    def __init__(self, op: str, attributes: Mapping[str, Any], dtype: Any) -> None:
-        self.op, self.attributes = op, attributes
-        self.builder = ForestBuilder(dtype)
-        self.modes = [int(m) for m in np.asarray(attributes["nodes_modes"]).reshape(-1)]
-        self.splits = np.asarray(attributes["nodes_splits"]).reshape(-1)
-        self.missing = attributes["nodes_missing_value_tracks_true"]
-        names = (
-            "nodes_featureids",
-            "nodes_truenodeids",
-            "nodes_falsenodeids",
-            "nodes_trueleafs",
-            "nodes_falseleafs",
-        )
-        lists = [attributes[name] for name in names]
-        if any(len(v) != len(self.modes) for v in (*lists, self.splits)) or len(
-            self.missing
-        ) not in (
-            0,
-            len(self.modes),
-        ):
-            raise TypeMismatchError(f"{op} has lists of nodes of different lengths")
-        self.weights = np.asarray(attributes["leaf_weights"]).reshape(-1)
-        if len(self.weights) != len(attributes["leaf_targetids"]):
-            raise TypeMismatchError(
-                f"{op} has {len(self.weights)} leaf weights, "
-                f"{len(attributes['leaf_targetids'])} targets"
-            )
-        self.members = self._members()
-        self.made: dict[int, int] = {}
-        self.leaves: dict[int, int] = {}
-
-    def _members(self) -> dict[int, list[Any]]:
-        """The members of each branch that tests for them."""
-        members = [i for i, mode in enumerate(self.modes) if mode == MODES.index("MEMBER")]
-        membership = self.attributes["membership_values"]
-        values = np.asarray([] if membership is None else membership).reshape(-1)
-        sets: list[list[Any]] = [[]]
-        for value in values:
-            if np.isnan(value):
-                sets.append([])
-            else:
-                sets[-1].append(value)
-        if len(sets) - 1 != len(members):
-            raise TypeMismatchError(
-                f"{self.op} has {len(members)} tests for members and {len(sets) - 1} sets"
-            )
-        return dict(zip(members, sets))
-
-    def build(self) -> Forest:
-        return self.builder.build([self.root(int(i)) for i in self.attributes["tree_roots"]])
-
-    def root(self, index: int) -> int:
-        attributes = self.attributes
-        self.check(index, len(self.modes))
-        both = attributes["nodes_trueleafs"][index] and attributes["nodes_falseleafs"][index]
-        if (
-            both
-            and attributes["nodes_truenodeids"][index] == attributes["nodes_falsenodeids"][index]
-        ):
-            return self.leaf(int(attributes["nodes_truenodeids"][index]))
-        return self.tree(index)
-
-    def check(self, index: int, count: int) -> None:
-        if not 0 <= index < count:
-            raise TypeMismatchError(
-                f"{self.op} has a branch that leads to {index}, where there is nothing"
-            )
-
-    def leaf(self, index: int) -> int:
-        self.check(index, len(self.weights))
-        if index not in self.leaves:
-            vote = int(self.attributes["leaf_targetids"][index]), self.weights[index]
-            if not 0 <= vote[0] < self.attributes["n_targets"]:
-                raise TypeMismatchError(
-                    f"{self.op} has a leaf for target {vote[0]}, which is not there"
-                )
-            self.leaves[index] = self.builder.leaf([vote])
-        return self.leaves[index]
-
-    def tree(self, top: int) -> int:
-        """The node that branch `top` becomes, and all below it before it."""
-        pending, open_ = [top], set()
-        while pending:
-            index = pending[-1]
-            if index in self.made:
-                pending.pop()
-                continue
-            below = self.below(index)
-            waiting = [i for leaf, i in below if not leaf and i not in self.made]
-            if waiting and index in open_:
-                raise TypeMismatchError(
-                    "a tree of the ensemble comes back to a node that it has passed"
-                )
-            open_.add(index)
-            if not waiting:
-                true, false = (self.leaf(i) if leaf else self.made[i] for leaf, i in below)
-                self.made[index] = self.node(index, true, false)
-                pending.pop()
-            pending += waiting
-        return self.made[top]
-
-    def below(self, index: int) -> list[tuple[bool, int]]:
-        ends = []
-        for side in ("true", "false"):
-            leaf = bool(self.attributes[f"nodes_{side}leafs"][index])
-            end = int(self.attributes[f"nodes_{side}nodeids"][index])
-            self.check(end, len(self.weights if leaf else self.modes))
-            ends.append((leaf, end))
-        return ends
-
-    def node(self, index: int, true: int, false: int) -> int:
-        mode, feature = self.modes[index], int(self.attributes["nodes_featureids"][index])
-        is_true = bool(self.missing[index]) if self.missing else False
-        if not 0 <= mode < len(MODES) or feature < 0:
-            raise TypeMismatchError(f"{self.op} has no mode {mode} for feature {feature}")
-        if MODES[mode] != "MEMBER":
-            return self.builder.branch(
-                MODES[mode], feature, self.splits[index], true, false, is_true
-            )
-        node = false
-        for value in reversed(self.members[index] or [np.nan]):
-            node = self.builder.branch("EQ", feature, value, true, node, is_true)
-        return node

@@ -10,7 +10,7 @@ from infuse import dtypes
 from infuse.errors import TypeMismatchError
 from infuse.ir.graph import Value
 from infuse.ops.core.base import Array, Inferred, Sample
-from infuse.ops.domains.forest import AGGREGATES, Forest, modern_forest
+from infuse.ops.domains.forest import AGGREGATES, Forest
 from infuse.ops.domains.ml import (
     TRANSFORMS,
     MlOp,
@@ -23,6 +23,7 @@ from infuse.ops.domains.ml import (
     transformed,
 )
 from infuse.ops.domains.ml_trees import ODD, SUMS, check_columns
+from infuse.ops.domains.tree_ensemble import modern_forest
 
 
 def _modern(**more: Any) -> dict[str, Any]:
