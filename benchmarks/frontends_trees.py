@@ -8,15 +8,19 @@ Needs xgboost, lightgbm, scikit-learn, skl2onnx and onnxruntime:
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import infuse
+from benchmarks import machine
+from benchmarks.measure import geomean
 from infuse.ops.core.evaluate import evaluate
 
 Predict = Callable[[Any], Any]
@@ -99,33 +103,35 @@ def difference(found: Any, expected: Any) -> str:
     return f"{np.abs(value - other).max():.1e} apart"
 
 
-def lines(name: str, count: int) -> Iterator[str]:
-    """What the benchmark says of a model."""
+def rows_of(name: str, count: int) -> Iterator[dict[str, Any]]:
+    """A row for each way to predict and number of rows."""
     x = RNG.normal(size=(TRAINED, COLUMNS))
     y = (x[:, 0] * x[:, 1] + x[:, 2] > 0).astype(np.int64)
-    asked = RNG.normal(size=(ASKED, COLUMNS))
+    queries = RNG.normal(size=(ASKED, COLUMNS))
     model, others = MODELS[name](count, x, y)
     graph = infuse.load(model)
     session = infuse.compile(graph)
-    first = next(iter(evaluate(graph, {"x": asked[:500]}).values()))
-    native = session.run({"x": asked[:500]})
-    values = list(native.values()) if isinstance(native, dict) else native
-    yield f"{name}: interpreter and native code {difference(values[0], first)}"
+    first = next(iter(evaluate(graph, {"x": queries[:500]}).values()))
+    native = next(iter(session.run({"x": queries[:500]}).values()))
+    print(f"{name}: interpreter and native code {difference(native, first)}")
     for other, predict in others.items():
         for rows, turns in ((1, 200), (ASKED, 12)):
-            part = np.ascontiguousarray(asked[:rows])
-            result = session.run({"x": part})
-            found = next(iter(result.values())) if isinstance(result, dict) else result[0]
-            told = difference(found, predict(part))
+            part = np.ascontiguousarray(queries[:rows])
+            result = next(iter(session.run({"x": part}).values()))
             ours, theirs = paired(
                 lambda part=part: session.run({"x": part}),
                 lambda part=part, predict=predict: predict(part),
                 turns,
             )
-            yield (
-                f"  {rows:6} rows: {ours * 1e3:8.3f} ms, {other} {theirs * 1e3:8.3f} ms"
-                f" ({theirs / ours:.1f} ×), {told}"
-            )
+            yield {
+                "model": name,
+                "peer": other,
+                "rows": rows,
+                "ms": ours * 1e3,
+                "peer_ms": theirs * 1e3,
+                "speed": theirs / ours,
+                "agreement": difference(result, predict(part)),
+            }
 
 
 def main() -> None:
@@ -133,11 +139,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *MODELS], default=[])
     parser.add_argument("--estimators", type=int, default=100)
+    parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    table = []
     for name in options.names or MODELS:
-        for line in lines(name, options.estimators):
-            print(line, flush=True)
+        for row in rows_of(name, options.estimators):
+            table.append(row)
+            print(
+                f"  {row['rows']:6} rows: {row['ms']:8.3f} ms, {row['peer']} {row['peer_ms']:8.3f} "
+                f"ms ({row['speed']:.1f} ×), {row['agreement']}",
+                flush=True,
+            )
+    for rows in (1, ASKED):
+        for peer, is_peer in (("the libraries", False), ("ONNX Runtime", True)):
+            speeds = [
+                row["speed"]
+                for row in table
+                if row["rows"] == rows and (row["peer"] == "ONNX Runtime") == is_peer
+            ]
+            if speeds:
+                least = f"geomean {geomean(speeds):.2f}, lowest {min(speeds):.2f}"
+                print(f"{rows} rows against {peer}: {least}")
+    if options.json:
+        content = {"machine": machine.describe(), "models": table}
+        options.json.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":
