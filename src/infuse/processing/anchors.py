@@ -18,7 +18,7 @@ from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_lin
 from infuse.frontends.arrays.sizes import listed
 from infuse.processing.block import block
 from infuse.processing.boxes import boxes_of, halves, joined
-from infuse.processing.image_sizes import floats, height_and_width, whole
+from infuse.processing.image_sizes import floats, height_and_width, quotient, whole
 
 
 @block
@@ -106,9 +106,7 @@ def decode_deltas(
     x, base = boxes_of(deltas, "deltas"), boxes_of(anchors, "anchors")
     scale = _positive(weights, "weights")
     if scale.shape != (4,):
-        raise OptionError(
-            f"there are 4 weights, not {scale.size}", where=source_line() or None
-        )
+        raise OptionError(f"there are 4 weights, not {scale.size}", where=source_line() or None)
     moves, powers = halves(x if (scale == 1).all() else x / _constant(scale, x.dtype))
     begin, end = halves(base.astype(x.dtype))
     sides = end - begin
@@ -175,7 +173,8 @@ def decode_yolo_anchors(
             f"{channels} channels are not {count} anchors of 5 numbers and classes",
             where=source_line() or None,
         )
-    parts = node("Reshape", x, listed((count, -1, rows, columns)), allowzero=0)
+    split = listed((count, quotient(channels, count), rows, columns))
+    parts = node("Reshape", x, split, allowzero=1)
     cells = node("Transpose", parts, perm=(0, 2, 3, 1))
     place, size, rest = _cut(cells, 2, 2)
     if version == 5:

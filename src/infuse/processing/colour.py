@@ -233,7 +233,7 @@ def _camera(
         large = node("Expand", spread, listed(grown))
         sides.append(node("Reshape", large, listed((height, width, 1)), allowzero=1))
     plane = node("Slice", x, listed(0), listed(height), listed(0))
-    light = node("Unsqueeze", plane, listed(2)).astype(np.float32)
+    light = node("Reshape", plane, listed((height, width, 1)), allowzero=1).astype(np.float32)
     channels = [light, *(side.astype(np.float32) for side in sides)]
     green = 1 - red - blue
     u, v = 2 * (1 - blue), 2 * (1 - red)
@@ -264,9 +264,7 @@ def _split(x: Array, axis: int, count: int = 3) -> list[Array]:
     return nodes(count, "Split", x, listed([1] * count), axis=axis)
 
 
-def _mixed(
-    channels: Sequence[Array], matrix: Any, axis: int, shift: Sequence[float] = ()
-) -> Array:
+def _mixed(channels: Sequence[Array], matrix: Any, axis: int, shift: Any = ()) -> Array:
     """Channels that are sums of others, by the rows of a matrix."""
     rows = []
     for number, row in enumerate(matrix):

@@ -22,8 +22,8 @@ from infuse.processing.image_sizes import (
     axes_of_image,
     choice,
     half_even,
-    height_and_width,
     has_floats,
+    height_and_width,
     larger,
     quotient,
     whole,
@@ -92,9 +92,7 @@ def flip(image: Any, direction: str = "horizontal", *, layout: str = "HWC") -> A
 
 
 @block
-def crop(
-    image: Any, top: Any, left: Any, height: Any, width: Any, *, layout: str = "HWC"
-) -> Array:
+def crop(image: Any, top: Any, left: Any, height: Any, width: Any, *, layout: str = "HWC") -> Array:
     """The part of an image with this corner and size, in pixels; numbers or arrays without axes.
 
     A part that does not lie inside is a ShapeError, or, where only a run knows, a DataError of it.
@@ -108,7 +106,8 @@ def crop(
         x = asserted(x, end <= x.shape[axis], "a part that is cut out lies outside of its image")
     for number in (*begins, *sides):
         x = _positive(x, number)
-    return node("Slice", x, listed(begins), listed(ends), listed(axes))
+    part = node("Slice", x, listed(begins), listed(ends), listed(axes))
+    return with_size(part, (sides[0], sides[1]), layout)
 
 
 def _positive(x: Array, number: Any) -> Array:
@@ -249,7 +248,7 @@ def placed(
     """A picture of this size with the image's corner at this row and column: what lies outside is
     cut off, what is left over is `fill`.
     """
-    rows, columns, channels = axes_of_image(x, layout)
+    rows, columns, _ = axes_of_image(x, layout)
     filling = lifted(byte_or_float(fill, x, "fill"), x.dtype)
     ends = [
         after - before - begin

@@ -19,8 +19,8 @@ from infuse.processing.image_sizes import (
     chosen,
     factor,
     half_even,
-    height_and_width,
     has_floats,
+    height_and_width,
     larger,
     quotient,
     scaled,
@@ -71,7 +71,7 @@ def resize(
             where=source_line() or None,
         )
     result = resampled(x, after, interpolation, antialias, layout)
-    return in_type(result, x.dtype)
+    return result.astype(x.dtype)
 
 
 def _by_sides(before: tuple[Any, Any], shortest: Any, longest: Any) -> tuple[Any, Any]:
@@ -99,9 +99,7 @@ def resampled(
     choice("interpolation", interpolation, INTERPOLATIONS)
     rows, columns, _ = axes_of_image(x, layout)
     if interpolation in FILTERS and not antialias:
-        raise OptionError(
-            f"{interpolation} is always antialiased", where=source_line() or None
-        )
+        raise OptionError(f"{interpolation} is always antialiased", where=source_line() or None)
     if (x.value.shape[rows], x.value.shape[columns]) == size:
         return x
     planes = to_planes(x) if layout == "HWC" else x
@@ -151,11 +149,6 @@ def _rounding(planes: Array) -> Callable[[Array], Array]:
     return rounded
 
 
-def in_type(x: Array, dtype: Any) -> Array:
-    """The image in an element type, where it has another one."""
-    return x.astype(dtype)
-
-
 def _resized(x: Array, size: tuple[Any, Any], **options: Any) -> Array:
     """Planes in another size. Kernels are made for four axes."""
     if (x.value.shape[-2], x.value.shape[-1]) == size:
@@ -195,7 +188,7 @@ def letterbox(
     if fill is None:
         fill = 114 / 255 if has_floats(x) else 114
     after = _fitted(before, target, enlarge)
-    small = in_type(resampled(x, after, interpolation, antialias, layout), x.dtype)
+    small = resampled(x, after, interpolation, antialias, layout).astype(x.dtype)
     corner: tuple[Any, Any] = (0, 0)
     if align == "center":
         corner = quotient(target[0] - after[0], 2), quotient(target[1] - after[1], 2)
@@ -266,7 +259,7 @@ def prepare_image(
         factor_ = 1 / 255 if scale is None else scale
         picture = normalize(picture, factor_, mean, std, dtype=target)
     planes = to_planes(picture) if layout == "NCHW" else picture
-    return node("Unsqueeze", in_type(planes, target), listed(0)), placement
+    return node("Unsqueeze", planes.astype(target), listed(0)), placement
 
 
 def _checked(x: Array, size: Any, resize: str, shortest: Any, layout: str) -> bool:
