@@ -29,13 +29,20 @@ def filtered(
 
 
 def _weights(before: Any, after: Any, name: str, dtype: Any) -> Array:
-    """How much every pixel before counts for each one after: [after, before], rows of sum 1."""
+    """How much every pixel before counts for each one after: [after, before], rows of sum 1.
+
+    The arithmetic is Pillow's, step by step: at a filter's edge, rounding decides.
+    """
+    kernel, reach = FILTERS[name]
     step = lifted(factor(before, after), np.dtype(np.float64))
     stretch = node("Max", step, lifted(np.float64(1)))
-    middles = (_numbers(after) + 0.5) * step
-    places = _numbers(before) + 0.5
-    distance = node("Unsqueeze", places, listed(0)) - node("Unsqueeze", middles, listed(1))
-    weights = FILTERS[name](distance / stretch)
+    middles = node("Unsqueeze", (_numbers(after) + 0.5) * step, listed(1))
+    places = node("Unsqueeze", _numbers(before), listed(0))
+    support = stretch * reach
+    first, last = (node("Floor", middles + far + 0.5) for far in (-support, support))
+    weights = kernel((places - middles + 0.5) * (1.0 / stretch))
+    inside = (places >= first) & (places < last)
+    weights = node("Where", inside, weights, lifted(np.float64(0)))
     total = node("ReduceSum", weights, listed(1), keepdims=1)
     return (weights / total).astype(dtype)
 
@@ -67,8 +74,9 @@ def _sinc(x: Array) -> Array:
     return node("Where", is_zero, one, node("Sin", turned) / node("Where", is_zero, one, turned))
 
 
-FILTERS: Final[dict[str, Callable[[Array], Array]]] = {
-    "box": _box,
-    "hamming": _hamming,
-    "lanczos": _lanczos,
+FILTERS: Final[dict[str, tuple[Callable[[Array], Array], float]]] = {
+    "box": (_box, 0.5),
+    "hamming": (_hamming, 1.0),
+    "lanczos": (_lanczos, 3.0),
 }
+"""Weights by distance, and from which distance on they are 0."""

@@ -31,8 +31,8 @@ from infuse.processing.image_sizes import (
 from infuse.processing.images import normalize, placed, to_pixels, to_planes, with_size
 from infuse.processing.resampling import FILTERS, filtered
 
-_ONNX: Final = {"nearest": "nearest", "bilinear": "linear", "bicubic": "cubic"}
-INTERPOLATIONS: Final = (*_ONNX, *FILTERS)
+_ONNX: Final = {"bilinear": "linear", "bicubic": "cubic"}
+INTERPOLATIONS: Final = ("nearest", *_ONNX, *FILTERS)
 
 
 @block
@@ -55,8 +55,9 @@ def resize(
     `interpolation`: nearest, bilinear, bicubic, box, hamming, lanczos. With `antialias`, all pixels
     that a smaller picture's pixel covers count, as in Pillow and in PyTorch's antialiased
     interpolation; without it only those next to its middle, as in PyTorch and OpenCV. `nearest`
-    takes the pixel under the middle. box, hamming and lanczos are Pillow's, always antialiased,
-    and computed as products with matrices, which cost more.
+    takes the pixel under the middle, the later one of two. box, hamming and lanczos are Pillow's, always antialiased,
+    and computed as products with matrices, which cost more. For bicubic and lanczos bytes are
+    rounded and cut off at 0 and 255 after the rows, before the columns.
     """
     x = lifted(image)
     rows, columns, _ = axes_of_image(x, layout)
@@ -104,7 +105,7 @@ def resampled(
         return x
     planes = to_planes(x) if layout == "HWC" else x
     if interpolation == "nearest":
-        result = _resized(planes, size, mode="nearest", nearest_mode="round_prefer_ceil")
+        result = _picked(planes, size)
     else:
         result = _blended(planes, size, interpolation, antialias)
     return with_size(to_pixels(result) if layout == "HWC" else result, size, layout)
@@ -147,6 +148,20 @@ def _rounding(planes: Array) -> Callable[[Array], Array]:
         return node("Clip", node("Floor", x + 0.5), *ends)
 
     return rounded
+
+
+def _picked(x: Array, size: tuple[Any, Any]) -> Array:
+    """Planes of the pixels under the middles of the new ones, by whole numbers."""
+    for axis, after in zip((x.ndim - 2, x.ndim - 1), size):
+        before = x.shape[axis]
+        if isinstance(after, int):
+            numbers = lifted(np.arange(1, 2 * after, 2))
+        else:
+            ends = lifted(np.int64(1)), after.astype(np.int64) * 2, lifted(np.int64(2))
+            numbers = node("Range", *ends)
+        places = node("Div", numbers * before, lifted(after).astype(np.int64) * 2)
+        x = node("Gather", x, places, axis=axis)
+    return x
 
 
 def _resized(x: Array, size: tuple[Any, Any], **options: Any) -> Array:
@@ -222,7 +237,8 @@ def prepare_image(
     placement.
 
     Options and results are those of the model server's step DecodeImage, which uses Pillow; pixels
-    may differ from its by one of 255. `size`: one number or (height, width); without it the image
+    may differ from its by one of 255; for bicubic and lanczos by more at hard edges, where
+    releases of Pillow differ too. `size`: one number or (height, width); without it the image
     keeps its own. `resize`: `crop` makes the shorter side as long as `shortest` (without it: just
     long enough) and cuts out the middle; `stretch` ignores the proportions; `letterbox` keeps them
     and puts `fill` around. `interpolation` is antialiased. `colour`: rgb, bgr or gray. Values are
