@@ -195,7 +195,9 @@ def _letterbox(image: Any, size: tuple[int, int], align: str, enlarge: bool, fil
 
 @pytest.mark.parametrize("image", IMAGES)
 @pytest.mark.parametrize("size", [(64, 64), (31, 50), (50, 31), (1, 7)])
-@pytest.mark.parametrize(("align", "enlarge", "fill"), [("center", True, 114), ("corner", False, 7)])
+@pytest.mark.parametrize(
+    ("align", "enlarge", "fill"), [("center", True, 114), ("corner", False, 7)]
+)
 def test_letterboxes(
     image: tuple[int, int], size: tuple[int, int], align: str, enlarge: bool, fill: int
 ) -> None:
@@ -245,12 +247,8 @@ def test_middles_are_those_of_torchvision(image: tuple[int, int], size: tuple[in
     x = picture(*image)
     result = run(lambda image: center_crop(image, size, fill=9), OPEN, image=x)
     pads = [max(side - old, 0) for side, old in zip(size, image)]
-    whole = np.pad(
-        x, [*((p // 2, (p + 1) // 2) for p in pads), (0, 0)], constant_values=9
-    )
-    top, left = (
-        max(0, int(round((old - side) / 2.0))) for side, old in zip(size, whole.shape[:2])
-    )
+    whole = np.pad(x, [*((p // 2, (p + 1) // 2) for p in pads), (0, 0)], constant_values=9)
+    top, left = (max(0, int(round((old - side) / 2.0))) for side, old in zip(size, whole.shape[:2]))
     np.testing.assert_array_equal(result, whole[top : top + size[0], left : left + size[1]])
 
 

@@ -29,7 +29,7 @@ def grid_points(rows: Any, columns: Any, stride: float = 1, *, offset: float = 0
     return node("Reshape", _grid(rows, columns, stride, offset), listed((-1, 2)))
 
 
-@block
+@block(settings=("sizes", "ratios"))
 def grid_anchors(
     rows: Any,
     columns: Any,
@@ -56,7 +56,7 @@ def grid_anchors(
     return node("Reshape", corners + _constant(base), listed((-1, 4)))
 
 
-@block
+@block(settings=("ratios",))
 def prior_boxes(
     rows: Any,
     columns: Any,
@@ -90,7 +90,7 @@ def prior_boxes(
     return node("Reshape", joined(middle - half, middle + half), listed((-1, 4)))
 
 
-@block
+@block(settings=("weights",))
 def decode_deltas(
     deltas: Any,
     anchors: Any,
@@ -149,7 +149,7 @@ def decode_dfl(logits: Any, bins: int = 16) -> Array:
     return node("Squeeze", means, listed(means.ndim - 1))
 
 
-@block
+@block(settings=("anchors",))
 def decode_yolo_anchors(
     raw: Any, anchors: Any, stride: float, *, version: int = 5
 ) -> tuple[Array, Array]:

@@ -173,7 +173,7 @@ def pad_to_multiple(image: Any, multiple: int, *, fill: float = 0, layout: str =
     return pad(x, bottom=bottom, right=right, fill=fill, layout=layout)
 
 
-@block
+@block(settings=("mean", "std"))
 def normalize(
     image: Any,
     scale: float | None = None,

@@ -217,7 +217,7 @@ def placement_of(image: Any, picture: Any, *, layout: str = "HWC") -> Array:
     return _placement(_sides(x, layout), _sides(small, layout), (0, 0))
 
 
-@block
+@block(settings=("mean", "std"))
 def prepare_image(
     image: Any,
     size: Size | None = None,
