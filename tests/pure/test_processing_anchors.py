@@ -193,10 +193,11 @@ def test_yolo_with_anchors(version: int, rows: int, columns: int) -> None:
                     middle = (share[:2] * 2 - 0.5 + [column, row]) * stride
                     sides = (share[2:4] * 2) ** 2 * anchor
                 else:
-                    middle = (share[:2] + [column, row]) * stride
+                    middle = (share[:2] + np.array([column, row])) * stride
                     sides = np.exp(cell[2:4].astype(np.float64)) * anchor
                 expected.append(([*middle, *sides], share[4] * share[5:]))
-    assert place.shape == (2 * rows * columns, 4) and values.shape == (2 * rows * columns, 3)
+    assert place.shape == (2 * rows * columns, 4)
+    assert values.shape == (2 * rows * columns, 3)
     if expected:
         wide = convert_boxes(np.array([e[0] for e in expected]), "cxcywh", "xyxy")
         np.testing.assert_allclose(place, wide, rtol=1e-5, atol=1e-4)

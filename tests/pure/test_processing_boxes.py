@@ -173,7 +173,8 @@ def test_suppression(x: Any, values: Any, iou: float, least: float | None) -> No
             scores=column,
         )
         expected = _best(x, column, iou, least_)
-        assert result.dtype == np.int64 and result.tolist() == expected
+        assert result.dtype == np.int64
+        assert result.tolist() == expected
         assert nms(x, column, iou, score=least, count=2).tolist() == expected[:2]
         by_kind = [
             int(mine[i])

@@ -103,7 +103,8 @@ def test_lab_of_well_known_colours() -> None:
     np.testing.assert_allclose(result[0], published, atol=0.02)
     np.testing.assert_allclose(lab_to_rgb(rgb_to_lab(FLOATS)), FLOATS, atol=1e-4)
     outside = lab_to_rgb(np.array([[[50.0, 200.0, 0.0], [120.0, 0.0, 0.0]]]))
-    assert outside.min() == 0 and outside.max() == 1
+    assert outside.min() == 0
+    assert outside.max() == 1
 
 
 # -- cameras ---------------------------------------------------------------------------------------

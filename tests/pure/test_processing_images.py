@@ -248,7 +248,7 @@ def test_middles_are_those_of_torchvision(image: tuple[int, int], size: tuple[in
     result = run(lambda image: center_crop(image, size, fill=9), OPEN, image=x)
     pads = [max(side - old, 0) for side, old in zip(size, image)]
     whole = np.pad(x, [*((p // 2, (p + 1) // 2) for p in pads), (0, 0)], constant_values=9)
-    top, left = (max(0, int(round((old - side) / 2.0))) for side, old in zip(size, whole.shape[:2]))
+    top, left = (max(0, round((old - side) / 2.0)) for side, old in zip(size, whole.shape[:2]))
     np.testing.assert_array_equal(result, whole[top : top + size[0], left : left + size[1]])
 
 
@@ -259,7 +259,8 @@ def test_borders(mode: str) -> None:
     result = run(lambda image: pad(image, mode=mode, **sides), OPEN, image=x)
     np.testing.assert_array_equal(result, np.pad(x, [(1, 0), (2, 3), (0, 0)], mode))
     filled = pad(x, bottom=2, fill=200)
-    assert (filled[5:] == 200).all() and filled.shape == (7, 6, 3)
+    assert (filled[5:] == 200).all()
+    assert filled.shape == (7, 6, 3)
 
 
 @pytest.mark.parametrize("image", [(32, 64), (33, 1), (1, 31)])
@@ -285,7 +286,7 @@ def test_flips_and_layouts() -> None:
 @pytest.mark.parametrize("layout", ["HWC", "CHW"])
 def test_values_are_normalized(layout: str) -> None:
     x = picture(5, 6)
-    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    mean, std = np.array([0.485, 0.456, 0.406]), (0.229, 0.224, 0.225)
     image = x if layout == "HWC" else to_planes(x)
     sizes = {"image": ("h", "w", 3) if layout == "HWC" else (3, "h", "w")}
     result = run(
@@ -295,6 +296,7 @@ def test_values_are_normalized(layout: str) -> None:
     exact = (x.astype(np.float64) / 255 - mean) / std
     # Products and sums of float32 numbers up to 5.
     np.testing.assert_allclose(result if layout == "HWC" else to_pixels(result), exact, atol=1e-6)
+    np.testing.assert_array_equal(normalize(image, mean=mean, std=std, layout=layout), result)
     wide = normalize(x.astype(np.float64), 2.0, 1.0, 4.0)
     assert wide.dtype == np.float64
     np.testing.assert_allclose(wide, (x * 2.0 - 1) / 4, rtol=1e-15)
@@ -429,5 +431,5 @@ def test_errors_name_the_line_of_the_program() -> None:
     def program(image: Any) -> Any:
         return resize(image, -3)
 
-    with pytest.raises(OptionError, match="test_processing_images.py:"):
+    with pytest.raises(OptionError, match=r"test_processing_images\.py:"):
         infuse.trace(program, {"image": X})

@@ -55,9 +55,9 @@ def resize(
     `interpolation`: nearest, bilinear, bicubic, box, hamming, lanczos. With `antialias`, all pixels
     that a smaller picture's pixel covers count, as in Pillow and in PyTorch's antialiased
     interpolation; without it only those next to its middle, as in PyTorch and OpenCV. `nearest`
-    takes the pixel under the middle, the later one of two. box, hamming and lanczos are Pillow's, always antialiased,
-    and computed as products with matrices, which cost more. For bicubic and lanczos bytes are
-    rounded and cut off at 0 and 255 after the rows, before the columns.
+    takes the pixel under the middle, the later one of two. box, hamming and lanczos are Pillow's,
+    always antialiased, and computed as products with matrices, which cost more. For bicubic and
+    lanczos, bytes are rounded and cut off at 0 and 255 after the rows, before the columns.
     """
     x = lifted(image)
     rows, columns, _ = axes_of_image(x, layout)
