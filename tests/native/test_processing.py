@@ -149,6 +149,21 @@ def test_files() -> None:
         Image.fromarray(picture(*size)).save(file, format)
         feeds.append({"file": np.frombuffer(file.getvalue(), np.uint8)})
     check(program, {"file": ("bytes",)}, feeds, atol=0.004, steps=["ImageDecoder"])
+    _, model = compiled(program, {"file": ("bytes",)}, feeds)
+    with pytest.raises(DataError, match="no image that can be decoded"):
+        model.run({"file": np.arange(50, dtype=np.uint8)})
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "nearest", "box"])
+def test_images_without_pixels_are_refused(interpolation: str) -> None:
+    def program(image: Any) -> Any:
+        return p.prepare_image(image, 8, interpolation=interpolation)
+
+    _, model = compiled(program, IMAGE, IMAGES)
+    with pytest.raises(DataError):
+        model.run({"image": np.zeros((0, 0, 3), np.uint8)})
+    with pytest.raises(DataError):
+        model.run({"image": np.zeros((4, 0, 3), np.uint8)})
 
 
 # -- boxes -----------------------------------------------------------------------------------------

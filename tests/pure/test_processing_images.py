@@ -51,8 +51,9 @@ def test_files_are_decoded(format: str) -> None:
     np.testing.assert_array_equal(decode_image(file, colour="gray"), gray)
 
 
-def test_what_is_no_image_has_no_pixels() -> None:
-    assert decode_image(np.arange(50, dtype=np.uint8)).shape == (0, 0, 3)
+def test_what_is_no_image_is_refused_by_the_run() -> None:
+    with pytest.raises(DataError, match="no image that can be decoded"):
+        decode_image(np.arange(50, dtype=np.uint8))
 
 
 # -- parts and borders -----------------------------------------------------------------------------
@@ -217,6 +218,7 @@ BAD: list[tuple[Any, type[InfuseError], str]] = [
     (lambda: normalize(X, mean=float("nan")), OptionError, "finite"),
     (lambda: normalize(X, dtype="uint8"), OptionError, "floats"),
     (lambda: prepare_image(X.astype(np.float32), 3), TypeMismatchError, "uint8"),
+    (lambda: prepare_image(X[:0], 3), ShapeError, "without pixels"),
     (lambda: prepare_image(X[..., :2], 3), TypeMismatchError, "uint8"),
     (lambda: prepare_image(X, resize="stretch"), OptionError, "need a size"),
     (lambda: prepare_image(X, 8, shortest=4), OptionError, "shortest"),

@@ -197,6 +197,8 @@ BAD: list[tuple[Any, type[InfuseError], str]] = [
     (lambda: resize(X, 3, interpolation="area"), OptionError, "lanczos"),
     (lambda: resize(X, 3, interpolation="box", antialias=False), OptionError, "antialiased"),
     (lambda: resize(X, 3, layout="NCHW"), OptionError, "layout 'NCHW'"),
+    (lambda: resize(X[:, :0], 3), ShapeError, "without pixels"),
+    (lambda: letterbox(X[:0], 3), ShapeError, "without pixels"),
     (lambda: resize(X[0], 3), ShapeError, "three axes"),
     (lambda: resize(X.astype(np.int64), 3), TypeMismatchError, "nearest"),
     (lambda: letterbox(X, 3, align="top"), OptionError, "align 'top'"),

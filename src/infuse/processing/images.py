@@ -39,9 +39,9 @@ def decode_image(file: Any, *, colour: str = "rgb") -> Array:
     """The pixels, uint8 [height, width, channels], of an image file, uint8 [length].
 
     `colour`: rgb, bgr or gray. It is ONNX's ImageDecoder, which a compiled model runs as a host
-    step by Pillow: JPEG, PNG, WebP, BMP and the other formats that this has. A file that cannot be
-    decoded gives an image of no rows and no columns. EXIF data do not turn the image.
-    TypeMismatchError and ShapeError where `file` is no list of bytes.
+    step by Pillow: JPEG, PNG, WebP, BMP and the other formats that this has. EXIF data do not turn
+    the image. TypeMismatchError and ShapeError where `file` is no list of bytes, DataError of a run
+    where it cannot be decoded.
     """
     encoded = lifted(file)
     if encoded.dtype != np.uint8:
@@ -54,11 +54,9 @@ def decode_image(file: Any, *, colour: str = "rgb") -> Array:
         raise ShapeError(
             f"an image file has one axis, not {encoded.ndim}", where=source_line() or None
         )
-    return node(
-        "ImageDecoder",
-        encoded,
-        pixel_format=_PIXEL_FORMATS[choice("colour", colour, tuple(_PIXEL_FORMATS))],
-    )
+    format = _PIXEL_FORMATS[choice("colour", colour, tuple(_PIXEL_FORMATS))]
+    pixels = node("ImageDecoder", encoded, pixel_format=format)
+    return asserted(pixels, pixels.shape[0] > 0, "the file is no image that can be decoded")
 
 
 @block

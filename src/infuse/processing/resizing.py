@@ -7,13 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from infuse.errors import OptionError, TypeMismatchError
+from infuse.errors import OptionError, ShapeError, TypeMismatchError
 from infuse.frontends.arrays.array import Array, lifted, node, source_line
 from infuse.frontends.arrays.sizes import listed
 from infuse.processing.block import block
 from infuse.processing.colour import bgr_to_rgb, rgb_to_gray
 from infuse.processing.image_sizes import (
     Size,
+    asserted,
     axes_of_image,
     choice,
     chosen,
@@ -32,6 +33,7 @@ from infuse.processing.images import normalize, placed, to_pixels, to_planes, wi
 from infuse.processing.resampling import FILTERS, filtered
 
 _ONNX: Final = {"bilinear": "linear", "bicubic": "cubic"}
+_EMPTY: Final = "an image without pixels cannot be resized"
 INTERPOLATIONS: Final = ("nearest", *_ONNX, *FILTERS)
 
 
@@ -60,8 +62,7 @@ def resize(
     lanczos, bytes are rounded and cut off at 0 and 255 after the rows, before the columns.
     """
     x = lifted(image)
-    rows, columns, _ = axes_of_image(x, layout)
-    before = x.shape[rows], x.shape[columns]
+    before = _sides(x, layout)
     if size is not None and shortest is None and longest is None:
         after = height_and_width(size)
     elif size is None and (shortest is not None or longest is not None):
@@ -99,6 +100,10 @@ def resampled(
     """The image in another size: integers as whole floats, but for `nearest`."""
     choice("interpolation", interpolation, INTERPOLATIONS)
     rows, columns, _ = axes_of_image(x, layout)
+    if interpolation not in _ONNX:  # what Resize checks itself
+        counts = [x.shape[axis] > 0 for axis in (rows, columns)]
+        for count in counts:
+            x = asserted(x, count, _EMPTY)
     if interpolation in FILTERS and not antialias:
         raise OptionError(f"{interpolation} is always antialiased", where=source_line() or None)
     if (x.value.shape[rows], x.value.shape[columns]) == size:
@@ -316,8 +321,12 @@ def _wished(before: Any, size: tuple[Any, Any], resize: str, shortest: Any) -> t
 
 
 def _sides(x: Array, layout: str) -> tuple[Any, Any]:
+    """Rows and columns; ShapeError where it is known that there are none."""
     rows, columns, _ = axes_of_image(x, layout)
-    return x.shape[rows], x.shape[columns]
+    sides = x.shape[rows], x.shape[columns]
+    if any(isinstance(side, int) and side == 0 for side in sides):
+        raise ShapeError(_EMPTY, where=source_line() or None)
+    return sides
 
 
 def _fitted(before: tuple[Any, Any], size: tuple[Any, Any], enlarge: bool) -> tuple[Any, Any]:
