@@ -3,6 +3,7 @@ scores to boxes.
 """
 
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,6 +70,21 @@ def test_photos_are_prepared_as_in_pytorch(
     # The graph rounds to whole bytes, half of 1 away at most.
     limit = 0.51 / 255 / photos.DEVIATION.min()
     np.testing.assert_allclose(pixels, ((middle - mean) / deviation).numpy(), atol=limit)
+
+
+@pytest.mark.skipif(find_spec("onnxruntime") is None, reason="ONNX Runtime is the witness")
+def test_what_is_exported_runs_elsewhere(photo_model: infuse.CompiledModel, tmp_path: Path) -> None:
+    import onnxruntime
+
+    infuse.save(photos.photo_classifier(), tmp_path / "photos.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "photos.onnx")
+    for size in SIZES:
+        image = photo(*size)
+        expected = session.run(["scores", "pixels"], {"image": image})
+        results = photo_model.run({"image": image})
+        # Bytes may be rounded the other way.
+        np.testing.assert_allclose(results["pixels"], expected[1], atol=0.02)
+        np.testing.assert_allclose(results["scores"], expected[0], atol=0.01)
 
 
 def test_photos_of_other_sizes_need_no_new_model(photo_model: infuse.CompiledModel) -> None:

@@ -8,7 +8,7 @@ from PIL import Image
 
 from infuse.errors import InfuseError, OptionError, ShapeError, TypeMismatchError
 from infuse.processing import letterbox, placement_of, resize, to_pixels, to_planes
-from tests.pure.block_runs import picture, run
+from tests.pure.block_runs import picture, run, traced
 
 pytestmark = pytest.mark.row("C10")
 
@@ -133,6 +133,12 @@ def test_sizes_may_come_from_the_run() -> None:
     x = picture(10, 14)
     result = run(lambda image: resize(image, (image.shape[1] // 2, 3)), OPEN, image=x)
     np.testing.assert_array_equal(result, resize(x, (7, 3)))
+
+
+def test_channels_stay_known_where_sizes_are_not() -> None:
+    graph = traced(lambda image: resize(image, shortest=9), OPEN, {"image": picture(10, 14)})
+    made = [node.output.shape for node in graph.nodes if node.kind == "Resize"]
+    assert [shape[:2] for shape in made] == [(1, 3)]
 
 
 # -- the whole image in a picture ------------------------------------------------------------------

@@ -170,12 +170,16 @@ def _picked(x: Array, size: tuple[Any, Any]) -> Array:
 
 
 def _resized(x: Array, size: tuple[Any, Any], **options: Any) -> Array:
-    """Planes in another size. Kernels are made for four axes."""
+    """Planes in another size. Kernels are made for four axes.
+
+    Sizes are those of all axes: ONNX Runtime 1.31 moves a Transpose past a Resize and then takes
+    its sizes to be of all, whatever `axes` says.
+    """
     if (x.value.shape[-2], x.value.shape[-1]) == size:
         return x
     flat = node("Unsqueeze", x, listed(0)) if x.ndim == 3 else x
-    axes = (flat.ndim - 2, flat.ndim - 1)
-    result = node("Resize", flat, None, None, listed(size), axes=axes, **options)
+    sizes = [listed(side) for side in (*flat.shape[:-2], *size)]
+    result = node("Resize", flat, None, None, node("Concat", *sizes, axis=0), **options)
     return node("Squeeze", result, listed(0)) if x.ndim == 3 else result
 
 

@@ -231,6 +231,8 @@ def _sides(low: Lowering, node: Node, op: Resize) -> list[Side]:
     open_ratio = shares and not (x.tensor.is_static and node.output.tensor.is_static)
     if open_scales or open_sizes or open_ratio or (crops and roi is not None and roi.const is None):
         plan = _found_plan(low, node, op, crops)
+        if sizes is not None and not shares and not crops:  # others may be known to stay
+            axes = [a for a in axes if pairs[a][0] != pairs[a][1]]
         return [
             replace(side, scale=plain[side.axis].scale, plan=plan) if side.axis in axes else side
             for side in result
