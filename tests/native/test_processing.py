@@ -181,7 +181,7 @@ def _lost() -> Any:
     return values
 
 
-FOUND = [
+BOXES = [
     {"boxes": x, "scores": values}
     for x, values in (
         (boxes(60), scores(60, 3)),
@@ -204,12 +204,12 @@ def test_detections(by_class: bool, best: bool) -> None:
             boxes, scores, iou=0.3, score=0.2, count=7, by_class=by_class, best_class=best
         ),
         ANY,
-        FOUND,
+        BOXES,
     )
 
 
 def test_detections_of_every_class() -> None:
-    feeds = [{**f, "boxes": f["boxes"][:, None] + np.float32([[0], [7], [1]])} for f in FOUND]
+    feeds = [{**f, "boxes": f["boxes"][:, None] + np.float32([[0], [7], [1]])} for f in BOXES]
     check(
         lambda boxes, scores: p.detections(boxes, scores, iou=0.3, score=0.2),
         {"boxes": ("n", 3, 4), "scores": ("n", 3)},
@@ -227,7 +227,7 @@ def test_suppression() -> None:
             p.batched_nms(boxes, scores[:, 0], kinds),
         )
 
-    check(program, ANY, FOUND)
+    check(program, ANY, BOXES)
 
 
 def test_overlaps_and_formats() -> None:
@@ -304,8 +304,8 @@ def test_from_pixels_to_boxes_around_a_network() -> None:
         return {"x": pixels, "placement": placement}
 
     def after(raw: Any, placement: Any, image: Any) -> Any:
-        found, values = p.decode_yolo_anchors(raw, [[20, 20], [40, 9]], 8)
-        places, best, kinds = p.detections(found, values, score=0.2)
+        raw_boxes, values = p.decode_yolo_anchors(raw, [[20, 20], [40, 9]], 8)
+        places, best, kinds = p.detections(raw_boxes, values, score=0.2)
         return p.scale_boxes(places, placement, image.shape[:2]), best, kinds
 
     specs = {"image": infuse.Spec("uint8", IMAGE["image"])}

@@ -133,6 +133,16 @@ def test_sizes_may_come_from_the_run() -> None:
     x = picture(10, 14)
     result = run(lambda image: resize(image, (image.shape[1] // 2, 3)), OPEN, image=x)
     np.testing.assert_array_equal(result, resize(x, (7, 3)))
+    for interpolation in INTERPOLATIONS:
+        rows = np.array(7)
+        result = run(
+            lambda image, rows, i=interpolation: resize(image, (rows, 14), interpolation=i),
+            OPEN,
+            image=x,
+            rows=rows,
+        )
+        expected = resize(x, (7, 14), interpolation=interpolation)
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_channels_stay_known_where_sizes_are_not() -> None:

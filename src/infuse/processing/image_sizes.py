@@ -79,7 +79,8 @@ def whole(number: Any, what: str, least: int | None = None) -> Any:
                 f"{what} is one whole number, not {number!r}", where=source_line() or None
             )
         return number
-    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+    is_scalar = isinstance(number, np.ndarray) and number.ndim == 0 and number.dtype.kind in "iu"
+    if isinstance(number, bool) or not (is_scalar or isinstance(number, (int, np.integer))):
         raise OptionError(f"{what} is a whole number, not {number!r}", where=source_line() or None)
     if least is not None and number < least:
         raise OptionError(

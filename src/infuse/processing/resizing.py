@@ -106,7 +106,7 @@ def resampled(
             x = asserted(x, count, _EMPTY)
     if interpolation in FILTERS and not antialias:
         raise OptionError(f"{interpolation} is always antialiased", where=source_line() or None)
-    if (x.value.shape[rows], x.value.shape[columns]) == size:
+    if _has_sides(x, (rows, columns), size):
         return x
     planes = to_planes(x) if layout == "HWC" else x
     if interpolation == "nearest":
@@ -114,6 +114,12 @@ def resampled(
     else:
         result = _blended(planes, size, interpolation, antialias)
     return with_size(to_pixels(result) if layout == "HWC" else result, size, layout)
+
+
+def _has_sides(x: Array, axes: tuple[int, int], size: tuple[Any, Any]) -> bool:
+    """Whether axes surely have these sizes."""
+    shape = x.value.shape
+    return all(isinstance(s, int) and shape[a] == s for a, s in zip(axes, size))
 
 
 def _blended(planes: Array, size: tuple[Any, Any], interpolation: str, antialias: bool) -> Array:
@@ -175,7 +181,7 @@ def _resized(x: Array, size: tuple[Any, Any], **options: Any) -> Array:
     Sizes are those of all axes: ONNX Runtime 1.31 moves a Transpose past a Resize and then takes
     its sizes to be of all, whatever `axes` says.
     """
-    if (x.value.shape[-2], x.value.shape[-1]) == size:
+    if _has_sides(x, (-2, -1), size):
         return x
     flat = node("Unsqueeze", x, listed(0)) if x.ndim == 3 else x
     sizes = [listed(side) for side in (*flat.shape[:-2], *size)]

@@ -123,8 +123,8 @@ def _boxes_and_scores(boxes: Any, scores: Any, rank: int) -> tuple[Array, Array]
     x, values = boxes_of(boxes), floats(scores, "scores")
     if rank == 2 and values.ndim == 1:
         values = node("Unsqueeze", values, listed(1))
-    known = [shape[0] for shape in (x.value.shape, values.value.shape) if shape]
-    differ = all(isinstance(n, int) for n in known) and len({*known}) > 1
+    counts = [shape[0] for shape in (x.value.shape, values.value.shape) if shape]
+    differ = all(isinstance(n, int) for n in counts) and len({*counts}) > 1
     by_class = rank == 2 and x.ndim == 3
     if by_class and not differ:
         kinds = x.value.shape[1], values.value.shape[-1]
