@@ -3,13 +3,15 @@ strange numbers, other witnesses.
 """
 
 import itertools
+import struct
+import zlib
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pytest
 
-from infuse.errors import ShapeError, UnsupportedOperatorError
+from infuse.errors import DataError, ShapeError, UnsupportedOperatorError
 from infuse.ops.vision import ImageDecoder
 from tests.native.vision_nodes import Nodes, refuses, rng, torch_only
 
@@ -276,3 +278,15 @@ def test_image_files_without_their_package(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_what_is_no_image_file_has_no_pixels() -> None:
     assert ImageDecoder().eval(np.arange(50, dtype=np.uint8)).shape == (0, 0, 3)
+
+
+@pytest.mark.skipif(
+    find_spec("PIL") is None, reason="Pillow reads the files: make test installs it"
+)
+def test_a_small_file_of_a_huge_image_is_refused() -> None:
+    header = b"IHDR" + struct.pack(">IIBBBBB", 40_000, 40_000, 8, 2, 0, 0, 0)
+    check = struct.pack(">I", zlib.crc32(header))
+    file = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header + check
+    file += struct.pack(">I", 4) + b"IDAT" + bytes(8)
+    with pytest.raises(DataError, match="too many pixels"):
+        ImageDecoder().eval(np.frombuffer(file, np.uint8))

@@ -181,11 +181,11 @@ class Resize(Op):
             return [
                 scaled(size, meant(float(s))) for size, s in zip(before, factors.const.reshape(-1))
             ]
+        if self.keep_aspect_ratio_policy == "stretch":
+            return _entries(factors, len(before))
         targets = known_ints(factors)
         if targets is None:
             return [fresh_dim("resize") for _ in before]
-        if self.keep_aspect_ratio_policy == "stretch":
-            return list(targets)
         if not all(isinstance(d, int) for d in (*before, *targets)):
             return [fresh_dim("resize") for _ in before]
         old = [int(d) for d in before]
@@ -346,6 +346,22 @@ def _cubic(distance: Array, a: float) -> Array:
 def _present(value: Value | None) -> bool:
     """Whether an optional input is there; exporters write an empty vector for an absent one."""
     return value is not None and value.tensor.size != 0
+
+
+def _entries(sizes: Value, count: int) -> list[Dim]:
+    """The elements of a list of sizes; new symbols for those that only a run knows."""
+    maker = sizes.producer
+    is_listed = known_ints(sizes) is None and maker is not None and maker.kind == "Concat"
+    parts = list(maker.operands()) if is_listed and maker is not None else [sizes]
+    entries: list[Dim] = []
+    for part in parts:
+        ints, length = known_ints(part), part.tensor.size
+        if ints is None and not isinstance(length, int):
+            return [fresh_dim("resize") for _ in range(count)]
+        if ints is None and isinstance(length, int):
+            entries += [fresh_dim("resize") for _ in range(length)]
+        entries += ints or ()
+    return entries
 
 
 def _nearest_size(size: Fraction) -> int:

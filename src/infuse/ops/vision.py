@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from infuse import dtypes
-from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
+from infuse.errors import DataError, ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
@@ -285,6 +285,8 @@ class ImageDecoder(Op):
         try:
             with Image.open(io.BytesIO(encoded_stream.tobytes())) as image:
                 pixels = np.asarray(image.convert("L" if self._channels == 1 else "RGB"))
+        except Image.DecompressionBombError as error:
+            raise DataError(f"the image has too many pixels for Pillow: {error}") from error
         except (UnidentifiedImageError, OSError, ValueError, SyntaxError):
             return np.zeros((0, 0, self._channels), np.uint8)
         pixels = pixels.reshape(*pixels.shape[:2], self._channels)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Collection
+from functools import partial, wraps
 from inspect import signature
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
@@ -16,12 +16,25 @@ from infuse.ops.core.evaluate import evaluate
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def block(function: Function) -> Function:
+@overload
+def block(function: Function) -> Function: ...
+
+
+@overload
+def block(*, settings: Collection[str]) -> Callable[[Function], Function]: ...
+
+
+def block(function: Function | None = None, *, settings: Collection[str] = ()) -> Any:
     """A function of arrays that returns an array or a tuple of them, as a building block.
 
     Inside of a trace it adds its nodes to the program. Outside, arguments that are arrays of NumPy
-    are traced as inputs of their types and shapes, and the graph is evaluated.
+    are traced as inputs of their types and shapes, and the graph is evaluated; but those that
+    `settings` names stay arrays of NumPy, whose elements the function may look at.
     """
+    return partial(_block, settings=settings) if function is None else _block(function, settings)
+
+
+def _block(function: Function, settings: Collection[str]) -> Function:
     parameters = signature(function)
 
     @wraps(function)
@@ -30,7 +43,9 @@ def block(function: Function) -> Function:
             return function(*args, **kwargs)
         bound = parameters.bind(*args, **kwargs)
         feeds = {
-            n: x for n, x in bound.arguments.items() if isinstance(x, (np.ndarray, np.generic))
+            n: x
+            for n, x in bound.arguments.items()
+            if isinstance(x, (np.ndarray, np.generic)) and n not in settings
         }
         is_tuple = False
 

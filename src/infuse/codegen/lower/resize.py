@@ -5,7 +5,7 @@ run alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -222,6 +222,8 @@ def _sides(low: Lowering, node: Node, op: Resize) -> list[Side]:
     crops = op.coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None
     pairs = list(zip(x.shape, node.output.shape))
     plain = [Side(a, before, after, (after, before)) for a, (before, after) in enumerate(pairs)]
+    axes = [a % x.rank for a in op.axes] or list(range(x.rank))
+    result = [Side(a, before, after, (1, 1)) for a, (before, after) in enumerate(pairs)]
     # A scale that is not known, a part that is not known, or sizes of which only some count.
     open_scales = sizes is None and scales is not None and scales.const is None
     open_sizes = sizes is not None and (not is_known(sizes) or not low.are_known(node))
@@ -229,12 +231,12 @@ def _sides(low: Lowering, node: Node, op: Resize) -> list[Side]:
     open_ratio = shares and not (x.tensor.is_static and node.output.tensor.is_static)
     if open_scales or open_sizes or open_ratio or (crops and roi is not None and roi.const is None):
         plan = _found_plan(low, node, op, crops)
+        if sizes is not None and not shares and not crops:  # others may be known to stay
+            axes = [a for a in axes if pairs[a][0] != pairs[a][1]]
         return [
-            Side(a, before, after, (after, before), plan=plan)
-            for a, (before, after) in enumerate(pairs)
+            replace(side, scale=plain[side.axis].scale, plan=plan) if side.axis in axes else side
+            for side in result
         ]
-    axes = [a % x.rank for a in op.axes] or list(range(x.rank))
-    result = [Side(a, before, after, (1, 1)) for a, (before, after) in enumerate(pairs)]
     for place, axis in enumerate(axes):
         before, after = pairs[axis]
         scale = plain[axis].scale

@@ -18,7 +18,8 @@ from infuse.frontends.arrays.operators import OPERATORS, Operators
 from infuse.frontends.importer import Importer
 from infuse.ir.graph import Value
 
-_HERE: Final = str(Path(__file__).parent)
+_INNER: Final = (str(Path(__file__).parent), str(Path(__file__).parents[2] / "processing"))
+"""Where the code of array functions and building blocks lies, which no program wrote."""
 _TRACED: ContextVar[Importer | None] = ContextVar("traced", default=None)
 _SOURCES: ContextVar[bool] = ContextVar("sources", default=True)
 
@@ -58,7 +59,7 @@ def source_line() -> str:
     if not _SOURCES.get():
         return ""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INNER):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

@@ -1,0 +1,93 @@
+"""The examples of docs/processing.md run as they stand, on a small network and a photo."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from PIL import Image
+
+import infuse.processing as p
+from examples.networks import Builder
+from infuse.ops.core.evaluate import evaluate
+
+pytestmark = pytest.mark.row("C10")
+
+PAGE = (Path(__file__).parents[2] / "docs" / "processing.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+BLOCKS = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", PAGE, re.MULTILINE)
+
+
+def yolo() -> onnx.ModelProto:
+    """Boxes and scores [1, 84, 100] of images [1, 3, 320, 320], as exports of YOLOv8 give them."""
+    make = Builder(seed=3)
+    cells = make.op("AveragePool", "images", kernel_shape=[32, 32], strides=[32, 32])
+    weights = make.weight(make.rng.standard_normal((84, 3, 1, 1), np.float32) * 4)
+    shares = make.op("Sigmoid", make.op("Conv", cells, weights))
+    scale = make.weight(np.array([320, 320, 90, 90] + [1] * 80).reshape(1, 84, 1, 1))
+    numbers = make.op("Mul", shares, scale)
+    shape = make.constant(np.array([1, 84, 100]))
+    make.nodes.append(helper.make_node("Reshape", [numbers, shape], ["output0"]))
+    graph = helper.make_graph(
+        make.nodes,
+        "yolo",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, 320, 320])],
+        [helper.make_tensor_value_info("output0", TensorProto.FLOAT, [1, 84, 100])],
+        make.weights,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """Runs an example in a folder with its files, and gives its names."""
+    rng = np.random.default_rng(0)
+    small = Image.fromarray(rng.integers(0, 256, (6, 9, 3), np.uint8))
+    small.resize((450, 300), Image.Resampling.NEAREST).save(tmp_path / "photo.jpg")
+    onnx.save(yolo(), tmp_path / "yolo.onnx")
+    monkeypatch.chdir(tmp_path)
+
+    def run(code: str) -> dict[str, Any]:
+        names: dict[str, Any] = {}
+        exec(code, names)
+        return names
+
+    return run
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_the_examples_run(code: str, run: Callable[[str], dict[str, Any]]) -> None:
+    assert {"graph", "model", "results"} & run(code).keys()
+
+
+def test_a_file_becomes_boxes(run: Callable[[str], dict[str, Any]]) -> None:
+    names = run(EXAMPLES[0])
+    results = names["results"]
+    assert [step.split()[0] for step in names["model"].host_steps] == ["ImageDecoder"]
+    file = np.fromfile("photo.jpg", np.uint8)
+    for name, right in evaluate(names["graph"], {"file": file}).items():
+        np.testing.assert_allclose(results[name], right, rtol=1e-4, atol=0.01)
+    # The same step by step, with the blocks as functions of NumPy's arrays.
+    image = p.decode_image(file)
+    picture, placement = p.letterbox(image, 320)
+    pixels = p.to_planes(p.normalize(picture))[None]
+    rows = evaluate(names["network"], {"images": pixels})["output0"][0].T
+    boxes = p.convert_boxes(np.ascontiguousarray(rows[:, :4]), "cxcywh", "xyxy")
+    boxes, scores, classes = p.detections(boxes, rows[:, 4:], score=0.25, best_class=True)
+    assert 5 < len(boxes) < 100
+    np.testing.assert_array_equal(results["classes"], classes)
+    np.testing.assert_allclose(results["scores"], scores, rtol=1e-4)
+    right = p.scale_boxes(boxes, placement, image.shape[:2])
+    np.testing.assert_allclose(results["boxes"], right, rtol=1e-4, atol=0.01)
+    assert results["boxes"].min() >= 0
+    assert (results["boxes"].max(axis=0) <= [450, 300, 450, 300]).all()
+
+
+def test_the_page_names_what_there_is() -> None:
+    listed = {name for row in BLOCKS for name in re.findall(r"`(\w+)`", row)}
+    assert not listed - {*p.__all__}
+    assert not [name for name in p.__all__ if not re.search(rf"`{name}\b", PAGE)]
