@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 import infuse
-from infuse.errors import RuntimeFailure
+from infuse.errors import InfuseError, RuntimeFailure
 from tests.native.dynamic_models import BOOL, CASES, FLOAT, INT, PLANE, Spec, body, ints, model
 
 node = helper.make_node
@@ -191,3 +191,17 @@ def test_a_size_of_at_most_one_is_repeated() -> None:
         for count in (1, 2, 5, 40):
             x = np.arange(3 * count, dtype=np.float32).reshape(3, count)
             np.testing.assert_array_equal(compiled.run({"x": x, "bias": bias})["y"], x + bias)
+
+
+def test_sizes_divided_by_an_empty_axis_are_an_error() -> None:
+    def share(x: Any, y: Any) -> Any:
+        xp = x.__array_namespace__()
+        return xp.astype(x.shape[0] * 100 // y.shape[0], xp.float32) + xp.sum(x)
+
+    specs = {"x": infuse.Spec("float32", ("n",)), "y": infuse.Spec("float32", ("m",))}
+    graph = infuse.trace(share, specs)
+    x = np.ones(4, np.float32)
+    with infuse.compile(infuse.optimize(graph)) as model:
+        assert model.run({"x": x, "y": np.ones(3, np.float32)})["output"] == 137
+        with pytest.raises(InfuseError, match="m >= 1, which sizes are divided by"):
+            model.run({"x": x, "y": np.ones(0, np.float32)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, Union
 from weakref import WeakValueDictionary
@@ -240,6 +240,19 @@ def symbols(dim: Dim) -> set[str]:
     if not isinstance(dim, Expr):
         return set()
     return set().union(*(atom.names for monomial in dim.terms for atom, _ in monomial))
+
+
+def divisors(sizes: Iterable[Dim]) -> set[Dim]:
+    """What is divided by in these sizes and is no number."""
+    pending, result = [size for size in sizes if isinstance(size, Expr)], set[Dim]()
+    while pending:
+        for monomial in pending.pop().terms:
+            for atom, _ in monomial:
+                inner = [] if atom.kind == "symbol" else atom.args
+                pending.extend(arg for arg in inner if isinstance(arg, Expr))
+                if atom.kind in ("div", "mod") and isinstance(atom.args[1], Expr):
+                    result.add(atom.args[1])
+    return result
 
 
 def is_static(dim: Dim) -> bool:
