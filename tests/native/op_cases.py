@@ -67,7 +67,7 @@ ALSO = {
     **dict.fromkeys(
         ("CategoryMapper", "LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings"
     ),
-    **dict.fromkeys(("Tokenize", "Detokenize"), "is a string"),
+    **dict.fromkeys(("Tokenize", "Detokenize"), "string"),
 }
 """What else a refusal may say."""
 
