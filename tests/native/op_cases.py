@@ -51,7 +51,7 @@ NOT_NATIVE = {
         ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "CategoryMapper"),
         "is a string",
     ),
-    **dict.fromkeys(("Tokenize", "Detokenize"), "no native code yet"),
+    **dict.fromkeys(("Tokenize", "Detokenize"), "no native code"),
     **dict.fromkeys(("CastMap", "DictVectorizer"), "is a map"),
     "ZipMap": "is a seq",
     "ImageDecoder": "no native code yet",
@@ -67,7 +67,7 @@ ALSO = {
     **dict.fromkeys(
         ("CategoryMapper", "LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings"
     ),
-    **dict.fromkeys(("Tokenize", "Detokenize"), "string"),
+    **dict.fromkeys(("Tokenize", "Detokenize"), "is a string"),
 }
 """What else a refusal may say."""
 
