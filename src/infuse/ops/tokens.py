@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from infuse import dtypes
-from infuse.errors import ShapeError, TypeMismatchError
+from infuse.errors import DataError, ShapeError, TypeMismatchError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
@@ -181,9 +181,9 @@ def _strings(x: Array) -> list[str]:
 def _decoded(item: object, number: int) -> str:
     if not isinstance(item, bytes):
         what = f"it is no text but {type(item).__name__}"
-        raise TypeMismatchError(what, where=f"element {number}")
+        raise DataError(what, where=f"element {number}")
     try:
         return item.decode()
     except UnicodeDecodeError as error:
         what = f"it is no UTF-8 (at byte {error.start})"
-        raise TypeMismatchError(what, where=f"element {number}") from error
+        raise DataError(what, where=f"element {number}") from error

@@ -244,9 +244,9 @@ def next_token(
 
     Without `uniform` the best one; else a random one by probability, for random numbers [batch] in
     [0, 1) that are drawn outside. Before, in this order: scores of tokens in `previous` (int
-    [batch, n], -1 for none) are divided by `repetition_penalty` (multiplied, if negative); all are
-    divided by `temperature`; only the `top_k` best count (0: all), and of these only the fewest
-    best whose probability is at least `top_p`.
+    [batch, n], less than 0 for none) are divided by `repetition_penalty` (multiplied, if negative);
+    all are divided by `temperature`; only the `top_k` best count (0: all), and of these only the
+    fewest best whose probability is at least `top_p`.
     """
     x = lifted(scores)
     if x.dtype.kind != "f" or x.ndim != 2 or not isinstance(x.shape[1], int):
@@ -287,7 +287,8 @@ def _check_choice(temperature: Any, top_k: int, top_p: float, penalty: float) ->
 
 def _penalized(x: Array, previous: Array, size: int, penalty: float) -> Array:
     batch = x.shape[0]
-    places = xp.where(previous < 0, size, previous)
+    # Tokens outside of the vocabulary lie outside of the array too, and fail.
+    places = xp.where(previous < 0, size, xp.where(previous < size, previous, previous + 1))
     seen = xp.full((batch, size + 1), 0, dtype=np.int32)
     ones = xp.ones_like(places).astype(np.int32)
     seen = node("ScatterElements", seen, places, ones, axis=1)[:, :size] > 0
