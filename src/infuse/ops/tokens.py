@@ -116,6 +116,7 @@ class Tokenize(Op):
         if pair is not None:
             other = _texts(self.name, pair)
             agree(count, other, f"the texts and the second texts of {self.name}")
+        self._read.check_room(pair is not None)
         options = self._read.options
         length = options.max_length if options.padding == "max_length" else fresh_dim("tokens")
         return (TensorType(dtypes.int64, (count, length)),) * 3

@@ -114,12 +114,19 @@ class Tokenizer:
         if not most or options.truncation == "none":
             return
         with _errors(OptionError, "it cannot be cut so"):
-            frame = self._own.num_special_tokens_to_add(True) if options.special_tokens else 0
-            if frame >= most:
-                raise OptionError(f"`max_length` leaves no room beside {frame} special tokens")
             self._own.enable_truncation(
                 most, strategy=options.truncation, direction=options.truncation_side
             )
+
+    def check_room(self, pairs: bool) -> None:
+        """OptionError where rows of texts, or of pairs of them, are cut to what frames them."""
+        most, options = self.options.max_length, self.options
+        if not most or options.truncation == "none" or not options.special_tokens:
+            return
+        with _errors(ModelFileError, "it is no file of the tokenizers library"):
+            frame = self._own.num_special_tokens_to_add(pairs)
+        if frame >= most:
+            raise OptionError(f"`max_length` leaves no room beside {frame} special tokens")
 
     def number_of(self, token: str) -> int | None:
         """The number of a token; None where there is none."""

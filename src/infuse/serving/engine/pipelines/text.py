@@ -75,6 +75,8 @@ class Tokenize(Builtin):
             lengths = RowOptions(max_length=options.max_length or 0, **rows)
             lengths.check()
         self._tokenizer = _tokenizer(path, place, lengths)
+        with _refused(place):
+            self._tokenizer.check_room(True)
         if options.padding != "none":
             with _refused(place, path.name):
                 fill = padding_of(self._tokenizer, options.pad_token, path)
