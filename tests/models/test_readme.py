@@ -38,6 +38,7 @@ def test_the_examples_run(
 
 
 FRONTENDS = (ROOT / "docs" / "frontends.md").read_text(encoding="utf-8")
+PROCESSING = (ROOT / "docs" / "processing.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")
@@ -48,6 +49,13 @@ def test_the_examples_of_frontends_run(code: str) -> None:
     names: dict[str, object] = {}
     exec(code, names)
     assert {"graph", "model", "fast"} & names.keys()
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PROCESSING, re.DOTALL))
+def test_the_examples_of_processing_run(code: str) -> None:
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert "model" in names
 
 
 def test_the_commands_run(
