@@ -187,5 +187,11 @@ def test_texts(tmp_path: Any) -> None:
             expected = [text.lower() for text in texts]
             assert results["again"].tolist() == expected
         assert check(graph, loaded, 0, text=np.array(["sat", "cats"]))["count"].tolist() == [6, 8]
+        for name in ("texts.infuse", "texts.onnx"):
+            infuse.save(graph, tmp_path / name)
+            session = infuse.InferenceSession(tmp_path / name)
+            assert session.get_inputs()[0].type == "tensor(string)"
+            (ids,) = session.run(["ids"], {"text": np.array(["sat", "the cat"])})
+            assert ids.tolist() == [[2, 6, 3, 0], [2, 4, 5, 3]]
         with pytest.raises(RuntimeFailure, match="element 0: it is no UTF-8"):
             loaded.run({"text": np.array([b"\xff", b"a"], dtype=object)})

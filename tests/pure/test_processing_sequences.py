@@ -316,8 +316,8 @@ def generated(prompt: Any, uniform: Any, most: int, **options: Any) -> list[list
             if row and row[-1] == END:
                 row.append(END)
                 continue
-            given = (chance[None], np.array([[-1, *row]])) if options else ()
-            row.append(int(processing.next_token(scores, *given, **options)[0]))
+            chosen = (chance[None], np.array([[-1, *row]])) if options else ()
+            row.append(int(processing.next_token(scores, *chosen, **options)[0]))
             scores, state = step(np.array(row[-1:]), state)
         rows.append(row)
     return rows
