@@ -10,7 +10,7 @@ import scipy.signal
 from infuse import processing
 from infuse.errors import InfuseError
 from infuse.ops.core.evaluate import evaluate
-from tests.pure.block_runs import close, everywhere, traced
+from tests.pure.traced_blocks import close, everywhere, traced
 
 pytestmark = pytest.mark.row("C10")
 

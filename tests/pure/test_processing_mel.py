@@ -8,7 +8,7 @@ import scipy.fft
 
 from infuse import processing
 from infuse.errors import InfuseError
-from tests.pure.block_runs import close, everywhere, traced
+from tests.pure.traced_blocks import close, everywhere, traced
 
 pytestmark = pytest.mark.row("C10")
 

@@ -14,7 +14,7 @@ import infuse
 from infuse import processing
 from infuse.errors import InfuseError
 from infuse.ops.core.evaluate import evaluate
-from tests.pure.block_runs import everywhere
+from tests.pure.traced_blocks import everywhere
 
 pytestmark = pytest.mark.row("C10")
 

@@ -19,8 +19,8 @@ from infuse.ir.parser import parse
 from infuse.ir.printer import print_graph
 from infuse.ops.core import tokenizing
 from infuse.ops.core.evaluate import evaluate
-from tests.pure.block_runs import everywhere, traced
 from tests.pure.text_programs import SMALL, program, small, strings
+from tests.pure.traced_blocks import everywhere, traced
 
 tokenizers = pytest.importorskip("tokenizers")
 pytestmark = pytest.mark.row("C10")

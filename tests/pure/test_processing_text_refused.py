@@ -22,8 +22,8 @@ from infuse.ir.parser import parse
 from infuse.ir.printer import print_graph
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.tokens import WORDS
-from tests.pure.block_runs import traced
 from tests.pure.text_programs import SMALL, program, small, strings
+from tests.pure.traced_blocks import traced
 
 pytest.importorskip("tokenizers")
 pytestmark = pytest.mark.row("C10")
