@@ -1,77 +1,37 @@
-"""The most likely sequence of tags: Viterbi decoding written as PyTorch script, its loops compiled
-to native loops.
+"""The most likely sequence of tags: Viterbi decoding as a traced program, its loops compiled to
+native loops.
 
-`python -m examples.viterbi` exports the script to ONNX, compiles it, and compares it with NumPy.
+`python -m examples.viterbi` compiles it and compares it with NumPy.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
 import time
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 import infuse
+from infuse import processing
 
 Floats = npt.NDArray[np.float32]
 
 
-class Viterbi(torch.nn.Module):
-    """Scores of tags (batch, length, tags) in; the best tags (batch, length) and their total scores
-    (batch) out.
+def decoder(start: Floats, transitions: Floats) -> Any:
+    """The graph: scores of tags (batch, length, tags) in; the best tags (batch, length) and their
+    total scores (batch) out, for any batch and length.
     """
 
-    def __init__(self, start: torch.Tensor, transitions: torch.Tensor) -> None:
-        super().__init__()
-        self.register_buffer("start", start)
-        self.register_buffer("transitions", transitions)
+    def decoded(scores: Any) -> dict[str, Any]:
+        path, total = processing.viterbi(scores, transitions, start)
+        return {"path": path, "total": total}
 
-    def forward(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Forward through the best predecessors of each tag, then back along them."""
-        best = scores[:, 0] + self.start
-        origins = torch.zeros((0, scores.size(0), scores.size(2)), dtype=torch.int64)
-        for i in range(1, scores.size(1)):
-            reached = best.unsqueeze(2) + self.transitions
-            top, origin = reached.max(dim=1)
-            best = top + scores[:, i]
-            origins = torch.cat([origins, origin.unsqueeze(0)], dim=0)
-        total, last = best.max(dim=1)
-        tag = last.unsqueeze(1)
-        path = tag
-        for i in range(origins.size(0)):
-            tag = origins[origins.size(0) - 1 - i].gather(1, tag)
-            path = torch.cat([tag, path], dim=1)
-        return path, total
-
-
-def exported(start: Floats, transitions: Floats) -> bytes:
-    """The script as an ONNX model with any batch and length; its loops are Loop nodes."""
-    target = io.BytesIO()
-    axes = {
-        "scores": {0: "batch", 1: "length"},
-        "path": {0: "batch", 1: "length"},
-        "total": {0: "batch"},
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        script = torch.jit.script(Viterbi(torch.from_numpy(start), torch.from_numpy(transitions)))
-        torch.onnx.export(
-            script,
-            (torch.zeros(2, 5, len(start)),),
-            target,
-            input_names=["scores"],
-            output_names=["path", "total"],
-            dynamic_axes=axes,
-            opset_version=17,
-            dynamo=False,
-        )
-    return target.getvalue()
+    return infuse.trace(
+        decoded, {"scores": infuse.Spec("float32", ("batch", "length", len(start)))}
+    )
 
 
 def reference(start: Floats, transitions: Floats, scores: Floats) -> tuple[Any, Any]:
@@ -103,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             (options.batch, options.length, options.tags),
         )
     )
-    with infuse.compile(infuse.load(exported(start, transitions))) as model:
+    with infuse.compile(decoder(start, transitions)) as model:
         model.run({"scores": scores})
         begin = time.perf_counter()
         found = model.run({"scores": scores})

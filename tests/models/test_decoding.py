@@ -1,13 +1,13 @@
 """The examples that decode with a loop inside of the model: text generation and Viterbi."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
 import infuse
-from examples import generate
+from examples import generate, viterbi
 from infuse.errors import RuntimeFailure
 from infuse.runtime import CompiledModel
 from tests.models.onnx_tools import session
@@ -84,16 +84,13 @@ def test_words_outside_of_the_table_are_refused(generator: CompiledModel) -> Non
         words(generator, np.array([[SHAPE.words]]), 2)
 
 
-def test_viterbi_script() -> None:
-    pytest.importorskip("torch", reason="PyTorch exports the script")
-    pytest.importorskip("onnxscript", reason="PyTorch's exporter needs it")
-    from examples import viterbi
-
+def test_viterbi(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     start, transitions = (rng.standard_normal(s).astype(np.float32) for s in ((5,), (5, 5)))
-    model = viterbi.exported(start, transitions)
-    peer = session(onnx.load_from_string(model))
-    with infuse.compile(infuse.load(model), threads=1) as compiled:
+    graph = viterbi.decoder(start, transitions)
+    infuse.save(graph, tmp_path / "viterbi.onnx", opset=20)
+    peer = session(tmp_path / "viterbi.onnx")
+    with infuse.compile(graph, threads=1) as compiled:
         assert not getattr(compiled, "host_steps", ())
         for batch, length in ((1, 1), (2, 9), (3, 2)):
             scores = rng.standard_normal((batch, length, 5)).astype(np.float32)

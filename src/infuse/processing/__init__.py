@@ -14,6 +14,15 @@ from infuse.processing.anchors import (
     grid_points,
     prior_boxes,
 )
+from infuse.processing.audio import (
+    frames,
+    istft,
+    preemphasis,
+    resample,
+    spectrogram,
+    stft,
+    window,
+)
 from infuse.processing.boxes import (
     box_area,
     box_iou,
@@ -50,9 +59,27 @@ from infuse.processing.images import (
     to_pixels,
     to_planes,
 )
+from infuse.processing.mel import (
+    amplitude_to_db,
+    kaldi_fbank,
+    mel_filters,
+    mel_spectrogram,
+    mfcc,
+    nemo_log_mel,
+    power_to_db,
+    whisper_log_mel,
+)
 from infuse.processing.models import attach, call_model
 from infuse.processing.resizing import letterbox, placement_of, prepare_image, resize
+from infuse.processing.sequences import (
+    ctc_beam_search,
+    ctc_greedy,
+    generate,
+    next_token,
+    viterbi,
+)
 from infuse.processing.suppression import batched_nms, detections, nms
+from infuse.processing.text import detokenize, tokenize
 
 __all__ = ["attach", "call_model"]
 __all__ += ["crop", "center_crop", "decode_image", "flip", "letterbox", "normalize", "pad"]
@@ -65,3 +92,8 @@ __all__ += ["distance_box_iou", "generalized_box_iou", "scale_boxes"]
 __all__ += ["batched_nms", "detections", "nms"]
 __all__ += ["decode_deltas", "decode_dfl", "decode_distances", "decode_yolo_anchors"]
 __all__ += ["decode_yolo_distances", "grid_anchors", "grid_points", "prior_boxes"]
+__all__ += ["amplitude_to_db", "frames", "istft", "kaldi_fbank", "mel_filters"]
+__all__ += ["mel_spectrogram", "mfcc", "nemo_log_mel", "power_to_db", "preemphasis"]
+__all__ += ["resample", "spectrogram", "stft", "whisper_log_mel", "window"]
+__all__ += ["ctc_beam_search", "ctc_greedy", "generate", "next_token", "viterbi"]
+__all__ += ["detokenize", "tokenize"]

@@ -20,6 +20,7 @@ from infuse.ir.file import load as load_graph, save as save_graph
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType, Type
 from infuse.ops.core.evaluate import evaluate
+from infuse.ops.core.inference import infer_graph
 from infuse.runtime.folder import STAGES, check_replaceable, publish
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.shapes import TensorSpec
@@ -225,10 +226,17 @@ class HostedModel:
                 f"{STAGES} cannot be read: {error}", where=str(path), hint="compile the model again"
             ) from error
         parts = [
-            load_graph(path / file)
+            _host_stage(path / file)
             if file.endswith(".infuse")
             else CompiledModel.load(path / file, threads)
             for file in files
         ]
         counts = [part.threads for part in parts if isinstance(part, CompiledModel)]
         return cls(name, inputs, outputs, returned, parts, max(counts, default=threads or 1))
+
+
+def _host_stage(path: Path) -> Graph:
+    """A stage of the interpreter, after what its operators need (a package, say) was looked for."""
+    graph = load_graph(path)
+    infer_graph(graph)
+    return graph

@@ -244,5 +244,7 @@ class Array(Operators):
 
 
 def dtype_of(dtype: Any) -> DType:
-    """The element type that NumPy calls so."""
+    """The element type that NumPy calls so; `string` is the one of texts."""
+    if isinstance(dtype, str) and dtype == dtypes.string.name:
+        return dtypes.string
     return dtypes.by_numpy(np.dtype(dtype))
