@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.errors import TypeMismatchError
 from infuse.frontends.arrays.array import Array, importer, lifted, source_line, tracing
 from infuse.frontends.importer import Importer
@@ -48,18 +49,24 @@ def cond(
 def loop(
     condition: Callable[..., Any], body: Callable[..., Any], state: Sequence[Any]
 ) -> tuple[Array, ...]:
-    """`while condition(*state): state = body(*state)`, at run time; the last state."""
+    """`while condition(*state): state = body(*state)`, at run time; the last state. Sizes of the
+    state may change from round to round: the body is traced again where they do.
+    """
     g = importer()
     first = [lifted(entry) for entry in state]
-    inner = g.body("body")
-    number = inner.typed_input("number", TensorType(lifted(np.int64(0)).value.dtype, ()))
-    going = inner.typed_input("going", TensorType(lifted(True).value.dtype, ()))
-    entries = _inputs(inner, first)
-    del number, going
-    with tracing(inner):
-        after = _listed(body(*entries))
-        _same_types(first, after, "the body of a loop")
-        _outputs(inner, [lifted(condition(*after)).astype(np.bool_), *after])
+
+    def traced(types: list[TensorType]) -> tuple[Importer, list[Array]]:
+        inner = g.body("body")
+        inner.typed_input("number", TensorType(dtypes.int64, ()))
+        inner.typed_input("going", TensorType(dtypes.bool_, ()))
+        entries = _inputs(inner, types)
+        with tracing(inner):
+            after = [lifted(entry) for entry in _listed(body(*entries))]
+            _same_types(first, after, "the body of a loop")
+            _outputs(inner, [lifted(condition(*after)).astype(np.bool_), *after])
+        return inner, after
+
+    inner = _settled(g, first, traced)
     start = lifted(condition(*first)).astype(np.bool_)
     with g.scope(source=source_line()):
         values = [entry.value for entry in first]
@@ -71,22 +78,29 @@ def scan(
     body: Callable[..., Any], state: Sequence[Any], sequences: Sequence[Array]
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """`body(state, entries)` for the entries of sequences along their first axes, one after the
-    other; it returns the next state and what is put together. Gives the last state and these.
+    other; it returns the next state and what is put together. Gives the last state and these. Sizes
+    of the state may change as those of a loop.
     """
     g = importer()
     first, rows = [lifted(entry) for entry in state], [lifted(s) for s in sequences]
-    inner = g.body("body")
-    entries = _inputs(inner, first)
-    parts = []
-    for number, row in enumerate(rows):
-        shape = row.value.shape[1:]
-        type = TensorType(row.value.dtype, shape)
-        parts.append(Array(inner.typed_input(f"entry_{number}", type)))
-    with tracing(inner):
-        after, collected = body(tuple(entries), tuple(parts))
-        after, collected = _listed(after), _listed(collected)
-        _same_types(first, after, "the body of a scan")
-        _outputs(inner, [*after, *collected])
+    collected: list[Any] = []
+
+    def traced(types: list[TensorType]) -> tuple[Importer, list[Array]]:
+        inner = g.body("body")
+        entries = _inputs(inner, types)
+        parts = []
+        for number, row in enumerate(rows):
+            type = TensorType(row.value.dtype, row.value.shape[1:])
+            parts.append(Array(inner.typed_input(f"entry_{number}", type)))
+        with tracing(inner):
+            after, together = body(tuple(entries), tuple(parts))
+            collected[:] = _listed(together)
+            arrays = [lifted(entry) for entry in _listed(after)]
+            _same_types(first, arrays, "the body of a scan")
+            _outputs(inner, [*arrays, *collected])
+        return inner, arrays
+
+    inner = _settled(g, first, traced)
     values = [array.value for array in (*first, *rows)]
     count = len(first) + len(collected)
     with g.scope(source=source_line()):
@@ -95,12 +109,50 @@ def scan(
     return arrays[: len(first)], arrays[len(first) :]
 
 
-def _inputs(inner: Importer, state: Sequence[Array]) -> list[Array]:
-    """Inputs of a body of the types of a state, whose sizes may change from round to round."""
-    entries = []
-    for number, entry in enumerate(state):
-        entries.append(Array(inner.typed_input(f"state_{number}", entry.value.type)))
-    return entries
+def _settled(
+    g: Importer,
+    first: Sequence[Array],
+    traced: Callable[[list[TensorType]], tuple[Importer, list[Array]]],
+) -> Importer:
+    """The body of a loop on a state whose sizes are unknown where a round changes them; `traced`
+    gives a body for a state of these types, and the state after it.
+    """
+    types = [entry.value.tensor for entry in first]
+    unknown: set[tuple[int, int]] = set()
+    while True:
+        inner, after = traced(types)
+        changed = {
+            (number, axis)
+            for number, (before, entry) in enumerate(zip(types, after))
+            for axis, (size, new) in enumerate(_paired(before, entry.value.tensor))
+            if size != new and (number, axis) not in unknown
+        }
+        if not changed:
+            return inner
+        for number, axis in sorted(changed):
+            sizes = list(types[number].shape or ())
+            sizes[axis] = g.sizes.unnamed(f"state_{number}", axis)
+            types[number] = TensorType(types[number].dtype, tuple(sizes))
+        unknown |= changed
+
+
+def _paired(before: TensorType, after: TensorType) -> list[tuple[Any, Any]]:
+    """The sizes of a state before and after a round; TypeMismatchError where its rank changes."""
+    if before.shape is None or after.shape is None:
+        return []
+    if len(before.shape) != len(after.shape):
+        raise TypeMismatchError(
+            f"the body of a loop makes an array of {len(after.shape)} axes of one of "
+            f"{len(before.shape)}",
+            where=source_line(),
+        )
+    return list(zip(before.shape, after.shape))
+
+
+def _inputs(inner: Importer, types: Sequence[TensorType]) -> list[Array]:
+    """Inputs of a body for a state of these types."""
+    entries = enumerate(types)
+    return [Array(inner.typed_input(f"state_{number}", type)) for number, type in entries]
 
 
 def _outputs(body: Importer, results: Sequence[Any]) -> None:
