@@ -15,6 +15,7 @@ import pytest
 
 import infuse
 from benchmarks.torchvision_schemas import make_importable
+from infuse import processing
 from infuse.errors import OptionError
 from infuse.ops.core.evaluate import evaluate
 
@@ -283,6 +284,37 @@ def test_a_cache_continues_a_text(name: str, native: bool, tmp_path: Path) -> No
         )
         past = {name: outputs[name.replace("past_key_values", "present")] for name in past}
         assert all(array.shape[2] == end for array in past.values())
+
+
+@pytest.mark.row("C10")
+@pytest.mark.parametrize("name", ["LlamaForCausalLM", "GPT2LMHeadModel"])
+def test_a_text_is_generated_in_one_model(name: str, tmp_path: Path) -> None:
+    kind, head, fields = next(case for case in CASES if case[0] + case[1] == name)
+    model = saved(kind, head, fields, tmp_path / "model")
+    network = infuse.load(tmp_path / "model", cache=True)
+    shapes = [value.shape for value in network.inputs[2:]]
+
+    def program(prompt: Any) -> Any:
+        xp, batch = prompt.__array_namespace__(), prompt.shape[0]
+
+        def step(token: Any, state: Any) -> Any:
+            mask = xp.ones((batch, state[0].shape[2] + 1), dtype=xp.int64)
+            logits, *present = processing.call_model(network, token[:, None], mask, *state)
+            return logits[:, -1], present
+
+        empty = [xp.zeros((batch, s[1], 0, s[3]), dtype=xp.float32) for s in shapes]
+        return processing.generate(step, prompt, empty, most=8, end=2)
+
+    graph = infuse.trace(program, {"prompt": infuse.Spec("int64", ("batch", "length"))})
+    ids = np.random.default_rng(0).integers(3, 98, (2, 5))
+    options = {"max_new_tokens": 8, "do_sample": False, "eos_token_id": 2, "pad_token_id": 2}
+    prompt = torch.tensor(ids)
+    with torch.no_grad():
+        right = model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
+    np.testing.assert_array_equal(evaluate(graph, {"prompt": ids})["output"], right[:, 5:])
+    compiled = infuse.compile(infuse.optimize(graph))
+    assert not compiled.host_steps
+    np.testing.assert_array_equal(compiled.run({"prompt": ids})["output"], right[:, 5:])
 
 
 def test_only_decoders_have_a_cache(tmp_path: Path) -> None:

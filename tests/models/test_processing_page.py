@@ -1,5 +1,6 @@
 """The examples of docs/processing.md run as they stand, on a small network and a photo."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import safetensors.numpy
 from onnx import TensorProto, helper
 from PIL import Image
 
@@ -42,6 +44,26 @@ def yolo() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def save_decoder(folder: Path) -> None:
+    """A GPT-2 of one layer with random weights."""
+    folder.mkdir()
+    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 1}
+    config |= {"n_embd": 16, "n_head": 2, "n_positions": 64, "vocab_size": 50}
+    config |= {"activation_function": "gelu_new", "layer_norm_epsilon": 1e-5}
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    shapes = {"wte": (50, 16), "wpe": (64, 16), "h.0.attn.c_attn": (16, 48)}
+    shapes |= {"h.0.attn.c_proj": (16, 16), "h.0.mlp.c_fc": (16, 64), "h.0.mlp.c_proj": (64, 16)}
+    rng = np.random.default_rng(0)
+    weights = {f"transformer.{n}.weight": rng.normal(size=s) for n, s in shapes.items()}
+    for name, (_, size) in shapes.items():
+        weights |= {} if name[0] == "w" else {f"transformer.{name}.bias": np.zeros(size)}
+    for name in ("h.0.ln_1", "h.0.ln_2", "ln_f"):
+        weights[f"transformer.{name}.weight"] = np.ones(16)
+        weights[f"transformer.{name}.bias"] = np.zeros(16)
+    floats = {name: array.astype(np.float32) for name, array in weights.items()}
+    safetensors.numpy.save_file(floats, folder / "model.safetensors")
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
     """Runs an example in a folder with its files, and gives its names."""
@@ -49,6 +71,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict
     small = Image.fromarray(rng.integers(0, 256, (6, 9, 3), np.uint8))
     small.resize((450, 300), Image.Resampling.NEAREST).save(tmp_path / "photo.jpg")
     onnx.save(yolo(), tmp_path / "yolo.onnx")
+    save_decoder(tmp_path / "decoder")
     monkeypatch.chdir(tmp_path)
 
     def run(code: str) -> dict[str, Any]:

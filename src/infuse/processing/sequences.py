@@ -307,7 +307,7 @@ def generate(
 ) -> Array:
     """Tokens behind a prompt [batch, length], int64 [batch, most], by a loop inside of the traced
     program: `step(token, state)` of tokens [batch] gives scores [batch, vocabulary] and the next
-    state, arrays of the sizes of `state`.
+    state, arrays of the types of `state`, which may grow as a cache of keys and values does.
 
     The prompt is read token by token. A row that has met the token `end` goes on with it, and when
     all have, the loop ends. `uniform`: random numbers [batch, most] in [0, 1) for a random choice;

@@ -116,6 +116,8 @@ class Rows:
                 args.append(self._value(x, (*after, *x.shape[len(rows) :])))
                 rest = (*fresh, *rest)
             orders.append(rest)
+        carried = any(order is not None and fresh == order[: len(fresh)] for order in orders)
+        require(carried, "only constants have rows")
         result = (*fresh, *axes.result[len(rows) :])
         call = with_axes(node, args, replace(axes, operands=tuple(orders), result=result))
         if node.kind == "Gemm" and call.kind != "Gemm":
