@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from infuse.errors import TypeMismatchError
-from infuse.frontends.arrays.array import Array, importer, lifted, source_line, tracing
+from infuse.frontends.arrays.array import Array, Complex, importer, lifted, source_line, tracing
 from infuse.frontends.importer import Importer
 from infuse.ir.types import TensorType
 
@@ -26,14 +26,15 @@ def cond(
     """
     g = importer()
     arrays = [lifted(operand) for operand in operands]
-    bodies, results = {}, []
+    bodies, results, types = {}, [], []
     for name, function in (("then_branch", if_true), ("else_branch", if_false)):
         body = g.body(name)
         with tracing(body):
             results.append(function(*arrays))
-            _outputs(body, _listed(results[-1]))
+            made = [lifted(result) for result in _listed(results[-1])]
+            types.append([array.dtype for array in made])
+            _outputs(body, _parts(made))
         bodies[name] = body
-    types = [[v.dtype for v in body.graph.outputs] for body in bodies.values()]
     if types[0] != types[1]:
         raise TypeMismatchError(
             f"one branch returns {_names(types[0])}, the other {_names(types[1])}",
@@ -41,8 +42,8 @@ def cond(
         )
     flag = lifted(predicate).astype(np.bool_).value
     with g.scope(source=source_line()):
-        made = g.control(len(types[0]), "If", flag, bodies=bodies)
-    return _like(results[0], [Array(value) for value in made])
+        values = g.control(len(body.graph.outputs), "If", flag, bodies=bodies)
+    return _like(results[0], _joined(types[0], [Array(value) for value in values]))
 
 
 def loop(
@@ -51,6 +52,7 @@ def loop(
     """`while condition(*state): state = body(*state)`, at run time; the last state."""
     g = importer()
     first = [lifted(entry) for entry in state]
+    types = [entry.dtype for entry in first]
     inner = g.body("body")
     number = inner.typed_input("number", TensorType(lifted(np.int64(0)).value.dtype, ()))
     going = inner.typed_input("going", TensorType(lifted(True).value.dtype, ()))
@@ -59,12 +61,13 @@ def loop(
     with tracing(inner):
         after = _listed(body(*entries))
         _same_types(first, after, "the body of a loop")
-        _outputs(inner, [lifted(condition(*after)).astype(np.bool_), *after])
+        going_on = lifted(condition(*after)).astype(np.bool_)
+        _outputs(inner, [going_on, *_parts(lifted(entry) for entry in after)])
     start = lifted(condition(*first)).astype(np.bool_)
     with g.scope(source=source_line()):
-        values = [entry.value for entry in first]
-        made = g.control(len(first), "Loop", None, start.value, *values, bodies={"body": inner})
-    return tuple(Array(value) for value in made)
+        values = [entry.value for entry in _parts(first)]
+        made = g.control(len(values), "Loop", None, start.value, *values, bodies={"body": inner})
+    return tuple(_joined(types, [Array(value) for value in made]))
 
 
 def scan(
@@ -77,37 +80,55 @@ def scan(
     first, rows = [lifted(entry) for entry in state], [lifted(s) for s in sequences]
     inner = g.body("body")
     entries = _inputs(inner, first)
-    parts = []
-    for number, row in enumerate(rows):
-        shape = row.value.shape[1:]
-        type = TensorType(row.value.dtype, shape)
+    parts, scanned = [], _parts(rows)
+    for number, row in enumerate(scanned):
+        type = TensorType(row.value.dtype, row.value.shape[1:])
         parts.append(Array(inner.typed_input(f"entry_{number}", type)))
     with tracing(inner):
-        after, collected = body(tuple(entries), tuple(parts))
-        after, collected = _listed(after), _listed(collected)
+        entry = tuple(_joined([row.dtype for row in rows], parts))
+        after, collected = body(tuple(entries), entry)
+        after = [lifted(array) for array in _listed(after)]
+        collected = [lifted(array) for array in _listed(collected)]
         _same_types(first, after, "the body of a scan")
-        _outputs(inner, [*after, *collected])
-    values = [array.value for array in (*first, *rows)]
-    count = len(first) + len(collected)
+        _outputs(inner, _parts([*after, *collected]))
+    values = [array.value for array in (*_parts(first), *scanned)]
+    count, width = len(inner.graph.outputs), len(scanned)
     with g.scope(source=source_line()):
-        made = g.control(count, "Scan", *values, bodies={"body": inner}, num_scan_inputs=len(rows))
-    arrays = tuple(Array(value) for value in made)
+        made = g.control(count, "Scan", *values, bodies={"body": inner}, num_scan_inputs=width)
+    types = [array.dtype for array in (*first, *collected)]
+    arrays = tuple(_joined(types, [Array(value) for value in made]))
     return arrays[: len(first)], arrays[len(first) :]
 
 
 def _inputs(inner: Importer, state: Sequence[Array]) -> list[Array]:
     """Inputs of a body of the types of a state, whose sizes may change from round to round."""
     entries = []
-    for number, entry in enumerate(state):
+    for number, entry in enumerate(_parts(state)):
         entries.append(Array(inner.typed_input(f"state_{number}", entry.value.type)))
-    return entries
+    return _joined([entry.dtype for entry in state], entries)
 
 
-def _outputs(body: Importer, results: Sequence[Any]) -> None:
+def _parts(arrays: Iterable[Array]) -> list[Array]:
+    """Arrays with complex ones as their parts, one behind the other."""
+    result = []
+    for array in arrays:
+        if isinstance(array, Complex):
+            result += [array.real_part, array.imag_part]
+        else:
+            result.append(array)
+    return result
+
+
+def _joined(types: Sequence[np.dtype[Any]], parts: Sequence[Array]) -> list[Array]:
+    """Arrays of these types from such parts."""
+    left = iter(parts)
+    return [Complex(next(left), next(left)) if t.kind == "c" else next(left) for t in types]
+
+
+def _outputs(body: Importer, results: Sequence[Array]) -> None:
     for number, result in enumerate(results):
-        value = lifted(result).value
         # What is around a body, and an input of it, becomes its result by a node.
-        body.output(f"output_{number}", body("Identity", value))
+        body.output(f"output_{number}", body("Identity", result.value))
 
 
 def _same_types(before: Sequence[Array], after: Sequence[Any], what: str) -> None:

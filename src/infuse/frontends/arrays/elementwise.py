@@ -8,8 +8,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.errors import TypeMismatchError
-from infuse.frontends.arrays.array import Array, lifted, node, source_line, together
+from infuse.frontends.arrays.array import (
+    Array,
+    Complex,
+    lifted,
+    node,
+    source_line,
+    together,
+)
 from infuse.frontends.arrays.operators import OPERATORS
 
 _UNARY: Final = {
@@ -54,7 +62,7 @@ def _of_float(name: str, kind: str) -> Callable[..., Array]:
 def _of_rounding(name: str, kind: str) -> Callable[..., Array]:
     def function(x: Any, /) -> Array:
         array = lifted(x)
-        return node(kind, array) if _is_float(array) else array
+        return node(kind, array) if _is_float(array) else array.copy()
 
     return _named(name, function, f"{kind} of every element; integers stay.")
 
@@ -198,14 +206,14 @@ def negative(x: Any, /) -> Array:
 @_public
 def positive(x: Any, /) -> Array:
     """X."""
-    return lifted(x)
+    return lifted(x).copy()
 
 
 @_public
 def abs(x: Any, /) -> Array:
     """The distance from zero."""
     array = lifted(x)
-    return array if array.dtype == np.bool_ else node("Abs", array)
+    return array.copy() if array.dtype == np.bool_ else node("Abs", array)
 
 
 @_public
@@ -221,7 +229,7 @@ def trunc(x: Any, /) -> Array:
     """The integer next to x towards zero."""
     array = lifted(x)
     if not _is_float(array):
-        return array
+        return array.copy()
     return where(array < 0, node("Ceil", array), node("Floor", array))
 
 
@@ -244,6 +252,8 @@ def expm1(x: Any, /) -> Array:
 def log1p(x: Any, /) -> Array:
     """log(1 + x), exact for small x too: x log(u) / (u - 1) with u = 1 + x rounded (Kahan)."""
     array = floating(x)
+    if isinstance(array, Complex):
+        return node("Log1p", array)  # only complex numbers have this kind: parts of other nodes
     u = 1 + array
     finite = where(u == 1, lifted(2, array.dtype), u)
     precise = where(u == 1, array, array * node("Log", finite) / (finite - 1))
@@ -253,13 +263,13 @@ def log1p(x: Any, /) -> Array:
 @_public
 def log2(x: Any, /) -> Array:
     """The logarithm to base 2."""
-    return divide(node("Log", floating(x)), math.log(2))
+    return _divided(node("Log", floating(x)), math.log(2))
 
 
 @_public
 def log10(x: Any, /) -> Array:
     """The logarithm to base 10."""
-    return divide(node("Log", floating(x)), math.log(10))
+    return _divided(node("Log", floating(x)), math.log(10))
 
 
 @_public
@@ -308,7 +318,7 @@ def minimum(x1: Any, x2: Any, /) -> Array:
 @_public
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
     """X within two limits, either of which may be None."""
-    array = lifted(x)
+    array = lifted(x).copy()
     for limit, bound in ((min, maximum), (max, minimum)):
         if limit is not None:
             array = bound(array, lifted(limit, array.dtype))
@@ -353,6 +363,19 @@ def copysign(x1: Any, x2: Any, /) -> Array:
 
 
 @_public
+def nextafter(x1: Any, x2: Any, /) -> Array:
+    """The next number to x1 in the direction of x2, which its bits as an integer count."""
+    a, b = (floating(x) for x in together(x1, x2))
+    bits = np.dtype(f"i{a.dtype.itemsize}")
+    least = lifted(np.array(1, bits).view(a.dtype))
+    number = node("BitCast", a, to=dtypes.by_numpy(bits))
+    away = (a < b) == (a > 0)
+    moved = node("BitCast", where(away, number + 1, number - 1), to=a.value.dtype)
+    moved = where(a == 0, copysign(least, b), moved)
+    return where(isnan(a) | isnan(b), a + b, where(a == b, b, moved))
+
+
+@_public
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
     """x1 where the condition holds, else x2."""
     return node("Where", lifted(condition).astype(np.bool_), *together(x1, x2))
@@ -363,6 +386,12 @@ def _numbers(x1: Any, x2: Any) -> list[Array]:
     if arrays[0].dtype == np.bool_:
         raise TypeMismatchError("this is not defined for truth values", where=source_line())
     return arrays
+
+
+def _divided(x: Array, divisor: float) -> Array:
+    if isinstance(x, Complex):
+        return Complex(x.real_part / divisor, x.imag_part / divisor)
+    return x / divisor
 
 
 def _power_of_two(x: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from infuse.frontends.arrays.array import Array, lifted, node, nodes, together
-from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
+from infuse.frontends.arrays.sizes import axes_of, axis_of, joint_sizes, listed
 
 
 def reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Array:
@@ -131,6 +131,11 @@ def tile(x: Array, repetitions: Sequence[Any], /) -> Array:
 def broadcast_to(x: Array, /, shape: Any) -> Array:
     """The array in a larger shape, along which it is repeated."""
     return node("Expand", x, listed(shape))
+
+
+def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
+    """The shape that arrays of these shapes have together."""
+    return joint_sizes(*shapes)
 
 
 def broadcast_arrays(*arrays: Array) -> list[Array]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import ShapeError, UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line
+from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line, together
 from infuse.frontends.arrays.elementwise import floating
 from infuse.frontends.arrays.manipulation import concat, expand_dims, reshape
 from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
@@ -191,6 +191,14 @@ def searchsorted(
     values = expand_dims(x2, axis=x2.ndim)
     before = ordered < values if side == "left" else ordered <= values
     return sum(before.astype(np.int64), axis=-1)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
+    """Whether elements of x1 are among those of x2."""
+    a, b = together(x1, x2)
+    same = expand_dims(a, axis=a.ndim) == reshape(b, (-1,))
+    among = any(same, axis=-1)
+    return node("Not", among) if invert else among
 
 
 def _unique(x: Array, count: int) -> list[Array]:
