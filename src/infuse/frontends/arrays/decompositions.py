@@ -99,7 +99,8 @@ def slogdet(x: Array, /) -> SlogdetResult:
     upper, _, sign = eliminated(array, array[..., :0])
     heads = diagonal(upper)
     sizes = node("Log", absolute(heads))
-    return SlogdetResult(prod(FUNCTIONS["sign"](heads), axis=-1) * sign, sum(sizes, axis=-1))
+    sign = prod(FUNCTIONS["sign"](heads), axis=-1) * sign
+    return SlogdetResult(where(sign == 0, lifted(0, sign.dtype), sign), sum(sizes, axis=-1))
 
 
 def solve(x1: Array, x2: Array, /) -> Array:

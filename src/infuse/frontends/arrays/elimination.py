@@ -80,7 +80,7 @@ def in_range(x: Array) -> tuple[Array, Array]:
     """
     largest = max(abs(x), axis=(-2, -1), keepdims=True)
     limits = np.finfo(largest.dtype)
-    far = float(np.sqrt(np.sqrt(limits.max)))
+    far = float(limits.max) ** 0.125
     extreme = (largest > far) | ((largest < 1 / far) & (largest > 0))
     one = lifted(1, largest.dtype)
     finite = FUNCTIONS["isfinite"]
@@ -126,6 +126,8 @@ def eliminated(x: Array, right: Array) -> Eliminated:
     count = x.shape[-1]
     places = arange(count)
     sign = stacked(x, lifted(1, real_type(x)))
+    if isinstance(count, int) and count == 0:
+        return Eliminated(x, right, sign)
 
     def step(k: Array, upper: Array, right: Array, sign: Array) -> tuple[Any, ...]:
         sizes = abs(column(upper, k))

@@ -14,7 +14,7 @@ import numpy as np
 from infuse.frontends.arrays.array import Array, lifted, node
 from infuse.frontends.arrays.control import loop
 from infuse.frontends.arrays.creation import arange, eye
-from infuse.frontends.arrays.elementwise import abs, where
+from infuse.frontends.arrays.elementwise import abs, maximum, where
 from infuse.frontends.arrays.elimination import (
     adjoint,
     in_range,
@@ -33,6 +33,7 @@ from infuse.frontends.arrays.parts import conj, real
 from infuse.frontends.arrays.reduction import any, argsort, sum
 from infuse.frontends.arrays.sizes import listed
 
+_FAR = np.iinfo(np.int64).max
 _SWEEPS = 60
 """More than any matrix needs: they become diagonal quadratically, after some eight."""
 
@@ -48,7 +49,7 @@ def eigen(x: Array, with_vectors: bool = True) -> tuple[Array, Array | None]:
     half = (count + 1) // 2
     matrix = _even(_even(x, -1), -2)
     tolerance = sum(squares(matrix), axis=(-2, -1)) * float(np.finfo(real_type(x)).eps / 4) ** 2
-    vectors = stacked(x, eye(2 * half, dtype=x.dtype))
+    vectors = _start(x, count, half, with_vectors)
     order, unit = _next_places(half), eye(half, dtype=np.bool_)
 
     def step(k: Array, rest: Array, vectors: Array) -> tuple[Any, ...]:
@@ -64,17 +65,16 @@ def eigen(x: Array, with_vectors: bool = True) -> tuple[Array, Array | None]:
         lower = [where(unit, 0, lower[0]), where(unit, level(last + change), lower[1])]
         rest = concat([concat(upper, axis=-1), concat(lower, axis=-1)], axis=-2)
         rest = _moved(_moved(rest, order, -1), order, -2)
-        if with_vectors:
-            pair = _rotated(*_halves(vectors, half, -1), cosine, sine, phase)
-            vectors = _moved(concat(pair, axis=-1), order, -1)
+        pair = _rotated(*_halves(vectors, half, -1), cosine, sine, phase)
+        vectors = _moved(concat(pair, axis=-1), order, -1)
         return k + 1, rest, vectors
 
     whole = eye(2 * half, dtype=np.bool_)
 
     def is_unfinished(k: Array, rest: Array, vectors: Array) -> Array:
         off = sum(where(whole, lifted(0, scale.dtype), squares(rest)), axis=(-2, -1))
-        more: Array = k < _SWEEPS * 2 * half
-        return more & any(off > tolerance)
+        going: Array = (k < _SWEEPS * 2 * half) & any(off > tolerance)
+        return going
 
     _, matrix, vectors = loop(is_unfinished, step, (np.int64(0), matrix, vectors))
     values = _diagonal(real(matrix))
@@ -103,32 +103,34 @@ def singular(
         return adjoint(right), values, adjoint(left)
     x, scale = in_range(x)
     half = (count + 1) // 2
-    rotations = stacked(x, eye(2 * half, dtype=x.dtype))
+    rotations = _start(x, count, half, with_vectors)
     order = _next_places(half)
     eps = float(np.finfo(scale.dtype).eps)
     tolerance = eps * node("Sqrt", lifted(rows).astype(scale.dtype))
+    negligible = sum(squares(x), axis=(-2, -1), keepdims=True)[..., 0] * eps**3
 
     def step(k: Array, quiet: Array, turned: Array, rotations: Array) -> tuple[Any, ...]:
         left, right = _halves(turned, half, -1)
         first, last = (sum(squares(side), axis=-2) for side in (left, right))
         beside = sum(conj(left) * right, axis=-2)
-        is_right = abs(beside) <= tolerance * node("Sqrt", first) * node("Sqrt", last)
+        bound = tolerance * node("Sqrt", first) * node("Sqrt", last)
+        is_right = abs(beside) <= maximum(bound, negligible)
         beside = where(is_right, lifted(0, x.dtype), beside)
         _, cosine, sine, phase = _rotation(first, last, beside)
         turned = _moved(concat(_rotated(left, right, cosine, sine, phase), axis=-1), order, -1)
-        if with_vectors:
-            pair = _rotated(*_halves(rotations, half, -1), cosine, sine, phase)
-            rotations = _moved(concat(pair, axis=-1), order, -1)
+        pair = _rotated(*_halves(rotations, half, -1), cosine, sine, phase)
+        rotations = _moved(concat(pair, axis=-1), order, -1)
         return k + 1, where(any(~is_right), 0, quiet + 1), turned, rotations
 
     def is_unfinished(k: Array, quiet: Array, *_: Array) -> Array:
-        more: Array = k < _SWEEPS * 2 * half
-        return more & (quiet < 2 * half - 1)
+        going: Array = (k < _SWEEPS * 2 * half) & (quiet < 2 * half - 1)
+        return going
 
     zero = np.int64(0)
     _, _, turned, rotations = loop(is_unfinished, step, (zero, zero, _even(x, -1), rotations))
-    growth = _lengths(rotations)  # rotations that are rounded make columns longer
-    turned, rotations = turned / growth, rotations / growth
+    if with_vectors:
+        growth = _lengths(rotations)  # rotations that are rounded make columns longer
+        turned, rotations = turned / growth, rotations / growth
     lengths = node("Squeeze", _lengths(turned), listed(-2))
     places = _sorted_places(-lengths, rotations, count, half)
     values = take_along_axis(lengths, places, axis=-1)
@@ -155,7 +157,8 @@ def _rotation(first: Array, last: Array, beside: Array) -> tuple[Array, Array, A
     diagonal.
     """
     size = abs(beside)
-    none = size == 0
+    limits = np.finfo(size.dtype)
+    none = size <= float(limits.smallest_normal / limits.eps)  # too small for an exact phase
     one = lifted(1, size.dtype)
     ratio = (last - first) / where(none, one, 2 * size)
     side = where(ratio < 0, -one, one)
@@ -189,6 +192,14 @@ def _rotated_rows(
     return upper, lower
 
 
+def _start(x: Array, count: Any, half: Any, with_vectors: bool) -> Array:
+    """What rotations are applied to besides: the rows of 1, or those alone that tell where a column
+    is that was added.
+    """
+    rows = eye(2 * half, dtype=x.dtype)
+    return stacked(x, rows if with_vectors else _part(rows, count, _FAR, -2))
+
+
 def _lengths(x: Array) -> Array:
     """The lengths of columns, in one row."""
     return node("Sqrt", sum(squares(x), axis=-2, keepdims=True))
@@ -209,9 +220,9 @@ def _sorted_places(keys: Array, vectors: Array, count: Any, half: Any) -> Array:
     """Where the `count` smallest keys are, that of a column of zeros, which was added to make their
     number even, left out.
     """
-    extra = _part(vectors, count, 2 * half, -2)
-    is_extra = any(extra != 0, axis=-2) if not _is_even(count) else None
-    if is_extra is not None:
+    if not _is_even(count):
+        last = vectors.shape[-2] - (2 * half - count)
+        is_extra = any(_part(vectors, last, _FAR, -2) != 0, axis=-2)
         keys = where(is_extra, lifted(np.inf, keys.dtype), keys)
     return _part(argsort(keys, axis=-1), 0, count, -1)
 
