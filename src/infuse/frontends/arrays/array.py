@@ -14,7 +14,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import TypeMismatchError, UnsupportedOperatorError
+from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.frontends.arrays.operators import OPERATORS, Operators
 from infuse.frontends.importer import Importer
 from infuse.ir.graph import Value
@@ -95,7 +95,12 @@ def lifted(x: Any, dtype: np.dtype[Any] | None = None) -> Array:
     """An array, number or NumPy array as a traced array, of this element type."""
     if isinstance(x, Array):
         return x if dtype is None or x.dtype == dtype else x.astype(dtype)
-    elements = np.asarray(x, dtype)
+    try:
+        elements = np.asarray(x, dtype)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise TypeMismatchError(
+            f"{x!r:.60} cannot be {dtype or 'an array'}: {error}", where=source_line()
+        ) from error
     if elements.dtype == object:
         raise TypeMismatchError(f"{type(x).__name__} is no array", where=source_line())
     if elements.dtype.kind == "c":
@@ -240,6 +245,17 @@ class Array(Operators):
     def _become(self, result: Any) -> Array:
         """An operator in place: the array has the result's elements, in its own type."""
         if isinstance(result, Array):
+            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+                raise TypeMismatchError(
+                    f"an array of {self.dtype} cannot become {result.dtype} in place",
+                    where=source_line(),
+                    hint="write x = x + y in place of x += y",
+                )
+            if result.ndim != self.ndim:
+                raise ShapeError(
+                    f"an array of {self.ndim} axes cannot get {result.ndim} in place",
+                    where=source_line(),
+                )
             self._assign(result.astype(self.dtype))
             return self
         raise TypeMismatchError("the operand is neither an array nor a number", where=source_line())

@@ -5,9 +5,12 @@ larger part.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from infuse.frontends.arrays.array import Array, Complex, lifted, node
+from infuse.frontends.arrays.control import loop
 from infuse.frontends.arrays.elementwise import (
     FUNCTIONS,
     atan2,
@@ -20,7 +23,9 @@ from infuse.frontends.arrays.elementwise import (
     minimum,
     where,
 )
-from infuse.frontends.arrays.parts import rule
+from infuse.frontends.arrays.operators import OPERATORS
+from infuse.frontends.arrays.parts import parts_of, rule
+from infuse.frontends.arrays.reduction import any
 
 
 def _turned(z: Complex) -> Complex:
@@ -195,7 +200,12 @@ def atan(z: Complex) -> Complex:
 
 @rule("Pow")
 def pow(z: Array, w: Array) -> Complex:
-    """e^(w log z); 1 for w = 0, and 0 for z = 0 where w has a positive real part."""
+    """e^(w log z); 1 for w = 0, and 0 for z = 0 where w has a positive real part. Constant integers
+    are powers by squaring.
+    """
+    whole = _constant_integer(w)
+    if whole is not None:
+        return _by_squaring(z, whole)
     none = FUNCTIONS["logical_not"]
     power = FUNCTIONS["exp"](FUNCTIONS["multiply"](w, FUNCTIONS["log"](z)))
     zero, one = (lifted(complex(n), power.dtype) for n in (0, 1))
@@ -208,3 +218,39 @@ def pow(z: Array, w: Array) -> Complex:
 
 def _real(x: Array) -> Array:
     return x.real_part if isinstance(x, Complex) else x
+
+
+def _constant_integer(w: Array) -> int | None:
+    """The integer up to 100 that an exponent is, where the trace knows it."""
+    re, im = (part.value.const for part in parts_of(w))
+    if re is None or im is None or re.ndim or im.any() or abs(re.item()) > 100:
+        return None
+    return int(re.item()) if float(re.item()).is_integer() else None
+
+
+def _by_squaring(z: Array, power: int) -> Complex:
+    one = lifted(1 + 0j, z.dtype)
+    result: Any = node("Expand", one, node("Shape", z)) if power == 0 else None
+    count = abs(power)
+    while count:
+        if count & 1:
+            result = z if result is None else result * z
+        count >>= 1
+        z = z * z if count else z
+    final: Complex = one / result if power < 0 else result
+    return final
+
+
+def unsigned_pow(x: Array, power: Array) -> Array:
+    """Powers of unsigned integers by squaring, as many bits as exponents have at run time."""
+    one = lifted(1, x.dtype)
+    result = x * 0 + power * 0 + one
+
+    def step(x: Array, power: Array, result: Array) -> tuple[Array, ...]:
+        return x * x, power >> 1, where((power & 1) == 1, result * x, result)
+
+    state = (x, power, result)
+    return loop(lambda x, power, result: any(power > 0), step, state)[2]
+
+
+OPERATORS["unsigned_pow"] = unsigned_pow

@@ -12,7 +12,13 @@ import numpy as np
 from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.frontends.arrays.array import Array, Complex, lifted, node, source_line, together
 from infuse.frontends.arrays.creation import eye
-from infuse.frontends.arrays.elementwise import FUNCTIONS, abs as absolute, floating, where
+from infuse.frontends.arrays.elementwise import (
+    FUNCTIONS,
+    abs as absolute,
+    floating,
+    maximum,
+    where,
+)
 from infuse.frontends.arrays.elimination import (
     adjoint,
     cholesky_factor,
@@ -230,9 +236,11 @@ def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str | None 
         sums = sum(absolute(array), axis=along, keepdims=True)
         extreme = max if ord in (1, np.inf) else min
         result = extreme(sums, axis=(-2, -1), keepdims=True)
+        result = maximum(result, 0) if extreme is max else result  # also of no elements
     elif ord in (2, -2, "nuc"):
         reduced = {2: max, -2: min, "nuc": sum}[ord]
-        result = expand_dims(reduced(svdvals(array), axis=-1, keepdims=True), axis=array.ndim - 2)
+        result = reduced(svdvals(array), axis=-1, keepdims=True)
+        result = expand_dims(maximum(result, 0), axis=array.ndim - 2)
     else:
         raise UnsupportedOperatorError(
             f"the matrix norm {ord!r}",

@@ -132,7 +132,14 @@ def floor_divide(x1: Any, x2: Any, /) -> Array:
     """The largest integer that x1 / x2 does not fall below."""
     a, b = _numbers(x1, x2)
     if _is_float(a):
-        return node("Floor", node("Div", a, b))
+        rest = node("Mod", a, b, fmod=1)
+        exact = (a - rest) / b
+        exact = where((rest != 0) & ((rest < 0) ^ (b < 0)), exact - 1, exact)
+        near = node("Floor", exact)
+        near = where(exact - near > 0.5, near + 1, near)
+        ratio = a / b
+        near = where(exact == 0, copysign(lifted(0, a.dtype), ratio), near)
+        return where(b == 0, ratio, near)
     quotient = node("Div", a, b)
     if a.dtype.kind == "u":
         return quotient
@@ -148,13 +155,15 @@ def remainder(x1: Any, x2: Any, /) -> Array:
     if not _is_float(a):
         return node("Mod", a, b)
     rest = node("Mod", a, b, fmod=1)
-    return where((rest != 0) & ((rest < 0) ^ (b < 0)), rest + b, rest)
+    rest = where((rest != 0) & ((rest < 0) ^ (b < 0)), rest + b, rest)
+    return where(rest == 0, copysign(lifted(0, a.dtype), b), rest)
 
 
 @_public
 def pow(x1: Any, x2: Any, /) -> Array:
     """x1 to the power x2."""
-    return node("Pow", *_numbers(x1, x2))
+    a, b = _numbers(x1, x2)
+    return OPERATORS["unsigned_pow"](a, b) if a.dtype.kind == "u" else node("Pow", a, b)
 
 
 @_public
@@ -256,8 +265,8 @@ def log1p(x: Any, /) -> Array:
         return node("Log1p", array)  # only complex numbers have this kind: parts of other nodes
     u = 1 + array
     finite = where(u == 1, lifted(2, array.dtype), u)
-    precise = where(u == 1, array, array * node("Log", finite) / (finite - 1))
-    return where(isinf(u), u, precise)
+    precise = where(u == 1, array, array / (finite - 1) * node("Log", finite))
+    return where(u == np.inf, u, precise)
 
 
 @_public

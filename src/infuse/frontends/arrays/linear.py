@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from infuse.frontends.arrays.array import Array, lifted, node, together
 from infuse.frontends.arrays.creation import arange
-from infuse.frontends.arrays.elementwise import abs as absolute, floating
+from infuse.frontends.arrays.elementwise import abs as absolute, floating, maximum
 from infuse.frontends.arrays.manipulation import matrix_transpose, permute_dims, reshape
 from infuse.frontends.arrays.parts import conj
 from infuse.frontends.arrays.reduction import max, min, sum
@@ -48,12 +49,19 @@ def tensordot(x1: Array, x2: Array, /, *, axes: Any = 2) -> Array:
     rows = [axis for axis in range(x1.ndim) if axis not in left]
     columns = [axis for axis in range(x2.ndim) if axis not in right]
     shape = [*(x1.shape[i] for i in rows), *(x2.shape[i] for i in columns)]
-    inner: Any = 1
-    for axis in left:
-        inner = x1.shape[axis] * inner
-    a = reshape(permute_dims(x1, [*rows, *left]), (-1, inner))
-    b = reshape(permute_dims(x2, [*right, *columns]), (inner, -1))
+    inner = _product(x1.shape[axis] for axis in left)
+    height = _product(x1.shape[axis] for axis in rows)
+    width = _product(x2.shape[axis] for axis in columns)
+    a = reshape(permute_dims(x1, [*rows, *left]), (height, inner))
+    b = reshape(permute_dims(x2, [*right, *columns]), (inner, width))
     return reshape(matmul(a, b), tuple(shape))
+
+
+def _product(sizes: Iterable[Any]) -> Any:
+    result: Any = 1
+    for size in sizes:
+        result = size * result
+    return result
 
 
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
@@ -91,7 +99,7 @@ def vector_norm(x: Array, /, *, axis: Any = None, keepdims: bool = False, ord: f
     """The norm of vectors over axes."""
     array = absolute(floating(x))
     if ord == np.inf:
-        return max(array, axis=axis, keepdims=keepdims)
+        return maximum(max(array, axis=axis, keepdims=keepdims), 0)  # also of no elements
     if ord == -np.inf:
         return min(array, axis=axis, keepdims=keepdims)
     if ord == 0:

@@ -205,7 +205,8 @@ def _running_product(x: Complex, axis: Array) -> Array:
     assert axis.value.const is not None
     rows = moveaxis(x, int(axis.value.const), 0)
     _, (result,) = scan(lambda s, row: _twice(s[0] * row[0]), (_one_like(rows),), (rows,))
-    return moveaxis(result, 0, int(axis.value.const))
+    result = moveaxis(result, 0, int(axis.value.const))
+    return node("Reshape", result, node("Shape", x), allowzero=1)  # of an empty array, too
 
 
 def _twice(x: Array) -> tuple[tuple[Array], tuple[Array]]:
