@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from infuse.errors import ShapeError
+from infuse.errors import ShapeError, TypeMismatchError
 from infuse.frontends.arrays.array import Array, importer, lifted, node, source_line
 
 
@@ -20,6 +20,8 @@ def listed(sizes: Any) -> Array:
 
 def axis_of(axis: int, rank: int) -> int:
     """An axis counted from 0; ShapeError where there is none such."""
+    if not isinstance(axis, (int, np.integer)):
+        raise TypeMismatchError(f"an axis is an integer, not {axis!r}", where=source_line())
     if not -rank <= axis < rank:
         raise ShapeError(f"there is no axis {axis} of {rank}", where=source_line())
     return axis % rank
