@@ -173,3 +173,15 @@ def test_conversions_of_complex_numbers() -> None:
             (result,) = run(lambda xp, x, dtype=dtype: xp.astype(x, getattr(xp, dtype)), x)
             with np.errstate(all="ignore"):
                 assert difference(result, x.astype(dtype), 0) is None, source
+
+
+@pytest.mark.parametrize("dtype", TYPES[5:9])
+def test_powers_of_unsigned_integers(dtype: str) -> None:
+    """They wrap around; constant exponents are multiplied out."""
+    x = special(dtype)
+    for power in (0, 1, 2, 5):
+        (result,) = run(lambda xp, x, n=power: x**n, x)
+        assert difference(result, x**power, 0) is None
+        assert (
+            run(lambda xp, x, n=power: n**x, x[:5])[0] == np.asarray(power, dtype) ** x[:5]
+        ).all()

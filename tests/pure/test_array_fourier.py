@@ -116,3 +116,10 @@ def test_einsum_of_complex_numbers() -> None:
         right = np.einsum(equation, Z[0], Z[1])
         (result,) = run(lambda xp, a, b, e=equation: xp.einsum(e, a, b), Z[0], Z[1])
         assert difference(result, right, 40, np.abs(right).max()) is None
+
+
+def test_variances_of_complex_numbers() -> None:
+    for name in ("var", "std"):
+        right = getattr(np, name)(Z, axis=1)
+        (result,) = run(lambda xp, z, name=name: getattr(xp, name)(z, axis=1), Z)
+        assert difference(result, right, 40) is None

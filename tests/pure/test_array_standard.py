@@ -70,12 +70,10 @@ def test_parameters_are_those_of_the_standard(place: str, name: str) -> None:
     ours = inspect.signature(_of(namespace, place, name)).parameters.values()
     assert [p.name for p in ours] == [p.name for p in theirs]
     for mine, right in zip(ours, theirs):
-        if (name, mine.name) != ("expand_dims", "axis"):
+        if (name, mine.name) != ("expand_dims", "axis"):  # the next edition has it by position too
             assert mine.kind == right.kind
-            if mine.name != "device":
-                assert str(mine.default).replace("None", "Undef.UNDEF") == str(
-                    right.default
-                ).replace("None", "Undef.UNDEF").replace("<Undef.UNDEF: 0>", "Undef.UNDEF")
+            if mine.name != "device" and name != "from_dlpack":  # strict's own for "not said"
+                assert str(mine.default) == str(right.default)
 
 
 def test_constants_and_types() -> None:
@@ -202,6 +200,8 @@ def test_copies_are_arrays_of_their_own() -> None:
         (lambda xp, x: xp.max(x * 1j), "ReduceMax is not defined for complex numbers"),
         (lambda xp, x: xp.astype(x * 1j, xp.float32), "complex numbers cannot become"),
         (lambda xp, x: x * 1j < x, "Less is not defined for complex numbers"),
+        (lambda xp, x: xp.hypot(x * 1j, x), "hypot is of real numbers"),
+        (lambda xp, x: xp.sort(x * 1j), "TopK is not defined for complex numbers"),
     ],
 )
 def test_what_cannot_be_is_said(function: Any, what: str) -> None:

@@ -13,16 +13,14 @@ from infuse.frontends.arrays.array import Array, Complex, lifted, node
 from infuse.frontends.arrays.control import loop
 from infuse.frontends.arrays.elementwise import (
     FUNCTIONS,
-    atan2,
     copysign,
-    hypot,
     isfinite,
     isinf,
-    log1p,
     maximum,
     minimum,
     where,
 )
+from infuse.frontends.arrays.floats import atan2, hypot, log1p
 from infuse.frontends.arrays.operators import OPERATORS
 from infuse.frontends.arrays.parts import parts_of, rule
 from infuse.frontends.arrays.reduction import any
@@ -205,7 +203,8 @@ def pow(z: Array, w: Array) -> Complex:
     """
     whole = _constant_integer(w)
     if whole is not None:
-        return _by_squaring(z, whole)
+        by_squaring: Complex = _by_squaring(z, whole)
+        return by_squaring
     none = FUNCTIONS["logical_not"]
     power = FUNCTIONS["exp"](FUNCTIONS["multiply"](w, FUNCTIONS["log"](z)))
     zero, one = (lifted(complex(n), power.dtype) for n in (0, 1))
@@ -228,8 +227,8 @@ def _constant_integer(w: Array) -> int | None:
     return int(re.item()) if float(re.item()).is_integer() else None
 
 
-def _by_squaring(z: Array, power: int) -> Complex:
-    one = lifted(1 + 0j, z.dtype)
+def _by_squaring(z: Array, power: int) -> Any:
+    one = lifted(1, z.dtype)
     result: Any = node("Expand", one, node("Shape", z)) if power == 0 else None
     count = abs(power)
     while count:
@@ -237,12 +236,15 @@ def _by_squaring(z: Array, power: int) -> Complex:
             result = z if result is None else result * z
         count >>= 1
         z = z * z if count else z
-    final: Complex = one / result if power < 0 else result
-    return final
+    return one / result if power < 0 else result
 
 
 def unsigned_pow(x: Array, power: Array) -> Array:
     """Powers of unsigned integers by squaring, as many bits as exponents have at run time."""
+    constant = power.value.const
+    if constant is not None and constant.ndim == 0:
+        by_squaring: Array = _by_squaring(x, int(constant))
+        return by_squaring
     one = lifted(1, x.dtype)
     result = x * 0 + power * 0 + one
 

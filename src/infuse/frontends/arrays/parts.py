@@ -20,7 +20,8 @@ from infuse.frontends.arrays.array import (
     source_line,
 )
 from infuse.frontends.arrays.control import scan
-from infuse.frontends.arrays.elementwise import hypot, where
+from infuse.frontends.arrays.elementwise import where
+from infuse.frontends.arrays.floats import hypot
 from infuse.frontends.arrays.manipulation import moveaxis
 from infuse.frontends.arrays.sizes import axes_of
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from infuse.errors import ShapeError, UnsupportedOperatorError
 from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line, together
-from infuse.frontends.arrays.elementwise import floating
+from infuse.frontends.arrays.elementwise import abs as absolute, floating
 from infuse.frontends.arrays.manipulation import concat, expand_dims, reshape
 from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
 
@@ -62,6 +62,7 @@ def var(
     """The mean square distance from the mean, over the number of elements less `correction`."""
     array = floating(x)
     distance = array - mean(array, axis=axis, keepdims=True)
+    distance = absolute(distance) if array.dtype.kind == "c" else distance
     count: Any = 1
     for place in axes_of(axis, x.ndim):
         count = x.shape[place] * count
@@ -69,7 +70,7 @@ def var(
     divisor = (
         count - correction if isinstance(count, int) else count.astype(np.float64) - correction
     )
-    return total / (divisor.astype(array.dtype) if isinstance(divisor, Array) else divisor)
+    return total / (divisor.astype(total.dtype) if isinstance(divisor, Array) else divisor)
 
 
 def std(
