@@ -14,6 +14,7 @@ import numpy as np
 
 import infuse
 from infuse.frontends.arrays import namespace
+from infuse.frontends.arrays.array import Complex
 from infuse.ops.core.evaluate import evaluate
 
 strict.set_array_api_strict_flags(api_version=namespace.__array_api_version__)
@@ -59,9 +60,8 @@ def program(function: Function, *arrays: np.ndarray, symbolic: bool = False) -> 
     ) -> Any:
         pairs = [(x0_0, x0_1), (x1_0, x1_1), (x2_0, None)][: len(arrays)]
         operands = []
-        for (re, im), array in zip(pairs, arrays):
-            whole = re if im is None else namespace.astype(re + im * 1j, array.dtype)
-            operands.append(whole)
+        for re, im in pairs:
+            operands.append(re if im is None else Complex(re, im))
         results = function(namespace, *operands)
         outputs = {}
         for i, result in enumerate(results if isinstance(results, (tuple, list)) else [results]):

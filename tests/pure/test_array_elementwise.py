@@ -128,6 +128,33 @@ def test_logarithms_and_exponentials_of_complex_numbers(name: str, dtype: str) -
     assert difference(result, right.astype(dtype), ROUNDINGS, np.abs(right)) is None
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("exp", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "sinh", "cosh", "tanh"),
+        *("tan", "asin", "acos", "asinh", "acosh", "abs", "isnan", "isinf", "isfinite", "conj"),
+    ],
+)
+def test_infinities_and_signs_of_zeros_of_complex_numbers(name: str) -> None:
+    """Which side of a branch cut a number lies on, and limits, beside NumPy's."""
+    parts = np.array([0.0, -0.0, 1, -1, 2.5, -2.5, np.inf, -np.inf])
+    z = np.empty((8, 8), np.complex128)
+    z.real, z.imag = parts[:, None], parts
+    (right,) = witness(lambda xp, z: getattr(xp, name)(z), z)
+    (result,) = run(lambda xp, z: getattr(xp, name)(z), z)
+    if right.dtype.kind == "b":
+        np.testing.assert_array_equal(result, right, strict=True)
+        return
+    for side in (np.real, np.imag):
+        part, exact = side(result), side(right)
+        with np.errstate(all="ignore"):
+            near = np.abs(part - exact) <= 1e-15 * np.abs(right)
+        assert ((part == exact) | near | np.isnan(exact)).all()
+        if right.dtype.kind == "c" and name not in ("cos", "cosh"):  # whose zeros have any sign
+            signs = np.signbit(part) == np.signbit(exact)
+            assert (signs | near & (exact != 0) | ~np.isfinite(z)).all()
+
+
 @pytest.mark.parametrize("dtype", COMPLEX)
 def test_powers_of_complex_numbers(dtype: str) -> None:
     """E^(w log z) has an error of as many roundings as w log z is large."""

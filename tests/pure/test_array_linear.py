@@ -108,6 +108,12 @@ def test_eigenvalues(shape: tuple[int, ...], dtype: str) -> None:
         assert difference(values, exact.astype(values.dtype), 1, most) is None
 
 
+def clusters(values: np.ndarray) -> np.ndarray:
+    """A symmetric matrix with these eigenvalues."""
+    vectors = np.linalg.qr(RNG.normal(size=(len(values), len(values)))).Q
+    return np.asarray((vectors * values) @ vectors.T)
+
+
 def special_matrices(dtype: str) -> dict[str, np.ndarray]:
     large = 1e30 if dtype in ("float32", "complex64") else 1e200
     i = np.arange(9)
@@ -119,6 +125,8 @@ def special_matrices(dtype: str) -> dict[str, np.ndarray]:
         "two rows": matrices((4, 2), dtype) @ matrices((2, 7), dtype),
         "large": matrices((5, 5), dtype) * np.dtype(dtype).type(large),
         "small": matrices((5, 5), dtype) * np.dtype(dtype).type(1 / large),
+        "clusters": clusters(np.repeat([1.0, -1.0, 2.0], 8)).astype(dtype),
+        "graded": clusters(10.0 ** -np.arange(12)).astype(dtype),
         "of Hilbert": (1 / (1 + i + i[:, None])).astype(dtype),
     }
 

@@ -36,6 +36,10 @@ def _back(z: Complex) -> Complex:
     return Complex(z.imag_part, -z.real_part)
 
 
+def _is_infinite(z: Complex) -> Array:
+    return isinf(z.real_part) | isinf(z.imag_part)
+
+
 def _number(value: float, like: Array) -> Array:
     return lifted(value, like.dtype)
 
@@ -89,17 +93,18 @@ def sinh(z: Complex) -> Complex:
     """Sinh x cos y + i cosh x sin y."""
     x, y = z.real_part, z.imag_part
     im = where(y == 0, y, node("Cosh", x) * node("Sin", y))
-    return Complex(where(x == 0, x, node("Sinh", x) * node("Cos", y)), im)
+    re = where((x == 0) & ~isfinite(y), x, node("Sinh", x) * node("Cos", y))
+    return Complex(where(isinf(x) & ~isfinite(y), x, re), im)
 
 
 @rule("Cosh")
 def cosh(z: Complex) -> Complex:
     """Cosh x cos y + i sinh x sin y."""
     x, y = z.real_part, z.imag_part
-    im = where(
-        (x == 0) | (y == 0), x * copysign(_number(0, y), y), node("Sinh", x) * node("Sin", y)
-    )
-    return Complex(node("Cosh", x) * node("Cos", y), im)
+    none = copysign(_number(0, x), x) * copysign(_number(1, y), y)
+    im = where((x == 0) | (y == 0), none, node("Sinh", x) * node("Sin", y))
+    re = node("Cosh", x) * node("Cos", y)
+    return Complex(where(isinf(x) & ~isfinite(y), abs(x), re), im)
 
 
 @rule("Tanh")
@@ -114,6 +119,7 @@ def tanh(z: Complex) -> Complex:
     tail = 4 * node("Sin", y) * node("Cos", y) * node("Exp", -2 * abs(x))
     tail = where(isfinite(y), tail, copysign(_number(0, y), y))
     re = where(is_far, copysign(_number(1, x), x), beta * rho * s / below)
+    re = where(x == 0, x, re)
     return Complex(re, where(is_far, tail, t / below))
 
 
@@ -148,7 +154,9 @@ def asinh(z: Complex) -> Complex:
     above, below = _one_and(_turned(z))
     re = node("Asinh", below.real_part * above.imag_part - above.real_part * below.imag_part)
     product = below.real_part * above.real_part - below.imag_part * above.imag_part
-    return Complex(re, atan2(z.imag_part, product))
+    far, x, y = _is_infinite(z), z.real_part, z.imag_part
+    re = where(far, copysign(_number(np.inf, x), x), re)
+    return Complex(re, atan2(y, where(far, abs(x), product)))
 
 
 @rule("Asin")
@@ -163,7 +171,10 @@ def acos(z: Complex) -> Complex:
     """2 atan2(re √(1 - z), re √(1 + z)) + i asinh(im(conj(√(1 + z)) √(1 - z)))."""
     above, below = _one_and(z)
     im = node("Asinh", above.real_part * below.imag_part - above.imag_part * below.real_part)
-    return Complex(2 * atan2(below.real_part, above.real_part), im)
+    far, x, y = _is_infinite(z), z.real_part, z.imag_part
+    im = where(far, -copysign(_number(np.inf, y), y), im)
+    angle = 2 * atan2(below.real_part, above.real_part)
+    return Complex(where(far, atan2(abs(y), x), angle), im)
 
 
 @rule("Acosh")
@@ -172,7 +183,8 @@ def acosh(z: Complex) -> Complex:
     x, y = z.real_part, z.imag_part
     below, above = sqrt(Complex(x - 1, y)), sqrt(Complex(x + 1, y))
     re = node("Asinh", below.real_part * above.real_part + below.imag_part * above.imag_part)
-    return Complex(re, 2 * atan2(below.imag_part, above.real_part))
+    far, angle = _is_infinite(z), 2 * atan2(below.imag_part, above.real_part)
+    return Complex(where(far, _number(np.inf, x), re), where(far, atan2(y, x), angle))
 
 
 @rule("Atanh")

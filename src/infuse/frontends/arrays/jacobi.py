@@ -34,8 +34,12 @@ from infuse.frontends.arrays.reduction import any, argsort, sum
 from infuse.frontends.arrays.sizes import listed
 
 _FAR = np.iinfo(np.int64).max
+_SHARE = 0.1
+"""Elements below this share of the root mean square beside the diagonal wait: rotations of equal
+eigenvalues would only bring back what others have removed.
+"""
 _SWEEPS = 60
-"""More than any matrix needs: they become diagonal quadratically, after some eight."""
+"""More than any matrix needs: they become diagonal quadratically, after some ten to twenty."""
 
 
 def eigen(x: Array, with_vectors: bool = True) -> tuple[Array, Array | None]:
@@ -51,38 +55,43 @@ def eigen(x: Array, with_vectors: bool = True) -> tuple[Array, Array | None]:
     tolerance = sum(squares(matrix), axis=(-2, -1)) * float(np.finfo(real_type(x)).eps / 4) ** 2
     vectors = _start(x, count, half, with_vectors)
     order, unit = _next_places(half), eye(half, dtype=np.bool_)
+    whole = eye(2 * half, dtype=np.bool_)
 
-    def step(k: Array, rest: Array, vectors: Array) -> tuple[Any, ...]:
+    def beside_diagonal(rest: Array) -> Array:
+        return sum(where(whole, lifted(0, scale.dtype), squares(rest)), axis=(-2, -1))
+
+    def step(k: Array, rest: Array, vectors: Array, off: Array) -> tuple[Any, ...]:
         (a, b), (c, d) = (_halves(side, half, -1) for side in _halves(rest, half, -2))
         first, last, beside = _diagonal(real(a)), _diagonal(real(d)), _diagonal(b)
-        t, cosine, sine, phase = _rotation(first, last, beside)
+        share = _SHARE / lifted(2 * half).astype(off.dtype)
+        is_small = abs(beside) <= upright(node("Sqrt", off) * share)
+        t, cosine, sine, phase = _rotation(first, last, where(is_small, 0, beside))
+        is_turned = unit & level(t != 0)
         left, right = _rotated(
             concat([a, c], axis=-2), concat([b, d], axis=-2), cosine, sine, phase
         )
         upper, lower = _rotated_rows(left, right, half, cosine, sine, phase)
         change = t * abs(beside)
-        upper = [where(unit, level(first - change), upper[0]), where(unit, 0, upper[1])]
-        lower = [where(unit, 0, lower[0]), where(unit, level(last + change), lower[1])]
+        upper = [where(unit, level(first - change), upper[0]), where(is_turned, 0, upper[1])]
+        lower = [where(is_turned, 0, lower[0]), where(unit, level(last + change), lower[1])]
         rest = concat([concat(upper, axis=-1), concat(lower, axis=-1)], axis=-2)
         rest = _moved(_moved(rest, order, -1), order, -2)
         pair = _rotated(*_halves(vectors, half, -1), cosine, sine, phase)
         vectors = _moved(concat(pair, axis=-1), order, -1)
-        return k + 1, rest, vectors
+        return k + 1, rest, vectors, beside_diagonal(rest)
 
-    whole = eye(2 * half, dtype=np.bool_)
-
-    def is_unfinished(k: Array, rest: Array, vectors: Array) -> Array:
-        off = sum(where(whole, lifted(0, scale.dtype), squares(rest)), axis=(-2, -1))
+    def is_unfinished(k: Array, rest: Array, vectors: Array, off: Array) -> Array:
         going: Array = (k < _SWEEPS * 2 * half) & any(off > tolerance)
         return going
 
-    _, matrix, vectors = loop(is_unfinished, step, (np.int64(0), matrix, vectors))
+    state = (np.int64(0), matrix, vectors, beside_diagonal(matrix))
+    _, matrix, vectors, _ = loop(is_unfinished, step, state)
     values = _diagonal(real(matrix))
     places = _sorted_places(values, vectors, count, half)
     values = take_along_axis(values, places, axis=-1) * node("Squeeze", scale, listed(-1))
     if not with_vectors:
         return values, None
-    vectors = _part(vectors / _lengths(vectors), 0, count, -2)
+    vectors = _part(_orthonormal(vectors), 0, count, -2)
     return values, take_along_axis(vectors, level(places), axis=-1) * (scale / scale)
 
 
@@ -129,8 +138,8 @@ def singular(
     zero = np.int64(0)
     _, _, turned, rotations = loop(is_unfinished, step, (zero, zero, _even(x, -1), rotations))
     if with_vectors:
-        growth = _lengths(rotations)  # rotations that are rounded make columns longer
-        turned, rotations = turned / growth, rotations / growth
+        turned = turned / _lengths(rotations)  # rotations that are rounded make columns longer
+        rotations = _orthonormal(rotations)
     lengths = node("Squeeze", _lengths(turned), listed(-2))
     places = _sorted_places(-lengths, rotations, count, half)
     values = take_along_axis(lengths, places, axis=-1)
@@ -203,6 +212,14 @@ def _start(x: Array, count: Any, half: Any, with_vectors: bool) -> Array:
 def _lengths(x: Array) -> Array:
     """The lengths of columns, in one row."""
     return node("Sqrt", sum(squares(x), axis=-2, keepdims=True))
+
+
+def _orthonormal(x: Array) -> Array:
+    """The unitary matrices next to matrices that nearly are: one step of Newton's and Schulz'
+    iteration, after which nothing is left of the roundings of many rotations.
+    """
+    unit = eye(x.shape[-1], dtype=x.dtype)
+    return x + x @ ((unit - adjoint(x) @ x) * 0.5)
 
 
 def _next_places(half: Any) -> Array:
