@@ -255,7 +255,7 @@ def test_matrices_without_a_result_give_nan(name: str, bad: list[np.ndarray]) ->
         np.testing.assert_array_equal(result[-1], right)
 
 
-def test_determinants_of_singular_matrices() -> None:
+def test_determinants_and_ranks_of_singular_matrices() -> None:
     for symbolic in (False, True):
         (result,) = run(
             lambda xp, x: xp.linalg.det(x), np.stack([SINGULAR, MISSING]), symbolic=symbolic
@@ -265,6 +265,8 @@ def test_determinants_of_singular_matrices() -> None:
         sign, size_of = run(lambda xp, x: xp.linalg.slogdet(x), SINGULAR, symbolic=symbolic)
         assert (sign, size_of) == (0, -np.inf)
         assert not np.signbit(sign)
+    (rank,) = run(lambda xp, x: xp.linalg.matrix_rank(x), np.stack([SINGULAR, MISSING]))
+    assert rank.tolist() == [1, 0]
     large = matrices((200, 200), "float32") * np.float32(100)  # its determinant is out of range
     sign, logarithm = run(lambda xp, x: xp.linalg.slogdet(x), large)
     right = np.linalg.slogdet(large.astype(np.float64))
