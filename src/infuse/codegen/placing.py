@@ -103,7 +103,7 @@ class Placing:
         body's own.
         """
         self.needed: list[Node] = []
-        self._copies: dict[tuple[int, Dim, Any, Order], Tensor] = {}
+        self._copies: dict[tuple[Any, Any, Order], Tensor] = {}
         self._joined: set[tuple[Value, int, Dim]] = set()
 
     @property
@@ -272,7 +272,8 @@ class Placing:
             )
         if value is not None and value.const is not None:
             return self.program.weight(value.const, axes)
-        key = (id(tensor.buffer), tensor.offset, (tensor.shape, tensor.strides), axes)
+        place = (id(tensor.buffer), tensor.dtype, tensor.offset)
+        key = (place, (tensor.shape, tensor.strides), axes)
         if key not in self._copies:
             target = self.scratch_tensor(tensor.dtype, tensor.shape, axes)
             self.copy(tensor, target, "reorder")

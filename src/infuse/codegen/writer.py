@@ -14,6 +14,7 @@ from infuse.codegen.program import (
     Step,
 )
 from infuse.codegen.tensors import Buffer, Tensor
+from infuse.dtypes import DType
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.targets.cpu.emit import statements as cpp
@@ -48,7 +49,7 @@ class FunctionWriter:
         self.nodes = tuple(nodes)
         self.checks = False
         self._scratch: list[str] = []
-        self._known: dict[tuple[int, str, Any], str] = {}
+        self._known: dict[tuple[int, DType, str, Any], str] = {}
 
     def read(self, tensor: Tensor, target: Tensor | None = None) -> str:
         """The name of a pointer to the first element of a tensor that is read.
@@ -68,7 +69,7 @@ class FunctionWriter:
 
     def _pointer(self, tensor: Tensor, qualifier: str, log: list[Buffer]) -> str:
         log += tensor.buffer.memory()
-        key = (id(tensor.buffer), qualifier, tensor.offset)
+        key = (id(tensor.buffer), tensor.dtype, qualifier, tensor.offset)
         if key not in self._known:
             name = f"p{len(self.arguments)}"
             self._known[key] = name

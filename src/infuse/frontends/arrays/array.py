@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -13,13 +14,18 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.errors import TypeMismatchError, UnsupportedOperatorError
+from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.frontends.arrays.operators import OPERATORS, Operators
 from infuse.frontends.importer import Importer
 from infuse.ir.graph import Value
 
 _INNER: Final = (str(Path(__file__).parent), str(Path(__file__).parents[2] / "processing"))
 """Where the code of array functions and building blocks lies, which no program wrote."""
+COMPLEX: Final[dict[str, Callable[..., Any]]] = {}
+"""What nodes compute of complex numbers, by kind: count of outputs, operands and attributes give an
+array or a list of them.
+"""
+
 _TRACED: ContextVar[Importer | None] = ContextVar("traced", default=None)
 _SOURCES: ContextVar[bool] = ContextVar("sources", default=True)
 
@@ -70,8 +76,17 @@ def node(kind: str, *operands: Any, **attributes: Any) -> Array:
 
 
 def nodes(count: int, kind: str, *operands: Any, **attributes: Any) -> list[Array]:
-    """All outputs of a new node."""
+    """All outputs of a new node; of the nodes for both parts where an operand is complex."""
     g = importer()
+    if builtins.any(isinstance(operand, Complex) for operand in operands):
+        if kind not in COMPLEX:
+            raise UnsupportedOperatorError(
+                f"{kind} is not defined for complex numbers",
+                where=source_line(),
+                hint="use real(x), imag(x) or abs(x)",
+            )
+        result = COMPLEX[kind](count, *operands, **attributes)
+        return result if isinstance(result, list) else [result]
     values = [operand.value if isinstance(operand, Array) else operand for operand in operands]
     with g.scope(source=source_line()):
         return [Array(value) for value in g.several(count, kind, *values, **attributes)]
@@ -81,9 +96,16 @@ def lifted(x: Any, dtype: np.dtype[Any] | None = None) -> Array:
     """An array, number or NumPy array as a traced array, of this element type."""
     if isinstance(x, Array):
         return x if dtype is None or x.dtype == dtype else x.astype(dtype)
-    elements = np.asarray(x, dtype)
+    try:
+        elements = np.asarray(x, dtype)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise TypeMismatchError(
+            f"{x!r:.60} cannot be {dtype or 'an array'}: {error}", where=source_line()
+        ) from error
     if elements.dtype == object:
         raise TypeMismatchError(f"{type(x).__name__} is no array", where=source_line())
+    if elements.dtype.kind == "c":
+        return Complex(lifted(elements.real.copy()), lifted(elements.imag.copy()))
     return Array(importer().constant(elements))
 
 
@@ -109,11 +131,16 @@ class Array(Operators):
     __array_priority__ = 1000
 
     def __init__(self, value: Value, is_size: bool = False) -> None:
-        self.value = value
+        self._value = value
         self.is_size = is_size
         """Whether it is promoted as a Python number: a size that only a run knows."""
 
     # -- what it is --------------------------------------------------------------------------------
+
+    @property
+    def value(self) -> Value:
+        """What the graph calls it."""
+        return self._value
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -165,14 +192,31 @@ class Array(Operators):
 
     def astype(self, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
         """The same elements in another type, truncated where that has integers only."""
-        target = dtypes.by_numpy(np.dtype(dtype))
-        return self if target == self.value.dtype else node("Cast", self, to=target)
+        require_device(device)
+        target = np.dtype(dtype)
+        if target == self.dtype:
+            return self.copy() if copy else self
+        if target.kind == "c" and not isinstance(self, Complex):
+            part = self.astype(np.float32 if target.itemsize == 8 else np.float64, copy=False)
+            return Complex(part, node("Expand", lifted(0, part.dtype), node("Shape", part)))
+        return node("Cast", self, to=dtypes.by_numpy(target))
+
+    def copy(self) -> Array:
+        """Another array of the same elements: assignments to one do not change the other."""
+        return Array(self._value, self.is_size)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """The array on a device, of which there is one."""
-        if device != "cpu":
-            raise UnsupportedOperatorError(f"there is no device {device!r}, only 'cpu'")
+        require_device(device)
+        if stream is not None:
+            raise UnsupportedOperatorError("the CPU has no streams", where=source_line())
         return self
+
+    def __dlpack__(self, **_: Any) -> NoReturn:
+        self._decides("the memory of an array")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         namespace = sys.modules[f"{__package__}.namespace"]
@@ -202,7 +246,18 @@ class Array(Operators):
     def _become(self, result: Any) -> Array:
         """An operator in place: the array has the result's elements, in its own type."""
         if isinstance(result, Array):
-            self.value = result.astype(self.dtype).value
+            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+                raise TypeMismatchError(
+                    f"an array of {self.dtype} cannot become {result.dtype} in place",
+                    where=source_line(),
+                    hint="write x = x + y in place of x += y",
+                )
+            if result.ndim != self.ndim:
+                raise ShapeError(
+                    f"an array of {self.ndim} axes cannot get {result.ndim} in place",
+                    where=source_line(),
+                )
+            self._assign(result.astype(self.dtype))
             return self
         raise TypeMismatchError("the operand is neither an array nor a number", where=source_line())
 
@@ -240,7 +295,58 @@ class Array(Operators):
         return part
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.value = OPERATORS["setitem"](self, key, value).value
+        self._assign(OPERATORS["setitem"](self, key, value))
+
+    def _assign(self, other: Array) -> None:
+        self._value = other.value
+
+
+class Complex(Array):
+    """Complex numbers: two real arrays of one shape. Nodes of graphs have none, so that a graph has
+    neither inputs nor outputs of them.
+    """
+
+    def __init__(self, real: Array, imag: Array) -> None:
+        self.real_part, self.imag_part = real, imag
+        self.is_size = False
+
+    @property
+    def value(self) -> Value:
+        raise UnsupportedOperatorError(
+            "a graph has no complex values, only their parts",
+            where=source_line(),
+            hint="use real(x) and imag(x)",
+        )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.complex64 if self.real_part.dtype == np.float32 else np.complex128)
+
+    @property
+    def ndim(self) -> int:
+        return self.real_part.ndim
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return self.real_part.shape
+
+    def copy(self) -> Array:
+        return Complex(self.real_part, self.imag_part)
+
+    def __repr__(self) -> str:
+        return f"Complex({self.real_part!r}, {self.imag_part!r})"
+
+    def _assign(self, other: Array) -> None:
+        assert isinstance(other, Complex)
+        self.real_part, self.imag_part = other.real_part, other.imag_part
+
+
+def require_device(device: Any) -> None:
+    """UnsupportedOperatorError for a device other than the only one; None is that."""
+    if device not in (None, "cpu"):
+        raise UnsupportedOperatorError(
+            f"there is no device {device!r}, only 'cpu'", where=source_line()
+        )
 
 
 def dtype_of(dtype: Any) -> DType:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import TypeMismatchError
-from infuse.frontends.arrays.array import Array, importer, lifted, source_line, tracing
+from infuse.frontends.arrays.array import Array, Complex, importer, lifted, source_line, tracing
 from infuse.frontends.importer import Importer
 from infuse.ir.types import TensorType
 
@@ -27,14 +27,15 @@ def cond(
     """
     g = importer()
     arrays = [lifted(operand) for operand in operands]
-    bodies, results = {}, []
+    bodies, results, types = {}, [], []
     for name, function in (("then_branch", if_true), ("else_branch", if_false)):
         body = g.body(name)
         with tracing(body):
             results.append(function(*arrays))
-            _outputs(body, _listed(results[-1]))
+            made = [lifted(result) for result in _listed(results[-1])]
+            types.append([array.dtype for array in made])
+            _outputs(body, _parts(made))
         bodies[name] = body
-    types = [[v.dtype for v in body.graph.outputs] for body in bodies.values()]
     if types[0] != types[1]:
         raise TypeMismatchError(
             f"one branch returns {_names(types[0])}, the other {_names(types[1])}",
@@ -42,8 +43,8 @@ def cond(
         )
     flag = lifted(predicate).astype(np.bool_).value
     with g.scope(source=source_line()):
-        made = g.control(len(types[0]), "If", flag, bodies=bodies)
-    return _like(results[0], [Array(value) for value in made])
+        values = g.control(len(body.graph.outputs), "If", flag, bodies=bodies)
+    return _like(results[0], _joined(types[0], [Array(value) for value in values]))
 
 
 def loop(
@@ -54,24 +55,26 @@ def loop(
     """
     g = importer()
     first = [lifted(entry) for entry in state]
+    types = [entry.dtype for entry in first]
 
-    def traced(types: list[TensorType]) -> tuple[Importer, list[Array]]:
+    def traced(sizes: list[TensorType]) -> tuple[Importer, list[Array]]:
         inner = g.body("body")
         inner.typed_input("number", TensorType(dtypes.int64, ()))
         inner.typed_input("going", TensorType(dtypes.bool_, ()))
-        entries = _inputs(inner, types)
+        entries = _joined(types, _inputs(inner, sizes))
         with tracing(inner):
             after = [lifted(entry) for entry in _listed(body(*entries))]
             _same_types(first, after, "the body of a loop")
-            _outputs(inner, [lifted(condition(*after)).astype(np.bool_), *after])
-        return inner, after
+            going_on = lifted(condition(*after)).astype(np.bool_)
+            _outputs(inner, [going_on, *_parts(after)])
+        return inner, _parts(after)
 
-    inner = _settled(g, first, traced)
+    inner = _settled(g, _parts(first), traced)
     start = lifted(condition(*first)).astype(np.bool_)
     with g.scope(source=source_line()):
-        values = [entry.value for entry in first]
-        made = g.control(len(first), "Loop", None, start.value, *values, bodies={"body": inner})
-    return tuple(Array(value) for value in made)
+        values = [entry.value for entry in _parts(first)]
+        made = g.control(len(values), "Loop", None, start.value, *values, bodies={"body": inner})
+    return tuple(_joined(types, [Array(value) for value in made]))
 
 
 def scan(
@@ -83,29 +86,31 @@ def scan(
     """
     g = importer()
     first, rows = [lifted(entry) for entry in state], [lifted(s) for s in sequences]
-    collected: list[Any] = []
+    scanned, collected = _parts(rows), list[Array]()
 
-    def traced(types: list[TensorType]) -> tuple[Importer, list[Array]]:
+    def traced(sizes: list[TensorType]) -> tuple[Importer, list[Array]]:
         inner = g.body("body")
-        entries = _inputs(inner, types)
+        entries = _joined([entry.dtype for entry in first], _inputs(inner, sizes))
         parts = []
-        for number, row in enumerate(rows):
+        for number, row in enumerate(scanned):
             type = TensorType(row.value.dtype, row.value.shape[1:])
             parts.append(Array(inner.typed_input(f"entry_{number}", type)))
         with tracing(inner):
-            after, together = body(tuple(entries), tuple(parts))
-            collected[:] = _listed(together)
-            arrays = [lifted(entry) for entry in _listed(after)]
+            entry = tuple(_joined([row.dtype for row in rows], parts))
+            after, together = body(tuple(entries), entry)
+            arrays = [lifted(array) for array in _listed(after)]
+            collected[:] = [lifted(array) for array in _listed(together)]
             _same_types(first, arrays, "the body of a scan")
-            _outputs(inner, [*arrays, *collected])
-        return inner, arrays
+            _outputs(inner, _parts([*arrays, *collected]))
+        return inner, _parts(arrays)
 
-    inner = _settled(g, first, traced)
-    values = [array.value for array in (*first, *rows)]
-    count = len(first) + len(collected)
+    inner = _settled(g, _parts(first), traced)
+    values = [array.value for array in (*_parts(first), *scanned)]
+    count, width = len(inner.graph.outputs), len(scanned)
     with g.scope(source=source_line()):
-        made = g.control(count, "Scan", *values, bodies={"body": inner}, num_scan_inputs=len(rows))
-    arrays = tuple(Array(value) for value in made)
+        made = g.control(count, "Scan", *values, bodies={"body": inner}, num_scan_inputs=width)
+    types = [array.dtype for array in (*first, *collected)]
+    arrays = tuple(_joined(types, [Array(value) for value in made]))
     return arrays[: len(first)], arrays[len(first) :]
 
 
@@ -155,11 +160,27 @@ def _inputs(inner: Importer, types: Sequence[TensorType]) -> list[Array]:
     return [Array(inner.typed_input(f"state_{number}", type)) for number, type in entries]
 
 
-def _outputs(body: Importer, results: Sequence[Any]) -> None:
+def _parts(arrays: Iterable[Array]) -> list[Array]:
+    """Arrays with complex ones as their parts, one behind the other."""
+    result = []
+    for array in arrays:
+        if isinstance(array, Complex):
+            result += [array.real_part, array.imag_part]
+        else:
+            result.append(array)
+    return result
+
+
+def _joined(types: Sequence[np.dtype[Any]], parts: Sequence[Array]) -> list[Array]:
+    """Arrays of these types from such parts."""
+    left = iter(parts)
+    return [Complex(next(left), next(left)) if t.kind == "c" else next(left) for t in types]
+
+
+def _outputs(body: Importer, results: Sequence[Array]) -> None:
     for number, result in enumerate(results):
-        value = lifted(result).value
         # What is around a body, and an input of it, becomes its result by a node.
-        body.output(f"output_{number}", body("Identity", value))
+        body.output(f"output_{number}", body("Identity", result.value))
 
 
 def _same_types(before: Sequence[Array], after: Sequence[Any], what: str) -> None:

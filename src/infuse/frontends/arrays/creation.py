@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, lifted, node, source_line
+from infuse.frontends.arrays.array import Array, lifted, node, require_device, source_line, together
 from infuse.frontends.arrays.manipulation import broadcast_to, expand_dims, reshape
 from infuse.frontends.arrays.sizes import listed
 
@@ -17,13 +17,20 @@ Device = str | None
 def asarray(
     obj: Any, /, *, dtype: Any = None, device: Device = None, copy: bool | None = None
 ) -> Array:
-    """An array of numbers, nested lists of them and of arrays, or another array."""
+    """An array of numbers, nested lists of them and of arrays, or another array, which is copied
+    where `copy` says so, or its type changes; `copy` False refuses that.
+    """
+    require_device(device)
+    is_same = isinstance(obj, Array) and dtype in (None, obj.dtype)
+    if copy is False and not is_same:
+        raise UnsupportedOperatorError("this array has to be made anew", where=source_line())
     if isinstance(obj, (list, tuple)) and _has_arrays(obj):
         from infuse.frontends.arrays.manipulation import stack
 
         result = stack([asarray(entry, dtype=dtype) for entry in obj])
         return result if dtype is None else result.astype(dtype)
-    return lifted(obj, None if dtype is None else np.dtype(dtype))
+    array = lifted(obj, None if dtype is None else np.dtype(dtype))
+    return array.copy() if copy and array is obj else array
 
 
 def _has_arrays(entries: Any) -> bool:
@@ -34,43 +41,51 @@ def _has_arrays(entries: Any) -> bool:
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Device = None) -> Array:
     """An array of one number."""
+    require_device(device)
     value = lifted(fill_value, None if dtype is None else np.dtype(dtype))
     return node("Expand", value, listed(shape))
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Device = None) -> Array:
     """An array of zeros."""
+    require_device(device)
     return full(shape, 0, dtype=dtype or np.float64)
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Device = None) -> Array:
     """An array of ones."""
+    require_device(device)
     return full(shape, 1, dtype=dtype or np.float64)
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Device = None) -> Array:
     """An array of any numbers: zeros."""
+    require_device(device)
     return zeros(shape, dtype=dtype)
 
 
 def full_like(x: Array, /, fill_value: Any, *, dtype: Any = None, device: Device = None) -> Array:
     """An array of one number, of the shape of another."""
+    require_device(device)
     value = lifted(fill_value, np.dtype(dtype or x.dtype))
     return node("Expand", value, node("Shape", x))
 
 
 def zeros_like(x: Array, /, *, dtype: Any = None, device: Device = None) -> Array:
     """Zeros in the shape of another array."""
+    require_device(device)
     return full_like(x, 0, dtype=dtype)
 
 
 def ones_like(x: Array, /, *, dtype: Any = None, device: Device = None) -> Array:
     """Ones in the shape of another array."""
+    require_device(device)
     return full_like(x, 1, dtype=dtype)
 
 
 def empty_like(x: Array, /, *, dtype: Any = None, device: Device = None) -> Array:
     """Any numbers, zeros, in the shape of another array."""
+    require_device(device)
     return zeros_like(x, dtype=dtype)
 
 
@@ -78,6 +93,7 @@ def arange(
     start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Device = None
 ) -> Array:
     """Numbers from start, or 0, up to and without stop."""
+    require_device(device)
     if stop is None:
         start, stop = 0, start
     numbers = (start, stop, step)
@@ -99,9 +115,10 @@ def linspace(
     endpoint: bool = True,
 ) -> Array:
     """So many numbers at equal distances."""
+    require_device(device)
     if not isinstance(start, Array) and not isinstance(stop, Array):
         return lifted(np.linspace(start, stop, num, dtype=dtype, endpoint=endpoint))
-    first, last = lifted(start).astype(np.float64), lifted(stop).astype(np.float64)
+    first, last, _ = together(start, stop, np.float64(0))
     steps = lifted(np.arange(num, dtype=np.float64))
     result = first + steps * ((last - first) / max(num - int(endpoint), 1))
     return result if dtype is None else result.astype(dtype)
@@ -111,6 +128,7 @@ def eye(
     n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None, device: Device = None
 ) -> Array:
     """Ones on a diagonal."""
+    require_device(device)
     columns = n_rows if n_cols is None else n_cols
     rows = expand_dims(arange(n_rows), axis=1)
     return (rows + k == arange(columns)).astype(dtype or np.float64)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from infuse.errors import TypeMismatchError
-from infuse.frontends.arrays.array import Array, lifted, node, source_line, together
+from infuse.frontends.arrays.array import (
+    Array,
+    lifted,
+    node,
+    source_line,
+    together,
+)
 from infuse.frontends.arrays.operators import OPERATORS
 
 _UNARY: Final = {
@@ -54,7 +59,7 @@ def _of_float(name: str, kind: str) -> Callable[..., Array]:
 def _of_rounding(name: str, kind: str) -> Callable[..., Array]:
     def function(x: Any, /) -> Array:
         array = lifted(x)
-        return node(kind, array) if _is_float(array) else array
+        return node(kind, array) if _is_float(array) else array.copy()
 
     return _named(name, function, f"{kind} of every element; integers stay.")
 
@@ -87,44 +92,52 @@ FUNCTIONS: Final[dict[str, Callable[..., Array]]] = {
 }
 
 
-def _public(function: Callable[..., Array]) -> Callable[..., Array]:
+def public(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Put a function into the table of those of the namespace."""
     FUNCTIONS[function.__name__] = function
     return function
 
 
-@_public
+@public
 def add(x1: Any, x2: Any, /) -> Array:
     """x1 + x2."""
     a, b = together(x1, x2)
     return node("Or" if a.dtype == np.bool_ else "Add", a, b)
 
 
-@_public
+@public
 def subtract(x1: Any, x2: Any, /) -> Array:
     """x1 - x2."""
     return node("Sub", *_numbers(x1, x2))
 
 
-@_public
+@public
 def multiply(x1: Any, x2: Any, /) -> Array:
     """x1 · x2."""
     a, b = together(x1, x2)
     return node("And" if a.dtype == np.bool_ else "Mul", a, b)
 
 
-@_public
+@public
 def divide(x1: Any, x2: Any, /) -> Array:
     """x1 / x2, a float."""
     a, b = together(x1, x2)
     return node("Div", floating(a), floating(b))
 
 
-@_public
+@public
 def floor_divide(x1: Any, x2: Any, /) -> Array:
     """The largest integer that x1 / x2 does not fall below."""
     a, b = _numbers(x1, x2)
     if _is_float(a):
-        return node("Floor", node("Div", a, b))
+        rest = node("Mod", a, b, fmod=1)
+        exact = (a - rest) / b
+        exact = where((rest != 0) & ((rest < 0) ^ (b < 0)), exact - 1, exact)
+        near = node("Floor", exact)
+        near = where(exact - near > 0.5, near + 1, near)
+        ratio = a / b
+        near = where(exact == 0, copysign(lifted(0, a.dtype), ratio), near)
+        return where(b == 0, ratio, near)
     quotient = node("Div", a, b)
     if a.dtype.kind == "u":
         return quotient
@@ -133,42 +146,44 @@ def floor_divide(x1: Any, x2: Any, /) -> Array:
     return quotient - below.astype(a.dtype)
 
 
-@_public
+@public
 def remainder(x1: Any, x2: Any, /) -> Array:
     """What floor_divide leaves; of the sign of x2."""
     a, b = _numbers(x1, x2)
     if not _is_float(a):
         return node("Mod", a, b)
     rest = node("Mod", a, b, fmod=1)
-    return where((rest != 0) & ((rest < 0) ^ (b < 0)), rest + b, rest)
+    rest = where((rest != 0) & ((rest < 0) ^ (b < 0)), rest + b, rest)
+    return where(rest == 0, copysign(lifted(0, a.dtype), b), rest)
 
 
-@_public
+@public
 def pow(x1: Any, x2: Any, /) -> Array:
     """x1 to the power x2."""
-    return node("Pow", *_numbers(x1, x2))
+    a, b = _numbers(x1, x2)
+    return OPERATORS["unsigned_pow"](a, b) if a.dtype.kind == "u" else node("Pow", a, b)
 
 
-@_public
+@public
 def not_equal(x1: Any, x2: Any, /) -> Array:
     """Whether elements differ."""
     return node("Not", node("Equal", *together(x1, x2)))
 
 
-@_public
+@public
 def logical_not(x: Any, /) -> Array:
     """Whether elements are false."""
     return node("Not", lifted(x).astype(np.bool_))
 
 
-@_public
+@public
 def bitwise_invert(x: Any, /) -> Array:
     """All bits exchanged."""
     array = lifted(x)
     return node("Not" if array.dtype == np.bool_ else "BitwiseNot", array)
 
 
-@_public
+@public
 def bitwise_left_shift(x1: Any, x2: Any, /) -> Array:
     """x1 · 2^x2."""
     a, b = together(x1, x2)
@@ -177,7 +192,7 @@ def bitwise_left_shift(x1: Any, x2: Any, /) -> Array:
     return a * _power_of_two(b)
 
 
-@_public
+@public
 def bitwise_right_shift(x1: Any, x2: Any, /) -> Array:
     """The largest integer that x1 / 2^x2 does not fall below."""
     a, b = together(x1, x2)
@@ -186,7 +201,7 @@ def bitwise_right_shift(x1: Any, x2: Any, /) -> Array:
     return floor_divide(a, _power_of_two(b))
 
 
-@_public
+@public
 def negative(x: Any, /) -> Array:
     """-x."""
     array = lifted(x)
@@ -195,20 +210,20 @@ def negative(x: Any, /) -> Array:
     return node("Neg", array)
 
 
-@_public
+@public
 def positive(x: Any, /) -> Array:
     """X."""
-    return lifted(x)
+    return lifted(x).copy()
 
 
-@_public
+@public
 def abs(x: Any, /) -> Array:
     """The distance from zero."""
     array = lifted(x)
-    return array if array.dtype == np.bool_ else node("Abs", array)
+    return array.copy() if array.dtype == np.bool_ else node("Abs", array)
 
 
-@_public
+@public
 def sign(x: Any, /) -> Array:
     """-1, 0 or 1; NaN of NaN."""
     array = lifted(x)
@@ -216,120 +231,58 @@ def sign(x: Any, /) -> Array:
     return where(isnan(array), array, result) if _is_float(array) else result
 
 
-@_public
+@public
 def trunc(x: Any, /) -> Array:
     """The integer next to x towards zero."""
     array = lifted(x)
     if not _is_float(array):
-        return array
+        return array.copy()
     return where(array < 0, node("Ceil", array), node("Floor", array))
 
 
-@_public
+@public
 def square(x: Any, /) -> Array:
     """X · x."""
     return multiply(x, x)
 
 
-@_public
-def expm1(x: Any, /) -> Array:
-    """e^x - 1, exact for small x too: 2 sinh(x/2) e^(x/2)."""
-    array = floating(x)
-    half = array * 0.5
-    small = 2 * node("Sinh", half) * node("Exp", half)
-    return where(abs(array) < 1, small, node("Exp", array) - 1)
-
-
-@_public
-def log1p(x: Any, /) -> Array:
-    """log(1 + x), exact for small x too: x log(u) / (u - 1) with u = 1 + x rounded (Kahan)."""
-    array = floating(x)
-    u = 1 + array
-    finite = where(u == 1, lifted(2, array.dtype), u)
-    precise = where(u == 1, array, array * node("Log", finite) / (finite - 1))
-    return where(isinf(u), u, precise)
-
-
-@_public
-def log2(x: Any, /) -> Array:
-    """The logarithm to base 2."""
-    return divide(node("Log", floating(x)), math.log(2))
-
-
-@_public
-def log10(x: Any, /) -> Array:
-    """The logarithm to base 10."""
-    return divide(node("Log", floating(x)), math.log(10))
-
-
-@_public
-def logaddexp(x1: Any, x2: Any, /) -> Array:
-    """log(e^x1 + e^x2), without overflow."""
-    a, b = (floating(x) for x in together(x1, x2))
-    most = maximum(a, b)
-    far = where(a == b, lifted(0, a.dtype), -abs(a - b))
-    return most + log1p(node("Exp", far))
-
-
-@_public
-def hypot(x1: Any, x2: Any, /) -> Array:
-    """The length of a vector of two elements, without overflow."""
-    a, b = (abs(floating(x)) for x in together(x1, x2))
-    most, least = maximum(a, b), minimum(a, b)
-    ratio = least / where(most == 0, lifted(1, a.dtype), most)
-    length = most * node("Sqrt", 1 + ratio * ratio)
-    return where(isinf(a) | isinf(b), lifted(np.inf, a.dtype), length)
-
-
-@_public
-def atan2(x1: Any, x2: Any, /) -> Array:
-    """The angle of the point (x2, x1)."""
-    y, x = (floating(v) for v in together(x1, x2))
-    both = isinf(x) & isinf(y)
-    ratio = where(both, sign(y) * sign(x), y / where(x == 0, lifted(1, x.dtype), x))
-    angle = node("Atan", ratio)
-    turned = angle + where(signbit(y), lifted(-np.pi, x.dtype), lifted(np.pi, x.dtype))
-    side = where(y == 0, where(signbit(x), turned, y), sign(y) * (np.pi / 2))
-    return where(x == 0, side, where(x < 0, turned, angle))
-
-
-@_public
+@public
 def maximum(x1: Any, x2: Any, /) -> Array:
     """The larger of two elements."""
     return node("Max", *_numbers(x1, x2))
 
 
-@_public
+@public
 def minimum(x1: Any, x2: Any, /) -> Array:
     """The smaller of two elements."""
     return node("Min", *_numbers(x1, x2))
 
 
-@_public
+@public
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
     """X within two limits, either of which may be None."""
-    array = lifted(x)
+    array = lifted(x).copy()
     for limit, bound in ((min, maximum), (max, minimum)):
         if limit is not None:
             array = bound(array, lifted(limit, array.dtype))
     return array
 
 
-@_public
+@public
 def isnan(x: Any, /) -> Array:
     """Whether elements are not a number."""
     array = lifted(x)
     return node("IsNaN", array) if _is_float(array) else not_equal(array, array)
 
 
-@_public
+@public
 def isinf(x: Any, /) -> Array:
     """Whether elements are infinite."""
     array = lifted(x)
     return node("IsInf", array) if _is_float(array) else not_equal(array, array)
 
 
-@_public
+@public
 def isfinite(x: Any, /) -> Array:
     """Whether elements are neither infinite nor NaN."""
     array = lifted(x)
@@ -338,21 +291,21 @@ def isfinite(x: Any, /) -> Array:
     return node("Not", node("Or", node("IsNaN", array), node("IsInf", array)))
 
 
-@_public
+@public
 def signbit(x: Any, /) -> Array:
     """Whether elements are negative, -0.0 too."""
     array = floating(x)
     return (array < 0) | ((array == 0) & (node("Reciprocal", array) < 0))
 
 
-@_public
+@public
 def copysign(x1: Any, x2: Any, /) -> Array:
     """x1 with the sign of x2."""
     a, b = (floating(x) for x in together(x1, x2))
     return where(signbit(b), -abs(a), abs(a))
 
 
-@_public
+@public
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
     """x1 where the condition holds, else x2."""
     return node("Where", lifted(condition).astype(np.bool_), *together(x1, x2))

@@ -1,22 +1,23 @@
-"""Linear algebra and Fourier transforms that ONNX has."""
+"""Products of matrices and vectors, diagonals and the norms of vectors."""
 
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, lifted, node, source_line, together
-from infuse.frontends.arrays.creation import eye
-from infuse.frontends.arrays.elementwise import FUNCTIONS, abs as absolute, floating
+from infuse.frontends.arrays.array import Array, lifted, node, together
+from infuse.frontends.arrays.creation import arange
+from infuse.frontends.arrays.elementwise import abs as absolute, floating, maximum
 from infuse.frontends.arrays.manipulation import matrix_transpose, permute_dims, reshape
+from infuse.frontends.arrays.parts import conj
 from infuse.frontends.arrays.reduction import max, min, sum
 from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
 
-__all__ = ["det", "diagonal", "einsum", "matmul", "matrix_norm", "matrix_transpose", "outer"]
-__all__ += ["cross", "matrix_power", "slogdet", "tensordot", "trace", "vecdot", "vector_norm"]
+__all__ = ["cross", "diagonal", "einsum", "matmul", "matrix_transpose", "outer", "tensordot"]
+__all__ += ["trace", "vecdot", "vector_norm"]
 
 
 def matmul(x1: Any, x2: Any, /) -> Array:
@@ -32,7 +33,7 @@ def einsum(equation: str, /, *operands: Any) -> Array:
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """Sums of products along an axis."""
     a, b = together(x1, x2)
-    return sum(a * b, axis=axis, dtype=a.dtype)
+    return sum(conj(a) * b, axis=axis, dtype=a.dtype)
 
 
 def outer(x1: Array, x2: Array, /) -> Array:
@@ -48,12 +49,19 @@ def tensordot(x1: Array, x2: Array, /, *, axes: Any = 2) -> Array:
     rows = [axis for axis in range(x1.ndim) if axis not in left]
     columns = [axis for axis in range(x2.ndim) if axis not in right]
     shape = [*(x1.shape[i] for i in rows), *(x2.shape[i] for i in columns)]
-    inner: Any = 1
-    for axis in left:
-        inner = x1.shape[axis] * inner
-    a = reshape(permute_dims(x1, [*rows, *left]), (-1, inner))
-    b = reshape(permute_dims(x2, [*right, *columns]), (inner, -1))
+    inner = _product(x1.shape[axis] for axis in left)
+    height = _product(x1.shape[axis] for axis in rows)
+    width = _product(x2.shape[axis] for axis in columns)
+    a = reshape(permute_dims(x1, [*rows, *left]), (height, inner))
+    b = reshape(permute_dims(x2, [*right, *columns]), (inner, width))
     return reshape(matmul(a, b), tuple(shape))
+
+
+def _product(sizes: Iterable[Any]) -> Any:
+    result: Any = 1
+    for size in sizes:
+        result = size * result
+    return result
 
 
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
@@ -68,43 +76,18 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     return turned(a, first) * turned(b, second) - turned(a, second) * turned(b, first)
 
 
-def det(x: Array, /) -> Array:
-    """The determinants of matrices."""
-    return node("Det", x)
-
-
-def slogdet(x: Array, /) -> tuple[Array, Array]:
-    """The signs of determinants, and the logarithms of their sizes."""
-    value = det(x)
-    return FUNCTIONS["sign"](value), node("Log", absolute(value))
-
-
-def matrix_power(x: Array, n: int, /) -> Array:
-    """A square matrix to a power of 0 or more, by squaring."""
-    if n < 0:
-        raise UnsupportedOperatorError(
-            f"the power {n} of a matrix", where=source_line(), hint="it needs an inverse"
-        )
-    result = eye(x.shape[-1], dtype=x.dtype) if n == 0 else None
-    while n:
-        if n & 1:
-            result = x if result is None else matmul(result, x)
-        n >>= 1
-        if n:
-            x = matmul(x, x)
-    assert result is not None
-    return result
-
-
 def diagonal(x: Array, /, *, offset: int = 0) -> Array:
-    """The diagonals of matrices of known size."""
-    rows, columns = (size.__index__() for size in x.shape[-2:])
+    """The diagonals of matrices."""
+    rows, columns = x.shape[-2:]
     down, right = builtins.max(-offset, 0), builtins.max(offset, 0)
-    count = builtins.max(0, builtins.min(rows - down, columns - right))
-    first = down * columns + right
-    places = first + np.arange(count, dtype=np.int64) * (columns + 1)
+    if isinstance(rows, int) and isinstance(columns, int):
+        count: Any = builtins.max(0, builtins.min(rows - down, columns - right))
+    else:
+        sizes = [lifted(size).astype(np.int64) for size in (rows - down, columns - right)]
+        count = node("Max", node("Min", *sizes), lifted(np.int64(0)))
+    places = (down * columns + right) + arange(count) * (columns + 1)
     flat = reshape(x, (*x.shape[:-2], rows * columns))
-    return node("Gather", flat, lifted(places), axis=x.ndim - 2)
+    return node("Gather", flat, places, axis=x.ndim - 2)
 
 
 def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Array:
@@ -116,7 +99,7 @@ def vector_norm(x: Array, /, *, axis: Any = None, keepdims: bool = False, ord: f
     """The norm of vectors over axes."""
     array = absolute(floating(x))
     if ord == np.inf:
-        return max(array, axis=axis, keepdims=keepdims)
+        return maximum(max(array, axis=axis, keepdims=keepdims), 0)  # also of no elements
     if ord == -np.inf:
         return min(array, axis=axis, keepdims=keepdims)
     if ord == 0:
@@ -126,18 +109,3 @@ def vector_norm(x: Array, /, *, axis: Any = None, keepdims: bool = False, ord: f
     if ord == 2:
         return node("Sqrt", sum(array * array, axis=axis, keepdims=keepdims))
     return sum(array**ord, axis=axis, keepdims=keepdims) ** (1 / ord)
-
-
-def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
-    """The norm of matrices along the last two axes: Frobenius', or of row or column sums."""
-    if ord == "fro":
-        return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
-    if ord not in (1, -1, np.inf, -np.inf):
-        raise UnsupportedOperatorError(
-            f"the matrix norm {ord!r}", where=source_line(), hint="it needs singular values"
-        )
-    along = -2 if ord in (1, -1) else -1
-    sums = sum(absolute(floating(x)), axis=along, keepdims=True)
-    extreme = max if ord in (1, np.inf) else min
-    result = extreme(sums, axis=(-2, -1), keepdims=True)
-    return result if keepdims else reshape(result, tuple(x.shape[:-2]))

@@ -7,12 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from infuse.frontends.arrays.array import Array, lifted, node, nodes, together
-from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
+from infuse.errors import UnsupportedOperatorError
+from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line, together
+from infuse.frontends.arrays.sizes import axes_of, axis_of, joint_sizes, listed
 
 
 def reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Array:
-    """The elements in another shape; one size may be -1."""
+    """The elements in another shape; one size may be -1. Arrays are no views of each other, so that
+    `copy` may not be False.
+    """
+    if copy is False:
+        raise UnsupportedOperatorError("reshape gives a new array", where=source_line())
     return node("Reshape", x, listed(shape), allowzero=1)
 
 
@@ -35,7 +40,7 @@ def moveaxis(x: Array, source: Any, destination: Any, /) -> Array:
     return permute_dims(x, order)
 
 
-def expand_dims(x: Array, /, *, axis: int = 0) -> Array:
+def expand_dims(x: Array, /, axis: int = 0) -> Array:
     """A new axis of size one."""
     return node("Unsqueeze", x, listed(axis_of(axis, x.ndim + 1)))
 
@@ -74,7 +79,7 @@ def flip(x: Array, /, *, axis: Any = None) -> Array:
     """Elements in reverse along axes."""
     axes = axes_of(axis, x.ndim)
     if not axes:
-        return x
+        return x.copy()
     count = len(axes)
     ends = [np.iinfo(np.int64).min + 1] * count
     return node("Slice", x, listed([-1] * count), listed(ends), listed(axes), listed([-1] * count))
@@ -90,9 +95,14 @@ def roll(x: Array, /, shift: Any, *, axis: Any = None) -> Array:
         size = x.shape[axis_of(place, x.ndim)]
         if isinstance(size, int) and size == 0:
             continue
-        first = (-count) % size
+        first = (-count) % (size if isinstance(size, int) else at_least_one(size))
         x = concat([_part(x, place, first, size), _part(x, place, 0, first)], axis=place)
-    return x
+    return x.copy()
+
+
+def at_least_one(size: Array) -> Array:
+    """A size, or 1 where it is 0."""
+    return node("Max", size, lifted(np.int64(1)))
 
 
 def _part(x: Array, axis: int, begin: Any, end: Any) -> Array:
@@ -131,6 +141,11 @@ def tile(x: Array, repetitions: Sequence[Any], /) -> Array:
 def broadcast_to(x: Array, /, shape: Any) -> Array:
     """The array in a larger shape, along which it is repeated."""
     return node("Expand", x, listed(shape))
+
+
+def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
+    """The shape that arrays of these shapes have together."""
+    return joint_sizes(*shapes)
 
 
 def broadcast_arrays(*arrays: Array) -> list[Array]:

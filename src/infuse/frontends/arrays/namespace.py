@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.frontends.arrays import fourier, linear
+from infuse.frontends.arrays import complexes, decompositions, fourier, linear  # noqa: F401  rules of complex numbers
 from infuse.frontends.arrays.array import (
     Array,
     source_line,
@@ -37,6 +37,15 @@ from infuse.frontends.arrays.indexing import (
     take,
     take_along_axis,
 )
+from infuse.frontends.arrays.inspection import (
+    __array_namespace_info__,
+    can_cast,
+    finfo,
+    from_dlpack,
+    iinfo,
+    isdtype,
+    result_type,
+)
 from infuse.frontends.arrays.linear import (
     einsum,
     matmul,
@@ -45,6 +54,7 @@ from infuse.frontends.arrays.linear import (
 )
 from infuse.frontends.arrays.manipulation import (
     broadcast_arrays,
+    broadcast_shapes,
     broadcast_to,
     concat,
     expand_dims,
@@ -71,6 +81,7 @@ from infuse.frontends.arrays.reduction import (
     cumulative_prod,
     cumulative_sum,
     diff,
+    isin,
     max,
     mean,
     min,
@@ -98,37 +109,14 @@ float32, float64 = np.dtype(np.float32), np.dtype(np.float64)
 complex64, complex128 = np.dtype(np.complex64), np.dtype(np.complex128)
 
 fft = SimpleNamespace(**{name: getattr(fourier, name) for name in fourier.__all__})
-linalg = SimpleNamespace(**{name: getattr(linear, name) for name in linear.__all__})
+linalg = SimpleNamespace(
+    **{name: getattr(room, name) for room in (linear, decompositions) for name in room.__all__}
+)
 
 
 def astype(x: Array, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Array:
     """The same elements in another type."""
     return x.astype(dtype, copy=copy, device=device)
-
-
-def can_cast(from_: Any, to: Any, /) -> Any:
-    """Whether one type can be promoted to another."""
-    return np.can_cast(from_.dtype if isinstance(from_, Array) else from_, to)
-
-
-def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The type to which arrays, numbers and types are promoted."""
-    return np.result_type(*(x.dtype if isinstance(x, Array) else x for x in arrays_and_dtypes))
-
-
-def finfo(type: Any, /) -> Any:
-    """The limits of a type of floats."""
-    return np.finfo(type.dtype if isinstance(type, Array) else type)
-
-
-def iinfo(type: Any, /) -> Any:
-    """The limits of a type of integers."""
-    return np.iinfo(type.dtype if isinstance(type, Array) else type)
-
-
-def isdtype(dtype: Any, kind: Any) -> Any:
-    """Whether a type is of a kind."""
-    return np.isdtype(dtype, kind)
 
 
 globals().update(FUNCTIONS)
@@ -142,7 +130,9 @@ __all__ = [  # and those of FUNCTIONS
     "argsort",
     "asarray",
     "astype",
+    "__array_namespace_info__",
     "broadcast_arrays",
+    "broadcast_shapes",
     "broadcast_to",
     "can_cast",
     "concat",
@@ -159,10 +149,12 @@ __all__ = [  # and those of FUNCTIONS
     "finfo",
     "flip",
     "full",
+    "from_dlpack",
     "full_like",
     "iinfo",
     "imag",
     "isdtype",
+    "isin",
     "linspace",
     "matmul",
     "matrix_transpose",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from infuse.errors import ShapeError, UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line
-from infuse.frontends.arrays.elementwise import floating
+from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line, together
+from infuse.frontends.arrays.elementwise import abs as absolute, floating
 from infuse.frontends.arrays.manipulation import concat, expand_dims, reshape
 from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
 
@@ -18,7 +18,7 @@ Axis = int | tuple[int, ...] | None
 def _reduced(kind: str, x: Array, axis: Axis, keepdims: bool) -> Array:
     axes = axes_of(axis, x.ndim)
     if not axes:
-        return x
+        return x.copy()
     return node(kind, x, listed(axes), keepdims=int(keepdims))
 
 
@@ -62,6 +62,7 @@ def var(
     """The mean square distance from the mean, over the number of elements less `correction`."""
     array = floating(x)
     distance = array - mean(array, axis=axis, keepdims=True)
+    distance = absolute(distance) if array.dtype.kind == "c" else distance
     count: Any = 1
     for place in axes_of(axis, x.ndim):
         count = x.shape[place] * count
@@ -69,7 +70,7 @@ def var(
     divisor = (
         count - correction if isinstance(count, int) else count.astype(np.float64) - correction
     )
-    return total / (divisor.astype(array.dtype) if isinstance(divisor, Array) else divisor)
+    return total / (divisor.astype(total.dtype) if isinstance(divisor, Array) else divisor)
 
 
 def std(
@@ -103,8 +104,9 @@ def _running(kind: str, x: Array, axis: int | None, dtype: Any, include_initial:
     result = node(kind, _wide(x, dtype), lifted(np.int64(place)))
     if not include_initial:
         return result
-    start = node("Slice", result, listed(0), listed(1), listed(place))
-    first = start * 0 + lifted(0 if kind == "CumSum" else 1, result.dtype)
+    shape = list(x.shape)
+    shape[place] = 1
+    first = node("Expand", lifted(0 if kind == "CumSum" else 1, result.dtype), listed(shape))
     return concat([first, result], axis=place)
 
 
@@ -176,7 +178,9 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
 
 
 def nonzero(x: Array, /) -> tuple[Array, ...]:
-    """Where elements are not zero: indices by axis."""
+    """Where elements are not zero: indices by axis, of which there must be one."""
+    if x.ndim == 0:
+        raise ShapeError("an array without axes has no places", where=source_line())
     places = node("NonZero", x)
     return tuple(node("Gather", places, lifted(np.int64(i)), axis=0) for i in range(x.ndim))
 
@@ -193,6 +197,37 @@ def searchsorted(
     return sum(before.astype(np.int64), axis=-1)
 
 
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
+    """Whether elements of x1 are among those of x2."""
+    a, b = together(x1, x2)
+    same = expand_dims(a, axis=a.ndim) == reshape(b, (-1,))
+    among = any(same, axis=-1)
+    return node("Not", among) if invert else among
+
+
+class UniqueCounts(NamedTuple):
+    """Different elements, and how often each occurs."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """Different elements, and which of them each element is."""
+
+    values: Array
+    inverse_indices: Array
+
+
+class UniqueAll(NamedTuple):
+    """Different elements, where each occurs first, which of them each element is, counts."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
 def _unique(x: Array, count: int) -> list[Array]:
     return nodes(count, "Unique", reshape(x, (-1,)), sorted=1)
 
@@ -202,19 +237,19 @@ def unique_values(x: Array, /) -> Array:
     return _unique(x, 1)[0]
 
 
-def unique_counts(x: Array, /) -> tuple[Array, Array]:
+def unique_counts(x: Array, /) -> UniqueCounts:
     """The different elements, and how often each occurs."""
     values, _, _, counts = _unique(x, 4)
-    return values, counts
+    return UniqueCounts(values, counts)
 
 
-def unique_inverse(x: Array, /) -> tuple[Array, Array]:
+def unique_inverse(x: Array, /) -> UniqueInverse:
     """The different elements, and which of them each element is."""
     values, _, inverse = _unique(x, 3)
-    return values, reshape(inverse, x.shape)
+    return UniqueInverse(values, reshape(inverse, x.shape))
 
 
-def unique_all(x: Array, /) -> tuple[Array, Array, Array, Array]:
+def unique_all(x: Array, /) -> UniqueAll:
     """The different elements, where each occurs first, which of them each element is, counts."""
     values, first, inverse, counts = _unique(x, 4)
-    return values, first, reshape(inverse, x.shape), counts
+    return UniqueAll(values, first, reshape(inverse, x.shape), counts)

@@ -11,7 +11,7 @@ import numpy as np
 
 import infuse.frontends.arrays.namespace  # noqa: F401  gives arrays their operators
 from infuse.errors import OptionError, TypeMismatchError
-from infuse.frontends.arrays.array import Array, dtype_of, lifted, tracing
+from infuse.frontends.arrays.array import Array, Complex, dtype_of, lifted, tracing
 from infuse.frontends.importer import Importer
 from infuse.frontends.sizes import Sizes
 from infuse.ir.graph import Graph
@@ -71,6 +71,12 @@ def trace_inputs(
     """The graph of what a function returns for these arguments by name; `sources`: whether nodes
     are noted with the lines of the program.
     """
+    for key, spec in inputs.items():
+        if np.dtype(spec.dtype).kind == "c":
+            raise TypeMismatchError(
+                f"input {key!r} is complex, and a graph has no complex values",
+                hint="give its parts as two inputs, and write x = re + 1j * im",
+            )
     texts = [size for spec in inputs.values() for size in spec.shape if isinstance(size, str)]
     sizes = Sizes(texts)
     g = Importer(name, sizes)
@@ -95,5 +101,11 @@ def _named(results: Any) -> dict[str, Any]:
 def _result(g: Importer, name: str, result: Any) -> Any:
     if result is None:
         raise TypeMismatchError(f"result {name!r} of the traced function is None, not an array")
-    value = lifted(result).value
+    array = lifted(result)
+    if isinstance(array, Complex):
+        raise TypeMismatchError(
+            f"result {name!r} of the traced function is complex, and a graph has no complex values",
+            hint="return its parts, real(x) and imag(x)",
+        )
+    value = array.value
     return g("Identity", value) if value.producer is None else value

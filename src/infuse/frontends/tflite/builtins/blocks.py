@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,26 +12,49 @@ from infuse.errors import ModelFileError
 from infuse.frontends.tflite.calls import Call, builtin
 from infuse.ir.graph import Value
 
+_END = np.iinfo(np.int64).max
 
-def _blocks(call: Call, x: Value) -> tuple[list[int], list[tuple[int, int]]]:
-    blocks, edges = call.ints(1), call.ints(2)
-    pairs = list(zip(edges[::2], edges[1::2]))
-    if len(edges) != 2 * len(blocks) or len(blocks) >= x.rank:
-        raise ModelFileError(f"it has blocks of {blocks} and {edges} around them")
-    if any(block < 1 for block in blocks) or any(edge < 0 for edge in edges):
-        raise ModelFileError(f"it has blocks of {blocks} and {edges} around them")
-    return blocks, pairs
+Edge = tuple[int, int]
+Size = int | Value
 
 
-def _sizes(call: Call, x: Value, first: int, last: int) -> list[int]:
-    sizes = x.shape[first:last]
-    if not all(isinstance(size, int) for size in sizes):
-        raise call.unsupported("blocks of unknown size")
-    return [int(size) for size in sizes if isinstance(size, int)]
+def _blocks(call: Call, x: Value) -> tuple[list[int], list[Edge] | Value]:
+    """The sizes of blocks, and what is put or cut off before and after each axis: numbers, or a
+    list that is computed.
+    """
+    blocks = call.ints(1)
+    if len(blocks) >= x.rank or any(block < 1 for block in blocks):
+        raise ModelFileError(f"it has blocks of {blocks} in {x.rank} axes")
+    edges = call.numbers(2)
+    if len(edges) != 2 * len(blocks):
+        raise ModelFileError(f"it has blocks of {blocks} and {len(edges)} edges around them")
+    whole = [int(edge) for edge in edges if isinstance(edge, int)]
+    if any(edge < 0 for edge in whole):
+        raise ModelFileError(f"it has blocks of {blocks} and {whole} around them")
+    if len(whole) < len(edges):
+        return blocks, call.list_of(2)
+    return blocks, list(zip(whole[::2], whole[1::2]))
 
 
-def _rest(call: Call, x: Value, first: int) -> list[Any]:
-    return [call.g.size_of(x, axis) for axis in range(first, x.rank)]
+def _sides(call: Call, edges: Value, count: int) -> tuple[Value, Value]:
+    """What is before all axes, and what is after them, of pairs that are computed."""
+    g = call.g
+    pairs = g("Reshape", edges, g.ints(count, 2))
+    before, after = (g("Gather", pairs, g.number(i, dtypes.int64), axis=1) for i in range(2))
+    return before, after
+
+
+def _sizes(call: Call, x: Value, first: int, last: int) -> list[Size]:
+    return [call.g.size_of(x, axis) for axis in range(first, last)]
+
+
+def _parts(call: Call, size: Size, block: int) -> Size:
+    """How many blocks there are."""
+    if isinstance(size, Value):
+        return call.g("Div", size, block)
+    if size % block:
+        raise ModelFileError(f"{size} elements are no blocks of {block}")
+    return size // block
 
 
 @builtin("SPACE_TO_BATCH_ND")
@@ -42,17 +64,22 @@ def space_to_batch(call: Call) -> Value:
     blocks, edges = _blocks(call, x)
     count = len(blocks)
     number = call.zero_of(0) if call.keeps(0) else None
-    if any(map(any, edges)):
+    axes = g.ints(*range(1, count + 1))
+    if isinstance(edges, Value):
+        x = g("Pad", x, g("Concat", *_sides(call, edges, count), axis=0), number, axes)
+    elif any(map(any, edges)):
         before, after = zip(*edges)
-        x = g("Pad", x, g.ints(*before, *after), number, g.ints(*range(1, count + 1)))
-    sizes, rest = _sizes(call, x, 1, count + 1), _rest(call, x, count + 1)
-    if any(size % block for size, block in zip(sizes, blocks)):
-        raise ModelFileError(f"{sizes} elements are no blocks of {blocks}")
-    parts = [part for s, b in zip(sizes, blocks) for part in (s // b, b)]
-    split = g("Reshape", x, g.ints(-1, *parts, *rest))
+        x = g("Pad", x, g.ints(*before, *after), number, axes)
+    counts = [
+        _parts(call, size, block) for size, block in zip(_sizes(call, x, 1, count + 1), blocks)
+    ]
+    rest = _sizes(call, x, count + 1, x.rank)
+    parts = [part for pair in zip(counts, blocks) for part in pair]
+    # The batch is no -1: blocks that do not fit are an error of the run.
+    split = g("Reshape", x, g.ints(g.size_of(x, 0), *parts, *rest))
     inner, outer = range(2, 2 * count + 1, 2), range(1, 2 * count, 2)
     moved = g("Transpose", split, perm=(*inner, 0, *outer, *range(2 * count + 1, split.rank)))
-    return g("Reshape", moved, g.ints(-1, *(s // b for s, b in zip(sizes, blocks)), *rest))
+    return g("Reshape", moved, g.ints(-1, *counts, *rest))
 
 
 @builtin("BATCH_TO_SPACE_ND")
@@ -61,20 +88,29 @@ def batch_to_space(call: Call) -> Value:
     g, (x,) = call.g, call.moved(0)
     blocks, edges = _blocks(call, x)
     count = len(blocks)
-    sizes, rest = _sizes(call, x, 1, count + 1), _rest(call, x, count + 1)
+    sizes, rest = _sizes(call, x, 1, count + 1), _sizes(call, x, count + 1, x.rank)
     batch = x.shape[0]
     if isinstance(batch, int) and batch % math.prod(blocks):
         raise ModelFileError(f"{batch} rows are no blocks of {blocks}")
     split = g("Reshape", x, g.ints(*blocks, -1, *sizes, *rest))
     pairs = [axis for i in range(count) for axis in (count + 1 + i, i)]
     moved = g("Transpose", split, perm=(count, *pairs, *range(2 * count + 1, split.rank)))
-    whole = [size * block for size, block in zip(sizes, blocks)]
+    whole = [
+        size * block if isinstance(size, int) else g("Mul", size, block)
+        for size, block in zip(sizes, blocks)
+    ]
     y = g("Reshape", moved, g.ints(-1, *whole, *rest))
-    if any(begin + end >= size for (begin, end), size in zip(edges, whole)):
-        raise ModelFileError(f"{edges} are cut off {whole}")
-    for axis, ((begin, end), size) in enumerate(zip(edges, whole)):
-        if begin or end:
-            y = g.slice(y, axis + 1, begin, size - end)
+    if isinstance(edges, Value):
+        before, after = _sides(call, edges, count)
+        ends = g("Sub", g.ints(*whole), after)
+        return g("Slice", y, before, ends, g.ints(*range(1, count + 1)))
+    for axis, ((begin, end), size) in enumerate(zip(edges, whole), 1):
+        if isinstance(size, int) and begin + end >= size:
+            raise ModelFileError(f"{begin} and {end} are cut off {size}")
+        if isinstance(size, int) and (begin or end):
+            y = g.slice(y, axis, begin, size - end)
+        elif begin or end:
+            y = g("Slice", y, g.ints(begin), g.ints(-end if end else _END), g.ints(axis))
     return y
 
 

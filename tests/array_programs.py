@@ -1,0 +1,131 @@
+"""Functions of arrays, traced and run beside a witness: complex inputs and results go in parts, as
+graphs have none.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import array_api_strict as strict
+import numpy as np
+
+import infuse
+from infuse.frontends.arrays import namespace
+from infuse.frontends.arrays.array import Complex
+from infuse.ops.core.evaluate import evaluate
+
+strict.set_array_api_strict_flags(api_version=namespace.__array_api_version__)
+
+TYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float32", "float64", "complex64", "complex128"),
+)
+FLOATS = TYPES[-4:-2]
+COMPLEX = TYPES[-2:]
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A traced function, the inputs of its graph, and which of its results are complex."""
+
+    graph: infuse.Graph
+    feeds: dict[str, np.ndarray]
+    joined: tuple[bool, ...]
+
+    def results(self, outputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Results as the function returns them."""
+        parts = iter(outputs.values())
+        return [_join(next(parts), next(parts)) if two else next(parts) for two in self.joined]
+
+
+def program(function: Function, *arrays: np.ndarray, symbolic: bool = False) -> Program:
+    """`function(xp, *arrays)` traced, with sizes that are known or symbols."""
+    feeds: dict[str, np.ndarray] = {}
+    specs: dict[str, infuse.Spec] = {}
+    for i, array in enumerate(arrays):
+        shape = tuple(f"n{i}_{k}" for k in range(array.ndim)) if symbolic else array.shape
+        is_complex = array.dtype.kind == "c"
+        parts = (array.real.copy(), array.imag.copy()) if is_complex else (array,)
+        for k, part in enumerate(parts):
+            feeds[f"x{i}_{k}"] = part
+            specs[f"x{i}_{k}"] = infuse.Spec(part.dtype, shape)
+    joined: list[bool] = []
+
+    def traced(
+        x0_0: Any = None, x0_1: Any = None, x1_0: Any = None, x1_1: Any = None, x2_0: Any = None
+    ) -> Any:
+        pairs = [(x0_0, x0_1), (x1_0, x1_1), (x2_0, None)][: len(arrays)]
+        operands = []
+        for re, im in pairs:
+            operands.append(re if im is None else Complex(re, im))
+        results = function(namespace, *operands)
+        outputs = {}
+        for i, result in enumerate(results if isinstance(results, (tuple, list)) else [results]):
+            joined.append(result.dtype.kind == "c")
+            sides = (namespace.real, namespace.imag) if joined[-1] else (namespace.positive,)
+            for side in sides:
+                outputs[f"y{i}_{side.__name__}"] = (
+                    side(result) if result.dtype.kind != "b" else result
+                )
+        return outputs
+
+    graph = infuse.trace(traced, specs)
+    return Program(graph, feeds, tuple(joined))
+
+
+def run(function: Function, *arrays: np.ndarray, symbolic: bool = False) -> list[np.ndarray]:
+    """What `function(xp, *arrays)` gives, traced and evaluated."""
+    made = program(function, *arrays, symbolic=symbolic)
+    return made.results(evaluate(made.graph, made.feeds))
+
+
+def run_native(function: Function, *arrays: np.ndarray, symbolic: bool = False) -> list[np.ndarray]:
+    """What `function(xp, *arrays)` gives, traced, optimized and compiled, without host steps."""
+    made = program(function, *arrays, symbolic=symbolic)
+    model = infuse.compile(infuse.optimize(made.graph))
+    assert not list(model.host_steps)
+    return made.results(model.run(made.feeds))
+
+
+def witness(function: Function, *arrays: np.ndarray) -> list[np.ndarray]:
+    """What array_api_strict makes of it, which is NumPy within the bounds of the standard."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # means of no elements
+        results = function(strict, *(strict.asarray(x) for x in arrays))
+    several = isinstance(results, (tuple, list))
+    return [np.asarray(result._array) for result in (results if several else [results])]
+
+
+def _join(re: np.ndarray, im: np.ndarray) -> np.ndarray:
+    whole = np.empty(re.shape, np.result_type(re.dtype, np.complex64))
+    whole.real, whole.imag = re, im
+    return whole
+
+
+def difference(
+    result: np.ndarray, right: np.ndarray, roundings: float, scale: Any = None
+) -> str | None:
+    """How a result differs from the right one in type, shape, or an element by more than so many
+    roundings of it (of `scale`, where that is there); None where it does not.
+    """
+    if (result.dtype, result.shape) != (right.dtype, right.shape):
+        return f"{result.dtype}{result.shape} in place of {right.dtype}{right.shape}"
+    if right.dtype.kind in "biu":
+        wrong = result != right
+    else:
+        limits = np.finfo(right.dtype)
+        with np.errstate(all="ignore"):
+            bound = roundings * limits.eps * (np.abs(right) if scale is None else scale)
+            near = np.abs(result - right) <= bound + 4 * limits.tiny
+            wrong = ~((result == right) | (np.isnan(result) & np.isnan(right)) | near)
+        if right.dtype.kind == "f":
+            zeros = (result == 0) & (right == 0)
+            wrong |= zeros & (np.signbit(result) != np.signbit(right))
+    if not wrong.any():
+        return None
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{result[place]} in place of {right[place]} at {place}"
