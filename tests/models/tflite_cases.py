@@ -207,3 +207,14 @@ case("SPACE_TO_BATCH_ND", [floats(2, 4, 5, 3)], lambda n, x: n.op("SPACE_TO_BATC
     x, n.ints(2, 3), n.const(np.array([[1, 1], [0, 1]], I32))], "float32"))  # fmt: skip
 case("BATCH_TO_SPACE_ND", [floats(12, 2, 3, 2)], lambda n, x: n.op("BATCH_TO_SPACE_ND", [
     x, n.ints(2, 3), n.const(np.array([[1, 0], [2, 1]], I32))], "float32"))  # fmt: skip
+# Edges that only a run knows, as dilated convolutions over images of any size have them.
+case(
+    "SPACE_TO_BATCH_ND-computed",
+    [floats(2, 4, 5, 3), np.array([[1, 1], [0, 1]], I32)],
+    lambda n, x, e: n.op("SPACE_TO_BATCH_ND", [x, n.ints(2, 3), e], "float32"),
+)
+case(
+    "BATCH_TO_SPACE_ND-computed",
+    [floats(12, 2, 3, 2), np.array([[1, 0], [2, 1]], I32)],
+    lambda n, x, e: n.op("BATCH_TO_SPACE_ND", [x, n.ints(2, 3), e], "float32"),
+)

@@ -25,14 +25,14 @@ def _blocks(call: Call, x: Value) -> tuple[list[int], list[Edge] | Value]:
     blocks = call.ints(1)
     if len(blocks) >= x.rank or any(block < 1 for block in blocks):
         raise ModelFileError(f"it has blocks of {blocks} in {x.rank} axes")
-    edges = call.numbers(2)
-    if len(edges) != 2 * len(blocks):
-        raise ModelFileError(f"it has blocks of {blocks} and {len(edges)} edges around them")
-    whole = [int(edge) for edge in edges if isinstance(edge, int)]
+    edges = call.list_of(2)
+    if edges.tensor.size != 2 * len(blocks):
+        raise ModelFileError(f"it has blocks of {blocks} and {edges.tensor.size} edges around them")
+    if edges.const is None:
+        return blocks, edges
+    whole = [int(edge) for edge in edges.const]
     if any(edge < 0 for edge in whole):
         raise ModelFileError(f"it has blocks of {blocks} and {whole} around them")
-    if len(whole) < len(edges):
-        return blocks, call.list_of(2)
     return blocks, list(zip(whole[::2], whole[1::2]))
 
 
