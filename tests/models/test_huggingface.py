@@ -215,6 +215,47 @@ def test_a_folder_gives_what_transformers_gives(
     check(graph, model, feeds, lambda inputs: evaluate(graph, inputs), 1e-5)
 
 
+ROPES: list[tuple[str, dict[str, Any]]] = [
+    ("Llama", {"rope_type": "yarn", "factor": 4.0}),
+    ("Llama", {"rope_type": "yarn", "factor": 4.0, "beta_fast": 4.0, "beta_slow": 0.5}),
+    ("Qwen2", {"rope_type": "yarn", "factor": 8.0, "mscale": 1.0, "mscale_all_dim": 0.5}),
+    ("Llama", {"rope_type": "yarn", "factor": 2.0, "attention_factor": 0.7, "truncate": False}),
+    ("Llama", {"rope_type": "dynamic", "factor": 2.0}),
+    ("Phi3", {"rope_type": "longrope", "factor": 4.0}),
+    ("Phi3", {"rope_type": "longrope", "factor": 4.0, "attention_factor": 1.3}),
+]
+
+
+@pytest.mark.parametrize("trained", [8, 16], ids=["longer", "shorter"])
+@pytest.mark.parametrize(
+    ("kind", "rope"), ROPES, ids=[f"{i}-{rope['rope_type']}" for i, (_, rope) in enumerate(ROPES)]
+)
+def test_texts_longer_than_trained_ones(
+    kind: str, rope: dict[str, Any], trained: int, tmp_path: Path
+) -> None:
+    """Texts have 11 tokens, also as a prompt and a token at a time."""
+    name = rope["rope_type"]
+    fields: dict[str, Any] = {"rope_theta": 50.0, **rope}
+    if name == "longrope":
+        fields |= {"short_factor": [1.0, 1.1, 1.3, 2.0], "long_factor": [1.5, 2.0, 3.0, 5.0]}
+    if name != "dynamic":
+        fields["original_max_position_embeddings"] = trained
+    longest = trained if name == "dynamic" else 64
+    options = GROUPED | {"rope_parameters": fields, "max_position_embeddings": longest}
+    model = saved(kind, "ForCausalLM", options, tmp_path / "model")
+    graph = infuse.load(tmp_path / "model")
+    check(graph, model, feeds_of(graph, 0), lambda inputs: evaluate(graph, inputs), 1e-5)
+    cached = infuse.load(tmp_path / "model", cache=True)
+    empty = {
+        value.name: np.zeros((1, value.shape[1], 0, value.shape[3]), np.float32)
+        for value in cached.inputs[2:]
+    }
+    ids = np.random.default_rng(1).integers(3, 98, (1, 11))
+    feeds = {"input_ids": ids, "attention_mask": np.ones((1, 11), np.int64)}
+    whole = evaluate(graph, feeds)["logits"]
+    np.testing.assert_allclose(evaluate(cached, feeds | empty)["logits"], whole, atol=1e-4)
+
+
 OLD: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("Mistral", {"sliding_window": 5}, {}),
     ("Qwen2", {"sliding_window": 5}, {"use_sliding_window": True, "max_window_layers": 1}),
@@ -229,6 +270,22 @@ OLD: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
             "rope_local_base_freq": 50.0,
             "rope_scaling": {"rope_type": "linear", "factor": 4.0},
         },
+    ),
+    *(
+        (
+            "Phi3",
+            {"max_position_embeddings": 64},
+            {
+                "rope_theta": 50.0,
+                "original_max_position_embeddings": 8,
+                "rope_scaling": {
+                    "type": kind,
+                    "short_factor": [1.0, 1.1, 1.3, 2.0],
+                    "long_factor": [1.5, 2.0, 3.0, 5.0],
+                },
+            },
+        )
+        for kind in ("longrope", "su")
     ),
 ]
 """Decoders, and fields of the configurations that older releases wrote."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 
-from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.arrays.array import Array, lifted, node
 from infuse.frontends.arrays.creation import arange
 from infuse.frontends.arrays.manipulation import broadcast_to, expand_dims
 from infuse.frontends.huggingface.cache import Cache, places
 from infuse.frontends.huggingface.files import Config
+from infuse.frontends.huggingface.rotary_scaling import scaling
 
 
 class Rotary:
@@ -27,42 +24,22 @@ class Rotary:
         theta = rope.get("rope_theta") or config.get("rope_theta", 10000.0)
         partial = rope.get("partial_rotary_factor") or config.get("partial_rotary_factor", 1.0)
         self.turned = int(size * partial)
-        self.frequencies = theta ** -(np.arange(0, self.turned, 2, dtype=np.float32) / self.turned)
-        self._scale(rope)
-
-    def _scale(self, rope: dict[str, Any]) -> None:
-        kind = rope.get("rope_type") or rope.get("type", "default")
-        if kind == "linear":
-            self.frequencies = self.frequencies / rope["factor"]
-        elif kind == "llama3":
-            self.frequencies = _llama3(self.frequencies, rope)
-        elif kind != "default":
-            raise UnsupportedOperatorError(
-                f"rotary places of type {kind!r} are not supported",
-                hint="default, linear and llama3 are",
-            )
+        self._scaling = scaling(rope, config, theta, self.turned)
 
     def tables(self, input_ids: Array, cache: Cache) -> tuple[Array, Array, Array]:
         """Cosines and sines of the new tokens, and their rows [batch, length]."""
         batch, length = input_ids.shape
+        frequencies = self._scaling.frequencies(length + cache.length)
         turned = expand_dims(places(input_ids, cache), axis=1).astype(np.float32)
-        angles = turned * lifted(self.frequencies.astype(np.float32))
+        angles = turned * lifted(frequencies).astype(np.float32)
         spread = broadcast_to(expand_dims(arange(length), axis=0), (batch, length))
-        return node("Cos", angles), node("Sin", angles), spread
+        factor = np.float32(self._scaling.factor)
+        waves = [node(kind, angles) for kind in ("Cos", "Sin")]
+        cosines, sines = waves if factor == 1 else [wave * factor for wave in waves]
+        return cosines, sines, spread
 
     def turn(self, x: Array, tables: tuple[Array, Array, Array]) -> Array:
         """[batch, heads, length, size], turned."""
         size = x.shape[3]
         dim = 0 if self.turned == size else self.turned
         return node("RotaryEmbedding", x, *tables, rotary_embedding_dim=dim)
-
-
-def _llama3(frequencies: np.ndarray, rope: dict[str, Any]) -> np.ndarray:
-    """Low frequencies divided by a factor, those between smoothly (Llama 3.1)."""
-    factor, low, high = rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"]
-    context = rope["original_max_position_embeddings"]
-    waves = 2 * math.pi / frequencies
-    smooth = (context / waves - low) / (high - low)
-    between = (1 - smooth) * frequencies / factor + smooth * frequencies
-    scaled = np.where(waves > context / low, frequencies / factor, between)
-    return np.where(waves < context / high, frequencies, scaled)
