@@ -271,21 +271,18 @@ OLD: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
             "rope_scaling": {"rope_type": "linear", "factor": 4.0},
         },
     ),
-    *(
-        (
-            "Phi3",
-            {"max_position_embeddings": 64},
-            {
-                "rope_theta": 50.0,
-                "original_max_position_embeddings": 8,
-                "rope_scaling": {
-                    "type": kind,
-                    "short_factor": [1.0, 1.1, 1.3, 2.0],
-                    "long_factor": [1.5, 2.0, 3.0, 5.0],
-                },
+    (
+        "Phi3",
+        {"max_position_embeddings": 64},
+        {
+            "rope_theta": 50.0,
+            "original_max_position_embeddings": 8,
+            "rope_scaling": {
+                "type": "longrope",
+                "short_factor": [1.0, 1.1, 1.3, 2.0],
+                "long_factor": [1.5, 2.0, 3.0, 5.0],
             },
-        )
-        for kind in ("longrope", "su")
+        },
     ),
 ]
 """Decoders, and fields of the configurations that older releases wrote."""

@@ -160,5 +160,4 @@ _KINDS: Final[Mapping[str, Callable[[Rope, Config, float, int], Scaling]]] = {
     "dynamic": _dynamic,
     "yarn": _yarn,
     "longrope": _longrope,
-    "su": _longrope,  # its name in the first configurations of Phi-3
 }
