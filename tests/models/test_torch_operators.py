@@ -354,3 +354,23 @@ def test_complex_inputs_and_outputs_are_refused(place: str) -> None:
     x = torch.zeros(4, dtype=torch.complex64 if place == "input" else torch.float32)
     with pytest.raises(UnsupportedOperatorError, match=f"the {place} .* is complex"):
         infuse.from_torch(Module().eval(), (x,))
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_windows_of_windows(symbolic: bool, decomposed: bool) -> None:
+    """Decomposed, they are views of the storage of what they are windows of."""
+
+    class Windows(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            padded = torch.nn.functional.pad(x, [1, 1, 1, 1])
+            blocks = padded.unfold(2, 4, 2).unfold(-2, 4, 3)
+            return blocks.reshape(x.shape[0], 3, -1, 16), x.unfold(0, 1, 1)
+
+    x = torch.randn(2, 3, 8, 10)
+    sizes = {"x": {0: torch.export.Dim("batch", max=9)}} if symbolic else None
+    program = torch.export.export(Windows(), (x,), dynamic_shapes=sizes)
+    graph = infuse.from_torch(program.run_decompositions() if decomposed else program)
+    results = evaluate(graph, {"x": x.numpy()}).values()
+    for result, right in zip(results, Windows()(x), strict=True):
+        np.testing.assert_array_equal(result, right.numpy())

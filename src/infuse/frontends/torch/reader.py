@@ -152,6 +152,7 @@ class Scope:
     def __init__(self, g: TorchImporter, proto: Mapping[str, Any], reader: Reader) -> None:
         self.g, self.proto, self.reader = g, proto, reader
         self.values: dict[str, Any] = {}
+        self._storages: dict[str, str] = {}
 
     def run(self) -> None:
         """Make the nodes of all calls."""
@@ -182,7 +183,7 @@ class Scope:
         else:
             target = functional(target) or target
             if target.startswith("aten.as_strided"):
-                self.g.dense = all(self._is_dense(e["arg"]) for e in node["inputs"])
+                node = self._on_storage(node)
             positional: list[Any] = []
             named: dict[str, Any] = {}
             for entry in node["inputs"]:
@@ -234,6 +235,20 @@ class Scope:
                 hint="this is a fault of Infuse: please report the call",
             )
         return value
+
+    def _on_storage(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A call of as_strided, whose numbers are of the storage, on the tensor that has all of the
+        storage where another call of it made its operand.
+        """
+        first, *rest = node["inputs"]
+        name = first["arg"]["as_tensor"]["name"]
+        has_offset = any(entry["name"] == "storage_offset" for entry in rest)
+        base = self._storages.get(name, name) if has_offset else name
+        for output in _tensor_names(node["outputs"]):
+            self._storages[output] = base
+        node = {**node, "inputs": [{**first, "arg": {"as_tensor": {"name": base}}}, *rest]}
+        self.g.dense = all(self._is_dense(entry["arg"]) for entry in node["inputs"])
+        return node
 
     def _is_dense(self, argument: Mapping[str, Any]) -> bool:
         """Whether a tensor lies in memory in the order of its axes, from the start of a storage."""

@@ -41,6 +41,26 @@ def as_strided(
     return g("Gather", g.shaped(x, -1), places, axis=0)
 
 
+@aten("unfold", "unfold_copy")
+def unfold(g: TorchImporter, x: Value, dimension: int, size: int, step: int) -> Value:
+    """Windows of `size` elements along an axis, each so many steps behind the one before; their
+    elements are a new last axis.
+    """
+    if not x.rank:
+        return g.shaped(x, size)
+    axis = dimension % x.rank
+    length = g.size_of(x, axis)
+    if isinstance(length, int):
+        count: Any = (length - size) // step + 1
+    else:
+        count = g("Add", g("Div", g("Sub", length, size), step), 1)
+    starts = g("Mul", g.indices(count), step)
+    places = g("Add", g("Unsqueeze", starts, g.ints(1)), g.indices(size))
+    windows = g("Gather", x, places, axis=axis)
+    order = [i for i in range(x.rank + 1) if i != axis + 1]
+    return g.permute(windows, *order, axis + 1)
+
+
 @aten("view_as", "reshape_as")
 def view_as(g: TorchImporter, x: Value, other: Value) -> Value:
     """The elements in the shape of another tensor."""
