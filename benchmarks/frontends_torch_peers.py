@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import child, frontends_torch_models as models, machine
-from benchmarks.frontends_torch import LIMIT, TOLERANCE
+from benchmarks.frontends_torch import LIMIT, TOLERANCE, distance
 
 Run = Callable[[Mapping[str, Any]], list[Any]]
 
@@ -61,7 +61,7 @@ def measured(name: str) -> dict[str, Any]:
             case.module, (), case.inputs(*case.sizes[0]), dynamic_shapes=case.dynamic
         )
         feeds = [case.inputs(*sizes) for sizes in case.sizes]
-        expected = [models.tensors(case.module(**inputs)) for inputs in feeds]
+        expected = [[x.numpy() for x in models.tensors(case.module(**inputs))] for inputs in feeds]
     result: dict[str, Any] = {}
     for peer, make in PEERS.items():
         try:
@@ -73,18 +73,6 @@ def measured(name: str) -> dict[str, Any]:
         except Exception as error:  # whatever a peer raises is its result
             result[peer] = f"{type(error).__name__}: {str(error).strip()[:200]}"
     return result
-
-
-def distance(actual: list[Any], expected: list[Any]) -> float:
-    """The largest difference of outputs, of the largest element; ValueError where shapes differ."""
-    import numpy as np
-
-    if [a.shape for a in actual] != [tuple(b.shape) for b in expected]:
-        raise ValueError(f"outputs are {[a.shape for a in actual]}")
-    return max(
-        float(np.abs(a - b.numpy()).max(initial=0) / max(float(b.abs().max()), 1e-30))
-        for a, b in zip(actual, expected)
-    )
 
 
 def main() -> None:
