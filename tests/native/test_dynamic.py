@@ -203,5 +203,5 @@ def test_sizes_divided_by_an_empty_axis_are_an_error() -> None:
     x = np.ones(4, np.float32)
     with infuse.compile(infuse.optimize(graph)) as model:
         assert model.run({"x": x, "y": np.ones(3, np.float32)})["output"] == 137
-        with pytest.raises(InfuseError, match="m >= 1, which sizes are divided by"):
+        with pytest.raises(InfuseError, match="a division of integers by zero"):
             model.run({"x": x, "y": np.ones(0, np.float32)})

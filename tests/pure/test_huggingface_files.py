@@ -139,9 +139,9 @@ def test_attention_to_both_sides_is_refused(folder: Path) -> None:
 def test_rotary_places_of_unknown_types_are_refused(folder: Path) -> None:
     config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4}
     config |= {"num_hidden_layers": 1}
-    config |= {"num_attention_heads": 2, "rope_scaling": {"type": "yarn", "factor": 2.0}}
+    config |= {"num_attention_heads": 2, "rope_scaling": {"type": "spiral", "factor": 2.0}}
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UnsupportedOperatorError, match="'yarn'"):
+    with pytest.raises(UnsupportedOperatorError, match="'spiral'"):
         infuse.load(folder)
 
 

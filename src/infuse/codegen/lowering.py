@@ -6,7 +6,7 @@ How one operator becomes a kernel call stands in `lower/`, registered in the `Ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from infuse import dtypes
@@ -23,6 +23,7 @@ from infuse.codegen.tensors import Buffer, Tensor, dense
 from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, captured
 from infuse.ir.relations import Relation
 from infuse.ir.types import Shape, TensorType
@@ -123,6 +124,20 @@ class Lowering(Fusing):
             else:
                 later.append(relation)
         return later
+
+    def require(
+        self, node: Node, a: Dim, b: Dim, text: str, condition: Callable[[str, str], str]
+    ) -> None:
+        """A check of what a node needs of two sizes: before the run if they follow from those of
+        the inputs, else where the node stands. `text` says it, `condition` in C.
+        """
+        text = f"{node.kind} node {node.name!r} needs {text}"
+        if dims.symbols(a) | dims.symbols(b) <= set(self.program.symbols):
+            self.program.checks.append((condition(size_text(a), size_text(b)), text))
+        else:
+            f = self.function("check", node)
+            f.fail_unless(condition(f.number(a), f.number(b)), "DIFFERENT_SIZES")
+            f.finish(text)
 
     # -- groups ------------------------------------------------------------------------------------
 

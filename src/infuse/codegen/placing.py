@@ -4,7 +4,7 @@ one another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infuse import dtypes
@@ -176,30 +176,15 @@ class Placing:
     def _store_sizes(self, value: Value) -> Tensor:
         assert value.content is not None
         target = self.allocate(value)
-        if value.producer is not None:
-            for divisor in sorted(dims.divisors(value.content.reshape(-1).tolist()), key=str):
-                text = f"{divisor} >= 1, which sizes are divided by"
-                self.require(value.producer, 1, divisor, text, "{} <= {}".format)
+        sizes = value.content.reshape(-1).tolist()
         f = self.function("sizes", value.producer)
         pointer = f.write(target)
-        for i, size in enumerate(value.content.reshape(-1).tolist()):
+        for divisor in sorted(dims.divisors(sizes), key=str):
+            f.fail_unless(f"{size_text(divisor)} > 0", "DIVIDES_BY_ZERO")
+        for i, size in enumerate(sizes):
             f.assign(f"{pointer}[{i}]", f"({value.dtype.c_name}){size_text(size)}")
         f.finish("sizes")
         return target
-
-    def require(
-        self, node: Node, a: Dim, b: Dim, text: str, condition: Callable[[str, str], str]
-    ) -> None:
-        """A check of what a node needs of two sizes: before the run if they follow from those of
-        the inputs, else where the node stands. `text` says it, `condition` in C.
-        """
-        text = f"{node.kind} node {node.name!r} needs {text}"
-        if dims.symbols(a) | dims.symbols(b) <= set(self.program.symbols):
-            self.program.checks.append((condition(size_text(a), size_text(b)), text))
-        else:
-            f = self.function("check", node)
-            f.fail_unless(condition(f.number(a), f.number(b)), "DIFFERENT_SIZES")
-            f.finish(text)
 
     def allocate(
         self,

@@ -72,7 +72,7 @@ def trace_inputs(
     are noted with the lines of the program.
     """
     for key, spec in inputs.items():
-        if np.dtype(spec.dtype).kind == "c":
+        if dtype_of(spec.dtype).numpy.kind == "c":
             raise TypeMismatchError(
                 f"input {key!r} is complex, and a graph has no complex values",
                 hint="give its parts as two inputs, and write x = re + 1j * im",
