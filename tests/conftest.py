@@ -6,15 +6,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 from filelock import FileLock
 
 from benchmarks.inputs import default_zoo
-from infuse.runtime.cpus import cpu_features
+from infuse.runtime.cpus import architecture, cpu_features
+from infuse.targets import Target
 from infuse.testing.emulation import emulated, obstacle
 from tests.compilers import product_compilers, put_light_compilers_first
 
@@ -113,6 +116,25 @@ def bf16_processor(request: pytest.FixtureRequest) -> Iterator[None]:
     if not frozenset(features) <= cpu_features() and (why := obstacle()):
         pytest.skip(f"this processor does not multiply bfloat16; {why}")
     with emulated(*features):
+        yield
+
+
+@pytest.fixture
+def plain_processor(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The target "native" multiplies no bfloat16, whatever this processor does; nothing where the
+    test also asks for one that does.
+    """
+    resolve = Target.resolve
+    names = ("x86-64-v4", "x86-64-v3") if architecture() == "x86_64" else (architecture(),)
+    plain = next((t for t in map(resolve, names) if t.is_runnable), None)
+    if plain is None or "bf16_processor" in request.fixturenames:
+        yield
+        return
+
+    def stand_in(cls: type[Target], name: str = "native") -> Target:
+        return replace(plain, name="native") if name == "native" else resolve(name)
+
+    with mock.patch.object(Target, "resolve", classmethod(stand_in)):
         yield
 
 

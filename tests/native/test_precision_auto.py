@@ -33,7 +33,7 @@ from tests.native.builder import Builder
 from tests.native.test_precision_bf16 import rounds
 
 __all__ = ["rounds"]
-pytestmark = pytest.mark.row("R3")
+pytestmark = [pytest.mark.row("R3"), pytest.mark.usefixtures("plain_processor")]
 
 
 # ---- whole models

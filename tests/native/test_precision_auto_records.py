@@ -35,7 +35,7 @@ from tests.native.auto_precision import (
 )
 from tests.native.builder import Builder
 
-pytestmark = pytest.mark.row("R3")
+pytestmark = [pytest.mark.row("R3"), pytest.mark.usefixtures("plain_processor")]
 LEAST_SECONDS = "infuse.codegen.autotune.precision.search.least_seconds"
 
 
