@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from infuse.codegen.program import Step
@@ -55,13 +56,19 @@ def check_work(
 
 
 def _near(a: Array, b: Array, tolerance: float) -> bool:
-    """Whether elements are equal up to a part of the largest one; whole numbers up to one, as they
-    are rounded from floats that differ.
+    """Whether elements are equal up to a part of the largest one, or one unit of a type of 16 bits
+    and fewer; whole numbers up to one, as they are rounded from floats that differ.
     """
     if a.dtype == np.bool_:
         return bool(np.mean(a != b) <= tolerance) if a.size else True
     if a.dtype.kind in "iu":
         return bool((np.abs(a.astype(np.float64) - b.astype(np.float64)) <= 1).all())
+    if a.dtype.itemsize <= 2:
+        step = float(ml_dtypes.finfo(a.dtype).eps)  # type: ignore[no-untyped-call]
+        wide, other = a.astype(np.float64), b.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            wide = np.where(np.abs(wide - other) <= step * np.abs(other), other, wide)
+        return is_near(wide, other, tolerance)
     return is_near(a, b, tolerance)
 
 

@@ -151,7 +151,8 @@ class Scope:
         if field:
             setattr(self.names[name], field, value)
         name, _, index = place.removesuffix("]").partition("[")
-        if index and name in self.names:
+        # What a pointer leads to is memory, which the caller fills.
+        if index and name in self.names and not isinstance(self.names[name], Pointer):
             self.names[name][self.value(index)] = value
 
     def _struct(self, braces: Aggregate) -> Any:
