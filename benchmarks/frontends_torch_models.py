@@ -46,7 +46,7 @@ TIMM: Final = (
     *("tnt_s_legacy_patch16_224", "tresnet_m", "twins_svt_small", "flexivit_small"),
     *("vit_tiny_r_s16_p8_224", "vit_srelpos_small_patch16_224", "vitamin_small_224"),
     *("volo_d1_224", "ese_vovnet19b_slim_dw", "legacy_xception", "xception41p"),
-    *("xcit_nano_12_p8_224"),
+    "xcit_nano_12_p8_224",
 )
 _SEGMENTATION: Final = (
     *("deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large", "fcn_resnet50"),
