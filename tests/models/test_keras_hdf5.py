@@ -11,6 +11,7 @@ import pytest
 import infuse
 from infuse.errors import ModelFileError
 from infuse.frontends.keras import hdf5_process
+from infuse.ir.equality import equal
 from tests.models.test_keras import archive
 
 pytest.importorskip("h5py")
@@ -63,6 +64,23 @@ def test_a_process_that_ended_is_started_again(worker: hdf5_process._Worker) -> 
     process.wait()
     assert len(infuse.load(model())) == len(first)
     assert worker._process is not process
+    worker.close()
+
+
+def test_an_answer_that_was_not_read_is_no_other_file_s(
+    worker: hdf5_process._Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    members = archive("legacy")
+    first, other = [members[n] for n in sorted(members) if n.endswith(".h5")][:2]
+    right = infuse.load(other)
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "_part", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            infuse.load(first)
+    assert equal(infuse.load(other), right) is None
     worker.close()
 
 

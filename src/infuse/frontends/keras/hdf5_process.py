@@ -56,15 +56,27 @@ class _Worker:
     def read(self, data: memoryview) -> Content:
         """The content of a file."""
         with self._lock:
-            process = self._started()
             try:
-                self._send(process, data)
-            except BrokenPipeError:
-                # It ended between two requests, as it does when it is idle.
+                text, elements = self._answer(data)
+            except BaseException:
+                # An answer that nobody reads would be taken for the next file's.
                 self._end()
-                process = self._started()
-                self._send(process, data)
-            return self._received(process, len(data))
+                raise
+        root = json.loads(text)
+        if "problem" in root:
+            raise ModelFileError(f"the HDF5 file is damaged: {root['problem']}", hint=_HINT)
+        return Content(root, elements)
+
+    def _answer(self, data: memoryview) -> tuple[bytes, bytes]:
+        process = self._started()
+        try:
+            self._send(process, data)
+        except BrokenPipeError:
+            # It ended between two requests, as it does when it is idle.
+            self._end()
+            process = self._started()
+            self._send(process, data)
+        return self._received(process, len(data))
 
     def _started(self) -> subprocess.Popen[bytes]:
         """The process of this one; a process that was forked has none yet."""
@@ -88,7 +100,7 @@ class _Worker:
         process.stdin.write(data)
         process.stdin.flush()
 
-    def _received(self, process: subprocess.Popen[bytes], length: int) -> Content:
+    def _received(self, process: subprocess.Popen[bytes], length: int) -> tuple[bytes, bytes]:
         late = threading.Event()
 
         def stop() -> None:
@@ -98,19 +110,14 @@ class _Worker:
         timer = threading.Timer(_SECONDS + length / _BYTES_A_SECOND, stop)
         timer.start()
         try:
-            text, elements = self._part(process), self._part(process)
+            return self._part(process), self._part(process)
         except EOFError as error:
-            self._end()
             reason = "does not end" if late.is_set() else "crashes"
             raise ModelFileError(
                 f"the HDF5 file is damaged: HDF5's library {reason} on it", hint=_HINT
             ) from error
         finally:
             timer.cancel()
-        root = json.loads(text)
-        if "problem" in root:
-            raise ModelFileError(f"the HDF5 file is damaged: {root['problem']}", hint=_HINT)
-        return Content(root, elements)
 
     @staticmethod
     def _part(process: subprocess.Popen[bytes]) -> bytes:
