@@ -1,86 +1,113 @@
 // Ensembles of decision trees: several rows (or trees of one row) go down side by side.
+//
+// A branch asks one question, column <= threshold, where a column is a feature of the rows as one of
+// three kinds of branches sees what is missing. Columns are copied to blocks, one after another.
 #pragma once
 #include "simd.hpp"
 #include "threads.hpp"
 
 namespace infuse {
 
-constexpr int32_t TREE_EQUAL = 1 << 29;  // marks of a branch: == and not <=, and NaN takes it
-constexpr int32_t TREE_NAN = 1 << 30;
+/** How a column shows NaN: as it is, below all thresholds; or -1 for NaN and 1 for numbers. */
+enum TreeMissing { TREE_ABOVE, TREE_BELOW, TREE_IS_MISSING };
+constexpr int32_t TREE_MISSING_KINDS = 4;
 
-/** A branch, its marks above the number of the feature; or a leaf, which leads to itself. */
+/** A branch, of which `next` is where rows above the threshold go, and next + 1 where others do; a
+ * leaf has NaN as its threshold and leads to itself. */
 template <class T>
 struct TreeNode {
   T threshold;
-  int32_t feature;
-  int32_t next[2];
+  int32_t column;
+  int32_t next;
 };
 
-constexpr long TREE_LANES = 8;   // ways down that are walked together
-constexpr long TREE_BLOCK = 256;  // rows that pass one tree after another
-enum TreeJoin { TREE_SUM, TREE_LEAST, TREE_MOST, TREE_TABLE };
-enum TreeTest { TREE_PLAIN, TREE_MARKED, TREE_ANY };  // no marks, those of NaN where there is none, all marks
-
-/**
- * An ensemble: the root and depth of every tree, and the votes of every node from `starts` on; for TREE_TABLE a vote for
- * each target at each node.
- */
+/** Trees of nodes: tree i begins with node i. A column is feature * TREE_MISSING_KINDS + kind. */
 template <class T>
 struct Trees {
+  long count, column_count;
+  const int32_t* columns;
   const TreeNode<T>* nodes;
-  const int32_t* roots;
   const int32_t* depths;
-  long count;
+  const int32_t* leaves;  // the number of the leaf at a node
+};
+
+/**
+ * TREE_ONE: a vote at each leaf, for the target of its tree; TREE_TABLE: one for each target. Else
+ * leaf i votes votes[starts[i]:starts[i + 1]] for `targets`, which are added, or of which the least
+ * or the most counts.
+ */
+enum TreeJoin { TREE_ONE, TREE_TABLE, TREE_SUM, TREE_LEAST, TREE_MOST };
+
+template <class V>
+struct TreeVotes {
+  long count;  // of targets
   const int32_t* starts;
   const int32_t* targets;
-  const T* votes;
+  const V* votes;
 };
 
 namespace tree_detail {
 
-template <int Test, class T>
-INFUSE_INLINE int32_t step(const TreeNode<T>* nodes, int32_t at, const T* row) {
-  const TreeNode<T>& node = nodes[at];
-  if (Test == TREE_PLAIN) return node.next[row[node.feature] <= node.threshold];
-  if (Test == TREE_MARKED)
-    return node.next[row[node.feature & (TREE_EQUAL - 1)] <= node.threshold];
-  const T x = row[node.feature & (TREE_EQUAL - 1)];
-  const bool equals = (node.feature & TREE_EQUAL) != 0, nan = (node.feature & TREE_NAN) != 0;
-  const bool taken = (!equals & (x <= node.threshold)) | (equals & (x == node.threshold));
-  return node.next[taken | (nan & (x != x))];
+constexpr int PATHS = 8;       // ways down that are walked together
+constexpr int MOST_SHIFT = 8;  // a block has so many rows, as a power of two, where they fit
+constexpr long BLOCK_BYTES = 1 << 18;
+
+/** Copies columns of rows: `to` has column c of row i at c * stride + i; zero up to `room` rows. */
+template <class T>
+INFUSE_INLINE void copy_columns(const int32_t* columns, long column_count, const T* x, long width,
+                                long rows, long room, long stride, T* to) {
+  for (long c = 0; c < column_count; ++c, to += stride) {
+    const T* from = x + columns[c] / TREE_MISSING_KINDS;
+    const int kind = columns[c] % TREE_MISSING_KINDS;
+    if (kind == TREE_ABOVE)
+      for (long i = 0; i < rows; ++i) to[i] = from[i * width];
+    else if (kind == TREE_BELOW)
+      for (long i = 0; i < rows; ++i) {
+        const T value = from[i * width];
+        to[i] = value != value ? T(-__builtin_inf()) : value;
+      }
+    else
+      for (long i = 0; i < rows; ++i) to[i] = from[i * width] != from[i * width] ? T(-1) : T(1);
+    for (long i = rows; i < room; ++i) to[i] = T(0);
+  }
 }
 
-/** Goes down `depth` branches from at[i] with rows[i], for all lanes; ends early where all have arrived. */
-template <int Test, class T>
-INFUSE_INLINE void descend(const TreeNode<T>* nodes, int32_t* at, const T* const* rows, int depth) {
-  constexpr int ROUND = 4;
-  int32_t place[TREE_LANES];
-  for (int i = 0; i < TREE_LANES; ++i) place[i] = at[i];
+/** Goes down at most `depth` branches from at[i], with row i (or row 0 for all) of a block. */
+template <bool OneRow, class T>
+INFUSE_INLINE void descend(const TreeNode<T>* nodes, int32_t* at, const T* x, int shift,
+                           int depth) {
+  constexpr int ROUND = 2;
+  int32_t place[PATHS];
+  for (int i = 0; i < PATHS; ++i) place[i] = at[i];
   for (int level = 0; level < depth; level += ROUND) {
-    int32_t before[TREE_LANES];
-    const int steps = depth - level < ROUND ? depth - level : ROUND;
-    for (int k = 0; k < steps; ++k)
-      for (int i = 0; i < TREE_LANES; ++i) {
-        before[i] = place[i];
-        place[i] = step<Test>(nodes, place[i], rows[i]);
-      }
     int32_t moved = 0;
-    for (int i = 0; i < TREE_LANES; ++i) moved |= before[i] ^ place[i];
+    for (int k = 0; k < ROUND; ++k)
+      for (int i = 0; i < PATHS; ++i) {
+        const TreeNode<T>& node = nodes[place[i]];
+        const T value = x[(long(node.column) << shift) + (OneRow ? 0 : i)];
+        const int32_t next = node.next + (value <= node.threshold);
+        if (k == ROUND - 1) moved |= next ^ place[i];
+        place[i] = next;
+      }
     if (moved == 0) break;
   }
-  for (int i = 0; i < TREE_LANES; ++i) at[i] = place[i];
+  for (int i = 0; i < PATHS; ++i) at[i] = place[i];
 }
 
-template <int Join, class T>
-INFUSE_INLINE void vote(const Trees<T>& trees, int32_t leaf, long targets, T* scores, bool* seen) {
-  if (Join == TREE_TABLE) {
-    const T* values = trees.votes + leaf * targets;
-    for (long k = 0; k < targets; ++k) scores[k] += values[k];
+template <int Join, class V>
+INFUSE_INLINE void vote(const TreeVotes<V>& votes, long tree, long leaf, V* scores, bool* seen) {
+  if (Join == TREE_ONE) {
+    scores[votes.targets[tree]] += votes.votes[leaf];
     return;
   }
-  for (int32_t v = trees.starts[leaf]; v < trees.starts[leaf + 1]; ++v) {
-    const int32_t target = trees.targets[v];
-    const T value = trees.votes[v];
+  if (Join == TREE_TABLE) {
+    const V* values = votes.votes + leaf * votes.count;
+    for (long k = 0; k < votes.count; ++k) scores[k] += values[k];
+    return;
+  }
+  for (int32_t v = votes.starts[leaf]; v < votes.starts[leaf + 1]; ++v) {
+    const int32_t target = votes.targets[v];
+    const V value = votes.votes[v];
     if (Join == TREE_SUM) {
       scores[target] += value;
     } else {
@@ -91,93 +118,114 @@ INFUSE_INLINE void vote(const Trees<T>& trees, int32_t leaf, long targets, T* sc
   }
 }
 
+/** The votes of the leaf of each row of a tree, counted from `first_leaf`. */
+template <int Join, class Leaf, class V>
+INFUSE_INLINE void vote_rows(const TreeVotes<V>& votes, long tree, long first_leaf,
+                            const Leaf* leaves, long rows, V* scores, bool* seen) {
+  const long targets = votes.count;
+  if (Join == TREE_ONE) {
+    const V* values = votes.votes + first_leaf;
+    scores += votes.targets[tree];
+    for (long i = 0; i < rows; ++i) scores[i * targets] += values[leaves[i]];
+    return;
+  }
+  for (long i = 0; i < rows; ++i)
+    vote<Join>(votes, tree, first_leaf + leaves[i], scores + i * targets,
+               seen ? seen + i * targets : nullptr);
+}
+
 /** One row, trees side by side; votes still count in the order of the trees. */
-template <int Test, int Join, class T>
-INFUSE_INLINE void one_row(const Trees<T>& trees, const T* row, long targets, T* scores,
+template <int Join, class T, class V>
+INFUSE_INLINE void one_row(const Trees<T>& trees, const TreeVotes<V>& votes, const T* x, V* scores,
                            bool* seen) {
-  const T* rows[TREE_LANES];
-  for (int i = 0; i < TREE_LANES; ++i) rows[i] = row;
-  for (long first = 0; first < trees.count; first += TREE_LANES) {
-    const long last = first + TREE_LANES < trees.count ? first + TREE_LANES : trees.count;
-    int32_t at[TREE_LANES];
+  for (long first = 0; first < trees.count; first += PATHS) {
+    const long last = first + PATHS < trees.count ? first + PATHS : trees.count;
+    int32_t at[PATHS];
     int depth = 0;
-    for (int i = 0; i < TREE_LANES; ++i) {
+    for (int i = 0; i < PATHS; ++i) {
       const long tree = first + i < last ? first + i : last - 1;
-      at[i] = trees.roots[tree];
+      at[i] = int32_t(tree);
       depth = trees.depths[tree] > depth ? trees.depths[tree] : depth;
     }
-    descend<Test>(trees.nodes, at, rows, depth);
+    descend<true>(trees.nodes, at, x, 0, depth);
     for (long tree = first; tree < last; ++tree)
-      vote<Join>(trees, at[tree - first], targets, scores, seen);
+      vote<Join>(votes, tree, trees.leaves[at[tree - first]], scores, seen);
   }
 }
 
-/** Rows through one tree, whole groups of TREE_LANES. */
-template <int Test, int Join, class T>
-INFUSE_INLINE void one_tree(const Trees<T>& trees, long tree, const T* x, long width, long count,
-                            long targets, T* scores, bool* seen) {
-  for (long first = 0; first < count; first += TREE_LANES) {
-    const T* rows[TREE_LANES];
-    int32_t at[TREE_LANES];
-    for (int i = 0; i < TREE_LANES; ++i) {
-      rows[i] = x + (first + i) * width;
-      at[i] = trees.roots[tree];
+/** Rows of a block through one tree after another, whole groups of PATHS. */
+template <int Join, class T, class V>
+INFUSE_INLINE void block(const Trees<T>& trees, const TreeVotes<V>& votes, const T* x, int shift,
+                         long rows, V* scores, bool* seen) {
+  const TreeNode<T>* nodes = trees.nodes;
+  const int32_t* leaves = trees.leaves;
+  const long targets = votes.count;
+  for (long tree = 0; tree < trees.count; ++tree) {
+    const int depth = trees.depths[tree];
+    for (long first = 0; first < rows; first += PATHS) {
+      int32_t at[PATHS];
+      for (int i = 0; i < PATHS; ++i) at[i] = int32_t(tree);
+      descend<false>(nodes, at, x + first, shift, depth);
+      for (int i = 0; i < PATHS; ++i) at[i] = leaves[at[i]];
+      vote_rows<Join>(votes, tree, 0, at, PATHS, scores + first * targets,
+                      seen ? seen + first * targets : nullptr);
     }
-    descend<Test>(trees.nodes, at, rows, trees.depths[tree]);
-    for (long i = first; i < first + TREE_LANES; ++i)
-      vote<Join>(trees, at[i - first], targets, scores + i * targets,
-                 seen ? seen + i * targets : nullptr);
   }
 }
 
-/** `count` rows through all trees. */
-template <int Test, int Join, class T>
-INFUSE_INLINE void block(const Trees<T>& trees, const T* x, long width, long count, long targets,
-                         T* scores, bool* seen) {
-  const long whole = count / TREE_LANES * TREE_LANES;
-  for (long tree = 0; tree < trees.count && whole > 0; ++tree)
-    one_tree<Test, Join>(trees, tree, x, width, whole, targets, scores, seen);
-  for (long i = whole; i < count; ++i)
-    one_row<Test, Join>(trees, x + i * width, targets, scores + i * targets,
-                        seen ? seen + i * targets : nullptr);
+/** The rows of a block, as a power of two, for so many bytes that each has in it. */
+constexpr int block_shift(long bytes) {
+  int shift = MOST_SHIFT;
+  while ((1L << shift) > PATHS && (bytes << shift) > BLOCK_BYTES) --shift;
+  return shift;
 }
 
-template <class T>
-INFUSE_INLINE bool has_nan(const T* x, long count) {
-  long nans = 0;
-  for (long i = 0; i < count; ++i) nans += x[i] != x[i];
-  return nans != 0;
+constexpr long rounded(long bytes) { return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE; }
+
+/** Zeros, and votes that nobody has seen, for the rows that are next. */
+template <int Join, class V>
+INFUSE_INLINE bool* begin_votes(const TreeVotes<V>& votes, long rows, V* scores, char* scratch) {
+  for (long i = 0; i < rows * votes.count; ++i) scores[i] = V(0);
+  if (Join != TREE_LEAST && Join != TREE_MOST) return nullptr;
+  memset(scratch, 0, size_t(rows * votes.count));
+  return reinterpret_cast<bool*>(scratch);
 }
 
 }  // namespace tree_detail
 
-/** Bytes of scratch per worker for trees. */
-inline long trees_scratch(long targets) { return TREE_BLOCK * targets + CACHE_LINE; }
+/** Bytes of scratch per worker for run_trees; `size` is that of an element. */
+constexpr long trees_scratch(long columns, long size, long targets) {
+  using namespace tree_detail;
+  return (rounded(targets << MOST_SHIFT)) +
+         rounded((columns + 1) * size << block_shift((columns + 1) * size));
+}
 
 /**
- * y[row, target] joins the votes of the leaves that row `x` reaches, tree after tree; 0 where there are none. `Test`:
- * TREE_PLAIN where every branch is <= and NaN takes none, TREE_MARKED where every branch is <=. Needs trees_scratch(targets) to find the least or the most.
+ * y[row, target] joins the votes of the leaves that the rows of `x` reach, tree after tree; 0 where
+ * there are none.
  */
-template <int Test, int Join, class T>
-inline void run_trees(Context& context, const Trees<T>& trees, long rows, long width, long targets,
-                      long depth, const T* x, T* y) {
+template <int Join, class T, class V>
+inline void run_trees(Context& context, const Trees<T>& trees, const TreeVotes<V>& votes, long rows,
+                      long width, long depth, const T* x, V* y) {
   using namespace tree_detail;
-  const long work = trees.count * (depth + 2) * 2;
+  const long work = trees.count * (depth + 2) * 2, targets = votes.count;
+  const int shift = block_shift((trees.column_count + 1) * long(sizeof(T)));
   context.parallel(
       rows,
       [&](long begin, long end, int worker) {
-        constexpr bool sums = Join == TREE_SUM || Join == TREE_TABLE;
-        bool* seen = sums ? nullptr : reinterpret_cast<bool*>(context.scratch(worker));
-        for (long first = begin; first < end; first += TREE_BLOCK) {
-          const long count = end - first < TREE_BLOCK ? end - first : TREE_BLOCK;
-          T* scores = y + first * targets;
-          for (long i = 0; i < count * targets; ++i) scores[i] = T(0);
-          if (!sums) memset(seen, 0, static_cast<size_t>(count * targets));
-          const T* rows_of_block = x + first * width;
-          if (Test == TREE_MARKED && has_nan(rows_of_block, count * width))
-            block<TREE_ANY, Join>(trees, rows_of_block, width, count, targets, scores, seen);
+        char* scratch = context.scratch(worker);
+        T* values = reinterpret_cast<T*>(scratch + rounded(targets << MOST_SHIFT));
+        for (long first = begin, count; first < end; first += count) {
+          count = end - first < (1L << shift) ? end - first : 1L << shift;
+          const bool whole = count >= PATHS;
+          count = whole ? count / PATHS * PATHS : 1;
+          bool* seen = begin_votes<Join>(votes, count, y + first * targets, scratch);
+          copy_columns(trees.columns, trees.column_count, x + first * width, width, count, count,
+                       whole ? 1L << shift : 1L, values);
+          if (whole)
+            block<Join>(trees, votes, values, shift, count, y + first * targets, seen);
           else
-            block<Test, Join>(trees, rows_of_block, width, count, targets, scores, seen);
+            one_row<Join>(trees, votes, values, y + first * targets, seen);
         }
       },
       1 + 8192 / (work + 1));

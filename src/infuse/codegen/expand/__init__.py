@@ -21,6 +21,7 @@ from infuse.codegen.expand import (  # noqa: F401  (each registers its expansion
     signal,
     training,
     transposed,
+    tree_rows,
     vision,
 )
 from infuse.codegen.expand.driver import expand

@@ -1,4 +1,4 @@
-"""Kernels of tables and texts: trees, lists of labels, support vectors, n-grams."""
+"""Kernels of tables and texts: lists of labels, support vectors, n-grams."""
 
 from __future__ import annotations
 
@@ -16,96 +16,8 @@ from infuse.codegen.lowering import Lowering
 from infuse.ir import dims
 from infuse.ir.graph import Node
 from infuse.ops.core.base import Array
-from infuse.ops.domains.forest import EQUAL, LEAF, Forest
 from infuse.ops.domains.ml import DOMAIN
 from infuse.ops.text import TfIdfVectorizer
-
-_JOINS = {"SUM": "TREE_SUM", "AVERAGE": "TREE_SUM", "MIN": "TREE_LEAST", "MAX": "TREE_MOST"}
-_EQUAL_MARK, _NAN_MARK = 1 << 29, 1 << 30
-_SMALL = 4096
-"""Votes that may always be a table."""
-
-
-@lowers("TreeScores", domain=KERNELS)
-def tree_scores(low: Lowering, node: Node, group: Group) -> None:
-    x, attributes = operand(node), node.op.attributes()
-    forest: Forest = attributes["forest"]
-    source, target, kind = row_major(low, x), low.allocate(node.output), x.dtype.c_name
-    arrays = [
-        _words(forest, x.dtype.numpy),
-        forest.roots,
-        _depths(forest),
-        forest.starts,
-        forest.targets,
-    ]
-    weights = [low.program.weight(a.astype(np.int32)) for a in arrays]
-    join = _JOINS[attributes["aggregate"]]
-    numbers = forest.votes if forest.votes.size else np.zeros(1, x.dtype.numpy)
-    if (
-        join == "TREE_SUM"
-        and len(forest.kinds) * attributes["count"] <= 4 * forest.votes.size + _SMALL
-    ):
-        table = forest.table(attributes["count"])
-        join, numbers = (join, numbers) if table is None else ("TREE_TABLE", table)
-    votes = low.program.weight(numbers.astype(x.dtype.numpy))
-    f = low.function("trees", node)
-    f.include("trees.hpp")
-    nodes, *lists = map(f.read, weights)
-    width, targets = f.number(x.shape[1]), f.number(attributes["count"])
-    f.fail_unless(f"{width} >= {forest.columns}")
-    count = f.number(len(forest.roots))
-    f.struct(
-        f"Trees<{kind}>",
-        "trees",
-        nodes=f"(const TreeNode<{kind}>*){nodes}",
-        roots=lists[0],
-        depths=lists[1],
-        count=count,
-        starts=lists[2],
-        targets=lists[3],
-        votes=f.read(votes),
-    )
-    if attributes["aggregate"] in ("MIN", "MAX"):
-        f.scratch(f"trees_scratch({attributes['count']})", "trees.hpp")
-    only_leq = not (forest.kinds == EQUAL).any()
-    test = "TREE_PLAIN" if forest.is_plain else "TREE_MARKED" if only_leq else "TREE_ANY"
-    sizes = f"{f.number(x.shape[0])}, {width}, {targets}, {f.number(forest.depth)}"
-    f.call(
-        "run_trees",
-        "trees",
-        sizes,
-        f.read(source),
-        f.write(target),
-        template=(
-            test,
-            join,
-        ),
-    )
-    f.finish("trees")
-    low.tensors[node.output] = target
-
-
-def _words(forest: Forest, dtype: Any) -> Array:
-    """The nodes as `TreeNode` has them, seen as words of 32 bits."""
-    layout = np.dtype(
-        [("threshold", dtype), ("feature", np.int32), ("next", np.int32, 2)], align=True
-    )
-    nodes = np.zeros(len(forest.kinds), layout)
-    nodes["threshold"], nodes["next"] = forest.thresholds, forest.branches
-    marks = np.where(forest.kinds == EQUAL, _EQUAL_MARK, 0) + np.where(
-        forest.takes_nan, _NAN_MARK, 0
-    )
-    nodes["feature"] = forest.features + marks
-    return nodes.view(np.int32)
-
-
-def _depths(forest: Forest) -> Array:
-    """The depth of each tree."""
-    below = np.zeros(len(forest.kinds), np.int32)
-    inner = forest.kinds != LEAF
-    for _ in range(forest.depth):
-        below[inner] = below[forest.branches[inner]].max(axis=1) + 1
-    return below[forest.roots]
 
 
 @lowers("SquareDistances", domain=KERNELS)

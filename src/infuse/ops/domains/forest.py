@@ -42,20 +42,6 @@ class Forest:
         """The number of columns that a row has at least."""
         return int(self.features.max(initial=-1)) + 1
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether all branches are x <= threshold, and NaN takes none."""
-        return not self.takes_nan.any() and not (self.kinds == EQUAL).any()
-
-    def table(self, count: int) -> Array | None:
-        """The vote of each node for each of `count` targets; None where a node has several for
-        one.
-        """
-        result = np.zeros((len(self.kinds), count), self.votes.dtype)
-        places = np.repeat(np.arange(len(self.kinds)), np.diff(self.starts)) * count + self.targets
-        result.reshape(-1)[places] = self.votes
-        return result if len(np.unique(places)) == len(places) else None
-
     def leaves(self, rows: Array) -> Array:
         """The leaf that each row reaches in each tree."""
         places: Array = np.broadcast_to(self.roots, (len(rows), len(self.roots))).copy()

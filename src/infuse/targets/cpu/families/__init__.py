@@ -23,6 +23,7 @@ from infuse.targets.cpu.families import (
     sampling as sampling,
     signal as signal,
     tables as tables,
+    trees as trees,
     windows as windows,
     winograd as winograd,
 )

@@ -1,16 +1,12 @@
-"""Tables and texts: lists of labels, counts of n-grams, trees, and support vectors."""
+"""Tables and texts: lists of labels, counts of n-grams, and support vectors."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from infuse.targets.cpu.families.base import Arguments, Array, Stores, leading, writes
-
-_EQUAL, _NAN = 1 << 29, 1 << 30
-"""Marks of a branch above the number of its feature: == in place of <=, and NaN takes it."""
-_BETTER: Final = {"TREE_LEAST": np.minimum, "TREE_MOST": np.maximum}
 
 
 @writes("lookup")
@@ -54,47 +50,6 @@ def _grams(grams: Any, tokens: Array) -> list[tuple[int, int]]:
         if grams.columns[node] >= 0:
             ended.append((number + 1, int(grams.columns[node])))
     return ended
-
-
-@writes("run_trees")
-def run_trees(call: Arguments) -> Stores:
-    """The votes of the leaves that rows reach, added up, or the least or most of them."""
-    trees, rows, width, targets, _, x = call.arguments[:6]
-    is_plain, join = call.template[0] == "true", call.template[1]
-    lines = x[: rows * width].reshape(rows, width)
-    leaves = [_leaves(trees, root, lines, is_plain) for root in trees.roots[: trees.count]]
-    votes = np.full((rows, targets), np.nan)
-    for leaf in leaves:
-        for row, at in enumerate(leaf):
-            if join == "TREE_TABLE":
-                own = trees.votes[at * targets : (at + 1) * targets]
-                votes[row] = np.nan_to_num(votes[row]) + own
-                continue
-            for vote in range(*trees.starts[at : at + 2]):
-                target, value = trees.targets[vote], float(trees.votes[vote])
-                before = votes[row, target]
-                better = _BETTER.get(join, np.add)
-                votes[row, target] = value if np.isnan(before) else better(before, value)
-    return {6: np.nan_to_num(votes)}
-
-
-def _leaves(trees: Any, root: int, rows: Array, is_plain: bool) -> Array:
-    """The leaf of one tree that each row reaches; a leaf leads to itself."""
-    layout = np.dtype(
-        [("threshold", rows.dtype), ("feature", np.int32), ("next", np.int32, 2)], align=True
-    )
-    words = trees.nodes[: trees.nodes.nbytes // layout.itemsize * layout.itemsize // 4]
-    nodes = np.ascontiguousarray(words).view(layout)
-    at, before = np.full(len(rows), root), np.full(len(rows), -1)
-    while (at != before).any():
-        before, own = at, nodes[at]
-        marks = own["feature"] & (0 if is_plain else _EQUAL | _NAN)
-        value = rows[np.arange(len(rows)), own["feature"] - marks]
-        equals = (marks & _EQUAL) != 0
-        holds = np.where(equals, value == own["threshold"], value <= own["threshold"])
-        holds = holds | (((marks & _NAN) != 0) & (value != value))
-        at = own["next"][np.arange(len(rows)), holds.astype(np.int64)]
-    return at
 
 
 # -- support vectors -------------------------------------------------------------------------------
