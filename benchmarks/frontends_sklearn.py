@@ -1,6 +1,6 @@
-"""Estimators of scikit-learn on float64 data, one of each class that the tests fit: time of 1 and of
-10,000 rows beside its own `predict` or `transform`, and beside ONNX Runtime on skl2onnx's file (in
-float64 where that converts, else in float32).
+"""Estimators of scikit-learn on float64 data, one of each class that the tests fit: time of 1 and
+of 10,000 rows beside its own `predict` or `transform`, and beside ONNX Runtime on skl2onnx's file
+(in float64 where that converts, else in float32).
 
 Needs scikit-learn, skl2onnx and onnxruntime: `python -m benchmarks.frontends_sklearn [NAME ...]`.
 Infuse and ONNX Runtime compute all outputs (classes and probabilities), scikit-learn one.
@@ -83,7 +83,7 @@ def rows_of(name: str, case: Case) -> Iterator[dict[str, Any]]:
         for rows in ROWS:
             x = asked(case.x, rows)
             ours, theirs = paired(
-                lambda x=x: session.run({source.name: x}), lambda x=x, run=run: run(x)
+                lambda x=x: session.run({source.name: x}), lambda x=x, run=run: run(x), 3, 0.12
             )
             yield {
                 "model": name,

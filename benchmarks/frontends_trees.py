@@ -88,21 +88,26 @@ MODELS: dict[str, Callable[[int, Any, Any], tuple[Any, dict[str, Predict]]]] = {
 }
 
 
-def paired(one: Callable[[], Any], other: Callable[[], Any]) -> tuple[float, float]:
-    """The median times of two calls that take turns of TURN_SECONDS. Only the second half of a turn
-    counts: during the first, threads of the other side may still wait for work, and use a
+def paired(
+    one: Callable[[], Any],
+    other: Callable[[], Any],
+    turns: int = TURNS,
+    seconds: float = TURN_SECONDS,
+) -> tuple[float, float]:
+    """The median times of two calls that take turns of so many seconds. Only the second half of a
+    turn counts: during the first, threads of the other side may still wait for work, and use a
     processor (those of ONNX Runtime do for some 50 ms).
     """
     times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(TURNS):
+    for _ in range(turns):
         for run, spent in zip((one, other), times):
             begin = time.perf_counter()
             start = end = begin
-            while end < begin + TURN_SECONDS or start < begin + TURN_SECONDS / 2:
+            while end < begin + seconds or start < begin + seconds / 2:
                 start = time.perf_counter()
                 run()
                 end = time.perf_counter()
-                if start > begin + TURN_SECONDS / 2:
+                if start > begin + seconds / 2:
                     spent.append(end - start)
     return statistics.median(times[0]), statistics.median(times[1])
 

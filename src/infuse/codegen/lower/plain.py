@@ -1,7 +1,8 @@
-"""Matrix products of any element type and strides, without blocking."""
+"""Matrix products of any strides, of other elements than float32."""
 
 from __future__ import annotations
 
+from infuse import dtypes
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Tensor
@@ -20,15 +21,19 @@ def plain_matmul(low: Lowering, node: Node) -> None:
     lead = shape[: len(shape) - (operand(node, 0).rank > 1) - (operand(node, 1).rank > 1)]
     a, b = a.expand((*lead, m, k)), b.expand((*lead, k, n))
     target = low.allocate(node.output)
-    f = low.function("plain_matmul", node)
+    kernel = "double_matmul" if node.output.dtype == dtypes.float64 else "plain_matmul"
+    f = low.function(kernel, node)
     f.include("lines.hpp")
+    if kernel == "double_matmul":
+        f.include("matmul_double.hpp")
+        f.scratch("double_matmul_scratch()", "matmul_double.hpp")
     strides = zip(("a_row", "a_col", "b_row", "b_col"), (*a.strides[-2:], *b.strides[-2:]))
     sizes = f.fields(batch=dims.product(lead), m=m, n=n, k=k, **dict(strides))
     f.struct("PlainProduct", "shape", **dict(sizes.items))
     for name, tensor in (("a_at", a), ("b_at", b)):
         with f.define(name, "long i", device=False):
             f.add(Result(batch_offset(f, tensor, len(lead))))
-    f.call("plain_matmul", "shape", f.read(a), "a_at", f.read(b), "b_at", f.write(target))
+    f.call(kernel, "shape", f.read(a), "a_at", f.read(b), "b_at", f.write(target))
     f.finish("MatMul")
     low.tensors[node.output] = target
 

@@ -120,6 +120,7 @@ def _first_of(ranked: Array, within: Array) -> Array:
 
 
 @writes("plain_matmul")
+@writes("double_matmul")
 def plain_matmul(call: Arguments) -> Stores:
     """Products of matrices with any strides; integers wrap."""
     s, a, a_at, b, b_at, y = call.arguments
