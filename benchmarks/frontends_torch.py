@@ -1,9 +1,9 @@
 """Architectures of torchvision, timm and transformers with random weights, exported by torch.export
 and read by Infuse, against torch:
-`python -m benchmarks.frontends_torch [NAME …] [--only-read] [--json FILE]`.
+`python -m benchmarks.frontends_torch [NAME …] [--only-read] [--fixed] [--json FILE]`.
 
 Each runs in a process of its own with a time limit. Batches (and lengths of sequences) are dynamic:
-what was compiled runs on two of them.
+what was compiled runs on two of them; with `--fixed` sizes are fixed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOLERANCE: Final = 1e-4
 """Of the largest element of an output."""
 
 
-def measured(name: str, only_read: bool) -> dict[str, Any]:
+def measured(name: str, only_read: bool, fixed: bool) -> dict[str, Any]:
     """What comes of one architecture."""
     import torch
 
@@ -35,7 +35,10 @@ def measured(name: str, only_read: bool) -> dict[str, Any]:
     }
     start = time.perf_counter()
     graph = infuse.from_torch(
-        case.module, (), case.inputs(*case.sizes[0]), dynamic_shapes=case.dynamic
+        case.module,
+        (),
+        case.inputs(*case.sizes[0]),
+        dynamic_shapes=None if fixed else case.dynamic,
     )
     result |= {"imported": True, "nodes": len(graph.nodes), "read": time.perf_counter() - start}
     if only_read:
@@ -44,7 +47,7 @@ def measured(name: str, only_read: bool) -> dict[str, Any]:
     compiled = infuse.compile(graph)
     result["compiled"] = time.perf_counter() - start
     worst, own = 0.0, 0.0
-    for sizes in case.sizes:
+    for sizes in case.sizes[: 1 if fixed else None]:
         inputs = case.inputs(*sizes)
         outputs = compiled.run({k: v.numpy() for k, v in inputs.items()})
         with torch.no_grad():
@@ -93,18 +96,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="all when none are given")
     parser.add_argument("--only-read", action="store_true", help="compile nothing")
+    parser.add_argument("--fixed", action="store_true", help="export with the sizes of an example")
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each")
     arguments = parser.parse_args()
     if arguments.worker:
-        child.report(measured(arguments.names[0], arguments.only_read))
+        child.report(measured(arguments.names[0], arguments.only_read, arguments.fixed))
         return
     rows = {}
+    options = [f"--{n}" for n in ("only-read", "fixed") if getattr(arguments, n.replace("-", "_"))]
     names = arguments.names or list(models.NAMES)
     print(f"{'name':28} {'parameters':>11} {'nodes':>6} {'read s':>7} {'compile s':>9} difference")
     for name in names:
-        rows[name] = _row(name, arguments.only_read, arguments.limit)
+        rows[name] = _row(name, options, arguments.limit)
         print(f"{name:28} {_line(rows[name])}", flush=True)
     right = sum(row.get("right", False) for row in rows.values())
     print(f"{right} of {len(names)} right within {TOLERANCE:g} of the largest output")
@@ -113,9 +118,8 @@ def main() -> None:
         arguments.json.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def _row(name: str, only_read: bool, limit: float) -> dict[str, Any]:
-    arguments = [name, "--worker", *(["--only-read"] if only_read else [])]
-    row = child.run("benchmarks.frontends_torch", arguments, limit)
+def _row(name: str, options: list[str], limit: float) -> dict[str, Any]:
+    row = child.run("benchmarks.frontends_torch", [name, "--worker", *options], limit)
     if "error" in row:
         return row
     # A network that is chaotic in torch itself is as good as torch is.
