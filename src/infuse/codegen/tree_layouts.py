@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.ops.core.base import Array
-from infuse.ops.domains.forest import EQUAL, LEAF, Forest
+from infuse.ops.domains.forest import EQUAL, LEAF, Forest, levels_of
 
 ABOVE, BELOW, IS_MISSING = range(3)
 """What a column has for NaN: NaN itself; -infinity; -1 (and 1 for every number)."""
@@ -100,8 +100,7 @@ class PlainForest:
     def depths(self) -> Array:
         """The most branches on a way down, by tree."""
         below = np.zeros(len(self.column), np.int64)
-        for level in range(int(self.levels.max(initial=0)), -1, -1):
-            nodes = np.flatnonzero((self.levels == level) & ~self.is_leaf)
+        for nodes in reversed(_by_level(self.levels, self.is_leaf)):
             below[nodes] = below[self.ends[nodes]].max(axis=1) + 1
         return below[self.roots]
 
@@ -114,15 +113,19 @@ class PlainForest:
 
 def _trees(ends: Array, is_leaf: Array, roots: Array) -> tuple[Array, Array]:
     """The tree of each node (their count, where none reaches it), and its level."""
-    trees, levels = np.full(len(ends), len(roots)), np.zeros(len(ends), np.int64)
+    levels = levels_of(ends, roots, is_leaf)
+    trees = np.full(len(ends), len(roots))
     np.minimum.at(trees, roots, np.arange(len(roots)))
-    nodes, level = np.unique(roots), 0
-    while nodes.size:
-        levels[nodes] = level
-        inner = nodes[~is_leaf[nodes]]
-        np.minimum.at(trees, ends[inner], trees[inner][:, None])
-        nodes, level = np.unique(ends[inner]), level + 1
+    for nodes in _by_level(levels, is_leaf):
+        np.minimum.at(trees, ends[nodes], trees[nodes][:, None])
     return trees, levels
+
+
+def _by_level(levels: Array, is_leaf: Array) -> list[Array]:
+    """The branches that are reached, from the first level on."""
+    inner = np.flatnonzero((levels >= 0) & ~is_leaf)
+    order = inner[np.argsort(levels[inner], kind="stable")]
+    return np.split(order, np.flatnonzero(np.diff(levels[order])) + 1) if len(order) else []
 
 
 def walked_nodes(forest: PlainForest) -> tuple[Array, Array]:

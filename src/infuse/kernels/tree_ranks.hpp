@@ -13,7 +13,7 @@ constexpr long RANK_BLOCK = 16;   // thresholds that are counted at a time
 constexpr long RANK_LIMITS = 17 * RANK_BLOCK;  // the last of each block, and all, for one column
 constexpr long RANK_LEAVES = 256;
 
-/** A branch of a tree. Its ends: i for leaf i of the tree, RANK_LEAVES + i for what branch i came to. */
+/** A branch of a tree. An end is i for leaf i of the tree, RANK_LEAVES + i for branch i. */
 struct RankNode {
   int32_t column;   // the number among those of the piece
   int32_t limit;    // a rank, in each byte

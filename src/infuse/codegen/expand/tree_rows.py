@@ -17,6 +17,7 @@ from infuse.ir.graph import Node, Value
 from infuse.ops.core.base import Array
 from infuse.ops.core.sizes import normalize_axes
 from infuse.ops.domains.forest import Forest
+from infuse.ops.domains.ml_ensembles import TreeEnsemble
 
 
 @expands("ReduceSum", early=True)
@@ -36,11 +37,11 @@ def sum_of_rows(make: Composer, node: Node) -> Results:
     if gather.op.attributes()["axis"] % 2 or places is None or trees is None:
         return None
     x, ensemble = trees.inputs[0], trees.op
-    is_sum = ensemble.aggregate == "SUM" and ensemble.transform == "NONE"  # type: ignore[attr-defined]
+    assert isinstance(ensemble, TreeEnsemble)
+    is_sum = ensemble.aggregate == "SUM" and ensemble.transform == "NONE"
     if x is None or not is_sum or places.dtype != dtypes.int64 or table.dtype != x.dtype:
         return None
-    numbered: Forest = ensemble.forest(x.dtype.numpy)  # type: ignore[attr-defined]
-    forest = with_rows(numbered, table.const)
+    forest = with_rows(ensemble.forest(x.dtype.numpy), table.const)
     if forest is None or len(forest.roots) != trees.output.shape[1]:
         return None
     (scores,) = make.apply(TreeScores(forest, table.const.shape[1], "SUM"), [as_rows(make, x)])

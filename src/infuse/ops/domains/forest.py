@@ -155,21 +155,35 @@ class ForestBuilder:
         )
 
 
+def levels_of(branches: Array, roots: Array, is_leaf: Array) -> Array:
+    """The most branches on a way from a root to each node; -1 where no way leads. TypeMismatchError
+    where a way does not end.
+    """
+    levels = np.full(len(branches), -1, np.int64)
+    reached = np.zeros(len(branches), bool)
+    nodes = np.unique(roots)
+    while nodes.size:
+        reached[nodes] = True
+        below = branches[nodes[~is_leaf[nodes]]]
+        nodes = np.unique(below[~reached[below]])
+    inner = np.flatnonzero(reached & ~is_leaf)
+    waits_for = np.bincount(branches[inner].reshape(-1), minlength=len(branches))
+    nodes, level = np.flatnonzero(reached & (waits_for == 0)), 0
+    while nodes.size:
+        levels[nodes] = level
+        below, ways = np.unique(branches[nodes[~is_leaf[nodes]]], return_counts=True)
+        waits_for[below] -= ways
+        nodes, level = below[waits_for[below] == 0], level + 1
+    if (levels[reached] < 0).any():
+        raise TypeMismatchError("a tree of the ensemble comes back to a node that it has passed")
+    return levels
+
+
 def depth_of(branches: Array, roots: Array, is_leaf: Array) -> int:
     """The most branches on a way from a root to a leaf; TypeMismatchError where a way does not
     end.
     """
-    level, depth = np.unique(roots), 0
-    while True:
-        level = level[~is_leaf[level]]
-        if not level.size:
-            return depth
-        depth += 1
-        if depth > len(branches):
-            raise TypeMismatchError(
-                "a tree of the ensemble comes back to a node that it has passed"
-            )
-        level = np.unique(branches[level])
+    return int(levels_of(branches, roots, is_leaf).max(initial=0))
 
 
 def picked(attributes: Mapping[str, Any], name: str) -> Array:
