@@ -1,5 +1,6 @@
 """Ensembles of trees in native code, by both of their kernels, beside the walk in NumPy."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 from tests.forests import COLUMNS, LIMITS, random_lists
 from tests.native.builder import Builder
+from tests.native.foreign import needs_emulator, run_foreign
 
 ROWS = (0, 1, 3, 7, 8, 15, 16, 17, 63, 64, 65, 130, 300)
 FORESTS = {
@@ -42,9 +44,9 @@ def graph_of(op: Any, dtype: DType) -> Graph:
     return graph
 
 
-def kernels(graph: Graph) -> str:
-    target = Target.resolve("native")
-    return str([step.function for step in lower(expand(graph)[0], "m", target.machine, 1).steps])
+def kernels(graph: Graph, target: str = "native") -> str:
+    machine = Target.resolve(target).machine
+    return str([step.function for step in lower(expand(graph)[0], "m", machine, 1).steps])
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -60,6 +62,35 @@ def test_rows_reach_their_leaves(name: str, dtype: DType, missing: bool, threads
         for rows in ROWS:
             x = rng.choice(LIMITS, (rows, COLUMNS)).astype(dtype.numpy)
             assert model.run({"x": x})["y"].tobytes() == op.eval(x).tobytes(), rows
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3"])
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
+@pytest.mark.parametrize("depth", [2, 9])
+def test_narrow_vectors(target: str, dtype: DType, depth: int) -> None:
+    if not Target.resolve(target).is_runnable:
+        pytest.skip(f"this machine is no {target}")
+    rng = np.random.default_rng(depth)
+    op = ensemble(random_lists(rng, True, trees=60, depth=depth, targets=2), dtype)
+    graph = graph_of(op, dtype)
+    assert ("run_ranked_trees" in kernels(graph, target)) == (depth == 2)
+    with compile_graph(graph, target=target, threads=2) as model:
+        for rows in (1, 9, 77):
+            x = rng.choice(LIMITS, (rows, COLUMNS)).astype(dtype.numpy)
+            assert model.run({"x": x})["y"].tobytes() == op.eval(x).tobytes(), rows
+
+
+@needs_emulator
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
+def test_another_machine(dtype: DType, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    op = ensemble(random_lists(rng, True, trees=60, depth=2, targets=2), dtype)
+    graph = graph_of(op, dtype)
+    assert "run_ranked_trees" in kernels(graph, "aarch64")
+    model = compile_graph(graph, target="aarch64", output=tmp_path / "model")
+    x = rng.choice(LIMITS, (77, COLUMNS)).astype(dtype.numpy)
+    found = run_foreign(model, {"x": x}, tmp_path, 2)
+    assert found["y"].tobytes() == op.eval(x).tobytes()
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
