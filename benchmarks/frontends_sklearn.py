@@ -74,9 +74,9 @@ def rows_of(name: str, case: Case) -> Iterator[dict[str, Any]]:
     model = case.fitted()
     own = model.predict if hasattr(model, "predict") else model.transform
     peers: list[tuple[str, Callable[[Any], Any]]] = [("scikit-learn", own)]
-    found = onnxruntime(model, np.shape(case.x)[1])
-    if found is not None:
-        peers.append((f"ONNX Runtime ({found[0]})", found[1]))
+    converted = onnxruntime(model, np.shape(case.x)[1])
+    if converted is not None:
+        peers.append((f"ONNX Runtime ({converted[0]})", converted[1]))
     session = infuse.compile(infuse.load(model))
     (source,) = session.inputs
     for peer, run in peers:

@@ -40,10 +40,10 @@ def test_one_kernel(shape: tuple[int, ...], write: str, dtype: DType) -> None:
     with compile_graph(b.graph, threads=2) as model:
         for rows in (0, 1, 50):
             x = RNG.normal(size=(rows, shape[-1])).astype(dtype.numpy)
-            (found,) = model.run({"x": x}).values()
+            (result,) = model.run({"x": x}).values()
             wide = x[:, None].astype(np.float64) - vectors.reshape(shape[-2:])
             rtol = 1e-5 if dtype == dtypes.float32 else 1e-13
-            np.testing.assert_allclose(found, (wide**2).sum(2), rtol=rtol)
+            np.testing.assert_allclose(result, (wide**2).sum(2), rtol=rtol)
 
 
 def test_other_axes_are_left_alone() -> None:

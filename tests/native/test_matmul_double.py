@@ -39,10 +39,10 @@ def test_sizes_around_those_of_tiles(turned: tuple[bool, bool], threads: int) ->
     with compile_graph(product_of_two(turned), threads=threads) as model:
         for m, k, n in product(ROWS, DEPTHS, COLUMNS):
             left, right, bound = operands(m, k, n)
-            given = [np.ascontiguousarray(a.T if t else a) for a, t in zip((left, right), turned)]
-            (found,) = model.run(dict(zip("xy", given))).values()
-            assert found.shape == (m, n)
-            assert (np.abs(found - left @ right) <= bound).all(), (m, k, n)
+            fed = [np.ascontiguousarray(a.T if t else a) for a, t in zip((left, right), turned)]
+            (result,) = model.run(dict(zip("xy", fed))).values()
+            assert result.shape == (m, n)
+            assert (np.abs(result - left @ right) <= bound).all(), (m, k, n)
 
 
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v3"])
@@ -52,16 +52,16 @@ def test_narrow_vectors(target: str) -> None:
     with compile_graph(product_of_two(), target=target, threads=2) as model:
         for m, k, n in product((1, 13, 97), (3, 257), COLUMNS):
             left, right, bound = operands(m, k, n)
-            (found,) = model.run({"x": left, "y": right}).values()
-            assert (np.abs(found - left @ right) <= bound).all(), (m, k, n)
+            (result,) = model.run({"x": left, "y": right}).values()
+            assert (np.abs(result - left @ right) <= bound).all(), (m, k, n)
 
 
 @needs_emulator
 def test_another_machine(tmp_path: Path) -> None:
     model = compile_graph(product_of_two(), target="aarch64", output=tmp_path / "model")
     left, right, bound = operands(13, 257, 9)
-    (found,) = run_foreign(model, {"x": left, "y": right}, tmp_path, 2).values()
-    assert (np.abs(found - left @ right) <= bound).all()
+    (result,) = run_foreign(model, {"x": left, "y": right}, tmp_path, 2).values()
+    assert (np.abs(result - left @ right) <= bound).all()
 
 
 def test_batches_that_are_repeated() -> None:
@@ -76,6 +76,6 @@ def test_batches_that_are_repeated() -> None:
     left[0, 0, 3] = np.nan
     left[1, 0, 2, 5] = np.inf
     with compile_graph(b.graph, threads=2) as model:
-        (found,) = model.run({"x": left, "y": right}).values()
+        (result,) = model.run({"x": left, "y": right}).values()
     with np.errstate(invalid="ignore"):
-        np.testing.assert_allclose(found, left @ right, rtol=1e-12)
+        np.testing.assert_allclose(result, left @ right, rtol=1e-12)

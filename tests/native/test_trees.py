@@ -89,8 +89,8 @@ def test_another_machine(dtype: DType, tmp_path: Path) -> None:
     assert "run_ranked_trees" in kernels(graph, "aarch64")
     model = compile_graph(graph, target="aarch64", output=tmp_path / "model")
     x = rng.choice(LIMITS, (77, COLUMNS)).astype(dtype.numpy)
-    found = run_foreign(model, {"x": x}, tmp_path, 2)
-    assert found["y"].tobytes() == op.eval(x).tobytes()
+    result = run_foreign(model, {"x": x}, tmp_path, 2)
+    assert result["y"].tobytes() == op.eval(x).tobytes()
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
@@ -145,9 +145,9 @@ def test_rows_of_a_table_are_added_in_one_pass(trees: int, depth: int) -> None:
     assert "gather" not in kernels(b.graph)
     asked = rng.choice(LIMITS, (77, COLUMNS))
     with compile_graph(b.graph, threads=2) as model:
-        (found,) = model.run({"x": asked}).values()
+        (result,) = model.run({"x": asked}).values()
     (expected,) = evaluate(b.graph, {"x": asked}).values()
-    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
 
 
 def _owners(lists: dict[str, Any]) -> np.ndarray:
