@@ -164,3 +164,11 @@ def _owners(lists: dict[str, Any]) -> np.ndarray:
                 else:
                     pending.append(end)
     return owner
+
+
+def test_an_ensemble_without_trees() -> None:
+    lists = random_lists(np.random.default_rng(0), False, trees=1, depth=1, targets=2)
+    op = ensemble({**lists, "tree_roots": ()}, dtypes.float32)
+    with compile_graph(graph_of(op, dtypes.float32), threads=1) as model:
+        result = model.run({"x": np.ones((3, COLUMNS), np.float32)})["y"]
+    assert (result == np.zeros((3, 2))).all()

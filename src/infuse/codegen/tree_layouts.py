@@ -182,27 +182,9 @@ class RankedForest:
         slots = np.zeros(len(forest.column), np.int64)
         slots[inner] = _RANKED_LEAVES + np.arange(len(inner)) - starts[tree]
         slots[forest.leaves] = np.arange(len(forest.leaves)) - first_leaves[of_leaf]
-        pieces = _pieces(forest.column[inner], forest.thresholds[inner], ends)
         nodes = np.zeros((len(inner), 4), np.int64)
-        columns: list[Any] = []
-        limits: list[Any] = []
-        widths = []
-        first = 0
-        for last, tables in pieces:
-            part = slice(starts[first] if first < count else 0, ends[last - 1])
-            column, threshold = forest.column[inner[part]], forest.thresholds[inner[part]]
-            used = sorted(tables)
-            for place, number in enumerate(used):
-                asks = np.flatnonzero(column == number)
-                table = np.array(sorted(tables[number]), forest.thresholds.dtype)
-                ranks = np.searchsorted(table, threshold[asks]) - _LEAST_RANK
-                nodes[part][asks, 0] = place
-                nodes[part][asks, 1] = (ranks & 0xFF) * 0x01010101
-                columns.append(forest.columns[number])
-                limits.append(_blocks(table))
-            widths.append((last, len(columns)))
-            first = last
         nodes[:, 2:] = slots[forest.ends[inner]]
+        widths, columns, limits = _rank(forest, inner, ends, nodes)
         return cls(
             pieces=np.array(widths),
             columns=np.array(columns or [0]),
@@ -213,6 +195,31 @@ class RankedForest:
             most_columns=int(np.diff([0, *(width for _, width in widths)]).max(initial=0)),
             most_nodes=int(np.diff(ends, prepend=0).max(initial=0)),
         )
+
+
+def _rank(
+    forest: PlainForest, inner: Array, ends: Array, nodes: Array
+) -> tuple[list[tuple[int, int]], list[int], list[Array]]:
+    """Write the columns and ranks of branches into `nodes`. The ends of pieces, as trees and
+    columns, and all columns with their limits.
+    """
+    widths: list[tuple[int, int]] = []
+    columns: list[int] = []
+    limits: list[Array] = []
+    start = 0
+    for last, tables in _pieces(forest.column[inner], forest.thresholds[inner], ends):
+        end = int(ends[last - 1]) if last else 0
+        part, own = nodes[start:end], inner[start:end]
+        for place, number in enumerate(sorted(tables)):
+            asks = np.flatnonzero(forest.column[own] == number)
+            table = np.array(sorted(tables[number]), forest.thresholds.dtype)
+            ranks = np.searchsorted(table, forest.thresholds[own[asks]]) - _LEAST_RANK
+            part[asks, 0], part[asks, 1] = place, (ranks & 0xFF) * 0x01010101
+            columns.append(int(forest.columns[number]))
+            limits.append(_blocks(table))
+        widths.append((last, len(columns)))
+        start = end
+    return widths, columns, limits
 
 
 def _pieces(column: Array, thresholds: Array, ends: Array) -> list[tuple[int, dict[int, set[Any]]]]:
@@ -246,8 +253,9 @@ def ranks_are_faster(forest: PlainForest, lanes: int) -> bool:
     """Whether it takes less time to ask all branches for vectors of rows than to walk down row by
     row: estimates of cycles for a row, measured on a Zen 4.
     """
-    leaf_levels = forest.levels[forest.leaves]
-    walk = 3.0 * float(leaf_levels.mean()) if len(leaf_levels) else 0.0
+    if not len(forest.roots):
+        return False
+    walk = 3.0 * float(forest.levels[forest.leaves].mean())
     rows = 4 * lanes
     asked = 5.0 * float(forest.branch_counts.mean()) / rows
     rank = 4.0 * forest.thresholds.itemsize / lanes + 2.0
