@@ -101,6 +101,19 @@ EXPORT void compare(const char* a, const char* b, int bits, int* to) {
   to[7] = (unsigned short)__builtin_ia32_cmpd512_mask(x, y, 7, mask);
 }
 
+typedef double v8d __attribute__((vector_size(64)));
+
+EXPORT void compare_numbers(const char* a, const char* b, int bits, int* to) {
+  to[0] = (unsigned short)__builtin_ia32_cmpps512_mask(get<vf>(a), get<vf>(b), 1,
+                                                       (unsigned short)bits, 4);
+  to[1] = (unsigned char)__builtin_ia32_cmppd512_mask(get<v8d>(a), get<v8d>(b), 1,
+                                                      (unsigned char)bits, 4);
+}
+EXPORT void fused_doubles(const char* a, const char* b, const char* c, int bits, char* to) {
+  put(to, __builtin_ia32_vfmaddpd512_mask(get<v8d>(a), get<v8d>(b), get<v8d>(c),
+                                          (unsigned char)bits, 4));
+}
+
 // Memory that may end behind the elements of the mask.
 EXPORT void load_floats(const float* from, const char* other, int bits, char* to) {
   put(to, __builtin_ia32_loadups512_mask(from, get<vf>(other), (unsigned short)bits));

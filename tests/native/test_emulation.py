@@ -5,6 +5,7 @@ processor's own; and which targets are emulated.
 import ctypes
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,31 @@ def test_comparisons(library: ctypes.CDLL, rng: Rng) -> None:
         assert to.tolist() == [
             int(np.sum((t << np.arange(16)).astype(np.int64))) & mask for t in truth
         ]
+
+
+def test_comparisons_of_numbers(library: ctypes.CDLL, rng: Rng) -> None:
+    special = [-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf, np.nan]
+    for kind, place in ((np.float32, 0), (np.float64, 1)):
+        lanes = 64 // np.dtype(kind).itemsize
+        for mask in MASKS:
+            x, y = rng.choice(special, (2, lanes)).astype(kind)
+            to = np.zeros(2, np.int32)
+            library.compare_numbers(pointer(x), pointer(y), mask, pointer(to))
+            below = int(np.sum((x < y).astype(np.int64) << np.arange(lanes)))
+            assert to[place] == below & mask
+
+
+def test_fused_doubles(library: ctypes.CDLL, rng: Rng) -> None:
+    a, b = rng.standard_normal((2, 8))
+    # Rounded once: what is left of a product is exact.
+    to = np.empty(8)
+    for mask in MASKS:
+        library.fused_doubles(pointer(a), pointer(b), pointer(-(a * b)), mask, pointer(to))
+        rest = [
+            float(Fraction(x) * Fraction(y) - Fraction(x * y)) if mask >> i & 1 else x
+            for i, (x, y) in enumerate(zip(a.tolist(), b.tolist()))
+        ]
+        assert to.tolist() == rest
 
 
 def test_memory_behind_the_mask_is_not_touched(library: ctypes.CDLL, rng: Rng) -> None:

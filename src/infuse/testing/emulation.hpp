@@ -15,6 +15,8 @@ namespace emulated {
 
 typedef float f32x16 __attribute__((vector_size(64)));
 typedef float f32x8 __attribute__((vector_size(32)));
+typedef double f64x8 __attribute__((vector_size(64)));
+typedef double f64x4 __attribute__((vector_size(32)));
 typedef int32_t i32x16 __attribute__((vector_size(64)));
 typedef int32_t i32x8 __attribute__((vector_size(32)));
 typedef uint32_t u32x8 __attribute__((vector_size(32)));
@@ -164,6 +166,30 @@ INFUSE_EMULATED uint16_t cmpd512_mask(i32x16 a, i32x16 b, uint16_t mask) {
   const int low = __builtin_ia32_movmskps256(halves<f32x8>(on).low);
   const int high = __builtin_ia32_movmskps256(halves<f32x8>(on).high);
   return uint16_t((low | high << 8) & mask);
+}
+// The lanes in which a < b of numbers; the only comparison of floats that is here.
+template <int how>
+INFUSE_EMULATED uint16_t cmpps512_mask(f32x16 a, f32x16 b, uint16_t mask, Usual) {
+  static_assert(how == 1, "only <");
+  const auto x = halves<f32x8>(a), y = halves<f32x8>(b);
+  const int low = __builtin_ia32_movmskps256(bits<f32x8>(x.low < y.low));
+  const int high = __builtin_ia32_movmskps256(bits<f32x8>(x.high < y.high));
+  return uint16_t((low | high << 8) & mask);
+}
+template <int how>
+INFUSE_EMULATED uint8_t cmppd512_mask(f64x8 a, f64x8 b, uint8_t mask, Usual) {
+  static_assert(how == 1, "only <");
+  const auto x = halves<f64x4>(a), y = halves<f64x4>(b);
+  const int low = __builtin_ia32_movmskpd256(bits<f64x4>(x.low < y.low));
+  const int high = __builtin_ia32_movmskpd256(bits<f64x4>(x.high < y.high));
+  return uint8_t((low | high << 4) & mask);
+}
+INFUSE_EMULATED f64x8 vfmaddpd512_mask(f64x8 a, f64x8 b, f64x8 c, uint8_t mask, Usual) {
+  f64x8 sum = by_halves<f64x8, f64x4>(
+      [](f64x4 x, f64x4 y, f64x4 z) { return __builtin_ia32_vfmaddpd256(x, y, z); }, a, b, c);
+  if (mask != 255)
+    for (int i = 0; i < 8; ++i) sum[i] = mask >> i & 1 ? sum[i] : a[i];
+  return sum;
 }
 // Sums of both products of each pair of 16-bit integers, which may wrap around.
 INFUSE_EMULATED i32x16 pairs(i16x32 a, i16x32 b) {
@@ -319,6 +345,12 @@ INFUSE_EMULATED i32x16 vcvtne2ps2bf16(f32x16 high, f32x16 low) {
   ::infuse::emulated::rndscaleps_mask<how>(x, other, mask, ::infuse::emulated::Mode<mode>{})
 #define __builtin_ia32_vcvtps2ph512_mask(x, how, other, mask) \
   ::infuse::emulated::vcvtps2ph512_mask<how>(x, other, mask)
+#define __builtin_ia32_vfmaddpd512_mask(a, b, c, mask, mode) \
+  ::infuse::emulated::vfmaddpd512_mask(a, b, c, mask, ::infuse::emulated::Mode<mode>{})
+#define __builtin_ia32_cmpps512_mask(a, b, how, mask, mode) \
+  ::infuse::emulated::cmpps512_mask<how>(a, b, mask, ::infuse::emulated::Mode<mode>{})
+#define __builtin_ia32_cmppd512_mask(a, b, how, mask, mode) \
+  ::infuse::emulated::cmppd512_mask<how>(a, b, mask, ::infuse::emulated::Mode<mode>{})
 #define __builtin_ia32_cmpd512_mask(a, b, how, mask) \
   ::infuse::emulated::cmpd512_mask<how>(a, b, mask)
 
