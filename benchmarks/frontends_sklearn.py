@@ -36,7 +36,7 @@ def one_of_each() -> dict[str, Case]:
     return chosen
 
 
-def asked(x: Any, rows: int) -> Any:
+def rows_near(x: Any, rows: int) -> Any:
     """Rows near those that the estimator was fitted to; whole numbers stay as they are."""
     chosen = x[RNG.integers(0, len(x), rows)]
     is_whole = (x == np.floor(x)) | np.isnan(x)
@@ -81,7 +81,7 @@ def rows_of(name: str, case: Case) -> Iterator[dict[str, Any]]:
     (source,) = session.inputs
     for peer, run in peers:
         for rows in ROWS:
-            x = asked(case.x, rows)
+            x = rows_near(case.x, rows)
             ours, theirs = paired(
                 lambda x=x: session.run({source.name: x}), lambda x=x, run=run: run(x), 3, 0.12
             )

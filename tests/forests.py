@@ -4,6 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from infuse.dtypes import DType
+from infuse.ir import Graph, Node, Value, tensor
+from infuse.ir.dims import Dim
+from infuse.ir.registry import make_operator
+from infuse.ir.types import UNKNOWN
+
 COLUMNS = 5
 LIMITS = (-1.0, 0.0, 0.5, 2.0, np.nan, np.inf, -np.inf, 0.25, float(np.nextafter(2.0, 0)))
 """Numbers of rows, of which branches hit some exactly."""
@@ -69,3 +75,19 @@ def random_lists(
         else (),
         "membership_values": None,
     }
+
+
+def ensemble(lists: dict[str, Any], dtype: DType) -> Any:
+    """The operator with these attributes, its numbers of this type."""
+    weights = {k: lists[k].astype(dtype.numpy) for k in ("nodes_splits", "leaf_weights")}
+    return make_operator("ai.onnx.ml", "TreeEnsemble", {**lists, **weights})
+
+
+def graph_of(op: Any, dtype: DType, rows: Dim) -> Graph:
+    """A graph of one operator on rows."""
+    graph = Graph("trees")
+    x = graph.add_input("x", tensor(dtype, rows, COLUMNS))
+    node = graph.add_node(Node(op, [x], [Value(UNKNOWN, "y")]))
+    node.op.infer_node(node)
+    graph.add_output(node.output, "y")
+    return graph

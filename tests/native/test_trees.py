@@ -13,11 +13,10 @@ from infuse.codegen.lowering import lower
 from infuse.dtypes import DType
 from infuse.ir import Graph, Node, Value, tensor
 from infuse.ir.graph import constant
-from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
-from tests.forests import COLUMNS, LIMITS, random_lists
+from tests.forests import COLUMNS, LIMITS, ensemble, graph_of, random_lists
 from tests.native.builder import Builder
 from tests.native.foreign import needs_emulator, run_foreign
 
@@ -28,20 +27,6 @@ FORESTS = {
     "walked": {"trees": 3, "depth": 9, "targets": 1, "early": 0},
     "walked, several targets": {"trees": 2, "depth": 10, "targets": 4, "early": 0.1},
 }
-
-
-def ensemble(lists: dict[str, Any], dtype: DType) -> Any:
-    weights = {k: lists[k].astype(dtype.numpy) for k in ("nodes_splits", "leaf_weights")}
-    return make_operator("ai.onnx.ml", "TreeEnsemble", {**lists, **weights})
-
-
-def graph_of(op: Any, dtype: DType) -> Graph:
-    graph = Graph("trees")
-    x = graph.add_input("x", tensor(dtype, "n", COLUMNS))
-    node = graph.add_node(Node(op, [x], [Value(UNKNOWN, "y")]))
-    node.op.infer_node(node)
-    graph.add_output(node.output, "y")
-    return graph
 
 
 def kernels(graph: Graph, target: str = "native") -> str:
@@ -56,7 +41,7 @@ def kernels(graph: Graph, target: str = "native") -> str:
 def test_rows_reach_their_leaves(name: str, dtype: DType, missing: bool, threads: int) -> None:
     rng = np.random.default_rng(1)
     op = ensemble(random_lists(rng, missing, **FORESTS[name]), dtype)
-    graph = graph_of(op, dtype)
+    graph = graph_of(op, dtype, "n")
     assert ("run_ranked_trees" in kernels(graph)) == name.startswith("ranked")
     with compile_graph(graph, threads=threads) as model:
         for rows in ROWS:
@@ -72,7 +57,7 @@ def test_narrow_vectors(target: str, dtype: DType, depth: int) -> None:
         pytest.skip(f"this machine is no {target}")
     rng = np.random.default_rng(depth)
     op = ensemble(random_lists(rng, True, trees=60, depth=depth, targets=2), dtype)
-    graph = graph_of(op, dtype)
+    graph = graph_of(op, dtype, "n")
     assert ("run_ranked_trees" in kernels(graph, target)) == (depth == 2)
     with compile_graph(graph, target=target, threads=2) as model:
         for rows in (1, 9, 77):
@@ -85,7 +70,7 @@ def test_narrow_vectors(target: str, dtype: DType, depth: int) -> None:
 def test_another_machine(dtype: DType, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     op = ensemble(random_lists(rng, True, trees=60, depth=2, targets=2), dtype)
-    graph = graph_of(op, dtype)
+    graph = graph_of(op, dtype, "n")
     assert "run_ranked_trees" in kernels(graph, "aarch64")
     model = compile_graph(graph, target="aarch64", output=tmp_path / "model")
     x = rng.choice(LIMITS, (77, COLUMNS)).astype(dtype.numpy)
@@ -102,7 +87,7 @@ def test_columns_of_many_thresholds(dtype: DType) -> None:
     op = ensemble({**lists, "nodes_splits": limits}, dtype)
     x = rng.choice(limits, (200, COLUMNS))
     x[rng.random(x.shape) < 0.2] = np.nan
-    graph = graph_of(op, dtype)
+    graph = graph_of(op, dtype, "n")
     assert "run_ranked_trees" in kernels(graph)
     with compile_graph(graph, threads=2) as model:
         assert model.run({"x": x})["y"].tobytes() == op.eval(x).tobytes()
@@ -115,7 +100,7 @@ def test_votes_are_joined(how: int, trees: int, depth: int) -> None:
     lists = random_lists(rng, True, trees=trees, depth=depth, targets=3)
     op = ensemble({**lists, "aggregate_function": how}, dtypes.float32)
     x = rng.choice(LIMITS, (99, COLUMNS)).astype(np.float32)
-    with compile_graph(graph_of(op, dtypes.float32), threads=2) as model:
+    with compile_graph(graph_of(op, dtypes.float32, "n"), threads=2) as model:
         np.testing.assert_allclose(model.run({"x": x})["y"], op.eval(x), rtol=1e-6)
 
 
@@ -143,10 +128,10 @@ def test_rows_of_a_table_are_added_in_one_pass(trees: int, depth: int) -> None:
     rows = b("Gather", constant(rng.normal(size=(count, 3))), places, axis=0)
     b.output(b("ReduceSum", rows, constant(np.array([1])), keepdims=0))
     assert "gather" not in kernels(b.graph)
-    asked = rng.choice(LIMITS, (77, COLUMNS))
+    queries = rng.choice(LIMITS, (77, COLUMNS))
     with compile_graph(b.graph, threads=2) as model:
-        (result,) = model.run({"x": asked}).values()
-    (expected,) = evaluate(b.graph, {"x": asked}).values()
+        (result,) = model.run({"x": queries}).values()
+    (expected,) = evaluate(b.graph, {"x": queries}).values()
     np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
 
 
@@ -169,6 +154,6 @@ def _owners(lists: dict[str, Any]) -> np.ndarray:
 def test_an_ensemble_without_trees() -> None:
     lists = random_lists(np.random.default_rng(0), False, trees=1, depth=1, targets=2)
     op = ensemble({**lists, "tree_roots": ()}, dtypes.float32)
-    with compile_graph(graph_of(op, dtypes.float32), threads=1) as model:
+    with compile_graph(graph_of(op, dtypes.float32, "n"), threads=1) as model:
         result = model.run({"x": np.ones((3, COLUMNS), np.float32)})["y"]
     assert (result == np.zeros((3, 2))).all()

@@ -1,7 +1,6 @@
 """Forests as kernels read them: walked in NumPy by what the kernels mean, beside the forest."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,24 +9,10 @@ from infuse import dtypes
 from infuse.codegen.expand.tree_rows import with_rows
 from infuse.codegen.tree_layouts import PlainForest, RankedForest, ranks_are_faster
 from infuse.dtypes import DType
-from infuse.ir.graph import Graph, Node, Value
-from infuse.ir.registry import make_operator
-from infuse.ir.types import UNKNOWN, tensor
 from infuse.ops.domains.forest import Forest, ForestBuilder
 from infuse.ops.domains.tree_ensemble import modern_forest
-from tests.forests import COLUMNS, LIMITS, random_lists
+from tests.forests import COLUMNS, LIMITS, ensemble, graph_of, random_lists
 from tests.pure.kernel_runs import TARGETS, run
-
-
-def graph_of(lists: dict[str, Any], rows: int, dtype: DType) -> Graph:
-    graph = Graph("trees")
-    x = graph.add_input("x", tensor(dtype, rows, COLUMNS))
-    weights = {k: lists[k].astype(dtype.numpy) for k in ("nodes_splits", "leaf_weights")}
-    op = make_operator("ai.onnx.ml", "TreeEnsemble", {**lists, **weights})
-    node = graph.add_node(Node(op, [x], [Value(UNKNOWN, "y")]))
-    node.op.infer_node(node)
-    graph.add_output(node.output)
-    return graph
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -40,7 +25,7 @@ def test_kernels_reach_the_leaves_of_the_forest(
     rng = np.random.default_rng(depth)
     lists = random_lists(rng, missing, trees=trees, depth=depth, targets=targets)
     rows = rng.choice(LIMITS, (70, COLUMNS)).astype(dtype.numpy)
-    made = run(graph_of(lists, 70, dtype), target, "fp32", feeds={"x": rows})
+    made = run(graph_of(ensemble(lists, dtype), dtype, 70), target, "fp32", feeds={"x": rows})
     assert made.calls == 1
 
 

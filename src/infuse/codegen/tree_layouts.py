@@ -257,6 +257,6 @@ def ranks_are_faster(forest: PlainForest, lanes: int) -> bool:
         return False
     walk = 3.0 * float(forest.levels[forest.leaves].mean())
     rows = 4 * lanes
-    asked = 5.0 * float(forest.branch_counts.mean()) / rows
+    branches = 5.0 * float(forest.branch_counts.mean()) / rows
     rank = 4.0 * forest.thresholds.itemsize / lanes + 2.0
-    return asked + rank * len(forest.columns) / len(forest.roots) < walk
+    return branches + rank * len(forest.columns) / len(forest.roots) < walk

@@ -1,7 +1,7 @@
 // Ensembles of decision trees: several rows (or trees of one row) go down side by side.
 //
-// A branch asks one question: column <= threshold. A column is a feature of the rows in which NaN is
-// shown in one of three ways; columns are copied to blocks, one after another.
+// A branch asks one question: column <= threshold. A column is a feature of the rows in which NaN
+// is shown in one of three ways; columns are copied to blocks, one after another.
 #pragma once
 #include "simd.hpp"
 #include "threads.hpp"

@@ -15,6 +15,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ops.core.building import GraphBuilder
+from infuse.ops.core.sizes import normalize_axes
 
 Results = Value | Sequence[Value | None] | None
 Expansion = Callable[["Composer", Node], Results]
@@ -44,6 +45,14 @@ def expands(
         return function
 
     return register
+
+
+def drops_axis(node: Node, axis: int, rank: int) -> bool:
+    """Whether a reduction is over this axis alone of an operand of this rank, and leaves it out."""
+    x, axes = node.inputs[0], node.input(1)
+    if x is None or axes is None or axes.const is None or node.op.attributes()["keepdims"]:
+        return False
+    return x.rank == rank and normalize_axes(axes.const.tolist(), rank, node.kind) == (axis,)
 
 
 class Composer(GraphBuilder):

@@ -5,11 +5,10 @@ vectors are never stored.
 from __future__ import annotations
 
 from infuse import dtypes
-from infuse.codegen.expand.composer import Composer, Results, expands
+from infuse.codegen.expand.composer import Composer, Results, drops_axis, expands
 from infuse.codegen.expand.ml_kernels import SquareDistances
 from infuse.ir.graph import Node, Value
 from infuse.ops.core.base import Array
-from infuse.ops.core.sizes import normalize_axes
 
 
 @expands("ReduceSumSquare", early=True)
@@ -17,15 +16,11 @@ def square_distances(make: Composer, node: Node) -> Results:
     """The sums of squares of x [rows, 1, width] and constant vectors [count, width] subtracted from
     each other: [rows, count].
     """
-    differences, axes = node.inputs[0], node.input(1)
-    if differences is None or differences.rank != 3 or len(differences.uses) != 1:
+    differences = node.inputs[0]
+    if differences is None or not drops_axis(node, 2, 3) or len(differences.uses) != 1:
         return None
     made = differences.producer
-    if made is None or made.kind not in ("Add", "Sub") or axes is None or axes.const is None:
-        return None
-    if node.op.attributes()["keepdims"]:
-        return None
-    if normalize_axes(axes.const.tolist(), 3, node.kind) != (2,):
+    if made is None or made.kind not in ("Add", "Sub"):
         return None
     for place, sign in enumerate((-1, -1) if made.kind == "Add" else (1, 1)):
         x, vectors = made.inputs[place], _vectors(made.inputs[1 - place])

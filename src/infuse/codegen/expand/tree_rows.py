@@ -9,13 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from infuse import dtypes
-from infuse.codegen.expand.composer import Composer, Results, expands
+from infuse.codegen.expand.composer import Composer, Results, drops_axis, expands
 from infuse.codegen.expand.ml import as_rows
 from infuse.codegen.expand.ml_kernels import TreeScores
 from infuse.codegen.tree_layouts import PlainForest
 from infuse.ir.graph import Node, Value
 from infuse.ops.core.base import Array
-from infuse.ops.core.sizes import normalize_axes
 from infuse.ops.domains.forest import Forest
 from infuse.ops.domains.ml_ensembles import TreeEnsemble
 
@@ -23,14 +22,11 @@ from infuse.ops.domains.ml_ensembles import TreeEnsemble
 @expands("ReduceSum", early=True)
 def sum_of_rows(make: Composer, node: Node) -> Results:
     """The sums over trees of the rows at the leaves that are reached: [rows, columns]."""
-    gather, op = _producer(node.inputs[0], "Gather"), node.op.attributes()
-    if gather is None or op["keepdims"] or node.output.rank != 2:
+    gather = _producer(node.inputs[0], "Gather")
+    if gather is None or not drops_axis(node, 1, 3):
         return None
     table, places = gather.inputs
-    axes = node.input(1)
-    if table is None or table.const is None or table.rank != 2 or axes is None:
-        return None
-    if axes.const is None or normalize_axes(axes.const.tolist(), 3, node.kind) != (1,):
+    if table is None or table.const is None or table.rank != 2:
         return None
     cast = _producer(places, "Cast")
     trees = _producer(None if cast is None else cast.inputs[0], "TreeEnsemble")
