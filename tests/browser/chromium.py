@@ -96,6 +96,14 @@ class Page:
         found: list[Any] = self.browser.find_elements("css selector", selector)
         return found
 
+    def texts(self, selector: str) -> list[str]:
+        """Visible texts of elements, all at one moment: the page may draw between two questions."""
+        found: list[str] = self.run(
+            "return Array.from(document.querySelectorAll(arguments[0]), (each) => each.innerText)",
+            selector,
+        )
+        return found
+
     def requested(self) -> list[str]:
         """Addresses asked for since the last call, other than those of the browser's own pages."""
         events = (

@@ -71,14 +71,11 @@ def test_totals_and_tables_show_the_figures(page: tuple[Page, Comparison]) -> No
     assert f"{comparison.after.totals.nodes} from {comparison.before.totals.nodes}" in totals
     assert "Memory access" in totals
     shown.find("#tab-rules").click()
-    rows = {
-        row.text.split("\n")[0].replace("\u200b", "").split(" ")[0]
-        for row in shown.all("#rules tbody tr")
-    }
+    rows = {text.replace("\u200b", "").strip() for text in shown.texts("#rules td:first-child")}
     assert rows == set(comparison.rules)
     shown.find("#tab-operators").click()
     kinds = {
-        cell.text.replace("\u200b", "") for cell in shown.all("#operators tbody td:first-child")
+        text.replace("\u200b", "").strip() for text in shown.texts("#operators td:first-child")
     }
     assert kinds == set(comparison.before.totals.kinds) | set(comparison.after.totals.kinds)
     shown.find("#tab-notes").click()
@@ -139,7 +136,7 @@ def test_rules_filter_the_rewrites(page: tuple[Page, Comparison]) -> None:
     rule, effect = next(iter(comparison.rules.items()))
     shown.find("#tab-rules").click()
     shown.find("#rules tbody tr").click()
-    assert [row.text for row in shown.all("#list .rule")] == [rule] * effect.fired
+    assert shown.texts("#list .rule") == [rule] * effect.fired
     shown.find("#filter button").click()
     assert len(shown.all("#list .rule")) == len(comparison.steps)
 

@@ -89,7 +89,7 @@ def test_keys_step_search_zoom_and_clear(page: tuple[Page, Comparison]) -> None:
     assert {was, shown.run(theme)} == {"dark", "light"}
     press("/")
     press("Sigmoid")
-    found = [row.text.split("\n") for row in shown.all("#found [role=option]")]
+    found = [text.split("\n") for text in shown.texts("#found [role=option]")]
     assert found[0][0] == "Sigmoid"
     press(Keys.ENTER)
     node = comparison.before.nodes[shown.side("before")["selected"]]

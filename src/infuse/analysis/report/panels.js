@@ -49,7 +49,7 @@ function showTotals() {
   );
 }
 
-/** The list of rewrites; only the visible rows exist. */
+/** The list of rewrites; only the visible rows exist, and one that stays visible stays the same element. */
 class RewriteList {
   constructor(choose) {
     this.choose = choose;
@@ -57,6 +57,7 @@ class RewriteList {
     this.rule = null;
     this.shown = model.rewrites.map((_, number) => number);
     this.chosen = -1;
+    this.rows = new Map();
     this.box.addEventListener("scroll", () => this.draw());
     this.box.addEventListener("keydown", (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
@@ -77,6 +78,7 @@ class RewriteList {
     find("filter").hidden = !rule;
     find("filter").querySelector("span").textContent = rule ? `${rule} × ${this.shown.length}` : "";
     this.box.scrollTop = 0;
+    this.rows.clear();
     this.draw();
   }
 
@@ -103,7 +105,10 @@ class RewriteList {
     inner.style.height = `${this.shown.length * ROW_HEIGHT}px`;
     const first = Math.max(0, Math.floor(this.box.scrollTop / ROW_HEIGHT) - 4);
     const last = Math.min(this.shown.length, first + Math.ceil(this.box.clientHeight / ROW_HEIGHT) + 9);
-    inner.replaceChildren(...this.shown.slice(first, last).map((number, i) => this.row(number, first + i)));
+    const visible = this.shown.slice(first, last);
+    this.rows = new Map(visible.map((number, i) => [number, this.rows.get(number) ?? this.row(number, first + i)]));
+    this.rows.forEach((row, number) => row.setAttribute("aria-selected", String(number === this.chosen)));
+    inner.replaceChildren(...this.rows.values());
     this.box.setAttribute("aria-activedescendant", this.chosen >= 0 ? `rewrite-${this.chosen}` : "");
     if (!this.shown.length) inner.append(element("p", { class: "muted", style: "padding:0 12px" }, "No rewrite fired."));
   }
@@ -115,7 +120,7 @@ class RewriteList {
     const first = rewrite.removed.length ? labelOf(rewrite.removed[0]).text : "";
     const more = [flops ? `${format.saved(flops)} FLOPs` : "", bytes ? format.saved(bytes, format.bytes) : ""].filter(Boolean);
     return element("div", {
-      class: "rewrite", role: "option", id: `rewrite-${number}`, "aria-selected": String(number === this.chosen),
+      class: "rewrite", role: "option", id: `rewrite-${number}`,
       style: `top:${place * ROW_HEIGHT}px`, onclick: () => this.choose(number),
     },
       element("div", { class: "top" },
