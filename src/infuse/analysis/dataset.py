@@ -1,0 +1,87 @@
+"""Data sets for models: arrays of examples, cut into the feeds of single runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from infuse.errors import InfuseError, InputError
+from infuse.ir.graph import Array, Graph, Value
+from infuse.ops.core.evaluate import check_feeds
+
+Feeds = dict[str, Array]
+Data = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""Arrays of examples by input name, or a sequence of such."""
+
+
+def feeds_of(graph: Graph, data: Data, batch: int = 1) -> list[Feeds]:
+    """The feeds of single runs, in order.
+
+    Each array of `data` has examples along its first axis: rows of the input's own first axis, cut
+    into batches of its size (of `batch` where that is a symbol; the last may be smaller), or whole
+    inputs, with one axis more than the input. An array that is one input as it is goes into every
+    run. A sequence has such arrays of each part, whose sizes may differ.
+
+    InputError for names, types and shapes that do not fit, and where there are no examples.
+    """
+    parts = [data] if isinstance(data, Mapping) else list(data)
+    feeds = []
+    for number, part in enumerate(parts, 1):
+        try:
+            feeds += _runs(graph, part, batch)
+        except InfuseError as error:
+            if len(parts) > 1:
+                error.within(f"part {number} of the data")
+            raise
+    if not feeds:
+        raise InputError(
+            "the data have no examples", hint="give arrays by input name, examples along axis 0"
+        )
+    for feed in feeds[:1] + feeds[-1:]:
+        check_feeds(graph, feed)
+    return feeds
+
+
+def _runs(graph: Graph, part: Mapping[str, Any], batch: int) -> list[Feeds]:
+    inputs = {value.name: value for value in graph.inputs}
+    unknown = [name for name in part if name not in inputs]
+    missing = [name for name, v in inputs.items() if v.default is None and name not in part]
+    if unknown or missing:
+        wrong = [f"{', '.join(map(repr, unknown))} not known"] * bool(unknown)
+        wrong += [f"{', '.join(map(repr, missing))} missing"] * bool(missing)
+        names = ", ".join(map(repr, inputs))
+        raise InputError(f"inputs: {'; '.join(wrong)}", hint=f"the model takes {names}")
+    cuts = {name: _cut(inputs[name], np.asarray(array), batch) for name, array in part.items()}
+    counts = {name: len(pieces) for name, pieces in cuts.items() if len(pieces) != 1}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{name!r} {count}" for name, count in counts.items())
+        raise InputError(f"the arrays have examples for different numbers of runs: {told}")
+    runs = max(counts.values(), default=1) if 0 not in counts.values() else 0
+    return [
+        {name: pieces[i if len(pieces) > 1 else 0] for name, pieces in cuts.items()}
+        for i in range(runs)
+    ]
+
+
+def _cut(value: Value, array: Array, batch: int) -> list[Array]:
+    """What single runs take of an array."""
+    shape = value.tensor.shape
+    if shape is None:
+        return [array]
+    if array.ndim == len(shape) + 1:
+        return list(array)
+    if array.ndim != len(shape):
+        raise InputError(
+            f"input {value.name!r} takes {value.type}, found an array of shape {array.shape}",
+            hint="examples lie along its first axis, or along one more in front",
+        )
+    if not shape:
+        return [array]
+    size = shape[0] if isinstance(shape[0], int) else batch
+    if isinstance(shape[0], int) and (size <= 0 or array.shape[0] % size):
+        raise InputError(
+            f"input {value.name!r} takes {size} rows a run, and {array.shape[0]} are no multiple"
+        )
+    return [array[start : start + size] for start in range(0, array.shape[0], size)]
