@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from infuse.api import (
     compile,
+    compress,
     from_jax,
     from_torch,
     from_torchscript,
@@ -45,6 +46,7 @@ __all__ = [
     "SessionOptions",
     "Spec",
     "compile",
+    "compress",
     "cond",
     "from_jax",
     "from_torch",
