@@ -173,9 +173,9 @@ class Control:
             self._evaluation.runs[0],
             self._evaluation.threads,
         )
-        return frozenset(
-            layer for region in self.regions if region.is_slower for layer in region.layers
-        )
+        self.regions.update((layer, region) for region in measured for layer in region.layers)
+        slower = [region.layers for region in measured if region.is_slower]
+        return frozenset(layer for layers in slower for layer in layers)
 
     def _seconds(self, selections: dict[str, Selection]) -> dict[str, float]:
         return self._evaluation.seconds(
