@@ -24,6 +24,7 @@ from benchmarks.compression_tasks.base import (
     top_1,
 )
 from benchmarks.compression_tasks.packages import Packages
+from infuse import processing
 
 GROUPS = {"easy-ham-1": 0, "easy-ham-2": 0, "hard-ham-1": 0, "spam-1": 1, "spam-2": 1}
 MAILS, TRAINED = 1800, 1200
@@ -93,7 +94,7 @@ class Reader:
 
     def embedder(self) -> Any:
         """The graph from tokens to embeddings of length 1."""
-        return infuse.processing.attach(self.graph, before=_tokens, specs=SPECS, after=embedded)
+        return processing.attach(self.graph, before=_tokens, specs=SPECS, after=embedded)
 
     def classifier(self, weights: np.ndarray, bias: np.ndarray) -> Any:
         """The graph from tokens to scores of classes: embeddings @ weights + bias."""
@@ -102,7 +103,7 @@ class Reader:
             embedding = embedded(last_hidden_state, mask)["embedding"]
             return {"scores": embedding @ weights + bias}
 
-        return infuse.processing.attach(self.graph, before=_tokens, specs=SPECS, after=after)
+        return processing.attach(self.graph, before=_tokens, specs=SPECS, after=after)
 
 
 SPECS = {
