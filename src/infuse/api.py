@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from infuse.ir.graph import Graph
     from infuse.passes.options import Options
     from infuse.passes.verification import Witness
-    from infuse.profiling import Profile
+    from infuse.profiling import Inspection, Profile
     from infuse.rewrite import Pass, Rule
 
 Progress = Callable[[str, int, int], None]
@@ -399,10 +399,42 @@ def profile(
     )
 
 
+@_bounded
+def inspect(
+    model: Graph | PathLike,
+    *,
+    level: str = "none",
+    set_dims: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    target: str = "native",
+    calibrate: bool = False,
+    progress: Progress | None = None,
+) -> Inspection:
+    """Parameters, FLOPs, MACs, memory access and arithmetic intensity of a model, per layer, per
+    kind of operator and in total, and the time that this machine needs for each at least (its
+    roof).
+
+    The graph is counted as it is, or as it is after an optimization at `level`; every layer reads
+    its operands and writes its results, quantized weights as they are stored. Symbols have the
+    sizes of `set_dims`, the others usual ones. The roof is that of `threads` threads (default: what
+    this process may use) and of `target`; it is measured once and kept, and `calibrate` measures it
+    again. Nothing of the model is compiled. OptionError for an unknown level, target or symbol.
+    """
+    from infuse.profiling import inspect_graph, measure_roof, runnable_target
+    from infuse.runtime.cpus import available_cpus, usable_threads
+
+    resolved = runnable_target(target)
+    count = available_cpus() if threads is None else usable_threads(threads)
+    graph = _graph(model)
+    if level != "none":
+        graph = optimize(graph, level, progress=progress)
+    return inspect_graph(graph, measure_roof(resolved, count, again=calibrate), set_dims, level)
+
+
 def _graph(model: Graph | PathLike) -> Graph:
     from infuse.ir.graph import Graph
 
     return model if isinstance(model, Graph) else load(model)
 
 
-__all__ = ["compile", "load", "load_compiled", "optimize", "profile", "save"]
+__all__ = ["compile", "inspect", "load", "load_compiled", "optimize", "profile", "save"]

@@ -22,6 +22,7 @@ from infuse.cli import (
     bench,
     check,
     compile,
+    inspect,
     optimize,
     profile,
     rollout,
@@ -54,6 +55,7 @@ _COMMANDS: Sequence[Callable[..., None]] = (
         run.run,
         bench.bench,
         profile.profile,
+        inspect.inspect,
     ),
     *(serve.serve, rollout.rollout, rollout.rollback),
 )

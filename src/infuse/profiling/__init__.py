@@ -3,19 +3,30 @@ machine.
 """
 
 from infuse.profiling.inputs import complete_feeds
+from infuse.profiling.inspection import (
+    INSPECTION_GROUPINGS,
+    Inspection,
+    LayerCost,
+    inspect_graph,
+)
 from infuse.profiling.measure import profile_graph
 from infuse.profiling.profile import GROUPINGS, Profile, Row, Run
-from infuse.profiling.roof import Roof, measure_roof
+from infuse.profiling.roof import Roof, measure_roof, runnable_target
 from infuse.profiling.trace import trace_events
 
 __all__ = [
     "GROUPINGS",
+    "INSPECTION_GROUPINGS",
+    "Inspection",
+    "LayerCost",
     "Roof",
     "Profile",
     "Row",
     "Run",
     "complete_feeds",
+    "inspect_graph",
     "measure_roof",
     "profile_graph",
+    "runnable_target",
     "trace_events",
 ]
