@@ -125,7 +125,7 @@ class _Weights:
     def keeps(self, node: Node) -> bool:
         """Whether a node only makes of constants what its readers read as it is stored."""
         dequantizes = node.kind == "DequantizeLinear"
-        if not dequantizes and not any(has_trait(node, trait) for trait in _MOVING):
+        if not dequantizes and not _moves_all(node):
             return False
         parts = [self.of(value, node) for value in node.operands()]
         if not parts or not all(parts):
@@ -143,6 +143,17 @@ class _Weights:
                     self._counted.add(id(part.value.const))
                     own.append(part)
         return own
+
+
+def _moves_all(node: Node) -> bool:
+    """Whether a node gives all elements of its first operand, in some order."""
+    operand = node.input(0)
+    if operand is None or not any(has_trait(node, trait) for trait in _MOVING):
+        return False
+    types = (operand.type, node.output.type)
+    if not all(isinstance(each, TensorType) and each.shape is not None for each in types):
+        return False
+    return operand.tensor.size == node.output.tensor.size
 
 
 def _stored_cost(node: Node, sizes: Sizes, weights: _Weights) -> Cost:

@@ -8,6 +8,10 @@ const isBound = { arithmetic: "by arithmetic", memory: "by memory", nothing: "�
 const peak = (number) => source.peak_flops[number] ?? source.peak_flops.fp32;
 const rate = (flops) => `${write.digits(flops / 1e9)} GFLOP/s`;
 const share = (row) => (sums.bound_ms ? row.bound_ms / sums.bound_ms : 0);
+const largestOf = new Map([source.layers, source.kinds].flatMap((rows) => {
+  const largest = rows.reduce((most, row) => Math.max(most, share(row)), 0);
+  return rows.map((row) => [row, largest]);
+}));
 const memory = (row) => row.read + row.written;
 
 function factsOf(row) {
@@ -34,7 +38,7 @@ function showTotals() {
   const parts = source.layers.reduce((sum, row) => sum + (row.bound_by === "memory" ? row.bound_ms : 0), 0);
   total("Least time", write.time(sums.bound_ms), sums.bound_ms ? `${write.percent(parts / sums.bound_ms)} bound by memory` : "");
   const sizes = Object.entries(source.sizes).map(([name, size]) => `${name} = ${size}`).join(", ");
-  find("about").textContent = [`${source.layers.length.toLocaleString("en")} layers`, `level ${source.level}`, sizes, `${source.threads} thread${source.threads === 1 ? "" : "s"}, target ${source.target}`].filter(Boolean).join(" · ");
+  find("about").textContent = [several(source.layers.length, "layer"), `level ${source.level}`, sizes, `${several(source.threads, "thread")}, target ${source.target}`].filter(Boolean).join(" · ");
 }
 
 function hover(row, event) {
@@ -86,14 +90,14 @@ function roofline() {
   const key = (name, text) => element("span", {}, element("i", { style: `background:var(--${name})` }), text);
   card("Roofline", "what this machine can do at best with each layer; the area of a dot is its share of the least time", plot.svg,
     element("div", { class: "key" }, key("arithmetic", "bound by arithmetic"), key("memory", "bound by memory"),
-      without ? `${without.toLocaleString("en")} layers without counted arithmetic have no dot` : ""));
+      without ? `${several(without, "layer")} without counted arithmetic: no dot` : ""));
 }
 
 const columns = [
   { name: "#", of: (row) => row.place, text: (row) => String(row.place + 1) },
   { name: "layer", isText: true, of: (row) => row.label, text: (row) => format.breakable(row.label) },
-  { name: "operator", isText: true, of: (row) => row.kind, text: (row) => row.kind },
-  { name: "output", isText: true, of: (row) => row.output, text: (row) => element("span", { class: "mono" }, format.shape(row.output)) },
+  { name: "operator", isText: true, of: (row) => row.kind, text: (row) => format.breakable(row.kind) },
+  { name: "output", isText: true, class: "whole", of: (row) => row.output, text: (row) => element("span", { class: "mono" }, format.shape(row.output)) },
   { name: "layers", of: (row) => row.layers, text: (row) => write.number(row.layers), isSum: true },
   { name: "runs", of: (row) => row.runs, text: (row) => write.number(row.runs), isRare: true },
   { name: "parameters", of: (row) => row.parameters, text: (row) => write.number(row.parameters) },
@@ -104,8 +108,8 @@ const columns = [
   { name: "written", of: (row) => row.written, text: (row) => write.bytes(row.written) },
   { name: "FLOP/byte", of: (row) => row.intensity, text: (row) => write.digits(row.intensity) },
   { name: "least time", of: (row) => row.bound_ms, text: (row) => write.time(row.bound_ms) },
-  { name: "share", of: share, text: (row) => shareCell(share(row)), class: "share" },
-  { name: "bound", isText: true, of: (row) => row.bound_by, text: (row) => element("span", { class: `is-${row.bound_by}` }, isBound[row.bound_by]) },
+  { name: "share", of: share, text: (row) => shareCell(share(row), largestOf.get(row)) },
+  { name: "bound", isText: true, class: "whole", of: (row) => row.bound_by, text: (row) => element("span", { class: `is-${row.bound_by}` }, isBound[row.bound_by]) },
 ];
 const loops = source.layers.some((row) => row.runs !== 1);
 const layerColumns = columns.filter((column) => !column.isSum && (loops || !column.isRare));

@@ -15,6 +15,8 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "t" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.matches("input, select")) toggleTheme();
 });
 
+const several = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+
 const write = {
   number: (value) => (value === null ? "–" : format.quantity(value)),
   bytes: (value) => (value === null ? "–" : format.bytes(value)),
@@ -94,7 +96,7 @@ class SortedTable {
   }
 
   line(row) {
-    const made = element("tr", { onmouseenter: () => this.hover(row), onmouseleave: () => this.hover(null) }, ...this.columns.map((column) => element("td", { class: column.isText ? "text" : column.class ?? "" }, column.text(row))));
+    const made = element("tr", { onmouseenter: () => this.hover(row), onmouseleave: () => this.hover(null) }, ...this.columns.map((column) => element("td", { class: `${column.isText ? "text" : ""} ${column.class ?? ""}` }, column.text(row))));
     this.lines.set(row, made);
     return made;
   }
@@ -108,8 +110,8 @@ class SortedTable {
   }
 }
 
-/** A cell with a bar behind its percentage. */
-const shareCell = (part) => element("div", { class: "share" }, element("i", { style: `width:${Math.max(0, 86 * part).toFixed(1)}%` }), element("span", {}, write.percent(part)));
+/** A cell with a bar behind its percentage, as long as the cell for the largest one. */
+const shareCell = (part, largest) => element("div", { class: "share" }, element("i", { style: `width:${(100 * part / (largest || 1)).toFixed(1)}%` }), element("span", {}, write.percent(part)));
 
 // -- plots ---------------------------------------------------------------------------------------------------------
 
