@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from infuse.api import (
     compile,
+    compress,
     from_jax,
     from_torch,
     from_torchscript,
@@ -46,6 +47,7 @@ __all__ = [
     "SessionOptions",
     "Spec",
     "compile",
+    "compress",
     "cond",
     "from_jax",
     "from_torch",

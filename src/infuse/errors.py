@@ -246,3 +246,14 @@ def _restore(
     kind: type[InfuseError], what: str, where: str | None, hint: str | None
 ) -> InfuseError:
     return kind(what, where=where, hint=hint)
+
+
+class ContractError(InfuseError):
+    """A model cannot be compressed within the loss that is allowed, or not in the time.
+
+    `best` is the graph that came nearest, `report` says what it loses and what was tried.
+    """
+
+    code = "INF-801"
+    best: Any = None
+    report: Any = None

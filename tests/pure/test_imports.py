@@ -31,7 +31,8 @@ ALLOWED: dict[str, set[str] | None] = {
     "rewrite": BASE | {"ir"},
     "passes": BASE | {"ir", "ops", "rewrite"},
     "search": BASE | {"ir", "ops", "rewrite", "passes", "analysis"},
-    "compress": BASE | {"ir", "ops", "rewrite", "passes"},
+    "compression": BASE
+    | {"ir", "ops", "rewrite", "passes", "analysis", "targets", "codegen", "runtime", "profiling"},
     # The writer of a compiled model's folder shares its format, and what a machine offers, with the
     # reader.
     "targets": BASE | {"ir", "ops", "runtime"},
@@ -52,7 +53,7 @@ ALLOWED: dict[str, set[str] | None] = {
         "exporters",
         "rewrite",
         "passes",
-        "compress",
+        "compression",
         "codegen",
         "analysis",
         "profiling",

@@ -78,6 +78,17 @@ def read_archive(path: Path, hint: str) -> dict[str, Array]:
     return loaded
 
 
+def read_array(path: Path) -> Array:
+    """The array of an .npy file; InputError for any other file."""
+    loaded = _load(path)
+    if isinstance(loaded, dict):
+        raise InputError(
+            "it is an archive of arrays", where=str(path), hint="numpy.save writes one array"
+        )
+    array: Array = loaded
+    return array
+
+
 def read_data(paths: Iterable[Path] | None) -> list[dict[str, Array]] | None:
     """The sets of inputs in the files of `--data`, None where there are none."""
     hint = "numpy.savez writes such files, with the names of the inputs"

@@ -233,6 +233,8 @@ class Graph:
         self.opsets: dict[str, int] = {}
         self.report: Any = None
         """What an optimization did to this graph (`rewrite.Report`), None before any."""
+        self.compression: Any = None
+        """What a compression did (`compress.CompressionReport`), None before any."""
         self._nodes: dict[Node, None] = {}
 
     # -- building ----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuse.errors import OptionError
+from infuse.ir.graph import Node
 from infuse.profiling.roof import Roof
 from infuse.profiling.steps import Place, Work
 
@@ -143,6 +144,11 @@ class Profile:
             )
         rows = self.rows if by == "step" else self._grouped(by)
         return sorted(rows, key=lambda row: -row.time)
+
+    def step_times(self) -> list[tuple[tuple[Node, ...], float]]:
+        """The nodes that each step computes, and its least time in seconds."""
+        times = self._times.min(axis=0).tolist()
+        return [(place.nodes, seconds) for place, seconds in zip(self.places, times)]
 
     @property
     def total(self) -> Row:

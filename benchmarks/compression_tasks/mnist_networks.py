@@ -1,0 +1,116 @@
+"""The networks on digits, in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from benchmarks.compression_tasks.training import Schedule
+
+
+def shifted(batch: torch.Tensor) -> torch.Tensor:
+    """Pictures moved by up to two pixels, each its own way."""
+    steps = torch.randint(-2, 3, (len(batch), 2)).tolist()
+    return torch.stack([picture.roll(step, (1, 2)) for picture, step in zip(batch, steps)])
+
+
+def lenet() -> tuple[nn.Module, Schedule]:
+    """LeNet-5 with ReLU and maxima."""
+    network = nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(400, 120),
+        nn.ReLU(),
+        nn.Linear(120, 84),
+        nn.ReLU(),
+        nn.Linear(84, 10),
+    )
+    return network, Schedule(20)
+
+
+class Residual(nn.Module):
+    """Two 3x3 convolutions beside the identity, or beside a 1x1 convolution where sizes change."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            *normalized(inputs, outputs, stride=stride), *normalized(outputs, outputs, last=True)
+        )
+        changed = inputs != outputs or stride > 1
+        self.beside = nn.Conv2d(inputs, outputs, 1, stride) if changed else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[rows, inputs, h, w] → [rows, outputs, h / stride, w / stride]."""
+        return torch.relu(self.body(x) + self.beside(x))
+
+
+def normalized(
+    inputs: int, outputs: int, *, stride: int = 1, groups: int = 1, last: bool = False
+) -> list[nn.Module]:
+    """A 3x3 convolution, batch normalization, and ReLU unless it is the `last` of a sum."""
+    convolution = nn.Conv2d(inputs, outputs, 3, stride, 1, groups=groups, bias=False)
+    return [convolution, nn.BatchNorm2d(outputs), *([] if last else [nn.ReLU()])]
+
+
+def resnet8() -> tuple[nn.Module, Schedule]:
+    """The ResNet of MLPerf Tiny: three residual blocks of 16, 32 and 64 channels."""
+    network = nn.Sequential(
+        *normalized(1, 16),
+        Residual(16, 16, 1),
+        Residual(16, 32, 2),
+        Residual(32, 64, 2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(64, 10),
+    )
+    return network, Schedule(8)
+
+
+def mobilenet() -> tuple[nn.Module, Schedule]:
+    """Depthwise 3x3 and 1x1 convolutions with batch normalization, as MobileNetV1 has them."""
+    layers = normalized(1, 16, stride=2)
+    for inputs, outputs, stride in ((16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2)):
+        layers += normalized(inputs, inputs, stride=stride, groups=inputs)
+        layers += [nn.Conv2d(inputs, outputs, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+    network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
+    return network, Schedule(15)
+
+
+def vgg() -> tuple[nn.Module, Schedule]:
+    """Plain convolutions below dense layers, which have nearly all of its 2.2 million weights."""
+    network = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(1568, 1024),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(1024, 512),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(512, 10),
+    )
+    return network, Schedule(8, rate=1e-3)
+
+
+NETWORKS: dict[str, Callable[[], tuple[nn.Module, Schedule]]] = {
+    "lenet": lenet,
+    "resnet8": resnet8,
+    "mobilenet": mobilenet,
+    "vgg": vgg,
+}

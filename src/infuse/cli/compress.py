@@ -1,0 +1,204 @@
+"""`infuse compress`: a smaller and faster model, with a bound on what it may lose."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import infuse
+from infuse.analysis.metrics import NAMES
+from infuse.cli import options, terminal
+from infuse.cli.inputs import read_array, read_data
+from infuse.cli.options import AsJson, ModelFile, Seed, Threads
+from infuse.compression import CompressionReport
+from infuse.errors import ContractError, OptionError
+
+
+class Calibrator(str, Enum):
+    """How ranges of activations are chosen."""
+
+    auto = "auto"
+    minmax = "min-max"
+    percentile = "percentile"
+    entropy = "entropy"
+    mse = "mse"
+
+
+def compress(
+    model: ModelFile,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="OUT", help="The file to write: .infuse or .onnx."),
+    ],
+    int8: Annotated[
+        bool,
+        typer.Option(
+            "--int8",
+            help="Activations and weights as 8-bit integers, ranges from the data (default).",
+        ),
+    ] = False,
+    int8_dynamic: Annotated[
+        bool,
+        typer.Option("--int8-dynamic", help="The same, ranges of activations from each run."),
+    ] = False,
+    int8_weights: Annotated[
+        bool, typer.Option("--int8-weights", help="Weights of products as 8-bit integers.")
+    ] = False,
+    int4: Annotated[
+        bool, typer.Option("--int4", help="Weights of products as 4-bit integers.")
+    ] = False,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.npz",
+            help="Examples by input name, along the first axis of each array (repeatable).",
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npy", help="One label for each example of the data."),
+    ] = None,
+    validation: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.npz",
+            help="Examples to measure the score on, which the labels belong to; default: the data.",
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=(
+                f"{', '.join(NAMES)}; NAME:OUTPUT for one of several outputs; or FILE.py:FUNCTION, "
+                "a function of the outputs of all runs and the labels."
+            ),
+        ),
+    ] = None,
+    max_drop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOSS",
+            help="What the score may lose: 0.5% of that of the original, or 0.005 in its unit.",
+        ),
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(metavar="N", help="Time that the search may take.")
+    ] = None,
+    batch: Annotated[
+        int, typer.Option(min=1, help="Examples of a run, where that is a symbol of the model.")
+    ] = 1,
+    threads: Threads = None,
+    calibrator: Annotated[
+        Calibrator, typer.Option(help="How ranges of activations are chosen.")
+    ] = Calibrator.auto,
+    no_bias_correction: Annotated[
+        bool, typer.Option("--no-bias-correction", help="Leave mean errors in the results.")
+    ] = False,
+    allow_slower: Annotated[
+        bool,
+        typer.Option(
+            "--allow-slower", help="Compress layers that float32 computes as fast here, too."
+        ),
+    ] = False,
+    seed: Seed = 0,
+    top: Annotated[int, typer.Option(min=0, help="Layers to print; 0 for all.")] = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Make a model smaller and faster.
+
+    With --max-drop, layers stay in float32 until the score is within the bound; the exit status is
+    1 where it cannot be met, and nothing is written.
+    """
+    options.check_output(output, ".onnx", ".infuse")
+    methods = {
+        "int8": int8,
+        "int8-dynamic": int8_dynamic,
+        "int8-weights": int8_weights,
+        "int4": int4,
+    }
+    chosen = [name for name, asked in methods.items() if asked] or ["int8"]
+    if len(chosen) > 1:
+        raise OptionError(f"--{' and --'.join(chosen)} exclude each other", hint="choose one")
+    with terminal.progress(model.name) as progress:
+        try:
+            result = infuse.compress(
+                infuse.load(model),
+                chosen[0],
+                data=read_data(data),
+                labels=None if labels is None else read_array(labels),
+                validation=read_data(validation),
+                metric=_metric(metric),
+                max_drop=max_drop,
+                minutes=minutes,
+                level="basic" if output.suffix == ".onnx" else "all",
+                batch=batch,
+                threads=threads,
+                seed=seed,
+                calibrator=calibrator.value,
+                bias_correction=not no_bias_correction,
+                allow_slower=allow_slower,
+                progress=progress,
+            )
+        except ContractError as error:
+            _show(error.report, top, as_json, None)
+            raise
+    infuse.save(result, output)
+    _show(result.compression, top, as_json, output)
+
+
+def _show(report: CompressionReport, top: int, as_json: bool, output: Path | None) -> None:
+    size = None if output is None else output.stat().st_size
+    if as_json:
+        file = None if output is None else str(output)
+        terminal.say_json({**report.to_dict(), "output": file, "output_bytes": size})
+        return
+    rows: list[tuple[str, ...]] = [
+        (
+            *(layer.node, layer.operator, layer.form, layer.calibrator),
+            *("" if layer.noise is None else f"{layer.noise:.1f}",),
+            *(_milliseconds(layer.float_seconds), _milliseconds(layer.seconds)),
+            layer.reason,
+        )
+        for layer in report.layers
+    ]
+    shown = rows[:top] if top else rows
+    if len(rows) > len(shown):
+        shown = [*shown, (f"… {len(rows) - len(shown)} more", *[""] * 7)]
+    columns = ("layer", "operator", "is", "range", "#error dB", "#float32 ms", "#ms", "why")
+    terminal.say_table("", columns, shown)
+    for line in report.lines():
+        terminal.say(line)
+    if output is not None and size is not None:
+        terminal.say(f"wrote {output}, {terminal.bytes_text(size)}")
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e3:.3f}"
+
+
+def _metric(text: str | None) -> str | Callable[..., float] | None:
+    """A metric by name, or the function of a file."""
+    if text is None or ".py:" not in text:
+        return text
+    path, _, name = text.rpartition(":")
+    spec = importlib.util.spec_from_file_location("metric_of_the_user", path)
+    if not Path(path).is_file() or spec is None or spec.loader is None:
+        raise OptionError(f"there is no file {path}", where=f"--metric {text}")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise OptionError(
+            f"it raised {type(error).__name__}: {error}", where=f"--metric {text}"
+        ) from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise OptionError(f"there is no function {name!r} in it", where=f"--metric {text}")
+    result: Callable[..., float] = function
+    return result

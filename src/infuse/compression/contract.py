@@ -1,0 +1,68 @@
+"""What a compression may lose, and how long it may take."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from infuse.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The loss of a score that is allowed: a part of the original's score, or in the score's own
+    unit.
+    """
+
+    limit: float
+    is_relative: bool
+
+    @classmethod
+    def parse(cls, text: str | float) -> Bound:
+        """`"0.5%"` is a part of the original's score, `0.005` the score's own unit. OptionError for
+        anything else.
+        """
+        is_relative = isinstance(text, str) and text.strip().endswith("%")
+        try:
+            number = float(text.strip().rstrip("%") if isinstance(text, str) else text)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not (math.isfinite(number) and number >= 0):
+            raise OptionError(
+                f"max_drop is {text!r}, which bounds nothing",
+                hint="0.5% of the original's score, or 0.005 in the unit of the score",
+            )
+        return cls(number / 100 if is_relative else number, is_relative)
+
+    def holds(self, reference: float, score: float, higher_is_better: bool) -> bool:
+        """Whether a score is within the bound."""
+        lost = reference - score if higher_is_better else score - reference
+        limit = self.limit * abs(reference) if self.is_relative else self.limit
+        return lost <= limit + 1e-12 * abs(reference)
+
+    def __str__(self) -> str:
+        return f"{self.limit * 100:g}%" if self.is_relative else f"{self.limit:g}"
+
+
+class Deadline:
+    """The end of the time that a search may take; without minutes there is none."""
+
+    def __init__(
+        self, minutes: float | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
+            raise OptionError(f"{minutes} is no number of minutes", hint="use a positive one")
+        self._clock = clock
+        self._end = math.inf if minutes is None else clock() + 60 * minutes
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self._end - self._clock()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left."""
+        return self.left <= 0

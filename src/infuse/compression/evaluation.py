@@ -1,0 +1,141 @@
+"""Scores and times of graphs on data, each measured once: what was measured is kept beside the
+cache of compiled models, so that a search that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from infuse.analysis.dataset import Feeds
+from infuse.analysis.metrics import Metric, Outputs
+from infuse.codegen.autotune.precision.request import Timer, least_seconds
+from infuse.codegen.autotune.records import CacheRecord
+from infuse.codegen.compile import compile_graph
+from infuse.compression.observation import Progress
+from infuse.ir.clone import clone
+from infuse.ir.graph import Graph
+from infuse.passes.options import Options
+from infuse.passes.run import optimize_in_place
+from infuse.runtime.interface import Model
+from infuse.targets import Target
+
+
+class Memory(CacheRecord):
+    """Scores and times of one search by what they are of."""
+
+    def __init__(self, facts: Sequence[str]) -> None:
+        super().__init__(
+            "compress", "measurements of a compression", Target.resolve("native"), facts
+        )
+        self._known: dict[str, Any] = self.load(lambda content: dict(content["measured"])) or {}
+
+    def get(self, key: str) -> Any | None:
+        """What was measured, None where nothing was."""
+        return self._known.get(key)
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a measurement (plain data)."""
+        self._known[key] = value
+        self.write({"measured": self._known})
+
+
+def digest_of(parts: Sequence[Any]) -> str:
+    """A name for arrays, mappings of arrays and texts."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Mapping):
+            for name, array in sorted(part.items()):
+                digest.update(name.encode() + digest_of([array]).encode())
+        elif isinstance(part, np.ndarray):
+            digest.update(repr((part.dtype.str, part.shape)).encode())
+            digest.update(np.ascontiguousarray(part).tobytes())
+        else:
+            digest.update(repr(part).encode())
+    return digest.hexdigest()
+
+
+class Evaluation:
+    """Runs graphs on the examples of `runs`, and gives the score that `metric` sees in the outputs:
+    beside `labels`, or beside the outputs of `original`.
+    """
+
+    def __init__(
+        self,
+        original: Graph,
+        runs: Sequence[Feeds],
+        metric: Metric,
+        labels: Any,
+        *,
+        threads: int | None = None,
+        timer: Timer | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.runs, self.metric, self.threads = runs, metric, threads
+        self.validations = 0
+        """How often a graph went through all examples."""
+        self._timer, self._progress = timer or least_seconds, progress
+        self._opened = ExitStack()
+        self._models: dict[int, tuple[Graph, Model]] = {}
+        self.original = original
+        self.exact = self.outputs(original)
+        self._truth = labels if metric.needs_labels else self.exact
+        self.reference = metric(self.exact, self._truth)
+        """The score of the original."""
+
+    def __enter__(self) -> Evaluation:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._opened.close()
+
+    def model(self, graph: Graph) -> Model:
+        """The compiled model of a graph; it stays open until all is done or `forget`."""
+        if id(graph) not in self._models:
+            if self._progress is not None:
+                self._progress("compile", 0, 1)
+            model = compile_graph(settled(graph), threads=self.threads)
+            self._models[id(graph)] = (graph, self._opened.enter_context(model))
+        return self._models[id(graph)][1]
+
+    def outputs(self, graph: Graph) -> list[Outputs]:
+        """The outputs for all examples."""
+        model = self.model(graph)
+        outputs: list[Outputs] = []
+        for number, feeds in enumerate(self.runs):
+            outputs.append(model.run(feeds))
+            if self._progress is not None:
+                self._progress("validate", number + 1, len(self.runs))
+        self.validations += 1
+        return outputs
+
+    def score(self, graph: Graph) -> float:
+        """The score of a graph."""
+        return self.metric(self.outputs(graph), self._truth)
+
+    def seconds(self, graphs: Mapping[str, Graph]) -> dict[str, float]:
+        """The least time of a run on the first example by name, measured in turns."""
+        calls = {
+            name: partial(self.model(graph).run, self.runs[0]) for name, graph in graphs.items()
+        }
+        return {name: min(times) for name, times in self._timer(calls).items()}
+
+
+def settled(graph: Graph) -> Graph:
+    """A graph to compile: optimized, where it was not."""
+    if graph.report is not None:
+        return graph
+    copy = clone(graph)
+    copy.report = optimize_in_place(copy, Options("all"), None)
+    return copy

@@ -1,0 +1,187 @@
+"""The layers that are compressed: products and convolutions with constant weights, all seen as
+products of matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infuse import dtypes
+from infuse.ir.graph import Array, Graph, Node, Value
+from infuse.ops.convolution import Convolving
+from infuse.ops.spatial import padded, static, windows
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A Conv, MatMul or Gemm of an activation with constant weights.
+
+    Its weights are matrices [groups, depth, columns], and the rows of an activation that they
+    multiply are [rows, groups, depth]; output channel g · columns + n is column n of group g.
+    """
+
+    node: Node
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def kind(self) -> str:
+        return self.node.kind
+
+    @property
+    def activation(self) -> Value:
+        """What is multiplied."""
+        value = self.node.inputs[0]
+        assert value is not None
+        return value
+
+    @property
+    def constant(self) -> Value:
+        """The weights in the layout of the operator."""
+        value = self.node.inputs[1]
+        assert value is not None
+        return value
+
+    @property
+    def weights(self) -> Array:
+        """Their elements."""
+        assert self.constant.const is not None
+        return self.constant.const
+
+    @property
+    def channel_axis(self) -> int:
+        """The axis of the weights that output channels lie along."""
+        if self.kind == "Conv":
+            return 0
+        return 0 if self.kind == "Gemm" and self.node.op.attributes()["transB"] else 1
+
+    @property
+    def output_axis(self) -> int:
+        """The axis of the result that output channels lie along."""
+        return 1 if self.kind == "Conv" else self.node.output.rank - 1
+
+    @cached_property
+    def matrices(self) -> Floats:
+        """The weights as [groups, depth, columns]."""
+        weights = self.weights
+        if self.channel_axis == 1:
+            return np.ascontiguousarray(weights[None])
+        op = self.node.op
+        groups = op.group if isinstance(op, Convolving) else 1
+        rows = weights.reshape(groups, weights.shape[0] // groups, -1)
+        return np.ascontiguousarray(rows.transpose(0, 2, 1))
+
+    def in_layout(self, matrices: Array) -> Array:
+        """Elements [groups, depth, columns] in the layout of the operator."""
+        if self.channel_axis == 1:
+            return np.ascontiguousarray(matrices[0])
+        return np.ascontiguousarray(matrices.transpose(0, 2, 1).reshape(self.weights.shape))
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether every group has one channel."""
+        return len(self.matrices) > 1 and bool(self.weights.shape[1] == 1)
+
+    def rows(self, activation: Array, count: int, rng: np.random.Generator) -> Floats:
+        """At most `count` random rows [rows, groups, depth] of an activation that the weights
+        multiply.
+        """
+        if self.kind != "Conv":
+            flat = activation.reshape(-1, 1, activation.shape[-1])
+            if len(flat) > count:
+                flat = flat[np.sort(rng.choice(len(flat), count, replace=False))]
+            return np.ascontiguousarray(flat, dtype=np.float32)
+        return self._windows(activation, count, rng)
+
+    def _windows(self, x: Array, count: int, rng: np.random.Generator) -> Floats:
+        op = self.node.op
+        assert isinstance(op, Convolving)
+        sizes, kernel = x.shape[2:], self.weights.shape[2:]
+        rank = len(kernel)
+        counts = static(op.window_counts(sizes, kernel))
+        data = padded(x, op.int_padding(sizes, kernel), 0)
+        view = windows(data, kernel, op.steps(rank), op.spread(rank), counts)
+        ahead = (0, *range(2, 2 + rank), 1, *range(2 + rank, 2 + 2 * rank))
+        places = (x.shape[0], *counts)
+        total = int(np.prod(places))
+        picked = rng.choice(total, min(count, total), replace=False)
+        taken = view.transpose(ahead)[np.unravel_index(np.sort(picked), places)]
+        return np.ascontiguousarray(
+            taken.reshape(len(taken), self.matrices.shape[0], -1), dtype=np.float32
+        )
+
+
+def multiply(rows: Array, matrices: Array) -> Array:
+    """Rows [rows, groups, depth] times matrices: [rows, groups, columns]."""
+    result: Array = np.matmul(rows.transpose(1, 0, 2), matrices).transpose(1, 0, 2)
+    return result
+
+
+def find_layers(graph: Graph) -> list[Layer]:
+    """The layers of a graph in order, without those of bodies of control flow."""
+    return [Layer(node) for node in graph.nodes if _is_layer(node)]
+
+
+def _is_layer(node: Node) -> bool:
+    if node.kind not in _FITS or node.op.domain:
+        return False
+    x, w = node.input(0), node.input(1)
+    if x is None or w is None or x.const is not None or w.const is None or not w.const.size:
+        return False
+    if x.dtype != dtypes.float32 or w.dtype != dtypes.float32 or x.tensor.shape is None:
+        return False
+    return _FITS[node.kind](node, x, w)
+
+
+def _conv(node: Node, x: Value, w: Value) -> bool:
+    return x.rank >= 3
+
+
+def _matmul(node: Node, x: Value, w: Value) -> bool:
+    return x.rank >= 2 and w.rank == 2
+
+
+def _gemm(node: Node, x: Value, w: Value) -> bool:
+    attributes = node.op.attributes()
+    plain = not attributes["transA"] and attributes["alpha"] == attributes["beta"] == 1.0
+    return bool(plain and w.rank == 2)
+
+
+_FITS: dict[str, Callable[[Node, Value, Value], bool]] = {
+    "Conv": _conv,
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+}
+
+
+def products_left_out(graph: Graph, layers: Sequence[Layer]) -> list[tuple[Node, str]]:
+    """Operators that multiply and are not among the layers, with the reason."""
+    nodes = {layer.node for layer in layers}
+    left = []
+    for inner in graph.all_graphs():
+        for node in inner.nodes:
+            if node in nodes or node.kind not in _PRODUCTS:
+                continue
+            left.append((node, "it is in a body" if inner is not graph else _reason(node)))
+    return left
+
+
+_PRODUCTS = (*_FITS, "ConvTranspose", "Attention", "LSTM", "GRU", "RNN", "Einsum")
+
+
+def _reason(node: Node) -> str:
+    if node.kind not in _FITS:
+        return f"{node.kind} is computed in float32"
+    weights = node.input(1)
+    if weights is None or weights.const is None:
+        return "it has no constant weights"
+    return f"its form ({weights.type}) is not one that is compressed"

@@ -1,0 +1,121 @@
+"""What layers see on data: the compiled model runs with their operands as further outputs, and
+statistics and samples of these are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from infuse.analysis.dataset import Feeds
+from infuse.codegen.compile import compile_graph
+from infuse.compression.layers import Floats, Layer
+from infuse.ir.clone import clone
+from infuse.ir.graph import Array, Graph, Value
+from infuse.runtime.interface import Model
+
+Progress = Callable[[str, int, int], None]
+ELEMENTS = 1 << 16
+"""Elements of an activation that are sampled in all."""
+ROW_ELEMENTS = 1 << 19
+"""Elements of the rows of a layer that are sampled in all."""
+ROWS = 2048
+"""Rows of a layer at most."""
+
+
+@dataclass
+class Range:
+    """The least and the largest element of an activation, and a sample of its elements."""
+
+    low: float = np.inf
+    high: float = -np.inf
+    parts: list[Floats] = field(default_factory=list)
+    is_finite: bool = True
+
+    @property
+    def sample(self) -> Floats:
+        return np.concatenate(self.parts) if self.parts else np.zeros(0, np.float32)
+
+    def add(self, array: Array, count: int, rng: np.random.Generator) -> None:
+        """Take an activation of one run into account."""
+        if not array.size:
+            return
+        low, high = float(array.min()), float(array.max())
+        if not (np.isfinite(low) and np.isfinite(high)):
+            self.is_finite = False
+            return
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        flat = array.reshape(-1)
+        picked = flat if flat.size <= count else flat[rng.integers(0, flat.size, count)]
+        self.parts.append(np.array(picked, np.float32))
+
+
+@dataclass
+class Observations:
+    """Ranges of values, and rows [rows, groups, depth] of layers."""
+
+    ranges: dict[Value, Range]
+    rows: dict[Layer, Floats]
+
+
+def with_outputs(graph: Graph, values: Iterable[Value]) -> tuple[Graph, list[str]]:
+    """A copy of a graph that gives these values as further outputs, and their names."""
+    copies: dict[Value, Value] = {}
+    copy = clone(graph, copies)
+    names = []
+    for number, value in enumerate(values):
+        name = f"observed/{number}"
+        while name in copy.output_names:
+            name += "'"
+        copy.add_output(copies[value], name)
+        names.append(name)
+    copy.report = graph.report
+    return copy, names
+
+
+def compiled_with(
+    graph: Graph, values: Iterable[Value], threads: int | None
+) -> tuple[Model, list[str]]:
+    """The compiled model that gives these values as further outputs, and their names."""
+    copy, names = with_outputs(graph, values)
+    return compile_graph(copy, threads=threads), names
+
+
+def observe(
+    graph: Graph,
+    layers: Sequence[Layer],
+    others: Iterable[Value],
+    runs: Sequence[Feeds],
+    *,
+    threads: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Observations:
+    """What the activations of `layers`, and `others`, are in these runs of an optimized graph."""
+    rng = np.random.default_rng(seed)
+    values = list(dict.fromkeys([*(layer.activation for layer in layers), *others]))
+    ranges = {value: Range() for value in values}
+    rows: dict[Layer, list[Floats]] = {layer: [] for layer in layers}
+    model, names = compiled_with(graph, values, threads)
+    each = -(-ELEMENTS // len(runs))
+    with model:
+        for number, feeds in enumerate(runs):
+            outputs = model.run(feeds)
+            arrays = dict(zip(values, (outputs[name] for name in names)))
+            for value, array in arrays.items():
+                ranges[value].add(array, each, rng)
+            for layer in layers:
+                taken = _rows(layer, arrays[layer.activation], len(runs), rng)
+                rows[layer].append(taken)
+            if progress is not None:
+                progress("calibrate", number + 1, len(runs))
+    return Observations(ranges, {layer: np.concatenate(parts) for layer, parts in rows.items()})
+
+
+def _rows(layer: Layer, activation: Array, runs: int, rng: np.random.Generator) -> Floats:
+    groups, depth, _ = layer.matrices.shape
+    total = min(ROWS, max(1, ROW_ELEMENTS // (groups * depth)))
+    count = total // runs + (rng.random() < total % runs / runs)
+    return layer.rows(activation, int(count), rng)

@@ -1,0 +1,257 @@
+"""`compress`: from a graph and data to a smaller and faster graph with a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from infuse.analysis.cost import totals
+from infuse.analysis.dataset import Data, Feeds, feeds_of
+from infuse.analysis.metrics import Metric, metric as metric_of
+from infuse.codegen.autotune.precision.request import Timer
+from infuse.compression.contract import Bound, Deadline
+from infuse.compression.control import Control, Selection
+from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
+from infuse.compression.layers import Layer, find_layers, products_left_out
+from infuse.compression.methods import METHODS, NEEDS_DATA, Plan, Setting
+from infuse.compression.observation import Progress
+from infuse.compression.report import CompressionReport, LayerReport
+from infuse.compression.static import StaticOptions
+from infuse.errors import ContractError, InfuseError, OptionError
+from infuse.ir.clone import clone
+from infuse.ir.graph import Graph
+from infuse.ir.printer import print_graph
+from infuse.ops.core.feeds import has_tensor_inputs, random_feeds, trial_sizes
+
+RANDOM_RUNS = 4
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for: the method, the contract, and how to measure."""
+
+    method: str = "int8"
+    metric: Any = None
+    max_drop: str | float | None = None
+    minutes: float | None = None
+    batch: int = 1
+    threads: int | None = None
+    seed: int = 0
+    allow_slower: bool = False
+    static: StaticOptions = field(default_factory=StaticOptions)
+    timer: Timer | None = None
+    """What measures in place of the clock."""
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise OptionError(
+                f"there is no method {self.method!r}", hint=f"methods: {', '.join(METHODS)}"
+            )
+        if self.batch < 1:
+            raise OptionError(f"{self.batch} is no size of a batch", hint="use 1 or more")
+
+
+def compress_graph(
+    graph: Graph,
+    request: Request,
+    data: Data | None = None,
+    labels: Any = None,
+    validation: Data | None = None,
+    progress: Progress | None = None,
+) -> Graph:
+    """A compressed copy of a graph (see `infuse.compress`)."""
+    bound = None if request.max_drop is None else Bound.parse(request.max_drop)
+    deadline = Deadline(request.minutes)
+    source = named(settled(graph))
+    calibration = None if data is None else feeds_of(source, data, request.batch)
+    if request.method in NEEDS_DATA and calibration is None:
+        raise OptionError(
+            f"{request.method} needs data that tell the ranges of activations",
+            hint="give some (--data, data=), or use a method without them: int8-dynamic",
+        )
+    runs = _examples(source, calibration, validation, request)
+    measured = _metric(request.metric, labels, bound, has_data=calibration is not None)
+    layers = find_layers(source)
+    plan = METHODS[request.method](
+        Setting(
+            *(source, layers, calibration, request.static),
+            *(request.threads, request.seed, progress),
+        )
+    )
+    with Evaluation(
+        source,
+        runs,
+        measured,
+        labels,
+        threads=request.threads,
+        timer=request.timer,
+        progress=progress,
+    ) as evaluation:
+        report = CompressionReport(
+            measured.name,
+            len(runs),
+            evaluation.reference,
+            evaluation.reference,
+            measured.higher_is_better,
+            "" if bound is None else str(bound),
+        )
+        if calibration is None:
+            report.notes.append("measured on random inputs, which say little of accuracy")
+        memory = Memory(_facts(source, request, calibration, runs, labels, measured))
+        control = Control(*(source, plan, evaluation, memory, bound, deadline, report, progress))
+        selection = control.accurate()
+        if not request.allow_slower:
+            selection = control.faster(selection)
+        result = _finished(control, selection, source, plan, layers, report, evaluation)
+    _require_met(result, plan, selection, deadline)
+    return result
+
+
+def _examples(
+    graph: Graph, calibration: list[Feeds] | None, validation: Data | None, request: Request
+) -> list[Feeds]:
+    """The runs on which scores are measured."""
+    if validation is not None:
+        return feeds_of(graph, validation, request.batch)
+    if calibration is not None:
+        return calibration
+    if not has_tensor_inputs(graph):
+        raise OptionError(
+            "there are no random inputs for this model: one is a sequence, or of unknown rank",
+            hint="give data (--data, data=)",
+        )
+    sizes = trial_sizes(graph, {})[0]
+    return [random_feeds(graph, sizes, request.seed + number) for number in range(RANDOM_RUNS)]
+
+
+def _metric(which: Any, labels: Any, bound: Bound | None, has_data: bool) -> Metric:
+    """The metric of a request: top1 beside labels, else agreement with the original."""
+    chosen = metric_of(which or ("top1" if labels is not None else "cosine"))
+    if chosen.needs_labels and labels is None:
+        raise OptionError(
+            f"the metric {chosen.name} needs labels", hint="give them (--labels, labels=)"
+        )
+    if labels is not None and not chosen.needs_labels:
+        raise OptionError(
+            f"the metric {chosen.name} compares with the original and has no use for labels",
+            hint="leave the labels out, or choose a metric that reads them",
+        )
+    if labels is not None and not has_data:
+        raise OptionError("there are labels without data", hint="give the data (--data, data=)")
+    if bound is not None and not has_data:
+        raise OptionError(
+            "a bound on what is lost needs data to measure it on", hint="give some (--data, data=)"
+        )
+    return chosen
+
+
+def _facts(
+    graph: Graph,
+    request: Request,
+    calibration: Sequence[Feeds] | None,
+    runs: Sequence[Feeds],
+    labels: Any,
+    measured: Metric,
+) -> list[str]:
+    """What measurements belong to."""
+    arrays = digest_of([*(calibration or ()), *runs, np.asarray(labels)])
+    settings = (request.method, request.static, request.threads, request.seed, request.batch)
+    return [digest_of([print_graph(graph)]), arrays, measured.name, repr(settings)]
+
+
+def named(graph: Graph) -> Graph:
+    """A copy in which every node has a name of its own, so that reports can tell them apart."""
+    copy = clone(graph)
+    copy.report = graph.report
+    taken: set[str] = set()
+    for inner in copy.all_graphs():
+        for node in inner.nodes:
+            base, number = node.name or node.kind, 1
+            while node.name in taken or not node.name:
+                node.name, number = f"{base}_{number}", number + 1
+            taken.add(node.name)
+    return copy
+
+
+# -- reports ---------------------------------------------------------------------------------------
+
+
+def _finished(
+    control: Control,
+    selection: Selection,
+    source: Graph,
+    plan: Plan,
+    layers: Sequence[Layer],
+    report: CompressionReport,
+    evaluation: Evaluation,
+) -> Graph:
+    """The graph with these layers compressed, optimized, and its report."""
+    result = settled(control.graph_of(selection))
+    if result is source:
+        result = clone(source)
+        result.report = source.report
+    report.score = control.score(selection)
+    report.is_met = control.holds(selection)
+    report.validations = evaluation.validations
+    if not report.seconds:
+        times = evaluation.seconds({"float32": source, "all": control.graph_of(selection)})
+        report.float_seconds, report.seconds = times["float32"], times["all"]
+    before, after = totals(source), totals(result)
+    report.weight_bytes_before, report.weight_bytes = before.weight_bytes, after.weight_bytes
+    report.layers = [_layer(layer, control, selection, plan) for layer in layers]
+    report.layers += [
+        LayerReport(node.name, node.kind, "float32", why)
+        for node, why in products_left_out(source, layers)
+    ]
+    result.compression = report
+    return result
+
+
+def _layer(layer: Layer, control: Control, selection: Selection, plan: Plan) -> LayerReport:
+    region = control.regions.get(layer)
+    form = plan.forms[layer].name if layer in selection else "float32"
+    reason = plan.refused.get(layer, "")
+    if layer in plan.forms and layer not in selection:
+        reason = "float32 is as fast" if layer in control.slow else "it changes the outputs most"
+    error = plan.errors.get(layer)
+    return LayerReport(
+        layer.name,
+        layer.kind,
+        form,
+        reason,
+        plan.calibrators.get(layer, ""),
+        float(10 * np.log10(error)) if error else None,
+        control.sensitivity.get(layer),
+        None if region is None else region.float_seconds,
+        None if region is None else region.seconds,
+    )
+
+
+def _require_met(result: Graph, plan: Plan, selection: Selection, deadline: Deadline) -> None:
+    """ContractError where nothing can be compressed within the bound."""
+    report = result.compression
+    if not report.max_drop or (selection and report.is_met):
+        return
+    worst = min(report.tried, key=lambda each: each["score"], default=None)
+    if not plan.forms:
+        why = "no layer of the model can be compressed by this method"
+    elif report.seconds >= report.float_seconds and report.is_met and not selection:
+        return
+    else:
+        ended = ", and the time ended" if deadline.is_over else ""
+        score = "" if worst is None else f"; with all layers the score is {worst['score']:.6g}"
+        why = (
+            f"{report.metric} of {report.reference:.6g} falls by more than {report.max_drop} with "
+            f"any layer that was tried{score}{ended}"
+        )
+    error: InfuseError = ContractError(
+        why,
+        where="compress",
+        hint="allow more (--max-drop), more time (--minutes), or try another method",
+    )
+    assert isinstance(error, ContractError)
+    error.best, error.report = result, report
+    raise error

@@ -1,0 +1,101 @@
+"""What a compression did to a model, layer by layer."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class LayerReport:
+    """A layer: what it is computed in and why, the error of its result in dB below the result on
+    exact operands, and the seconds of its region in float32 and as it is.
+    """
+
+    node: str
+    operator: str
+    form: str
+    reason: str = ""
+    calibrator: str = ""
+    noise: float | None = None
+    sensitivity: float | None = None
+    """What the score loses when this layer alone is compressed, on few examples."""
+    float_seconds: float | None = None
+    seconds: float | None = None
+
+
+@dataclass
+class CompressionReport:
+    """A compression: scores, speed, size, and all layers."""
+
+    metric: str
+    examples: int
+    reference: float
+    """The score of the original."""
+    score: float
+    """That of the compressed model."""
+    higher_is_better: bool = True
+    max_drop: str = ""
+    """The loss that is allowed; empty where there is no contract."""
+    is_met: bool = True
+    validations: int = 0
+    """How often a model went through all examples, the original included."""
+    float_seconds: float = 0.0
+    seconds: float = 0.0
+    weight_bytes_before: int = 0
+    weight_bytes: int = 0
+    layers: list[LayerReport] = field(default_factory=list)
+    tried: list[dict[str, Any]] = field(default_factory=list)
+    """Every candidate whose score was measured: layers that are compressed, score, seconds."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def drop(self) -> float:
+        """What the score loses, in its own unit; negative where it gains."""
+        lost = self.reference - self.score
+        return lost if self.higher_is_better else -lost
+
+    @property
+    def relative_drop(self) -> float:
+        """`drop` over the score of the original."""
+        return self.drop / abs(self.reference) if self.reference else self.drop
+
+    @property
+    def speed(self) -> float:
+        """How much faster it is than the original."""
+        return self.float_seconds / self.seconds if self.seconds else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            **asdict(self),
+            "drop": self.drop,
+            "relative_drop": self.relative_drop,
+            "speed": self.speed,
+        }
+
+    def lines(self) -> list[str]:
+        """What to say of it."""
+        forms = [layer.form for layer in self.layers]
+        counts = ", ".join(f"{forms.count(form)} {form}" for form in dict.fromkeys(forms))
+        smaller = self.weight_bytes_before / self.weight_bytes if self.weight_bytes else 0.0
+        scores = f"{self.metric} on {self.examples} runs: {self.reference:.6g} → {self.score:.6g}"
+        scores += f", {_lost(self.relative_drop)}"
+        if self.max_drop:
+            verdict = "met" if self.is_met else "NOT met"
+            scores += f"; the bound of {self.max_drop} is {verdict}"
+        lines = [f"layers: {counts or 'none'}", scores]
+        if self.seconds:
+            lines.append(
+                f"speed: {self.float_seconds * 1e3:.3f} → {self.seconds * 1e3:.3f} ms, "
+                f"{self.speed:.2f} ×"
+            )
+        lines.append(
+            f"weights: {self.weight_bytes_before / 1e6:.2f} → {self.weight_bytes / 1e6:.2f} MB, "
+            f"{smaller:.2f} × smaller"
+        )
+        return [*lines, *self.notes]
+
+
+def _lost(drop: float) -> str:
+    return f"{drop:.3%} lost" if drop > 0 else f"{-drop:.3%} gained" if drop < 0 else "nothing lost"

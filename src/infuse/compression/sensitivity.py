@@ -1,0 +1,108 @@
+"""How much each layer alone changes the outputs: one model with a switch for each layer, so that
+it is compiled once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.analysis.dataset import Feeds
+from infuse.analysis.metrics import Outputs
+from infuse.codegen.compile import compile_graph
+from infuse.compression.evaluation import settled
+from infuse.compression.forms import Form, Writer
+from infuse.compression.insertion import write_forms
+from infuse.compression.layers import Layer
+from infuse.compression.observation import Progress
+from infuse.ir.clone import clone
+from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.types import UNKNOWN, TensorType
+
+MOST_EXAMPLES = 64
+SHARE = 0.25
+"""The part of the time that is left which may go into this."""
+SECONDS = 20.0
+"""The seconds that may, where time is not limited."""
+
+
+def with_switches(graph: Graph, forms: Mapping[Layer, Form]) -> tuple[Graph, str]:
+    """A copy of a graph with one input more: which layers have their forms, in order, as booleans.
+
+    Both results of each layer are computed from the same activation, and one is chosen.
+    """
+    values: dict[Value, Value] = {}
+    copy = clone(graph, values)
+    name = "switches"
+    while any(value.name == name for value in graph.inputs):
+        name += "'"
+    switches = copy.add_input(name, TensorType(dtypes.bool_, (len(forms),)))
+    for number, layer in enumerate(forms):
+        node = values[layer.node.output].producer
+        assert node is not None
+        _switch(copy, node, switches, number)
+    write_forms(copy, values, forms, {}, are_alone=True)
+    return copy, name
+
+
+def _switch(graph: Graph, node: Node, switches: Value, number: int) -> None:
+    exact = Value(UNKNOWN, f"{node.output.name}/exact")
+    twin = graph.add_node(Node(node.op, node.inputs, [exact], name=f"{node.name}/exact"))
+    twin.op.infer_node(twin)
+    write = Writer(graph, twin, f"{node.name}/switch")
+    readers = list(node.output.uses)
+    switch = write("Gather", switches, constant(np.asarray(number, np.int64)), axis=0)
+    chosen = write("Where", switch, node.output, exact)
+    for user, index in readers:
+        user.set_operand(index, chosen)
+
+
+def sensitivities(
+    graph: Graph,
+    forms: Mapping[Layer, Form],
+    runs: Sequence[Feeds],
+    differences: Sequence[float],
+    *,
+    seconds: float = SECONDS,
+    threads: int | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+    progress: Progress | None = None,
+) -> dict[Layer, float]:
+    """The power of the change of the outputs over theirs when one layer alone has its form, the
+    mean over some of the examples: those with the largest `differences` (one an example), as many
+    as `seconds` allow, one at least.
+    """
+    copy, name = with_switches(graph, forms)
+    layers = list(forms)
+    sums = np.zeros(len(layers))
+    order = np.argsort(differences)[::-1][:MOST_EXAMPLES]
+    total = len(order) * len(layers)
+    with compile_graph(settled(copy), threads=threads) as model:
+        begin, done = clock(), 0
+        for number in order.tolist():
+            feeds = dict(runs[number])
+            exact = model.run({**feeds, name: np.zeros(len(layers), np.bool_)})
+            for place, row in enumerate(np.eye(len(layers), dtype=np.bool_)):
+                sums[place] += change(model.run({**feeds, name: row}), exact)
+                if progress is not None:
+                    progress("sensitivity", done * len(layers) + place + 1, total)
+            done += 1
+            if (clock() - begin) * (done + 1) / done > seconds:
+                break
+    return dict(zip(layers, (sums / done).tolist()))
+
+
+def change(outputs: Outputs, exact: Outputs) -> float:
+    """The power of the change of all float outputs over theirs; infinite where not finite."""
+    worst = 0.0
+    for name, array in exact.items():
+        if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+            continue
+        noise = float(np.sum((outputs[name].astype(np.float64) - array) ** 2))
+        power = float(np.sum(array.astype(np.float64) ** 2))
+        part = noise / power if power > 0 else float(noise > 0)
+        worst = max(worst, part if np.isfinite(part) else np.inf)
+    return worst

@@ -1,0 +1,184 @@
+"""Static quantization: activations and weights as 8-bit integers, with scales that data tell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from infuse.compression.forms import StaticForm
+from infuse.compression.insertion import passes_bytes
+from infuse.compression.layers import Floats, Layer, multiply
+from infuse.compression.observation import Observations
+from infuse.compression.ranges import CALIBRATORS, Scale, candidates
+from infuse.compression.weights import IntegerWeights, importance_of, round_to_nearest
+from infuse.errors import OptionError
+from infuse.ir.graph import Array, Graph, Node, Value
+
+SIGNIFICANT = 3.0
+"""Standard errors that a mean error exceeds before it is corrected."""
+
+
+@dataclass(frozen=True)
+class StaticOptions:
+    """How operands are rounded. `calibrator` is `auto` (for each activation the one with the least
+    error of the layers that read it) or one of `CALIBRATORS`.
+    """
+
+    calibrator: str = "auto"
+    symmetric: bool = False
+    per_channel: bool = True
+    bias_correction: bool = True
+
+    def __post_init__(self) -> None:
+        if self.calibrator != "auto" and self.calibrator not in CALIBRATORS:
+            raise OptionError(
+                f"there is no calibrator {self.calibrator!r}",
+                hint=f"calibrators: auto, {', '.join(CALIBRATORS)}",
+            )
+
+
+@dataclass
+class StaticPlan:
+    """All that could be integers: layers, and activations between them with their scales."""
+
+    layers: dict[Layer, StaticForm]
+    between: dict[Value, Scale]
+    calibrators: dict[Layer, str] = field(default_factory=dict)
+    errors: dict[Layer, float] = field(default_factory=dict)
+    """The power of the error of a layer's result over that of the result, on exact operands."""
+    refused: dict[Layer, str] = field(default_factory=dict)
+    """Layers that stay in float32, and why."""
+
+
+def plan_static(
+    graph: Graph, layers: Sequence[Layer], seen: Observations, options: StaticOptions
+) -> StaticPlan:
+    """How each layer is computed on integers."""
+    plan = StaticPlan({}, {})
+    readers: dict[Value, list[Layer]] = defaultdict(list)
+    for layer in layers:
+        why = _refusal(layer, seen)
+        if why:
+            plan.refused[layer] = why
+        else:
+            readers[layer.activation].append(layer)
+    for value, users in readers.items():
+        weights = {layer: _weights(layer, seen.rows[layer], options) for layer in users}
+        name, scale = _best_scale(value, weights, seen, options)
+        for layer, integers in weights.items():
+            plan.layers[layer], plan.errors[layer] = _settled(
+                seen.rows[layer], layer, scale, integers, options
+            )
+            plan.calibrators[layer] = name
+    for value in between_layers(graph, plan.layers):
+        found = candidates(seen.ranges[value], "mse")
+        plan.between[value] = found[0][1]
+    return plan
+
+
+def _refusal(layer: Layer, seen: Observations) -> str:
+    """Why a layer cannot be computed on integers; nothing where it can."""
+    if not seen.ranges[layer.activation].is_finite:
+        return "its activation is not finite on the data"
+    if not np.isfinite(layer.matrices).all():
+        return "its weights are not finite"
+    if not len(seen.rows[layer]):
+        return "its activation was empty on the data"
+    return ""
+
+
+def _weights(layer: Layer, rows: Floats, options: StaticOptions) -> IntegerWeights:
+    return round_to_nearest(layer.matrices, importance_of(rows), options.per_channel)
+
+
+def _best_scale(
+    value: Value,
+    weights: Mapping[Layer, IntegerWeights],
+    seen: Observations,
+    options: StaticOptions,
+) -> tuple[str, Scale]:
+    """The scale of an activation with the least error of the layers that read it."""
+    offers = candidates(seen.ranges[value], options.calibrator, symmetric=options.symmetric)
+    if len(offers) == 1:
+        return offers[0]
+    exact = {layer: multiply(seen.rows[layer], layer.matrices) for layer in weights}
+
+    def error(scale: Scale) -> float:
+        return sum(
+            relative_error(multiply(scale.rounded(seen.rows[layer]), w.numbers), exact[layer])
+            for layer, w in weights.items()
+        )
+
+    return min(offers, key=lambda offer: error(offer[1]))
+
+
+def relative_error(values: Array, exact: Array) -> float:
+    """The power of a difference over that of the exact values."""
+    power = float(np.sum(exact.astype(np.float64) ** 2))
+    noise = float(np.sum((values.astype(np.float64) - exact) ** 2))
+    return noise / power if power > 0 else float(noise > 0)
+
+
+def _settled(
+    rows: Floats, layer: Layer, scale: Scale, weights: IntegerWeights, options: StaticOptions
+) -> tuple[StaticForm, float]:
+    """A layer on integers, its bias corrected, and its error."""
+    exact = multiply(rows, layer.matrices)
+    values = multiply(scale.rounded(rows), weights.numbers)
+    correction = mean_error(values - exact) if options.bias_correction else None
+    if correction is not None:
+        values = values - correction.reshape(values.shape[1:])
+    negative = None if correction is None else -correction
+    return StaticForm(scale, weights, negative), relative_error(values, exact)
+
+
+def mean_error(errors: Array) -> Array | None:
+    """The mean of errors [rows, groups, columns] for each channel, where it stands out of their
+    spread; None where it does nowhere.
+    """
+    count = len(errors)
+    if count < 8:
+        return None
+    mean, spread = errors.mean(0).reshape(-1), errors.std(0).reshape(-1)
+    stands_out = np.abs(mean) > SIGNIFICANT * spread / np.sqrt(count)
+    return np.asarray(np.where(stands_out, mean, 0), np.float32) if stands_out.any() else None
+
+
+def between_layers(graph: Graph, layers: Iterable[Layer]) -> list[Value]:
+    """Activations of images that no layer reads and that are better integers all the same: the
+    operand of a sum that waits for the other one.
+    """
+    rounded = {layer.activation for layer in layers}
+    order = {node: number for number, node in enumerate(graph.nodes)}
+    waiting = []
+    for node in order:
+        if node.kind != "Add" or len(node.inputs) != 2 or not _feeds(node, rounded):
+            continue
+        first, second = node.inputs
+        if first is None or second is None or not passes_bytes(node, first):
+            continue
+        operands = [v for v in (first, second) if v.producer is not None]
+        if len(operands) < 2 or rounded.intersection(operands) or first is second:
+            continue
+        earlier = min(operands, key=lambda v: order.get(_maker(v), -1))
+        if earlier.shape == node.output.shape:
+            waiting.append(earlier)
+    return list(dict.fromkeys(waiting))
+
+
+def _maker(value: Value) -> Node:
+    assert value.producer is not None
+    return value.producer
+
+
+def _feeds(node: Node, rounded: set[Value]) -> bool:
+    """Whether the result of a node is an activation that is rounded, with an activation function
+    between at most.
+    """
+    result = node.output
+    if result in rounded:
+        return True
+    return any(user.kind in ("Relu", "Clip") and user.output in rounded for user in result.users())
