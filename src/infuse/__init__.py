@@ -19,15 +19,14 @@ from infuse.api import (
     from_jax,
     from_torch,
     from_torchscript,
-    inspect,
     load,
     load_compiled,
     optimize,
-    profile,
     save,
     trace,
 )
 from infuse.errors import InfuseError
+from infuse.measuring import compare, inspect, profile
 from infuse.runtime import CompiledModel
 from infuse.session import GraphOptimizationLevel, InferenceSession, SessionOptions
 
@@ -46,6 +45,7 @@ __all__ = [
     "InfuseError",
     "SessionOptions",
     "Spec",
+    "compare",
     "compile",
     "compress",
     "cond",

@@ -121,7 +121,8 @@ class _Native:
 
     def run(self, values: dict[str, Any]) -> None:
         """Compute the stage's outputs from `values`, which they join."""
-        values.update(self._session.run({name: values[name] for name in self._inputs}))
+        read = {name: values[name] for name in self._inputs if name in values}
+        values.update(self._session.run(read))
 
     def table(self, works: _Works) -> NDArray[np.int64]:
         """The calls of the last run (`Run.table`)."""
