@@ -21,6 +21,7 @@ import infuse
 from infuse.cli import (
     bench,
     check,
+    compare,
     compile,
     compress,
     inspect,
@@ -56,6 +57,7 @@ _COMMANDS: Sequence[Callable[..., None]] = (
         compress.compress,
         run.run,
         bench.bench,
+        compare.compare,
         profile.profile,
         inspect.inspect,
     ),

@@ -110,10 +110,10 @@ class Agreement:
             "is_equal": self.is_equal,
             "equal": self.equal / self.elements if self.elements else 1.0,
             "not_finite": self.not_finite,
-            "sqnr_db": _finite(self.sqnr),
-            "cosine": _finite(self.cosine),
-            "relative_error": _finite(self.relative_error),
-            "largest_difference": _finite(self.largest_difference),
+            "sqnr_db": finite(self.sqnr),
+            "cosine": finite(self.cosine),
+            "relative_error": finite(self.relative_error),
+            "largest_difference": finite(self.largest_difference),
             "top1_agreement": self.top1,
         }
 
@@ -129,5 +129,6 @@ def _numbers(array: Array) -> Array:
     return array.astype(np.float64)
 
 
-def _finite(number: float) -> float | None:
+def finite(number: float) -> float | None:
+    """A number as JSON has it: None for one that is infinite or NaN."""
     return number if math.isfinite(number) else None

@@ -12,7 +12,7 @@ import numpy as np
 from infuse.analysis.dataset import Data, Feeds
 from infuse.analysis.metrics import Metric, metric as metric_of
 from infuse.errors import InputError, OptionError
-from infuse.profiling.agreement import Agreement
+from infuse.profiling.agreement import Agreement, finite
 from infuse.profiling.inner import Build, LayerAgreement, layer_agreements
 from infuse.profiling.inputs import describe
 from infuse.profiling.sides import Side, both_feeds, pair
@@ -59,7 +59,8 @@ class ModelFigures:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {**vars(self), "nodes": self.nodes}
+        score = None if self.score is None else finite(self.score)
+        return {**vars(self), "score": score, "nodes": self.nodes}
 
 
 @dataclass

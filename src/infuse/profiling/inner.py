@@ -45,19 +45,20 @@ class LayerAgreement:
 
 
 def inner_pairs(a: Graph, b: Graph) -> list[tuple[Value, Value]]:
-    """Inner values of two graphs that have the same name, or come of nodes of the same name, in A's
-    order: floats of equal rank that are neither constants nor outputs. What is only quantized and
+    """Inner values of two graphs that have the same name, or else come of nodes of the same name, in
+    A's order: floats of equal rank that are neither constants nor outputs. What is only quantized and
     dequantized again stands for its rounded self, as its readers see it.
     """
+    ours = list(_inner(a))
+    names = {value.name for value in ours}
     by_name, by_node = {}, {}
     for value in _inner(b):
         by_name[value.name] = value
-        by_node[_origin(value)] = value
+        if value.name not in names and _origin(value)[0]:
+            by_node[_origin(value)] = value
     pairs = []
-    for value in _inner(a):
-        other = by_name.get(value.name) or (
-            by_node.get(_origin(value)) if _origin(value)[0] else None
-        )
+    for value in ours:
+        other = by_name.get(value.name) or by_node.get(_origin(value))
         if other is not None and _rank(value) in (None, _rank(other)):
             pairs.append((value, other))
     return pairs
