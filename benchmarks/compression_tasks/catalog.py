@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.compression_tasks import file_types, mnist, series, speech
+from benchmarks.compression_tasks import (
+    file_types,
+    language,
+    mails,
+    mnist,
+    pictures,
+    reading,
+    series,
+    speech,
+)
 from benchmarks.compression_tasks.base import Task
 
-_MODULES = (mnist, file_types, speech, series)
+_MODULES = (mnist, reading, file_types, speech, mails, series, pictures, language)
 _RECIPES = {recipe.name: recipe for module in _MODULES for recipe in module.RECIPES}
 NAMES: tuple[str, ...] = tuple(_RECIPES)
 

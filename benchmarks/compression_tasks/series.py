@@ -59,8 +59,8 @@ def prepared(network: str, dataset: str, packages: Packages) -> Prepared:
     rows = (rows - mean) / deviation
     tests = (joined(test_series, length) - mean) / deviation
     seeded()
-    model, schedule = series_networks.NETWORKS[network](rows.shape[1:], len(names))
-    train(model, rows, labels, schedule, series_networks.varied)
+    model = series_networks.NETWORKS[network](rows.shape[1:], len(names))
+    train(model, rows, labels, series_networks.schedule(len(rows)), series_networks.varied)
     order = np.random.default_rng(0).permutation(len(rows))[:CALIBRATION]
     return Prepared(
         onnx_file(model, [rows[:1]], ["series"], "scores"),

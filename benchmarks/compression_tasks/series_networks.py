@@ -11,6 +11,12 @@ from benchmarks.compression_tasks.training import Schedule
 
 FRAMES = 24
 """Steps of the recurrent network, at least: longer series are cut into frames of several values."""
+BATCH, UPDATES = 16, 1500
+
+
+def schedule(rows: int) -> Schedule:
+    """UPDATES steps on that many rows."""
+    return Schedule(-(-UPDATES * BATCH // rows), BATCH, rate=3e-3)
 
 
 def varied(batch: torch.Tensor) -> torch.Tensor:
@@ -19,7 +25,7 @@ def varied(batch: torch.Tensor) -> torch.Tensor:
     return batch * scale + 0.03 * torch.randn_like(batch)
 
 
-def cnn(shape: tuple[int, int], classes: int) -> tuple[nn.Module, Schedule]:
+def cnn(shape: tuple[int, int], classes: int) -> nn.Module:
     """Three convolutions with batch normalization and the mean over time (Wang et al., 2017)."""
     layers: list[nn.Module] = []
     for inputs, outputs, size in ((shape[0], 64, 7), (64, 128, 5), (128, 64, 3)):
@@ -28,8 +34,7 @@ def cnn(shape: tuple[int, int], classes: int) -> tuple[nn.Module, Schedule]:
             nn.BatchNorm1d(outputs),
             nn.ReLU(),
         ]
-    network = nn.Sequential(*layers, nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(64, classes))
-    return network, Schedule(150, batch=16)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(64, classes))
 
 
 class Recurrent(nn.Module):
@@ -51,12 +56,12 @@ class Recurrent(nn.Module):
         return self.scores(states.mean(1))
 
 
-def lstm(shape: tuple[int, int], classes: int) -> tuple[nn.Module, Schedule]:
+def lstm(shape: tuple[int, int], classes: int) -> nn.Module:
     """A bidirectional LSTM of 64 cells each way."""
-    return Recurrent(shape, classes), Schedule(150, batch=16)
+    return Recurrent(shape, classes)
 
 
-NETWORKS: dict[str, Callable[[tuple[int, int], int], tuple[nn.Module, Schedule]]] = {
+NETWORKS: dict[str, Callable[[tuple[int, int], int], nn.Module]] = {
     "cnn": cnn,
     "lstm": lstm,
 }

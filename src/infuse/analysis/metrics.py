@@ -29,6 +29,8 @@ class Metric:
     function: Function
     needs_labels: bool = True
     higher_is_better: bool = True
+    is_builtin: bool = False
+    """Whether it is one of `NAMES`, and no function of the user."""
 
     def __call__(self, outputs: Sequence[Outputs], truth: Any) -> float:
         """The score. InputError where the outputs and the labels do not fit, or for a score that
@@ -207,4 +209,4 @@ def metric(which: str | Metric | Callable[[Sequence[Outputs], Any], float]) -> M
     if name not in _METRICS:
         raise OptionError(f"there is no metric {name!r}", hint=f"metrics: {', '.join(NAMES)}")
     about, make, needs_labels, higher = _METRICS[name]
-    return Metric(which, about, make(output), needs_labels, higher)
+    return Metric(which, about, make(output), needs_labels, higher, is_builtin=True)

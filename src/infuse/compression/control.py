@@ -42,6 +42,7 @@ class Control:
         self._report, self._progress = report, progress
         self._numbers = {layer: number for number, layer in enumerate(plan.forms)}
         self._graphs: dict[Selection, Graph] = {}
+        self._scores: dict[Selection, float] = {}
         self.sensitivity: dict[Layer, float] = {}
         self.regions: dict[Layer, Region] = {}
         """The last times of each layer's region."""
@@ -65,15 +66,22 @@ class Control:
     # -- what is measured --------------------------------------------------------------------------
 
     def score(self, selection: Selection) -> float:
-        """The score with these layers compressed, measured once."""
+        """The score with these layers compressed, measured once; that of a function of the user in
+        each call, since nobody knows what it does.
+        """
         if not selection:
             return self._evaluation.reference
-        key = f"score {self._key(selection)}"
-        score = self._memory.get(key)
+        if selection in self._scores:
+            return self._scores[selection]
+        metric = self._evaluation.metric
+        key = f"{metric.name} {self._key(selection)}"
+        score = self._memory.get(key) if metric.is_builtin else None
         if score is None:
             score = self._evaluation.score(self.graph_of(selection))
-            self._memory.put(key, score)
-            self._report.tried.append({"layers": len(selection), "score": score})
+            if metric.is_builtin:
+                self._memory.put(key, score)
+        self._scores[selection] = float(score)
+        self._report.tried.append({"layers": len(selection), "score": float(score)})
         return float(score)
 
     def _key(self, selection: Iterable[Layer]) -> str:
@@ -173,9 +181,9 @@ class Control:
             self._evaluation.runs[0],
             self._evaluation.threads,
         )
-        return frozenset(
-            layer for region in self.regions if region.is_slower for layer in region.layers
-        )
+        self.regions.update((layer, region) for region in measured for layer in region.layers)
+        slower = [region.layers for region in measured if region.is_slower]
+        return frozenset(layer for layers in slower for layer in layers)
 
     def _seconds(self, selections: dict[str, Selection]) -> dict[str, float]:
         return self._evaluation.seconds(

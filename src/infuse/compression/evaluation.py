@@ -34,16 +34,16 @@ class Memory(CacheRecord):
         super().__init__(
             "compress", "measurements of a compression", Target.resolve("native"), facts
         )
-        self._known: dict[str, Any] = self.load(lambda content: dict(content["measured"])) or {}
+        self._measured: dict[str, Any] = self.load(lambda content: dict(content["measured"])) or {}
 
     def get(self, key: str) -> Any | None:
         """What was measured, None where nothing was."""
-        return self._known.get(key)
+        return self._measured.get(key)
 
     def put(self, key: str, value: Any) -> None:
         """Keep a measurement (plain data)."""
-        self._known[key] = value
-        self.write({"measured": self._known})
+        self._measured[key] = value
+        self.write({"measured": self._measured})
 
 
 def digest_of(parts: Sequence[Any]) -> str:

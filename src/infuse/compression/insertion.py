@@ -73,6 +73,8 @@ def _round_activation(
         for index, operand in enumerate(list(user.inputs)):
             if operand is value and not (user in static and index > 0):
                 user.set_operand(index, rounded)
+    if value.producer is not None and not any(v.uses for v in value.producer.outputs):
+        graph.remove(value.producer)
 
 
 def _quantized(write: Writer, value: Value, scale: Scale, reading: Sequence[Node]) -> Value:

@@ -115,9 +115,8 @@ class Layer:
         total = int(np.prod(places))
         picked = rng.choice(total, min(count, total), replace=False)
         taken = view.transpose(ahead)[np.unravel_index(np.sort(picked), places)]
-        return np.ascontiguousarray(
-            taken.reshape(len(taken), self.matrices.shape[0], -1), dtype=np.float32
-        )
+        groups, depth, _ = self.matrices.shape
+        return np.ascontiguousarray(taken.reshape(-1, groups, depth), dtype=np.float32)
 
 
 def multiply(rows: Array, matrices: Array) -> Array:

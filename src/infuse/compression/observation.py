@@ -21,8 +21,8 @@ ELEMENTS = 1 << 16
 """Elements of an activation that are sampled in all."""
 ROW_ELEMENTS = 1 << 19
 """Elements of the rows of a layer that are sampled in all."""
-ROWS = 2048
-"""Rows of a layer at most."""
+LEAST_ROWS, ROWS = 256, 2048
+"""Rows of a layer at least and at most."""
 
 
 @dataclass
@@ -116,6 +116,6 @@ def observe(
 
 def _rows(layer: Layer, activation: Array, runs: int, rng: np.random.Generator) -> Floats:
     groups, depth, _ = layer.matrices.shape
-    total = min(ROWS, max(1, ROW_ELEMENTS // (groups * depth)))
+    total = min(ROWS, max(LEAST_ROWS, ROW_ELEMENTS // (groups * depth)))
     count = total // runs + (rng.random() < total % runs / runs)
     return layer.rows(activation, int(count), rng)

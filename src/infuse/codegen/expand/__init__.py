@@ -4,6 +4,7 @@ lowered.
 
 from infuse.codegen.expand import (  # noqa: F401  (each registers its expansions)
     bits,
+    block_products,
     distances,
     flexing,
     images,

@@ -1,0 +1,80 @@
+"""Products with constant weights of few bits in blocks (DequantizeLinear with `block_size`), whose
+kernel decodes them as it multiplies.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.codegen.expand.composer import Composer, Results, expands
+from infuse.ir.graph import Array, Node, Value, constant
+from infuse.ops.domains.microsoft_bits import MatMulNBits
+from infuse.ops.quantization import DequantizeLinear, limits
+
+BITS = {dtypes.uint4: 4, dtypes.int4: 4, dtypes.uint8: 8, dtypes.int8: 8}
+LEAST_BLOCK = 32
+"""Rows of a block that fill vectors; blocks are multiples of it."""
+
+
+@expands("MatMul", early=True)
+def matmul(make: Composer, node: Node) -> Results:
+    x = node.inputs[0]
+    if x is None or x.rank < 2:
+        return None
+    return _product(make, x, node.input(1), depth_axis=0)
+
+
+@expands("Gemm", early=True)
+def gemm(make: Composer, node: Node) -> Results:
+    attributes = node.op.attributes()
+    x, c = node.inputs[0], node.input(2)
+    plain = attributes["alpha"] == attributes["beta"] == 1.0 and not attributes["transA"]
+    if x is None or not plain:
+        return None
+    result = _product(make, x, node.input(1), depth_axis=int(bool(attributes["transB"])))
+    return result if result is None or c is None else make("Add", result, c)
+
+
+def _product(make: Composer, x: Value, weights: Value | None, depth_axis: int) -> Value | None:
+    """`x` times weights in blocks; None where these are anything else."""
+    node = None if weights is None else weights.producer
+    if node is None or not isinstance(node.op, DequantizeLinear) or node.output.rank != 2:
+        return None
+    block, axis = node.op.block_size, node.op.axis % 2
+    codes, scales, zeros = (node.input(i) for i in range(3))
+    if block == 0 or block % LEAST_BLOCK or axis != depth_axis or codes is None or scales is None:
+        return None
+    if codes.const is None or scales.const is None or (zeros is not None and zeros.const is None):
+        return None
+    plain = x.dtype == scales.dtype == node.output.dtype == dtypes.float32
+    if codes.dtype not in BITS or not plain:
+        return None
+    matrix, steps = (_rows_of_columns(array, axis) for array in (codes.const, scales.const))
+    bits, low = BITS[codes.dtype], limits(codes.dtype)[0]
+    shifts = np.zeros(steps.shape, np.int16)
+    if zeros is not None and zeros.const is not None:
+        shifts = _rows_of_columns(zeros.const, axis).astype(np.int16)
+    columns, depth = matrix.shape
+    whole = np.repeat(shifts, block, axis=1)
+    whole[:, :depth] = matrix
+    packed = _packed(whole - low, bits).reshape(columns, -1, block * bits // 8)
+    op = MatMulNBits(K=depth, N=columns, block_size=block, bits=bits)
+    factors = np.ascontiguousarray(steps, np.float32).reshape(-1)
+    stored = (packed, factors, _packed(shifts - low, bits).reshape(-1))
+    return make.apply(op, [x, *map(constant, stored)])[0]
+
+
+def _rows_of_columns(array: Array, axis: int) -> Array:
+    """[depth, columns] or its transpose as [columns, depth]."""
+    return array.T if axis == 0 else array
+
+
+def _packed(codes: Array, bits: int) -> Array:
+    """Unsigned numbers of few bits as bytes along the last axis, lowest first."""
+    numbers = codes.astype(np.uint8)
+    if bits == 8:
+        return np.ascontiguousarray(numbers)
+    if numbers.shape[-1] % 2:
+        numbers = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, 1)])
+    return np.ascontiguousarray(numbers[..., ::2] | (numbers[..., 1::2] << 4))

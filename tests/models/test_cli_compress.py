@@ -1,0 +1,108 @@
+"""`infuse compress` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import infuse
+from infuse.cli.main import main
+from tests.compression_networks import image_network, images
+
+pytestmark = [pytest.mark.row("Z1", "Z2")]
+
+
+@pytest.fixture
+def model(tmp_path: Path, rng: np.random.Generator) -> Path:
+    """A folder with a network, examples and labels that it gives them."""
+    graph, data = image_network(rng, "batch"), images(rng)
+    infuse.save(graph, tmp_path / "model.onnx")
+    np.savez(tmp_path / "data.npz", **data)
+    with infuse.compile(graph, threads=1) as compiled:
+        scores = compiled.run(data)["scores"]
+    np.save(tmp_path / "labels.npy", scores.argmax(-1))
+    (tmp_path / "metric.py").write_text(
+        "def score(outputs, labels):\n    return float(len(labels))\n"
+    )
+    return tmp_path
+
+
+def run(folder: Path, *words: str) -> int:
+    arguments = [str(folder / word) if "." in word and "=" not in word else word for word in words]
+    return main(["compress", str(folder / "model.onnx"), "--threads", "1", *arguments])
+
+
+def test_a_model_is_compressed_within_a_bound(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--data", "data.npz", "--labels", "labels.npy", "--max-drop", "10%", "--allow-slower")
+    assert run(model, "-o", "small.infuse", *words) == 0
+    text = capsys.readouterr().out
+    assert "top1 on 24 runs: 1 →" in text
+    assert "the bound of 10% is met" in text
+    assert "4 int8" in text
+    small = infuse.load(model / "small.infuse")
+    assert any(node.kind == "QuantizeLinear" for node in small.nodes)
+
+
+def test_the_answer_as_json(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(model, "-o", "small.onnx", "--int8-dynamic", "--allow-slower", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["metric"] == "cosine"
+    assert facts["output_bytes"] == (model / "small.onnx").stat().st_size
+    assert {layer["form"] for layer in facts["layers"]} == {"float32", "int8 dynamic"}
+
+
+def test_a_function_of_a_file_is_the_metric(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--data", "data.npz", "--labels", "labels.npy", "--allow-slower")
+    assert run(model, "-o", "small.infuse", *words, "--metric", "metric.py:score") == 0
+    assert "score on 24 runs: 24 → 24" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--int8", "--int4"), "exclude each other"),
+        ((), "needs data"),
+        (("--data", "labels.npy"), "not an .npz archive"),
+        (("--data", "none.npz"), "cannot be read"),
+        (("--data", "data.npz", "--labels", "data.npz"), "an archive of arrays"),
+        (("--data", "data.npz", "--metric", "best"), "no metric 'best'"),
+        (("--data", "data.npz", "--labels", "labels.npy", "--metric", "none.py:f"), "no file"),
+        (
+            ("--data", "data.npz", "--labels", "labels.npy", "--metric", "metric.py:f"),
+            "no function",
+        ),
+        (("--data", "data.npz", "--max-drop", "lots"), "bounds nothing"),
+    ],
+)
+def test_what_means_nothing_is_refused(
+    model: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(model, "-o", "small.infuse", *words) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+    assert not (model / "small.infuse").exists()
+
+
+def test_a_bound_that_cannot_be_met_ends_with_status_1(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (model / "metric.py").write_text(
+        "def score(outputs, labels):\n"
+        "    score.calls = getattr(score, 'calls', 0) + 1\n"
+        "    return 1.0 if score.calls == 1 else 0.0\n"
+    )
+    words = ("--data", "data.npz", "--labels", "labels.npy", "--metric", "metric.py:score")
+    assert run(model, "-o", "small.infuse", *words, "--max-drop", "1%") == 1
+    streams = capsys.readouterr()
+    assert "INF-801" in streams.err
+    assert "falls by more than 1%" in streams.err
+    assert "layers: 4 float32" in streams.out
+    assert not (model / "small.infuse").exists()

@@ -1,0 +1,304 @@
+"""Compression with compiled models: the verb, its contract, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infuse
+from infuse.analysis.dataset import feeds_of
+from infuse.analysis.metrics import signal_to_noise
+from infuse.compression import Request, compress_graph, control
+from infuse.compression.evaluation import Memory
+from infuse.compression.layers import Layer, find_layers
+from infuse.compression.sensitivity import sensitivities
+from infuse.compression.speed import Region
+from infuse.errors import ContractError, InfuseError, OptionError
+from infuse.ir.graph import Graph
+from infuse.ops.core.evaluate import evaluate
+from tests.compression_networks import CLASSES, image_network, images, rows, text_network
+
+pytestmark = [pytest.mark.row("Z1", "Z2")]
+
+
+@pytest.fixture(autouse=True)
+def _memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements of earlier runs are not remembered."""
+    monkeypatch.setattr(Memory, "load", lambda self, parse: None)
+    monkeypatch.setattr(Memory, "write", lambda self, content: None)
+
+
+def compress(graph: Graph, method: str = "int8", **options: Any) -> Graph:
+    """Compressed, slower layers too: what -O0 makes of kernels says nothing of speed."""
+    return infuse.compress(graph, method, **{"allow_slower": True, "threads": 1} | options)
+
+
+def answers(graph: Graph, data: dict[str, np.ndarray]) -> np.ndarray:
+    """Native outputs for all examples."""
+    with infuse.compile(graph, threads=1) as model:
+        return np.concatenate([model.run(feeds)["scores"] for feeds in feeds_of(graph, data)])
+
+
+def test_static_integers_answer_as_the_interpreter_says(rng: np.random.Generator) -> None:
+    graph, data = image_network(rng), images(rng)
+    result = compress(graph, data=data)
+    report = result.compression
+    assert [layer.form for layer in report.layers] == ["int8"] * 4
+    assert report.metric == "cosine"
+    assert report.score > 0.999
+    assert report.weight_bytes < 0.5 * report.weight_bytes_before
+    expected = np.concatenate([evaluate(result, f)["scores"] for f in feeds_of(graph, data)])
+    exact = np.concatenate([evaluate(graph, f)["scores"] for f in feeds_of(graph, data)])
+    assert signal_to_noise(answers(result, data), expected) > 30
+    assert signal_to_noise(answers(result, data), exact) > 25
+
+
+@pytest.mark.parametrize("method", ["int8-dynamic", "int8-weights", "int4"])
+def test_methods_without_data(method: str, rng: np.random.Generator) -> None:
+    graph, data = text_network(rng), rows(rng)
+    result = compress(graph, method)
+    assert len({layer.form for layer in result.compression.layers}) == 1
+    assert any("random inputs" in note for note in result.compression.notes)
+    expected = np.concatenate([evaluate(result, f)["scores"] for f in feeds_of(graph, data)])
+    exact = np.concatenate([evaluate(graph, f)["scores"] for f in feeds_of(graph, data)])
+    tolerance = 1e-3 if method == "int8-dynamic" else 1e-5  # a rounding at a half may differ
+    np.testing.assert_allclose(answers(result, data), expected, atol=tolerance, rtol=tolerance)
+    assert signal_to_noise(expected, exact) > (12 if method == "int4" else 30)
+
+
+def test_a_compressed_graph_is_saved_and_read(tmp_path: Path, rng: np.random.Generator) -> None:
+    graph, data = image_network(rng), images(rng)
+    result = compress(graph, data=data)
+    expected = answers(result, data)
+    for name in ("small.infuse", "small.onnx"):
+        infuse.save(result, tmp_path / name)
+        read = infuse.load(tmp_path / name)
+        assert signal_to_noise(answers(read, data), expected) > 30
+
+
+def test_onnx_runtime_answers_the_same(tmp_path: Path, rng: np.random.Generator) -> None:
+    import onnxruntime
+
+    graph, data = image_network(rng), images(rng)
+    exact = answers(graph, data)
+    for method in ("int8", "int8-dynamic"):
+        result = compress(graph, method, data=data)
+        infuse.save(result, tmp_path / "small.onnx")
+        session = onnxruntime.InferenceSession(tmp_path / "small.onnx")
+        theirs = np.concatenate([session.run(None, f)[0] for f in feeds_of(graph, data)])
+        assert signal_to_noise(theirs, answers(result, data)) > 30
+        assert signal_to_noise(theirs, exact) > 25
+
+
+# -- contracts -------------------------------------------------------------------------------------
+
+
+def labelled(graph: Graph, data: dict[str, np.ndarray]) -> np.ndarray:
+    """Labels that the network itself gives."""
+    labels: np.ndarray = answers(graph, data).argmax(-1)
+    return labels
+
+
+def test_a_contract_that_holds_compresses_everything(rng: np.random.Generator) -> None:
+    graph, data = image_network(rng), images(rng)
+    result = compress(graph, data=data, labels=labelled(graph, data), max_drop="20%")
+    report = result.compression
+    assert report.reference == 1
+    assert report.is_met
+    assert report.max_drop == "20%"
+    assert report.relative_drop <= 0.2
+    assert {layer.form for layer in report.layers} == {"int8"}
+    assert report.validations == 2
+
+
+class Flawed:
+    """A metric that loses a tenth for each of some layers that is compressed, as far as outputs
+    tell: the error of the scores.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+
+    def __call__(self, outputs: list[dict[str, np.ndarray]], labels: np.ndarray) -> float:
+        scores = np.concatenate([each["scores"] for each in outputs])
+        return 1.0 if signal_to_noise(scores, labels) > self.limit else 0.0
+
+
+def test_layers_that_change_most_stay_in_float32(rng: np.random.Generator) -> None:
+    graph, data = image_network(rng), images(rng)
+    exact = answers(graph, data)
+    everything = compress(graph, data=data)
+    limit = signal_to_noise(answers(everything, data), exact) + 1
+    result = compress(graph, data=data, labels=exact, metric=Flawed(limit), max_drop=0.5)
+    report = result.compression
+    floats = [layer for layer in report.layers if layer.form == "float32"]
+    assert 0 < len(floats) < 4
+    assert report.is_met
+    assert all(layer.reason == "it changes the outputs most" for layer in floats)
+    others = [layer.sensitivity for layer in report.layers if layer.form == "int8"]
+    assert min(layer.sensitivity or 0 for layer in floats) >= max(each or 0 for each in others)
+    assert report.validations <= 6
+    assert {each["layers"] for each in report.tried} >= {4}
+
+
+def test_a_contract_that_cannot_be_met_is_refused(rng: np.random.Generator) -> None:
+    graph, data = image_network(rng), images(rng)
+    exact = answers(graph, data)
+    with pytest.raises(ContractError, match=r"falls by more than 0\.5") as error:
+        compress(graph, data=data, labels=exact, metric=Flawed(200), max_drop=0.5)
+    assert error.value.report.layers != []
+    assert isinstance(error.value.best, Graph)
+
+
+def test_a_second_call_goes_on_where_the_first_ended(
+    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = iter(range(10))
+    files: dict[str, Path] = {}
+
+    def load(self: Memory, parse: Any) -> Any:
+        self.file = files.setdefault(self.identity, tmp_path / f"{next(places)}.json")
+        return original(self, parse)
+
+    original = Memory.__mro__[1].load
+    monkeypatch.undo()
+    monkeypatch.setattr(Memory, "load", load)
+    graph, data = text_network(rng), rows(rng)
+    labels = labelled(graph, data)
+    first = compress(graph, data=data, labels=labels, max_drop="30%").compression
+    stored = []
+    monkeypatch.setattr(Memory, "put", lambda self, key, value: stored.append(key))
+    second = compress(graph, data=data, labels=labels, max_drop="30%").compression
+    assert stored == []
+    assert second.score == first.score
+    assert second.validations == 1
+    other = compress(graph, data=data, labels=(labels + 1) % CLASSES).compression
+    assert stored
+    assert other.score != first.score
+
+
+def test_sensitivities_are_those_of_layers_alone(rng: np.random.Generator) -> None:
+    from infuse.compression.forms import DynamicForm, Form
+    from infuse.compression.weights import round_to_nearest
+
+    graph = text_network(rng)
+    runs = feeds_of(graph, rows(rng, 3))
+    layers = find_layers(graph)
+    forms: dict[Layer, Form] = {
+        layer: DynamicForm(round_to_nearest(layer.matrices, per_channel=False)) for layer in layers
+    }
+    coarse = round_to_nearest(np.asarray(np.sign(layers[1].matrices), np.float32))
+    forms[layers[1]] = DynamicForm(coarse)
+    measured = sensitivities(graph, forms, runs, [0.0, 1.0, 0.5], threads=1)
+    assert max(measured, key=measured.__getitem__) is layers[1]
+    assert all(value > 0 for value in measured.values())
+
+
+# -- speed -----------------------------------------------------------------------------------------
+
+
+_SECONDS = {"float32": 1.0, "all": 0.6}
+
+
+def test_layers_that_are_slower_go_back(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, data = image_network(rng), images(rng)
+
+    def regions(graph: Graph, small: Graph, layers: list[Layer], *_: Any) -> list[Region]:
+        return [
+            Region((layer,), 1.0, 2.0 if layer.node.kind == "Gemm" else 0.5) for layer in layers
+        ]
+
+    def timer(runs: dict[str, Any]) -> dict[str, list[float]]:
+        return {
+            name: [1.0 if name == "float32" else 0.6 - 0.1 * ("round" in name)] for name in runs
+        }
+
+    monkeypatch.setattr(control, "regions", regions)
+    result = compress_graph(graph, Request(timer=timer, threads=1), data)
+    forms = {layer.operator: (layer.form, layer.reason) for layer in result.compression.layers}
+    assert forms["Gemm"] == ("float32", "float32 is as fast")
+    assert forms["Conv"] == ("int8", "")
+    assert result.compression.speed == pytest.approx(2)
+
+
+def test_what_is_no_faster_as_a_whole_stays_as_it_was(rng: np.random.Generator) -> None:
+    graph, data = image_network(rng), images(rng)
+
+    def timer(runs: dict[str, Any]) -> dict[str, list[float]]:
+        return {name: [1.0 if name == "float32" else 1.1] for name in runs}
+
+    result = compress_graph(graph, Request(timer=timer, threads=1), data)
+    report = result.compression
+    assert {layer.form for layer in report.layers} == {"float32"}
+    assert any("slower than float32" in note for note in report.notes)
+    np.testing.assert_array_equal(answers(result, data), answers(graph, data))
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"method": "int3"}, "no method 'int3'"),
+        ({}, "needs data"),
+        ({"data": {"y": np.zeros((2, 64), np.float32)}}, "'y' not known"),
+        ({"data": {"x": np.zeros((2, 63), np.float32)}}, "a size of input 'x'"),
+        ({"data": {"x": np.zeros((0, 64), np.float32)}}, "no examples"),
+        ({"data": {"x": np.zeros((2, 64))}}, "takes float32"),
+        ({"data": {"x": np.ones((2, 64), np.float32)}, "labels": [0]}, "1 labels for 2"),
+        ({"data": {"x": np.ones((1, 64), np.float32)}, "labels": [9]}, "label 9 is beyond"),
+        ({"data": {"x": np.ones((1, 64), np.float32)}, "metric": "top1"}, "needs labels"),
+        (
+            {"data": {"x": np.ones((1, 64), np.float32)}, "labels": [0], "metric": "cosine"},
+            "no use for labels",
+        ),
+        ({"method": "int4", "max_drop": "1%"}, "needs data to measure"),
+        ({"data": {"x": np.ones((1, 64), np.float32)}, "max_drop": "-1"}, "bounds nothing"),
+        ({"data": {"x": np.ones((1, 64), np.float32)}, "calibrator": "guess"}, "no calibrator"),
+        ({"data": {"x": np.ones((1, 64), np.float32)}, "minutes": 0}, "no number of minutes"),
+        ({"data": {"x": np.ones((1, 64), np.float32)}, "batch": 0}, "no size of a batch"),
+    ],
+)
+def test_requests_that_mean_nothing_are_refused(options: dict[str, Any], said: str) -> None:
+    graph = text_network(np.random.default_rng(0))
+    with pytest.raises(InfuseError, match=said):
+        compress(graph, **{"method": "int8"} | options)
+
+
+def test_a_metric_that_raises_is_named(rng: np.random.Generator) -> None:
+    graph, data = text_network(rng), rows(rng, 2)
+
+    def broken(outputs: Any, labels: Any) -> float:
+        raise RuntimeError("no")
+
+    with pytest.raises(InfuseError, match="the metric raised RuntimeError: no"):
+        compress(graph, data=data, labels=[0, 1], metric=broken)
+    with pytest.raises(InfuseError, match="not a number"):
+        compress(graph, data=data, labels=[0, 1], metric=lambda *_: float("nan"))
+
+
+def test_a_quantized_model_stays_as_it_is(rng: np.random.Generator) -> None:
+    graph, data = image_network(rng), images(rng)
+    small = compress(graph, data=data)
+    again = compress(small, data=data)
+    assert {layer.form for layer in again.compression.layers} <= {"float32"}
+    with pytest.raises(ContractError, match="no layer of the model can be compressed"):
+        compress(small, data=data, labels=labelled(small, data), max_drop="1%")
+
+
+def test_symbolic_batches_run_in_the_size_that_is_asked_for(rng: np.random.Generator) -> None:
+    graph, data = image_network(rng, "batch"), images(rng, 10)
+    result = compress(graph, data=data, batch=4)
+    assert result.compression.examples == 3
+    assert signal_to_noise(answers(result, data), answers(graph, data)) > 25
+
+
+def test_options_without_meaning_say_what_there_is() -> None:
+    with pytest.raises(OptionError, match="methods: int8, int8-dynamic, int8-weights, int4"):
+        Request(method="int1")

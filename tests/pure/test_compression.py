@@ -1,0 +1,333 @@
+"""Compression without a compiler: layers as matrices, ranges, weights, and what is written into
+graphs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from infuse import dtypes
+from infuse.analysis.dataset import feeds_of
+from infuse.analysis.metrics import signal_to_noise
+from infuse.compression.contract import Bound, Deadline
+from infuse.compression.forms import BlockForm, DynamicForm, Form
+from infuse.compression.insertion import with_forms
+from infuse.compression.layers import Layer, find_layers, multiply, products_left_out
+from infuse.compression.observation import Observations, Range
+from infuse.compression.ranges import CALIBRATORS, candidates, scale_of
+from infuse.compression.sensitivity import with_switches
+from infuse.compression.static import StaticOptions, between_layers, mean_error, plan_static
+from infuse.compression.weights import blocks, round_to_nearest
+from infuse.errors import OptionError
+from infuse.ir.graph import Graph
+from infuse.ir.parser import parse
+from infuse.ir.verify import verify
+from infuse.ops.core.evaluate import evaluate, evaluate_values
+from tests.compression_networks import image_network, images, rows, text_network
+
+pytestmark = [pytest.mark.row("Z1")]
+Data = dict[str, np.ndarray]
+
+
+def observed(graph: Graph, data: Data, seed: int = 0) -> tuple[list[Layer], Observations]:
+    """What `observe` sees, by the interpreter."""
+    layers, rng = find_layers(graph), np.random.default_rng(seed)
+    values = [*(layer.activation for layer in layers), *between_layers(graph, layers)]
+    seen = Observations({v: Range() for v in values}, {layer: [] for layer in layers})
+    for feeds in feeds_of(graph, data):
+        arrays = evaluate_values(graph, feeds)
+        for value in seen.ranges:
+            seen.ranges[value].add(arrays[value], 400, rng)
+        for layer in layers:
+            seen.rows[layer].append(layer.rows(arrays[layer.activation], 20, rng))
+    seen.rows = {layer: np.concatenate(parts) for layer, parts in seen.rows.items()}
+    return layers, seen
+
+
+# -- layers ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Conv(%x, $w, strides=(2, 1), pads=(1, 0, 2, 1), dilations=(1, 2))",
+        "Conv(%x, $w, group=2)",
+        "Conv(%x, $w, auto_pad='SAME_UPPER', strides=(2, 2))",
+    ],
+)
+def test_a_convolution_is_a_product_of_its_windows(call: str, rng: np.random.Generator) -> None:
+    group = 2 if "group" in call else 1
+    w = rng.standard_normal((6, 4 // group, 3, 2)).astype(np.float32)
+    text = f"float32[6, {4 // group}, 3, 2]{{{', '.join(map(str, w.ravel().tolist()))}}}"
+    graph = parse(f"""graph "g" (%x: float32[2, 4, 9, 8]) {{
+      %y = {call.replace("$w", text).replace("'", '"')}
+      return y = %y
+    }}""")
+    (layer,) = find_layers(graph)
+    x = rng.standard_normal((2, 4, 9, 8)).astype(np.float32)
+    expected = evaluate(graph, {"x": x})["y"].transpose(0, 2, 3, 1)
+    windows = layer.rows(x, 10**6, rng)
+    result = multiply(windows, layer.matrices).reshape(expected.shape)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(layer.in_layout(layer.matrices), layer.weights)
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+def test_a_gemm_is_a_product_of_its_rows(turned: int, rng: np.random.Generator) -> None:
+    shape = (3, 4) if turned else (4, 3)
+    w = ", ".join(map(str, range(12)))
+    graph = parse(f"""graph "g" (%x: float32[5, 4]) {{
+      %y = Gemm(%x, float32[{shape[0]}, {shape[1]}]{{{w}}}, transB={turned})
+      return y = %y
+    }}""")
+    (layer,) = find_layers(graph)
+    x = rng.standard_normal((5, 4)).astype(np.float32)
+    result = multiply(layer.rows(x, 5, rng), layer.matrices)[:, 0]
+    np.testing.assert_allclose(result, evaluate(graph, {"x": x})["y"], rtol=1e-5)
+    np.testing.assert_array_equal(layer.in_layout(layer.matrices), layer.weights)
+
+
+def test_products_that_are_no_layers_are_named_with_a_reason() -> None:
+    graph = parse("""graph "g" (%x: float32[4, 4], %w: float32[4, 4], %z: float32[1, 2, 4, 4]) {
+      %y = MatMul(%x, %w)
+      %t = ConvTranspose(%z, float32[2, 1, 1, 1]{1, 2})
+      return y = %y, t = %t
+    }""")
+    layers = find_layers(graph)
+    assert layers == []
+    reasons = {node.kind: why for node, why in products_left_out(graph, layers)}
+    assert reasons == {
+        "MatMul": "it has no constant weights",
+        "ConvTranspose": "ConvTranspose is computed in float32",
+    }
+
+
+# -- ranges and weights ----------------------------------------------------------------------------
+
+
+def test_scales_hold_zero_and_the_limits() -> None:
+    scale = scale_of(-1, 3, dtypes.uint8, symmetric=False)
+    assert scale.zero == 64
+    for number in (-1, 0, 3):
+        assert abs(float(scale.rounded(np.float32([number]))[0]) - number) <= scale.step / 2
+    assert scale.rounded(np.float32([0]))[0] == 0
+    middle = scale_of(-1, 3, dtypes.int8, symmetric=True)
+    assert (middle.zero, middle.step) == (0, np.float32(3 / 127))
+    assert scale_of(0, 0, dtypes.uint8, symmetric=False).step == 1
+
+
+def test_every_calibrator_gives_ranges_inside_of_what_was_seen(rng: np.random.Generator) -> None:
+    seen = Range()
+    values = rng.standard_normal(40000).astype(np.float32)
+    values[0] = 100
+    seen.add(values, 40000, rng)
+    widths, errors = {}, {}
+    for name in CALIBRATORS:
+        for label, scale in candidates(seen, name):
+            widths[label] = float(scale.step) * 255
+            errors[label] = float(np.mean((scale.rounded(seen.sample) - seen.sample) ** 2))
+            assert widths[label] <= (seen.high - seen.low) * 1.0001
+    assert widths["min-max"] == pytest.approx(seen.high - seen.low, rel=1e-5)
+    assert widths["percentile 99.9"] < 10
+    assert errors["mse"] <= min(errors["min-max"], errors["percentile 99.9"])
+    assert widths["entropy"] < 0.5 * widths["min-max"]
+    assert {label for label, _ in candidates(seen, "auto")} >= {"min-max", "mse", "entropy"}
+
+
+def test_a_constant_activation_has_a_scale(rng: np.random.Generator) -> None:
+    seen = Range()
+    seen.add(np.zeros(50, np.float32), 50, rng)
+    for _, scale in candidates(seen, "auto"):
+        assert np.array_equal(scale.rounded(np.zeros(3, np.float32)), np.zeros(3))
+
+
+def test_weights_are_rounded_per_channel(rng: np.random.Generator) -> None:
+    matrices = rng.standard_normal((2, 30, 7)).astype(np.float32) * np.float32(
+        [1e-3, 1, 10] * 2 + [0]
+    )
+    weights = round_to_nearest(matrices)
+    assert weights.integers.dtype == np.int8
+    assert np.abs(weights.numbers - matrices).max(axis=(0, 1))[0] < 1e-4
+    assert signal_to_noise(weights.numbers, matrices) > 35
+    whole = round_to_nearest(matrices, per_channel=False)
+    assert len(np.unique(whole.scales)) == 1
+
+
+@pytest.mark.parametrize(("bits", "noise"), [(4, 18), (8, 42)])
+def test_weights_in_blocks(bits: int, noise: float, rng: np.random.Generator) -> None:
+    matrix = rng.standard_normal((96, 5)).astype(np.float32)
+    weights = blocks(matrix, bits, 32)
+    assert weights.integers.shape == (96, 5)
+    assert weights.scales.shape == (3, 5)
+    assert signal_to_noise(weights.numbers, matrix) > noise
+
+
+def test_a_mean_error_counts_where_it_stands_out(rng: np.random.Generator) -> None:
+    errors = rng.standard_normal((400, 1, 3)) + np.array([0, 1, 0])
+    mean = mean_error(errors)
+    assert mean is not None
+    assert abs(mean[[0, 2]]).max() < 0.2
+    assert mean[1] == pytest.approx(1, abs=0.2)
+    assert mean_error(errors[:4]) is None
+
+
+# -- graphs ----------------------------------------------------------------------------------------
+
+
+def test_static_integers_in_a_network_of_images(rng: np.random.Generator) -> None:
+    graph = image_network(rng)
+    layers, seen = observed(graph, images(rng))
+    plan = plan_static(graph, layers, seen, StaticOptions())
+    assert len(plan.layers) == len(layers) == 4
+    result = with_forms(graph, plan.layers, plan.between)
+    verify(result)
+    kinds = [node.kind for node in result.nodes]
+    assert kinds.count("QuantizeLinear") == len({layer.activation for layer in layers})
+    feeds = images(rng, 1)
+    expected = evaluate(graph, feeds)["scores"]
+    assert signal_to_noise(evaluate(result, feeds)["scores"], expected) > 30
+    assert [node.kind for node in graph.nodes].count("QuantizeLinear") == 0
+
+
+def test_biases_are_integers_in_steps_of_the_sums(rng: np.random.Generator) -> None:
+    graph = image_network(rng)
+    layers, seen = observed(graph, images(rng))
+    plan = plan_static(graph, layers, seen, StaticOptions(bias_correction=False))
+    result = with_forms(graph, plan.layers, plan.between)
+    for node in result.nodes:
+        if node.kind == "Conv":
+            x, w, b = (v.producer for v in node.inputs if v is not None)
+            assert x is not None
+            assert w is not None
+            assert b is not None
+            assert b.inputs[0].dtype == dtypes.int32
+            steps = x.inputs[1].const * w.inputs[1].const
+            np.testing.assert_allclose(b.inputs[1].const, steps, rtol=1e-6)
+
+
+def test_bias_correction_lessens_the_mean_error(rng: np.random.Generator) -> None:
+    graph = image_network(rng)
+    layers, seen = observed(graph, images(rng, 60))
+    coarse = {}
+    for corrects in (False, True):
+        options = StaticOptions(bias_correction=corrects, per_channel=False)
+        plan = plan_static(graph, layers, seen, options)
+        coarse[corrects] = sum(plan.errors.values())
+    assert coarse[True] <= coarse[False]
+
+
+def test_dynamic_integers_share_the_range_of_an_activation(rng: np.random.Generator) -> None:
+    graph = parse("""graph "g" (%x: float32[n, 4]) {
+      %a = MatMul(%x, float32[4, 2]{1, 2, 3, 4, 5, 6, 7, 8})
+      %b = Gemm(%x, float32[4, 2]{8, 7, 6, 5, 4, 3, 2, 1}, float32[2]{0.5, 1})
+      return a = %a, b = %b
+    }""")
+    forms: dict[Layer, Form] = {
+        layer: DynamicForm(round_to_nearest(layer.matrices)) for layer in find_layers(graph)
+    }
+    result = with_forms(graph, forms, {})
+    verify(result)
+    kinds = [node.kind for node in result.nodes]
+    assert kinds.count("DynamicQuantizeLinear") == 1
+    assert kinds.count("MatMulInteger") == 2
+    feeds = {"x": rng.standard_normal((6, 4)).astype(np.float32)}
+    expected = evaluate(graph, feeds)
+    for name, array in evaluate(result, feeds).items():
+        assert signal_to_noise(array, expected[name]) > 35
+
+
+def test_weights_of_few_bits_keep_activations(rng: np.random.Generator) -> None:
+    graph = text_network(rng)
+    forms: dict[Layer, Form] = {
+        layer: BlockForm(blocks(layer.matrices[0], 8, 32)) for layer in find_layers(graph)
+    }
+    result = with_forms(graph, forms, {})
+    verify(result)
+    feeds = rows(rng, 3)
+    expected = evaluate(graph, feeds)["scores"]
+    assert signal_to_noise(evaluate(result, feeds)["scores"], expected) > 35
+
+
+def test_parts_of_a_concatenation_are_rounded_before_they_meet() -> None:
+    graph = parse("""graph "g" (%x: float32[1, 1, 4, 4]) {
+      %a = Relu(%x)
+      %b = Neg(%x)
+      %c = Concat(%a, %b, axis=1)
+      %y = Conv(%c, float32[1, 2, 1, 1]{1, 2})
+      return y = %y
+    }""")
+    (layer,) = find_layers(graph)
+    seen = Observations({layer.activation: Range()}, {})
+    rng = np.random.default_rng(0)
+    seen.ranges[layer.activation].add(np.float32([-2, 2]), 2, rng)
+    seen.rows[layer] = rng.standard_normal((20, 1, 2)).astype(np.float32)
+    plan = plan_static(graph, [layer], seen, StaticOptions("min-max"))
+    result = with_forms(graph, plan.layers, {})
+    concat = next(node for node in result.nodes if node.kind == "Concat")
+    assert [v.producer.kind for v in concat.operands() if v.producer] == ["QuantizeLinear"] * 2
+
+
+def test_an_activation_that_is_not_finite_stays_in_float32(rng: np.random.Generator) -> None:
+    graph = text_network(rng)
+    data = rows(rng, 4)
+    data["x"][1, 3] = np.inf
+    layers, seen = observed(graph, data)
+    plan = plan_static(graph, layers, seen, StaticOptions())
+    assert "not finite" in plan.refused[layers[0]]
+    assert layers[0] not in plan.layers
+
+
+def test_switches_choose_the_form_of_each_layer(rng: np.random.Generator) -> None:
+    graph = image_network(rng)
+    layers, seen = observed(graph, images(rng))
+    plan = plan_static(graph, layers, seen, StaticOptions())
+    switched, name = with_switches(graph, plan.layers)
+    verify(switched)
+    feeds = images(rng, 1)
+    expected = evaluate(graph, feeds)["scores"]
+    results = [
+        evaluate(switched, {**feeds, name: np.array(row)})["scores"]
+        for row in ([False] * 4, [True, False, False, False], [True] * 4)
+    ]
+    np.testing.assert_array_equal(results[0], expected)
+    assert not np.array_equal(results[1], expected)
+    assert signal_to_noise(results[1], expected) > signal_to_noise(results[2], expected)
+
+
+# -- contracts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "score", "higher", "holds"),
+    [
+        ("1%", 0.9, 0.892, True, True),
+        ("1%", 0.9, 0.890, True, False),
+        (0.01, 0.9, 0.8901, True, True),
+        ("0.01", 0.9, 0.8899, True, False),
+        ("1%", 20.0, 20.1, False, True),
+        ("1%", 20.0, 20.3, False, False),
+        ("0%", 0.9, 0.9, True, True),
+    ],
+)
+def test_bounds(
+    text: str | float, reference: float, score: float, higher: bool, holds: bool
+) -> None:
+    assert Bound.parse(text).holds(reference, score, higher) is holds
+
+
+@pytest.mark.parametrize("text", ["much", "-1%", "nan", float("inf"), ""])
+def test_bounds_that_bound_nothing_are_refused(text: str | float) -> None:
+    with pytest.raises(OptionError, match="bounds nothing"):
+        Bound.parse(text)
+
+
+def test_a_deadline_ends() -> None:
+    now = [0.0]
+    deadline = Deadline(2, lambda: now[0])
+    assert deadline.left == 120
+    now[0] = 121
+    assert deadline.is_over
+    assert not Deadline().is_over
+    with pytest.raises(OptionError, match="no number of minutes"):
+        Deadline(0)
