@@ -153,3 +153,23 @@ def test_a_rounded_value_is_what_its_readers_see() -> None:
     assert as_read(values["h"]) is values["d"]
     assert as_read(values["e"]) is values["e"]
     assert [a.name for a, _ in inner_pairs(graph, graph)] == ["h", "e"]
+
+
+def test_limits_of_integers_stand_for_an_activation() -> None:
+    """A quantizer drops Relu, as no byte stands for a negative number: what is read belongs to what
+    Relu gives.
+    """
+    a = named("""graph "g" (%x: float32[2, 3]) {
+      %h = Exp(%x)
+      %r = Relu(%h)
+      %y = Neg(%r)
+      return y = %y
+    }""")
+    b = named("""graph "g" (%x: float32[2, 3]) {
+      %h = Exp(%x)
+      %q = QuantizeLinear(%h, float32[]{0.5}, uint8[]{0})
+      %d = DequantizeLinear(%q, float32[]{0.5}, uint8[]{0})
+      %y = Neg(%d)
+      return y = %y
+    }""")
+    assert [(x.name, y.name) for x, y in inner_pairs(a, b)] == [("r", "h")]

@@ -11,7 +11,7 @@ import infuse
 from infuse.analysis import write_sheet
 from infuse.analysis.comparison import quantity
 from infuse.cli import options, terminal
-from infuse.cli.inputs import read_array, read_data
+from infuse.cli.inputs import read_array, read_data, read_metric
 from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ReportFile, Seed, Threads
 from infuse.profiling import Agreement, ModelComparison
 
@@ -43,7 +43,8 @@ def compare(
             metavar="NAME[:OUTPUT]",
             help=(
                 "The score: top1, top5, mse, mae beside labels; agreement, cosine, sqnr of B "
-                "beside A; default with labels: top1 for numbers of classes, else mse."
+                "beside A; or FILE.py:FUNCTION, a function of the outputs of all runs and the "
+                "labels. Default with labels: top1 for numbers of classes, else mse."
             ),
             show_default=False,
         ),
@@ -86,7 +87,7 @@ def compare(
             b,
             data=read_data(data),
             labels=None if labels is None else read_array(labels),
-            metric=metric,
+            metric=read_metric(metric),
             batch=batch,
             threads=threads,
             level=level.value,
@@ -178,14 +179,14 @@ def _print_layers(result: ModelComparison, top: int) -> None:
     worst = sorted(range(len(result.layers)), key=lambda i: result.layers[i].agreement.sqnr)
     chosen = sorted(worst[: top or None])
     rows = [
-        (str(i + 1), row.name, row.kind, row.value, *_agreement(row.agreement, False))
+        (str(i + 1), row.name, row.kind, *_agreement(row.agreement, False))
         for i in chosen
         for row in [result.layers[i]]
     ]
     title = f"{len(rows)} of {len(result.layers)} layers, those that differ most"
     terminal.say_table(
         f"{title}, on {result.layer_runs} runs",
-        ("##", "layer", "operator", "value", "#SQNR dB", "#cosine", "#relative error"),
+        ("##", "layer", "operator", "#SQNR dB", "#cosine", "#relative error"),
         rows,
     )
 

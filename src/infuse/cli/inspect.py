@@ -38,7 +38,7 @@ assert tuple(by.value for by in By) == INSPECTION_GROUPINGS
 
 _COLUMNS = (
     *("##", "layer", "operator", "output", "#layers", "#parameters", "#weights", "#FLOPs", "#MACs"),
-    *("#read", "#written", "#FLOP/byte", "#bound ms", "#share", "bound by"),
+    *("#memory", "#FLOP/byte", "#bound ms", "#share", "bound by"),
 )
 _OF_KINDS = frozenset(("layer", "output"))
 """Columns that rows of kinds do not have."""
@@ -135,16 +135,21 @@ def _line(row: LayerCost, whole: float) -> tuple[str, ...]:
     return (
         row.label if len(row.label) <= _LONGEST else f"…{row.label[1 - _LONGEST :]}",
         row.kind or row.label,
-        row.output,
+        _shape(row.output),
         str(row.layers),
         quantity(row.parameters),
         terminal.bytes_text(row.weight_bytes),
         quantity(row.flops) if row.is_known else f"≥ {quantity(row.flops)}",
         quantity(row.macs) if row.is_known else f"≥ {quantity(row.macs)}",
-        terminal.bytes_text(row.read),
-        terminal.bytes_text(row.written),
+        terminal.bytes_text(row.bytes),
         "–" if intensity is None else f"{intensity:.2f}",
         f"{row.seconds * 1e3:.4f}",
         f"{row.seconds / whole if whole else 0:.1%}",
         row.bound_by,
     )
+
+
+def _shape(type: str) -> str:
+    """`float32[1, 64]` → `1×64`."""
+    _, bracket, sizes = type.partition("[")
+    return "×".join(sizes.removesuffix("]").split(", ")) if bracket else type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,23 +45,35 @@ class LayerAgreement:
 
 
 def inner_pairs(a: Graph, b: Graph) -> list[tuple[Value, Value]]:
-    """Inner values of two graphs that have the same name, or else come of nodes of the same name, in
-    A's order: floats of equal rank that are neither constants nor outputs. What is only quantized and
-    dequantized again stands for its rounded self, as its readers see it.
+    """Inner values of two graphs that have the same name, or else come of nodes of the same name,
+    in A's order: floats of equal rank that are neither constants nor outputs.
+
+    What is only quantized and dequantized again stands for its rounded self, as its readers see it.
     """
-    ours = list(_inner(a))
-    names = {value.name for value in ours}
-    by_name, by_node = {}, {}
-    for value in _inner(b):
-        by_name[value.name] = value
-        if value.name not in names and _origin(value)[0]:
-            by_node[_origin(value)] = value
+    ours, theirs = list(_inner(a)), list(_inner(b))
+    names, others = ({value.name for value in values} for values in (ours, theirs))
+    by_name = {value.name: value for value in theirs}
+    by_node = {
+        _origin(value): value for value in theirs if value.name not in names and _origin(value)[0]
+    }
     pairs = []
     for value in ours:
         other = by_name.get(value.name) or by_node.get(_origin(value))
         if other is not None and _rank(value) in (None, _rank(other)):
-            pairs.append((value, other))
+            limited = None if as_read(other) is other else _limited(value, others)
+            pairs.append((limited or value, other))
     return pairs
+
+
+def _limited(value: Value, others: Collection[str]) -> Value | None:
+    """What Relu or Clip makes of a value that nobody else reads, where the other model has no such
+    value: there, the limits of the integers do the same.
+    """
+    users = list(value.users())
+    if value.is_graph_output or len(users) != 1 or users[0].kind not in ("Relu", "Clip"):
+        return None
+    result = users[0].output
+    return None if result.is_graph_output or result.name in others else result
 
 
 def _inner(graph: Graph) -> Iterator[Value]:
