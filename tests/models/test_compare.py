@@ -3,6 +3,8 @@ refused.
 """
 
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -320,6 +322,47 @@ def test_bad_files_are_refused(cli: Cli, examples: tuple[Path, Path], tmp_path: 
     ):
         assert said in cli.refused("compare", *arguments, *FAST, "--no-layers"), arguments
     assert not list(tmp_path.glob("*.html"))
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "inspect_and_compare.md"
+
+
+def test_the_examples_of_the_page_run(
+    coarse: Path,
+    examples: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cli: Cli,
+) -> None:
+    copies = {"digits.onnx": DIGITS, "digits_int8.onnx": coarse}
+    copies |= {"digits.npz": examples[0], "labels.npy": examples[1]}
+    for name, source in copies.items():
+        shutil.copy(source, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(code, names)
+    assert names["total"].seconds > 0
+    assert names["found"].a.score > 0.9
+    assert names["worst"] in names["found"].layers
+    for command in re.findall(r"```sh\ninfuse (.*?)\n```", text):
+        assert cli(*command.split()).status == 0, command
+
+
+def test_a_metric_of_a_file(cli: Cli, examples: tuple[Path, Path], tmp_path: Path) -> None:
+    code = "def runs(outputs, labels):\n    return len(outputs) + len(labels)\n"
+    (tmp_path / "mine.py").write_text(code)
+    data, labels = examples
+    given = ("--data", data, "--labels", labels, "--batch", 90, "--no-layers", *FAST)
+    facts = cli(
+        "compare", DIGITS, DIGITS, *given, "--metric", f"{tmp_path / 'mine.py'}:runs", "--json"
+    ).json
+    assert facts["a"]["score"] == facts["b"]["score"] == 5 + 450
+    other = f"{tmp_path / 'mine.py'}:other"
+    assert "no function 'other'" in cli.refused(
+        "compare", DIGITS, DIGITS, *given, "--metric", other
+    )
 
 
 def test_what_has_no_native_code_is_compared_too(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ _OF_KINDS = frozenset(("layer", "output"))
 _NARROW = frozenset(("##", "layer", "operator", "#parameters", "#FLOPs", "#FLOP/byte", "#bound ms"))
 """What is printed on terminals that are narrower than _WIDE."""
 _WIDE = 140
-_LONGEST = 34
+_LONGEST = 26
 """Characters of a layer's name that are printed: the last ones."""
 
 
