@@ -22,11 +22,11 @@ from infuse.api import (
     load,
     load_compiled,
     optimize,
-    profile,
     save,
     trace,
 )
 from infuse.errors import InfuseError
+from infuse.measuring import compare, inspect, profile
 from infuse.runtime import CompiledModel
 from infuse.session import GraphOptimizationLevel, InferenceSession, SessionOptions
 
@@ -45,12 +45,14 @@ __all__ = [
     "InfuseError",
     "SessionOptions",
     "Spec",
+    "compare",
     "compile",
     "compress",
     "cond",
     "from_jax",
     "from_torch",
     "from_torchscript",
+    "inspect",
     "load",
     "load_compiled",
     "loop",

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from infuse.ir.graph import Graph
     from infuse.passes.options import Options
     from infuse.passes.verification import Witness
-    from infuse.profiling import Profile
     from infuse.rewrite import Pass, Rule
 
 Progress = Callable[[str, int, int], None]
@@ -39,7 +38,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def _bounded(verb: Callable[_P, _R]) -> Callable[_P, _R]:
+def bounded(verb: Callable[_P, _R]) -> Callable[_P, _R]:
     """A verb within the budget of time, in which a want of memory and endless nesting are errors of
     ours.
     """
@@ -67,7 +66,7 @@ def _bounded(verb: Callable[_P, _R]) -> Callable[_P, _R]:
     return run
 
 
-@_bounded
+@bounded
 def load(
     source: PathLike | bytes | Any,
     *,
@@ -92,7 +91,7 @@ def load(
     return load_any(source, {n: option for n, option in options.items() if option is not None})
 
 
-@_bounded
+@bounded
 def from_torch(
     module: Any,
     args: tuple[Any, ...] = (),
@@ -110,7 +109,7 @@ def from_torch(
     return read(module, args, kwargs, dynamic_shapes=dynamic_shapes)
 
 
-@_bounded
+@bounded
 def from_torchscript(source: PathLike | bytes, inputs: Mapping[str, Any] | None = None) -> Graph:
     """The graph of a program that torch.jit.save wrote, by its path or bytes.
 
@@ -124,7 +123,7 @@ def from_torchscript(source: PathLike | bytes, inputs: Mapping[str, Any] | None 
     return load_any(source, {"inputs": inputs or {}})
 
 
-@_bounded
+@bounded
 def from_jax(
     function: Callable[..., Any],
     args: Sequence[Any] = (),
@@ -144,7 +143,7 @@ def from_jax(
     return read(function, args, kwargs, constants=constants)
 
 
-@_bounded
+@bounded
 def trace(
     function: Callable[..., Any], specs: Mapping[str, Any] | Sequence[Any], *, name: str = ""
 ) -> Graph:
@@ -160,7 +159,7 @@ def trace(
     return trace_function(function, specs, name=name)
 
 
-@_bounded
+@bounded
 def optimize(
     graph: Graph | PathLike,
     level: str = "all",
@@ -206,7 +205,7 @@ def optimize(
     from infuse.passes.run import optimize_in_place
     from infuse.passes.verification import Witness, optimize_verified
 
-    result = clone(_graph(graph))
+    result = clone(graph_of(graph))
     if fix_defaults:
         fix_inputs(result)
     elif fix_defaults is None and level != "none":
@@ -249,7 +248,7 @@ def improved(
     return search(graph, seconds, options, witness=witness, prices=prices, progress=progress)
 
 
-@_bounded
+@bounded
 def load_compiled(folder: PathLike, threads: int | None = None) -> Model:
     """The compiled model in `folder`. CompiledModelError when it is broken or was made for another
     processor.
@@ -261,7 +260,7 @@ def load_compiled(folder: PathLike, threads: int | None = None) -> Model:
     return HostedModel.load(folder, threads)
 
 
-@_bounded
+@bounded
 def save(graph: Graph, path: PathLike, *, opset: int | None = None) -> None:
     """Write a graph as .infuse or .onnx, by the ending of `path`. The file appears whole or not at
     all.
@@ -282,7 +281,7 @@ def save(graph: Graph, path: PathLike, *, opset: int | None = None) -> None:
         )
 
 
-@_bounded
+@bounded
 def compile(
     graph: Graph | PathLike,
     *,
@@ -335,7 +334,7 @@ def compile(
     from infuse.codegen.compile import compile_graph
 
     asked = requested(precision, max_difference, data)
-    source = _graph(graph)
+    source = graph_of(graph)
     if source.report is None:
         source = optimize(source, "all", search=search, progress=progress)
     return compile_graph(
@@ -350,7 +349,7 @@ def compile(
     )
 
 
-@_bounded
+@bounded
 def compress(
     graph: Graph | PathLike,
     method: str = "int8",
@@ -407,65 +406,24 @@ def compress(
         allow_slower=allow_slower,
         static=StaticOptions(calibrator=calibrator, bias_correction=bias_correction),
     )
-    source = _graph(graph)
+    source = graph_of(graph)
     if source.report is None:
         source = optimize(source, level, progress=progress)
     return compress_graph(source, request, data, labels, validation, progress)
 
 
-@_bounded
-def profile(
-    model: Graph | PathLike,
-    feeds: Mapping[str, Any] | None = None,
-    *,
-    runs: int = 20,
-    threads: int | None = None,
-    target: str = "native",
-    precision: str = "fp32",
-    tune: bool = False,
-    level: str = "all",
-    search: float = 0.0,
-    set_dims: Mapping[str, int] | None = None,
-    seed: int = 0,
-    calibrate: bool = False,
-    progress: Progress | None = None,
-) -> Profile:
-    """Where the time of a model goes: every kernel call, timed in `runs` runs, beside its FLOPs,
-    its bytes and the time that this machine needs for them at least.
-
-    The model is compiled with clocks around every call, and kept in the cache as such. `feeds` are
-    inputs by name; random ones are made for the others, in which symbols have the sizes of
-    `set_dims`. A graph that was not optimized is optimized at `level`, with `search` as in
-    `optimize`. The peaks of the machine are measured once and kept; `calibrate` measures them
-    again. `target`, `threads`, `precision`, `tune` are those of `compile`; with the precision auto,
-    its bound is the usual one, and the inputs are these. OptionError, InputError, and what
-    `compile` raises.
-    """
-    from infuse.codegen.autotune.precision import requested
-    from infuse.profiling import complete_feeds, profile_graph
-
-    source = _graph(model)
-    inputs = complete_feeds(source, feeds or {}, set_dims or {}, seed)
-    asked = requested(precision, data=inputs if precision == "auto" else None)
-    if source.report is None:
-        source = optimize(source, level, search=search, progress=progress)
-    return profile_graph(
-        source,
-        inputs,
-        runs=runs,
-        threads=threads,
-        target=target,
-        precision=asked,
-        tune=tune,
-        calibrate=calibrate,
-        progress=progress,
-    )
-
-
-def _graph(model: Graph | PathLike) -> Graph:
+def graph_of(model: Graph | PathLike) -> Graph:
+    """The graph itself, or that of the model at a path."""
     from infuse.ir.graph import Graph
 
     return model if isinstance(model, Graph) else load(model)
 
 
-__all__ = ["compile", "compress", "load", "load_compiled", "optimize", "profile", "save"]
+__all__ = [
+    "compile",
+    "compress",
+    "load",
+    "load_compiled",
+    "optimize",
+    "save",
+]

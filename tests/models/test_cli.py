@@ -13,8 +13,9 @@ import onnxruntime
 import pytest
 
 import infuse
-from infuse.cli import bench, run
+from infuse.cli import run
 from infuse.cli.models import open_model
+from infuse.profiling import turns
 from tests.cli_tools import Cli, small_network
 
 DIGITS = Path(__file__).parent / "data" / "digits.onnx"
@@ -253,10 +254,10 @@ def test_bench_compares_an_infuse_file_by_way_of_onnx(
 def test_turns_alternate() -> None:
     order: list[str] = []
     rounds: list[int] = []
-    times = bench.alternate(
+    times = turns.alternate(
         {"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2, 0, rounds.append
     )
-    turn = bench.WARM_UP + 1
+    turn = turns.WARM_UP + 1
     assert order == ["a"] * turn + ["b"] * turn + ["a"] * turn + ["b"] * turn
     assert rounds == [0, 1]
     assert [len(taken) for taken in times.values()] == [2, 2]

@@ -23,7 +23,18 @@ from tests.pure.cli_stage import cli, network
 __all__ = ["cli", "network"]
 
 
-VERBS = ("show", "check", "convert", "optimize", "why", "compile", "run", "bench", "profile")
+VERBS = (
+    "show",
+    "check",
+    "convert",
+    "optimize",
+    "why",
+    "compile",
+    "run",
+    "bench",
+    "profile",
+    "inspect",
+)
 
 
 # -- bad input -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from infuse.analysis.comparison import Comparison, compare
 from infuse.analysis.cost import Cost, Totals, cost_of, node_cost, totals
 from infuse.analysis.page import render, write_report
+from infuse.analysis.sheets import render_sheet, write_sheet
 
 __all__ = [
     "Comparison",
@@ -12,6 +13,8 @@ __all__ = [
     "cost_of",
     "node_cost",
     "render",
+    "render_sheet",
     "totals",
     "write_report",
+    "write_sheet",
 ]

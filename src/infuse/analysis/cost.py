@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
@@ -114,24 +114,43 @@ def node_cost(node: Node, sizes: Sizes | None = None) -> Cost:
 
 
 def cost_of(
-    op: Operator, inputs: Sequence[Type | None], outputs: Sequence[Type], sizes: Sizes | None = None
+    op: Operator,
+    inputs: Sequence[Type | None],
+    outputs: Sequence[Type],
+    sizes: Sizes | None = None,
+    stored: Mapping[int, int] | None = None,
 ) -> Cost:
-    """The cost of an operator applied to operands of these types (None: absent)."""
+    """The cost of an operator applied to operands of these types (None: absent).
+
+    `stored` has the bytes that operands take in memory, by their place, where these are not those
+    of their elements: of weights that are kept quantized.
+    """
     tensors = [t for t in (*inputs, *outputs) if t is not None]
     if any(not isinstance(t, TensorType) or t.shape is None for t in tensors):
         return Cost(is_known=False)
     shapes = [None if t is None else _shape(t, sizes) for t in inputs]
-    made = [_shape(t, sizes) for t in outputs]
+    results = [_shape(t, sizes) for t in outputs]
     kinds = [t.dtype if isinstance(t, TensorType) else None for t in inputs]
-    work = op.flops(Shapes(shapes, made, kinds)) if isinstance(op, Op) else None
+    work = op.flops(Shapes(shapes, results, kinds)) if isinstance(op, Op) else None
     weights = [kind.bytes if kind is not None else 0 for kind in kinds]
-    taken = [dims.product(s) * w if s is not None else 0 for s, w in zip(shapes, weights)]
+    whole = [dims.product(s) * w if s is not None else 0 for s, w in zip(shapes, weights)]
+    taken = [(stored or {}).get(place, size) for place, size in enumerate(whole)]
     written = [
-        dims.product(s) * t.dtype.bytes for s, t in zip(made, outputs) if isinstance(t, TensorType)
+        dims.product(s) * t.dtype.bytes
+        for s, t in zip(results, outputs)
+        if isinstance(t, TensorType)
     ]
-    read, stored = _access(op, taken, written)
+    selected = _sum(written)
+    if stored and 0 in stored:
+        selected = selected * stored[0] // max(_number(whole[0]), 1)
+    read, made = _access(op, taken, written, selected)
     count = work or Flops()
-    return Cost(count.macs, count.macs * 2 + count.others, read, stored, work is not None)
+    return Cost(count.macs, count.macs * 2 + count.others, read, made, work is not None)
+
+
+def _number(size: Dim) -> int:
+    assert isinstance(size, int)
+    return size
 
 
 def _shape(type: Type, sizes: Sizes | None) -> Shape:
@@ -140,8 +159,10 @@ def _shape(type: Type, sizes: Sizes | None) -> Shape:
     return type.shape if sizes is None else tuple(sizes(d) for d in type.shape)
 
 
-def _access(op: Operator, taken: Sequence[Dim], written: Sequence[Dim]) -> tuple[Dim, Dim]:
-    """Bytes read and written."""
+def _access(
+    op: Operator, taken: Sequence[Dim], written: Sequence[Dim], selected: Dim
+) -> tuple[Dim, Dim]:
+    """Bytes read and written; `selected` are those that a selection reads of its first operand."""
     made = _sum(written)
     traits = op.traits if isinstance(op, Op) else Trait.NONE
     if traits & (Trait.VIEW | Trait.RESHAPE):
@@ -149,7 +170,7 @@ def _access(op: Operator, taken: Sequence[Dim], written: Sequence[Dim]) -> tuple
     if Trait.SIZES in traits:
         return 0, made
     if Trait.SELECTION in traits:
-        return made + _sum(taken[1:]), made
+        return selected + _sum(taken[1:]), made
     return _sum(taken), made
 
 
@@ -204,42 +225,61 @@ def totals(graph: Graph, values: Mapping[str, int] | None = None) -> Totals:
     """
     sums = Totals()
     sizes = Sizes(graph, values)
-    counting = _Counting(sizes)
-    sums.cost = counting.graph(graph)
-    sums.costs = dict(counting.costs)
-    sums.kinds = Counter(
-        node.kind for inner in graph.all_graphs() for node in inner.unordered_nodes
-    )
-    sums.nodes = sums.kinds.total()
-    for kind in sums.kinds:
-        sums.costs.setdefault(kind, NOTHING)
+    entries, notes = count_nodes(graph, sizes)
+    costs: dict[str, Cost] = defaultdict(Cost)
+    unknown: Counter[str] = Counter()
+    for node, _, cost in entries:
+        sums.kinds[node.kind] += 1
+        costs[node.kind] = costs[node.kind] + replace(cost, is_known=True)
+        if not cost.is_known and not node.subgraphs:
+            unknown[node.kind] += 1
+    sums.costs = dict(costs)
+    sums.cost = sum(costs.values(), NOTHING)
+    sums.nodes = len(entries)
     sums.parameters, sums.weight_bytes = _constants(graph)
     sums.assumed = dict(sizes.assumed)
-    sums.notes = [
-        f"{n} × {kind}: its cost is not known and not counted"
-        for kind, n in counting.unknown.items()
-    ]
-    sums.notes += counting.notes
+    sums.notes = unknown_notes(unknown) + notes
     return sums
 
 
+def unknown_notes(unknown: Mapping[str, int]) -> list[str]:
+    """What to say of so many nodes of these kinds whose cost is not known."""
+    return [f"{n} × {kind}: its cost is not known and not counted" for kind, n in unknown.items()]
+
+
+class Counted(NamedTuple):
+    """A node, how often it runs in one run of the graph, and what these runs cost."""
+
+    node: Node
+    runs: int
+    cost: Cost
+
+
+def count_nodes(graph: Graph, sizes: Sizes) -> tuple[list[Counted], list[str]]:
+    """All nodes of a graph and its bodies in execution order, a body after the node that has it;
+    and what to know of the counts.
+
+    A Loop or Scan counts as often as it runs where that is known, else once; of an If, the nodes of
+    the dearer branch count, the others run 0 times.
+    """
+    counting = _Counting(sizes)
+    counting.graph(graph)
+    return counting.entries, counting.notes
+
+
 class _Counting:
-    """Adds up costs by kind, `times` over."""
+    """Adds up nodes and their costs, `times` over."""
 
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
-        self.costs: dict[str, Cost] = defaultdict(Cost)
-        self.unknown: Counter[str] = Counter()
+        self.entries: list[Counted] = []
         self.notes: list[str] = []
 
     def graph(self, graph: Graph, times: int = 1) -> Cost:
         total = NOTHING
-        for node in graph.unordered_nodes:
-            cost = node_cost(node, self.sizes)
-            if not cost.is_known and not node.subgraphs:
-                self.unknown[node.kind] += 1
-            cost = replace(cost, is_known=True) * times
-            self.costs[node.kind] = self.costs[node.kind] + cost
+        for node in graph.nodes:
+            cost = node_cost(node, self.sizes) * times
+            self.entries.append(Counted(node, times, cost))
             total = total + cost
             if node.subgraphs:
                 total = total + self._bodies(node, times)
@@ -257,10 +297,9 @@ class _Counting:
             range(len(costs)),
             key=lambda i: (self.sizes(costs[i].flops), self.sizes(costs[i].bytes)),
         )
-        for kind, cost in branches[dearest].costs.items():
-            self.costs[kind] = self.costs[kind] + cost
-        for branch in branches:
-            self.unknown.update(branch.unknown)
+        for place, branch in enumerate(branches):
+            taken = place == dearest
+            self.entries += branch.entries if taken else map(_never, branch.entries)
             self.notes += branch.notes
         return costs[dearest]
 
@@ -283,6 +322,23 @@ class _Counting:
             f"{node.kind} {node.name!r}: how often it runs is not known; its body counts once"
         )
         return 1
+
+
+def _never(counted: Counted) -> Counted:
+    """The node in a branch that is not taken."""
+    return Counted(counted.node, 0, counted.cost * 0)
+
+
+def body_of(node: Node) -> str:
+    """The control-flow body that a node stands in, as `If name / then_branch`; empty in the main
+    graph.
+    """
+    graph = node.graph
+    parent = None if graph is None else graph.parent
+    if parent is None:
+        return ""
+    name = next(name for name, body in parent.subgraphs.items() if body is graph)
+    return f"{parent.kind} {parent.name} / {name}"
 
 
 def _constants(graph: Graph) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from infuse.analysis.cost import Cost, Sizes, Totals, node_cost, totals
+from infuse.analysis.cost import Cost, Sizes, Totals, body_of, node_cost, totals
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.printer import changed_attributes
 from infuse.ir.text import attribute_text
@@ -133,15 +133,15 @@ def describe(graph: Graph, sizes: Sizes) -> GraphDescription:
     """The description of a graph under these sizes."""
     description = GraphDescription(graph.name, totals=totals(graph, sizes.values))
     description.totals.assumed = dict(sizes.assumed)
-    order = list(_flat(graph, ""))
+    order = list(_flat(graph))
     place: dict[Value, int] = {}
-    for number, (node, body) in enumerate(order):
-        description.nodes.append(_node(node, body, sizes))
+    for number, node in enumerate(order):
+        description.nodes.append(_node(node, sizes))
         place.update((v, number) for v in node.outputs)
     for value in graph.inputs:
         place[value] = len(order) + len(description.inputs)
         description.inputs.append(Operand("input", value.name, str(value.type)))
-    for number, (node, _) in enumerate(order):
+    for number, node in enumerate(order):
         read = [*node.operands(), *(v for body in node.subgraphs.values() for v in body.outputs)]
         description.edges += [
             (place[v], number, str(v.type)) for v in dict.fromkeys(read) if v in place
@@ -159,22 +159,24 @@ def describe(graph: Graph, sizes: Sizes) -> GraphDescription:
     return description
 
 
-def _flat(graph: Graph, body: str) -> Iterator[tuple[Node, str]]:
-    """The nodes of a graph and its bodies in execution order, with the body that they stand in."""
+def _flat(graph: Graph) -> Iterator[Node]:
+    """The nodes of a graph and its bodies in execution order, a body before the node that has
+    it.
+    """
     for node in graph.nodes:
-        for name, inner in node.subgraphs.items():
-            yield from _flat(inner, f"{node.kind} {node.name} / {name}")
-        yield node, body
+        for inner in node.subgraphs.values():
+            yield from _flat(inner)
+        yield node
 
 
-def _node(node: Node, body: str, sizes: Sizes) -> NodeDescription:
+def _node(node: Node, sizes: Sizes) -> NodeDescription:
     return NodeDescription(
         id=node.serial,
         kind=node.kind,
         domain=node.op.domain,
         name=node.name,
         family=family(node),
-        body=body,
+        body=body_of(node),
         attributes={
             name: short(attribute_text(value)) for name, value in changed_attributes(node).items()
         },

@@ -1,1 +1,1 @@
-"""The command line: `infuse show | optimize | why | compile | run | bench`."""
+"""The command line: `infuse show | optimize | compile | run | bench | inspect | compare …`."""

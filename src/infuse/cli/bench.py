@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,9 +30,9 @@ from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import index_limits
 from infuse.passes.verification import relative_difference
+from infuse.profiling.turns import alternate, summary
 from infuse.runtime.folder import is_compiled
 
-WARM_UP = 2
 Arrays = dict[str, Array]
 
 
@@ -89,7 +87,7 @@ def bench(
         facts = {
             "inputs": {name: type_text(array) for name, array in feeds.items()},
             "threads": compiled.threads,
-            "times": {name: _summary(taken) for name, taken in times.items()},
+            "times": {name: summary(taken) for name, taken in times.items()},
             "speed": min(times["onnxruntime"]) / min(times["infuse"])
             if peer_path is not None
             else None,
@@ -104,37 +102,6 @@ def bench(
         terminal.say_json(facts)
     else:
         _print(facts)
-
-
-def alternate(
-    runs: Mapping[str, Callable[[], Any]], rounds: int, seconds: float, done: Callable[[int], None]
-) -> dict[str, list[float]]:
-    """Seconds of every call; in each round, each of `runs` has a turn of at least `seconds` and one
-    call.
-    """
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(rounds):
-        done(number)
-        for name, run in runs.items():
-            for _ in range(WARM_UP):
-                run()
-            end = time.perf_counter() + seconds
-            while True:
-                started = time.perf_counter()
-                run()
-                stopped = time.perf_counter()
-                times[name].append(stopped - started)
-                if stopped >= end:
-                    break
-    return times
-
-
-def _summary(seconds: list[float]) -> dict[str, float]:
-    return {
-        "min_ms": min(seconds) * 1e3,
-        "median_ms": statistics.median(seconds) * 1e3,
-        "runs": len(seconds),
-    }
 
 
 def _worst(ours: Arrays, theirs: Arrays) -> float:

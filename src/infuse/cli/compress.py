@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +11,7 @@ import typer
 import infuse
 from infuse.analysis.metrics import NAMES
 from infuse.cli import options, terminal
-from infuse.cli.inputs import read_array, read_data
+from infuse.cli.inputs import read_array, read_data, read_metric
 from infuse.cli.options import AsJson, ModelFile, Seed, Threads
 from infuse.compression import CompressionReport
 from infuse.errors import ContractError, OptionError
@@ -133,7 +131,7 @@ def compress(
                 data=read_data(data),
                 labels=None if labels is None else read_array(labels),
                 validation=read_data(validation),
-                metric=_metric(metric),
+                metric=read_metric(metric),
                 max_drop=max_drop,
                 minutes=minutes,
                 level="basic" if output.suffix == ".onnx" else "all",
@@ -180,25 +178,3 @@ def _show(report: CompressionReport, top: int, as_json: bool, output: Path | Non
 
 def _milliseconds(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds * 1e3:.3f}"
-
-
-def _metric(text: str | None) -> str | Callable[..., float] | None:
-    """A metric by name, or the function of a file."""
-    if text is None or ".py:" not in text:
-        return text
-    path, _, name = text.rpartition(":")
-    spec = importlib.util.spec_from_file_location("metric_of_the_user", path)
-    if not Path(path).is_file() or spec is None or spec.loader is None:
-        raise OptionError(f"there is no file {path}", where=f"--metric {text}")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise OptionError(
-            f"it raised {type(error).__name__}: {error}", where=f"--metric {text}"
-        ) from error
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise OptionError(f"there is no function {name!r} in it", where=f"--metric {text}")
-    result: Callable[..., float] = function
-    return result

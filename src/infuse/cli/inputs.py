@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,28 @@ def read_data(paths: Iterable[Path] | None) -> list[dict[str, Array]] | None:
     """The sets of inputs in the files of `--data`, None where there are none."""
     hint = "numpy.savez writes such files, with the names of the inputs"
     return [read_archive(path, hint) for path in paths] if paths else None
+
+
+def read_metric(text: str | None) -> str | Callable[..., float] | None:
+    """A metric by name, or the function of a file."""
+    if text is None or ".py:" not in text:
+        return text
+    path, _, name = text.rpartition(":")
+    spec = importlib.util.spec_from_file_location("metric_of_the_user", path)
+    if not Path(path).is_file() or spec is None or spec.loader is None:
+        raise OptionError(f"there is no file {path}", where=f"--metric {text}")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise OptionError(
+            f"it raised {type(error).__name__}: {error}", where=f"--metric {text}"
+        ) from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise OptionError(f"there is no function {name!r} in it", where=f"--metric {text}")
+    result: Callable[..., float] = function
+    return result
 
 
 def _named(text: str, names: Sequence[str]) -> tuple[str, Path]:

@@ -21,8 +21,10 @@ import infuse
 from infuse.cli import (
     bench,
     check,
+    compare,
     compile,
     compress,
+    inspect,
     optimize,
     profile,
     rollout,
@@ -55,7 +57,9 @@ _COMMANDS: Sequence[Callable[..., None]] = (
         compress.compress,
         run.run,
         bench.bench,
+        compare.compare,
         profile.profile,
+        inspect.inspect,
     ),
     *(serve.serve, rollout.rollout, rollout.rollback),
 )

@@ -22,6 +22,12 @@ class Opened:
     graph: Graph | None
 
 
+def require_file(path: Path, reason: str) -> None:
+    """OptionError where a model file is needed, and `path` is the folder of a compiled model."""
+    if is_compiled(path):
+        raise OptionError(f"{path} is a folder, and {reason}", hint="name the model file")
+
+
 def note_search(graph: Graph) -> None:
     """Say what a search has found, where there was one."""
     if graph.report.search is not None:

@@ -162,8 +162,7 @@ def optimize(
         "optimize_seconds": sum(better.report.seconds.values()),
     }
     facts["output"] = {"path": str(output), "bytes": output.stat().st_size}
-    if report is not None:
-        facts["report"] = {"path": str(report), "bytes": report.stat().st_size}
+    facts |= terminal.report_facts(report)
     if explain:
         facts["near_misses"] = near_misses(better, chosen)
     if as_json:

@@ -158,6 +158,13 @@ Cache = Annotated[
 InputArchive = Annotated[
     Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Arrays of inputs by name.")
 ]
+Calibrate = Annotated[bool, typer.Option("--calibrate", help="Measure the machine's peaks again.")]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--report", metavar="FILE", help="Also write a page (.html), or its data (.json)."
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
 
 

@@ -10,9 +10,10 @@ import typer
 
 import infuse
 from infuse.cli import inputs, options, terminal
-from infuse.cli.models import note_search
+from infuse.cli.models import note_search, require_file
 from infuse.cli.options import (
     AsJson,
+    Calibrate,
     ChosenLevel,
     Dims,
     InputArchive,
@@ -27,9 +28,7 @@ from infuse.cli.options import (
     Tune,
 )
 from infuse.cli.outputs import write_json
-from infuse.errors import OptionError
 from infuse.profiling import GROUPINGS, Profile, Row, trace_events
-from infuse.runtime.folder import is_compiled
 
 
 class By(str, Enum):
@@ -84,9 +83,7 @@ def profile(
     precision: Precision = "fp32",
     tune: Tune = False,
     search: Search = 0.0,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure the machine's peaks again.")
-    ] = False,
+    calibrate: Calibrate = False,
     as_json: AsJson = False,
 ) -> None:
     """Time every kernel call of a model, beside its FLOPs, its bytes and what this machine could
@@ -97,11 +94,7 @@ def profile(
     if trace is not None:
         options.check_output(trace, ".json")
     sizes = options.dims(dim)
-    if is_compiled(model):
-        raise OptionError(
-            f"{model} is a folder, and a compiled model has no clocks in it",
-            hint="name the model file",
-        )
+    require_file(model, "a compiled model has no clocks in it")
     graph = infuse.load(model)
     arrays = inputs.read_inputs(files, archive, [value.name for value in graph.inputs])
     with terminal.progress(model.name) as progress:
@@ -143,9 +136,8 @@ def _print(report: Profile, by: str, top: int) -> None:
     described = ", ".join(f"{name}: {kind}" for name, kind in report.inputs.items())
     threads = f"{roof.threads} thread{'' if roof.threads == 1 else 's'}"
     terminal.say(f"{described}; {threads}, target {roof.target}")
-    peaks = ", ".join(f"{kind} {rate / 1e9:.1f}" for kind, rate in roof.peaks.items())
     terminal.say(
-        f"this machine: {peaks} GFLOP/s, {roof.bandwidth / 1e9:.1f} GB/s from memory; "
+        f"{terminal.roof_text(roof.peaks, roof.bandwidth)}; "
         f"{len(report.runs)} runs: least {min(total.times) * 1e3:.3f} ms, median "
         f"{total.median * 1e3:.3f} ms"
     )

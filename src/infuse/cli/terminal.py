@@ -9,7 +9,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from rich import box
@@ -102,6 +103,25 @@ def progress(what: str) -> Iterator[Report]:
 
 def _silent(stage: str, done: int, total: int) -> None:
     """The progress of a command whose standard error nobody watches."""
+
+
+def roof_text(peaks: Mapping[str, float], bandwidth: float) -> str:
+    """What a machine can do at best: operations, and bytes from memory, per second."""
+    rates = ", ".join(f"{kind} {rate / 1e9:.1f}" for kind, rate in peaks.items())
+    return f"this machine: {rates} GFLOP/s, {bandwidth / 1e9:.1f} GB/s from memory"
+
+
+def report_facts(report: Path | None) -> dict[str, Any]:
+    """The report that was written, for a machine; nothing where there is none."""
+    if report is None:
+        return {}
+    return {"report": {"path": str(report), "bytes": report.stat().st_size}}
+
+
+def say_written(report: Path | None) -> None:
+    """Say which report was written, where there is one."""
+    if report is not None:
+        say(f"wrote {report} ({bytes_text(report.stat().st_size)})")
 
 
 def bytes_text(count: float) -> str:

@@ -293,6 +293,20 @@ def format_name(source: str | PathLike[str] | bytes) -> str:
     return "ONNX" if format is None else format.name
 
 
+def model_files(path: str | PathLike[str]) -> list[Path]:
+    """The files that a model at `path` consists of: itself and what its tensors lie in, or all
+    files of its folder.
+    """
+    whole = Path(path)
+    if whole.is_dir():
+        return sorted(each for each in whole.rglob("*") if each.is_file())
+    if _format_of(Source(path)) is not None:
+        return [whole]
+    from infuse.frontends.onnx.external import external_files
+
+    return [whole, *external_files(whole)]
+
+
 def _format_of(source: Source) -> Format | None:
     return next((format for format in FORMATS if format.matches(source)), None)
 

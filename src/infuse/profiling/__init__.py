@@ -1,21 +1,42 @@
 """Where the time of a model goes: its steps, timed, beside their work and the roof of the
-machine.
+machine; what its layers cost; and two models side by side.
 """
 
+from infuse.profiling.agreement import Agreement
+from infuse.profiling.comparison import ModelComparison, ModelFigures, compare_sides
+from infuse.profiling.inner import LayerAgreement
 from infuse.profiling.inputs import complete_feeds
+from infuse.profiling.inspection import (
+    INSPECTION_GROUPINGS,
+    Inspection,
+    LayerCost,
+    inspect_graph,
+)
 from infuse.profiling.measure import profile_graph
 from infuse.profiling.profile import GROUPINGS, Profile, Row, Run
-from infuse.profiling.roof import Roof, measure_roof
+from infuse.profiling.roof import Roof, measure_roof, runnable_target
+from infuse.profiling.sides import Side
 from infuse.profiling.trace import trace_events
 
 __all__ = [
+    "Agreement",
     "GROUPINGS",
+    "INSPECTION_GROUPINGS",
+    "Inspection",
+    "LayerAgreement",
+    "LayerCost",
+    "ModelComparison",
+    "ModelFigures",
     "Roof",
     "Profile",
     "Row",
     "Run",
+    "Side",
+    "compare_sides",
     "complete_feeds",
+    "inspect_graph",
     "measure_roof",
     "profile_graph",
+    "runnable_target",
     "trace_events",
 ]

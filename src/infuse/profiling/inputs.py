@@ -23,7 +23,7 @@ from infuse.ops.core.feeds import (
 def complete_feeds(
     graph: Graph, feeds: Mapping[str, Any], sizes: Mapping[str, int], seed: int
 ) -> dict[str, Any]:
-    """Values for all inputs of `graph`: the given ones, and random ones.
+    """Values for all inputs of `graph` that have no default: the given ones, and random ones.
 
     Symbols have the size that given inputs show, else the one in `sizes`, else a usual one.
     OptionError for symbols that the model does not have, InputError for inputs that it does not
@@ -52,7 +52,8 @@ def complete_feeds(
         | shown_sizes(graph, feeds)
     )
     made = random_feeds(graph, values, seed)
-    return {name: feeds.get(name, made[name]) for name in names}
+    every = {**made, **feeds}
+    return {name: every[name] for name in names if name in every}
 
 
 def shown_sizes(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, int]:

@@ -17,11 +17,10 @@ from infuse.ir.graph import Graph, Node
 from infuse.ops.core.evaluate import evaluate
 from infuse.profiling.inputs import describe, shown_sizes
 from infuse.profiling.profile import INTERPRETER, Profile, Run
-from infuse.profiling.roof import measure_roof
+from infuse.profiling.roof import measure_roof, runnable_target
 from infuse.profiling.steps import Place, Work, places_of
 from infuse.runtime import available_cpus
 from infuse.runtime.session import Session
-from infuse.targets import Target
 
 Progress = Callable[[str, int, int], None]
 WARM_UP = 2
@@ -47,11 +46,7 @@ def profile_graph(
     if runs < 1:
         raise OptionError(f"{runs} is no number of runs", hint="use 1 or more")
     report = progress or _silent
-    resolved, count = Target.resolve(target), threads or available_cpus()
-    if not resolved.is_runnable:
-        raise OptionError(
-            f"code for {target} does not run on this machine, so it cannot be measured here"
-        )
+    resolved, count = runnable_target(target), threads or available_cpus()
     places: list[Place] = []
     parts: list[_Native | _Hosted] = []
     graph, precisions, _ = chosen_precision(
@@ -126,7 +121,8 @@ class _Native:
 
     def run(self, values: dict[str, Any]) -> None:
         """Compute the stage's outputs from `values`, which they join."""
-        values.update(self._session.run({name: values[name] for name in self._inputs}))
+        read = {name: values[name] for name in self._inputs if name in values}
+        values.update(self._session.run(read))
 
     def table(self, works: _Works) -> NDArray[np.int64]:
         """The calls of the last run (`Run.table`)."""

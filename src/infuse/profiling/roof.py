@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from infuse.codegen.build import build
 from infuse.codegen.cache import Cache
-from infuse.errors import RuntimeFailure
+from infuse.errors import OptionError, RuntimeFailure
 from infuse.runtime.cpus import cpu_description, cpu_limit
 from infuse.runtime.folder import LIBRARY, SOURCE
 from infuse.targets import Caches, Target
@@ -50,6 +50,18 @@ class Roof:
     def bound(self, flops: float, bytes: float, kind: str = "fp32") -> float:
         """Seconds that so much arithmetic and memory access takes at least."""
         return max(flops / self.peak(kind), bytes / self.bandwidth)
+
+
+def runnable_target(name: str) -> Target:
+    """The target called `name`; OptionError where it is not known, or this machine does not run
+    code for it.
+    """
+    target = Target.resolve(name)
+    if not target.is_runnable:
+        raise OptionError(
+            f"code for {name} does not run on this machine, so it cannot be measured here"
+        )
+    return target
 
 
 def measure_roof(target: Target, threads: int, *, again: bool = False) -> Roof:

@@ -14,45 +14,6 @@ const FAMILIES = {
   input: "inputs and outputs",
 };
 
-const source = JSON.parse(document.getElementById("data").textContent);
-
-const format = {
-  quantity(number) {
-    const size = Math.abs(number);
-    for (const [factor, unit] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]]) {
-      if (size >= factor && (factor > 1e3 || size >= 1e4)) return `${Number((number / factor).toPrecision(3))}${unit}`;
-    }
-    return number.toLocaleString("en");
-  },
-  bytes(number) {
-    const size = Math.abs(number);
-    for (const [factor, unit] of [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) {
-      if (size >= factor) return `${Number((number / factor).toPrecision(3))} ${unit}`;
-    }
-    return `${number} B`;
-  },
-  change(before, after) {
-    if (before === after) return "±0 %";
-    if (!before) return "";
-    const percent = (100 * (after - before)) / before;
-    if (Math.abs(percent) < 0.05) return "≈";
-    const digits = Math.abs(percent) < 10 ? 1 : 0;
-    return `${percent > 0 ? "+" : "−"}${Math.abs(percent).toFixed(digits)} %`;
-  },
-  /** What became less, with a minus sign, as people write changes. */
-  saved(number, write = format.quantity) {
-    return number === 0 ? "±0" : `${number > 0 ? "−" : "+"}${write(Math.abs(number))}`;
-  },
-  /** A name that may break between its words. */
-  breakable: (name) => name.replace(/([a-z0-9])([A-Z])/g, "$1\u200b$2"),
-  /** `float32[1, 64, 56, 56]` → `1×64×56×56`. */
-  shape(type) {
-    const inside = /\[(.*)\]/.exec(type);
-    if (!inside) return type;
-    return inside[1] === "" ? "scalar" : inside[1].split(", ").join("×");
-  },
-};
-
 /** One graph: its nodes, then its inputs and outputs as nodes of the family "input". */
 class Side {
   constructor(name, graph) {

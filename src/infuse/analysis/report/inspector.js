@@ -87,10 +87,7 @@ function showTip(pane, index, event) {
     element("b", {}, `${node.kind}`, " ", element("span", { class: "muted" }, clip(node.name, 60))),
     element("dl", {}, ...entries.slice(0, 18).flatMap(([name, text]) => [element("dt", {}, name), element("dd", { class: "mono" }, clip(String(text), 80))])),
   );
-  const { width, height } = tip.getBoundingClientRect();
-  const x = event.clientX + 16 + width > innerWidth ? event.clientX - width - 12 : event.clientX + 16;
-  tip.style.left = `${Math.max(4, x)}px`;
-  tip.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - height - 6))}px`;
+  placeTip(event);
 }
 
 /** Nodes of both graphs whose operator, name, body or value names hold all the words, operators of that name first. */

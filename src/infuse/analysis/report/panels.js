@@ -3,18 +3,6 @@
 
 const ROW_HEIGHT = 46;
 
-/** An element with attributes and children; `on…` attributes are listeners. */
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
-  }
-  made.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
-  return made;
-}
-
-const find = (id) => document.getElementById(id);
 const tone = (saved) => (saved > 0 ? "good" : saved < 0 ? "bad" : "muted");
 
 /** Whether the optimized graph was compared with the original, as a badge beside the title. */

@@ -1,0 +1,201 @@
+"""`infuse compare`: two models side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import infuse
+from infuse.analysis import write_sheet
+from infuse.analysis.comparison import quantity
+from infuse.cli import options, terminal
+from infuse.cli.inputs import read_array, read_data, read_metric
+from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ReportFile, Seed, Threads
+from infuse.profiling import Agreement, ModelComparison
+
+_MODEL = "of any format that infuse check knows, or a compiled model's folder."
+
+
+def compare(
+    a: Annotated[
+        Path,
+        typer.Argument(metavar="A", help=f"The first model, {_MODEL}", show_default=False),
+    ],
+    b: Annotated[
+        Path,
+        typer.Argument(metavar="B", help=f"The second model, {_MODEL}", show_default=False),
+    ],
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.npz",
+            help="Examples: arrays by input name, along the first axis (repeatable).",
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(metavar="FILE.npy", help="The labels of all examples.")
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[:OUTPUT]",
+            help=(
+                "The score: top1, top5, mse, mae beside labels; agreement, cosine, sqnr of B "
+                "beside A; or FILE.py:FUNCTION, a function of the outputs of all runs and the "
+                "labels. Default with labels: top1 for numbers of classes, else mse."
+            ),
+            show_default=False,
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Examples of a run, where that is a symbol of both models; default: 1.",
+            show_default=False,
+        ),
+    ] = None,
+    threads: Threads = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often the models take turns.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Least length of one turn.")] = 0.5,
+    layers: Annotated[
+        bool,
+        typer.Option("--layers/--no-layers", help="Also compare inner values that both have."),
+    ] = True,
+    top: Annotated[
+        int, typer.Option(min=0, help="Layers to print, those that differ most; 0 for all.")
+    ] = 20,
+    dim: Dims = None,
+    seed: Seed = 0,
+    level: ChosenLevel = Level.all,
+    report: ReportFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hold two models beside each other: scores or agreement, speed, memory, size, and where inner
+    values of B depart from those of A.
+
+    Without --data, both get the same random inputs, which say little about accuracy.
+    """
+    if report is not None:
+        options.check_output(report, ".html", ".json")
+    sizes = options.dims(dim)
+    with terminal.progress(f"{a.name} | {b.name}") as progress:
+        result = infuse.compare(
+            a,
+            b,
+            data=read_data(data),
+            labels=None if labels is None else read_array(labels),
+            metric=read_metric(metric),
+            batch=batch,
+            threads=threads,
+            level=level.value,
+            set_dims=sizes,
+            seed=seed,
+            rounds=rounds,
+            seconds=seconds,
+            layers=layers,
+            progress=progress,
+        )
+    if report is not None:
+        write_sheet(report, "pair", result.to_dict(), f"{a.name} | {b.name}")
+    if as_json:
+        terminal.say_json(result.to_dict() | terminal.report_facts(report))
+    else:
+        _print(result, top)
+        terminal.say_written(report)
+
+
+def _print(result: ModelComparison, top: int) -> None:
+    described = ", ".join(f"{name}: {kind}" for name, kind in result.inputs.items())
+    threads = f"{result.threads} thread{'' if result.threads == 1 else 's'}"
+    runs = f"{result.runs} {'random ' if result.is_random else ''}runs"
+    terminal.say(f"{described}; {runs}; {threads}")
+    names = (f"#A: {result.a.name}", f"#B: {result.b.name}")
+    terminal.say_table("", ("", *names, "#B / A"), _figures(result))
+    rows = [(o.name, o.type, *_agreement(o.agreement, True)) for o in result.outputs]
+    terminal.say_table(
+        "outputs of B beside those of A",
+        ("output", "type", "#SQNR dB", "#cosine", "#relative error", "#same top 1"),
+        rows,
+    )
+    _print_layers(result, top)
+    _print_operators(result)
+    terminal.say(
+        f"speed: B is {result.speedup:.2f} × as fast as A by the least times, "
+        f"{result.median_speedup:.2f} × by the medians"
+    )
+    for remark in result.notes:
+        terminal.say(f"note: {remark}")
+
+
+def _figures(result: ModelComparison) -> list[tuple[str, str, str, str]]:
+    """The rows of the first table."""
+    a, b = result.a, result.b
+    score = f"score: {result.metric}"
+
+    def count(number: float) -> str:
+        return quantity(int(number))
+
+    rows: list[tuple[str, Any, Any, Any]] = [
+        (score, a.score, b.score, lambda x: f"{x:.4f}"),
+        ("least time, ms", a.min_ms, b.min_ms, lambda x: f"{x:.3f}"),
+        ("median time, ms", a.median_ms, b.median_ms, lambda x: f"{x:.3f}"),
+        ("working memory", a.arena_bytes, b.arena_bytes, terminal.bytes_text),
+        ("weights in memory", a.weights_bytes, b.weights_bytes, terminal.bytes_text),
+        ("library and weights", a.loaded_bytes, b.loaded_bytes, terminal.bytes_text),
+        ("size on disk", a.disk_bytes, b.disk_bytes, terminal.bytes_text),
+        ("parameters", a.parameters, b.parameters, count),
+        ("FLOPs", a.flops, b.flops, count),
+        ("nodes", a.nodes, b.nodes, count),
+    ]
+    return [
+        (name, _text(x, write), _text(y, write), _ratio(x, y))
+        for name, x, y, write in rows
+        if x is not None or y is not None
+    ]
+
+
+def _text(number: float | None, write: Any) -> str:
+    return "–" if number is None else str(write(number))
+
+
+def _ratio(a: float | None, b: float | None) -> str:
+    return f"{b / a:.3f}" if a and b is not None else "–"
+
+
+def _agreement(found: Agreement, with_top1: bool) -> tuple[str, ...]:
+    top1 = "–" if found.top1 is None else f"{found.top1:.2%}"
+    sqnr = "equal" if found.is_equal else f"{found.sqnr:.1f}"
+    texts = (sqnr, f"{found.cosine:.6f}", f"{found.relative_error:.1e}")
+    return (*texts, top1) if with_top1 else texts
+
+
+def _print_layers(result: ModelComparison, top: int) -> None:
+    """The layers whose values differ most, in execution order."""
+    if not result.layers:
+        return
+    worst = sorted(range(len(result.layers)), key=lambda i: result.layers[i].agreement.sqnr)
+    chosen = sorted(worst[: top or None])
+    rows = [
+        (str(i + 1), row.name, row.kind, *_agreement(row.agreement, False))
+        for i in chosen
+        for row in [result.layers[i]]
+    ]
+    title = f"{len(rows)} of {len(result.layers)} layers, those that differ most"
+    terminal.say_table(
+        f"{title}, on {result.layer_runs} runs",
+        ("##", "layer", "operator", "#SQNR dB", "#cosine", "#relative error"),
+        rows,
+    )
+
+
+def _print_operators(result: ModelComparison) -> None:
+    ours, theirs = result.a.operators, result.b.operators
+    if not ours or not theirs:
+        return
+    different = [k for k in sorted(ours | theirs) if ours.get(k, 0) != theirs.get(k, 0)]
+    rows = [(k, ours.get(k, 0) or "–", theirs.get(k, 0) or "–") for k in different]
+    if rows:
+        terminal.say_table("nodes by kind that differ", ("operator", "#A", "#B"), rows)

@@ -1,0 +1,155 @@
+"""`infuse inspect`: what the layers of a model cost, and what this machine needs for them at
+least.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+import infuse
+from infuse.analysis import write_sheet
+from infuse.analysis.comparison import quantity
+from infuse.cli import options, terminal
+from infuse.cli.models import require_file
+from infuse.cli.options import (
+    AsJson,
+    Calibrate,
+    Dims,
+    Level,
+    ModelFile,
+    ReportFile,
+    Target,
+    Threads,
+)
+from infuse.profiling import INSPECTION_GROUPINGS, Inspection, LayerCost
+
+
+class By(str, Enum):
+    """What a row stands for."""
+
+    layer = "layer"
+    kind = "kind"
+
+
+assert tuple(by.value for by in By) == INSPECTION_GROUPINGS
+
+_COLUMNS = (
+    *("##", "layer", "operator", "output", "#layers", "#parameters", "#weights", "#FLOPs", "#MACs"),
+    *("#memory", "#FLOP/byte", "#bound ms", "#share", "bound by"),
+)
+_OF_KINDS = frozenset(("layer", "output"))
+"""Columns that rows of kinds do not have."""
+_NARROW = frozenset(("##", "layer", "operator", "#parameters", "#FLOPs", "#FLOP/byte", "#bound ms"))
+"""What is printed on terminals that are narrower than _WIDE."""
+_WIDE = 140
+_LONGEST = 26
+"""Characters of a layer's name that are printed: the last ones."""
+
+
+def inspect(
+    model: ModelFile,
+    by: Annotated[By, typer.Option(help="A row for every layer, or kind of operator.")] = By.layer,
+    top: Annotated[
+        int,
+        typer.Option(min=0, help="Rows to print, those with the longest least time; 0 for all."),
+    ] = 40,
+    dim: Dims = None,
+    level: Annotated[
+        Level,
+        typer.Option("--level", help="How much of the graph is rewritten before it is counted."),
+    ] = Level.none,
+    threads: Threads = None,
+    target: Target = "native",
+    calibrate: Calibrate = False,
+    report: ReportFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count parameters, FLOPs, MACs and memory access of a model, per layer and in total, under
+    the roof of this machine.
+
+    Rows are the layers in execution order. The bound is the time that this machine needs at least:
+    for the arithmetic, or for the memory access of a layer that reads its operands and writes its
+    results.
+    """
+    if report is not None:
+        options.check_output(report, ".html", ".json")
+    require_file(model, "the graph of a compiled model is not in it")
+    with terminal.progress(model.name) as progress:
+        result = infuse.inspect(
+            model,
+            level=level.value,
+            set_dims=options.dims(dim),
+            threads=threads,
+            target=target,
+            calibrate=calibrate,
+            progress=progress,
+        )
+    if report is not None:
+        write_sheet(report, "inspection", result.to_dict(), model.name)
+    if as_json:
+        terminal.say_json(result.to_dict() | terminal.report_facts(report))
+    else:
+        _print(result, by.value, top)
+        terminal.say_written(report)
+
+
+def _print(result: Inspection, by: str, top: int) -> None:
+    roof = result.roof
+    terminal.say(_heading(result))
+    terminal.say(terminal.roof_text(roof.peaks, roof.bandwidth))
+    rows = result.table(by)
+    longest = sorted(rows, key=lambda row: -row.seconds)[: top or None]
+    shown = set(map(id, longest))
+    total = result.total
+    lines = [
+        (str(number), *_line(row, total.seconds))
+        for number, row in enumerate(rows, 1)
+        if id(row) in shown
+    ]
+    rest = [row for row in rows if id(row) not in shown]
+    if rest:
+        lines.append(("…", *_line(LayerCost.together(f"{len(rest)} more", rest), total.seconds)))
+    lines.append(("", *_line(total, total.seconds)))
+    is_wide = terminal.console().width >= _WIDE
+    left_out = frozenset(("#layers",)) if by == "layer" else _OF_KINDS
+    columns = [c for c in _COLUMNS if c not in left_out and (is_wide or c in _NARROW)]
+    picked = [_COLUMNS.index(name) for name in columns]
+    terminal.say_table("", columns, [[line[i] for i in picked] for line in lines], last_bold=True)
+    for remark in result.notes:
+        terminal.say(f"note: {remark}")
+
+
+def _heading(result: Inspection) -> str:
+    described = ", ".join(f"{name}: {kind}" for name, kind in result.inputs.items())
+    sizes = ", ".join(f"{name} = {size}" for name, size in result.sizes.items())
+    threads = f"{result.roof.threads} thread{'' if result.roof.threads == 1 else 's'}"
+    parts = (described, sizes, f"level {result.level}", f"{threads}, target {result.roof.target}")
+    return "; ".join(filter(None, parts))
+
+
+def _line(row: LayerCost, whole: float) -> tuple[str, ...]:
+    intensity = row.intensity if row.is_known else None
+    return (
+        row.label if len(row.label) <= _LONGEST else f"…{row.label[1 - _LONGEST :]}",
+        row.kind or row.label,
+        _shape(row.output),
+        str(row.layers),
+        quantity(row.parameters),
+        terminal.bytes_text(row.weight_bytes),
+        quantity(row.flops) if row.is_known else f"≥ {quantity(row.flops)}",
+        quantity(row.macs) if row.is_known else f"≥ {quantity(row.macs)}",
+        terminal.bytes_text(row.bytes),
+        "–" if intensity is None else f"{intensity:.2f}",
+        f"{row.seconds * 1e3:.4f}",
+        f"{row.seconds / whole if whole else 0:.1%}",
+        row.bound_by,
+    )
+
+
+def _shape(type: str) -> str:
+    """`float32[1, 64]` → `1×64`."""
+    _, bracket, sizes = type.partition("[")
+    return "×".join(sizes.removesuffix("]").split(", ")) if bracket else type

@@ -1,0 +1,191 @@
+"""The public verbs that count and measure: inspect, profile, compare.
+
+What a verb needs is imported when it is called, as in `api`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infuse.api import (
+    PathLike,
+    Progress,
+    bounded,
+    compile,
+    graph_of,
+    load,
+    load_compiled,
+    optimize,
+)
+from infuse.runtime.folder import is_compiled
+from infuse.runtime.interface import Model
+
+if TYPE_CHECKING:
+    from infuse.ir.graph import Graph
+    from infuse.profiling import Inspection, ModelComparison, Profile, Side
+
+
+@bounded
+def profile(
+    model: Graph | PathLike,
+    feeds: Mapping[str, Any] | None = None,
+    *,
+    runs: int = 20,
+    threads: int | None = None,
+    target: str = "native",
+    precision: str = "fp32",
+    tune: bool = False,
+    level: str = "all",
+    search: float = 0.0,
+    set_dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+    calibrate: bool = False,
+    progress: Progress | None = None,
+) -> Profile:
+    """Where the time of a model goes: every kernel call, timed in `runs` runs, beside its FLOPs,
+    its bytes and the time that this machine needs for them at least.
+
+    The model is compiled with clocks around every call, and kept in the cache as such. `feeds` are
+    inputs by name; random ones are made for the others, in which symbols have the sizes of
+    `set_dims`. A graph that was not optimized is optimized at `level`, with `search` as in
+    `optimize`. The peaks of the machine are measured once and kept; `calibrate` measures them
+    again. `target`, `threads`, `precision`, `tune` are those of `compile`; with the precision auto,
+    its bound is the usual one, and the inputs are these. OptionError, InputError, and what
+    `compile` raises.
+    """
+    from infuse.codegen.autotune.precision import requested
+    from infuse.profiling import complete_feeds, profile_graph
+
+    source = graph_of(model)
+    inputs = complete_feeds(source, feeds or {}, set_dims or {}, seed)
+    asked = requested(precision, data=inputs if precision == "auto" else None)
+    if source.report is None:
+        source = optimize(source, level, search=search, progress=progress)
+    return profile_graph(
+        source,
+        inputs,
+        runs=runs,
+        threads=threads,
+        target=target,
+        precision=asked,
+        tune=tune,
+        calibrate=calibrate,
+        progress=progress,
+    )
+
+
+@bounded
+def inspect(
+    model: Graph | PathLike,
+    *,
+    level: str = "none",
+    set_dims: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    target: str = "native",
+    calibrate: bool = False,
+    progress: Progress | None = None,
+) -> Inspection:
+    """Parameters, FLOPs, MACs, memory access and arithmetic intensity of a model, per layer, per
+    kind of operator and in total, and the time that this machine needs for each at least (its
+    roof).
+
+    The graph is counted as it is, or as it is after an optimization at `level`; every layer reads
+    its operands and writes its results, quantized weights as they are stored. Symbols have the
+    sizes of `set_dims`, the others usual ones. The roof is that of `threads` threads (default: what
+    this process may use) and of `target`; it is measured once and kept, and `calibrate` measures it
+    again. Nothing of the model is compiled. OptionError for an unknown level, target or symbol.
+    """
+    from infuse.profiling import inspect_graph, measure_roof, runnable_target
+    from infuse.runtime.cpus import available_cpus, usable_threads
+
+    resolved = runnable_target(target)
+    count = available_cpus() if threads is None else usable_threads(threads)
+    graph = graph_of(model)
+    if level != "none":
+        graph = optimize(graph, level, progress=progress)
+    return inspect_graph(graph, measure_roof(resolved, count, again=calibrate), set_dims, level)
+
+
+@bounded
+def compare(
+    a: Graph | PathLike,
+    b: Graph | PathLike,
+    *,
+    data: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    labels: Any = None,
+    metric: Any = None,
+    batch: int | None = None,
+    threads: int | None = None,
+    level: str = "all",
+    set_dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+    rounds: int = 5,
+    seconds: float = 0.5,
+    layers: bool = True,
+    progress: Progress | None = None,
+) -> ModelComparison:
+    """Two models side by side: graphs, model files or folders of compiled models.
+
+    `data` are arrays of examples by input name, along the first axis, or a sequence of such: they
+    are cut into runs of as many rows as the models take, or of `batch` (default 1) where that is a
+    symbol. Without data, both get the same random inputs, in which symbols have the sizes of
+    `set_dims`. Every output of B is compared with A's. With `labels`, both get the score of
+    `metric` (`infuse.analysis.metrics`: a name such as `top1`, `top1:output` or `mse`, or a
+    function of the outputs of all runs and the labels; default: top1 for numbers of classes, else
+    mse); a metric that needs no labels scores B beside A.
+
+    The models take turns in `rounds` rounds of at least `seconds` each on the first inputs. With
+    `layers`, inner values of the same name, or of nodes of the same name, are compared as well, on
+    the first 16 runs; both graphs are compiled with these as further outputs. Graphs that were not
+    optimized are optimized at `level`. InputError where the models do not take the same inputs,
+    have no output in common, or data or labels do not fit; OptionError for an unknown metric, and
+    what `compile` raises.
+    """
+    from infuse.profiling import compare_sides
+
+    def build(graph: Graph) -> Model:
+        return compile(
+            optimize(graph, level, progress=progress), threads=threads, progress=progress
+        )
+
+    with ExitStack() as opened:
+        first, second = (_side(each, build, threads) for each in (a, b))
+        for side in (first, second):
+            opened.enter_context(side.model)
+        return compare_sides(
+            first,
+            second,
+            build,
+            data=data,
+            labels=labels,
+            metric=metric,
+            batch=batch,
+            sizes=set_dims,
+            seed=seed,
+            rounds=rounds,
+            seconds=seconds,
+            layers=layers,
+            progress=progress,
+        )
+
+
+def _side(model: Graph | PathLike, build: Callable[[Graph], Model], threads: int | None) -> Side:
+    """A model of a comparison, opened; `build` compiles a graph."""
+    from infuse.frontends.formats import model_files
+    from infuse.ir.graph import Graph
+    from infuse.profiling import Side
+
+    if isinstance(model, Graph):
+        return Side(model.name, build(model), model, None)
+    path = Path(model)
+    size = sum(file.stat().st_size for file in model_files(path)) if path.exists() else None
+    if is_compiled(path):
+        return Side(path.name, load_compiled(path, threads), None, size)
+    graph = load(path)
+    return Side(path.name, build(graph), graph, size)
+
+
+__all__ = ["compare", "inspect", "profile"]

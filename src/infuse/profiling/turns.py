@@ -1,0 +1,42 @@
+"""Times of several runs that take turns, so that what else the machine does disturbs all alike."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+WARM_UP = 2
+
+
+def alternate(
+    runs: Mapping[str, Callable[[], Any]], rounds: int, seconds: float, done: Callable[[int], None]
+) -> dict[str, list[float]]:
+    """Seconds of every call; in each round, each of `runs` has a turn of at least `seconds` and one
+    call.
+    """
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(rounds):
+        done(number)
+        for name, run in runs.items():
+            for _ in range(WARM_UP):
+                run()
+            end = time.perf_counter() + seconds
+            while True:
+                started = time.perf_counter()
+                run()
+                stopped = time.perf_counter()
+                times[name].append(stopped - started)
+                if stopped >= end:
+                    break
+    return times
+
+
+def summary(seconds: Sequence[float]) -> dict[str, float]:
+    """The least and the median time in milliseconds, and the number of runs."""
+    return {
+        "min_ms": min(seconds) * 1e3,
+        "median_ms": statistics.median(seconds) * 1e3,
+        "runs": len(seconds),
+    }

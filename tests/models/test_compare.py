@@ -1,0 +1,385 @@
+"""`infuse compare` and `infuse.compare`: figures against ONNX Runtime and NumPy, and what is
+refused.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import infuse
+from infuse.analysis.metrics import signal_to_noise
+from infuse.errors import InputError, OptionError
+from infuse.ir.parser import parse
+from tests.cli_tools import Cli, small_network
+
+pytestmark = pytest.mark.row("A2")
+DATA = Path(__file__).parent / "data"
+DIGITS = DATA / "digits.onnx"
+QUICK: dict[str, Any] = {"rounds": 1, "seconds": 0.0, "threads": 1}
+COARSE = "stem.1.0.weight"
+"""Weights of the convolution that is rounded to few bits."""
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys)
+
+
+@pytest.fixture(scope="module")
+def coarse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The digits' network with the weights of one convolution rounded to three bits."""
+    model = onnx.load(DIGITS)
+    (tensor,) = (t for t in model.graph.initializer if t.name == COARSE)
+    weights = numpy_helper.to_array(tensor)
+    step = np.float32(np.abs(weights).max() / 3)
+    tensor.CopyFrom(numpy_helper.from_array(np.round(weights / step) * step, COARSE))
+    path = tmp_path_factory.mktemp("models") / "coarse.onnx"
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Files of digits and of their labels."""
+    folder = tmp_path_factory.mktemp("data")
+    saved = np.load(DATA / "digits_test.npz")
+    np.savez(folder / "digits.npz", image=saved["pixels"].astype(np.float32) / 16)
+    np.save(folder / "labels.npy", saved["labels"])
+    return folder / "digits.npz", folder / "labels.npy"
+
+
+def runtime(path: Path, feeds: dict[str, Any], *fetched: str) -> list[np.ndarray]:
+    """What ONNX Runtime computes, also of inner values."""
+    model = onnx.load(path)
+    known = {output.name for output in model.graph.output}
+    model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in fetched if n not in known)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return list(session.run(list(fetched) or None, feeds))
+
+
+def test_scores_and_agreement_are_those_of_onnxruntime(
+    coarse: Path, examples: tuple[Path, Path]
+) -> None:
+    images, labels = np.load(examples[0])["image"], np.load(examples[1])
+    found = infuse.compare(
+        DIGITS, coarse, data={"image": images}, labels=labels, batch=100, layers=False, **QUICK
+    )
+    exact, rounded = (runtime(path, {"image": images})[0] for path in (DIGITS, coarse))
+    assert found.metric == "top1"
+    assert found.a.score == np.mean(exact.argmax(-1) == labels)
+    assert found.b.score == np.mean(rounded.argmax(-1) == labels)
+    assert found.runs == -(-len(images) // 100)
+    assert not found.is_random
+    (output,) = found.outputs
+    assert output.agreement.elements == exact.size
+    # Rounding of float32 in another order moves the ratio of powers by less than a thousandth.
+    assert output.agreement.sqnr == pytest.approx(signal_to_noise(rounded, exact), abs=0.01)
+    assert output.agreement.top1 == np.mean(exact.argmax(-1) == rounded.argmax(-1))
+    assert found.layers == []
+
+
+def test_the_layer_that_departs_is_seen(coarse: Path, examples: tuple[Path, Path]) -> None:
+    images = np.load(examples[0])["image"][:20]
+    found = infuse.compare(DIGITS, coarse, data={"image": images}, batch=10, **QUICK)
+    assert found.layer_runs == 2
+    names = [row.value for row in found.layers]
+    departed = names.index("/stem/stem.1/stem.1.0/Conv_output_0")
+    before = [row.agreement for row in found.layers[:departed]]
+    assert before
+    assert all(each.is_equal for each in before)
+    noise = [row.agreement.sqnr for row in found.layers[departed:]]
+    assert max(noise) < 40
+    checked = [names[departed], names[departed + 2], names[-1]]
+    exact, rounded = (runtime(p, {"image": images}, *checked) for p in (DIGITS, coarse))
+    for name, a, b in zip(checked, exact, rounded):
+        row = found.layers[names.index(name)].agreement
+        assert row.elements == a.size
+        assert row.sqnr == pytest.approx(signal_to_noise(b, a), abs=0.01)
+
+
+def test_a_model_beside_itself_is_equal() -> None:
+    found = infuse.compare(DIGITS, DIGITS, set_dims={"batch": 2}, **QUICK)
+    assert found.is_random
+    assert any("random" in note for note in found.notes)
+    assert found.inputs == {"image": "float32[2, 1, 8, 8]"}
+    assert all(each.agreement.is_equal for each in (*found.outputs, *found.layers))
+    assert len(found.layers) > 5
+    assert found.a.disk_bytes == found.b.disk_bytes == DIGITS.stat().st_size
+    assert found.a.operators == found.b.operators
+    assert found.a.nodes == len(infuse.load(DIGITS).nodes)
+    assert found.a.arena_bytes > 0
+    assert found.a.loaded_bytes > found.a.weights_bytes > 0
+    assert found.speedup == found.a.min_ms / found.b.min_ms
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert (
+        infuse.compare(DIGITS, DIGITS, metric="sqnr", layers=False, **QUICK).to_dict()["b"]["score"]
+        is None
+    )
+
+
+def test_a_compiled_folder_has_no_layers(tmp_path: Path) -> None:
+    with infuse.compile(DIGITS, output=tmp_path / "digits", threads=1):
+        pass
+    for pair in ((tmp_path / "digits", DIGITS), (DIGITS, tmp_path / "digits")):
+        found = infuse.compare(*pair, **QUICK)
+        assert found.outputs[0].agreement.is_equal
+        assert found.layers == []
+        assert any("digits is compiled" in note for note in found.notes)
+        folder = found.a if pair[0].is_dir() else found.b
+        assert folder.nodes is folder.flops is None
+        assert folder.disk_bytes == sum(f.stat().st_size for f in (tmp_path / "digits").iterdir())
+
+
+def test_external_data_count_for_the_size(tmp_path: Path) -> None:
+    model = onnx.load(DIGITS)
+    path, weights = tmp_path / "digits.onnx", tmp_path / "digits.data"
+    onnx.save(model, path, save_as_external_data=True, location=weights.name, size_threshold=0)
+    found = infuse.compare(path, DIGITS, layers=False, **QUICK)
+    assert found.a.disk_bytes == path.stat().st_size + weights.stat().st_size
+
+
+PLAIN = """graph "g" (%INPUT: float32[SIZE, 3]) {
+  %h = Exp(%INPUT)
+  %OUTPUT = Neg(%h)
+  return OUTPUT = %OUTPUT
+}"""
+
+
+def plain(name: str = "x", size: str = "n", output: str = "y", kind: str = "float32") -> Any:
+    text = PLAIN.replace("INPUT", name).replace("SIZE", size).replace("OUTPUT", output)
+    return parse(text.replace("float32", kind))
+
+
+def test_models_with_names_of_their_own_are_paired_in_order() -> None:
+    found = infuse.compare(plain(), plain("image", "n", "scores"), **QUICK)
+    assert [(o.name, o.other) for o in found.outputs] == [("y", "scores")]
+    assert found.outputs[0].agreement.is_equal
+    assert sum("paired in order" in note for note in found.notes) == 2
+    assert found.a.disk_bytes is None
+
+
+def test_rows_are_cut_as_both_models_take_them() -> None:
+    x = np.arange(24, dtype=np.float32).reshape(8, 3) / 24
+    for a, b in ((plain(), plain(size="4")), (plain(size="4"), plain())):
+        found = infuse.compare(a, b, data={"x": x}, **QUICK)
+        assert found.runs == 2
+        assert found.outputs[0].agreement.elements == 24
+        assert infuse.compare(a, b, **QUICK).inputs == {"x": "float32[4, 3]"}
+    assert (
+        infuse.compare(plain(), plain(), data=[{"x": x}, {"x": x[:1]}], batch=5, **QUICK).runs == 3
+    )
+
+
+def test_floats_of_other_widths_are_cast() -> None:
+    half = plain(kind="float16")
+    found = infuse.compare(plain(), half, data={"x": np.ones((2, 3), np.float32)}, **QUICK)
+    assert any("cast to float16" in note for note in found.notes)
+    # exp(1) in halves has eleven bits: half a unit in the last place is 2.4e-4 of it.
+    assert 0 < found.outputs[0].agreement.relative_error < 3e-4
+
+
+def test_outputs_that_are_not_numbers_everywhere() -> None:
+    roots = parse("""graph "g" (%x: float32[3]) {
+      %y = Sqrt(%x)
+      return y = %y
+    }""")
+    values = parse("""graph "g" (%x: float32[3]) {
+      %y = Abs(%x)
+      return y = %y
+    }""")
+    found = infuse.compare(roots, values, data={"x": np.float32([-1, 1, 0])}, **QUICK)
+    assert found.outputs[0].agreement.not_finite == 1
+    assert found.outputs[0].agreement.equal == 2
+    assert any("NaN or infinite in one model only" in note for note in found.notes)
+
+
+TWO = """graph "g" (%x: float32[n, 3]) {
+  %e = Exp(%x)
+  %z = Neg(%x)
+  return y = %e, z = %z
+}"""
+
+
+def test_outputs_of_one_model_alone_are_told() -> None:
+    found = infuse.compare(parse(TWO), plain(), **QUICK)
+    assert [o.name for o in found.outputs] == ["y"]
+    assert any("output 'z'" in note for note in found.notes)
+
+
+BYTES = """graph "g" (%x: uint8[n, 3]) {
+  %y = Cast(%x, to=float32)
+  return y = %y
+}"""
+X = np.ones((2, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("b", "options", "said"),
+    [
+        (plain, {"data": {"z": X}}, "'z' not known"),
+        (plain, {"data": {}}, "'x' missing"),
+        (plain, {"data": []}, "no examples"),
+        (plain, {"data": {"x": X.astype(np.float64)}}, "float32, found float64"),
+        (plain, {"data": {"x": X[:, :2]}}, "3"),
+        (plain, {"data": {"x": X}, "labels": [1]}, "1 labels for 2 examples"),
+        (plain, {"labels": [1, 0]}, "labels belong to data"),
+        (plain, {"metric": "top1"}, "top1 needs labels"),
+        (plain, {"metric": "best"}, "no metric 'best'"),
+        (plain, {"data": {"x": X}, "labels": [0, 9]}, "beyond the 3 classes"),
+        (plain, {"rounds": 0}, "0 is no number of rounds"),
+        (plain, {"seconds": -1.0}, "no length of a turn"),
+        (plain, {"set_dims": {"m": 2}}, "no symbolic dimension 'm'"),
+        (lambda: plain(size="4"), {"data": {"x": X}, "batch": 2}, "takes 4 rows a run"),
+        (lambda: plain(size="4"), {"data": {"x": X}}, "must be 4"),
+        (lambda: parse(BYTES), {}, "float32[n, 3] in A and uint8[n, 3] in B"),
+        (lambda: parse(TWO.replace("n, 3", "n, 5")), {}, "float32[n, 5] in B"),
+        (
+            lambda: parse(TWO.replace("(%x:", "(%w: float32[1], %x:")),
+            {},
+            "only model B has the input 'w'",
+        ),
+        (lambda: parse(TWO.replace("y =", "u =")), {}, "no output in common: 'y'; 'u', 'z'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    b: Callable[[], Any], options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises((InputError, OptionError)) as error:
+        infuse.compare(plain(), b(), **{**QUICK, "layers": False, **options})
+    assert said in str(error.value)
+
+
+def test_outputs_of_other_shapes_cannot_be_compared() -> None:
+    summed = parse("""graph "g" (%x: float32[n, 3]) {
+      %y = ReduceSum(%x, int64[1]{1}, keepdims=0)
+      return y = %y
+    }""")
+    with pytest.raises(InputError, match=r"float32\[1, 3\] in A and float32\[1\] in B"):
+        infuse.compare(plain(), summed, set_dims={"n": 1}, **QUICK)
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+FAST = ("--rounds", 1, "--seconds", 0, "--threads", 1)
+
+
+def test_the_command_prints_and_writes_the_same(
+    cli: Cli, coarse: Path, examples: tuple[Path, Path], tmp_path: Path
+) -> None:
+    given = ("--data", examples[0], "--labels", examples[1], "--batch", 60)
+    text = cli("compare", DIGITS, coarse, *given, *FAST, "--top", 3)
+    assert text.status == 0
+    for part in ("score: top1", "size on disk", "3 of ", "those that differ most", "speed: B is"):
+        assert part in text.out
+    assert "random" not in text.out
+    page, data = tmp_path / "pair.html", tmp_path / "pair.json"
+    facts = cli("compare", DIGITS, coarse, *given, *FAST, "--json", "--report", data).json
+    assert facts["a"]["score"] > 0.9
+    assert facts["metric"] == "top1"
+    assert facts.pop("report") == {"path": str(data), "bytes": data.stat().st_size}
+    assert json.loads(data.read_text()) == facts
+    written = cli("compare", DIGITS, coarse, *FAST, "--no-layers", "--report", page).out
+    assert "the inputs are random" in written
+    assert f"wrote {page}" in written
+    assert "</html>" in page.read_text()
+
+
+def test_bad_files_are_refused(cli: Cli, examples: tuple[Path, Path], tmp_path: Path) -> None:
+    data, labels = examples
+    np.savez(tmp_path / "empty.npz")
+    np.savez(tmp_path / "other.npz", picture=np.zeros((1, 1, 8, 8), np.float32))
+    np.savez(tmp_path / "wide.npz", image=np.zeros((1, 1, 9, 9), np.float32))
+    np.save(tmp_path / "short.npy", np.zeros(3, np.int64))
+    (tmp_path / "junk.npz").write_bytes(b"junk")
+    (tmp_path / "plain").mkdir()
+    other = small_network(tmp_path / "small.onnx")
+    for arguments, said in (
+        ([tmp_path / "none.onnx", DIGITS], "none.onnx"),
+        ([DIGITS, tmp_path / "none.onnx"], "none.onnx"),
+        ([DIGITS, tmp_path / "plain"], "folder"),
+        ([DIGITS, other], "float32[batch, 3, 8, 8] in B"),
+        ([DIGITS, DIGITS, "--data", tmp_path / "empty.npz"], "'image' missing"),
+        ([DIGITS, DIGITS, "--data", tmp_path / "other.npz"], "'picture' not known"),
+        ([DIGITS, DIGITS, "--data", tmp_path / "wide.npz"], "found 9"),
+        ([DIGITS, DIGITS, "--data", tmp_path / "junk.npz"], "no NumPy arrays"),
+        ([DIGITS, DIGITS, "--data", labels], "not an .npz"),
+        ([DIGITS, DIGITS, "--data", data, "--labels", data], "archive of arrays"),
+        ([DIGITS, DIGITS, "--data", data, "--labels", tmp_path / "short.npy"], "3 labels"),
+        ([DIGITS, DIGITS, "--metric", "top2"], "no metric 'top2'"),
+        ([DIGITS, DIGITS, "--dim", "bath=2"], "no symbolic dimension 'bath'"),
+        ([DIGITS, DIGITS, "--report", tmp_path / "page.txt"], "does not end in"),
+    ):
+        assert said in cli.refused("compare", *arguments, *FAST, "--no-layers"), arguments
+    assert not list(tmp_path.glob("*.html"))
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "inspect_and_compare.md"
+
+
+def test_the_examples_of_the_page_run(
+    coarse: Path,
+    examples: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cli: Cli,
+) -> None:
+    copies = {"digits.onnx": DIGITS, "digits_int8.onnx": coarse}
+    copies |= {"digits.npz": examples[0], "labels.npy": examples[1]}
+    for name, source in copies.items():
+        shutil.copy(source, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(code, names)
+    assert names["total"].seconds > 0
+    assert names["found"].a.score > 0.9
+    assert names["worst"] in names["found"].layers
+    for command in re.findall(r"```sh\ninfuse (.*?)\n```", text):
+        assert cli(*command.split()).status == 0, command
+
+
+def test_a_metric_of_a_file(cli: Cli, examples: tuple[Path, Path], tmp_path: Path) -> None:
+    code = "def runs(outputs, labels):\n    return len(outputs) + len(labels)\n"
+    (tmp_path / "mine.py").write_text(code)
+    data, labels = examples
+    given = ("--data", data, "--labels", labels, "--batch", 90, "--no-layers", *FAST)
+    facts = cli(
+        "compare", DIGITS, DIGITS, *given, "--metric", f"{tmp_path / 'mine.py'}:runs", "--json"
+    ).json
+    assert facts["a"]["score"] == facts["b"]["score"] == 5 + 450
+    other = f"{tmp_path / 'mine.py'}:other"
+    assert "no function 'other'" in cli.refused(
+        "compare", DIGITS, DIGITS, *given, "--metric", other
+    )
+
+
+def test_what_has_no_native_code_is_compared_too(tmp_path: Path) -> None:
+    """Inner values beside steps of the interpreter, and an output that is text."""
+    info = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["square"], name="square"),
+        helper.make_node("Cast", ["square"], ["text"], to=TensorProto.STRING, name="text"),
+        helper.make_node("Neg", ["square"], ["y"], name="neg"),
+    ]
+    outputs = [info("text", TensorProto.STRING, ["n"]), info("y", TensorProto.FLOAT, ["n"])]
+    graph = helper.make_graph(nodes, "g", [info("x", TensorProto.FLOAT, ["n"])], outputs)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10),
+        tmp_path / "m.onnx",
+    )
+    found = infuse.compare(tmp_path / "m.onnx", tmp_path / "m.onnx", **QUICK)
+    assert found.a.host_steps
+    assert [row.value for row in found.layers] == ["square"]
+    assert all(o.agreement.is_equal for o in found.outputs)
