@@ -12,8 +12,16 @@ from infuse.analysis.dataset import feeds_of
 from infuse.analysis.metrics import signal_to_noise
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.forms import BlockForm, DynamicForm, Form
+from infuse.compression.gptq import gptq
 from infuse.compression.insertion import with_forms
-from infuse.compression.layers import Layer, find_layers, multiply, products_left_out
+from infuse.compression.layers import (
+    Layer,
+    find_embeddings,
+    find_layers,
+    multiply,
+    products_left_out,
+)
+from infuse.compression.methods import METHODS, Setting
 from infuse.compression.observation import Observations, Range
 from infuse.compression.ranges import CALIBRATORS, candidates, scale_of
 from infuse.compression.sensitivity import with_switches
@@ -247,6 +255,48 @@ def test_weights_of_few_bits_keep_activations(rng: np.random.Generator) -> None:
     feeds = rows(rng, 3)
     expected = evaluate(graph, feeds)["scores"]
     assert signal_to_noise(evaluate(result, feeds)["scores"], expected) > 35
+
+
+def test_rows_of_embeddings_are_integers(rng: np.random.Generator) -> None:
+    table = rng.standard_normal((300, 4)).astype(np.float32)
+    elements = ", ".join(map(str, table.ravel().tolist()))
+    graph = parse(f"""graph "g" (%ids: int64[n], %i: int64[2]) {{
+      %x = Gather(float32[300, 4]{{{elements}}}, %ids, axis=0)
+      %y = Gather(float32[2, 4]{{1, 2, 3, 4, 5, 6, 7, 8}}, %i, axis=0)
+      return x = %x, y = %y
+    }}""")
+    (embedding,) = find_embeddings(graph)
+    setting = Setting(graph, [], [embedding], None, StaticOptions(), None, 0, None)
+    plan = METHODS["int8-dynamic"](setting)
+    result = with_forms(graph, plan.forms, {})
+    verify(result)
+    feeds = {"ids": np.array([5, 0, 299, -1]), "i": np.array([0, 1])}
+    answer = evaluate(result, feeds)
+    assert signal_to_noise(answer["x"], table[feeds["ids"]]) > 38
+    large = [v.const.dtype for v in result.constants() if v.const is not None and v.rank == 2]
+    assert np.dtype(np.int8) in large
+
+
+def test_gptq_errs_less_than_rounding_to_nearest(rng: np.random.Generator) -> None:
+    mixing = rng.standard_normal((96, 96)) * np.geomspace(1, 0.05, 96)
+    x = (rng.standard_normal((500, 96)) @ mixing).astype(np.float32)
+    matrix = rng.standard_normal((96, 11)).astype(np.float32)
+    errors = {}
+    for name, weights in (
+        ("nearest", blocks(matrix, 4, 32)),
+        ("gptq", gptq(matrix, x.T @ x, 4, 32)),
+    ):
+        errors[name] = float(np.sum((x @ (weights.numbers - matrix)) ** 2))
+    assert errors["gptq"] < 0.6 * errors["nearest"]
+
+
+def test_gptq_takes_activations_that_are_zero(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((50, 64)).astype(np.float32)
+    x[:, 10:40] = 0
+    matrix = rng.standard_normal((64, 3)).astype(np.float32)
+    weights = gptq(matrix, x.T @ x, 8, 32)
+    assert np.isfinite(weights.numbers).all()
+    assert signal_to_noise(x @ weights.numbers, x @ matrix) > 40
 
 
 def test_parts_of_a_concatenation_are_rounded_before_they_meet() -> None:

@@ -127,11 +127,18 @@ def _pairs(outputs: Sequence[Outputs], truth: Any, output: str) -> list[tuple[Ar
         raise InputError(f"{len(outputs)} runs beside {len(truth)}")
     pairs = []
     for ours, theirs in zip(outputs, truth):
-        for name in [output] if output else theirs:
+        for name in [output] if output else _comparable(theirs):
             if name not in ours or name not in theirs:
                 raise OptionError(f"there is no output {name!r}")
             pairs.append((np.atleast_1d(ours[name]), np.atleast_1d(theirs[name])))
     return pairs
+
+
+def _comparable(outputs: Outputs) -> list[str]:
+    """The outputs of floats, where there are any: labels and indices follow from them."""
+    arrays = {name: array for name, array in outputs.items() if isinstance(array, np.ndarray)}
+    floats = [name for name, array in arrays.items() if array.dtype.kind == "f"]
+    return floats or list(arrays)
 
 
 def _agreement(output: str) -> Function:

@@ -55,13 +55,9 @@ class Control:
             return self._graph
         if selection not in self._graphs:
             forms = {layer: form for layer, form in self._plan.forms.items() if layer in selection}
-            read = {layer.activation for layer in selection}
-            between = self._plan.between if len(read) == self._count() else {}
+            between = self._plan.between if len(selection) == len(self._plan.forms) else {}
             self._graphs[selection] = with_forms(self._graph, forms, between)
         return self._graphs[selection]
-
-    def _count(self) -> int:
-        return len({layer.activation for layer in self._plan.forms})
 
     # -- what is measured --------------------------------------------------------------------------
 
@@ -177,7 +173,7 @@ class Control:
         measured = regions(
             self._graph,
             self.graph_of(selection),
-            [layer for layer in self._plan.forms if layer in selection],
+            [each for each in self._plan.forms if each in selection and not each.is_embedding],
             self._evaluation.runs[0],
             self._evaluation.threads,
         )

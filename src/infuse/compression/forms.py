@@ -165,6 +165,26 @@ class BlockForm:
         node.set_operand(1, numbers)
 
 
+@dataclass(frozen=True, eq=False)
+class RowsForm:
+    """An embedding whose rows are 8-bit integers [rows, columns], each with a scale [rows, 1]."""
+
+    integers: Array
+    scales: Array
+    name: str = "int8 rows"
+    activation: None = None
+
+    def write(self, graph: Graph, node: Node, layer: Layer) -> None:
+        write = Writer(graph, node, layer.name or layer.kind)
+        codes, scales = (
+            write("Gather", constant(array), node.inputs[1], axis=0)
+            for array in (self.integers, self.scales)
+        )
+        result = write("Mul", write.cast(codes, dtypes.float32), scales)
+        node.output.replace_by(result)
+        graph.remove(node)
+
+
 def _range_of(write: Writer, node: Node) -> list[Value]:
     """The integers of a layer's activation, their scale and zero point, once for all readers."""
     x = node.inputs[0]

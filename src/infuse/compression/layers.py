@@ -17,6 +17,8 @@ from infuse.ops.convolution import Convolving
 from infuse.ops.spatial import padded, static, windows
 
 Floats = NDArray[np.float32]
+LEAST_TABLE = 256
+"""Rows of an embedding that is compressed, at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,11 @@ class Layer:
             return np.ascontiguousarray(matrices[0])
         return np.ascontiguousarray(matrices.transpose(0, 2, 1).reshape(self.weights.shape))
 
+    @property
+    def is_embedding(self) -> bool:
+        """Whether rows of the weights are read, and nothing is multiplied."""
+        return False
+
     def rows(self, activation: Array, count: int, rng: np.random.Generator) -> Floats:
         """At most `count` random rows [rows, groups, depth] of an activation that the weights
         multiply.
@@ -117,6 +124,46 @@ class Layer:
         taken = view.transpose(ahead)[np.unravel_index(np.sort(picked), places)]
         groups, depth, _ = self.matrices.shape
         return np.ascontiguousarray(taken.reshape(-1, groups, depth), dtype=np.float32)
+
+
+class Embedding(Layer):
+    """A Gather of rows of a constant table [rows, columns] of floats."""
+
+    @property
+    def activation(self) -> Value:
+        """The numbers of the rows, which are not rounded."""
+        value = self.node.inputs[1]
+        assert value is not None
+        return value
+
+    @property
+    def constant(self) -> Value:
+        """The table."""
+        value = self.node.inputs[0]
+        assert value is not None
+        return value
+
+    @property
+    def is_embedding(self) -> bool:
+        return True
+
+
+def find_embeddings(graph: Graph) -> list[Embedding]:
+    """The embeddings of a graph in order, without those of bodies of control flow, and without
+    tables that others read as well.
+    """
+    return [Embedding(node) for node in graph.nodes if _is_embedding(node)]
+
+
+def _is_embedding(node: Node) -> bool:
+    if node.kind != "Gather" or node.op.domain or node.op.attributes()["axis"] != 0:
+        return False
+    table, rows = node.input(0), node.input(1)
+    if table is None or table.const is None or rows is None or rows.const is not None:
+        return False
+    is_matrix = table.dtype == dtypes.float32 and table.rank == 2 and table.const.size > 0
+    is_alone = all(user.kind == "Gather" for user in table.users())
+    return is_matrix and is_alone and table.const.shape[0] >= LEAST_TABLE
 
 
 def multiply(rows: Array, matrices: Array) -> Array:

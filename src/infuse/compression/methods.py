@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from infuse.analysis.dataset import Feeds
-from infuse.compression.forms import BlockForm, DynamicForm, Form
+from infuse.compression.forms import BlockForm, DynamicForm, Form, RowsForm
 from infuse.compression.gptq import gptq
-from infuse.compression.layers import Floats, Layer
+from infuse.compression.layers import Embedding, Floats, Layer
 from infuse.compression.observation import Observations, Progress, observe
 from infuse.compression.ranges import Scale
 from infuse.compression.static import StaticOptions, between_layers, plan_static, relative_error
@@ -42,6 +42,7 @@ class Setting:
 
     graph: Graph
     layers: Sequence[Layer]
+    embeddings: Sequence[Embedding]
     runs: Sequence[Feeds] | None
     static: StaticOptions
     threads: int | None
@@ -151,10 +152,28 @@ def _error_of(numbers: Floats, matrix: Floats, moments: Floats) -> float:
     return noise / power if power > 0 else 0.0
 
 
+def _with_embeddings(method: Callable[[Setting], Plan]) -> Callable[[Setting], Plan]:
+    """A method that stores rows of embeddings as 8-bit integers, too."""
+
+    def both(setting: Setting) -> Plan:
+        plan = method(setting)
+        for layer in setting.embeddings:
+            if not np.isfinite(layer.weights).all():
+                plan.refused[layer] = "its weights are not finite"
+                continue
+            rows = round_to_nearest(np.ascontiguousarray(layer.weights.T)[None])
+            integers, scales = rows.integers[0].T, rows.scales[0].T
+            plan.forms[layer] = RowsForm(np.ascontiguousarray(integers), scales)
+            plan.errors[layer] = relative_error(rows.numbers[0].T, layer.weights)
+        return plan
+
+    return both
+
+
 METHODS: Mapping[str, Callable[[Setting], Plan]] = {
-    "int8": static_int8,
-    "int8-dynamic": dynamic_int8,
-    "int8-weights": _weights_of(8),
-    "int4": _weights_of(4),
+    "int8": _with_embeddings(static_int8),
+    "int8-dynamic": _with_embeddings(dynamic_int8),
+    "int8-weights": _with_embeddings(_weights_of(8)),
+    "int4": _with_embeddings(_weights_of(4)),
 }
 NEEDS_DATA = frozenset({"int8"})

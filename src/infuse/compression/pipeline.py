@@ -15,7 +15,7 @@ from infuse.codegen.autotune.precision.request import Timer
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.control import Control, Selection
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
-from infuse.compression.layers import Layer, find_layers, products_left_out
+from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
 from infuse.compression.methods import METHODS, NEEDS_DATA, Plan, Setting
 from infuse.compression.observation import Progress
 from infuse.compression.report import CompressionReport, LayerReport
@@ -74,10 +74,10 @@ def compress_graph(
         )
     runs = _examples(source, calibration, validation, request)
     measured = _metric(request.metric, labels, bound, has_data=calibration is not None)
-    layers = find_layers(source)
+    layers, embeddings = find_layers(source), find_embeddings(source)
     plan = METHODS[request.method](
         Setting(
-            *(source, layers, calibration, request.static),
+            *(source, layers, embeddings, calibration, request.static),
             *(request.threads, request.seed, progress),
         )
     )
@@ -105,7 +105,9 @@ def compress_graph(
         selection = accurate = control.accurate()
         if not request.allow_slower:
             selection = control.faster(accurate)
-        result = _finished(control, selection, source, plan, layers, report, evaluation)
+        result = _finished(
+            *(control, selection, source, plan, [*embeddings, *layers], report, evaluation)
+        )
     _require_met(result, plan, accurate, deadline)
     return result
 

@@ -1,0 +1,73 @@
+"""Products with weights in blocks behind DequantizeLinear, as exporters of int4 models write them,
+on the kernel that decodes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import infuse
+from infuse import dtypes
+from infuse.codegen.compile import generate
+from infuse.dtypes import DType
+from infuse.ir.graph import constant
+from infuse.ops.core.evaluate import evaluate
+from infuse.targets import Target
+from tests.native.builder import Builder
+
+pytestmark = [pytest.mark.row("Z1")]
+
+
+def network(
+    kind: DType, depth: int, zeros: bool, gemm: dict[str, Any] | None, block: int
+) -> Builder:
+    make = Builder()
+    x = make.input("n", depth)
+    low, high = {4: (0, 16), 8: (0, 256)}[kind.bits]
+    if kind.kind == "i":
+        low, high = low - high // 2, high // 2
+    turned = bool(gemm and gemm.get("transB"))
+    shape, count = (depth, 7), -(-depth // block)
+    codes = make.rng.integers(low, high, shape).astype(kind.numpy)
+    scales = make.rng.uniform(0.01, 0.1, (count, 7)).astype(np.float32)
+    shifts = make.rng.integers(low, high, (count, 7)).astype(kind.numpy) if zeros else None
+    parts = [
+        a if a is None or not turned else np.ascontiguousarray(a.T) for a in (codes, scales, shifts)
+    ]
+    values = [None if a is None else constant(a) for a in parts]
+    weights = make("DequantizeLinear", *values, axis=int(turned), block_size=block)
+    if gemm is None:
+        make.output(make("MatMul", x, weights))
+    else:
+        make.output(make("Gemm", x, weights, make.weight(7), **gemm))
+    return make
+
+
+@pytest.mark.parametrize("kind", [dtypes.uint4, dtypes.int4, dtypes.uint8, dtypes.int8])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("gemm", [None, {"transB": 1}, {}])
+def test_blocks_are_decoded_where_they_are_multiplied(
+    kind: DType, zeros: bool, gemm: dict[str, Any] | None
+) -> None:
+    for depth, block in ((96, 32), (80, 32), (128, 64)):
+        graph = network(kind, depth, zeros, gemm, block).graph
+        program, _ = generate(graph, Target.resolve("native"))
+        assert any("nbits_matmul" in line for step in program.steps for line in step.function.lines)
+        x = np.random.default_rng(1).standard_normal((5, depth)).astype(np.float32)
+        expected = evaluate(graph, {"x0": x})
+        with infuse.compile(graph, threads=1) as model:
+            for name, array in model.run({"x0": x}).items():
+                np.testing.assert_allclose(array, expected[name], rtol=2e-5, atol=2e-4)
+
+
+@pytest.mark.parametrize("block", [16, 48])
+def test_other_blocks_are_dequantized_first(block: int) -> None:
+    graph = network(dtypes.uint4, 96, True, None, block).graph
+    x = np.random.default_rng(1).standard_normal((5, 96)).astype(np.float32)
+    expected = evaluate(graph, {"x0": x})
+    with infuse.compile(graph, threads=1) as model:
+        for name, array in model.run({"x0": x}).items():
+            np.testing.assert_allclose(array, expected[name], rtol=2e-5, atol=2e-4)
