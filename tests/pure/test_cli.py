@@ -369,4 +369,5 @@ def test_convert_codes_weights(cli: Cli, tmp_path: Path) -> None:
     for options in (["--cluster-bits", 4], ["--coded", "--opset", 20]):
         cli.refused("convert", tmp_path / "net.infuse", "-o", tmp_path / "x.infuse", *options)
     cli.refused("convert", tmp_path / "net.infuse", "-o", tmp_path / "x.onnx", "--coded")
-    assert cli("convert", tmp_path / "net.infuse", "-o", "x.infuse", "--cluster-bits", 9).status == 2
+    odd = ("--coded", "--cluster-bits", 9)
+    assert cli("convert", tmp_path / "net.infuse", "-o", tmp_path / "x.infuse", *odd).status == 2

@@ -73,9 +73,7 @@ def save(
     """
     target = Path(path)
     if cluster_bits is not None and not coded:
-        raise OptionError(
-            "clusters are for coded files", hint="ask for these too: --coded"
-        )
+        raise OptionError("clusters are for coded files", hint="ask for these too: --coded")
     net, arrays = to_records(graph, VERSION, "infuse")
     if coded:
         net, arrays = coded_records(net, arrays, cluster_bits)
