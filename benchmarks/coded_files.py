@@ -4,13 +4,12 @@ For the networks of `benchmarks.compression_tasks`, which lie in the folder or a
 of the file as it is, entropy coded, and clustered to some numbers of bits and coded; what loading
 it takes; and the score with clustered weights, by ONNX Runtime. Last, weights of products and
 convolutions as int8: their bytes, and those of their coded forms.
-`resnet50` is torchvision's network with random weights: only its bytes mean something.
+A NAME may also be the path of another ONNX file, which has no score.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 import infuse
+from benchmarks import machine
 from benchmarks.compression_tasks import NAMES, task
 from benchmarks.compression_tasks.__main__ import by_onnxruntime
 from infuse.ir.coding.weights import encoded
@@ -27,32 +27,31 @@ from infuse.ir.graph import Graph
 
 BITS: Final = (8, 6, 5, 4, 3)
 LOADS: Final = 5
-RANDOM: Final = "resnet50"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("names", nargs="*", choices=[[], *NAMES, RANDOM], metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     rows = []
-    for name in options.names or (*NAMES, RANDOM):
+    for name in options.names or NAMES:
         with tempfile.TemporaryDirectory() as scratch:
             rows.append(measured(name, options.folder, Path(scratch)))
         print(line(rows[-1]), flush=True)
         if options.json:
-            options.json.write_text(json.dumps(rows, indent=1) + "\n")
+            machine.save(options.json, {"rows": rows})
     return 0
 
 
 def measured(name: str, folder: Path, scratch: Path) -> dict[str, Any]:
     """A row of the table."""
-    tested = None if name == RANDOM else task(name, folder)
-    model = tested.model if tested else resnet50(scratch)
+    tested = task(name, folder) if name in NAMES else None
+    model = tested.model if tested else Path(name)
     graph = infuse.load(model)
-    plain, row = written(graph, scratch, {}), {"name": name}
+    plain, row = written(graph, scratch, {}), {"name": model.stem if tested is None else name}
     row |= {"bytes": plain.stat().st_size, "load_seconds": load_seconds(plain)}
     if tested:
         row |= {"metric": tested.metric, "score": tested.score(by_onnxruntime(model))}
@@ -130,23 +129,10 @@ def products(graph: Graph) -> Iterator[tuple[np.ndarray, int]]:
             yield value.const, 1
 
 
-def resnet50(scratch: Path) -> Path:
-    """ResNet-50 as an ONNX file, with the weights that training begins with."""
-    from torchvision.models import resnet50 as network
-
-    from benchmarks.compression_tasks.training import onnx_file, seeded
-
-    seeded()
-    path = scratch / "resnet50.onnx"
-    picture = np.zeros((1, 3, 224, 224), np.float32)
-    path.write_bytes(onnx_file(network(weights=None), [picture], ["image"], "scores"))
-    return path
-
-
 def line(row: dict[str, Any]) -> str:
     """A row for people."""
     whole = row["bytes"]
-    parts = [f"{row['name']:22} {whole / 1e6:6.2f} MB, {row.get('score', np.nan):.4f};"]
+    parts = [f"{row['name']:22} {whole / 1e6:6.2f} MB, {row.get('score', np.nan):.4f}"]
     parts.append(f"coded {whole / row['coded']['bytes']:.2f}x")
     for bits, one in row["clustered"].items():
         parts.append(f"{bits} bits {whole / one['bytes']:.2f}x {one.get('score', np.nan):.4f}")

@@ -8,7 +8,6 @@ by more than TOLERANCE.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from typing import Any, Final
 import onnxruntime
 
 import infuse
+from benchmarks import machine
 from benchmarks.compression_tasks import NAMES, Feeds, Run, Task, task
 from benchmarks.compression_tasks.base import Answers
 
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
             flush=True,
         )
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        machine.save(options.json, {"rows": rows})
     return int(any(not agrees(row) for row in rows))
 
 
