@@ -299,7 +299,7 @@ def test_cut_and_longer_forms_are_refused(number: int) -> None:
 def test_changed_bytes_are_refused_or_change_elements(number: int) -> None:
     form, rng = forms()[number], random.Random(number)
     refusals = 0
-    for _ in range(400):
+    for _ in range(150):
         changed = bytearray(form)
         changed[rng.randrange(len(form))] ^= 1 << rng.randrange(8)
         try:
@@ -308,7 +308,7 @@ def test_changed_bytes_are_refused_or_change_elements(number: int) -> None:
             refusals += 1
         else:
             assert content.nbytes <= weights.LARGEST * len(form)
-    assert refusals > 20  # nearly every bit of a stream; three planes of the second form are raw
+    assert refusals > 7  # nearly every bit of a stream; three planes of the second form are raw
 
 
 def test_forms_that_lie_are_refused() -> None:

@@ -20,8 +20,10 @@ from infuse.ir.graph import Array
 
 STEPS = 512
 """Symbols of a lane: more cost less for states, and leave less to do side by side."""
-GROUP = 8192
+GROUP = 4096
 """Lanes that one thread decodes together: states, tables and words of so many fit into a cache."""
+LEAST = 16
+"""Lanes that a part of a stream counts as in a group, at least, since it brings a table."""
 BITS = 12
 TOTAL = 1 << BITS
 LOW = 1 << 16
@@ -117,12 +119,12 @@ def decoded(streams: Sequence[Stream]) -> list[Array]:
     for stream, symbols in zip(streams, results):
         first = 0
         while first < len(stream.states):
-            if not room:
+            if room <= 0:
                 groups.append([])
                 room = GROUP
             end = min(len(stream.states), first + room)
             groups[-1].append(_Part(stream, first, end, symbols[:, first:end]))
-            room -= end - first
+            room -= max(end - first, LEAST)
             first = end
     if len(groups) > 1:
         with ThreadPoolExecutor(min(len(groups), os.cpu_count() or 1)) as threads:
@@ -135,7 +137,7 @@ def decoded(streams: Sequence[Stream]) -> list[Array]:
 def _decode_group(parts: Sequence[_Part]) -> None:
     tables = np.concatenate([_table(part.stream.frequencies) for part in parts])
     sizes = [part.end - part.first for part in parts]
-    base = np.repeat(np.arange(len(parts)) * TOTAL, sizes)
+    base = np.repeat(np.arange(len(parts), dtype=np.uint32) << np.uint32(BITS), sizes)
     state = np.concatenate([part.stream.states[part.first : part.end] for part in parts])
     counts = np.concatenate([part.stream.counts[part.first : part.end] for part in parts])
     words = np.concatenate([*map(_words, parts), np.zeros(STEPS, np.uint16)])
@@ -163,8 +165,9 @@ def _decode_lanes(
     rows = np.empty((STEPS, len(state)), np.uint8)
     for row in rows:
         np.bitwise_and(state, mask, out=rest)
-        np.add(rest, base, out=index, casting="unsafe")
-        tables.take(index, out=entry, mode="clip")
+        np.bitwise_or(rest, base, out=rest)
+        np.copyto(index, rest, casting="unsafe")
+        tables.take(index, out=entry, mode="wrap")
         np.right_shift(entry, byte, out=row, casting="unsafe")
         np.right_shift(state, shift, out=state)
         np.bitwise_and(entry, mask, out=rest)
