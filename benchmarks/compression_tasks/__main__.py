@@ -8,16 +8,18 @@ by more than TOLERANCE.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import onnxruntime
 
 import infuse
+from benchmarks import machine
 from benchmarks.compression_tasks import NAMES, Feeds, Run, Task, task
 from benchmarks.compression_tasks.base import Answers
+from benchmarks.compression_tasks.series import SETS
 
 TOLERANCE: Final = 2e-3
 """Between two scores in float32, of the larger: rounding may turn a run whose best two classes
@@ -41,9 +43,22 @@ def main(arguments: list[str] | None = None) -> int:
             f"Infuse {row['infuse']:.4f}, {row['test']} runs, {row['bytes'] / 1e6:.2f} MB",
             flush=True,
         )
+    for network in ("cnn", "lstm"):
+        means = mean_over_sets(network, rows)
+        if means:
+            print(f"{network}: {means}")
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        machine.save(options.json, {"rows": rows})
     return int(any(not agrees(row) for row in rows))
+
+
+def mean_over_sets(network: str, rows: list[dict[str, Any]]) -> str:
+    """The mean scores of a network over the sets of series, where all were asked for."""
+    of_network = [row for row in rows if row["name"].startswith(f"{network}_")]
+    if len(of_network) < len(SETS):
+        return ""
+    means = [np.mean([row[engine] for row in of_network]) for engine in ("onnxruntime", "infuse")]
+    return f"mean top-1 of {len(SETS)} sets: ONNX Runtime {means[0]:.4f}, Infuse {means[1]:.4f}"
 
 
 def scored(one: Task) -> dict[str, Any]:

@@ -261,15 +261,29 @@ def load_compiled(folder: PathLike, threads: int | None = None) -> Model:
 
 
 @bounded
-def save(graph: Graph, path: PathLike, *, opset: int | None = None) -> None:
+def save(
+    graph: Graph,
+    path: PathLike,
+    *,
+    opset: int | None = None,
+    coded: bool = False,
+    cluster_bits: int | None = None,
+) -> None:
     """Write a graph as .infuse or .onnx, by the ending of `path`. The file appears whole or not at
     all.
+
+    With `coded`, an .infuse file has its weights entropy coded: it is smaller, without loss, and
+    weights are decoded when it is loaded. With `cluster_bits` (2 to 8) besides, each weight of
+    floats of two and more axes has at most 2^bits values, the means of its clusters: that changes
+    what the model answers. OptionError for options that the format does not have.
     """
     target = Path(path)
     if target.suffix == ".infuse":
         from infuse.ir.file import save as save_infuse
 
-        save_infuse(graph, target)
+        save_infuse(graph, target, coded=coded, cluster_bits=cluster_bits)
+    elif coded or cluster_bits is not None:
+        raise OptionError("only .infuse files have coded weights", where=f"output {target}")
     elif target.suffix == ".onnx":
         from infuse.exporters.onnx import save as save_onnx
 

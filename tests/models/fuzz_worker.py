@@ -16,10 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+import numpy as np
 from onnx import ModelProto
 
 import infuse
 from infuse.errors import InfuseError
+from infuse.ir import Graph, constant
+from infuse.ir.coding.clusters import clustered
 from infuse.testing.mutation import mutate_message, mutated_bytes, with_checksum
 from tests.models.fuzz_foreign import FORMATS, damaged, written
 from tests.models.fuzz_models import models
@@ -73,6 +76,7 @@ KINDS: dict[str, Callable[[list[ModelProto], random.Random], bytes]] = {
     "onnx-bytes": onnx_bytes,
     "onnx-fields": onnx_fields,
     "infuse-bytes": infuse_bytes,
+    "infuse-coded": infuse_bytes,
 }
 
 
@@ -90,20 +94,34 @@ def main(kind: str, first: int, count: int) -> int:
 def own(kind: str, folder: Path) -> Callable[[random.Random], Path | bytes]:
     """What makes damaged models of ONNX, and files of Infuse."""
     corpus = models()
-    if kind == "infuse-bytes":
-        for number, model in enumerate(corpus):
-            infuse.save(infuse.load(model), folder / f"{number}.infuse")
-            STORED.append((folder / f"{number}.infuse").read_bytes())
+    graphs = [infuse.load(model) for model in corpus] if kind == "infuse-bytes" else []
+    if kind == "infuse-coded":
+        graphs = [weighty(seed) for seed in range(4)]
+    for number, graph in enumerate(graphs):
+        infuse.save(graph, folder / f"{number}.infuse", coded=kind == "infuse-coded")
+        STORED.append((folder / f"{number}.infuse").read_bytes())
 
     def make(rng: random.Random) -> Path | bytes:
         data = KINDS[kind](corpus, rng)
-        if kind != "infuse-bytes":
+        if not STORED:
             return data
         path = folder / "damaged.infuse"
         path.write_bytes(data)
         return path
 
     return make
+
+
+def weighty(seed: int) -> Graph:
+    """A graph whose weights have every coded form: clusters, planes, and blocks of zeros."""
+    rng = np.random.default_rng(seed)
+    graph = Graph("weights")
+    floats = rng.normal(0, 0.05, (30, 40)).astype(np.float32)
+    sparse = rng.integers(0, 9, (90, 64)).astype(np.int8)
+    sparse[9:] = 0
+    for array in (floats, clustered(floats, 2 + seed), sparse, np.rint(floats * 200)):
+        graph.add_output(constant(array), f"w{len(graph.outputs)}")
+    return graph
 
 
 def foreign(kind: str, folder: Path) -> Callable[[random.Random], Path | bytes]:

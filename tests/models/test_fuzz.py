@@ -11,7 +11,7 @@ import pytest
 from tests.models.fuzz_foreign import FORMATS
 
 pytestmark = pytest.mark.row("C1")
-KINDS = ("onnx-bytes", "onnx-fields", "infuse-bytes")
+KINDS = ("onnx-bytes", "onnx-fields", "infuse-bytes", "infuse-coded")
 FULL = 200_000 // len(KINDS) // 40 * 40 + 40
 PART = FULL // 40
 

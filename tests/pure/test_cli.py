@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 
 import infuse
 from infuse.cli import inputs, terminal
+from infuse.ir import Graph, constant
 from infuse.ops.core.feeds import index_limits
 from infuse.runtime import TensorSpec
 from tests.cli_tools import Cli
@@ -359,3 +360,25 @@ def test_convert_writes_the_same_graph_in_another_format(
     assert "net.txt" in cli.refused("convert", network, "-o", tmp_path / "net.txt")
     complaint = cli.refused("convert", network, "-o", tmp_path / "net.infuse", "--opset", 20)
     assert "--opset" in complaint
+
+
+def test_convert_codes_weights(cli: Cli, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    graph = Graph("net")
+    graph.add_output(constant(rng.normal(0, 0.05, (90, 70)).astype(np.float32)), "y")
+    infuse.save(graph, tmp_path / "net.infuse")
+    sizes = []
+    for number, options in enumerate(([], ["--coded"], ["--coded", "--cluster-bits", 4])):
+        target = tmp_path / f"{number}.infuse"
+        assert cli("convert", tmp_path / "net.infuse", "-o", target, *options).status == 0
+        sizes.append(target.stat().st_size)
+        values = infuse.load(target).outputs[0].const
+        assert values is not None
+        assert np.array_equal(values, graph.outputs[0].const) == (number < 2)
+    assert sizes[1] < 0.9 * sizes[0]
+    assert sizes[2] < 0.25 * sizes[0]
+    for options in (["--cluster-bits", 4], ["--coded", "--opset", 20]):
+        cli.refused("convert", tmp_path / "net.infuse", "-o", tmp_path / "x.infuse", *options)
+    cli.refused("convert", tmp_path / "net.infuse", "-o", tmp_path / "x.onnx", "--coded")
+    odd = ("--coded", "--cluster-bits", 9)
+    assert cli("convert", tmp_path / "net.infuse", "-o", tmp_path / "x.infuse", *odd).status == 2

@@ -60,6 +60,18 @@ def convert(
     opset: Annotated[
         int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the model's own.")
     ] = None,
+    coded: Annotated[
+        bool,
+        typer.Option("--coded", help="Entropy code the weights of an .infuse file, without loss."),
+    ] = False,
+    cluster_bits: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            max=8,
+            help="With --coded: cluster each weight to 2^BITS values first, which loses accuracy.",
+        ),
+    ] = None,
     described: Described = None,
     signature: Signature = None,
     cache: Cache = False,
@@ -69,7 +81,7 @@ def convert(
     if opset is not None and output.suffix != ".onnx":
         raise OptionError("--opset is for .onnx files", where=f"output {output}")
     graph = options.load_model(model, described, signature, cache)
-    infuse.save(graph, output, opset=opset)
+    infuse.save(graph, output, opset=opset, coded=coded, cluster_bits=cluster_bits)
     size = terminal.bytes_text(output.stat().st_size)
     terminal.say(f"{output}: {len(graph)} nodes, {size}, from {format_name(model)}")
 

@@ -12,7 +12,7 @@ weights.
 |           | start at a multiple of 64                                                      |
 
 All numbers are little-endian. Weights are not read when a file is opened: constants are read-only
-views of a memory map.
+views of a memory map, but those that are coded (coding/weights.py), which are decoded at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from typing import IO, NamedTuple, NoReturn
 
 import numpy as np
 
-from infuse.errors import GraphError, ModelFileError
+from infuse.errors import GraphError, ModelFileError, OptionError
+from infuse.ir.coding.records import coded as coded_records
 from infuse.ir.equality import raw_bytes
 from infuse.ir.flat.decode import decode
 from infuse.ir.flat.encode import encode
@@ -54,15 +55,28 @@ class Header(NamedTuple):
     weights_length: int
 
 
-def save(graph: Graph, path: str | os.PathLike[str]) -> None:
+def save(
+    graph: Graph,
+    path: str | os.PathLike[str],
+    *,
+    coded: bool = False,
+    cluster_bits: int | None = None,
+) -> None:
     """Write `graph` to an .infuse file.
 
     The file appears whole or not at all: it is written under another name in the same folder and
-    then renamed. Constants that share their bytes are stored once. GraphError for what cannot be
-    stored, ModelFileError when the file cannot be written.
+    then renamed. Constants that share their bytes are stored once. With `coded`, weights are
+    entropy coded where that makes them smaller, and equal ones are stored once; with
+    `cluster_bits`, 2 to 8, floats of two and more axes are clustered before. GraphError for what
+    cannot be stored, ModelFileError when the file cannot be written, OptionError for clusters of a
+    file that is not coded.
     """
     target = Path(path)
+    if cluster_bits is not None and not coded:
+        raise OptionError("clusters are for coded files", hint="ask for these too: --coded")
     net, arrays = to_records(graph, VERSION, "infuse")
+    if coded:
+        net, arrays = coded_records(net, arrays, cluster_bits)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with temporary.open("xb") as file:

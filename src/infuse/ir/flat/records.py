@@ -180,6 +180,7 @@ class Net(NamedTuple):
     tensors: Annotated[Sequence[Tensor], "[Tensor]"] = ()
     weights: Annotated[Sequence[Span], "[Span]"] = ()
     graphs: Annotated[Sequence[SubGraph], "[SubGraph]"] = ()
+    coded: UInts = ()
 
 
 STRUCTS: dict[str, type[tuple[int, ...]]] = {"Symbol": Symbol, "Span": Span}

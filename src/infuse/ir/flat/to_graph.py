@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar
@@ -11,6 +12,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
+from infuse.ir.coding.weights import decoded
 from infuse.ir.dims import Dim
 from infuse.ir.flat import records as r
 from infuse.ir.flat.from_graph import FORMATS
@@ -58,6 +60,7 @@ class _Reader:
         self.operators = [self.operator(record) for record in net.operators]
         self.arrays: dict[tuple[int, int], Array] = {}
         self.check_spans()
+        self.decoded = self.decoded_weights()
         self.visible: list[Value | None] = [
             self.constant(t) if t.weight or t.is_text else None for t in net.tensors
         ]
@@ -159,6 +162,15 @@ class _Reader:
                 _fail("a weight lies outside of its section, over another or unaligned")
             end = offset + length
 
+    def decoded_weights(self) -> dict[int, Array]:
+        """The bytes of coded weights by their numbers."""
+        numbers = list(self.net.coded)
+        if any(second <= first for first, second in itertools.pairwise(numbers)):
+            _fail("the numbers of coded weights do not ascend")
+        spans = [_pick(self.net.weights, number, "weight") for number in numbers]
+        forms = [self.weights[offset : offset + length] for offset, length in spans]
+        return dict(zip(numbers, decoded(forms)))
+
     def constant(self, record: r.Tensor) -> Value:
         type = _pick(self.types, record.type, "type")
         no_bytes = self.weights[:0]
@@ -177,7 +189,10 @@ class _Reader:
         array = self.arrays.get(key)
         if array is None:
             offset, length = _pick(self.net.weights, record.weight - 1, "weight")
-            array = self.arrays[key] = self.array(type, self.weights[offset : offset + length], ())
+            data = self.decoded.get(record.weight - 1)
+            if data is None:
+                data = self.weights[offset : offset + length]
+            array = self.arrays[key] = self.array(type, data, ())
         return array
 
     def array(self, type: Type, data: Array, texts: Sequence[str]) -> Array:
