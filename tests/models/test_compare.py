@@ -181,6 +181,18 @@ def test_rows_are_cut_as_both_models_take_them() -> None:
     )
 
 
+def test_an_input_that_is_no_batch_does_not_fix_the_rows() -> None:
+    scaled = parse("""graph "g" (%x: float32[n, 3], %s: float32[1]) {
+      %y = Mul(%x, %s)
+      return y = %y
+    }""")
+    data = {"x": np.ones((8, 3), np.float32), "s": np.float32([2])}
+    found = infuse.compare(scaled, scaled, data=data, batch=4, **QUICK)
+    assert found.runs == 2
+    with pytest.raises(OptionError, match="takes 4 rows a run"):
+        infuse.compare(plain(size="4"), plain(size="4"), data={"x": data["x"]}, batch=2, **QUICK)
+
+
 def test_floats_of_other_widths_are_cast() -> None:
     half = plain(kind="float16")
     found = infuse.compare(plain(), half, data={"x": np.ones((2, 3), np.float32)}, **QUICK)
@@ -237,6 +249,8 @@ X = np.ones((2, 3), np.float32)
         (plain, {"metric": "top1"}, "top1 needs labels"),
         (plain, {"metric": "best"}, "no metric 'best'"),
         (plain, {"data": {"x": X}, "labels": [0, 9]}, "beyond the 3 classes"),
+        (plain, {"data": {"x": X}, "batch": 0}, "0 is no number of rows"),
+        (plain, {"batch": 2}, "a batch cuts data"),
         (plain, {"rounds": 0}, "0 is no number of rounds"),
         (plain, {"seconds": -1.0}, "no length of a turn"),
         (plain, {"set_dims": {"m": 2}}, "no symbolic dimension 'm'"),

@@ -53,6 +53,8 @@ def test_symbolic_sizes_have_the_chosen_or_a_usual_one() -> None:
     assert usual.layers[0].output == "float32[batch, 4]"
     with pytest.raises(OptionError, match="no symbolic dimension 'bath'"):
         inspected(PRODUCT, bath=2)
+    with pytest.raises(OptionError, match="no size is less than zero: batch = -1"):
+        inspected(PRODUCT, batch=-1)
 
 
 def quantized(kind: str) -> Graph:

@@ -20,6 +20,7 @@ from infuse.analysis.cost import (
     unknown_notes,
 )
 from infuse.dtypes import DType
+from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.feeds import input_symbols, require_symbols
@@ -67,9 +68,13 @@ def layers_of(graph: Graph, values: Mapping[str, int] | None = None) -> Layers:
 
     Every node reads its operands and writes its results, nothing fused. Weights count as they are
     stored: what only dequantizes or moves constants costs nothing itself, and its readers read what
-    is stored. OptionError for symbols that the graph does not have.
+    is stored. OptionError for symbols that the graph does not have, and for
+    sizes below zero.
     """
     require_symbols(values or {}, input_symbols(graph))
+    negative = [f"{name} = {size}" for name, size in (values or {}).items() if size < 0]
+    if negative:
+        raise OptionError(f"no size is less than zero: {', '.join(negative)}")
     sizes = Sizes(graph, values)
     entries, notes = count_nodes(graph, sizes)
     weights = _Weights()

@@ -152,7 +152,7 @@ def compare_sides(
     give inner values.
     """
     report = progress or _silent
-    _check(rounds, seconds, data, labels)
+    _check(rounds, seconds, batch, data, labels)
     chosen = _metric(metric, labels)
     notes = pair(a, b)
     feeds = both_feeds(a, b, data, batch, sizes or {}, seed)
@@ -184,11 +184,17 @@ def compare_sides(
     )
 
 
-def _check(rounds: int, seconds: float, data: Data | None, labels: Any) -> None:
+def _check(rounds: int, seconds: float, batch: int | None, data: Data | None, labels: Any) -> None:
     if rounds < 1:
         raise OptionError(f"{rounds} is no number of rounds", hint="use 1 or more")
     if not 0 <= seconds < float("inf"):
         raise OptionError(f"{seconds} is no length of a turn", hint="use 0 seconds or more")
+    if batch is not None and batch < 1:
+        raise OptionError(f"{batch} is no number of rows of a run", hint="use 1 or more")
+    if batch is not None and data is None:
+        raise OptionError(
+            "a batch cuts data, and none are given", hint="sizes of random inputs are `set_dims`"
+        )
     if labels is not None and data is None:
         raise OptionError("labels belong to data, and none are given", hint="give the data, too")
 

@@ -217,17 +217,28 @@ def _fixed_sizes(a: Side, b: Side) -> dict[str, int]:
 
 
 def _batch(a: Side, b: Side, batch: int | None) -> int:
-    """The rows of a run where A leaves them open: those that B takes, else `batch`, else one."""
+    """The rows of a run where A leaves them open: those that B takes, else `batch`, else one.
+    OptionError for a batch that one of them does not take.
+    """
+    theirs = {value.name: value.tensor.shape for value in b.interface.inputs}
+    firsts = [
+        (shape[0], other[0])
+        for value in a.interface.inputs
+        if value.default is None
+        and (shape := value.tensor.shape)
+        and (other := theirs.get(b.inputs.get(value.name, "")))
+    ]
+    is_open = any(not isinstance(ours, int) for ours, _ in firsts)
     fixed = {
-        shape[0]
-        for side in (a, b)
-        for value in side.interface.inputs
-        if (shape := value.tensor.shape) and isinstance(shape[0], int)
+        size
+        for ours, other in firsts
+        for size in (ours, other)
+        if isinstance(size, int) and not (is_open and isinstance(ours, int))
     }
     if batch is None:
-        return next(iter(fixed)) if len(fixed) == 1 else 1
-    if len(fixed) == 1 and batch not in fixed:
+        return min(fixed, default=1)
+    if fixed and batch not in fixed:
         raise OptionError(
-            f"a batch of {batch} is asked for, and a model takes {next(iter(fixed))} rows a run"
+            f"a batch of {batch} is asked for, and a model takes {min(fixed)} rows a run"
         )
     return batch
