@@ -142,13 +142,14 @@ def cost_of(
     ]
     selected = _sum(written)
     if stored and 0 in stored:
-        selected = selected * stored[0] // max(_number(whole[0]), 1)
+        selected = selected * stored[0] // max(number(whole[0]), 1)
     read, made = _access(op, taken, written, selected)
     count = work or Flops()
     return Cost(count.macs, count.macs * 2 + count.others, read, made, work is not None)
 
 
-def _number(size: Dim) -> int:
+def number(size: Dim) -> int:
+    """A size that is known to be no expression of symbols."""
     assert isinstance(size, int)
     return size
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from infuse.analysis.cost import number
 from infuse.analysis.dataset import Data, Feeds
 from infuse.analysis.metrics import Metric, metric as metric_of
 from infuse.errors import InputError, OptionError
 from infuse.profiling.agreement import Agreement, finite
 from infuse.profiling.inner import Build, LayerAgreement, layer_agreements
 from infuse.profiling.inputs import describe
+from infuse.profiling.progress import Progress, silent
 from infuse.profiling.sides import Side, both_feeds, pair
 from infuse.profiling.turns import alternate, summary
 
 LAYER_RUNS = 16
 """Runs on which inner values are compared, of those that there are."""
-Progress = Callable[[str, int, int], None]
 Outputs = list[dict[str, Any]]
 
 
@@ -151,7 +152,7 @@ def compare_sides(
     """The comparison of two opened models (see `infuse.compare`); `build` compiles graphs that also
     give inner values.
     """
-    report = progress or _silent
+    report = progress or silent
     _check(rounds, seconds, batch, data, labels)
     chosen = _metric(metric, labels)
     notes = pair(a, b)
@@ -217,8 +218,8 @@ def _outputs(
     a: Side, b: Side, feeds: Sequence[tuple[Feeds, Feeds]], report: Progress
 ) -> tuple[Outputs, Outputs]:
     ours, theirs = [], []
-    for number, (feed, other) in enumerate(feeds):
-        report("run", number, len(feeds))
+    for done, (feed, other) in enumerate(feeds):
+        report("run", done, len(feeds))
         ours.append(a.run(feed))
         theirs.append(b.run(other))
     return ours, theirs
@@ -309,16 +310,7 @@ def _figures(side: Side, times: Sequence[float], feeds: Feeds, score: float | No
     if side.graph is not None:
         figures.parameters = sum(row.parameters for row in layers)
         figures.stored_bytes = sum(row.weight_bytes for row in layers)
-        figures.flops = sum(_number(row.cost.flops) for row in layers)
-        figures.macs = sum(_number(row.cost.macs) for row in layers)
+        figures.flops = sum(number(row.cost.flops) for row in layers)
+        figures.macs = sum(number(row.cost.macs) for row in layers)
         figures.operators = dict(Counter(row.kind for row in layers).most_common())
     return figures
-
-
-def _number(size: object) -> int:
-    assert isinstance(size, int)
-    return size
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """The progress of a caller who asked for none."""
