@@ -80,16 +80,16 @@ class Layer:
         rows = weights.reshape(groups, weights.shape[0] // groups, -1)
         return np.ascontiguousarray(rows.transpose(0, 2, 1))
 
+    @property
+    def depth(self) -> int:
+        """Products that are summed up for each result."""
+        return int(self.matrices.shape[1])
+
     def in_layout(self, matrices: Array) -> Array:
         """Elements [groups, depth, columns] in the layout of the operator."""
         if self.channel_axis == 1:
             return np.ascontiguousarray(matrices[0])
         return np.ascontiguousarray(matrices.transpose(0, 2, 1).reshape(self.weights.shape))
-
-    @property
-    def is_depthwise(self) -> bool:
-        """Whether every group has one channel."""
-        return len(self.matrices) > 1 and bool(self.weights.shape[1] == 1)
 
     def rows(self, activation: Array, count: int, rng: np.random.Generator) -> Floats:
         """At most `count` random rows [rows, groups, depth] of an activation that the weights

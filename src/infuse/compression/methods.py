@@ -9,18 +9,19 @@ import numpy as np
 
 from infuse.analysis.dataset import Feeds
 from infuse.compression.forms import BlockForm, DynamicForm, Form
-from infuse.compression.layers import Layer
+from infuse.compression.gptq import gptq
+from infuse.compression.layers import Floats, Layer
 from infuse.compression.observation import Observations, Progress, observe
 from infuse.compression.ranges import Scale
 from infuse.compression.static import StaticOptions, between_layers, plan_static, relative_error
-from infuse.compression.weights import blocks, round_to_nearest
+from infuse.compression.weights import BlockWeights, blocks, round_to_nearest
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Value
 
 CALIBRATION_RUNS = 300
 """Runs that tell ranges at most."""
-BLOCK = 32
-"""Rows of weights of few bits that share a scale."""
+BLOCKS = (64, 32)
+"""Rows of weights of few bits that share a scale, the largest that divides them all."""
 
 
 @dataclass
@@ -47,7 +48,7 @@ class Setting:
     seed: int
     progress: Progress | None
 
-    def observed(self, values: Sequence[Value] = ()) -> Observations:
+    def observed(self, values: Sequence[Value] = (), takes_moments: bool = False) -> Observations:
         """What layers see on the data. OptionError where there are none."""
         if self.runs is None:
             raise OptionError(
@@ -61,6 +62,7 @@ class Setting:
             self.layers,
             values,
             runs,
+            takes_moments=takes_moments,
             threads=self.threads,
             seed=self.seed,
             progress=self.progress,
@@ -94,22 +96,59 @@ def dynamic_int8(setting: Setting) -> Plan:
 
 def _weights_of(bits: int) -> Callable[[Setting], Plan]:
     def method(setting: Setting) -> Plan:
+        """Weights of products in blocks: rounded to nearest, or, with data, by what the
+        activations are (GPTQ), whichever errs less.
+        """
         plan = Plan()
+        seen = None if setting.runs is None else setting.observed(takes_moments=True)
         for layer in setting.layers:
-            depth = layer.matrices.shape[1]
-            if layer.kind == "Conv":
-                plan.refused[layer] = "weights of convolutions are not stored in few bits"
-            elif not np.isfinite(layer.matrices).all():
-                plan.refused[layer] = "its weights are not finite"
-            elif depth % BLOCK:
-                plan.refused[layer] = f"its {depth} rows are no multiple of a block of {BLOCK}"
-            else:
-                weights = blocks(layer.matrices[0], bits, BLOCK)
-                plan.forms[layer] = BlockForm(weights)
-                plan.errors[layer] = relative_error(weights.numbers, layer.matrices[0])
+            why = _no_blocks(layer)
+            if why:
+                plan.refused[layer] = why
+                continue
+            plan.calibrators[layer], weights, plan.errors[layer] = _in_blocks(layer, bits, seen)
+            plan.forms[layer] = BlockForm(weights)
         return plan
 
     return method
+
+
+def _no_blocks(layer: Layer) -> str:
+    """Why weights are not stored in blocks; nothing where they are."""
+    if layer.kind == "Conv":
+        return "weights of convolutions are not stored in few bits"
+    if not np.isfinite(layer.matrices).all():
+        return "its weights are not finite"
+    if layer.depth % BLOCKS[-1]:
+        return f"its {layer.depth} rows are no multiple of a block of {BLOCKS[-1]}"
+    return ""
+
+
+def _in_blocks(
+    layer: Layer, bits: int, seen: Observations | None
+) -> tuple[str, BlockWeights, float]:
+    """Weights in blocks, how they were rounded, and their error: of the products, where data tell
+    it, else of the weights.
+    """
+    matrix = layer.matrices[0]
+    block = next(size for size in BLOCKS if layer.depth % size == 0)
+    if seen is None or not seen.moments[layer].any():
+        nearest = blocks(matrix, bits, block)
+        return "nearest", nearest, relative_error(nearest.numbers, matrix)
+    moments = seen.moments[layer]
+    offers = {
+        "nearest": blocks(matrix, bits, block, np.diag(moments)),
+        "GPTQ": gptq(matrix, moments, bits, block),
+    }
+    errors = {name: _error_of(offer.numbers, matrix, moments) for name, offer in offers.items()}
+    best = min(errors, key=errors.__getitem__)
+    return best, offers[best], errors[best]
+
+
+def _error_of(numbers: Floats, matrix: Floats, moments: Floats) -> float:
+    """The power of the error of products over theirs, for activations with these moments."""
+    noise, power = (float(np.sum((moments @ each) * each)) for each in (numbers - matrix, matrix))
+    return noise / power if power > 0 else 0.0
 
 
 METHODS: Mapping[str, Callable[[Setting], Plan]] = {

@@ -54,10 +54,13 @@ class Range:
 
 @dataclass
 class Observations:
-    """Ranges of values, and rows [rows, groups, depth] of layers."""
+    """Ranges of values, rows [rows, groups, depth] of layers, and the sums of the products of the
+    elements of all their rows [depth, depth], where these were asked for.
+    """
 
     ranges: dict[Value, Range]
     rows: dict[Layer, Floats]
+    moments: dict[Layer, Floats] = field(default_factory=dict)
 
 
 def with_outputs(graph: Graph, values: Iterable[Value]) -> tuple[Graph, list[str]]:
@@ -89,15 +92,20 @@ def observe(
     others: Iterable[Value],
     runs: Sequence[Feeds],
     *,
+    takes_moments: bool = False,
     threads: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Observations:
-    """What the activations of `layers`, and `others`, are in these runs of an optimized graph."""
+    """What the activations of `layers`, and `others`, are in these runs of an optimized graph; with
+    `takes_moments`, second moments of the activations of products, too.
+    """
     rng = np.random.default_rng(seed)
     values = list(dict.fromkeys([*(layer.activation for layer in layers), *others]))
     ranges = {value: Range() for value in values}
     rows: dict[Layer, list[Floats]] = {layer: [] for layer in layers}
+    products = [layer for layer in layers if layer.kind != "Conv"] if takes_moments else []
+    moments = {layer: np.zeros((layer.depth, layer.depth), np.float32) for layer in products}
     model, names = compiled_with(graph, values, threads)
     each = -(-ELEMENTS // len(runs))
     with model:
@@ -109,9 +117,14 @@ def observe(
             for layer in layers:
                 taken = _rows(layer, arrays[layer.activation], len(runs), rng)
                 rows[layer].append(taken)
+            for layer, total in moments.items():
+                flat = arrays[layer.activation].reshape(-1, layer.depth)
+                if np.isfinite(flat).all():
+                    total += flat.T @ flat
             if progress is not None:
                 progress("calibrate", number + 1, len(runs))
-    return Observations(ranges, {layer: np.concatenate(parts) for layer, parts in rows.items()})
+    joined = {layer: np.concatenate(parts) for layer, parts in rows.items()}
+    return Observations(ranges, joined, moments)
 
 
 def _rows(layer: Layer, activation: Array, runs: int, rng: np.random.Generator) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,21 +80,76 @@ class BlockWeights:
         return (self.integers.astype(np.float32) - zeros) * np.repeat(self.scales, self.block, 0)
 
 
-def blocks(matrix: Floats, bits: int, block: int) -> BlockWeights:
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The numbers that a block of rows can have, by column: (code − zero) · scale for codes from 0
+    to `most`.
+    """
+
+    scales: Floats
+    zeros: Floats
+    most: int
+
+    def codes(self, rows: Floats) -> Floats:
+        """The nearest codes of rows [.., columns], as whole floats."""
+        return np.asarray(np.clip(np.rint(rows / self.scales) + self.zeros, 0, self.most))
+
+    def numbers(self, codes: Floats) -> Floats:
+        """What codes stand for."""
+        return (codes - self.zeros) * self.scales
+
+
+BLOCK_SHRINKS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
+"""Parts of the range of a block that are tried."""
+
+
+def grid_of(
+    rows: Floats,
+    bits: int,
+    importance: Array | None = None,
+    shrinks: Sequence[float] = BLOCK_SHRINKS,
+) -> Grid:
+    """The grid of a block of rows [block, columns] with the least squared error for each column,
+    weighed by `importance` [block].
+    """
+    most = (1 << bits) - 1
+    low, high = np.minimum(rows.min(0), 0), np.maximum(rows.max(0), 0)
+    weight = 1.0 if importance is None else np.asarray(importance, np.float32)[:, None]
+    best = np.full(low.shape, np.inf)
+    scales, zeros = np.ones_like(low), np.zeros_like(low)
+    for part in shrinks:
+        steps = np.asarray((high - low) * np.float32(part / most))
+        steps[steps < 1e-30] = 1
+        trial = Grid(steps, np.clip(np.rint(-low * np.float32(part) / steps), 0, most), most)
+        error = (weight * (trial.numbers(trial.codes(rows)) - rows) ** 2).sum(0)
+        better = error < best
+        best, scales = np.where(better, error, best), np.where(better, trial.scales, scales)
+        zeros = np.where(better, trial.zeros, zeros)
+    return Grid(scales, zeros, most)
+
+
+def blocks(
+    matrix: Floats,
+    bits: int,
+    block: int,
+    importance: Array | None = None,
+    shrinks: Sequence[float] = BLOCK_SHRINKS,
+) -> BlockWeights:
     """Unsigned integers of a matrix [depth, columns], rounded to nearest: for each block of rows
     of a column a scale and a zero point. The depth is a multiple of `block`.
     """
-    kind = {4: dtypes.uint4, 8: dtypes.uint8}[bits].numpy
     parts = matrix.reshape(-1, block, matrix.shape[1])
-    low, high = np.minimum(parts.min(1), 0), np.maximum(parts.max(1), 0)
-    most = (1 << bits) - 1
-    scales = np.asarray((high - low) / most, np.float32)
-    scales[scales < 1e-30] = 1
-    zeros = np.clip(np.rint(-low / scales), 0, most)
-    whole = np.clip(np.rint(parts / scales[:, None]) + zeros[:, None], 0, most)
-    return BlockWeights(
-        whole.reshape(matrix.shape).astype(kind), scales, zeros.astype(kind), block, bits
-    )
+    weights = [None] * len(parts) if importance is None else importance.reshape(-1, block)
+    grids = [grid_of(part, bits, each, shrinks) for part, each in zip(parts, weights)]
+    codes = np.concatenate([grid.codes(part) for grid, part in zip(grids, parts)])
+    return in_blocks(codes, grids, bits, block)
+
+
+def in_blocks(codes: Floats, grids: Sequence[Grid], bits: int, block: int) -> BlockWeights:
+    """Codes [depth, columns] with the grids of their blocks."""
+    kind = {4: dtypes.uint4, 8: dtypes.uint8}[bits].numpy
+    scales, zeros = (np.stack([getattr(g, name) for g in grids]) for name in ("scales", "zeros"))
+    return BlockWeights(codes.astype(kind), scales, zeros.astype(kind), block, bits)
 
 
 def importance_of(rows: Floats) -> Array:
