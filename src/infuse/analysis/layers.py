@@ -17,6 +17,7 @@ from infuse.analysis.cost import (
     body_of,
     cost_of,
     count_nodes,
+    stored_bytes,
     unknown_notes,
 )
 from infuse.dtypes import DType
@@ -170,13 +171,6 @@ def _stored_cost(node: Node, sizes: Sizes, weights: _Weights) -> Cost:
             stored[place] = sum(stored_bytes(part.value) for part in parts)
     inputs = [None if v is None else v.type for v in node.inputs]
     return cost_of(node.op, inputs, [v.type for v in node.outputs], sizes, stored)
-
-
-def stored_bytes(value: Value) -> int:
-    """Bytes of a constant, with types of fewer than eight bits packed."""
-    assert value.const is not None
-    bits = value.dtype.bits
-    return (value.const.size * bits + 7) // 8 if 0 < bits < 8 else value.const.nbytes
 
 
 def _parameters(part: _Part) -> int:
