@@ -361,7 +361,8 @@ def test_the_examples_of_the_page_run(
     assert names["comparison"].a.score > 0.9
     assert names["worst"] in names["comparison"].layers
     for command in re.findall(r"```sh\ninfuse (.*?)\n```", text):
-        assert cli(*command.split()).status == 0, command
+        quick = FAST if command.startswith("compare") else ()
+        assert cli(*command.split(), *quick).status == 0, command
 
 
 def test_a_metric_of_a_file(cli: Cli, examples: tuple[Path, Path], tmp_path: Path) -> None:

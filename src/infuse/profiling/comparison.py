@@ -149,7 +149,7 @@ def compare_sides(
     layers: bool = True,
     progress: Progress | None = None,
 ) -> ModelComparison:
-    """The comparison of two opened models (see `infuse.compare`); `build` compiles graphs that also
+    """The comparison of two models (see `infuse.compare`); `build` compiles graphs that also
     give inner values.
     """
     report = progress or silent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,12 +29,12 @@ RANDOM_RUNS = 4
 
 @dataclass
 class Side:
-    """One of two models: how it is called, what runs, and the graph that it was compiled from,
-    which a compiled folder does not have.
+    """One of two models: how it is called, what opens or compiles it, and its graph, which a
+    compiled folder does not have.
     """
 
     name: str
-    model: Model
+    open: Callable[[], Model]
     graph: Graph | None
     disk_bytes: int | None
     """The size of its files; None for a graph in memory."""
@@ -42,6 +42,23 @@ class Side:
     """Its own name of each output of the comparison."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Its own name of each input of the comparison."""
+
+    @cached_property
+    def model(self) -> Model:
+        """What runs; it is opened when it is asked for first, after all checks that need none."""
+        return self.open()
+
+    def close(self) -> None:
+        """Free what an opened model holds."""
+        if "model" in vars(self):
+            self.model.close()
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of all outputs of the model."""
+        if self.graph is not None:
+            return list(self.graph.output_names)
+        return [spec.name for spec in self.model.outputs]
 
     @cached_property
     def interface(self) -> Graph:
@@ -101,7 +118,7 @@ def pair(a: Side, b: Side) -> list[str]:
     a.inputs = {value.name: value.name for value in ours}
     b.inputs = _paired([v.name for v in ours], [v.name for v in theirs], "input", notes)
     _check_inputs(ours, theirs, b.inputs, notes)
-    names, others = ([s.name for s in side.model.outputs] for side in (a, b))
+    names, others = a.output_names, b.output_names
     b.names = _paired(names, others, "output", notes)
     if not b.names:
         listed = "; ".join(", ".join(map(repr, each)) for each in (names, others))
