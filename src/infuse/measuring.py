@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +155,7 @@ def compare(
     with ExitStack() as opened:
         first, second = (_side(each, build, threads) for each in (a, b))
         for side in (first, second):
-            opened.enter_context(side.model)
+            opened.callback(side.close)
         return compare_sides(
             first,
             second,
@@ -173,19 +174,19 @@ def compare(
 
 
 def _side(model: Graph | PathLike, build: Callable[[Graph], Model], threads: int | None) -> Side:
-    """A model of a comparison, opened; `build` compiles a graph."""
+    """A model of a comparison, which `build` compiles when it is to run."""
     from infuse.frontends.formats import model_files
     from infuse.ir.graph import Graph
     from infuse.profiling import Side
 
     if isinstance(model, Graph):
-        return Side(model.name, build(model), model, None)
+        return Side(model.name, partial(build, model), model, None)
     path = Path(model)
     size = sum(file.stat().st_size for file in model_files(path)) if path.exists() else None
     if is_compiled(path):
-        return Side(path.name, load_compiled(path, threads), None, size)
+        return Side(path.name, partial(load_compiled, path, threads), None, size)
     graph = load(path)
-    return Side(path.name, build(graph), graph, size)
+    return Side(path.name, partial(build, graph), graph, size)
 
 
 __all__ = ["compare", "inspect", "profile"]

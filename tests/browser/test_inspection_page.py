@@ -66,10 +66,10 @@ def test_totals_and_dots(page: Page, inspection: Inspection) -> None:
 
 def svg_texts(page: Page) -> list[str]:
     """Texts of the plot, which have no `innerText`."""
-    found: list[str] = page.run(
+    texts: list[str] = page.run(
         "return Array.from(document.querySelectorAll('svg.plot text'), (each) => each.textContent)"
     )
-    return found
+    return texts
 
 
 def test_the_roofs_have_their_figures(page: Page) -> None:

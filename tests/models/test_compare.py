@@ -72,56 +72,56 @@ def test_scores_and_agreement_are_those_of_onnxruntime(
     coarse: Path, examples: tuple[Path, Path]
 ) -> None:
     images, labels = np.load(examples[0])["image"], np.load(examples[1])
-    found = infuse.compare(
+    result = infuse.compare(
         DIGITS, coarse, data={"image": images}, labels=labels, batch=100, layers=False, **QUICK
     )
     exact, rounded = (runtime(path, {"image": images})[0] for path in (DIGITS, coarse))
-    assert found.metric == "top1"
-    assert found.a.score == np.mean(exact.argmax(-1) == labels)
-    assert found.b.score == np.mean(rounded.argmax(-1) == labels)
-    assert found.runs == -(-len(images) // 100)
-    assert not found.is_random
-    (output,) = found.outputs
+    assert result.metric == "top1"
+    assert result.a.score == np.mean(exact.argmax(-1) == labels)
+    assert result.b.score == np.mean(rounded.argmax(-1) == labels)
+    assert result.runs == -(-len(images) // 100)
+    assert not result.is_random
+    (output,) = result.outputs
     assert output.agreement.elements == exact.size
     # Rounding of float32 in another order moves the ratio of powers by less than a thousandth.
     assert output.agreement.sqnr == pytest.approx(signal_to_noise(rounded, exact), abs=0.01)
     assert output.agreement.top1 == np.mean(exact.argmax(-1) == rounded.argmax(-1))
-    assert found.layers == []
+    assert result.layers == []
 
 
 def test_the_layer_that_departs_is_seen(coarse: Path, examples: tuple[Path, Path]) -> None:
     images = np.load(examples[0])["image"][:20]
-    found = infuse.compare(DIGITS, coarse, data={"image": images}, batch=10, **QUICK)
-    assert found.layer_runs == 2
-    names = [row.value for row in found.layers]
+    result = infuse.compare(DIGITS, coarse, data={"image": images}, batch=10, **QUICK)
+    assert result.layer_runs == 2
+    names = [row.value for row in result.layers]
     departed = names.index("/stem/stem.1/stem.1.0/Conv_output_0")
-    before = [row.agreement for row in found.layers[:departed]]
+    before = [row.agreement for row in result.layers[:departed]]
     assert before
     assert all(each.is_equal for each in before)
-    noise = [row.agreement.sqnr for row in found.layers[departed:]]
+    noise = [row.agreement.sqnr for row in result.layers[departed:]]
     assert max(noise) < 40
     checked = [names[departed], names[departed + 2], names[-1]]
     exact, rounded = (runtime(p, {"image": images}, *checked) for p in (DIGITS, coarse))
     for name, a, b in zip(checked, exact, rounded):
-        row = found.layers[names.index(name)].agreement
+        row = result.layers[names.index(name)].agreement
         assert row.elements == a.size
         assert row.sqnr == pytest.approx(signal_to_noise(b, a), abs=0.01)
 
 
 def test_a_model_beside_itself_is_equal() -> None:
-    found = infuse.compare(DIGITS, DIGITS, set_dims={"batch": 2}, **QUICK)
-    assert found.is_random
-    assert any("random" in note for note in found.notes)
-    assert found.inputs == {"image": "float32[2, 1, 8, 8]"}
-    assert all(each.agreement.is_equal for each in (*found.outputs, *found.layers))
-    assert len(found.layers) > 5
-    assert found.a.disk_bytes == found.b.disk_bytes == DIGITS.stat().st_size
-    assert found.a.operators == found.b.operators
-    assert found.a.nodes == len(infuse.load(DIGITS).nodes)
-    assert found.a.arena_bytes > 0
-    assert found.a.loaded_bytes > found.a.weights_bytes > 0
-    assert found.speedup == found.a.min_ms / found.b.min_ms
-    json.dumps(found.to_dict(), allow_nan=False)
+    result = infuse.compare(DIGITS, DIGITS, set_dims={"batch": 2}, **QUICK)
+    assert result.is_random
+    assert any("random" in note for note in result.notes)
+    assert result.inputs == {"image": "float32[2, 1, 8, 8]"}
+    assert all(each.agreement.is_equal for each in (*result.outputs, *result.layers))
+    assert len(result.layers) > 5
+    assert result.a.disk_bytes == result.b.disk_bytes == DIGITS.stat().st_size
+    assert result.a.operators == result.b.operators
+    assert result.a.nodes == len(infuse.load(DIGITS).nodes)
+    assert result.a.arena_bytes > 0
+    assert result.a.loaded_bytes > result.a.weights_bytes > 0
+    assert result.speedup == result.a.min_ms / result.b.min_ms
+    json.dumps(result.to_dict(), allow_nan=False)
     assert (
         infuse.compare(DIGITS, DIGITS, metric="sqnr", layers=False, **QUICK).to_dict()["b"]["score"]
         is None
@@ -132,11 +132,11 @@ def test_a_compiled_folder_has_no_layers(tmp_path: Path) -> None:
     with infuse.compile(DIGITS, output=tmp_path / "digits", threads=1):
         pass
     for pair in ((tmp_path / "digits", DIGITS), (DIGITS, tmp_path / "digits")):
-        found = infuse.compare(*pair, **QUICK)
-        assert found.outputs[0].agreement.is_equal
-        assert found.layers == []
-        assert any("digits is compiled" in note for note in found.notes)
-        folder = found.a if pair[0].is_dir() else found.b
+        result = infuse.compare(*pair, **QUICK)
+        assert result.outputs[0].agreement.is_equal
+        assert result.layers == []
+        assert any("digits is compiled" in note for note in result.notes)
+        folder = result.a if pair[0].is_dir() else result.b
         assert folder.nodes is folder.flops is None
         assert folder.disk_bytes == sum(f.stat().st_size for f in (tmp_path / "digits").iterdir())
 
@@ -145,8 +145,8 @@ def test_external_data_count_for_the_size(tmp_path: Path) -> None:
     model = onnx.load(DIGITS)
     path, weights = tmp_path / "digits.onnx", tmp_path / "digits.data"
     onnx.save(model, path, save_as_external_data=True, location=weights.name, size_threshold=0)
-    found = infuse.compare(path, DIGITS, layers=False, **QUICK)
-    assert found.a.disk_bytes == path.stat().st_size + weights.stat().st_size
+    result = infuse.compare(path, DIGITS, layers=False, **QUICK)
+    assert result.a.disk_bytes == path.stat().st_size + weights.stat().st_size
 
 
 PLAIN = """graph "g" (%INPUT: float32[SIZE, 3]) {
@@ -162,31 +162,43 @@ def plain(name: str = "x", size: str = "n", output: str = "y", kind: str = "floa
 
 
 def test_models_with_names_of_their_own_are_paired_in_order() -> None:
-    found = infuse.compare(plain(), plain("image", "n", "scores"), **QUICK)
-    assert [(o.name, o.other) for o in found.outputs] == [("y", "scores")]
-    assert found.outputs[0].agreement.is_equal
-    assert sum("paired in order" in note for note in found.notes) == 2
-    assert found.a.disk_bytes is None
+    result = infuse.compare(plain(), plain("image", "n", "scores"), **QUICK)
+    assert [(o.name, o.other) for o in result.outputs] == [("y", "scores")]
+    assert result.outputs[0].agreement.is_equal
+    assert sum("paired in order" in note for note in result.notes) == 2
+    assert result.a.disk_bytes is None
 
 
 def test_rows_are_cut_as_both_models_take_them() -> None:
     x = np.arange(24, dtype=np.float32).reshape(8, 3) / 24
     for a, b in ((plain(), plain(size="4")), (plain(size="4"), plain())):
-        found = infuse.compare(a, b, data={"x": x}, **QUICK)
-        assert found.runs == 2
-        assert found.outputs[0].agreement.elements == 24
+        result = infuse.compare(a, b, data={"x": x}, **QUICK)
+        assert result.runs == 2
+        assert result.outputs[0].agreement.elements == 24
         assert infuse.compare(a, b, **QUICK).inputs == {"x": "float32[4, 3]"}
     assert (
         infuse.compare(plain(), plain(), data=[{"x": x}, {"x": x[:1]}], batch=5, **QUICK).runs == 3
     )
 
 
+def test_an_input_that_is_no_batch_does_not_fix_the_rows() -> None:
+    scaled = parse("""graph "g" (%x: float32[n, 3], %s: float32[1]) {
+      %y = Mul(%x, %s)
+      return y = %y
+    }""")
+    data = {"x": np.ones((8, 3), np.float32), "s": np.float32([2])}
+    result = infuse.compare(scaled, scaled, data=data, batch=4, **QUICK)
+    assert result.runs == 2
+    with pytest.raises(OptionError, match="takes 4 rows a run"):
+        infuse.compare(plain(size="4"), plain(size="4"), data={"x": data["x"]}, batch=2, **QUICK)
+
+
 def test_floats_of_other_widths_are_cast() -> None:
     half = plain(kind="float16")
-    found = infuse.compare(plain(), half, data={"x": np.ones((2, 3), np.float32)}, **QUICK)
-    assert any("cast to float16" in note for note in found.notes)
+    result = infuse.compare(plain(), half, data={"x": np.ones((2, 3), np.float32)}, **QUICK)
+    assert any("cast to float16" in note for note in result.notes)
     # exp(1) in halves has eleven bits: half a unit in the last place is 2.4e-4 of it.
-    assert 0 < found.outputs[0].agreement.relative_error < 3e-4
+    assert 0 < result.outputs[0].agreement.relative_error < 3e-4
 
 
 def test_outputs_that_are_not_numbers_everywhere() -> None:
@@ -198,10 +210,10 @@ def test_outputs_that_are_not_numbers_everywhere() -> None:
       %y = Abs(%x)
       return y = %y
     }""")
-    found = infuse.compare(roots, values, data={"x": np.float32([-1, 1, 0])}, **QUICK)
-    assert found.outputs[0].agreement.not_finite == 1
-    assert found.outputs[0].agreement.equal == 2
-    assert any("NaN or infinite in one model only" in note for note in found.notes)
+    result = infuse.compare(roots, values, data={"x": np.float32([-1, 1, 0])}, **QUICK)
+    assert result.outputs[0].agreement.not_finite == 1
+    assert result.outputs[0].agreement.equal == 2
+    assert any("NaN or infinite in one model only" in note for note in result.notes)
 
 
 TWO = """graph "g" (%x: float32[n, 3]) {
@@ -212,9 +224,9 @@ TWO = """graph "g" (%x: float32[n, 3]) {
 
 
 def test_outputs_of_one_model_alone_are_told() -> None:
-    found = infuse.compare(parse(TWO), plain(), **QUICK)
-    assert [o.name for o in found.outputs] == ["y"]
-    assert any("output 'z'" in note for note in found.notes)
+    result = infuse.compare(parse(TWO), plain(), **QUICK)
+    assert [o.name for o in result.outputs] == ["y"]
+    assert any("output 'z'" in note for note in result.notes)
 
 
 BYTES = """graph "g" (%x: uint8[n, 3]) {
@@ -237,6 +249,8 @@ X = np.ones((2, 3), np.float32)
         (plain, {"metric": "top1"}, "top1 needs labels"),
         (plain, {"metric": "best"}, "no metric 'best'"),
         (plain, {"data": {"x": X}, "labels": [0, 9]}, "beyond the 3 classes"),
+        (plain, {"data": {"x": X}, "batch": 0}, "0 is no number of rows"),
+        (plain, {"batch": 2}, "a batch cuts data"),
         (plain, {"rounds": 0}, "0 is no number of rounds"),
         (plain, {"seconds": -1.0}, "no length of a turn"),
         (plain, {"set_dims": {"m": 2}}, "no symbolic dimension 'm'"),
@@ -277,14 +291,14 @@ FAST = ("--rounds", 1, "--seconds", 0, "--threads", 1)
 def test_the_command_prints_and_writes_the_same(
     cli: Cli, coarse: Path, examples: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    given = ("--data", examples[0], "--labels", examples[1], "--batch", 60)
-    text = cli("compare", DIGITS, coarse, *given, *FAST, "--top", 3)
+    arguments = ("--data", examples[0], "--labels", examples[1], "--batch", 60)
+    text = cli("compare", DIGITS, coarse, *arguments, *FAST, "--top", 3)
     assert text.status == 0
     for part in ("score: top1", "size on disk", "3 of ", "those that differ most", "speed: B is"):
         assert part in text.out
     assert "random" not in text.out
     page, data = tmp_path / "pair.html", tmp_path / "pair.json"
-    facts = cli("compare", DIGITS, coarse, *given, *FAST, "--json", "--report", data).json
+    facts = cli("compare", DIGITS, coarse, *arguments, *FAST, "--json", "--report", data).json
     assert facts["a"]["score"] > 0.9
     assert facts["metric"] == "top1"
     assert facts.pop("report") == {"path": str(data), "bytes": data.stat().st_size}
@@ -344,24 +358,25 @@ def test_the_examples_of_the_page_run(
     for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(code, names)
     assert names["total"].seconds > 0
-    assert names["found"].a.score > 0.9
-    assert names["worst"] in names["found"].layers
+    assert names["comparison"].a.score > 0.9
+    assert names["worst"] in names["comparison"].layers
     for command in re.findall(r"```sh\ninfuse (.*?)\n```", text):
-        assert cli(*command.split()).status == 0, command
+        quick = FAST if command.startswith("compare") else ()
+        assert cli(*command.split(), *quick).status == 0, command
 
 
 def test_a_metric_of_a_file(cli: Cli, examples: tuple[Path, Path], tmp_path: Path) -> None:
     code = "def runs(outputs, labels):\n    return len(outputs) + len(labels)\n"
     (tmp_path / "mine.py").write_text(code)
     data, labels = examples
-    given = ("--data", data, "--labels", labels, "--batch", 90, "--no-layers", *FAST)
+    arguments = ("--data", data, "--labels", labels, "--batch", 90, "--no-layers", *FAST)
     facts = cli(
-        "compare", DIGITS, DIGITS, *given, "--metric", f"{tmp_path / 'mine.py'}:runs", "--json"
+        "compare", DIGITS, DIGITS, *arguments, "--metric", f"{tmp_path / 'mine.py'}:runs", "--json"
     ).json
     assert facts["a"]["score"] == facts["b"]["score"] == 5 + 450
     other = f"{tmp_path / 'mine.py'}:other"
     assert "no function 'other'" in cli.refused(
-        "compare", DIGITS, DIGITS, *given, "--metric", other
+        "compare", DIGITS, DIGITS, *arguments, "--metric", other
     )
 
 
@@ -379,7 +394,7 @@ def test_what_has_no_native_code_is_compared_too(tmp_path: Path) -> None:
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10),
         tmp_path / "m.onnx",
     )
-    found = infuse.compare(tmp_path / "m.onnx", tmp_path / "m.onnx", **QUICK)
-    assert found.a.host_steps
-    assert [row.value for row in found.layers] == ["square"]
-    assert all(o.agreement.is_equal for o in found.outputs)
+    result = infuse.compare(tmp_path / "m.onnx", tmp_path / "m.onnx", **QUICK)
+    assert result.a.host_steps
+    assert [row.value for row in result.layers] == ["square"]
+    assert all(o.agreement.is_equal for o in result.outputs)

@@ -30,23 +30,23 @@ def network(tmp_path: Path) -> Path:
 
 
 def test_the_layers_of_a_file(network: Path) -> None:
-    found = infuse.inspect(network, set_dims={"batch": 3}, threads=1)
-    assert [row.label for row in found.layers] == [
+    result = infuse.inspect(network, set_dims={"batch": 3}, threads=1)
+    assert [row.label for row in result.layers] == [
         *("conv", "norm", "nothing", "relu", "gate", "swish", "pool")
     ]
-    conv = found.layers[0]
+    conv = result.layers[0]
     assert conv.flops == 3 * CONV
-    assert found.total.parameters == 4 * 27 + 4 * 4
+    assert result.total.parameters == 4 * 27 + 4 * 4
     roof = measure_roof(Target.resolve("native"), 1)
-    assert found.roof == roof
+    assert result.roof == roof
     assert conv.seconds == pytest.approx(roof.bound(conv.flops, conv.bytes))
 
 
 def test_a_level_rewrites_the_graph_first(network: Path) -> None:
-    found = infuse.inspect(network, level="all", threads=1)
-    assert len(found.layers) < 7
-    assert found.level == "all"
-    assert found.total.macs * 2 == CONV
+    result = infuse.inspect(network, level="all", threads=1)
+    assert len(result.layers) < 7
+    assert result.level == "all"
+    assert result.total.macs * 2 == CONV
 
 
 def test_the_table_has_rows_in_order_and_a_total(cli: Cli, network: Path) -> None:

@@ -19,31 +19,31 @@ pytestmark = pytest.mark.row("A2")
 
 
 def agreement(*pairs: tuple[Any, Any], **options: Any) -> Agreement:
-    found = Agreement()
+    result = Agreement()
     for a, b in pairs:
-        found.add(a, b, **options)
-    return found
+        result.add(a, b, **options)
+    return result
 
 
 def test_sums_over_runs_are_those_of_all_elements(rng: np.random.Generator) -> None:
     a = rng.standard_normal((40, 10)).astype(np.float32)
     b = (a + 0.01 * rng.standard_normal(a.shape)).astype(np.float32)
-    found = agreement(*((a[i : i + 7], b[i : i + 7]) for i in range(0, 40, 7)), has_scores=True)
-    assert found.sqnr == pytest.approx(signal_to_noise(b, a), rel=1e-9)
-    assert found.cosine == pytest.approx(cosine(b, a), rel=1e-9)
+    result = agreement(*((a[i : i + 7], b[i : i + 7]) for i in range(0, 40, 7)), has_scores=True)
+    assert result.sqnr == pytest.approx(signal_to_noise(b, a), rel=1e-9)
+    assert result.cosine == pytest.approx(cosine(b, a), rel=1e-9)
     wide = a.astype(np.float64)
-    assert found.relative_error == pytest.approx(np.abs(b - wide).max() / np.abs(wide).max())
-    assert found.top1 == pytest.approx(metric("agreement")([{"y": b}], [{"y": a}]))
-    assert found.elements == 400
-    assert found.not_finite == 0
+    assert result.relative_error == pytest.approx(np.abs(b - wide).max() / np.abs(wide).max())
+    assert result.top1 == pytest.approx(metric("agreement")([{"y": b}], [{"y": a}]))
+    assert result.elements == 400
+    assert result.not_finite == 0
 
 
 def test_worked_out_by_hand() -> None:
-    found = agreement((np.float32([3, 4]), np.float32([3, 4.5])))
-    assert found.sqnr == pytest.approx(10 * math.log10(25 / 0.25))
-    assert found.cosine == pytest.approx((9 + 18) / (5 * math.hypot(3, 4.5)))
-    assert found.relative_error == pytest.approx(0.5 / 4)
-    assert (found.equal, found.elements, found.is_equal, found.top1) == (1, 2, False, None)
+    result = agreement((np.float32([3, 4]), np.float32([3, 4.5])))
+    assert result.sqnr == pytest.approx(10 * math.log10(25 / 0.25))
+    assert result.cosine == pytest.approx((9 + 18) / (5 * math.hypot(3, 4.5)))
+    assert result.relative_error == pytest.approx(0.5 / 4)
+    assert (result.equal, result.elements, result.is_equal, result.top1) == (1, 2, False, None)
 
 
 @pytest.mark.parametrize(
@@ -57,25 +57,25 @@ def test_worked_out_by_hand() -> None:
     ],
 )
 def test_equal_values_noise_alone_and_integers(a: Any, b: Any, sqnr: float, error: float) -> None:
-    found = agreement((a, b))
-    assert found.sqnr == pytest.approx(sqnr)
-    assert found.relative_error == pytest.approx(error)
-    json.dumps(found.to_dict(), allow_nan=False)
+    result = agreement((a, b))
+    assert result.sqnr == pytest.approx(sqnr)
+    assert result.relative_error == pytest.approx(error)
+    json.dumps(result.to_dict(), allow_nan=False)
 
 
 def test_elements_that_are_not_finite_are_counted_apart() -> None:
     a = np.float32([np.nan, np.inf, 1, 2, np.inf])
-    found = agreement((a, np.float32([np.nan, np.inf, 1, np.nan, -np.inf])))
-    assert found.not_finite == 2
-    assert found.equal == 3
-    assert found.sqnr == math.inf
-    assert not found.is_equal
-    assert found.to_dict()["sqnr_db"] is None
+    result = agreement((a, np.float32([np.nan, np.inf, 1, np.nan, -np.inf])))
+    assert result.not_finite == 2
+    assert result.equal == 3
+    assert result.sqnr == math.inf
+    assert not result.is_equal
+    assert result.to_dict()["sqnr_db"] is None
 
 
 def test_complex_numbers_and_texts() -> None:
-    found = agreement((np.complex64([3 + 4j]), np.complex64([3 + 4.5j])))
-    assert found.sqnr == pytest.approx(20)
+    result = agreement((np.complex64([3 + 4j]), np.complex64([3 + 4.5j])))
+    assert result.sqnr == pytest.approx(20)
     texts = agreement((np.array(["a", "b"], object), np.array(["a", "c"], object)))
     assert (texts.equal, texts.elements) == (1, 2)
 

@@ -23,8 +23,8 @@ def inspected(text: str, **sizes: int) -> Inspection:
 
 def test_a_convolution_worked_out_by_hand() -> None:
     weight = np.zeros((16, 3, 3, 3), np.float32)
-    found = inspect_graph(graph_of(ops.relu(ops.conv(X, weight)), x=(2, 3, 8, 8)), ROOF)
-    conv, relu = found.layers
+    result = inspect_graph(graph_of(ops.relu(ops.conv(X, weight)), x=(2, 3, 8, 8)), ROOF)
+    conv, relu = result.layers
     assert conv.macs == 2 * 16 * 6 * 6 * 27
     assert conv.flops == 2 * conv.macs
     assert (conv.parameters, conv.weight_bytes) == (432, 4 * 432)
@@ -34,10 +34,10 @@ def test_a_convolution_worked_out_by_hand() -> None:
     assert (conv.bound_by, conv.number) == ("arithmetic", "fp32")
     assert relu.seconds == pytest.approx(2 * conv.written / 200)
     assert (relu.flops, relu.bound_by) == (2 * 16 * 36, "memory")
-    total = found.total
+    total = result.total
     assert total.seconds == pytest.approx(conv.seconds + relu.seconds)
     assert (total.layers, total.flops) == (2, conv.flops + relu.flops)
-    assert [row.label for row in found.kinds] == ["Conv", "Relu"]
+    assert [row.label for row in result.kinds] == ["Conv", "Relu"]
 
 
 PRODUCT = """graph "g" (%x: float32[batch, 8], %w: float32[8, 4]) {
@@ -53,6 +53,8 @@ def test_symbolic_sizes_have_the_chosen_or_a_usual_one() -> None:
     assert usual.layers[0].output == "float32[batch, 4]"
     with pytest.raises(OptionError, match="no symbolic dimension 'bath'"):
         inspected(PRODUCT, bath=2)
+    with pytest.raises(OptionError, match="no size is less than zero: batch = -1"):
+        inspected(PRODUCT, batch=-1)
 
 
 def quantized(kind: str) -> Graph:
@@ -67,10 +69,10 @@ def quantized(kind: str) -> Graph:
 @pytest.mark.parametrize(("kind", "weight_bytes"), [("int8", 2048), ("int4", 1024)])
 def test_quantized_weights_count_as_they_are_stored(kind: str, weight_bytes: int) -> None:
     stored = weight_bytes + 4 * 32 + 32 * weight_bytes // 2048
-    found = inspect_graph(quantized(kind), ROOF)
-    dequantize, product = found.layers
+    result = inspect_graph(quantized(kind), ROOF)
+    dequantize, product = result.layers
     assert (dequantize.flops, dequantize.bytes, dequantize.bound_by) == (0, 0, "nothing")
-    assert product.weight_bytes == found.total.weight_bytes == stored
+    assert product.weight_bytes == result.total.weight_bytes == stored
     assert product.parameters == 64 * 32 + 32
     assert product.read == 4 * 2 * 64 + stored
     assert product.written == 4 * 2 * 32
@@ -91,15 +93,15 @@ def test_products_of_bytes_have_their_own_peak() -> None:
     weights, x = np.zeros((64, 32), np.int8), {"x": (2, 64)}
     q = ops.quantize_linear(X, np.float32(0.5), np.int8(0))
     d = ops.dequantize_linear(q, np.float32(0.5), np.int8(0))
-    found = inspect_graph(graph_of(d @ ops.dequantize_linear(weights, np.float32(1)), **x), ROOF)
-    product = found.layers[-1]
+    result = inspect_graph(graph_of(d @ ops.dequantize_linear(weights, np.float32(1)), **x), ROOF)
+    product = result.layers[-1]
     assert (product.kind, product.number) == ("MatMul", "int8")
     assert product.seconds == max(product.flops / 4000, product.bytes / 200)
     plain = Roof("plain", 1, {"fp32": 1000.0}, 100.0)
-    assert any("no instruction for products of int8" in note for note in found_notes(plain, d))
+    assert any("no instruction for products of int8" in note for note in notes_of(plain, d))
 
 
-def found_notes(roof: Roof, d: object) -> list[str]:
+def notes_of(roof: Roof, d: object) -> list[str]:
     weights = ops.dequantize_linear(np.zeros((64, 32), np.int8), np.float32(1))
     return inspect_graph(graph_of(d @ weights, x=(2, 64)), roof).notes  # type: ignore[operator]
 
@@ -115,9 +117,9 @@ def test_a_table_from_which_rows_are_taken_is_not_read_whole() -> None:
 
 def test_shared_weights_count_at_the_first_reader() -> None:
     weights = np.ones((4, 4), np.float32)
-    found = inspect_graph(graph_of((X @ weights) @ weights, x=(2, 4)), ROOF)
-    assert [row.parameters for row in found.layers] == [16, 0]
-    assert found.total.parameters == 16
+    result = inspect_graph(graph_of((X @ weights) @ weights, x=(2, 4)), ROOF)
+    assert [row.parameters for row in result.layers] == [16, 0]
+    assert result.total.parameters == 16
 
 
 BRANCHES = """graph "g" (%x: float32[5], %go: bool[]) {
@@ -143,22 +145,22 @@ BRANCHES = """graph "g" (%x: float32[5], %go: bool[]) {
 
 
 def test_bodies_count_as_often_as_they_run() -> None:
-    found = inspected(BRANCHES)
-    runs = {(row.kind, row.runs, row.flops) for row in found.layers if row.kind in ("Exp", "Neg")}
+    result = inspected(BRANCHES)
+    runs = {(row.kind, row.runs, row.flops) for row in result.layers if row.kind in ("Exp", "Neg")}
     assert runs == {("Exp", 3, 15), ("Neg", 0, 0), ("Exp", 1, 5)}
-    assert any("else_branch" in row.label for row in found.layers)
-    assert found.total.flops == totals(parse(BRANCHES)).cost.flops == 25
+    assert any("else_branch" in row.label for row in result.layers)
+    assert result.total.flops == totals(parse(BRANCHES)).cost.flops == 25
 
 
 def test_what_is_not_known_is_told() -> None:
-    found = inspected("""graph "g" (%x: float32[5]) {
+    result = inspected("""graph "g" (%x: float32[5]) {
       %y: float32[5] = my.domain::Mystery(%x)
       return y = %y
     }""")
-    assert found.notes == ["1 × Mystery: its cost is not known and not counted"]
-    (row,) = found.layers
+    assert result.notes == ["1 × Mystery: its cost is not known and not counted"]
+    (row,) = result.layers
     assert row.to_dict()["flops"] is None
-    assert found.to_dict()["total"]["flops"] is None
+    assert result.to_dict()["total"]["flops"] is None
     assert row.bytes == 40
     places = inspected("""graph "g" (%x: float32[9]) {
       %places = NonZero(%x)
@@ -181,5 +183,5 @@ def test_another_grouping_is_refused() -> None:
 
 
 def test_a_graph_without_nodes_has_empty_sums() -> None:
-    found = inspected('graph "g" (%x: float32[5]) {\n  return y = %x\n}')
-    assert (found.total.seconds, found.total.intensity, found.kinds) == (0, None, [])
+    result = inspected('graph "g" (%x: float32[5]) {\n  return y = %x\n}')
+    assert (result.total.seconds, result.total.intensity, result.kinds) == (0, None, [])

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from infuse.analysis.cost import NOTHING, Cost, Sizes, cost_of
+from infuse.analysis.cost import NOTHING, Cost, Sizes, cost_of, number
 from infuse.analysis.description import GraphDescription, describe
 from infuse.errors import GraphError
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph
 
 
@@ -164,9 +165,9 @@ class Comparison:
     def _rows(self) -> Iterator[tuple[str, int, int]]:
         a, b = self.before.totals, self.after.totals
         yield "nodes", a.nodes, b.nodes
-        yield "FLOPs", _number(a.cost.flops), _number(b.cost.flops)
-        yield "MACs", _number(a.cost.macs), _number(b.cost.macs)
-        yield "memory access", _number(a.cost.bytes), _number(b.cost.bytes)
+        yield "FLOPs", number(a.cost.flops), number(b.cost.flops)
+        yield "MACs", number(a.cost.macs), number(b.cost.macs)
+        yield "memory access", number(a.cost.bytes), number(b.cost.bytes)
         yield "weights (bytes)", a.weight_bytes, b.weight_bytes
         yield "parameters", a.parameters, b.parameters
 
@@ -273,20 +274,15 @@ def _closure(
     return sorted(closure)
 
 
-def _number(size: object) -> int:
-    assert isinstance(size, int)
-    return size
-
-
-def quantity(number: int) -> str:
+def quantity(count: int) -> str:
     """A number in four digits: 4.12 G, 950, 12.5 M."""
     for factor, unit in ((10**12, " T"), (10**9, " G"), (10**6, " M"), (10**4, " k")):
-        if abs(number) >= factor:
+        if abs(count) >= factor:
             scale = 1000 if unit == " k" else factor
-            return f"{number / scale:.3g}{unit}"
-    return f"{number:,}"
+            return f"{count / scale:.3g}{unit}"
+    return f"{count:,}"
 
 
-def _signed(saved: object) -> str:
-    number = -_number(saved)
-    return f"{'+' if number > 0 else '−' if number < 0 else '±'}{quantity(abs(number))}"
+def _signed(saved: Dim) -> str:
+    change = -number(saved)
+    return f"{'+' if change > 0 else '−' if change < 0 else '±'}{quantity(abs(change))}"

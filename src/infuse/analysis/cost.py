@@ -142,13 +142,14 @@ def cost_of(
     ]
     selected = _sum(written)
     if stored and 0 in stored:
-        selected = selected * stored[0] // max(_number(whole[0]), 1)
+        selected = selected * stored[0] // max(number(whole[0]), 1)
     read, made = _access(op, taken, written, selected)
     count = work or Flops()
     return Cost(count.macs, count.macs * 2 + count.others, read, made, work is not None)
 
 
-def _number(size: Dim) -> int:
+def number(size: Dim) -> int:
+    """A size that is known to be no expression of symbols."""
     assert isinstance(size, int)
     return size
 
@@ -348,10 +349,10 @@ def _constants(graph: Graph) -> tuple[int, int]:
         read = [v for node in inner.unordered_nodes for v in node.operands()]
         arrays.update((id(v.const), v) for v in (*read, *inner.outputs) if v.const is not None)
     floats = sum(v.const.size for v in arrays.values() if v.const is not None and v.dtype.is_float)
-    return floats, sum(_stored_bytes(value) for value in arrays.values())
+    return floats, sum(stored_bytes(value) for value in arrays.values())
 
 
-def _stored_bytes(value: Value) -> int:
+def stored_bytes(value: Value) -> int:
     """Bytes of a constant in a file: elements of few bits lie side by side."""
     assert value.const is not None
     bits = value.dtype.bits

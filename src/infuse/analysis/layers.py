@@ -17,9 +17,11 @@ from infuse.analysis.cost import (
     body_of,
     cost_of,
     count_nodes,
+    stored_bytes,
     unknown_notes,
 )
 from infuse.dtypes import DType
+from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.feeds import input_symbols, require_symbols
@@ -67,9 +69,13 @@ def layers_of(graph: Graph, values: Mapping[str, int] | None = None) -> Layers:
 
     Every node reads its operands and writes its results, nothing fused. Weights count as they are
     stored: what only dequantizes or moves constants costs nothing itself, and its readers read what
-    is stored. OptionError for symbols that the graph does not have.
+    is stored. OptionError for symbols that the graph does not have, and for
+    sizes below zero.
     """
     require_symbols(values or {}, input_symbols(graph))
+    negative = [f"{name} = {size}" for name, size in (values or {}).items() if size < 0]
+    if negative:
+        raise OptionError(f"no size is less than zero: {', '.join(negative)}")
     sizes = Sizes(graph, values)
     entries, notes = count_nodes(graph, sizes)
     weights = _Weights()
@@ -165,13 +171,6 @@ def _stored_cost(node: Node, sizes: Sizes, weights: _Weights) -> Cost:
             stored[place] = sum(stored_bytes(part.value) for part in parts)
     inputs = [None if v is None else v.type for v in node.inputs]
     return cost_of(node.op, inputs, [v.type for v in node.outputs], sizes, stored)
-
-
-def stored_bytes(value: Value) -> int:
-    """Bytes of a constant, with types of fewer than eight bits packed."""
-    assert value.const is not None
-    bits = value.dtype.bits
-    return (value.const.size * bits + 7) // 8 if 0 < bits < 8 else value.const.nbytes
 
 
 def _parameters(part: _Part) -> int:

@@ -159,7 +159,11 @@ def signal_to_noise(values: Array, reference: Array) -> float:
     """
     exact = reference.astype(np.float64)
     noise = float(np.sum((values.astype(np.float64) - exact) ** 2))
-    signal = float(np.sum(exact**2))
+    return decibels(float(np.sum(exact**2)), noise)
+
+
+def decibels(signal: float, noise: float) -> float:
+    """The ratio of two powers in dB; infinite without noise."""
     if noise == 0.0:
         return math.inf
     return -math.inf if signal == 0.0 else 10 * math.log10(signal / noise)

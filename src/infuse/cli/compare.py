@@ -165,10 +165,10 @@ def _ratio(a: float | None, b: float | None) -> str:
     return f"{b / a:.3f}" if a and b is not None else "–"
 
 
-def _agreement(found: Agreement, with_top1: bool) -> tuple[str, ...]:
-    top1 = "–" if found.top1 is None else f"{found.top1:.2%}"
-    sqnr = "equal" if found.is_equal else f"{found.sqnr:.1f}"
-    texts = (sqnr, f"{found.cosine:.6f}", f"{found.relative_error:.1e}")
+def _agreement(agreement: Agreement, with_top1: bool) -> tuple[str, ...]:
+    top1 = "–" if agreement.top1 is None else f"{agreement.top1:.2%}"
+    sqnr = "equal" if agreement.is_equal else f"{agreement.sqnr:.1f}"
+    texts = (sqnr, f"{agreement.cosine:.6f}", f"{agreement.relative_error:.1e}")
     return (*texts, top1) if with_top1 else texts
 
 

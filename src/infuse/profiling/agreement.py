@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
+from infuse.analysis.metrics import decibels
 from infuse.ir.graph import Array
 
 
@@ -72,9 +73,7 @@ class Agreement:
     @property
     def sqnr(self) -> float:
         """A's power over that of the differences, in dB; infinite where nothing differs."""
-        if self.noise == 0.0:
-            return math.inf
-        return -math.inf if self.signal == 0.0 else 10 * math.log10(self.signal / self.noise)
+        return decibels(self.signal, self.noise)
 
     @property
     def cosine(self) -> float:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from infuse.analysis.cost import number
 from infuse.analysis.dataset import Data, Feeds
 from infuse.analysis.metrics import Metric, metric as metric_of
 from infuse.errors import InputError, OptionError
 from infuse.profiling.agreement import Agreement, finite
 from infuse.profiling.inner import Build, LayerAgreement, layer_agreements
 from infuse.profiling.inputs import describe
+from infuse.profiling.progress import Progress, silent
 from infuse.profiling.sides import Side, both_feeds, pair
 from infuse.profiling.turns import alternate, summary
 
 LAYER_RUNS = 16
 """Runs on which inner values are compared, of those that there are."""
-Progress = Callable[[str, int, int], None]
 Outputs = list[dict[str, Any]]
 
 
@@ -148,11 +149,11 @@ def compare_sides(
     layers: bool = True,
     progress: Progress | None = None,
 ) -> ModelComparison:
-    """The comparison of two opened models (see `infuse.compare`); `build` compiles graphs that also
+    """The comparison of two models (see `infuse.compare`); `build` compiles graphs that also
     give inner values.
     """
-    report = progress or _silent
-    _check(rounds, seconds, data, labels)
+    report = progress or silent
+    _check(rounds, seconds, batch, data, labels)
     chosen = _metric(metric, labels)
     notes = pair(a, b)
     feeds = both_feeds(a, b, data, batch, sizes or {}, seed)
@@ -184,11 +185,17 @@ def compare_sides(
     )
 
 
-def _check(rounds: int, seconds: float, data: Data | None, labels: Any) -> None:
+def _check(rounds: int, seconds: float, batch: int | None, data: Data | None, labels: Any) -> None:
     if rounds < 1:
         raise OptionError(f"{rounds} is no number of rounds", hint="use 1 or more")
     if not 0 <= seconds < float("inf"):
         raise OptionError(f"{seconds} is no length of a turn", hint="use 0 seconds or more")
+    if batch is not None and batch < 1:
+        raise OptionError(f"{batch} is no number of rows of a run", hint="use 1 or more")
+    if batch is not None and data is None:
+        raise OptionError(
+            "a batch cuts data, and none are given", hint="sizes of random inputs are `set_dims`"
+        )
     if labels is not None and data is None:
         raise OptionError("labels belong to data, and none are given", hint="give the data, too")
 
@@ -211,8 +218,8 @@ def _outputs(
     a: Side, b: Side, feeds: Sequence[tuple[Feeds, Feeds]], report: Progress
 ) -> tuple[Outputs, Outputs]:
     ours, theirs = [], []
-    for number, (feed, other) in enumerate(feeds):
-        report("run", number, len(feeds))
+    for done, (feed, other) in enumerate(feeds):
+        report("run", done, len(feeds))
         ours.append(a.run(feed))
         theirs.append(b.run(other))
     return ours, theirs
@@ -303,16 +310,7 @@ def _figures(side: Side, times: Sequence[float], feeds: Feeds, score: float | No
     if side.graph is not None:
         figures.parameters = sum(row.parameters for row in layers)
         figures.stored_bytes = sum(row.weight_bytes for row in layers)
-        figures.flops = sum(_number(row.cost.flops) for row in layers)
-        figures.macs = sum(_number(row.cost.macs) for row in layers)
+        figures.flops = sum(number(row.cost.flops) for row in layers)
+        figures.macs = sum(number(row.cost.macs) for row in layers)
         figures.operators = dict(Counter(row.kind for row in layers).most_common())
     return figures
-
-
-def _number(size: object) -> int:
-    assert isinstance(size, int)
-    return size
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """The progress of a caller who asked for none."""

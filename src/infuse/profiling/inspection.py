@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from infuse.analysis.cost import number
 from infuse.analysis.layers import Layer, Layers, layers_of
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
@@ -180,7 +181,7 @@ def inspect_graph(
 
 def _under(roof: Roof, layer: Layer) -> LayerCost:
     macs, flops, read, written = (
-        _number(size)
+        number(size)
         for size in (layer.cost.macs, layer.cost.flops, layer.cost.read, layer.cost.written)
     )
     arithmetic, memory = flops / roof.peak(layer.number), (read + written) / roof.bandwidth
@@ -213,8 +214,3 @@ def _notes(counted: Layers, roof: Roof) -> list[str]:
         for kind in sorted(used - roof.peaks.keys())
     ]
     return notes
-
-
-def _number(size: object) -> int:
-    assert isinstance(size, int)
-    return size

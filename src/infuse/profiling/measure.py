@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,12 @@ from infuse.ir.graph import Graph, Node
 from infuse.ops.core.evaluate import evaluate
 from infuse.profiling.inputs import describe, shown_sizes
 from infuse.profiling.profile import INTERPRETER, Profile, Run
+from infuse.profiling.progress import Progress, silent
 from infuse.profiling.roof import measure_roof, runnable_target
 from infuse.profiling.steps import Place, Work, places_of
 from infuse.runtime import available_cpus
 from infuse.runtime.session import Session
 
-Progress = Callable[[str, int, int], None]
 WARM_UP = 2
 Event = tuple[int, int, int, int, bool]
 """Place, its program, begin, end, and whether it runs bodies."""
@@ -45,7 +45,7 @@ def profile_graph(
     """
     if runs < 1:
         raise OptionError(f"{runs} is no number of runs", hint="use 1 or more")
-    report = progress or _silent
+    report = progress or silent
     resolved, count = runnable_target(target), threads or available_cpus()
     places: list[Place] = []
     parts: list[_Native | _Hosted] = []
@@ -84,10 +84,6 @@ def profile_graph(
             "them"
         )
     return result
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """The progress of a caller who asked for none."""
 
 
 class _Works:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,12 +29,12 @@ RANDOM_RUNS = 4
 
 @dataclass
 class Side:
-    """One of two models: how it is called, what runs, and the graph that it was compiled from,
-    which a compiled folder does not have.
+    """One of two models: how it is called, what opens or compiles it, and its graph, which a
+    compiled folder does not have.
     """
 
     name: str
-    model: Model
+    open: Callable[[], Model]
     graph: Graph | None
     disk_bytes: int | None
     """The size of its files; None for a graph in memory."""
@@ -42,6 +42,23 @@ class Side:
     """Its own name of each output of the comparison."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Its own name of each input of the comparison."""
+
+    @cached_property
+    def model(self) -> Model:
+        """What runs; it is opened when it is asked for first, after all checks that need none."""
+        return self.open()
+
+    def close(self) -> None:
+        """Free what an opened model holds."""
+        if "model" in vars(self):
+            self.model.close()
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of all outputs of the model."""
+        if self.graph is not None:
+            return list(self.graph.output_names)
+        return [spec.name for spec in self.model.outputs]
 
     @cached_property
     def interface(self) -> Graph:
@@ -101,7 +118,7 @@ def pair(a: Side, b: Side) -> list[str]:
     a.inputs = {value.name: value.name for value in ours}
     b.inputs = _paired([v.name for v in ours], [v.name for v in theirs], "input", notes)
     _check_inputs(ours, theirs, b.inputs, notes)
-    names, others = ([s.name for s in side.model.outputs] for side in (a, b))
+    names, others = a.output_names, b.output_names
     b.names = _paired(names, others, "output", notes)
     if not b.names:
         listed = "; ".join(", ".join(map(repr, each)) for each in (names, others))
@@ -217,17 +234,28 @@ def _fixed_sizes(a: Side, b: Side) -> dict[str, int]:
 
 
 def _batch(a: Side, b: Side, batch: int | None) -> int:
-    """The rows of a run where A leaves them open: those that B takes, else `batch`, else one."""
+    """The rows of a run where A leaves them open: those that B takes, else `batch`, else one.
+    OptionError for a batch that one of them does not take.
+    """
+    theirs = {value.name: value.tensor.shape for value in b.interface.inputs}
+    firsts = [
+        (shape[0], other[0])
+        for value in a.interface.inputs
+        if value.default is None
+        and (shape := value.tensor.shape)
+        and (other := theirs.get(b.inputs.get(value.name, "")))
+    ]
+    is_open = any(not isinstance(ours, int) for ours, _ in firsts)
     fixed = {
-        shape[0]
-        for side in (a, b)
-        for value in side.interface.inputs
-        if (shape := value.tensor.shape) and isinstance(shape[0], int)
+        size
+        for ours, other in firsts
+        for size in (ours, other)
+        if isinstance(size, int) and not (is_open and isinstance(ours, int))
     }
     if batch is None:
-        return next(iter(fixed)) if len(fixed) == 1 else 1
-    if len(fixed) == 1 and batch not in fixed:
+        return min(fixed, default=1)
+    if fixed and batch not in fixed:
         raise OptionError(
-            f"a batch of {batch} is asked for, and a model takes {next(iter(fixed))} rows a run"
+            f"a batch of {batch} is asked for, and a model takes {min(fixed)} rows a run"
         )
     return batch
