@@ -69,6 +69,16 @@ from infuse.ops.domains import (  # noqa: F401
     ml_trees,
     training,
 )
+from infuse.ops.gradients import (  # noqa: F401  (each states gradients of operators)
+    contraction as _contraction,
+    convolution as _convolution,
+    indexing as _indexing,
+    losses as _losses,
+    movement as _movement,
+    normalization as _normalization,
+    pooling as _pooling,
+    reduction as _reduction,
+)
 
 _FUNCTIONS: dict[str, Callable[..., Call]] = {}
 
