@@ -70,6 +70,7 @@ from infuse.ops.domains import (  # noqa: F401
     training,
 )
 from infuse.ops.gradients import (  # noqa: F401  (each states gradients of operators)
+    attention as _attention,
     contraction as _contraction,
     convolution as _convolution,
     indexing as _indexing,
@@ -77,7 +78,10 @@ from infuse.ops.gradients import (  # noqa: F401  (each states gradients of oper
     movement as _movement,
     normalization as _normalization,
     pooling as _pooling,
+    quantization as _quantization,
+    recurrent as _recurrent,
     reduction as _reduction,
+    resampling as _resampling,
 )
 
 _FUNCTIONS: dict[str, Callable[..., Call]] = {}

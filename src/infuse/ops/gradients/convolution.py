@@ -108,7 +108,8 @@ def filter_gradient(
     kernel = numbers(w.shape[2:], "a kernel")
     counts = numbers(g.shape[2:], "a result")
     filters, depth = numbers(w.shape[:2], "filters")
-    columns = _unfolded(make, op, image, kernel, counts, pads)
+    steps, spread = op.steps(len(kernel)), op.spread(len(kernel))
+    columns = unfolded(make, image, kernel, counts, pads, steps, spread)
     window, area = math.prod(kernel), math.prod(counts)
     parts = make("Reshape", columns, make.ints(0, op.group, depth * window, area))
     slopes = make("Reshape", g, make.ints(0, op.group, filters // op.group, area))
@@ -117,25 +118,23 @@ def filter_gradient(
     return make("Reshape", total, make.ints(filters, depth, *kernel))
 
 
-def _unfolded(
+def unfolded(
     make: GradientBuilder,
-    op: Sliding,
     image: Value,
     kernel: Sequence[int],
     counts: Sequence[int],
     pads: Pads,
+    steps: Sequence[int],
+    spread: Sequence[int],
 ) -> Value:
     """What each tap of the window sees: (N, C, taps, …counts)."""
-    rank = len(kernel)
     for axis, (begin, end) in enumerate(pads, 2):
         image = make.pad(image, axis, begin, end)
     views = []
     for index in itertools.product(*map(range, kernel)):
         view = image
-        for axis, (i, step, spread, n) in enumerate(
-            zip(index, op.steps(rank), op.spread(rank), counts), 2
-        ):
-            start = i * spread
+        for axis, (i, step, apart, n) in enumerate(zip(index, steps, spread, counts), 2):
+            start = i * apart
             view = make.slice(view, axis, start, start + (n - 1) * step + 1, step)
         views.append(make("Unsqueeze", view, make.ints(2)))
     return make("Concat", *views, axis=2) if len(views) > 1 else views[0]
