@@ -7,6 +7,7 @@ from __future__ import annotations
 from infuse.training import schedules
 from infuse.training.differentiation import differentiate
 from infuse.training.loop import TrainingReport, train
+from infuse.training.lora import add_lora, lora_parameters, merge_lora
 from infuse.training.losses import CrossEntropy, Distillation, Loss, MeanSquaredError
 from infuse.training.optimizers import SGD, AdamW, Optimizer
 from infuse.training.step import Step, build_step, parameters_of
@@ -21,8 +22,11 @@ __all__ = [
     "Optimizer",
     "Step",
     "TrainingReport",
+    "add_lora",
     "build_step",
     "differentiate",
+    "lora_parameters",
+    "merge_lora",
     "parameters_of",
     "schedules",
     "train",
