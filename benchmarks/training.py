@@ -58,15 +58,28 @@ def digits(folder: Path) -> tuple[Array, Array]:
     return np.concatenate(images)[order], np.concatenate(labels)[order]
 
 
-def shifted(batch: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Each image moved by up to two pixels."""
+def warped(batch: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+    """Each image turned by up to 0.25 radians, sheared, 15 % larger or smaller, and moved by up to
+    two pixels; between pixels it is linear.
+    """
     images = batch["images"]
-    wide = np.pad(images, ((0, 0), (0, 0), (2, 2), (2, 2)))
-    rows, columns = rng.integers(0, 5, (2, len(images)))
-    down = rows[:, None] + np.arange(28)
-    right = columns[:, None] + np.arange(28)
-    moved = wide[np.arange(len(images))[:, None, None], 0, down[:, :, None], right[:, None, :]]
-    return {**batch, "images": moved[:, None]}
+    count = len(images)
+    angle, shear, size, down, right = rng.uniform(-1, 1, (5, count, 1, 1)).astype(np.float32)
+    angle, shear, size = 0.25 * angle, 0.2 * shear, 1 + 0.15 * size
+    y, x = np.meshgrid(
+        np.arange(28, dtype=np.float32), np.arange(28, dtype=np.float32), indexing="ij"
+    )
+    y, x = y - 13.5, x - 13.5
+    rows = size * (np.cos(angle) * y - np.sin(angle) * x) + 13.5 + 2 * down
+    columns = size * (np.sin(angle) * y + (np.cos(angle) + shear) * x) + 13.5 + 2 * right
+    rows, columns = np.clip(rows + 1, 0, 28.99), np.clip(columns + 1, 0, 28.99)
+    wide = np.pad(images[:, 0], ((0, 0), (1, 1), (1, 1))).reshape(-1)
+    top, left = rows.astype(np.int32), columns.astype(np.int32)
+    low, far = rows - top.astype(np.float32), columns - left.astype(np.float32)
+    at = np.arange(count, dtype=np.int32).reshape(-1, 1, 1) * 900 + top * 30 + left
+    upper = wide[at] * (1 - far) + wide[at + 1] * far
+    lower = wide[at + 30] * (1 - far) + wide[at + 31] * far
+    return {**batch, "images": (upper * (1 - low) + lower * low)[:, None]}
 
 
 def lenet() -> tuple[LeNet, Graph]:
@@ -98,7 +111,7 @@ def learn(images: Array, labels: Array, epochs: int, threads: int) -> None:
         schedule=training.schedules.warmed_up(50, training.schedules.cosine),
         epochs=epochs,
         batch_size=BATCH,
-        augment=shifted,
+        augment=warped,
         threads=threads,
     )
     seconds = time.perf_counter() - begin

@@ -10,7 +10,7 @@ from infuse.training.loop import TrainingReport, train
 from infuse.training.lora import add_lora, lora_parameters, merge_lora
 from infuse.training.losses import CrossEntropy, Distillation, Loss, MeanSquaredError
 from infuse.training.optimizers import SGD, AdamW, Optimizer
-from infuse.training.step import Step, build_step, parameters_of
+from infuse.training.step import TrainingStep, build_step, parameters_of
 
 __all__ = [
     "SGD",
@@ -20,7 +20,7 @@ __all__ = [
     "Loss",
     "MeanSquaredError",
     "Optimizer",
-    "Step",
+    "TrainingStep",
     "TrainingReport",
     "add_lora",
     "build_step",

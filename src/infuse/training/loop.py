@@ -23,7 +23,7 @@ from infuse.passes.run import optimize_in_place
 from infuse.training import schedules
 from infuse.training.losses import Losses, targets_of, weighted
 from infuse.training.optimizers import AdamW, Optimizer
-from infuse.training.step import Step, build_step, parameters_of, result_of
+from infuse.training.step import TrainingStep, build_step, parameters_of, result_of
 
 Progress = Callable[[int, int, float], None]
 """Called after every step: its number from 1, how many there are, and the loss."""
@@ -137,7 +137,7 @@ class Batches:
 
 
 def _run(
-    step: Step,
+    step: TrainingStep,
     batches: Batches,
     rates: Sequence[float],
     threads: int | None,

@@ -30,7 +30,7 @@ LOSS, RATE, STEPS = "loss", "rate", "steps"
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """The step of a training.
 
     Inputs are those of the network, the targets by name, the rate and the number of steps so far,
@@ -100,7 +100,7 @@ def build_step(
     sizes: Mapping[str, int] | None = None,
     clip_norm: float | None = None,
     batch_statistics: bool = False,
-) -> Step:
+) -> TrainingStep:
     """The step of a training of `graph`, whose constants `parameters` are trained, for these sizes
     of its symbols.
 
@@ -137,7 +137,7 @@ def build_step(
     carried = [*new, *new_statistics, *(v for slot in slots for v in slot)]
     _set_outputs(copy, [loss, *carried], [LOSS, *(f"new.{n}" for n in range(len(carried)))])
     remove_dead(list(copy.unordered_nodes))
-    return Step(copy, tuple(parameters), tuple(statistics), len(state))
+    return TrainingStep(copy, tuple(parameters), tuple(statistics), len(state))
 
 
 def _add_loss(make: Differentiator, losses: Sequence[tuple[float, Loss]]) -> Value:
