@@ -146,6 +146,69 @@ def test_what_cannot_be_differentiated_is_refused(
         differentiate(graph, loss, values)
 
 
+SCAN = """graph "scan" (%h: float64[2], %xs: float64[3, 4, 2], %w: float64[2, 2]) {
+  %last, %all = Scan(%h, %xs, num_scan_inputs=1, scan_input_axes=(1,), scan_output_axes=(-1,),
+      scan_input_directions=(1,), scan_output_directions=(1,)) {
+      body = graph "step" (%s: float64[2], %x: float64[3, 2]) {
+        %p = MatMul(%x, %w)
+        %m = ReduceSum(%p, int64[1]{0}, keepdims=0)
+        %t = Add(%m, %s)
+        %n = Tanh(%t)
+        %row = Mul(%n, %n)
+        return n = %n, row = %row
+      }
+  }
+  %a = ReduceSum(%last, keepdims=0)
+  %b = ReduceSumSquare(%all, keepdims=0)
+  %loss = Add(%a, %b)
+  return loss = %loss
+}"""
+LOOP = """graph "loop" (%h: float64[2], %w: float64[2, 2]) {
+  %last, %all = Loop(int64[]{5}, bool[]{True}, %h) {
+      body = graph "turn" (%i: int64[], %go: bool[], %s: float64[2]) {
+        %p = MatMul(%s, %w)
+        %n = Sin(%p)
+        return go = %go, n = %n, row = %n
+      }
+  }
+  %a = ReduceSum(%last, keepdims=0)
+  %b = ReduceSumSquare(%all, keepdims=0)
+  %loss = Add(%a, %b)
+  return loss = %loss
+}"""
+
+
+@pytest.mark.parametrize("text", [SCAN, LOOP], ids=["scan", "loop"])
+def test_gradients_flow_through_loops_and_what_they_capture(text: str) -> None:
+    graph = parse(text)
+    rng = np.random.default_rng(4)
+    feeds = {v.name: rng.standard_normal([int(str(n)) for n in v.shape]) for v in graph.inputs}
+    names = list(feeds)
+    better = differentiate(graph, "loss", names)
+    verify(better)
+    found = evaluate(better, feeds)
+    assert found["loss"] == pytest.approx(evaluate(graph, feeds)["loss"], rel=1e-6)
+    for name in names:
+        gradient = found[f"gradient.{name}"]
+        for index in np.ndindex(gradient.shape):
+            losses = []
+            for by in (1e-6, -1e-6):
+                moved = feeds[name].copy()
+                moved[index] += by
+                losses.append(float(evaluate(graph, {**feeds, name: moved})["loss"]))
+            central = (losses[0] - losses[1]) / 2e-6
+            assert gradient[index] == pytest.approx(central, rel=1e-5, abs=1e-6)
+
+
+def test_a_loop_that_runs_too_often_is_refused() -> None:
+    graph = parse(LOOP.replace("int64[]{5}", "int64[]{5000}"))
+    with pytest.raises(UnsupportedOperatorError, match="runs 5000 times"):
+        differentiate(graph, "loss", ["w"])
+    graph = parse(LOOP.replace("int64[]{5}", "%m").replace("(%h:", "(%m: int64[], %h:"))
+    with pytest.raises(UnsupportedOperatorError, match="Loop"):
+        differentiate(graph, "loss", ["w"])
+
+
 def test_a_repetition_that_only_the_run_knows_is_refused() -> None:
     graph = parse(
         """graph "open" (%x: float32[n], %y: float32[m]) {

@@ -16,6 +16,7 @@ from infuse.ops.core.differentiation import pull_back
 from infuse.ops.core.gradient_building import GradientBuilder
 from infuse.passes.sizes import Places, SizeWriter
 from infuse.rewrite.patch import Patch, remove_dead
+from infuse.training.unrolling import unroll
 
 
 class Differentiator(GradientBuilder):
@@ -88,6 +89,7 @@ def gradients_of(make: Differentiator, loss: Value, values: Sequence[Value]) -> 
     require_scalar(loss)
     for value in values:
         require_float(value)
+    loss = unroll(make, loss, values)
     one = make.like(make.number(1, loss.dtype), loss) if loss.rank else make.number(1, loss.dtype)
     found = pull_back(make, {loss: one}, values)
     return [make.zeros_like(v) if g is None else g for v, g in zip(values, found)]

@@ -31,14 +31,19 @@ def gradient_of(*kinds: type[Op]) -> Callable[[_Gradient], _Gradient]:
 
 
 def pull_back(
-    make: GradientBuilder, seeds: Mapping[Value, Value], values: Sequence[Value]
+    make: GradientBuilder,
+    seeds: Mapping[Value, Value],
+    values: Sequence[Value],
+    *,
+    leaves: Collection[Value] = (),
 ) -> list[Value | None]:
     """The gradients of `values`, None where nothing depends on one.
 
     `seeds` has the gradients of results. Only nodes on the way from `values` to these are looked
-    at. UnsupportedOperatorError names every operator on it that has no gradient.
+    at, and none above `leaves`, which count as given even where one depends on another.
+    UnsupportedOperatorError names every operator on it that has no gradient.
     """
-    order = nodes_between(seeds, values)
+    order = nodes_between(seeds, values, leaves)
     _require_gradients(order)
     reached = {*values, *(v for node in order for v in node.outputs if flows(v))}
     parts: dict[Value, list[Value]] = {v: [g] for v, g in seeds.items()}
@@ -89,9 +94,13 @@ def through(
     """The gradients of a node's inputs where `results`, made of these inputs by simpler operators,
     are what the node gives.
     """
-    seeds = {r: g for r, g in zip(results, grads) if r is not None and g is not None}
+    seeds: dict[Value, Value] = {}
+    for result, gradient in zip(results, grads):
+        if result is not None and gradient is not None:
+            seeds[result] = make("Add", seeds[result], gradient) if result in seeds else gradient
     inputs = [v for v in node.inputs if v is not None and flows(v) and make.needs(v)]
-    found = dict(zip(inputs, pull_back(make, seeds, inputs)))
+    leaves = [v for v in node.inputs if v is not None]
+    found = dict(zip(inputs, pull_back(make, seeds, inputs, leaves=leaves)))
     return [None if v is None else found.get(v) for v in node.inputs]
 
 
@@ -104,11 +113,15 @@ def flows(value: Value) -> bool:
     return value.producer is not None and has_trait(value.producer, Trait.STRAIGHT_THROUGH)
 
 
-def nodes_between(results: Collection[Value], values: Collection[Value]) -> list[Node]:
-    """The nodes through which `results` depend on `values`, in execution order."""
+def nodes_between(
+    results: Collection[Value], values: Collection[Value], leaves: Collection[Value] = ()
+) -> list[Node]:
+    """The nodes through which `results` depend on `values`, in execution order, but for those above
+    `leaves`.
+    """
     order: list[Node] = []
     dependent = set(values)
-    for node in _above(results):
+    for node in _above(results, frozenset(leaves)):
         reads: list[Any] = [*node.operands(), *captured(node)]
         if has_trait(node, Trait.ZERO_GRADIENT) or dependent.isdisjoint(reads):
             continue
@@ -119,11 +132,16 @@ def nodes_between(results: Collection[Value], values: Collection[Value]) -> list
     return order
 
 
-def _above(results: Collection[Value]) -> list[Node]:
-    """The nodes that make `results` and what they are made of, each after those it reads."""
+def _above(results: Collection[Value], leaves: Collection[Value]) -> list[Node]:
+    """The nodes that make `results` and what they are made of down to `leaves`, each after those it
+    reads.
+    """
     order: list[Node] = []
     seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(v.producer, False) for v in results if v.producer]
+    stack: list[tuple[Node, bool]] = []
+    for value in results:
+        if value.producer is not None and value not in leaves:
+            stack.append((value.producer, False))
     while stack:
         node, is_done = stack.pop()
         if is_done:
@@ -132,7 +150,7 @@ def _above(results: Collection[Value]) -> list[Node]:
             seen.add(node)
             stack.append((node, True))
             reads = [*node.operands(), *captured(node)]
-            stack += [(v.producer, False) for v in reads if v.producer and v.producer not in seen]
+            stack += [(v.producer, False) for v in reads if v.producer and v not in leaves]
     return order
 
 
