@@ -37,6 +37,7 @@ ALLOWED: dict[str, set[str] | None] = {
     # reader.
     "targets": BASE | {"ir", "ops", "runtime"},
     "codegen": BASE | {"ir", "ops", "runtime", "targets"},
+    "training": BASE | {"ir", "ops", "rewrite", "passes", "codegen", "runtime", "targets"},
     "analysis": BASE | {"ir", "ops"},
     "profiling": BASE | {"ir", "ops", "analysis", "codegen", "runtime", "targets"},
     # For the interpreter between native stages, which one file alone may ask for (INTERPRETING).

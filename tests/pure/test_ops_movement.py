@@ -24,8 +24,9 @@ from infuse.ops import (
     shaping,
 )
 from infuse.ops.blocks import DepthToSpace, SpaceToDepth
-from infuse.ops.core.base import REGISTRY, Op, Sample, signature
+from infuse.ops.core.base import REGISTRY, Op, Sample
 from infuse.ops.core.samples import Bools, Floats, Ints, sample_rows
+from infuse.ops.core.signatures import signature
 from infuse.ops.core.sizes import fresh_dim, numbering
 from infuse.ops.creation import ConstantOfShape, EyeLike, RandomNormal, Range
 from infuse.ops.indexing import Gather, GatherElements, GatherND, ScatterElements, ScatterND

@@ -10,7 +10,8 @@ from infuse.analysis.cost import Cost, Sizes, Totals, body_of, node_cost, totals
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.printer import changed_attributes
 from infuse.ir.text import attribute_text
-from infuse.ops.core.base import Op, signature
+from infuse.ops.core.base import Op
+from infuse.ops.core.signatures import signature
 
 LONGEST_TEXT = 200
 SHOWN_ELEMENTS = 8

@@ -180,6 +180,113 @@ inline void window_sum(Context& context, const Windows& shape, bool count_paddin
       1 + GRAIN / (taps(shape) * shape.c + 1));
 }
 
+namespace window_detail {
+
+/** The taps of a window along one axis that lie inside: the first, and the one after the last. */
+struct Inside {
+  long begin, end;
+};
+
+inline Inside inside(const WindowAxis& axis, long start) {
+  Inside taps{0, axis.kernel};
+  while (taps.begin < taps.end && start + taps.begin * axis.dilation < 0) ++taps.begin;
+  while (taps.begin < taps.end && start + (taps.end - 1) * axis.dilation >= axis.in) --taps.end;
+  return taps;
+}
+
+/** The taps of a window of a plane that lie inside, and how places in the plane are numbered. */
+struct PlaneWindow {
+  Inside rows, columns;
+  long top, left, down, right;  // where tap 0 is, and from each tap to the next
+  long width, row_step, column_step;
+
+  /** Calls body(pixel, number) for every tap. */
+  template <class Body>
+  INFUSE_INLINE void each(const Body& body) const {
+    for (long i = rows.begin; i < rows.end; ++i)
+      for (long k = columns.begin; k < columns.end; ++k) {
+        long row = top + i * down, column = left + k * right;
+        body(row * width + column, int(row * row_step + column * column_step));
+      }
+  }
+};
+
+/** The largest elements of some channels and the numbers of their pixels, -1 without any. */
+template <class T>
+INFUSE_INLINE void largest(const PlaneWindow& window, T lowest, const T* x, long c, long count,
+                           T* best, int* found) {
+  for (long j = 0; j < count; ++j) best[j] = lowest, found[j] = -1;
+  window.each([&](long pixel, int number) {
+    const T* from = x + pixel * c;
+    for (long j = 0; j < count; ++j) {
+      bool better = found[j] < 0 || from[j] > best[j] || (from[j] != from[j] && best[j] == best[j]);
+      best[j] = better ? from[j] : best[j];
+      found[j] = better ? number : found[j];
+    }
+  });
+}
+
+template <class L>
+INFUSE_INLINE void largest_lanes(const PlaneWindow& window, float lowest, const float* x, long c,
+                                 L lanes, float* best, int* found) {
+  vf top = splat(lowest);
+  vi at = splat(int32_t(-1));
+  window.each([&](long pixel, int number) {
+    vf from = load(x + pixel * c, lanes);
+    vi better = (at < 0) | (from > top) | ((from != from) & (top == top));
+    top = select(better, from, top);
+    at = select(better, splat(int32_t(number)), at);
+  });
+  store(best, top, lanes);
+  store(found, at, lanes);
+}
+
+INFUSE_INLINE void largest(const PlaneWindow& window, float lowest, const float* x, long c,
+                           long count, float* best, int* found) {
+  long j = 0;
+  for (; j + LANES <= count; j += LANES)
+    largest_lanes(window, lowest, x + j, c, Full{}, best + j, found + j);
+  if (j < count) largest_lanes(window, lowest, x + j, c, Tail{int(count - j)}, best + j, found + j);
+}
+
+/** `window_max` of planes with fewer than 2^31 pixels: line by line, without a division. */
+template <class T>
+inline void planes_max(Context& context, const Windows& shape, T lowest, const T* x, T* y,
+                       int64_t* index, bool first_leads) {
+  const WindowAxis &down = shape.axis[0], &right = shape.axis[1];
+  long pixels = down.in * right.in, c = shape.c;
+  context.parallel(
+      shape.n * down.out,
+      [&](long begin, long end, int) {
+        PlaneWindow window;
+        window.down = down.dilation, window.right = right.dilation, window.width = right.in;
+        window.row_step = first_leads ? 1 : right.in;
+        window.column_step = first_leads ? down.in : 1;
+        for (long line = begin; line < end; ++line) {
+          long n = line / down.out;
+          window.top = line % down.out * down.stride - down.before;
+          window.rows = inside(down, window.top);
+          for (long column = 0; column < right.out; ++column) {
+            window.left = column * right.stride - right.before;
+            window.columns = inside(right, window.left);
+            T* to = y + (line * right.out + column) * c;
+            int64_t* numbers = index ? index + (line * right.out + column) * c : nullptr;
+            for (long first = 0; first < c; first += BLOCK) {
+              long count = c - first < BLOCK ? c - first : BLOCK;
+              int found[BLOCK];
+              largest(window, lowest, x + n * pixels * c + first, c, count, to + first, found);
+              if (numbers)
+                for (long j = first; j < first + count; ++j)
+                  numbers[j] = (n * c + j) * pixels + found[j - first];
+            }
+          }
+        }
+      },
+      1 + GRAIN / (taps(shape) * c * right.out + 1));
+}
+
+}  // namespace window_detail
+
 /**
  * The largest element of each window, `lowest` where it has none, and its index in the input seen
  * as [n, c, in ..], or with the spatial axes reversed when the first leads; index may be null.
@@ -189,6 +296,10 @@ inline void window_max(Context& context, const Windows& shape, T lowest, const T
                        int64_t* index, bool first_leads) {
   using namespace window_detail;
   long all = outputs(shape), pixels = inputs(shape);
+  if (shape.rank == 2 && pixels < 1L << 31) {
+    planes_max(context, shape, lowest, x, y, index, first_leads);
+    return;
+  }
   context.parallel(
       shape.n * all,
       [&](long begin, long end, int) {

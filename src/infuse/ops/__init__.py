@@ -69,6 +69,20 @@ from infuse.ops.domains import (  # noqa: F401
     ml_trees,
     training,
 )
+from infuse.ops.gradients import (  # noqa: F401  (each states gradients of operators)
+    attention as _attention,
+    contraction as _contraction,
+    convolution as _convolution,
+    indexing as _indexing,
+    losses as _losses,
+    movement as _movement,
+    normalization as _normalization,
+    pooling as _pooling,
+    quantization as _quantization,
+    recurrent as _recurrent,
+    reduction as _reduction,
+    resampling as _resampling,
+)
 
 _FUNCTIONS: dict[str, Callable[..., Call]] = {}
 

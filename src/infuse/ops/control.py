@@ -75,10 +75,10 @@ class Loop(ControlFlow):
         outputs = [v.type for v in body.outputs[1:]]
         seen = _visible(node)
         finals = [merge_types(a, b, "loop") for a, b in zip(carried, outputs)]
-        trips = self._trips(node, body)
+        trips = self.trips(node, body)
         return finals + [_stacked(t, trips, 0, seen) for t in outputs[len(carried) :]]
 
-    def _trips(self, node: Node, body: Graph) -> Dim:
+    def trips(self, node: Node, body: Graph) -> Dim:
         """How often the body runs, where the condition never ends the loop."""
         first, last = node.input(1), _source(body.outputs[0])
         endless = (first is None or _known_truth(first) is True) and (

@@ -145,7 +145,7 @@ class Range(Op):
 class EyeLike(Op):
     """A matrix of the input's shape with ones on diagonal `k`, zeros elsewhere."""
 
-    traits = Trait.ZERO_FLOPS
+    traits = Trait.ZERO_FLOPS | Trait.ZERO_GRADIENT
 
     dtype: DType | None = None
     k: int = 0
@@ -170,7 +170,7 @@ class Random(Op, abstract=True):
     evaluator.
     """
 
-    traits = Trait.ZERO_FLOPS
+    traits = Trait.ZERO_FLOPS | Trait.ZERO_GRADIENT
 
     seed: float | None = None
     deterministic = False

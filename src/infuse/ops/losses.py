@@ -18,7 +18,7 @@ from infuse.ops.core.traits import Trait
 _SUMS = Rounding(ulp=8, abs=1e-5, why="terms of both signs cancel in the sum")
 
 
-class _Loss(Op, abstract=True):
+class Loss(Op, abstract=True):
     """A loss of scores (N, C, …) for the classes (N, …); `ignore_index` is a class that counts
     nothing.
     """
@@ -102,7 +102,7 @@ _ROWS = (
 )
 
 
-class NegativeLogLikelihoodLoss(_Loss):
+class NegativeLogLikelihoodLoss(Loss):
     """Minus the given logarithms of probabilities at the wanted classes, weighed and reduced."""
 
     traits = Trait.FLOAT32
@@ -119,7 +119,7 @@ class NegativeLogLikelihoodLoss(_Loss):
         return Flops(0, shapes.size(1) * 3)
 
 
-class SoftmaxCrossEntropyLoss(_Loss):
+class SoftmaxCrossEntropyLoss(Loss):
     """Minus the logarithm of the softmax at the wanted classes, weighed and reduced; and the
     logarithms of all.
     """

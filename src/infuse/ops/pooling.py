@@ -168,14 +168,16 @@ class AveragePool(_Pool):
         return self.shape(x, require_kind(self.name, x.dtype, "f"))
 
     def eval(self, x: Array) -> Array:
-        sizes = x.shape[2:]
-        counts = self.counts(sizes)
-        counted = self.covered(np.ones((1, 1, *sizes), dtype=np.float32), 0)
+        total = self.sums(self.covered(widened(x), 0), self.counts(x.shape[2:]))
+        return np.asarray(total / self.counted(x.shape[2:]), dtype=x.dtype)
+
+    def counted(self, sizes: Sequence[int]) -> Array:
+        """How many elements each window of an image counts: (1, 1, …)."""
+        present = self.covered(np.ones((1, 1, *sizes), dtype=np.float32), 0)
         if self.count_include_pad:
             pads = self.int_padding(sizes, self.kernel_shape)
-            counted[last_axes([slice(0, b + size + e) for size, (b, e) in zip(sizes, pads)])] = 1
-        total = self.sums(self.covered(widened(x), 0), counts)
-        return np.asarray(total / self.sums(counted, counts), dtype=x.dtype)
+            present[last_axes([slice(0, b + size + e) for size, (b, e) in zip(sizes, pads)])] = 1
+        return self.sums(present, self.counts(sizes))
 
     def flops(self, shapes: Shapes) -> Flops:
         return Flops(0, shapes.made * (dims.product(self.kernel_shape) + 1))

@@ -21,6 +21,7 @@ from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis
 from infuse.ops.core.elementwise import f32
 from infuse.ops.core.flops import DEQUANTIZE, QUANTIZE, Flops, Shapes
 from infuse.ops.core.samples import Floats, Ints, cases
+from infuse.ops.core.traits import Trait
 
 QUANTIZED = (
     *(
@@ -127,6 +128,8 @@ class QuantizeLinear(_Linear):
 
     The division has the precision of `precision`, or else of the scale.
     """
+
+    traits = Trait.STRAIGHT_THROUGH
 
     axis: int = 1
     block_size: int = 0

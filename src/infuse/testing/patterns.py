@@ -15,8 +15,9 @@ from infuse.errors import InfuseError
 from infuse.ir.expression import Call, OneOf, Variable
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType
-from infuse.ops.core.base import REGISTRY, Op, signature
+from infuse.ops.core.base import REGISTRY, Op
 from infuse.ops.core.samples import Bools, Floats, Ints, sample_rows
+from infuse.ops.core.signatures import signature
 from infuse.rewrite import Rule
 from infuse.rewrite.patch import Patch
 from infuse.testing.samples import draw, type_of

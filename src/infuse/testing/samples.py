@@ -12,8 +12,9 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
-from infuse.ops.core.base import Op, Sample, signature
+from infuse.ops.core.base import Op, Sample
 from infuse.ops.core.samples import Bools, Floats, Ints, sample_rows
+from infuse.ops.core.signatures import signature
 
 
 @dataclass(frozen=True)

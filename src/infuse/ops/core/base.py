@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -30,8 +29,11 @@ from infuse.ir.registry import register_operator
 from infuse.ir.types import TensorType, Type
 from infuse.ops.core.axes import Axes, broadcast_axes, broadcast_operand, image_axes
 from infuse.ops.core.contents import carried
+from infuse.ops.core.derivatives import formula_gradients, leaves
 from infuse.ops.core.flops import Flops, Shapes, weight
 from infuse.ops.core.formula import E, Formulas, Term, inputs
+from infuse.ops.core.gradient_building import GradientBuilder, Gradients
+from infuse.ops.core.signatures import check_arity
 from infuse.ops.core.traits import Trait
 
 Array = npt.NDArray[Any]
@@ -100,6 +102,8 @@ class Op:
     """
     traits: ClassVar[Trait] = Trait.NONE
     """What passes and code generation may rely on, beside what its abstract base classes state."""
+    inputs_of_eval: ClassVar[bool] = False
+    """Whether the parameters of `eval` name the inputs, since `infer` takes any."""
     deterministic: ClassVar[bool] = True
     accuracy: ClassVar[Rounding] = EXACT
     samples: ClassVar[Samples] = ()
@@ -196,6 +200,12 @@ class Op:
         """
         return self.called(args) if axes == self.shared_axes(node) else None
 
+    def gradient(self, make: GradientBuilder, node: Node, grads: Gradients) -> Gradients:
+        """The gradients of the inputs of `node` from those of its outputs (None: zero), as new
+        nodes; None for an input that no gradient flows to, or that `make` does not need.
+        """
+        raise UnsupportedOperatorError(f"{self.name} has no gradient")
+
     # -- derived -----------------------------------------------------------------------------------
 
     def called(self, args: Sequence[Any], **changes: Any) -> Call:
@@ -271,61 +281,6 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-@dataclass(frozen=True)
-class Signature:
-    """Parameters of an operator: names, how many are required, whether the last takes any number,
-    and which of the required ones may be absent all the same (annotated with None) since others
-    follow.
-    """
-
-    names: tuple[str, ...]
-    required: int
-    variadic: bool
-    absent: frozenset[str] = frozenset()
-
-
-_SIGNATURES: dict[type, Signature] = {}
-
-
-def signature(op: type[Op]) -> Signature:
-    """The inputs of an operator, read from the parameters of its `infer` (of `eval` where it is
-    elementwise).
-    """
-    entry = _SIGNATURES.get(op)
-    if entry is None:
-        reader = op.eval if issubclass(op, Elementwise) else op.infer
-        parameters = list(inspect.signature(reader).parameters.values())[1:]
-        fixed = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
-        entry = Signature(
-            tuple(p.name for p in parameters),
-            sum(p.default is p.empty for p in fixed),
-            len(fixed) < len(parameters),
-            frozenset(p.name for p in fixed if "None" in str(p.annotation)),
-        )
-        _SIGNATURES[op] = entry
-    return entry
-
-
-def check_arity(op: Op, node: Node) -> None:
-    """ShapeError-like complaint when inputs are missing or too many."""
-    expected = signature(type(op))
-    count = len(node.inputs)
-    if count < expected.required or (count > len(expected.names) and not expected.variadic):
-        raise TypeMismatchError(
-            f"{op.name} takes {', '.join(expected.names)}; {count} inputs are given",
-            where=f"node {node.name!r}",
-        )
-    for name, value in zip(expected.names[: expected.required], node.inputs):
-        if value is None and name not in expected.absent:
-            raise TypeMismatchError(
-                f"{op.name} needs its input {name!r}", where=f"node {node.name!r}"
-            )
-    if expected.variadic and len(expected.names) == 1 and (not node.inputs or None in node.inputs):
-        raise TypeMismatchError(
-            f"{op.name} takes one or more inputs, none of them absent", where=f"node {node.name!r}"
-        )
-
-
 def infer_node(node: Node) -> None:
     """Set types and contents of the outputs of `node`; bodies must have been inferred before."""
     node.op.infer_node(node)
@@ -346,6 +301,7 @@ class Elementwise(Op, abstract=True):
     """
 
     fixed_axes: ClassVar[int | None] = 0
+    inputs_of_eval = True
 
     def infer(self, *xs: Any, **named: Any) -> Inferred:
         return TensorType(
@@ -367,6 +323,16 @@ class Elementwise(Op, abstract=True):
     def scalar(self, e: Formulas, *xs: Any, **named: Any) -> Term:
         """The result for one element, as a formula."""
         raise UnsupportedOperatorError(f"{self.name} has no scalar formula")
+
+    def gradient(self, make: GradientBuilder, node: Node, grads: Gradients) -> Gradients:
+        """The derivatives of the formula, summed over the axes along which an operand is
+        repeated.
+        """
+        (gradient,) = grads
+        assert gradient is not None
+        formula = self.scalar(E, *leaves(node.inputs))
+        parts = formula_gradients(make, formula, node.inputs, gradient)
+        return [make.sum_to(part, value) for part, value in zip(parts, node.inputs)]
 
     def flops(self, shapes: Shapes) -> Flops:
         """The operations of the formula for every element; one each without a formula."""

@@ -100,12 +100,13 @@ class GraphBuilder(ABC):
         return result
 
     def pad(self, value: Value, axis: int, before: Dim, after: Dim) -> Value:
-        """Zeros before and after the elements of one axis."""
+        """Zeros before and after the elements of one axis; negative numbers cut."""
         if before == 0 and after == 0:
             return value
-        if value.const is not None and isinstance(before, int) and isinstance(after, int):
+        amounts = [n for n in (before, after) if isinstance(n, int) and n >= 0]
+        if value.const is not None and len(amounts) == 2:
             width = [(0, 0)] * value.rank
-            width[axis] = (before, after)
+            width[axis] = (amounts[0], amounts[1])
             return constant(np.pad(value.const, width))
         return self("Pad", value, self.ints(before, after), None, self.ints(axis))
 

@@ -9,7 +9,8 @@ from infuse.errors import InfuseError, TypeMismatchError
 from infuse.ir.graph import Graph, Node
 from infuse.ir.nesting import room_for
 from infuse.ir.types import Type
-from infuse.ops.core.base import Op, check_arity
+from infuse.ops.core.base import Op
+from infuse.ops.core.signatures import check_arity
 
 Run = Callable[[Graph, Sequence[Any]], list[Any]]
 """Evaluates a body for these inputs and gives its outputs."""

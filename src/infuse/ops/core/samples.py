@@ -9,7 +9,8 @@ from typing import Any
 
 from infuse import dtypes
 from infuse.dtypes import DType
-from infuse.ops.core.base import Op, Rows, Sample, Samples, signature
+from infuse.ops.core.base import Op, Rows, Sample, Samples
+from infuse.ops.core.signatures import signature
 
 
 @dataclass(frozen=True)

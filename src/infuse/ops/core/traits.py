@@ -39,6 +39,10 @@ class Trait(Flag):
     """Looks at no element of its operands, only at what they are."""
     ZERO_FLOPS = auto()
     """Moves, makes or lists elements, or runs a body, and computes nothing itself."""
+    ZERO_GRADIENT = auto()
+    """Its floats are constant wherever they have a derivative, or depend on no element."""
+    STRAIGHT_THROUGH = auto()
+    """Rounds to integers that are differentiated as if they had not been rounded."""
     PER_IMAGE = auto()
     """Each result along the first axis needs of the first operand only what lies at its place."""
 

@@ -15,8 +15,9 @@ from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, rest
 from infuse.ir.graph import Array, Node, Value
 from infuse.ir.types import Shape
-from infuse.ops.core.base import REGISTRY, Op, kinds_with, signature
+from infuse.ops.core.base import REGISTRY, Op, kinds_with
 from infuse.ops.core.elementwise import Numeric
+from infuse.ops.core.signatures import signature
 from infuse.ops.core.traits import Trait
 from infuse.rewrite import require
 

@@ -16,8 +16,9 @@ from infuse.ir import dims
 from infuse.ir.graph import Graph, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import REGISTRY, Elementwise, Op, signature
+from infuse.ops.core.base import REGISTRY, Elementwise, Op
 from infuse.ops.core.samples import Bools, Floats, Ints, sample_rows
+from infuse.ops.core.signatures import signature
 from infuse.ops.creation import Random
 from infuse.ops.pass_through import Assert
 from infuse.ops.tokens import Detokenize, Tokenize

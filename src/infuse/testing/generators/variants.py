@@ -18,8 +18,9 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Op, signature
+from infuse.ops.core.base import Op
 from infuse.ops.core.samples import sample_rows
+from infuse.ops.core.signatures import signature
 
 Change = Callable[[Graph, np.random.Generator], bool]
 FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float64)
@@ -130,7 +131,7 @@ def _recount_attributes(node: Node) -> bool:
 
 
 def _recount_inputs(node: Node, rng: np.random.Generator) -> bool:
-    names = signature(type(node.op)).names  # type: ignore[arg-type]
+    names = signature(type(node.op)).names
     rank, changed = _rank_counted(node), False
     for index, (name, value) in enumerate(zip(names, node.inputs)):
         if (

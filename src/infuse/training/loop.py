@@ -1,0 +1,261 @@
+"""The loop of a training: batches go through the compiled step, and what it carries on goes into
+the next one.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.codegen.compile import compile_graph
+from infuse.errors import DataError, InputError, OptionError
+from infuse.ir import dims
+from infuse.ir.clone import clone
+from infuse.ir.graph import Array, Graph, Value
+from infuse.ir.types import TensorType
+from infuse.passes.run import optimize_in_place
+from infuse.training import schedules
+from infuse.training.losses import Losses, targets_of, weighted
+from infuse.training.optimizers import AdamW, Optimizer
+from infuse.training.step import TrainingStep, build_step, parameters_of, result_of
+
+Progress = Callable[[int, int, float], None]
+"""Called after every step: its number from 1, how many there are, and the loss."""
+Augment = Callable[[dict[str, Array], np.random.Generator], dict[str, Array]]
+"""Changes the data of a batch before it is learned from."""
+
+
+@dataclass
+class TrainingReport:
+    """What a training did."""
+
+    losses: list[float] = field(default_factory=list)
+    """The mean of the loss in each epoch."""
+    steps: int = 0
+    seconds_per_step: float = 0.0
+    """The median."""
+    parameters: list[str] = field(default_factory=list)
+    """The names of the constants that were trained."""
+
+
+def train(
+    graph: Graph,
+    data: Mapping[str, Any] | Any,
+    labels: Mapping[str, Any] | Any,
+    *,
+    loss: Losses = "cross_entropy",
+    optimizer: Optimizer | None = None,
+    epochs: int = 1,
+    batch_size: int = 32,
+    parameters: Collection[str] | None = None,
+    schedule: schedules.Schedule = schedules.constant,
+    clip_norm: float | None = None,
+    batch_statistics: bool = False,
+    augment: Augment | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[Graph, TrainingReport]:
+    """A copy of `graph` whose parameters were trained on examples, and what the training did; the
+    graph itself stays as it is.
+
+    `data` has the examples by input, one in each row (an array where there is one input), `labels`
+    the targets of the loss. `parameters` names constants; without it, all constants of floats with
+    axes are trained, but for the statistics of batch normalizations, which stay as they are unless
+    `batch_statistics` lets them follow those of the batches. `optimizer` is AdamW where none is
+    given; `schedule` gives the factor of its rate at each step. `augment` changes batches before
+    they are used.
+
+    Examples come in a random order that `seed` decides, each once before any comes again; batches
+    go on across the ends of epochs. InputError for examples and labels that do not fit,
+    OptionError for options without meaning, DataError when the loss is no finite number, and the
+    errors of `differentiate`.
+    """
+    rule = optimizer or AdamW()
+    losses = weighted(loss)
+    examples = _named(graph, data)
+    targets = targets_of(losses, labels)
+    count = _count({**examples, **targets})
+    batch = _checked_batch(batch_size, epochs, count)
+    sizes = _sizes(graph, examples, batch)
+    for _, one in losses:
+        one.check(targets[one.target], result_of(graph, one))
+    step = build_step(
+        graph,
+        losses,
+        rule,
+        parameters_of(graph, parameters),
+        sizes=sizes,
+        clip_norm=clip_norm,
+        batch_statistics=batch_statistics,
+    )
+    batches = Batches({**examples, **targets}, batch, epochs, seed, augment)
+    rates = [rule.rate * schedule(n, len(batches)) for n in range(len(batches))]
+    carried, report = _run(step, batches, rates, threads, progress)
+    report.parameters = [v.name for v in step.parameters]
+    constants = [*step.parameters, *step.statistics]
+    return with_constants(graph, dict(zip(constants, carried))), report
+
+
+@dataclass
+class Batches:
+    """Batches of examples in a random order, each of the same size."""
+
+    examples: Mapping[str, Array]
+    size: int
+    epochs: int
+    seed: int
+    augment: Augment | None = None
+
+    def __len__(self) -> int:
+        return max(1, self.count * self.epochs // self.size)
+
+    @property
+    def count(self) -> int:
+        """How many examples there are."""
+        return len(next(iter(self.examples.values())))
+
+    def epoch_of(self, number: int) -> int:
+        """The epoch that a batch ends in."""
+        return min(((number + 1) * self.size - 1) // self.count, self.epochs - 1)
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        rng = np.random.default_rng(self.seed)
+        order = np.zeros(0, np.int64)
+        for _ in range(len(self)):
+            while len(order) < self.size:
+                order = np.concatenate([order, rng.permutation(self.count)])
+            taken, order = order[: self.size], order[self.size :]
+            batch = {name: array[taken] for name, array in self.examples.items()}
+            yield batch if self.augment is None else self.augment(batch, rng)
+
+
+def _run(
+    step: TrainingStep,
+    batches: Batches,
+    rates: Sequence[float],
+    threads: int | None,
+    progress: Progress | None,
+) -> tuple[list[Array], TrainingReport]:
+    """What the steps made of parameters and statistics, and what they were like."""
+    step.graph.report = optimize_in_place(step.graph)
+    report = TrainingReport(steps=len(batches))
+    totals: list[list[float]] = [[] for _ in range(batches.epochs)]
+    seconds = []
+    carried = step.initial()
+    with compile_graph(step.graph, threads=threads) as model:
+        runner = model.session()
+        for number, batch in enumerate(batches):
+            inputs = [batch[name] for name in step.data]
+            begin = time.perf_counter()
+            loss, *carried = runner.execute(
+                [*inputs, np.float32(rates[number]), np.int64(number), *carried]
+            )
+            seconds.append(time.perf_counter() - begin)
+            _require_finite(loss, number, batches)
+            totals[batches.epoch_of(number)].append(float(loss))
+            if progress:
+                progress(number + 1, len(batches), float(loss))
+        runner.close()
+    report.losses = [statistics.fmean(t) for t in totals if t]
+    report.seconds_per_step = statistics.median(seconds)
+    return carried, report
+
+
+def _require_finite(loss: Array, number: int, batches: Batches) -> None:
+    if not np.isfinite(loss):
+        raise DataError(
+            f"the loss is {float(loss)} at step {number + 1} of {len(batches)}, in epoch "
+            f"{batches.epoch_of(number) + 1}; the parameters are as they were",
+            hint="try a smaller learning rate, or clip_norm",
+        )
+
+
+def with_constants(graph: Graph, arrays: Mapping[Value, Array]) -> Graph:
+    """A copy of `graph` in which these constants have other elements."""
+    copies: dict[Value, Value] = {}
+    result = clone(graph, copies)
+    for value, array in arrays.items():
+        copies[value].const = np.ascontiguousarray(array)
+    return result
+
+
+# -- what is given ---------------------------------------------------------------------------------
+
+
+def _named(graph: Graph, data: Mapping[str, Any] | Any) -> dict[str, Array]:
+    """The examples by input."""
+    names = [v.name for v in graph.inputs]
+    if not isinstance(data, Mapping):
+        if len(names) != 1:
+            raise InputError(
+                f"the graph has {len(names)} inputs, so data are arrays by name",
+                hint=f"the inputs: {', '.join(names)}",
+            )
+        data = {names[0]: data}
+    if set(data) != set(names):
+        raise InputError(
+            f"data for {', '.join(map(repr, sorted(data))) or 'nothing'}, but the graph takes "
+            f"{', '.join(map(repr, names))}"
+        )
+    return {name: np.asarray(data[name]) for name in names}
+
+
+def _count(arrays: Mapping[str, Array]) -> int:
+    """How many examples there are, as many in each array; at least one."""
+    counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{count} in {name!r}" for name, count in counts.items())
+        raise InputError(f"data and labels have different numbers of examples: {listed}")
+    count = next(iter(counts.values()))
+    if not count:
+        raise InputError("there are no examples to learn from")
+    return count
+
+
+def _checked_batch(batch_size: int, epochs: int, count: int) -> int:
+    if epochs < 1 or batch_size < 1:
+        raise OptionError(
+            f"a training needs an epoch and an example in each batch, found {epochs} epochs and "
+            f"batches of {batch_size}"
+        )
+    return min(batch_size, count)
+
+
+def _sizes(graph: Graph, examples: Mapping[str, Array], batch: int) -> dict[str, int]:
+    """What the symbols in the types of the inputs stand for in a batch; InputError where examples
+    do not fit.
+    """
+    sizes: dict[str, int] = {}
+    for value in graph.inputs:
+        array, type = examples[value.name], value.type
+        if not isinstance(type, TensorType) or type.dtype != dtypes.by_numpy(array.dtype):
+            raise InputError(f"input {value.name!r} takes {type}, found {array.dtype}")
+        if type.dtype.is_float and not np.isfinite(array).all():
+            raise InputError(f"the data for {value.name!r} have elements that are not finite")
+        shape = (batch, *array.shape[1:])
+        if type.shape is None or len(type.shape) != len(shape):
+            raise InputError(
+                f"input {value.name!r} takes {type} with an example in each row, found the shape "
+                f"{array.shape}"
+            )
+        for axis, (dim, size) in enumerate(zip(type.shape, shape)):
+            for name in dims.symbols(dim):
+                if dim == dims.symbol(name):
+                    sizes.setdefault(name, size)
+            expected = dims.substitute(dim, sizes)
+            if isinstance(expected, int) and expected != size:
+                what = "batches" if axis == 0 else f"axis {axis}"
+                raise InputError(
+                    f"input {value.name!r} takes {type}: {what} of {expected}, found {size}",
+                    hint="choose that batch_size, or a graph whose batch is a symbol"
+                    if axis == 0
+                    else None,
+                )
+    return sizes

@@ -1,0 +1,200 @@
+"""The step of a training as one graph: data, targets, parameters and state in, the loss and the new
+parameters and state out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from infuse import dtypes
+from infuse.errors import InputError, OptionError
+from infuse.ir.clone import clone
+from infuse.ir.graph import Array, Graph, Use, Value
+from infuse.ir.types import TensorType
+from infuse.passes.binding import set_dims
+from infuse.rewrite.patch import remove_dead
+from infuse.training.differentiation import (
+    Differentiator,
+    gradients_of,
+    require_float,
+    values_of,
+)
+from infuse.training.losses import Loss
+from infuse.training.optimizers import Optimizer
+from infuse.training.statistics import use_batch_statistics
+
+LOSS, RATE, STEPS = "loss", "rate", "steps"
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """The step of a training.
+
+    Inputs are those of the network, the targets by name, the rate and the number of steps so far,
+    and then what is carried on from step to step: parameters, statistics that follow the batches,
+    and for each slot of the optimizer a tensor like each parameter. Outputs are the loss and what
+    is carried on, in the same order.
+    """
+
+    graph: Graph
+    parameters: tuple[Value, ...]
+    """Constants of the original graph that the optimizer moves."""
+    statistics: tuple[Value, ...]
+    """Constants of the original graph that follow the batches."""
+    slots: int
+
+    @property
+    def data(self) -> list[str]:
+        """The inputs that change with the batch, in order."""
+        return [v.name for v in self.graph.inputs[: self._rate]]
+
+    @property
+    def _rate(self) -> int:
+        names = [v.name for v in self.graph.inputs]
+        return names.index(RATE)
+
+    def initial(self) -> list[Array]:
+        """What the first step is given of what is carried on."""
+        constants = [v.const for v in (*self.parameters, *self.statistics) if v.const is not None]
+        zeros = [np.zeros_like(v.const) for v in self.parameters]
+        return [np.ascontiguousarray(c) for c in constants] + [
+            zero.copy() for _ in range(self.slots) for zero in zeros
+        ]
+
+
+def parameters_of(graph: Graph, names: Collection[str] | None = None) -> list[Value]:
+    """The constants of a graph that a training moves: those of these names, or all floats with axes
+    that reach a node as weights do, without the statistics of batch normalizations.
+
+    InputError for names that are none of a constant, TypeMismatchError for integers.
+    """
+    constants = graph.constants()
+    if names is not None:
+        named = {v.name: v for v in constants}
+        unknown = sorted(set(names) - set(named))
+        if unknown:
+            raise InputError(
+                f"the graph has no constants {', '.join(map(repr, unknown))}",
+                hint="parameters are constants of the graph that is trained",
+            )
+        for name in names:
+            require_float(named[name])
+        return [named[name] for name in dict.fromkeys(names)]
+    followed = {
+        v for node in graph.nodes if node.kind == "BatchNormalization" for v in node.inputs[3:]
+    }
+    return [
+        v for v in constants if v not in followed and v.dtype.is_float and v.rank and v.tensor.size
+    ]
+
+
+def build_step(
+    graph: Graph,
+    losses: Sequence[tuple[float, Loss]],
+    optimizer: Optimizer,
+    parameters: Sequence[Value],
+    *,
+    sizes: Mapping[str, int] | None = None,
+    clip_norm: float | None = None,
+    batch_statistics: bool = False,
+) -> TrainingStep:
+    """The step of a training of `graph`, whose constants `parameters` are trained, for these sizes
+    of its symbols.
+
+    Gradients are scaled so that the norm of all together is `clip_norm` at most. With
+    `batch_statistics`, batch normalizations use those of the batch, and their own follow.
+    InputError where there is nothing to train; errors are those of `differentiate`.
+    """
+    if clip_norm is not None and not clip_norm > 0:
+        raise OptionError(f"the norm of the gradients must be positive, found {clip_norm}")
+    if not parameters:
+        raise InputError("the graph has no parameters that could be trained")
+    copies: dict[Value, Value] = {}
+    copy = clone(graph, copies)
+    if sizes:
+        set_dims(copy, sizes)
+    make = Differentiator(copy, "step")
+    moved = use_batch_statistics(make, copy) if batch_statistics else {}
+    statistics = [v for v in graph.constants() if copies[v] in moved]
+    loss = _add_loss(make, losses)
+    rate = copy.add_input(RATE, TensorType(dtypes.float32, ()))
+    steps = copy.add_input(STEPS, TensorType(dtypes.int64, ()))
+    trained = [
+        _input_in_place_of(copy, copies[p], f"parameter.{n}") for n, p in enumerate(parameters)
+    ]
+    new_statistics = [moved[copies[v]] for v in statistics]
+    for number, value in enumerate(statistics):
+        _input_in_place_of(copy, copies[value], f"statistic.{number}")
+    gradients = _clipped(make, gradients_of(make, loss, trained), clip_norm)
+    state = [
+        [copy.add_input(f"{slot}.{n}", value.type) for n, value in enumerate(trained)]
+        for slot in optimizer.slots
+    ]
+    new, slots = optimizer.update(make, rate, steps, trained, gradients, state)
+    carried = [*new, *new_statistics, *(v for slot in slots for v in slot)]
+    _set_outputs(copy, [loss, *carried], [LOSS, *(f"new.{n}" for n in range(len(carried)))])
+    remove_dead(list(copy.unordered_nodes))
+    return TrainingStep(copy, tuple(parameters), tuple(statistics), len(state))
+
+
+def _add_loss(make: Differentiator, losses: Sequence[tuple[float, Loss]]) -> Value:
+    """The sum of losses, whose targets become inputs."""
+    graph = make.graph
+    targets: dict[str, Value] = {}
+    terms = []
+    for weight, loss in losses:
+        result = result_of(graph, loss)
+        type = loss.target_type(result)
+        if loss.target not in targets:
+            if any(v.name == loss.target for v in graph.inputs):
+                raise InputError(
+                    f"an input of the graph is called {loss.target!r} like the targets"
+                )
+            targets[loss.target] = graph.add_input(loss.target, type)
+        term = loss.build(make, result, targets[loss.target])
+        terms.append(term if weight == 1 else make("Mul", term, weight))
+    total = terms[0]
+    for term in terms[1:]:
+        total = make("Add", total, term)
+    return total
+
+
+def result_of(graph: Graph, loss: Loss) -> Value:
+    """The value that a loss is taken of; InputError where there is none."""
+    if not graph.outputs:
+        raise InputError("the graph has no output that a loss could be taken of")
+    named = {**values_of(graph), **dict(zip(graph.output_names, graph.outputs))}
+    name = loss.result or graph.output_names[0]
+    if name not in named:
+        raise InputError(f"there is no value {name!r} to take a loss of")
+    return named[name]
+
+
+def _input_in_place_of(graph: Graph, value: Value, name: str) -> Value:
+    """A new input that everyone reads who read a constant."""
+    new = graph.add_input(name, value.type)
+    value.replace_by(new)
+    return new
+
+
+def _clipped(
+    make: Differentiator, gradients: Sequence[Value], norm: float | None
+) -> Sequence[Value]:
+    """Gradients whose norm, that of all together, is no more than `norm`."""
+    if norm is None:
+        return gradients
+    squares = [make.cast(make("ReduceSumSquare", g, keepdims=0), dtypes.float32) for g in gradients]
+    total = make("Sqrt", make("Sum", *squares))
+    factor = make("Min", make("Div", make.number(norm, dtypes.float32), total), 1.0)
+    return [make("Mul", g, make.cast(factor, g.dtype)) for g in gradients]
+
+
+def _set_outputs(graph: Graph, values: Sequence[Value], names: Sequence[str]) -> None:
+    for index, value in enumerate(graph.outputs):
+        value.uses.pop(Use(graph, index), None)
+    graph.outputs, graph.output_names = [], []
+    for value, name in zip(values, names):
+        graph.add_output(value, name)
