@@ -21,6 +21,8 @@ ELEMENTS = 1 << 16
 """Elements of an activation that are sampled in all."""
 ROW_ELEMENTS = 1 << 19
 """Elements of the rows of a layer that are sampled in all."""
+SAMPLED_RUNS = 64
+"""Runs at most whose rows are sampled: cutting windows out of images takes longer than a run."""
 LEAST_ROWS, ROWS = 256, 2048
 """Rows of a layer at least and at most."""
 
@@ -107,15 +109,15 @@ def observe(
     products = [layer for layer in layers if layer.kind != "Conv"] if takes_moments else []
     moments = {layer: np.zeros((layer.depth, layer.depth), np.float32) for layer in products}
     model, names = compiled_with(graph, values, threads)
-    each = -(-ELEMENTS // len(runs))
+    each, stride = -(-ELEMENTS // len(runs)), -(-len(runs) // SAMPLED_RUNS)
     with model:
         for number, feeds in enumerate(runs):
             outputs = model.run(feeds)
             arrays = dict(zip(values, (outputs[name] for name in names)))
             for value, array in arrays.items():
                 ranges[value].add(array, each, rng)
-            for layer in layers:
-                taken = _rows(layer, arrays[layer.activation], len(runs), rng)
+            for layer in layers if number % stride == 0 else ():
+                taken = _rows(layer, arrays[layer.activation], -(-len(runs) // stride), rng)
                 rows[layer].append(taken)
             for layer, total in moments.items():
                 flat = arrays[layer.activation].reshape(-1, layer.depth)
