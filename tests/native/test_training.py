@@ -232,6 +232,24 @@ def test_schedules() -> None:
             wrong()
 
 
+def test_sizes_and_what_the_loss_does_not_depend_on_are_no_parameters() -> None:
+    graph = Graph("resized")
+    make = Differentiator(graph, "net")
+    x = graph.add_input("rate", tensor(dtypes.float32, "n", 1, 2, 2))
+    scales = constant(np.array([1, 1, 2, 2], np.float32), "scales")
+    w = constant(np.ones((16, 3), np.float32), "w")
+    other = constant(np.ones((16, 3), np.float32), "other")
+    flat = make("Flatten", make("Resize", x, None, scales, mode="nearest"))
+    graph.add_output(make("MatMul", flat, w), "scores")
+    graph.add_output(make("MatMul", flat, other), "more")
+    images = np.random.default_rng(0).standard_normal((8, 1, 2, 2)).astype(np.float32)
+    labels = np.arange(8) % 3
+    trained, report = train(graph, images, labels, batch_size=8)
+    assert report.parameters == ["w"]
+    assert [v.name for v in parameters_of(graph)] == ["w", "other"]
+    assert np.array_equal(constants(trained)["other"], other.const)
+
+
 X, LABELS = examples()
 
 

@@ -13,14 +13,12 @@ from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ops.core.differentiation import pull_back
 from infuse.ops.core.evaluate import evaluate
-from infuse.ops.core.signatures import signature
+from infuse.ops.core.signatures import SETTINGS, signature
 from infuse.testing.samples import Row, type_of
 from infuse.training.differentiation import Differentiator
 
 _APART = 1e-6
 """How far from a place the function is looked at, on both sides."""
-_SETTINGS = ("depth", "roi", "scales")
-"""Inputs that are floats and say sizes."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def _built(row: Row) -> tuple[Graph, dict[str, Array]] | None:
         elif (
             dtypes.by_numpy(x.dtype).is_float
             and x.dtype.itemsize > 1
-            and names[min(number, len(names) - 1)] not in _SETTINGS
+            and names[min(number, len(names) - 1)] not in SETTINGS
         ):
             feeds[f"x{number}"] = x.astype(np.float64)
             values.append(graph.add_input(f"x{number}", type_of(feeds[f"x{number}"])))

@@ -90,7 +90,7 @@ def train(
         graph,
         losses,
         rule,
-        parameters_of(graph, parameters),
+        parameters_of(graph, parameters, losses),
         sizes=sizes,
         clip_norm=clip_norm,
         batch_statistics=batch_statistics,

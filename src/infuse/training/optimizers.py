@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from infuse import dtypes
 from infuse.errors import OptionError
@@ -21,8 +20,11 @@ class Optimizer(ABC):
     """A step of an optimizer; `rate` is multiplied by the schedule's factor."""
 
     rate: float
-    slots: ClassVar[tuple[str, ...]] = ()
-    """What it remembers of every parameter, in tensors like it that begin as zeros."""
+
+    @property
+    @abstractmethod
+    def slots(self) -> tuple[str, ...]:
+        """What it remembers of every parameter, in tensors like it that begin as zeros."""
 
     def __post_init__(self) -> None:
         """OptionError for a rate that is no positive number."""
@@ -55,7 +57,10 @@ class SGD(Optimizer):
     momentum: float = 0.0
     nesterov: bool = False
     weight_decay: float = 0.0
-    slots: ClassVar[tuple[str, ...]] = ("velocity",)
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return ("velocity",) if self.momentum else ()
 
     def __post_init__(self) -> None:
         """OptionError for options that do not go together."""
@@ -73,6 +78,8 @@ class SGD(Optimizer):
         gradients: Sequence[Value],
         state: Sequence[Sequence[Value]],
     ) -> tuple[list[Value], list[list[Value]]]:
+        if not self.momentum:
+            return [self._moved(make, rate, p, g) for p, g in zip(parameters, gradients)], []
         options = {
             "alpha": self.momentum,
             "beta": 1.0,
@@ -83,6 +90,10 @@ class SGD(Optimizer):
         count = len(parameters)
         results = make.apply(make_operator(DOMAIN, "Momentum", options), inputs, 2 * count)
         return results[:count], [results[count:]]
+
+    def _moved(self, make: GraphBuilder, rate: Value, parameter: Value, gradient: Value) -> Value:
+        slope = make(gradient + parameter * self.weight_decay) if self.weight_decay else gradient
+        return make(parameter - make.cast(rate, parameter.dtype) * slope)
 
 
 @dataclass(frozen=True)
@@ -99,7 +110,10 @@ class AdamW(Optimizer):
     beta2: float = 0.999
     epsilon: float = 1e-8
     weight_decay: float = 0.01
-    slots: ClassVar[tuple[str, ...]] = ("mean", "square")
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return "mean", "square"
 
     def __post_init__(self) -> None:
         """OptionError for shares that are none."""

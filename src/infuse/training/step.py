@@ -12,8 +12,12 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import InputError, OptionError
 from infuse.ir.clone import clone
-from infuse.ir.graph import Array, Graph, Use, Value
-from infuse.ir.types import TensorType
+from infuse.ir.graph import Array, Graph, Node, Use, Value, captured
+from infuse.ir.types import TensorType, Type
+from infuse.ops.core.base import Op
+from infuse.ops.core.differentiation import nodes_between
+from infuse.ops.core.signatures import SETTINGS, signature
+from infuse.ops.normalization import BatchNormalization
 from infuse.passes.binding import set_dims
 from infuse.rewrite.patch import remove_dead
 from infuse.training.differentiation import (
@@ -40,21 +44,13 @@ class TrainingStep:
     """
 
     graph: Graph
+    data: tuple[str, ...]
+    """The inputs that change with the batch, in order: those of the network and the targets."""
     parameters: tuple[Value, ...]
     """Constants of the original graph that the optimizer moves."""
     statistics: tuple[Value, ...]
     """Constants of the original graph that follow the batches."""
     slots: int
-
-    @property
-    def data(self) -> list[str]:
-        """The inputs that change with the batch, in order."""
-        return [v.name for v in self.graph.inputs[: self._rate]]
-
-    @property
-    def _rate(self) -> int:
-        names = [v.name for v in self.graph.inputs]
-        return names.index(RATE)
 
     def initial(self) -> list[Array]:
         """What the first step is given of what is carried on."""
@@ -65,9 +61,12 @@ class TrainingStep:
         ]
 
 
-def parameters_of(graph: Graph, names: Collection[str] | None = None) -> list[Value]:
+def parameters_of(
+    graph: Graph, names: Collection[str] | None = None, losses: Sequence[tuple[float, Loss]] = ()
+) -> list[Value]:
     """The constants of a graph that a training moves: those of these names, or all floats with axes
-    that reach a node as weights do, without the statistics of batch normalizations.
+    that are computed with, and that the losses depend on where there are any, without the
+    statistics of batch normalizations.
 
     InputError for names that are none of a constant, TypeMismatchError for integers.
     """
@@ -83,12 +82,24 @@ def parameters_of(graph: Graph, names: Collection[str] | None = None) -> list[Va
         for name in names:
             require_float(named[name])
         return [named[name] for name in dict.fromkeys(names)]
-    followed = {
-        v for node in graph.nodes if node.kind == "BatchNormalization" for v in node.inputs[3:]
-    }
-    return [
-        v for v in constants if v not in followed and v.dtype.is_float and v.rank and v.tensor.size
-    ]
+    weights = [v for v in constants if v.dtype.is_float and v.rank and v.tensor.size]
+    if losses:
+        results = [result_of(graph, loss) for _, loss in losses]
+        nodes = nodes_between(results, weights)
+        reached = {v for node in nodes for v in (*node.operands(), *captured(node))}
+        weights = [v for v in weights if v in reached]
+    return [v for v in weights if not all(map(_is_setting, v.uses))]
+
+
+def _is_setting(use: Use) -> bool:
+    """Whether a value is read as a statistic, or as sizes, which no training moves."""
+    node = use.user
+    if not isinstance(node, Node) or not isinstance(node.op, Op):
+        return False
+    if isinstance(node.op, BatchNormalization):
+        return use.index >= 3
+    names = signature(type(node.op)).names
+    return names[min(use.index, len(names) - 1)] in SETTINGS
 
 
 def build_step(
@@ -120,8 +131,9 @@ def build_step(
     moved = use_batch_statistics(make, copy) if batch_statistics else {}
     statistics = [v for v in graph.constants() if copies[v] in moved]
     loss = _add_loss(make, losses)
-    rate = copy.add_input(RATE, TensorType(dtypes.float32, ()))
-    steps = copy.add_input(STEPS, TensorType(dtypes.int64, ()))
+    data = tuple(v.name for v in copy.inputs)
+    rate = _add_input(copy, RATE, TensorType(dtypes.float32, ()))
+    steps = _add_input(copy, STEPS, TensorType(dtypes.int64, ()))
     trained = [
         _input_in_place_of(copy, copies[p], f"parameter.{n}") for n, p in enumerate(parameters)
     ]
@@ -130,14 +142,14 @@ def build_step(
         _input_in_place_of(copy, copies[value], f"statistic.{number}")
     gradients = _clipped(make, gradients_of(make, loss, trained), clip_norm)
     state = [
-        [copy.add_input(f"{slot}.{n}", value.type) for n, value in enumerate(trained)]
+        [_add_input(copy, f"{slot}.{n}", value.type) for n, value in enumerate(trained)]
         for slot in optimizer.slots
     ]
     new, slots = optimizer.update(make, rate, steps, trained, gradients, state)
     carried = [*new, *new_statistics, *(v for slot in slots for v in slot)]
     _set_outputs(copy, [loss, *carried], [LOSS, *(f"new.{n}" for n in range(len(carried)))])
     remove_dead(list(copy.unordered_nodes))
-    return TrainingStep(copy, tuple(parameters), tuple(statistics), len(state))
+    return TrainingStep(copy, data, tuple(parameters), tuple(statistics), len(state))
 
 
 def _add_loss(make: Differentiator, losses: Sequence[tuple[float, Loss]]) -> Value:
@@ -173,9 +185,17 @@ def result_of(graph: Graph, loss: Loss) -> Value:
     return named[name]
 
 
+def _add_input(graph: Graph, name: str, type: Type) -> Value:
+    """A new input, called `name` where none is called so."""
+    names = {v.name for v in graph.inputs}
+    while name in names:
+        name += "_"
+    return graph.add_input(name, type)
+
+
 def _input_in_place_of(graph: Graph, value: Value, name: str) -> Value:
     """A new input that everyone reads who read a constant."""
-    new = graph.add_input(name, value.type)
+    new = _add_input(graph, name, value.type)
     value.replace_by(new)
     return new
 

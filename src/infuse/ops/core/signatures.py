@@ -23,6 +23,8 @@ class Signature:
     absent: frozenset[str] = frozenset()
 
 
+SETTINGS = ("depth", "roi", "scales")
+"""Inputs of floats that say sizes and places, and are nothing that is computed with."""
 _SIGNATURES: dict[type, Signature] = {}
 
 

@@ -109,6 +109,8 @@ def filter_gradient(
     counts = numbers(g.shape[2:], "a result")
     filters, depth = numbers(w.shape[:2], "filters")
     steps, spread = op.steps(len(kernel)), op.spread(len(kernel))
+    if op.group == 1 and isinstance(image.shape[0], int):
+        return _exchanged(make, image, g, kernel, counts, pads, steps, spread)
     columns = unfolded(make, image, kernel, counts, pads, steps, spread)
     window, area = math.prod(kernel), math.prod(counts)
     parts = make("Reshape", columns, make.ints(0, op.group, depth * window, area))
@@ -116,6 +118,39 @@ def filter_gradient(
     products = make("MatMul", slopes, make.permute(parts, 0, 1, 3, 2))
     total = make("ReduceSum", products, make.ints(0), keepdims=0)
     return make("Reshape", total, make.ints(filters, depth, *kernel))
+
+
+def _exchanged(
+    make: GradientBuilder,
+    image: Value,
+    g: Value,
+    kernel: Sequence[int],
+    counts: Sequence[int],
+    pads: Pads,
+    steps: Sequence[int],
+    spread: Sequence[int],
+) -> Value:
+    """The gradient of filters as a convolution over channels in place of images, with the gradient
+    as its filters; strides and dilations change places.
+    """
+    spans = [
+        (k - 1) * apart + (n - 1) * step + 1
+        for k, apart, n, step in zip(kernel, spread, counts, steps)
+    ]
+    ends = [
+        (begin, span - begin - size) for (begin, _), span, size in zip(pads, spans, image.shape[2:])
+    ]
+    inner, fitting = _cut(make, image, tuple(ends))
+    order = (1, 0, *range(2, image.rank))
+    product = make(
+        "Conv",
+        make.permute(inner, *order),
+        make.permute(g, *order),
+        strides=tuple(spread),
+        dilations=tuple(steps),
+        pads=_flat(fitting),
+    )
+    return make.permute(product, *order)
 
 
 def unfolded(
