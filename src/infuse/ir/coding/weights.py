@@ -156,7 +156,7 @@ class _Weight:
             (clusters,) = symbols
             if len(clusters) and int(clusters.max()) >= len(self.values):
                 _fail("an element of a coded weight is in no cluster")
-            return self.values[clusters].reshape(-1)
+            return self.values.take(clusters).view(np.uint8)
         if self.width == 1:
             return np.ascontiguousarray(symbols[0])
         result = np.empty((self.count, self.width), np.uint8)
@@ -190,7 +190,7 @@ def _parsed(form: Array) -> _Weight:
     clusters, width, zero, count = _HEADER.unpack(reader.take(_HEADER.size).data)
     if width not in (1, 2, 4, 8) or clusters > CLUSTERS or zero or (clusters and width == 1):
         _fail("the header of a coded weight contradicts itself")
-    values = reader.take(clusters * width).reshape(clusters, width) if clusters else None
+    values = reader.take(clusters * width).view(f"<u{width}") if clusters else None
     planes = [_parsed_plane(reader, count) for _ in range(1 if clusters else width)]
     if reader.place != len(form):
         _fail("a coded weight is longer than its parts")
