@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from infuse.api import (
     compile,
-    compress,
     from_jax,
     from_torch,
     from_torchscript,
@@ -25,6 +24,7 @@ from infuse.api import (
     save,
     trace,
 )
+from infuse.compressing import compress
 from infuse.errors import InfuseError
 from infuse.measuring import compare, inspect, profile
 from infuse.runtime import CompiledModel

@@ -14,7 +14,7 @@ ALL = [*ROOMS, "infuse", "errors", "dtypes", "mapped", "budgets"]
 BASE = {"errors", "dtypes", "mapped", "budgets"}
 # Files beside the rooms that belong to one: the public surface is called `infuse`, the program is
 # part of `cli`.
-SURFACE = ("__init__", "api", "measuring", "dynamo", "session")
+SURFACE = ("__init__", "api", "compressing", "measuring", "dynamo", "session")
 PROGRAM = ("__main__",)
 SINGLE = {"infuse": SURFACE, "cli": PROGRAM, **{name: (name,) for name in BASE}}
 # None for no limit.

@@ -234,7 +234,7 @@ class Graph:
         self.report: Any = None
         """What an optimization did to this graph (`rewrite.Report`), None before any."""
         self.compression: Any = None
-        """What a compression did (`compress.CompressionReport`), None before any."""
+        """What a compression did (`CompressionReport`), None before any."""
         self._nodes: dict[Node, None] = {}
 
     # -- building ----------------------------------------------------------------------------------

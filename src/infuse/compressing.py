@@ -1,0 +1,77 @@
+"""The public verb that makes models smaller: compress.
+
+What it needs is imported when it is called, as in `api`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from infuse.api import PathLike, Progress, bounded, graph_of, optimize
+
+if TYPE_CHECKING:
+    from infuse.ir.graph import Graph
+
+
+@bounded
+def compress(
+    graph: Graph | PathLike,
+    method: str = "int8",
+    *,
+    data: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    labels: Any = None,
+    validation: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    metric: str | Callable[..., float] | None = None,
+    max_drop: str | float | None = None,
+    minutes: float | None = None,
+    level: str = "all",
+    batch: int = 1,
+    threads: int | None = None,
+    seed: int = 0,
+    calibrator: str = "auto",
+    bias_correction: bool = True,
+    allow_slower: bool = False,
+    progress: Progress | None = None,
+) -> Graph:
+    """A copy of a graph with smaller and faster layers; `.compression` of the result is its report.
+
+    `method` is int8 (activations and weights as 8-bit integers; ranges of activations from data),
+    int8-dynamic (ranges from each run), int8-weights or int4 (weights alone, in blocks of 32; the
+    arithmetic stays in float32). `data` are arrays of examples by input name, or a sequence of
+    such; examples lie along the first axis, and run in batches of `batch` where that is a symbol.
+    Ranges come from 300 of the runs at most. Scores are measured on `validation`, default: the
+    data, beside `labels`, one an example, by `metric`: top1 (default with labels), top5, mse, mae;
+    without labels agreement, cosine (default) or sqnr, beside the outputs of the original; or a
+    function of the outputs of all runs (a list of arrays by name) and the labels, which is better
+    the higher it is.
+
+    `max_drop` is a contract: `"0.5%"` of the original's score, or a number in the unit of the
+    score. Where all layers lose more, those that change the outputs most stay in float32, as few as
+    bisection finds; ContractError (with the best graph and its report) where nothing can be
+    compressed within the bound, or not in `minutes`. What was measured is kept in the cache folder:
+    a second call goes on where the first one ended. Layers that float32 computes as fast on this
+    machine stay as they are, unless `allow_slower`.
+
+    A graph that was not optimized is optimized at `level` first. `calibrator` is min-max,
+    percentile, entropy, mse, or auto: for each activation the one with the least error of the
+    layers that read it. InputError where data or labels do not fit, OptionError for options that
+    mean nothing.
+    """
+    from infuse.compression import Request, StaticOptions, compress_graph
+
+    request = Request(
+        method=method,
+        metric=metric,
+        max_drop=max_drop,
+        minutes=minutes,
+        batch=batch,
+        threads=threads,
+        seed=seed,
+        allow_slower=allow_slower,
+        static=StaticOptions(calibrator=calibrator, bias_correction=bias_correction),
+    )
+    source = graph_of(graph)
+    if source.report is None:
+        source = optimize(source, level, progress=progress)
+    return compress_graph(source, request, data, labels, validation, progress)
