@@ -53,7 +53,8 @@ def compress(
     a second call goes on where the first one ended. Layers that float32 computes as fast on this
     machine stay as they are, unless `allow_slower`.
 
-    A graph that was not optimized is optimized at `level` first. `calibrator` is min-max,
+    A graph that was not optimized is optimized at `level` first, and the result at that level
+    again: `basic` keeps to standard operators. `calibrator` is min-max,
     percentile, entropy, mse, or auto: for each activation the one with the least error of the
     layers that read it. InputError where data or labels do not fit, OptionError for options that
     mean nothing.
@@ -62,6 +63,7 @@ def compress(
 
     request = Request(
         method=method,
+        level=level,
         metric=metric,
         max_drop=max_drop,
         minutes=minutes,

@@ -132,10 +132,10 @@ class Evaluation:
         return {name: min(times) for name, times in self._timer(calls).items()}
 
 
-def settled(graph: Graph) -> Graph:
-    """A graph to compile: optimized, where it was not."""
+def settled(graph: Graph, level: str = "all") -> Graph:
+    """A graph to compile, or to give away: optimized, where it was not."""
     if graph.report is not None:
         return graph
     copy = clone(graph)
-    copy.report = optimize_in_place(copy, Options("all"), None)
+    copy.report = optimize_in_place(copy, Options(level), None)
     return copy

@@ -34,6 +34,8 @@ class Request:
     """What is asked for: the method, the contract, and how to measure."""
 
     method: str = "int8"
+    level: str = "all"
+    """How much of the result is rewritten."""
     metric: Any = None
     max_drop: str | float | None = None
     minutes: float | None = None
@@ -106,7 +108,8 @@ def compress_graph(
         if not request.allow_slower:
             selection = control.faster(accurate)
         result = _finished(
-            *(control, selection, source, plan, [*embeddings, *layers], report, evaluation)
+            *(control, selection, source, plan, [*embeddings, *layers], report, evaluation),
+            request.level,
         )
     _require_met(result, plan, accurate, deadline)
     return result
@@ -188,9 +191,10 @@ def _finished(
     layers: Sequence[Layer],
     report: CompressionReport,
     evaluation: Evaluation,
+    level: str,
 ) -> Graph:
     """The graph with these layers compressed, optimized, and its report."""
-    result = settled(control.graph_of(selection))
+    result = settled(control.graph_of(selection), level)
     if result is source:
         result = clone(source)
         result.report = source.report
