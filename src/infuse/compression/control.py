@@ -16,6 +16,7 @@ from infuse.compression.observation import Progress
 from infuse.compression.report import CompressionReport
 from infuse.compression.sensitivity import SECONDS, SHARE, change, sensitivities
 from infuse.compression.speed import Region, regions
+from infuse.compression.static import between_layers
 from infuse.ir.graph import Graph
 
 ROUNDS = 3
@@ -55,7 +56,8 @@ class Control:
             return self._graph
         if selection not in self._graphs:
             forms = {layer: form for layer, form in self._plan.forms.items() if layer in selection}
-            between = self._plan.between if len(selection) == len(self._plan.forms) else {}
+            values = between_layers(self._graph, forms)
+            between = {v: self._plan.between[v] for v in values if v in self._plan.between}
             self._graphs[selection] = with_forms(self._graph, forms, between)
         return self._graphs[selection]
 

@@ -83,6 +83,7 @@ class Evaluation:
         self._timer, self._progress = timer or least_seconds, progress
         self._opened = ExitStack()
         self._models: dict[int, tuple[Graph, Model]] = {}
+        self._latest: tuple[Graph, list[Outputs]] | None = None
         self.original = original
         self.exact = self.outputs(original)
         self._truth = labels if metric.needs_labels else self.exact
@@ -110,7 +111,9 @@ class Evaluation:
         return self._models[id(graph)][1]
 
     def outputs(self, graph: Graph) -> list[Outputs]:
-        """The outputs for all examples."""
+        """The outputs for all examples; those of the latest graph are not computed again."""
+        if self._latest is not None and self._latest[0] is graph:
+            return self._latest[1]
         model = self.model(graph)
         outputs: list[Outputs] = []
         for number, feeds in enumerate(self.runs):
@@ -118,6 +121,7 @@ class Evaluation:
             if self._progress is not None:
                 self._progress("validate", number + 1, len(self.runs))
         self.validations += 1
+        self._latest = (graph, outputs)
         return outputs
 
     def score(self, graph: Graph) -> float:
