@@ -14,15 +14,11 @@ from infuse.compression.layers import Layer
 from infuse.compression.ranges import Scale
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value
+from infuse.ops.core.traits import Trait, has_trait
 
-PASSES_BYTES = frozenset(
-    (
-        *("Add", "Sub", "Mul", "Relu", "Clip", "Concat", "MaxPool", "AveragePool", "Pad"),
-        *("GlobalAveragePool", "ReduceMean", "Resize", "Slice", "Split", "DepthToSpace"),
-        *("Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze"),
-    )
-)
-"""Operators on images that read the integers of an activation, where a layer reads them too."""
+POOLS = frozenset(("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean", "Resize"))
+MOVES = (Trait.MOVEMENT, Trait.ZERO_FLOPS, Trait.ARITHMETIC, Trait.FINITE)
+"""Traits of operators that read the integers of an activation, where a layer reads them too."""
 
 
 def with_forms(graph: Graph, forms: Mapping[Layer, Form], between: Mapping[Value, Scale]) -> Graph:
@@ -89,6 +85,6 @@ def _quantized(write: Writer, value: Value, scale: Scale, reading: Sequence[Node
 
 def passes_bytes(user: Node, value: Value) -> bool:
     """Whether a reader of an activation that is rounded reads it so too."""
-    if value.tensor.shape is None or value.rank < 4:
+    if value.tensor.shape is None or value.rank < 4 or user.subgraphs or user.op.domain:
         return False
-    return user.kind in PASSES_BYTES and not user.op.domain
+    return user.kind in POOLS or any(has_trait(user, trait) for trait in MOVES)

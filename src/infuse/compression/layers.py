@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuse import dtypes
+from infuse.analysis.cost import node_cost
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.convolution import Convolving
 from infuse.ops.spatial import padded, static, windows
@@ -210,24 +211,25 @@ _FITS: dict[str, Callable[[Node, Value, Value], bool]] = {
 
 
 def products_left_out(graph: Graph, layers: Sequence[Layer]) -> list[tuple[Node, str]]:
-    """Operators that multiply and are not among the layers, with the reason."""
+    """Operators that multiply and add up, and are not among the layers, with the reason."""
     nodes = {layer.node for layer in layers}
     left = []
     for inner in graph.all_graphs():
         for node in inner.nodes:
-            if node in nodes or node.kind not in _PRODUCTS:
-                continue
-            left.append((node, "it is in a body" if inner is not graph else _reason(node)))
+            if node not in nodes and not node.subgraphs and node_cost(node).macs != 0:
+                left.append((node, "it is in a body" if inner is not graph else _reason(node)))
     return left
 
 
-_PRODUCTS = (*_FITS, "ConvTranspose", "Attention", "LSTM", "GRU", "RNN", "Einsum")
-
-
 def _reason(node: Node) -> str:
+    weights = node.input(1)
+    if any(v.dtype.is_integer for v in node.operands() if v.dtype.bits == 8):
+        return "it multiplies integers already"
     if node.kind not in _FITS:
         return f"{node.kind} is computed in float32"
-    weights = node.input(1)
+    maker = None if weights is None else weights.producer
+    if maker is not None and maker.kind == "DequantizeLinear":
+        return "its weights are quantized already"
     if weights is None or weights.const is None:
         return "it has no constant weights"
     return f"its form ({weights.type}) is not one that is compressed"
