@@ -9,7 +9,7 @@ import numpy as np
 
 from infuse.errors import InfuseError, InputError
 from infuse.ir.graph import Array, Graph, Value
-from infuse.ops.core.evaluate import check_feeds
+from infuse.ops.core.evaluate import check_feeds, check_names
 
 Feeds = dict[str, Array]
 Data = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -45,14 +45,8 @@ def feeds_of(graph: Graph, data: Data, batch: int = 1) -> list[Feeds]:
 
 
 def _runs(graph: Graph, part: Mapping[str, Any], batch: int) -> list[Feeds]:
+    check_names(graph, part)
     inputs = {value.name: value for value in graph.inputs}
-    unknown = [name for name in part if name not in inputs]
-    missing = [name for name, v in inputs.items() if v.default is None and name not in part]
-    if unknown or missing:
-        wrong = [f"{', '.join(map(repr, unknown))} not known"] * bool(unknown)
-        wrong += [f"{', '.join(map(repr, missing))} missing"] * bool(missing)
-        names = ", ".join(map(repr, inputs))
-        raise InputError(f"inputs: {'; '.join(wrong)}", hint=f"the model takes {names}")
     cuts = {name: _cut(inputs[name], np.asarray(array), batch) for name, array in part.items()}
     counts = {name: len(pieces) for name, pieces in cuts.items() if len(pieces) != 1}
     if len(set(counts.values())) > 1:

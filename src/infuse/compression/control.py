@@ -12,12 +12,12 @@ from infuse.compression.evaluation import Evaluation, Memory
 from infuse.compression.insertion import with_forms
 from infuse.compression.layers import Layer
 from infuse.compression.methods import Plan
-from infuse.compression.observation import Progress
 from infuse.compression.report import CompressionReport
 from infuse.compression.sensitivity import SECONDS, SHARE, change, sensitivities
 from infuse.compression.speed import Region, regions
 from infuse.compression.static import between_layers
 from infuse.ir.graph import Graph
+from infuse.profiling.progress import Progress
 
 ROUNDS = 3
 """How often layers that are slower go back to float32."""

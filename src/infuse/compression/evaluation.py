@@ -18,11 +18,11 @@ from infuse.analysis.metrics import Metric, Outputs
 from infuse.codegen.autotune.precision.request import Timer, least_seconds
 from infuse.codegen.autotune.records import CacheRecord
 from infuse.codegen.compile import compile_graph
-from infuse.compression.observation import Progress
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 from infuse.passes.options import Options
 from infuse.passes.run import optimize_in_place
+from infuse.profiling.progress import Progress
 from infuse.runtime.interface import Model
 from infuse.targets import Target
 
@@ -82,7 +82,7 @@ class Evaluation:
         """How often a graph went through all examples."""
         self._timer, self._progress = timer or least_seconds, progress
         self._opened = ExitStack()
-        self._models: dict[int, tuple[Graph, Model]] = {}
+        self._models: dict[Graph, Model] = {}
         self._latest: tuple[Graph, list[Outputs]] | None = None
         self.original = original
         self.exact = self.outputs(original)
@@ -102,13 +102,13 @@ class Evaluation:
         self._opened.close()
 
     def model(self, graph: Graph) -> Model:
-        """The compiled model of a graph; it stays open until all is done or `forget`."""
-        if id(graph) not in self._models:
+        """The compiled model of a graph; it stays open until all is done."""
+        if graph not in self._models:
             if self._progress is not None:
                 self._progress("compile", 0, 1)
             model = compile_graph(settled(graph), threads=self.threads)
-            self._models[id(graph)] = (graph, self._opened.enter_context(model))
-        return self._models[id(graph)][1]
+            self._models[graph] = self._opened.enter_context(model)
+        return self._models[graph]
 
     def outputs(self, graph: Graph) -> list[Outputs]:
         """The outputs for all examples; those of the latest graph are not computed again."""

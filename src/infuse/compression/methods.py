@@ -11,12 +11,13 @@ from infuse.analysis.dataset import Feeds
 from infuse.compression.forms import BlockForm, DynamicForm, Form, RowsForm
 from infuse.compression.gptq import gptq
 from infuse.compression.layers import Embedding, Floats, Layer
-from infuse.compression.observation import Observations, Progress, observe
+from infuse.compression.observation import Observations, observe
 from infuse.compression.ranges import Scale
 from infuse.compression.static import StaticOptions, between_layers, plan_static, relative_error
 from infuse.compression.weights import BlockWeights, blocks, round_to_nearest
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Value
+from infuse.profiling.progress import Progress
 
 CALIBRATION_RUNS = 300
 """Runs that tell ranges at most."""
@@ -176,4 +177,3 @@ METHODS: Mapping[str, Callable[[Setting], Plan]] = {
     "int8-weights": _with_embeddings(_weights_of(8)),
     "int4": _with_embeddings(_weights_of(4)),
 }
-NEEDS_DATA = frozenset({"int8"})

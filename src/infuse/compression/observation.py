@@ -4,7 +4,7 @@ statistics and samples of these are taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,11 +12,10 @@ import numpy as np
 from infuse.analysis.dataset import Feeds
 from infuse.codegen.compile import compile_graph
 from infuse.compression.layers import Floats, Layer
-from infuse.ir.clone import clone
+from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Array, Graph, Value
-from infuse.runtime.interface import Model
+from infuse.profiling.progress import Progress
 
-Progress = Callable[[str, int, int], None]
 ELEMENTS = 1 << 16
 """Elements of an activation that are sampled in all."""
 ROW_ELEMENTS = 1 << 19
@@ -65,29 +64,6 @@ class Observations:
     moments: dict[Layer, Floats] = field(default_factory=dict)
 
 
-def with_outputs(graph: Graph, values: Iterable[Value]) -> tuple[Graph, list[str]]:
-    """A copy of a graph that gives these values as further outputs, and their names."""
-    copies: dict[Value, Value] = {}
-    copy = clone(graph, copies)
-    names = []
-    for number, value in enumerate(values):
-        name = f"observed/{number}"
-        while name in copy.output_names:
-            name += "'"
-        copy.add_output(copies[value], name)
-        names.append(name)
-    copy.report = graph.report
-    return copy, names
-
-
-def compiled_with(
-    graph: Graph, values: Iterable[Value], threads: int | None
-) -> tuple[Model, list[str]]:
-    """The compiled model that gives these values as further outputs, and their names."""
-    copy, names = with_outputs(graph, values)
-    return compile_graph(copy, threads=threads), names
-
-
 def observe(
     graph: Graph,
     layers: Sequence[Layer],
@@ -108,9 +84,9 @@ def observe(
     rows: dict[Layer, list[Floats]] = {layer: [] for layer in layers}
     products = [layer for layer in layers if layer.kind != "Conv"] if takes_moments else []
     moments = {layer: np.zeros((layer.depth, layer.depth), np.float32) for layer in products}
-    model, names = compiled_with(graph, values, threads)
+    exposing, names = clone_exposing(graph, values)
     each, stride = -(-ELEMENTS // len(runs)), -(-len(runs) // SAMPLED_RUNS)
-    with model:
+    with compile_graph(exposing, threads=threads) as model:
         for number, feeds in enumerate(runs):
             outputs = model.run(feeds)
             arrays = dict(zip(values, (outputs[name] for name in names)))

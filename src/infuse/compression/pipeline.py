@@ -16,8 +16,7 @@ from infuse.compression.contract import Bound, Deadline
 from infuse.compression.control import Control, Selection
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
 from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
-from infuse.compression.methods import METHODS, NEEDS_DATA, Plan, Setting
-from infuse.compression.observation import Progress
+from infuse.compression.methods import METHODS, Plan, Setting
 from infuse.compression.report import CompressionReport, LayerReport
 from infuse.compression.static import StaticOptions
 from infuse.errors import ContractError, OptionError
@@ -25,6 +24,7 @@ from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 from infuse.ir.printer import print_graph
 from infuse.ops.core.feeds import has_tensor_inputs, random_feeds, trial_sizes
+from infuse.profiling.progress import Progress
 
 RANDOM_RUNS = 4
 
@@ -69,11 +69,6 @@ def compress_graph(
     deadline = Deadline(request.minutes)
     source = named(settled(graph))
     calibration = None if data is None else feeds_of(source, data, request.batch)
-    if request.method in NEEDS_DATA and calibration is None:
-        raise OptionError(
-            f"{request.method} needs data that tell the ranges of activations",
-            hint="give some (--data, data=), or use a method without them: int8-dynamic",
-        )
     runs = _examples(source, calibration, validation, request)
     measured = _metric(request.metric, labels, bound, has_data=calibration is not None)
     layers, embeddings = find_layers(source), find_embeddings(source)

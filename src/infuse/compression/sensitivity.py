@@ -17,10 +17,11 @@ from infuse.compression.evaluation import settled
 from infuse.compression.forms import Form, Writer
 from infuse.compression.insertion import write_forms
 from infuse.compression.layers import Layer
-from infuse.compression.observation import Progress
+from infuse.compression.static import relative_error
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType
+from infuse.profiling.progress import Progress
 
 MOST_EXAMPLES = 64
 SHARE = 0.25
@@ -101,8 +102,6 @@ def change(outputs: Outputs, exact: Outputs) -> float:
     for name, array in exact.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
             continue
-        noise = float(np.sum((outputs[name].astype(np.float64) - array) ** 2))
-        power = float(np.sum(array.astype(np.float64) ** 2))
-        part = noise / power if power > 0 else float(noise > 0)
+        part = relative_error(outputs[name], array)
         worst = max(worst, part if np.isfinite(part) else np.inf)
     return worst

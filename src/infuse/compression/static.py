@@ -67,10 +67,11 @@ def plan_static(
             readers[layer.activation].append(layer)
     for value, users in readers.items():
         weights = {layer: _weights(layer, seen.rows[layer], options) for layer in users}
-        name, scale = _best_scale(value, weights, seen, options)
+        exact = {layer: multiply(seen.rows[layer], layer.matrices) for layer in users}
+        name, scale = _best_scale(value, weights, exact, seen, options)
         for layer, integers in weights.items():
             plan.layers[layer], plan.errors[layer] = _settled(
-                seen.rows[layer], layer, scale, integers, options
+                seen.rows[layer], exact[layer], scale, integers, options
             )
             plan.calibrators[layer] = name
     for value in between_layers(graph, plan.layers):
@@ -97,6 +98,7 @@ def _weights(layer: Layer, rows: Floats, options: StaticOptions) -> IntegerWeigh
 def _best_scale(
     value: Value,
     weights: Mapping[Layer, IntegerWeights],
+    exact: Mapping[Layer, Array],
     seen: Observations,
     options: StaticOptions,
 ) -> tuple[str, Scale]:
@@ -104,7 +106,6 @@ def _best_scale(
     offers = candidates(seen.ranges[value], options.calibrator, symmetric=options.symmetric)
     if len(offers) == 1:
         return offers[0]
-    exact = {layer: multiply(seen.rows[layer], layer.matrices) for layer in weights}
 
     def error(scale: Scale) -> float:
         return sum(
@@ -123,10 +124,9 @@ def relative_error(values: Array, exact: Array) -> float:
 
 
 def _settled(
-    rows: Floats, layer: Layer, scale: Scale, weights: IntegerWeights, options: StaticOptions
+    rows: Floats, exact: Array, scale: Scale, weights: IntegerWeights, options: StaticOptions
 ) -> tuple[StaticForm, float]:
-    """A layer on integers, its bias corrected, and its error."""
-    exact = multiply(rows, layer.matrices)
+    """A layer on integers, its bias corrected, and its error; `exact` are its products of rows."""
     values = multiply(scale.rounded(rows), weights.numbers)
     correction = mean_error(values - exact) if options.bias_correction else None
     if correction is not None:

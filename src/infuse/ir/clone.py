@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.nesting import room_for
@@ -18,6 +19,21 @@ def clone(graph: Graph, values: dict[Value, Value] | None = None) -> Graph:
     """
     with room_for(graph):
         return _Cloning({} if values is None else values).graph(graph)
+
+
+def clone_exposing(graph: Graph, values: Sequence[Value]) -> tuple[Graph, list[str]]:
+    """A copy of a graph that also gives these of its values, and the names under which it does."""
+    copies: dict[Value, Value] = {}
+    result = clone(graph, copies)
+    free = (
+        name
+        for number in itertools.count()
+        if (name := f"inner_{number}") not in graph.output_names
+    )
+    names = list(itertools.islice(free, len(values)))
+    for value, name in zip(values, names):
+        result.add_output(copies[value], name)
+    return result, names
 
 
 def clone_nodes(nodes: Iterable[Node], values: dict[Value, Value]) -> list[Node]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from infuse.analysis.cost import Sizes
 from infuse.analysis.dataset import Feeds
 from infuse.ir import dims
-from infuse.ir.clone import clone
+from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Graph, Value
 from infuse.ir.types import TensorType
 from infuse.profiling.agreement import Agreement
@@ -163,8 +162,8 @@ def _compared(
         )
         for x, y in pairs
     ]
-    first, names = _exposing(a, [as_read(x) for x, _ in pairs])
-    second, others = _exposing(b, [as_read(y) for _, y in pairs])
+    first, names = clone_exposing(a, [as_read(x) for x, _ in pairs])
+    second, others = clone_exposing(b, [as_read(y) for _, y in pairs])
     with build(first) as model, build(second) as other:
         for feeds, other_feeds in runs:
             ours, theirs = model.run(feeds), other.run(other_feeds)
@@ -175,18 +174,3 @@ def _compared(
                 else:
                     row.agreement.add(x, y)
     return rows
-
-
-def _exposing(graph: Graph, values: Sequence[Value]) -> tuple[Graph, list[str]]:
-    """A copy of a graph that also gives these values, and the names under which it does."""
-    copies: dict[Value, Value] = {}
-    result = clone(graph, copies)
-    free = (
-        name
-        for number in itertools.count()
-        if (name := f"inner_{number}") not in graph.output_names
-    )
-    names = list(itertools.islice(free, len(values)))
-    for value, name in zip(values, names):
-        result.add_output(copies[value], name)
-    return result, names

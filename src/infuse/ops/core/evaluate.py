@@ -132,18 +132,22 @@ def check_feeds(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
     Inputs with a default need not be given. A symbol must stand for the same size wherever it
     occurs.
     """
-    names = [v.name for v in graph.inputs]
     feeds = {v.name: v.default for v in graph.inputs if v.default is not None} | dict(feeds)
-    unknown = [n for n in feeds if n not in names]
-    missing = [n for n in names if n not in feeds]
+    check_names(graph, feeds)
+    sizes: dict[str, int] = {}
+    return [_check_feed(value, feeds[value.name], sizes) for value in graph.inputs]
+
+
+def check_names(graph: Graph, feeds: Collection[str]) -> None:
+    """InputError unless these are names of inputs, all that have no default among them."""
+    inputs = {v.name for v in graph.inputs}
+    unknown = [name for name in feeds if name not in inputs]
+    missing = [v.name for v in graph.inputs if v.default is None and v.name not in feeds]
     if unknown or missing:
         parts = [f"{', '.join(map(repr, missing))} missing"] * bool(missing)
         parts += [f"{', '.join(map(repr, unknown))} not known"] * bool(unknown)
-        raise InputError(
-            f"inputs: {'; '.join(parts)}", hint=f"the model takes {', '.join(map(repr, names))}"
-        )
-    sizes: dict[str, int] = {}
-    return [_check_feed(value, feeds[value.name], sizes) for value in graph.inputs]
+        names = ", ".join(repr(v.name) for v in graph.inputs)
+        raise InputError(f"inputs: {'; '.join(parts)}", hint=f"the model takes {names}")
 
 
 def _check_feed(value: Value, feed: Any, sizes: dict[str, int]) -> Any:
