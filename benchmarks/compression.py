@@ -11,6 +11,7 @@ fast stay in float32), `all` of all layers in int8.
 
 import argparse
 import logging
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -176,7 +177,8 @@ def measure(one: Task, peers: list[str], threads: int) -> Row:
         try:
             peer(name, one, row, threads)
         except Exception as error:
-            row.errors[name] = f"{type(error).__name__}: {error}"[:200]
+            text = re.sub(r"/\S*/", "", str(error))  # folders of this machine
+            row.errors[name] = f"{type(error).__name__}: {text}"[:200]
     exact, sign = row.scores["float32"], 1 if one.higher_is_better else -1
     row.losses = {
         name: sign * (exact - score) / abs(exact)

@@ -328,6 +328,24 @@ def test_an_activation_that_is_not_finite_stays_in_float32(rng: np.random.Genera
     assert layers[0] not in plan.layers
 
 
+def test_a_sum_of_what_is_not_finite_is_not_rounded(rng: np.random.Generator) -> None:
+    graph = parse("""graph "g" (%x: float32[1, 2, 4, 4], %z: float32[1, 2, 4, 4]) {
+      %a = Conv(%x, float32[2, 2, 1, 1]{1, 2, 3, 4})
+      %b = Conv(%z, float32[2, 2, 1, 1]{4, 3, 2, 1})
+      %c = Add(%a, %b)
+      %y = Conv(%c, float32[1, 2, 1, 1]{1, 2})
+      return y = %y
+    }""")
+    data = {name: rng.standard_normal((3, 2, 4, 4)).astype(np.float32) for name in "xz"}
+    layers, seen = observed(graph, data)
+    (waiting,) = between_layers(graph, layers)
+    assert list(plan_static(graph, layers, seen, StaticOptions()).between) == [waiting]
+    seen.ranges[waiting].is_finite = False
+    assert not plan_static(graph, layers, seen, StaticOptions()).between
+    del seen.ranges[waiting]
+    assert not plan_static(graph, layers, seen, StaticOptions()).between
+
+
 def test_switches_choose_the_form_of_each_layer(rng: np.random.Generator) -> None:
     graph = image_network(rng)
     layers, seen = observed(graph, images(rng))

@@ -122,7 +122,7 @@ class Control:
         if stored is None:
             everything = frozenset(self._plan.forms)
             outputs = self._evaluation.outputs(self.graph_of(everything))
-            found = sensitivities(
+            measured = sensitivities(
                 self._graph,
                 self._plan.forms,
                 self._evaluation.runs,
@@ -131,7 +131,7 @@ class Control:
                 threads=self._evaluation.threads,
                 progress=self._progress,
             )
-            stored = [found[layer] for layer in self._plan.forms]
+            stored = [measured[layer] for layer in self._plan.forms]
             self._memory.put("sensitivities", stored)
         self.sensitivity = dict(zip(self._plan.forms, stored))
         return sorted(self._plan.forms, key=self.sensitivity.__getitem__, reverse=True)

@@ -64,9 +64,9 @@ def _steps(graph: Graph, serials: Mapping[int, Layer], feeds: Feeds, threads: in
     profile = profile_graph(settled(graph), feeds, runs=RUNS, threads=threads)
     steps = []
     for nodes, seconds in profile.step_times():
-        found = [serials[node.serial] for node in nodes if node.serial in serials]
-        if found:
-            steps.append((list(dict.fromkeys(found)), seconds))
+        layers = [serials[node.serial] for node in nodes if node.serial in serials]
+        if layers:
+            steps.append((list(dict.fromkeys(layers)), seconds))
     return steps
 
 

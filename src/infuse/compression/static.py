@@ -75,8 +75,9 @@ def plan_static(
             )
             plan.calibrators[layer] = name
     for value in between_layers(graph, plan.layers):
-        found = candidates(seen.ranges[value], "mse")
-        plan.between[value] = found[0][1]
+        observed = seen.ranges.get(value)
+        if observed is not None and observed.is_finite:
+            plan.between[value] = candidates(observed, "mse")[0][1]
     return plan
 
 
