@@ -205,7 +205,7 @@ class Control:
         stored = self._memory.get(f"sensitivities {number}")
         if stored is None:
             outputs = self._evaluation.outputs(self.graph_of(self._everything(number)))
-            measured = sensitivities(
+            measured, runs = sensitivities(
                 self._graph,
                 forms,
                 self._evaluation.runs,
@@ -214,6 +214,7 @@ class Control:
                 threads=self._evaluation.threads,
                 progress=self._progress,
             )
+            self._evaluation.model_runs += runs
             stored = [measured[layer] for layer in forms]
             self._memory.put(f"sensitivities {number}", stored)
         return {(layer, number): value for layer, value in zip(forms, stored)}

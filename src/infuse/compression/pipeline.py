@@ -208,6 +208,7 @@ def _finished(
     report.score = control.score(selection)
     report.is_met = control.holds(selection)
     report.validations = evaluation.validations
+    report.model_runs = evaluation.model_runs
     if not report.seconds:
         times = evaluation.seconds({"float32": source, "all": control.graph_of(selection)})
         report.float_seconds, report.seconds = times["float32"], times["all"]

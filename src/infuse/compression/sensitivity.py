@@ -71,10 +71,10 @@ def sensitivities(
     threads: int | None = None,
     clock: Callable[[], float] = time.perf_counter,
     progress: Progress | None = None,
-) -> dict[Layer, float]:
+) -> tuple[dict[Layer, float], int]:
     """The power of the change of the outputs over theirs when one layer alone has its form, the
     mean over some of the examples: those with the largest `differences` (one an example), as many
-    as `seconds` allow, one at least.
+    as `seconds` allow, one at least. And how often the model ran.
     """
     copy, name = with_switches(graph, forms)
     layers = list(forms)
@@ -93,7 +93,7 @@ def sensitivities(
             done += 1
             if (clock() - begin) * (done + 1) / done > seconds:
                 break
-    return dict(zip(layers, (sums / done).tolist()))
+    return dict(zip(layers, (sums / done).tolist())), done * (1 + len(layers))
 
 
 def change(outputs: Outputs, exact: Outputs) -> float:
