@@ -217,7 +217,7 @@ def test_sensitivities_are_those_of_layers_alone(rng: np.random.Generator) -> No
     }
     coarse = round_to_nearest(np.asarray(np.sign(layers[1].matrices), np.float32))
     forms[layers[1]] = DynamicForm(coarse)
-    measured, count = sensitivities(graph, forms, runs, [0.0, 1.0, 0.5], threads=1)
+    measured, count = sensitivities(graph, forms, runs, [0.0, 1.0, 0.5], {"scores": 1.0}, threads=1)
     assert count == len(runs) * (1 + len(layers))
     assert max(measured, key=measured.__getitem__) is layers[1]
     assert all(value > 0 for value in measured.values())

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from infuse.analysis.metrics import Outputs
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.costs import Costs, bytes_of_layers, seconds_of_layers
 from infuse.compression.evaluation import Evaluation, Memory
@@ -17,7 +16,7 @@ from infuse.compression.layers import Layer
 from infuse.compression.methods import Plan
 from infuse.compression.planning import Option, Selection, ladder
 from infuse.compression.report import CompressionReport
-from infuse.compression.sensitivity import SECONDS, SHARE, change, sensitivities
+from infuse.compression.sensitivity import SECONDS, SHARE, change, powers_of, sensitivities
 from infuse.compression.speed import Region, regions
 from infuse.compression.static import between_layers
 from infuse.ir.graph import Graph
@@ -204,12 +203,15 @@ class Control:
             return {}
         stored = self._memory.get(f"sensitivities {number}")
         if stored is None:
+            exact = self._evaluation.exact
+            powers = powers_of(exact)
             outputs = self._evaluation.outputs(self.graph_of(self._everything(number)))
             measured, runs = sensitivities(
                 self._graph,
                 forms,
                 self._evaluation.runs,
-                self._changes(outputs),
+                [change(one, right, powers) for one, right in zip(outputs, exact)],
+                powers,
                 seconds=min(SECONDS, SHARE * self._deadline.left) / len(self._plans),
                 threads=self._evaluation.threads,
                 progress=self._progress,
@@ -218,9 +220,6 @@ class Control:
             stored = [measured[layer] for layer in forms]
             self._memory.put(f"sensitivities {number}", stored)
         return {(layer, number): value for layer, value in zip(forms, stored)}
-
-    def _changes(self, outputs: Sequence[Outputs]) -> list[float]:
-        return [change(one, exact) for one, exact in zip(outputs, self._evaluation.exact)]
 
     # -- speed -------------------------------------------------------------------------------------
 
