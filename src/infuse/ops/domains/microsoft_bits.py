@@ -112,8 +112,8 @@ class MatMulNBits(Op):
             raise ShapeError(f"{self.name} multiplies rows of {self.K} elements, found {a.type}")
         return TensorType(require_kind(self.name, a.dtype, "f"), (*a.shape[:-1], self.N))
 
-    def steps(self, scales: Array | None, zero_points: Array | None) -> tuple[Array, Array]:
-        """Scales and shifts (N, blocks): a code stands for code · scale + shift."""
+    def grids(self, scales: Array | None, zero_points: Array | None) -> tuple[Array, Array]:
+        """Scales and zero points (N, blocks): a code stands for (code − zero point) · scale."""
         assert scales is not None
         factors = scales.reshape(self.N, self.blocks)
         if zero_points is None:
@@ -124,16 +124,22 @@ class MatMulNBits(Op):
             )
         else:
             zeros = zero_points.reshape(self.N, self.blocks).astype(scales.dtype)
-        return factors, np.asarray(-zeros * factors)
+        return factors, zeros
+
+    def codes(self, b: Array) -> Array:
+        """The codes (N, blocks, block_size) that `b` packs; those of rows beyond K are 0."""
+        parts = unpacked(b.reshape(self.N, self.blocks, -1), self.bits)
+        rows = parts[..., : self.block_size].reshape(self.N, -1)
+        rows[:, self.K :] = 0
+        return rows.reshape(self.N, self.blocks, self.block_size)
 
     def matrix(
         self, b: Array, scales: Array, zero_points: Array | None, g_idx: Array | None
     ) -> Array:
         """The matrix (N, K) in full."""
-        codes = unpacked(b.reshape(self.N, self.blocks, -1), self.bits)[
-            ..., : self.block_size
-        ].astype(scales.dtype)
-        factors, shifts = self.steps(scales, zero_points)
+        codes = self.codes(b).astype(scales.dtype)
+        factors, zeros = self.grids(scales, zero_points)
+        shifts = -zeros * factors
         if g_idx is None:
             return np.asarray(codes * factors[..., None] + shifts[..., None]).reshape(self.N, -1)[
                 :, : self.K
