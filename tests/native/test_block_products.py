@@ -56,11 +56,47 @@ def test_blocks_are_decoded_where_they_are_multiplied(
         graph = network(kind, depth, zeros, gemm, block).graph
         program, _ = generate(graph, Target.resolve("native"))
         assert any("nbits_matmul" in line for step in program.steps for line in step.function.lines)
-        x = np.random.default_rng(1).standard_normal((5, depth)).astype(np.float32)
-        expected = evaluate(graph, {"x0": x})
         with infuse.compile(graph, threads=1) as model:
-            for name, array in model.run({"x0": x}).items():
-                np.testing.assert_allclose(array, expected[name], rtol=2e-5, atol=2e-4)
+            for rows in (1, 5, 40):
+                x = np.random.default_rng(rows).standard_normal((rows, depth)).astype(np.float32)
+                expected = evaluate(graph, {"x0": x})
+                for name, array in model.run({"x0": x}).items():
+                    np.testing.assert_allclose(array, expected[name], rtol=2e-5, atol=2e-4)
+
+
+COLUMNS = 37
+"""More than a panel, and not a whole number of vectors."""
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_all_numbers_of_rows_and_threads(bits: int, zeros: bool) -> None:
+    """Codes take as few bits as their largest one needs; the witness multiplies in float64."""
+    rng, depth, block = np.random.default_rng(bits), 1056, 32
+    codes = rng.integers(0, 1 << bits, (depth, COLUMNS)).astype(np.uint8)
+    codes[0] = (1 << bits) - 1
+    scales = rng.uniform(0.01, 0.1, (depth // block, COLUMNS)).astype(np.float32)
+    middle = 1 << (bits - 1)
+    shifts = rng.integers(0, 1 << bits, scales.shape) if zeros else np.full(scales.shape, middle)
+    numbers = (codes - np.repeat(shifts, block, 0)) * np.repeat(scales.astype(np.float64), block, 0)
+    make = Builder()
+    x = make.input("n", depth)
+    weights = [constant(codes), constant(scales), constant(shifts.astype(np.uint8))]
+    product = make("MatMul", x, make("DequantizeLinear", *weights, axis=0, block_size=block))
+    make.output(make("Add", product, make.weight(COLUMNS)))
+    program, _ = generate(make.graph, Target.resolve("native"))
+    calls = "".join(line for step in program.steps for line in step.function.lines)
+    assert f"nbits_matmul<{bits}, {1 + zeros}>" in calls
+    bias = next(v.const for node in make.graph.nodes if node.kind == "Add" for v in [node.input(1)])
+    for threads in (1, 2):
+        with infuse.compile(make.graph, threads=threads) as model:
+            for rows in (*range(1, 18), 33):
+                data = rng.standard_normal((rows, depth)).astype(np.float32)
+                (result,) = model.run({"x0": data}).values()
+                # A thousand products of numbers of up to 2^bits · 0.1, summed up in float32.
+                np.testing.assert_allclose(
+                    result, data @ numbers + bias, rtol=0, atol=1e-5 * (1 << bits)
+                )
 
 
 @pytest.mark.parametrize("block", [16, 48])

@@ -34,7 +34,8 @@ template <int BITS> struct NBits {
 
 namespace nbits_detail {
 
-constexpr int FEW = 4;           // rows that are multiplied by codes as these are decoded
+constexpr int FEW = INFUSE_LANES == 16 ? 8 : 4;  // rows that share a code as it is decoded
+constexpr long PASSES = 2;  // groups of so many rows at most; a panel is decoded at once for more
 constexpr long GRAIN = 1 << 16;  // products that are worth a thread
 
 inline long padded(const NBitsSizes& s) { return (s.k + s.block - 1) / s.block * s.block; }
@@ -57,65 +58,86 @@ INFUSE_INLINE vf number_at(vi word, int from) {
   return held - splat(float(1 << (lead - from)) + float(1 << (BITS - 1)));
 }
 
-/** Calls use(row, number) for each row of a unit, whose words are NR apart. */
+/** The numbers of one row of a panel. */
+struct PanelRow {
+  vf half[2];
+};
+
+template <int BITS>
+INFUSE_INLINE PanelRow numbers_at(const vi (&word)[2], int from) {
+  return {{number_at<BITS>(word[0], from), number_at<BITS>(word[1], from)}};
+}
+
+/** Calls use(row, numbers) for each row of a unit. */
 template <int BITS, class Use>
 INFUSE_INLINE void each_row(const int32_t* w, const Use& use) {
   using L = NBits<BITS>;
-  vi spare[L::WORDS];
+  vi spare[L::WORDS][2];  // what is left of each word
 #pragma GCC unroll 3
   for (int word = 0; word < L::WORDS; ++word) {
-    const vi codes = load(w + word * NR, Full{}), moved = (vi)((vu)codes >> L::MOVED);
-    spare[word] = codes;
+    vi codes[2], moved[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      codes[v] = load(w + word * NR + v * LANES, Full{});
+      moved[v] = (vi)((vu)codes[v] >> L::MOVED);
+      spare[word][v] = (vi)((vu)codes[v] >> 30);
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < L::CODES; ++i) {
       const int from = i * BITS;
       const bool direct = from < L::DIRECT;
-      use(L::row(word, i), number_at<BITS>(direct ? codes : moved, direct ? from : from - L::MOVED));
+      use(L::row(word, i), direct ? numbers_at<BITS>(codes, from) : numbers_at<BITS>(moved, from - L::MOVED));
     }
   }
-  if constexpr (BITS == 3) {  // two bits of each word are left, which hold two codes
-    const vi a = (vi)((vu)spare[0] >> 30), b = (vi)((vu)spare[1] >> 30), c = (vi)((vu)spare[2] >> 30);
-    use(30, number_at<BITS>(a | b << 2, 0));
-    use(31, number_at<BITS>((vi)((vu)b >> 1) | c << 1, 0));
+  if constexpr (BITS == 3) {  // two bits of each word, which hold two codes
+    vi first[2], last[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      first[v] = spare[0][v] | spare[1][v] << 2;
+      last[v] = (vi)((vu)spare[1][v] >> 1) | spare[2][v] << 1;
+    }
+    use(30, numbers_at<BITS>(first, 0));
+    use(31, numbers_at<BITS>(last, 0));
   }
 }
 
-/** R rows, `pitch` apart, times one panel. sums[r][blocks]: of the elements of each block. */
+/** R rows a[k][R] times one panel: out[R][NR]. sums[block][R]: of the elements of each block. */
 template <int BITS, int STEPS, int R>
-INFUSE_NOINLINE void few(const float* a, long pitch, const float* sums, const NBitsSizes& s,
+INFUSE_NOINLINE void few(const float* a, const float* sums, const NBitsSizes& s,
                          const int32_t* w, const float* steps, float* out) {
   using L = NBits<BITS>;
   constexpr int U = R == 1 ? 2 : 1;  // sums that are independent, beside those of columns and rows
   const long blocks = padded(s) / s.block, units = s.block / L::ROWS;
-  vf total[R][2] = {};
+  for (int i = 0; i < R * NR; i += LANES) store(out + i, vf{}, Full{});
 #pragma GCC unroll 1
-  for (long block = 0; block < blocks; ++block, steps += STEPS * NR) {
+  for (long block = 0; block < blocks; ++block, steps += STEPS * NR, sums += R) {
     vf part[U][R][2] = {};
 #pragma GCC unroll 1
-    for (long unit = 0; unit < units; ++unit, w += L::WORDS * NR, a += L::ROWS) {
+    for (long unit = 0; unit < units; ++unit, w += L::WORDS * NR, a += L::ROWS * R) {
       prefetch(w + 16 * NR);
       prefetch(w + 16 * NR + LANES);
+      each_row<BITS>(w, [&](int row, const PanelRow& x) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+          const vf factor = splat(a[row * R + r]);
 #pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v)
-        each_row<BITS>(w + v * LANES, [&](int row, vf number) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-          for (int r = 0; r < R; ++r)
-            part[row % U][r][v] = fma(splat(a[r * pitch + row]), number, part[row % U][r][v]);
-        });
+          for (int v = 0; v < 2; ++v)
+            part[row % U][r][v] = fma(factor, x.half[v], part[row % U][r][v]);
+        }
+      });
     }
 #pragma GCC unroll 2
     for (int v = 0; v < 2; ++v)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
+        float* total = out + r * NR + v * LANES;
         const vf all = U == 2 ? part[0][r][v] + part[U - 1][r][v] : part[0][r][v];
-        total[r][v] = fma(all, load(steps + v * LANES, Full{}), total[r][v]);
+        vf sum = fma(all, load(steps + v * LANES, Full{}), load(total, Full{}));
         if constexpr (STEPS == 2)
-          total[r][v] = fma(splat(sums[r * blocks + block]), load(steps + NR + v * LANES, Full{}),
-                            total[r][v]);
+          sum = fma(splat(sums[r]), load(steps + NR + v * LANES, Full{}), sum);
+        store(total, sum, Full{});
       }
   }
-  for (int r = 0; r < R; ++r)
-    for (int v = 0; v < 2; ++v) store(out + r * NR + v * LANES, total[r][v], Full{});
 }
 
 /** One panel in floats [k, NR]. */
@@ -124,52 +146,71 @@ INFUSE_NOINLINE void decode(const NBitsSizes& s, const int32_t* w, const float* 
   using L = NBits<BITS>;
   const long all = padded(s);
 #pragma GCC unroll 1
-  for (long k = 0; k < all; k += s.block, steps += STEPS * NR)
+  for (long k = 0; k < all; k += s.block, steps += STEPS * NR) {
+    vf scale[2], shift[2] = {};
+    for (int v = 0; v < 2; ++v) {
+      scale[v] = load(steps + v * LANES, Full{});
+      if (STEPS == 2) shift[v] = load(steps + (STEPS - 1) * NR + v * LANES, Full{});
+    }
 #pragma GCC unroll 1
     for (long unit = 0; unit < s.block; unit += L::ROWS, w += L::WORDS * NR, to += L::ROWS * NR)
+      each_row<BITS>(w, [&](int row, const PanelRow& x) __attribute__((always_inline)) {
 #pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v) {
-        const vf scale = load(steps + v * LANES, Full{});
-        const vf shift = STEPS == 2 ? load(steps + (STEPS - 1) * NR + v * LANES, Full{}) : vf{};
-        each_row<BITS>(w + v * LANES, [&](int row, vf number) __attribute__((always_inline)) {
-          store(to + row * NR + v * LANES, fma(number, scale, shift), Full{});
-        });
-      }
+        for (int v = 0; v < 2; ++v)
+          store(to + row * NR + v * LANES, fma(x.half[v], scale[v], shift[v]), Full{});
+      });
+  }
 }
 
-/** Rows [0, count) of a as they are multiplied, and the sums of their blocks. */
+/** The rows that are multiplied with the next `count`: those that do not exist are zeros. */
+inline int together(long count) {
+  if (FEW == 8 && count > 4) return count > 6 ? 8 : 6;
+  return count > 2 ? 4 : count;
+}
+
+/** `count` rows of a as rows[k][R] with zeros behind them, R = together(count), and sums[block][R]. */
 inline void arrange(const NBitsSizes& s, const float* a, long count, float* rows, float* sums) {
-  const long all = padded(s);
-  for (long r = 0; r < count; ++r, a += s.row, rows += all) {
-    sweep(0, s.k, [&](long k, auto lanes) { store(rows + k, load(a + k, lanes), lanes); });
-    for (long k = s.k; k < all; ++k) rows[k] = 0;
-    for (long k = 0; k < all; k += s.block) {
+  const long all = padded(s), width = together(count);
+  for (long r = 0; r < width; ++r, a += s.row, ++rows, ++sums) {
+    const long k = r < count ? s.k : 0;
+    for (long i = 0; i < k; ++i) rows[i * width] = a[i];
+    for (long i = k; i < all; ++i) rows[i * width] = 0;
+    for (long i = 0, block = 0; i < all; i += s.block, ++block) {
       vf sum = {};
-      sweep(0, s.block, [&](long i, auto lanes) { sum += load(rows + k + i, lanes); });
-      *sums++ = hsum(sum);
+      sweep(i, min(i + s.block, max(i, k)), [&](long j, auto lanes) { sum += load(a + j, lanes); });
+      sums[block * width] = hsum(sum);
     }
   }
 }
 
 template <int BITS, int STEPS>
-INFUSE_INLINE void few_of(long count, const float* a, const float* sums, const NBitsSizes& s,
+INFUSE_INLINE void few_of(int rows, const float* a, const float* sums, const NBitsSizes& s,
                           const int32_t* w, const float* steps, float* out) {
-  const long pitch = padded(s);
-  if (count == 1) few<BITS, STEPS, 1>(a, pitch, sums, s, w, steps, out);
-  if (count == 2) few<BITS, STEPS, 2>(a, pitch, sums, s, w, steps, out);
-  if (count == 3) few<BITS, STEPS, 3>(a, pitch, sums, s, w, steps, out);
-  if (count == 4) few<BITS, STEPS, 4>(a, pitch, sums, s, w, steps, out);
+  if (rows == 1) few<BITS, STEPS, 1>(a, sums, s, w, steps, out);
+  if (rows == 2) few<BITS, STEPS, 2>(a, sums, s, w, steps, out);
+  if (rows == 4) few<BITS, STEPS, 4>(a, sums, s, w, steps, out);
+  if constexpr (FEW == 8) {
+    if (rows == 6) few<BITS, STEPS, 6>(a, sums, s, w, steps, out);
+    if (rows == 8) few<BITS, STEPS, 8>(a, sums, s, w, steps, out);
+  }
 }
 
-constexpr long copied_rows(long k) { return 2 * MR * detail::gemm_pitch(k); }
+/** Rows that are copied at a time where they would push each other out of the cache. */
+constexpr long copied_rows(long k) {
+  const long fits = 2 * INFUSE_BLOCK_BYTES / long(sizeof(float)) / detail::gemm_pitch(k);
+  return max(fits / MR, 2L) * MR;
+}
+
+constexpr bool copies(const NBitsSizes& s) { return detail::collides(s.row, s.k); }
 
 }  // namespace nbits_detail
 
 /** Bytes of scratch of a product. */
 inline long nbits_scratch(const NBitsSizes& s) {
   using namespace nbits_detail;
-  const long all = padded(s), few = FEW * (all + all / s.block), many = all * NR + copied_rows(s.k);
-  return max(few, s.m > FEW ? many : 0L) * long(sizeof(float));
+  const long all = padded(s), few = PASSES * FEW * (all + all / s.block);
+  const long rows = copies(s) ? (copied_rows(s.k) + MR) * detail::gemm_pitch(s.k) : 0;
+  return max(few, s.m > PASSES * FEW ? all * NR + rows : 0L) * long(sizeof(float));
 }
 
 template <int BITS, int STEPS, class Sink>
@@ -178,33 +219,36 @@ inline void nbits_matmul(Context& c, const NBitsSizes& s, const float* a, const 
   using namespace nbits_detail;
   if (s.m <= 0) return;
   const long panels = detail::ceil_div(s.n, NR), words = panel_size<BITS>(s);
-  const long all = padded(s), step_size = all / s.block * STEPS * NR;
-  if (s.m <= FEW) {
+  const long all = padded(s), blocks = all / s.block, step_size = blocks * STEPS * NR;
+  if (s.m <= PASSES * FEW) {
     const auto run = [&](long begin, long end, int worker) {
       float* rows = (float*)c.scratch(worker);
-      float* sums = rows + s.m * all;
+      float* sums = rows + PASSES * FEW * all;
       alignas(64) float out[FEW * NR];
-      arrange(s, a, s.m, rows, sums);
-      for (long p = begin; p < end; ++p) {
-        few_of<BITS, STEPS>(s.m, rows, sums, s, w + p * words, steps + p * step_size, out);
-        detail::drain(out, s.m, 0, p * NR, s.n, sink);
-      }
+      for (long row = 0; row < s.m; row += FEW)
+        arrange(s, a + row * s.row, min(s.m - row, long(FEW)), rows + row * all, sums + row * blocks);
+      for (long p = begin; p < end; ++p)
+        for (long row = 0, count; row < s.m; row += count) {
+          count = min(s.m - row, long(FEW));
+          few_of<BITS, STEPS>(together(count), rows + row * all, sums + row * blocks, s,
+                              w + p * words, steps + p * step_size, out);
+          detail::drain(out, count, row, p * NR, s.n, sink);
+        }
     };
     return c.parallel(panels, run, 1 + GRAIN / (s.m * s.k * NR + 1));
   }
-  const bool copies = detail::collides(s.row, s.k);
-  const long pitch = detail::gemm_pitch(s.k);
-  const GemmSizes sizes = {s.m, s.n, s.k, copies ? pitch : s.row};
+  const long pitch = detail::gemm_pitch(s.k), chunk = copies(s) ? copied_rows(s.k) : s.m;
+  const GemmSizes sizes = {s.m, s.n, s.k, copies(s) ? pitch : s.row};
   detail::gemm_parallel(c, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
     float* panel = (float*)c.scratch(worker);
     float* rows = panel + all * NR;
-    for (long p = p0; p < p1; ++p) {
-      decode<BITS, STEPS>(s, w + p * words, steps + p * step_size, panel);
-      for (long row = m0, next; row < m1; row = next) {
-        next = copies ? detail::chunk_end(row, m1, MR) : m1;
-        const float* from = a + row * s.row;
-        if (copies) detail::copy_matrix(rows, pitch, from, s.row, 1, next - row, s.k);
-        const float* base = copies ? rows - row * pitch : a;
+    for (long row = m0, next; row < m1; row = next) {
+      next = detail::chunk_end(row, m1, chunk);
+      const float* from = a + row * s.row;
+      if (copies(s)) detail::copy_matrix(rows, pitch, from, s.row, 1, next - row, s.k);
+      const float* base = copies(s) ? rows - row * pitch : a;
+      for (long p = p0; p < p1; ++p) {
+        decode<BITS, STEPS>(s, w + p * words, steps + p * step_size, panel);
         detail::gemm_rows(sizes, base, panel, row, next, p * NR, sink);
       }
     }
