@@ -12,6 +12,7 @@ import pytest
 import infuse
 from infuse import dtypes
 from infuse.codegen.compile import generate
+from infuse.codegen.expand.block_products import TYPES
 from infuse.dtypes import DType
 from infuse.ir.graph import constant
 from infuse.ops.core.evaluate import evaluate
@@ -26,7 +27,7 @@ def network(
 ) -> Builder:
     make = Builder()
     x = make.input("n", depth)
-    low, high = {4: (0, 16), 8: (0, 256)}[kind.bits]
+    low, high = 0, 1 << kind.bits
     if kind.kind == "i":
         low, high = low - high // 2, high // 2
     turned = bool(gemm and gemm.get("transB"))
@@ -46,7 +47,7 @@ def network(
     return make
 
 
-@pytest.mark.parametrize("kind", [dtypes.uint4, dtypes.int4, dtypes.uint8, dtypes.int8])
+@pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("gemm", [None, {"transB": 1}, {}])
 def test_blocks_are_decoded_where_they_are_multiplied(

@@ -161,7 +161,8 @@ class BlockForm:
         parts = (weights.integers, weights.scales, weights.zeros)
         arrays = [None if part is None else part if axis == 0 else part.T for part in parts]
         values = [None if a is None else constant(np.ascontiguousarray(a)) for a in arrays]
-        numbers = write("DequantizeLinear", *values, axis=axis, block_size=weights.block)
+        how = {"axis": axis, "block_size": weights.block, "output_dtype": dtypes.float32}
+        numbers = write("DequantizeLinear", *values, **how)
         node.set_operand(1, numbers)
 
 

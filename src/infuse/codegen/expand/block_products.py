@@ -12,7 +12,8 @@ from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ops.domains.microsoft_bits import MatMulNBits
 from infuse.ops.quantization import DequantizeLinear, limits
 
-BITS = {dtypes.uint4: 4, dtypes.int4: 4, dtypes.uint8: 8, dtypes.int8: 8}
+TYPES = (dtypes.uint2, dtypes.int2, dtypes.uint4, dtypes.int4, dtypes.uint8, dtypes.int8)
+SCALES = (dtypes.float16, dtypes.float32)
 LEAST_BLOCK = 32
 """Rows of a block that fill vectors; blocks are multiples of it."""
 
@@ -47,11 +48,11 @@ def _product(make: Composer, x: Value, weights: Value | None, depth_axis: int) -
         return None
     if codes.const is None or scales.const is None or (zeros is not None and zeros.const is None):
         return None
-    plain = x.dtype == scales.dtype == node.output.dtype == dtypes.float32
-    if codes.dtype not in BITS or not plain:
+    plain = x.dtype == node.output.dtype == dtypes.float32 and scales.dtype in SCALES
+    if codes.dtype not in TYPES or not plain:
         return None
     matrix, steps = (_rows_of_columns(array, axis) for array in (codes.const, scales.const))
-    bits, low = BITS[codes.dtype], limits(codes.dtype)[0]
+    bits, low = codes.dtype.bits, limits(codes.dtype)[0]
     shifts = np.zeros(steps.shape, np.int16)
     if zeros is not None and zeros.const is not None:
         shifts = _rows_of_columns(zeros.const, axis).astype(np.int16)
@@ -72,9 +73,8 @@ def _rows_of_columns(array: Array, axis: int) -> Array:
 
 def _packed(codes: Array, bits: int) -> Array:
     """Unsigned numbers of few bits as bytes along the last axis, lowest first."""
-    numbers = codes.astype(np.uint8)
-    if bits == 8:
-        return np.ascontiguousarray(numbers)
-    if numbers.shape[-1] % 2:
-        numbers = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, 1)])
-    return np.ascontiguousarray(numbers[..., ::2] | (numbers[..., 1::2] << 4))
+    numbers, together = codes.astype(np.uint8), 8 // bits
+    spare = -numbers.shape[-1] % together
+    numbers = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, spare)])
+    parts = [numbers[..., place::together] << (place * bits) for place in range(together)]
+    return np.ascontiguousarray(np.bitwise_or.reduce(parts))
