@@ -37,14 +37,14 @@ def compress(
     """A copy of a graph with smaller and faster layers; `.compression` of the result is its report.
 
     `method` is int8 (activations and weights as 8-bit integers; ranges of activations from data),
-    int8-dynamic (ranges from each run), int8-weights or int4 (weights alone, in blocks of 32; the
-    arithmetic stays in float32). `data` are arrays of examples by input name, or a sequence of
-    such; examples lie along the first axis, and run in batches of `batch` where that is a symbol.
-    Ranges come from 300 of the runs at most. Scores are measured on `validation`, default: the
-    data, beside `labels`, one an example, by `metric`: top1 (default with labels), top5, mse, mae;
-    without labels agreement, cosine (default) or sqnr, beside the outputs of the original; or a
-    function of the outputs of all runs (a list of arrays by name) and the labels, which is better
-    the higher it is.
+    int8-dynamic (ranges from each run), int8-weights, int4, int3 or int2 (weights alone, in blocks
+    of 64 or 32 rows; the arithmetic stays in float32). `data` are arrays of examples by input name,
+    or a sequence of such; examples lie along the first axis, and run in batches of `batch` where
+    that is a symbol. Ranges come from 300 of the runs at most. Scores are measured on `validation`,
+    default: the data, beside `labels`, one an example, by `metric`: top1 (default with labels),
+    top5, mse, mae; without labels agreement, cosine (default) or sqnr, beside the outputs of the
+    original; or a function of the outputs of all runs (a list of arrays by name) and the labels,
+    which is better the higher it is.
 
     `max_drop` is a contract: `"0.5%"` of the original's score, or a number in the unit of the
     score. Where all layers lose more, those that change the outputs most stay in float32, as few as

@@ -50,6 +50,12 @@ def compress(
     int4: Annotated[
         bool, typer.Option("--int4", help="Weights of products as 4-bit integers.")
     ] = False,
+    int3: Annotated[
+        bool, typer.Option("--int3", help="Weights of products as 3-bit integers.")
+    ] = False,
+    int2: Annotated[
+        bool, typer.Option("--int2", help="Weights of products as 2-bit integers.")
+    ] = False,
     data: Annotated[
         list[Path] | None,
         typer.Option(
@@ -119,6 +125,8 @@ def compress(
         "int8-dynamic": int8_dynamic,
         "int8-weights": int8_weights,
         "int4": int4,
+        "int3": int3,
+        "int2": int2,
     }
     chosen = [name for name, asked in methods.items() if asked] or ["int8"]
     if len(chosen) > 1:

@@ -186,6 +186,35 @@ class RowsForm:
         graph.remove(node)
 
 
+@dataclass(frozen=True, eq=False)
+class BlockRowsForm:
+    """An embedding whose rows are integers of few bits in blocks: the table's transpose as weights
+    [columns, rows].
+    """
+
+    weights: BlockWeights
+    activation: None = None
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return f"int{self.weights.bits} rows"
+
+    def write(self, graph: Graph, node: Node, layer: Layer) -> None:
+        write = Writer(graph, node, layer.name or layer.kind)
+        weights, rows = self.weights, node.inputs[1]
+        assert rows is not None
+        assert weights.zeros is not None
+        parts = [
+            write("Gather", constant(np.ascontiguousarray(part.T)), rows, axis=0)
+            for part in (weights.integers, weights.scales, weights.zeros)
+        ]
+        how = {"block_size": weights.block, "output_dtype": dtypes.float32}
+        result = write("DequantizeLinear", *parts, axis=rows.rank, **how)
+        node.output.replace_by(result)
+        graph.remove(node)
+
+
 def _range_of(write: Writer, node: Node) -> list[Value]:
     """The integers of a layer's activation, their scale and zero point, once for all readers."""
     x = node.inputs[0]
