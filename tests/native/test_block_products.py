@@ -14,8 +14,12 @@ from infuse import dtypes
 from infuse.codegen.compile import generate
 from infuse.codegen.expand.block_products import TYPES
 from infuse.dtypes import DType
-from infuse.ir.graph import constant
+from infuse.ir.graph import Array, Node, Value, constant
+from infuse.ir.registry import make_operator
+from infuse.ir.types import UNKNOWN
 from infuse.ops.core.evaluate import evaluate
+from infuse.ops.domains.microsoft import DOMAIN
+from infuse.ops.domains.microsoft_bits import MatMulNBits
 from infuse.targets import Target
 from tests.native.builder import Builder
 
@@ -98,6 +102,68 @@ def test_all_numbers_of_rows_and_threads(bits: int, zeros: bool) -> None:
                 np.testing.assert_allclose(
                     result, data @ numbers + bias, rtol=0, atol=1e-5 * (1 << bits)
                 )
+
+
+def rounded_blocks(rows: Array, block: int) -> Array:
+    """Rows in float64 whose blocks are rounded to multiples of their largest magnitude / 127."""
+    parts = rows.reshape(len(rows), -1, block).astype(np.float64)
+    steps = np.abs(parts).max(-1, keepdims=True) / 127
+    steps[steps == 0] = 1
+    return np.asarray((np.rint(parts / steps) * steps).reshape(rows.shape))
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_rows_are_rounded_where_the_model_asks_for_it(bits: int, zeros: bool) -> None:
+    """`accuracy_level` 4, beside a float64 product of rows that are rounded alike."""
+    rng, depth, block, columns = np.random.default_rng(bits), 1056, 32, 37
+    blocks = depth // block
+    sizes = {"K": depth, "N": columns, "bits": bits, "block_size": block, "accuracy_level": 4}
+    op = make_operator(DOMAIN, "MatMulNBits", sizes)
+    assert isinstance(op, MatMulNBits)
+    packed = rng.integers(0, 256, (columns, blocks, block * bits // 8), np.uint8)
+    scales = rng.uniform(0.01, 0.1, columns * blocks).astype(np.float32)
+    shifts = rng.uniform(0, 1 << bits, columns * blocks).astype(np.float32) if zeros else None
+    matrix = op.matrix(packed, scales.astype(np.float64), shifts, None)
+    make = Builder()
+    x = make.input("n", depth)
+    values = [None if array is None else constant(array) for array in (packed, scales, shifts)]
+    node = make.graph.add_node(Node(op, [x, *values], [Value(UNKNOWN, "y")]))
+    op.infer_node(node)
+    make.output(node.output)
+    program, _ = generate(make.graph, Target.resolve("native"))
+    calls = "".join(line for step in program.steps for line in step.function.lines)
+    assert f"nbits_rounded<{1 + zeros}>" in calls
+    for threads in (1, 2):
+        with infuse.compile(make.graph, threads=threads) as model:
+            for count in (*range(1, 10), 200):
+                data = rng.standard_normal((count, depth)).astype(np.float32)
+                data[:, :block] = 0
+                data[0, block : 2 * block] *= 1e20
+                (result,) = model.run({"x0": data}).values()
+                expected = rounded_blocks(data, block) @ matrix.T
+                # Sums in float32; of a few elements, float64 rounds a tie to the other side.
+                bound = 1e-5 * np.abs(data).max(1, keepdims=True) * (1 << bits)
+                assert np.mean(np.abs(result - expected) > bound) < 2e-3
+                assert np.all(np.abs(result - expected) <= 3000 * bound)
+
+
+def test_rows_that_are_not_finite_stay_so_when_they_are_rounded() -> None:
+    depth, block = 64, 32
+    sizes = {"K": depth, "N": 3, "bits": 4, "block_size": block, "accuracy_level": 4}
+    op = make_operator(DOMAIN, "MatMulNBits", sizes)
+    make = Builder()
+    packed = make.rng.integers(0, 256, (3, 2, 16), np.uint8)
+    parts = [make.input(4, depth), constant(packed), constant(np.ones(6, np.float32))]
+    node = make.graph.add_node(Node(op, parts, [Value(UNKNOWN, "y")]))
+    op.infer_node(node)
+    make.output(node.output)
+    data = np.ones((4, depth), np.float32)
+    data[1, 5], data[2, 40] = np.nan, -np.inf
+    with infuse.compile(make.graph, threads=1) as model:
+        (result,) = model.run({"x0": data}).values()
+    assert np.isfinite(result[[0, 3]]).all()
+    assert not np.isfinite(result[[1, 2]]).any()
 
 
 @pytest.mark.parametrize("block", [16, 48])

@@ -20,6 +20,8 @@ from infuse.targets.cpu.families.nbits import NBitsSizes, pack_codes, pack_steps
 
 WIDTHS = (2, 3, 4, 8)
 """Bits of the codes that the kernel takes."""
+ROUNDED = 4
+"""The accuracy level that lets a product round its left operand to integers of 8 bits."""
 
 
 def decodes(node: Node) -> bool:
@@ -43,28 +45,36 @@ def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     left = low.dense(a, natural(a.rank))
     codes = op.codes(_constant(node, 1)).reshape(op.N, -1)
     bits = next(each for each in WIDTHS if codes.max(initial=0) >> each == 0)
+    is_rounded = op.accuracy_level == ROUNDED and bits <= 4
+    # Words of 4 bits hold the codes of fewer, moved to the middle.
+    wide = 4 if is_rounded else bits
+    lift = np.uint8((1 << (wide - 1)) - (1 << (bits - 1)))
     scales, zeros = op.grids(
         *(None if v is None else v.const for v in (node.input(2), node.input(3)))
     )
     shifts = (float(1 << (bits - 1)) - zeros.astype(np.float64)) * scales
     f = low.function("matmul_n_bits", *group.nodes)
-    f.include("nbits.hpp")
+    kernel = "nbits_rounded" if is_rounded else "nbits"
+    f.include(f"{kernel}.hpp")
     sink = low.sink(
         f, group, natural(node.output.rank), bias=None if bias is None else low.tensor(bias)
     )
     sizes = NBitsSizes(dims.product(a.shape[:-1]), op.N, op.K, op.block_size, op.K)
     words = low.program.packed(
         _constant(node, 1),
-        ("nbits", op.N, op.K, op.block_size, op.bits, bits, low.lanes),
-        packed_words(codes.shape, bits, low.lanes),
-        lambda array: pack_codes(op.codes(array).reshape(op.N, -1), bits, low.lanes),
+        ("nbits", op.N, op.K, op.block_size, op.bits, wide, int(lift), low.lanes),
+        packed_words(codes.shape, wide, low.lanes),
+        lambda array: pack_codes(op.codes(array).reshape(op.N, -1) + lift, wide, low.lanes),
         dtypes.int32,
     )
     kinds = 2 if shifts.any() else 1
     steps = low.program.weight(pack_steps(scales, shifts if kinds == 2 else None, low.lanes))
-    f.scratch(f"nbits_scratch({sizes_text(sizes)})", "nbits.hpp")
+    f.scratch(f"{kernel}_scratch({sizes_text(sizes)})", f"{kernel}.hpp")
     pointers = ", ".join(f.read(tensor) for tensor in (left, words, steps))
-    f.call("nbits_matmul", f.sizes(sizes), pointers, sink, template=(bits, kinds))
+    if is_rounded:
+        f.call("nbits_rounded", f.sizes(sizes), pointers, sink, template=(kinds,))
+    else:
+        f.call("nbits_matmul", f.sizes(sizes), pointers, sink, template=(bits, kinds))
     f.finish(label(group))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,15 +105,36 @@ def nbits_matmul(call: Arguments) -> Array:
     """Rows times the matrix whose codes stand for (code − 2^(bits − 1)) · scale + shift."""
     bits, kinds = (int(number) for number in call.template)
     s, left, words, steps = call.arguments[:4]
-    blocks, width = -(-s.k // s.block), 2 * call.lanes
+    rows = matrix(left.astype(np.float64), (s.m, s.k), (s.row, 1))
+    product: Array = rows @ _matrix(s, words, steps, bits, kinds, call.lanes)
+    return product
+
+
+@computes("nbits_rounded")
+def nbits_rounded(call: Arguments) -> Array:
+    """The same, each block of a row rounded to multiples of its largest magnitude / 127."""
+    s, left, words, steps = call.arguments[:4]
+    spare = -s.k % s.block
+    rows = np.pad(matrix(left.astype(np.float32), (s.m, s.k), (s.row, 1)), [(0, 0), (0, spare)])
+    parts = rows.reshape(s.m, -1, s.block)
+    largest = np.abs(parts).max(-1, keepdims=True)
+    inverse = np.divide(np.float32(127), largest, out=np.zeros_like(largest), where=largest > 1e-36)
+    rounded = np.rint(parts * inverse) * (largest.astype(np.float64) / 127)
+    weights = _matrix(s, words, steps, 4, int(call.template[0]), call.lanes)
+    product: Array = rounded.reshape(s.m, -1)[:, : s.k] @ weights
+    return product
+
+
+def _matrix(s: Any, words: Array, steps: Array, bits: int, kinds: int, lanes: int) -> Array:
+    """The matrix [k, n] that words and steps stand for."""
+    blocks, width = -(-s.k // s.block), 2 * lanes
     panels, shape = -(-s.n // width), (s.n, blocks * s.block)
-    held = words[: packed_words(shape, bits, call.lanes)]
-    codes = unpacked_codes(held, shape, bits, call.lanes)
+    held = words[: packed_words(shape, bits, lanes)]
+    codes = unpacked_codes(held, shape, bits, lanes)
     parts = steps[: panels * blocks * kinds * width].reshape(panels, blocks, kinds, width)
     wide = parts.astype(np.float64).transpose(2, 0, 3, 1).reshape(kinds, -1, blocks, 1)[:, : s.n]
     weights = (codes.reshape(s.n, blocks, s.block) - float(1 << (bits - 1))) * wide[0]
     if kinds == 2:
         weights = weights + wide[1]
-    rows = matrix(left.astype(np.float64), (s.m, s.k), (s.row, 1))
-    product: Array = rows @ weights.reshape(s.n, -1)[:, : s.k].T
-    return product
+    result: Array = weights.reshape(s.n, -1)[:, : s.k].T
+    return result
