@@ -31,6 +31,8 @@ def compress(
     seed: int = 0,
     calibrator: str = "auto",
     bias_correction: bool = True,
+    runtime: str | None = None,
+    rounded_activations: bool = False,
     allow_slower: bool = False,
     progress: Progress | None = None,
 ) -> Graph:
@@ -58,11 +60,16 @@ def compress(
     A graph that was not optimized is optimized at `level` first, and the result at that level
     again: `basic` keeps to standard operators. `calibrator` is min-max,
     percentile, entropy, mse, or auto: for each activation the one with the least error of the
-    layers that read it. InputError where data or labels do not fit, OptionError for options that
-    mean nothing.
+    layers that read it. With `runtime="onnxruntime"`, products with weights of 4 bits and fewer
+    become MatMulNBits of com.microsoft; with `rounded_activations`, such products round their
+    activations to integers of 8 bits, block by block, which is faster. InputError where data or
+    labels do not fit, OptionError for options that mean nothing.
     """
-    from infuse.compression import Request, StaticOptions, compress_graph
+    from infuse.compression import BlockOptions, Request, StaticOptions, compress_graph
+    from infuse.errors import OptionError
 
+    if runtime not in (None, "onnxruntime"):
+        raise OptionError(f"there is no runtime {runtime!r}", hint="onnxruntime, or none")
     request = Request(
         method=method,
         level=level,
@@ -74,6 +81,7 @@ def compress(
         seed=seed,
         allow_slower=allow_slower,
         static=StaticOptions(calibrator=calibrator, bias_correction=bias_correction),
+        blocks=BlockOptions(runtime == "onnxruntime", rounded_activations),
     )
     source = graph_of(graph)
     if source.report is None:

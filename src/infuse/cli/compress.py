@@ -107,6 +107,20 @@ def compress(
     no_bias_correction: Annotated[
         bool, typer.Option("--no-bias-correction", help="Leave mean errors in the results.")
     ] = False,
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="onnxruntime: products with weights of few bits are its MatMulNBits.",
+        ),
+    ] = None,
+    rounded_activations: Annotated[
+        bool,
+        typer.Option(
+            "--rounded-activations",
+            help="Products with weights of few bits round their rows to 8 bits, too: faster.",
+        ),
+    ] = False,
     allow_slower: Annotated[
         bool,
         typer.Option(
@@ -151,6 +165,8 @@ def compress(
                 seed=seed,
                 calibrator=calibrator.value,
                 bias_correction=not no_bias_correction,
+                runtime=runtime,
+                rounded_activations=rounded_activations,
                 allow_slower=allow_slower,
                 progress=progress,
             )

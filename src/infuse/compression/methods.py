@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from infuse.analysis.dataset import Feeds
-from infuse.compression.forms import BlockForm, BlockRowsForm, DynamicForm, Form, RowsForm
+from infuse.compression.forms import (
+    BlockForm,
+    BlockOptions,
+    BlockRowsForm,
+    DynamicForm,
+    Form,
+    RowsForm,
+)
 from infuse.compression.gptq import gptq
 from infuse.compression.layers import Embedding, Floats, Layer
 from infuse.compression.low_rank import (
@@ -61,6 +68,7 @@ class Setting:
     threads: int | None
     seed: int
     progress: Progress | None
+    blocks: BlockOptions = field(default_factory=BlockOptions)
 
     def observed(self, values: Sequence[Value] = (), takes_moments: bool = False) -> Observations:
         """What layers see on the data. OptionError where there are none."""
@@ -121,7 +129,7 @@ def _weights_of(bits: int) -> Callable[[Setting], Plan]:
                 plan.refused[layer] = why
                 continue
             plan.calibrators[layer], weights, plan.errors[layer] = _in_blocks(layer, bits, seen)
-            plan.forms[layer] = BlockForm(weights)
+            plan.forms[layer] = BlockForm(weights, setting.blocks)
         return plan
 
     return method
@@ -177,7 +185,7 @@ def _with_embeddings(method: Callable[[Setting], Plan], bits: int = 8) -> Callab
                 plan.refused[layer] = "its weights are not finite"
                 continue
             block = next((size for size in BLOCKS if layer.weights.shape[1] % size == 0), None)
-            if bits < 8 and block is not None and layer.activation.tensor.shape is not None:
+            if bits < 8 and block is not None:
                 table = blocks(np.ascontiguousarray(layer.weights.T), bits, block)
                 plan.forms[layer] = BlockRowsForm(table)
                 plan.errors[layer] = relative_error(table.numbers.T, layer.weights)
@@ -233,6 +241,10 @@ METHODS: Mapping[str, Callable[[Setting], list[Plan]]] = {
     "int2": _alone(_with_embeddings(_weights_of(2), 4)),
     "low-rank": low_rank,
 }
+
+
+FEW_BITS = frozenset(("int4", "int3", "int2"))
+"""Methods whose products could be MatMulNBits with rounded activations."""
 
 
 def plans_of(methods: Sequence[str], setting: Setting) -> list[Plan]:

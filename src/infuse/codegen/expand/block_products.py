@@ -1,5 +1,5 @@
-"""Products with constant weights of few bits in blocks (DequantizeLinear with `block_size`), whose
-kernel decodes them as it multiplies.
+"""Constant weights of few bits in blocks (DequantizeLinear with `block_size`): products, whose
+kernel decodes them as it multiplies, and rows of tables.
 """
 
 from __future__ import annotations
@@ -37,6 +37,23 @@ def gemm(make: Composer, node: Node) -> Results:
     return result if result is None or c is None else make("Add", result, c)
 
 
+@expands("Gather", early=True)
+def gather(make: Composer, node: Node) -> Results:
+    """Rows of a constant table in blocks: gathered as codes, and dequantized then."""
+    table, rows = node.inputs[0], node.inputs[1]
+    numbers = None if table is None else table.producer
+    if numbers is None or not isinstance(numbers.op, DequantizeLinear) or numbers.op.domain:
+        return None
+    op, parts = numbers.op, [numbers.input(i) for i in range(3)]
+    if op.block_size == 0 or op.axis % numbers.output.rank == 0 or node.op.attributes()["axis"]:
+        return None
+    if rows is None or any(part is not None and part.const is None for part in parts):
+        return None
+    taken = [None if part is None else make("Gather", part, rows, axis=0) for part in parts]
+    axis = op.axis % numbers.output.rank + rows.rank - 1
+    return make("DequantizeLinear", *taken, **{**op.attributes(), "axis": axis})
+
+
 def _product(make: Composer, x: Value, weights: Value | None, depth_axis: int) -> Value | None:
     """`x` times weights in blocks; None where these are anything else."""
     node = None if weights is None else weights.producer
@@ -57,24 +74,11 @@ def _product(make: Composer, x: Value, weights: Value | None, depth_axis: int) -
     if zeros is not None and zeros.const is not None:
         shifts = _rows_of_columns(zeros.const, axis).astype(np.int16)
     columns, depth = matrix.shape
-    whole = np.repeat(shifts, block, axis=1)
-    whole[:, :depth] = matrix
-    packed = _packed(whole - low, bits).reshape(columns, -1, block * bits // 8)
     op = MatMulNBits(K=depth, N=columns, block_size=block, bits=bits)
-    factors = np.ascontiguousarray(steps, np.float32).reshape(-1)
-    stored = (packed, factors, _packed(shifts - low, bits).reshape(-1))
+    stored = op.packed(matrix.astype(np.int16) - low, steps, shifts - low)
     return make.apply(op, [x, *map(constant, stored)])[0]
 
 
 def _rows_of_columns(array: Array, axis: int) -> Array:
     """[depth, columns] or its transpose as [columns, depth]."""
     return array.T if axis == 0 else array
-
-
-def _packed(codes: Array, bits: int) -> Array:
-    """Unsigned numbers of few bits as bytes along the last axis, lowest first."""
-    numbers, together = codes.astype(np.uint8), 8 // bits
-    spare = -numbers.shape[-1] % together
-    numbers = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, spare)])
-    parts = [numbers[..., place::together] << (place * bits) for place in range(together)]
-    return np.ascontiguousarray(np.bitwise_or.reduce(parts))

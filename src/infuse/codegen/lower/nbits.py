@@ -14,14 +14,12 @@ from infuse.codegen.tensors import natural
 from infuse.ir import dims
 from infuse.ir.graph import Array, Node
 from infuse.ops.domains.microsoft import DOMAIN
-from infuse.ops.domains.microsoft_bits import MatMulNBits
+from infuse.ops.domains.microsoft_bits import ROUNDED, MatMulNBits
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.nbits import NBitsSizes, pack_codes, pack_steps, packed_words
 
 WIDTHS = (2, 3, 4, 8)
 """Bits of the codes that the kernel takes."""
-ROUNDED = 4
-"""The accuracy level that lets a product round its left operand to integers of 8 bits."""
 
 
 def decodes(node: Node) -> bool:

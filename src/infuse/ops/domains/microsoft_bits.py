@@ -16,13 +16,17 @@ from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, at_most, require_rank
 from infuse.ops.domains.microsoft import DOMAIN
 
+ROUNDED = 4
+"""The accuracy level that lets a product round its left operand to integers of 8 bits."""
+
 
 class MatMulNBits(Op):
     """a (…, K) times a matrix of K rows and N columns in few bits: for every column, blocks of rows
     that share a scale and a zero point, lowest bits first.
 
     `b` is (N, blocks, bytes of a block); zero points are packed alike for each column, or numbers.
-    `g_idx` names the block of every row.
+    `g_idx` names the block of every row. Compiled code rounds `a` to integers of 8 bits, block by
+    block, where `accuracy_level` is ROUNDED.
     """
 
     K: int
@@ -133,6 +137,16 @@ class MatMulNBits(Op):
         rows[:, self.K :] = 0
         return rows.reshape(self.N, self.blocks, self.block_size)
 
+    def packed(self, codes: Array, scales: Array, zeros: Array) -> tuple[Array, Array, Array]:
+        """The operands `b`, `scales` and `zero_points` of codes (N, K), scales and zero points
+        (N, blocks); rows beyond K are zero points, which stand for nothing.
+        """
+        whole = np.repeat(zeros, self.block_size, axis=1)
+        whole[:, : self.K] = codes
+        rows = bytes_of(whole, self.bits).reshape(self.N, self.blocks, -1)
+        factors = np.ascontiguousarray(scales, np.float32).reshape(-1)
+        return rows, factors, bytes_of(zeros, self.bits).reshape(-1)
+
     def matrix(
         self, b: Array, scales: Array, zero_points: Array | None, g_idx: Array | None
     ) -> Array:
@@ -169,6 +183,15 @@ class MatMulNBits(Op):
 
 def _plain(x: Array) -> Array:
     return x if x.dtype == np.uint8 else widened(x)
+
+
+def bytes_of(numbers: Array, bits: int) -> Array:
+    """Numbers of few bits as bytes along the last axis, lowest first; the last may be padded."""
+    codes, together = numbers.astype(np.uint8), 8 // bits
+    spare = -codes.shape[-1] % together
+    codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, spare)])
+    parts = [codes[..., place::together] << (place * bits) for place in range(together)]
+    return np.ascontiguousarray(np.bitwise_or.reduce(parts))
 
 
 def unpacked(x: Array, bits: int) -> Array:
