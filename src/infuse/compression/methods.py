@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from infuse.analysis.dataset import Feeds
-from infuse.compression.forms import BlockForm, DynamicForm, Form, RowsForm
+from infuse.compression.forms import (
+    BlockForm,
+    BlockOptions,
+    BlockRowsForm,
+    DynamicForm,
+    Form,
+    RowsForm,
+)
 from infuse.compression.gptq import gptq
 from infuse.compression.layers import Embedding, Floats, Layer
 from infuse.compression.low_rank import (
@@ -61,6 +68,7 @@ class Setting:
     threads: int | None
     seed: int
     progress: Progress | None
+    blocks: BlockOptions = field(default_factory=BlockOptions)
 
     def observed(self, values: Sequence[Value] = (), takes_moments: bool = False) -> Observations:
         """What layers see on the data. OptionError where there are none."""
@@ -121,7 +129,7 @@ def _weights_of(bits: int) -> Callable[[Setting], Plan]:
                 plan.refused[layer] = why
                 continue
             plan.calibrators[layer], weights, plan.errors[layer] = _in_blocks(layer, bits, seen)
-            plan.forms[layer] = BlockForm(weights)
+            plan.forms[layer] = BlockForm(weights, setting.blocks)
         return plan
 
     return method
@@ -165,14 +173,22 @@ def _error_of(numbers: Floats, matrix: Floats, moments: Floats) -> float:
     return noise / power if power > 0 else 0.0
 
 
-def _with_embeddings(method: Callable[[Setting], Plan]) -> Callable[[Setting], Plan]:
-    """A method that stores rows of embeddings as 8-bit integers, too."""
+def _with_embeddings(method: Callable[[Setting], Plan], bits: int = 8) -> Callable[[Setting], Plan]:
+    """A method that stores rows of embeddings, too: as 8-bit integers with a scale each, or in
+    blocks of fewer bits where these divide them.
+    """
 
     def both(setting: Setting) -> Plan:
         plan = method(setting)
         for layer in setting.embeddings:
             if not np.isfinite(layer.weights).all():
                 plan.refused[layer] = "its weights are not finite"
+                continue
+            block = next((size for size in BLOCKS if layer.weights.shape[1] % size == 0), None)
+            if bits < 8 and block is not None:
+                table = blocks(np.ascontiguousarray(layer.weights.T), bits, block)
+                plan.forms[layer] = BlockRowsForm(table)
+                plan.errors[layer] = relative_error(table.numbers.T, layer.weights)
                 continue
             rows = round_to_nearest(np.ascontiguousarray(layer.weights.T)[None])
             integers, scales = rows.integers[0].T, rows.scales[0].T
@@ -220,9 +236,15 @@ METHODS: Mapping[str, Callable[[Setting], list[Plan]]] = {
     "int8": _alone(_with_embeddings(static_int8)),
     "int8-dynamic": _alone(_with_embeddings(dynamic_int8)),
     "int8-weights": _alone(_with_embeddings(_weights_of(8))),
-    "int4": _alone(_with_embeddings(_weights_of(4))),
+    "int4": _alone(_with_embeddings(_weights_of(4), 4)),
+    "int3": _alone(_with_embeddings(_weights_of(3), 4)),
+    "int2": _alone(_with_embeddings(_weights_of(2), 4)),
     "low-rank": low_rank,
 }
+
+
+FEW_BITS = frozenset(("int4", "int3", "int2"))
+"""Methods whose products could be MatMulNBits with rounded activations."""
 
 
 def plans_of(methods: Sequence[str], setting: Setting) -> list[Plan]:

@@ -15,8 +15,9 @@ from infuse.codegen.autotune.precision.request import Timer
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.control import Control
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
+from infuse.compression.forms import BlockOptions
 from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
-from infuse.compression.methods import METHODS, Plan, Setting, plans_of
+from infuse.compression.methods import FEW_BITS, METHODS, Plan, Setting, plans_of
 from infuse.compression.planning import Selection
 from infuse.compression.report import CompressionReport, LayerReport
 from infuse.compression.static import StaticOptions
@@ -46,6 +47,7 @@ class Request:
     seed: int = 0
     allow_slower: bool = False
     static: StaticOptions = field(default_factory=StaticOptions)
+    blocks: BlockOptions = field(default_factory=BlockOptions)
     timer: Timer | None = None
     """What measures in place of the clock."""
 
@@ -57,6 +59,11 @@ class Request:
                 raise OptionError(
                     f"there is no method {name!r}", hint=f"methods: {', '.join(METHODS)}"
                 )
+        if self.blocks.is_contributed and not FEW_BITS & set(self.methods):
+            raise OptionError(
+                "only products with weights of few bits become MatMulNBits",
+                hint=f"ask for them: {', '.join(sorted(FEW_BITS))}",
+            )
         if self.batch < 1:
             raise OptionError(f"{self.batch} is no size of a batch", hint="use 1 or more")
 
@@ -84,7 +91,7 @@ def compress_graph(
     layers, embeddings = find_layers(source), find_embeddings(source)
     setting = Setting(
         *(source, layers, embeddings, calibration, request.static),
-        *(request.threads, request.seed, progress),
+        *(request.threads, request.seed, progress, request.blocks),
     )
     plans = plans_of(request.methods, setting)
     with Evaluation(
@@ -169,7 +176,8 @@ def _facts(
 ) -> list[str]:
     """What measurements belong to."""
     arrays = digest_of([*(calibration or ()), *runs, np.asarray(labels)])
-    settings = (request.methods, request.static, request.threads, request.seed, request.batch)
+    options = (request.static, request.blocks)
+    settings = (request.methods, *options, request.threads, request.seed, request.batch)
     return [digest_of([print_graph(graph)]), arrays, repr(settings)]
 
 
