@@ -96,6 +96,20 @@ class _Layers:
         numbers = self._rng.standard_normal((rows, columns), np.float32)
         return constant(numbers * np.repeat(mask, 16, axis=1)[:, :columns])
 
+    def integers(self, *shape: int) -> Value:
+        """An input of bytes."""
+        return self.graph.add_input(f"x{len(self.graph.inputs)}", tensor(dtypes.uint8, *shape))
+
+    def integer_blocks(self, part: float, rows: int, columns: int) -> Value:
+        """Bytes of which this part of the blocks of 4 rows of 16 columns is not zero."""
+        mask = self._rng.random((-(-rows // 4), -(-columns // 16))) < part
+        whole = np.repeat(np.repeat(mask, 4, axis=0), 16, axis=1)[:rows, :columns]
+        return constant(self._rng.integers(1, 127, (rows, columns), np.int8) * whole)
+
+    def cast(self, value: Value) -> Value:
+        """A value in float32."""
+        return self.call("Cast", value, to=dtypes.float32)
+
     def call(self, kind: str, *operands: Value | None, **attributes: Any) -> Value:
         result = Value(UNKNOWN, f"v{len(self.graph)}")
         node = Node(
@@ -233,8 +247,9 @@ def _in_blocks(layers: _Layers, rng: random.Random, flops: float) -> None:
             found.append((m, n, k))
     for m, n, k in (*PRODUCTS, *found):
         part = rng.choice((0.02, 0.1, 0.2, 0.3, 0.5))
-        weights = layers.blocks(part, k, n)
-        layers.end(layers.call("MatMul", layers.input(m, k), weights))
+        layers.end(layers.call("MatMul", layers.input(m, k), layers.blocks(part, k, n)))
+        integers = layers.integers(m, k), layers.integer_blocks(part, k, n)
+        layers.end(layers.cast(layers.call("MatMulInteger", *integers)))
 
 
 def _strided(rng: random.Random, flops: float) -> list[tuple[int, int, int, int, int]]:

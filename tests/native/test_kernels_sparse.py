@@ -13,6 +13,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from infuse.targets.cpu.families.integers import I16X2, U8S8X4
 from infuse.targets.cpu.families.sparse import pack_filled, unpacked_filled
 from tests.native.kernel_tools import (
     Floats,
@@ -67,8 +68,9 @@ def check_gemm(
     m, n, k = shape
     flat: Floats = fenced(rng.uniform(-1, 1, m * (k + gap) - gap).astype(np.float32))
     a = as_strided(flat, (m, k), (4 * (k + gap), 4))
-    b, bias = in_blocks(rng, k, n, part, width), rng.uniform(-1, 1, n).astype(np.float32)
-    out = run_gemm(library, a, b, fenced(bias), gap, threads)
+    b = in_blocks(rng, k, n, part, width)
+    bias: Floats = fenced(rng.uniform(-1, 1, n).astype(np.float32))
+    out = run_gemm(library, a, b, bias, gap, threads)
     left, right = a.astype(np.float64), b.astype(np.float64)
     magnitude = np.abs(left) @ np.abs(right) + np.abs(bias)
     assert_close(out, np.maximum(left @ right + bias, LOW), magnitude, k)
@@ -109,6 +111,84 @@ def test_zero_meets_what_is_not_finite(library: ctypes.CDLL, rng: Rng) -> None:
             expected = np.maximum(a.astype(np.float64) @ b.astype(np.float64), LOW)
         np.testing.assert_array_equal(np.isnan(out), np.isnan(expected))
         np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+# -- integers
+
+
+INTEGERS = {
+    "multiply_bytes": (np.uint8, U8S8X4),
+    "multiply_signed": (np.int8, U8S8X4),
+    "multiply_byte_pairs": (np.uint8, I16X2),
+    "multiply_signed_pairs": (np.int8, I16X2),
+}
+
+
+def check_integers(
+    library: ctypes.CDLL,
+    rng: Rng,
+    name: str,
+    shape: tuple[int, int, int],
+    gap: int = 0,
+    zeros: int = 1,
+    threads: int = 1,
+    part: float = 0.3,
+) -> None:
+    """`zeros`: none, one for all rows, or one a row (2)."""
+    (m, n, k), row = shape, shape[2] + gap
+    kind, layout = INTEGERS[name]
+    limits = np.iinfo(kind)
+    a = fenced(rng.integers(limits.min, limits.max, m * row - gap, kind, endpoint=True))
+    mask = in_blocks(rng, k, n, part, 16, 4) != 0
+    b = rng.integers(-128, 128, (k, n), layout.dtype.numpy) * mask
+    packed = pack_filled(b, library.lanes(), layout.group)
+    held = [fenced(each) for each in (packed.starts, packed.places, packed.blocks)]
+    sums, out = fenced(b.sum(0, dtype=np.int32)), fenced(np.full((m, n), 7, np.int32))
+    drawn = rng.integers(limits.min, limits.max, m if zeros == 2 else 1, kind, endpoint=True)
+    zero = fenced(drawn)
+    library[name](
+        threads,
+        longs(m, n, k, row, len(packed.places), int(zeros == 2)),
+        pointer(a),
+        pointer(zero) if zeros else None,
+        *map(pointer, (*held, sums, out)),
+    )
+    left = as_strided(a, (m, k), (row, 1)).astype(np.int64)
+    shift = zero.astype(np.int64)[:, None] if zeros else 0
+    np.testing.assert_array_equal(out, (left - shift) @ b.astype(np.int64))
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("n", [1, 15, 17, 32, 70])
+@pytest.mark.parametrize("m", [1, 2, 5, 16, 33])
+def test_integer_edges(library: ctypes.CDLL, rng: Rng, name: str, m: int, n: int) -> None:
+    for k in (1, 3, 4, 63, 64, 130):
+        check_integers(library, rng, name, (m, n, k))
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("zeros", [0, 1, 2])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("gap", [0, 1, 4])
+def test_integer_zero_points_and_threads(
+    library: ctypes.CDLL, rng: Rng, name: str, zeros: int, threads: int, gap: int
+) -> None:
+    for shape in ((4, 33, 66), (49, 40, 100), (7, 90, 128)):
+        check_integers(library, rng, name, shape, gap, zeros, threads)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_more_rows_than_are_held_at_once(library: ctypes.CDLL, rng: Rng, name: str) -> None:
+    check_integers(library, rng, name, (500, 33, 2400), gap=4, threads=2)
+
+
+@pytest.mark.parametrize("part", [0.0, 1.0])
+def test_integer_parts(library: ctypes.CDLL, rng: Rng, part: float) -> None:
+    for name in INTEGERS:
+        check_integers(library, rng, name, (21, 72, 40), part=part)
+
+
+# -- packing
 
 
 @pytest.mark.parametrize("group", [1, 2, 4])

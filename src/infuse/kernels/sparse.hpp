@@ -110,9 +110,9 @@ INFUSE_INLINE void turn_rows(Word* to, const Word* from, long stride, long words
     copying::turn_block(to, count, from, stride, words, count);
 }
 
-// m rows of so many words times a matrix. turn(row, count, to) turns the rows of a tile, and says
-// whether they are all usual; finish(out, count, row, panel, usual rows [word][count] or nothing)
-// receives a tile of NR columns.
+// m rows of so many words times a matrix. turn(row, count, to, spare) turns the rows of a tile, for
+// which it may use memory behind those of a chunk, and says whether they are as usual; where they are
+// not, finish(out, count, row, panel, rows) receives them beside the sums of a tile of NR columns.
 template <class Unit, class Turn, class Finish>
 inline void product(Context& ctx, long m, long n, long words, long filled,
                     FilledBlocks<typename Unit::Word> w, const Turn& turn, const Finish& finish) {
@@ -123,12 +123,13 @@ inline void product(Context& ctx, long m, long n, long words, long filled,
     alignas(64) Word out[ROWS * NR];
     Word* held = (Word*)ctx.scratch(worker);
     const long chunk = chunk_rows(words);
+    char* spare = (char*)(held + chunk * words);
     for (long first = m0, end; first < m1; first = end) {
       end = min(first + chunk, m1);
       bool usual = true;
       for (long row = first, count; row < end; row += count) {
         count = tile_rows(end - row);
-        usual &= turn(row, count, held + (row - first) * words);
+        usual &= turn(row, count, held + (row - first) * words, spare);
       }
       for (long p = p0; p < p1; ++p)
         for (long row = first, count; row < end; row += count) {
@@ -184,7 +185,7 @@ void sparse_gemm(Context& ctx, SparseSizes s, const float* a, const int32_t* sta
   using namespace sparse_detail;
   if (s.m <= 0 || s.n <= 0) return;
   const FilledBlocks<float> w = {starts, places, blocks};
-  const auto turn = [&](long row, long count, float* to) {
+  const auto turn = [&](long row, long count, float* to, char*) {
     turn_rows(to, a + row * s.lda, s.lda, s.k, count);
     return all_finite(to, s.k * count);
   };

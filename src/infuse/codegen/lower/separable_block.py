@@ -43,12 +43,12 @@ def _conv_producers(low: Lowering, group: Group, producers: Producers) -> list[G
     assert node is not None
     if low.precision != "fp32" or not _is_plain(node):
         return []
-    if is_point(low, node) and leaves_out_blocks(low, node):
-        return []
     before = producers.alone(operand(node))
     if before is None:
         return []
     if is_point(low, node):
+        if leaves_out_blocks(low, node):
+            return []
         if before.anchor is None:
             return (
                 [before]

@@ -16,6 +16,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Array
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.gemm import GemmSizes
+from infuse.targets.cpu.families.integers import Layout
 from infuse.targets.cpu.families.sparse import (
     MOST_FILLED,
     MOST_ROWS,
@@ -26,7 +27,7 @@ from infuse.targets.cpu.families.sparse import (
     starts_of,
 )
 
-FAMILY, FORMS = "sparse", ("dense", "blocks")
+FORMS = "dense", "blocks"
 MatrixOf = Callable[[Array], Array]
 """Makes the matrix [k, n] that rows are multiplied by of a constant."""
 
@@ -42,6 +43,11 @@ class SparseMatrix:
     matrix_of: MatrixOf
     group: int
     filled: int
+
+    @property
+    def family(self) -> str:
+        """The family of kernels that has the choice."""
+        return "sparse" if self.group == 1 else "sparse_integer"
 
     def parts(self, low: Lowering) -> tuple[Tensor, Tensor, Tensor]:
         """The starts, places and blocks in the weight file (`pack_filled`)."""
@@ -78,7 +84,7 @@ class SparseMatrix:
         )
 
 
-def sparse_matrix(
+def _sparse(
     low: Lowering, constant: Array, how: tuple[object, ...], matrix_of: MatrixOf, group: int = 1
 ) -> SparseMatrix | None:
     """A constant as a matrix in blocks, where so many of them are zero that a product may gain."""
@@ -94,28 +100,36 @@ def sparse_matrix(
 def sparse_floats(
     low: Lowering, constant: Array | None, how: tuple[object, ...], matrix_of: MatrixOf
 ) -> SparseMatrix | None:
-    """The same of floats, where the precision keeps them as they are."""
+    """A constant of floats as a matrix in blocks, where so many of them are zero that a product may
+    gain, and the precision keeps floats as they are.
+    """
     if constant is None or constant.dtype != np.float32 or low.precision != "fp32":
         return None
-    return sparse_matrix(low, constant, how, matrix_of)
+    return _sparse(low, constant, how, matrix_of)
+
+
+def sparse_integers(low: Lowering, matrix: Array, layout: Layout) -> SparseMatrix | None:
+    """The same of integers without their zero points, a matrix [k, n]."""
+    narrow = matrix.astype(layout.dtype.numpy)
+    return _sparse(low, narrow, ("integers",), np.asarray, layout.group)
 
 
 def faster_blocks(
     low: Lowering, sizes: Sequence[Dim], sparse: SparseMatrix | None
 ) -> SparseMatrix | None:
-    """The matrix, where a product of these sizes (rows, columns, depth) is faster without its zero
-    blocks.
+    """The matrix, where a product of these sizes (rows, columns, and depth in rows of a block) is
+    faster without its zero blocks.
     """
     if sparse is None:
         return None
-    chosen = low.choose(FAMILY, (*sizes, sparse.filled), *FORMS)
+    chosen = low.choose(sparse.family, (*sizes, sparse.filled), *FORMS)
     return sparse if chosen == "blocks" else None
 
 
 def picks_blocks(low: Lowering, sizes: Sequence[Dim], sparse: SparseMatrix) -> Choice:
     """The same choice before anything is lowered, which no step remembers."""
     chooser = low.chooser.of(low.precision)
-    return chooser.choose(FAMILY, (*sizes, sparse.filled), FORMS)
+    return chooser.choose(sparse.family, (*sizes, sparse.filled), FORMS)
 
 
 def call_sparse_gemm(

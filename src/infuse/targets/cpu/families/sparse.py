@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, matrix
+from infuse.targets.cpu.families.integers import layout_of, shifted_products
+from infuse.targets.cpu.families.windows import windowed
 from infuse.targets.cpu.families.work import Work, ceil_div, counts
 from infuse.targets.machine import Machine
 
@@ -105,10 +107,34 @@ def sparse_gemm(call: Arguments) -> Array:
     return product
 
 
+@computes("sparse_integer_matmul")
+def sparse_integer_matmul(call: Arguments) -> Array:
+    """Rows less their zero points times the matrix, as `integer_matmul` has it."""
+    m, n, k, pitch, _, left, zeros, step, starts, places, blocks, sums = call.arguments[:12]
+    rows = matrix(left.astype(np.float64), (m, k), (pitch, 1))
+    shifts = np.zeros(m) if zeros is None else zeros[np.arange(m) * step].astype(np.float64)
+    group = layout_of(call).group
+    weights = unpacked_filled(starts, places, blocks, k, n, call.lanes, group)
+    return shifted_products(rows, shifts, weights, sums)
+
+
+@computes("sparse_integer_conv")
+def sparse_integer_conv(call: Arguments) -> Array:
+    """Windows × filters: elements less their zero point times the filters."""
+    windows, filters, _, x, zero, starts, places, blocks, sums = call.arguments[:9]
+    shift = 0.0 if zero is None else float(zero[0])
+    read = windowed(x.astype(np.float64), windows, shift)
+    rows = read.reshape(len(read), -1)
+    group = layout_of(call).group
+    weights = unpacked_filled(starts, places, blocks, rows.shape[1], filters, call.lanes, group)
+    return shifted_products(rows, np.full(len(rows), shift), weights, sums)
+
+
 # -- work ------------------------------------------------------------------------------------------
 
 
 @counts("sparse", "dense")
+@counts("sparse_integer", "dense")
 def _dense(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     m, n, k, _ = sizes
     return (
@@ -121,6 +147,7 @@ def _dense(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
 
 
 @counts("sparse", "blocks")
+@counts("sparse_integer", "blocks")
 def _blocks(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     m, n, k, filled = sizes
     rows = machine.registers // 2
