@@ -14,7 +14,7 @@ from infuse.cli import options, terminal
 from infuse.cli.inputs import read_array, read_data, read_metric
 from infuse.cli.options import AsJson, ModelFile, Seed, Threads
 from infuse.compression import CompressionReport
-from infuse.errors import ContractError, OptionError
+from infuse.errors import ContractError
 
 
 class Calibrator(str, Enum):
@@ -49,6 +49,9 @@ def compress(
     ] = False,
     int4: Annotated[
         bool, typer.Option("--int4", help="Weights of products as 4-bit integers.")
+    ] = False,
+    low_rank: Annotated[
+        bool, typer.Option("--low-rank", help="Layers as chains of two or three smaller ones.")
     ] = False,
     data: Annotated[
         list[Path] | None,
@@ -110,6 +113,7 @@ def compress(
 ) -> None:
     """Make a model smaller and faster.
 
+    Of several methods each layer gets the one that is cheapest for what it changes in the outputs.
     With --max-drop, layers stay in float32 until the score is within the bound; the exit status is
     1 where it cannot be met, and nothing is written.
     """
@@ -119,15 +123,14 @@ def compress(
         "int8-dynamic": int8_dynamic,
         "int8-weights": int8_weights,
         "int4": int4,
+        "low-rank": low_rank,
     }
     chosen = [name for name, asked in methods.items() if asked] or ["int8"]
-    if len(chosen) > 1:
-        raise OptionError(f"--{' and --'.join(chosen)} exclude each other", hint="choose one")
     with terminal.progress(model.name) as progress:
         try:
             result = infuse.compress(
                 infuse.load(model),
-                chosen[0],
+                chosen,
                 data=read_data(data),
                 labels=None if labels is None else read_array(labels),
                 validation=read_data(validation),
