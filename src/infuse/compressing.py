@@ -31,6 +31,8 @@ def compress(
     seed: int = 0,
     calibrator: str = "auto",
     bias_correction: bool = True,
+    sparsity: str | float = "80%",
+    block: str = "auto",
     allow_slower: bool = False,
     progress: Progress | None = None,
 ) -> Graph:
@@ -38,7 +40,10 @@ def compress(
 
     `method` is int8 (activations and weights as 8-bit integers; ranges of activations from data),
     int8-dynamic (ranges from each run), int8-weights or int4 (weights alone, in blocks of 32; the
-    arithmetic stays in float32), or low-rank (layers as chains of smaller ones). Of several methods
+    arithmetic stays in float32), low-rank (layers as chains of smaller ones), sparse or
+    sparse-int8 (the part `sparsity` of the weights of each layer is zero, in blocks of output
+    channels × depth: `block` is 16x1, 16x4, 4x1, 1x1 or 2:4, by default 16x1, and 16x4 for
+    integers, which kernels leave out). Of several methods
     each layer gets one, or none: the plan that is cheapest on this machine for what it changes in
     the outputs. `data` are arrays of examples by input name, or a sequence of
     such; examples lie along the first axis, and run in batches of `batch` where that is a symbol.
@@ -61,7 +66,7 @@ def compress(
     layers that read it. InputError where data or labels do not fit, OptionError for options that
     mean nothing.
     """
-    from infuse.compression import Request, StaticOptions, compress_graph
+    from infuse.compression import Request, SparseOptions, StaticOptions, compress_graph
 
     request = Request(
         method=method,
@@ -74,6 +79,7 @@ def compress(
         seed=seed,
         allow_slower=allow_slower,
         static=StaticOptions(calibrator=calibrator, bias_correction=bias_correction),
+        sparse=SparseOptions.parse(str(sparsity), block),
     )
     source = graph_of(graph)
     if source.report is None:

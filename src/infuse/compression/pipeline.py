@@ -19,6 +19,7 @@ from infuse.compression.layers import Layer, find_embeddings, find_layers, produ
 from infuse.compression.methods import METHODS, Plan, Setting, plans_of
 from infuse.compression.planning import Selection
 from infuse.compression.report import CompressionReport, LayerReport
+from infuse.compression.sparse import SparseOptions
 from infuse.compression.static import StaticOptions
 from infuse.errors import ContractError, OptionError
 from infuse.ir.clone import clone
@@ -46,6 +47,7 @@ class Request:
     seed: int = 0
     allow_slower: bool = False
     static: StaticOptions = field(default_factory=StaticOptions)
+    sparse: SparseOptions = field(default_factory=SparseOptions)
     timer: Timer | None = None
     """What measures in place of the clock."""
 
@@ -84,7 +86,7 @@ def compress_graph(
     layers, embeddings = find_layers(source), find_embeddings(source)
     setting = Setting(
         *(source, layers, embeddings, calibration, request.static),
-        *(request.threads, request.seed, progress),
+        *(request.threads, request.seed, progress, request.sparse),
     )
     plans = plans_of(request.methods, setting)
     with Evaluation(
@@ -169,7 +171,14 @@ def _facts(
 ) -> list[str]:
     """What measurements belong to."""
     arrays = digest_of([*(calibration or ()), *runs, np.asarray(labels)])
-    settings = (request.methods, request.static, request.threads, request.seed, request.batch)
+    settings = (
+        request.methods,
+        request.static,
+        request.sparse,
+        request.threads,
+        request.seed,
+        request.batch,
+    )
     return [digest_of([print_graph(graph)]), arrays, repr(settings)]
 
 

@@ -54,9 +54,16 @@ class StaticPlan:
 
 
 def plan_static(
-    graph: Graph, layers: Sequence[Layer], seen: Observations, options: StaticOptions
+    graph: Graph,
+    layers: Sequence[Layer],
+    seen: Observations,
+    options: StaticOptions,
+    replaced: Mapping[Layer, Floats] | None = None,
 ) -> StaticPlan:
-    """How each layer is computed on integers."""
+    """How each layer is computed on integers; `replaced` are matrices that are rounded in place of
+    its weights.
+    """
+    others = replaced or {}
     plan = StaticPlan({}, {})
     readers: dict[Value, list[Layer]] = defaultdict(list)
     for layer in layers:
@@ -66,7 +73,10 @@ def plan_static(
         else:
             readers[layer.activation].append(layer)
     for value, users in readers.items():
-        weights = {layer: _weights(layer, seen.rows[layer], options) for layer in users}
+        weights = {
+            layer: _weights(others.get(layer, layer.matrices), seen.rows[layer], options)
+            for layer in users
+        }
         exact = {layer: multiply(seen.rows[layer], layer.matrices) for layer in users}
         name, scale = _best_scale(value, weights, exact, seen, options)
         for layer, integers in weights.items():
@@ -92,8 +102,8 @@ def _refusal(layer: Layer, seen: Observations) -> str:
     return ""
 
 
-def _weights(layer: Layer, rows: Floats, options: StaticOptions) -> IntegerWeights:
-    return round_to_nearest(layer.matrices, importance_of(rows), options.per_channel)
+def _weights(matrices: Floats, rows: Floats, options: StaticOptions) -> IntegerWeights:
+    return round_to_nearest(matrices, importance_of(rows), options.per_channel)
 
 
 def _best_scale(
