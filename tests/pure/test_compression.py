@@ -21,7 +21,7 @@ from infuse.compression.layers import (
     multiply,
     products_left_out,
 )
-from infuse.compression.methods import METHODS, Setting
+from infuse.compression.methods import METHODS, MethodOptions, Setting
 from infuse.compression.observation import Observations, Range
 from infuse.compression.ranges import CALIBRATORS, candidates, scale_of
 from infuse.compression.sensitivity import with_switches
@@ -272,7 +272,7 @@ def test_rows_of_embeddings_are_integers(rng: np.random.Generator) -> None:
       return x = %x, y = %y
     }}""")
     (embedding,) = find_embeddings(graph)
-    setting = Setting(graph, [], [embedding], None, StaticOptions(), None, 0, None)
+    setting = Setting(graph, [], [embedding], None, MethodOptions(), None, 0, None)
     (plan,) = METHODS["int8-dynamic"](setting)
     result = with_forms(graph, plan.forms, {})
     verify(result)
@@ -414,10 +414,12 @@ def test_integers_of_channels_make_up_for_each_other(
     mix = rng.standard_normal((groups, depth, depth)) * 0.7 ** np.arange(depth)
     rows = np.einsum("rgd,ged->rge", rng.standard_normal((600, groups, depth)), mix)
     matrices = rng.standard_normal((groups, depth, columns)).astype(np.float32)
+    matrices[:, 3] = 0
     nearest = round_to_nearest(matrices)
     made = gptq_channels(matrices, nearest.scales, rows[:300])
     assert np.abs(made.integers.astype(int)).max() <= 127
     np.testing.assert_array_equal(made.scales, nearest.scales)
+    assert not made.integers[:, 3].any()
     exact = multiply(rows[300:], matrices)
     errors = [relative_error(multiply(rows[300:], w.numbers), exact) for w in (nearest, made)]
     assert errors[1] < 0.9 * errors[0]

@@ -51,7 +51,7 @@ def gptq(matrix: Floats, moments: Array, bits: int, block: int) -> BlockWeights:
 
 def gptq_channels(matrices: Floats, scales: Floats, rows: Array) -> IntegerWeights:
     """8-bit integers of matrices [groups, depth, columns] with these scales [groups, 1, columns],
-    for rows [rows, groups, depth] that they multiply.
+    for rows [rows, groups, depth] that they multiply. Weights of zero stay zero.
     """
     depth = matrices.shape[1]
     by_group = np.asarray(rows, np.float64).transpose(1, 0, 2)
@@ -63,6 +63,7 @@ def gptq_channels(matrices: Floats, scales: Floats, rows: Array) -> IntegerWeigh
         errors = np.zeros((len(matrices), end - start, matrices.shape[2]))
         for row in range(start, end):
             integers = nearest_integers(np.asarray(left[:, row], np.float32), scales[:, 0])
+            integers[matrices[:, row] == 0] = 0
             codes[:, row] = integers
             error = (left[:, row] - integers * scales[:, 0]) / factors[:, row, row, None]
             left[:, row + 1 : end] -= factors[:, row, row + 1 : end, None] * error[:, None]

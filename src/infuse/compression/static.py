@@ -59,9 +59,16 @@ class StaticPlan:
 
 
 def plan_static(
-    graph: Graph, layers: Sequence[Layer], seen: Observations, options: StaticOptions
+    graph: Graph,
+    layers: Sequence[Layer],
+    seen: Observations,
+    options: StaticOptions,
+    replaced: Mapping[Layer, Floats] | None = None,
 ) -> StaticPlan:
-    """How each layer is computed on integers."""
+    """How each layer is computed on integers; `replaced` are matrices that are rounded in place of
+    its weights.
+    """
+    others = replaced or {}
     plan = StaticPlan({}, {})
     readers: dict[Value, list[Layer]] = defaultdict(list)
     for layer in layers:
@@ -71,12 +78,16 @@ def plan_static(
         else:
             readers[layer.activation].append(layer)
     for value, users in readers.items():
-        weights = {layer: _weights(layer, seen.rows[layer], options) for layer in users}
+        weights = {
+            layer: _weights(others.get(layer, layer.matrices), seen.rows[layer], options)
+            for layer in users
+        }
         exact = {layer: multiply(seen.rows[layer], layer.matrices) for layer in users}
         name, scale = _best_scale(value, weights, exact, seen, options)
         for layer, nearest in weights.items():
             rows = seen.rows[layer]
-            integers = _compensated(layer.matrices, nearest, scale.rounded(rows), exact[layer])
+            matrices = others.get(layer, layer.matrices)
+            integers = _compensated(matrices, nearest, scale.rounded(rows), exact[layer])
             plan.layers[layer], plan.errors[layer] = _settled(
                 rows, exact[layer], scale, integers, options
             )
@@ -99,8 +110,8 @@ def _refusal(layer: Layer, seen: Observations) -> str:
     return ""
 
 
-def _weights(layer: Layer, rows: Floats, options: StaticOptions) -> IntegerWeights:
-    return round_to_nearest(layer.matrices, importance_of(rows), options.per_channel)
+def _weights(matrices: Floats, rows: Floats, options: StaticOptions) -> IntegerWeights:
+    return round_to_nearest(matrices, importance_of(rows), options.per_channel)
 
 
 def _compensated(
