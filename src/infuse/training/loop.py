@@ -67,6 +67,7 @@ def train(
     threads: int | None = None,
     progress: Progress | None = None,
     after_epoch: AfterEpoch | None = None,
+    until: Callable[[], bool] | None = None,
 ) -> tuple[Graph, TrainingReport]:
     """A copy of `graph` whose parameters were trained on examples, and what the training did; the
     graph itself stays as it is.
@@ -77,7 +78,8 @@ def train(
     are unless `batch_statistics` lets them follow those of the batches. `masks` tells of elements
     of parameters whether they are trained: the others are zeros in the result. `optimizer` is AdamW
     where none is given; `schedule` gives the factor of its rate at each step. `augment` changes
-    batches before they are used. `after_epoch` sees what the training made so far, and can end it.
+    batches before they are used. `after_epoch` sees what the training made so far, and can end it;
+    so does `until`, which is asked before every step but the first.
 
     Examples come in a random order that `seed` decides, each once before any comes again; batches
     go on across the ends of epochs. InputError for examples and labels that do not fit,
@@ -115,7 +117,7 @@ def train(
     def ends(epoch: int, carried: Sequence[Array]) -> bool:
         return after_epoch is not None and after_epoch(epoch, lambda: trained(carried))
 
-    carried, report = _run(step, batches, rate, threads, progress, ends)
+    carried, report = _run(step, batches, rate, threads, progress, ends, until or (lambda: False))
     report.parameters = [v.name for v in step.parameters]
     return trained(carried), report
 
@@ -164,9 +166,10 @@ def _run(
     threads: int | None,
     progress: Progress | None,
     ends: Callable[[int, Sequence[Array]], bool],
+    is_over: Callable[[], bool],
 ) -> tuple[list[Array], TrainingReport]:
     """What the steps made of parameters and statistics, and what they were like; `ends` tells after
-    each epoch whether there are no more.
+    each epoch whether there are no more, `is_over` after each step.
     """
     step.graph.report = optimize_in_place(step.graph)
     report = TrainingReport()
@@ -187,7 +190,9 @@ def _run(
             report.steps = number + 1
             if progress:
                 progress(number + 1, len(batches), float(loss))
-            if batches.is_last_of_epoch(number) and ends(batches.epoch_of(number) + 1, carried):
+            is_last = is_over()
+            epoch_ends = is_last or batches.is_last_of_epoch(number)
+            if epoch_ends and (ends(batches.epoch_of(number) + 1, carried) or is_last):
                 break
         runner.close()
     report.losses = [statistics.fmean(t) for t in totals if t]

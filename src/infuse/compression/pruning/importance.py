@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,13 +43,20 @@ def by_magnitude(dependencies: Dependencies) -> Importance:
     }
 
 
-def by_activation(
-    dependencies: Dependencies, runs: Sequence[Feeds], threads: int | None = None
-) -> Importance:
-    """The mean squares of what a channel is on data, times the squares of the weights that multiply
-    it; the squares of its weights where none do.
+@dataclass(frozen=True)
+class Activity:
+    """Means and variances on data of activations that weights multiply, by the index of the axis
+    along which they do.
     """
-    squares = _mean_squares(dependencies, runs, threads)
+
+    means: Mapping[Place, Doubles]
+    variances: Mapping[Place, Doubles]
+
+
+def by_activation(dependencies: Dependencies, activity: Activity) -> Importance:
+    """The variance of what a channel is on data, times the squares of the weights that multiply it
+    (its mean goes into biases); the squares of its weights where none do.
+    """
     readers: dict[Place, list[Contraction]] = defaultdict(list)
     for contraction in dependencies.contractions:
         readers[contraction.activation].append(contraction)
@@ -59,7 +67,7 @@ def by_activation(
         for member in group.members:
             for contraction in readers[member.value, member.axis]:
                 value, axis = contraction.weights
-                power = _squares(value.const, axis) * squares[contraction.activation]
+                power = _squares(value.const, axis) * activity.variances[contraction.activation]
                 parts.append(_per_channel(group, member, power))
         result[group] = _shares(group, parts) if parts else fallback[group]
     return result
@@ -128,28 +136,36 @@ class _Gradients(Optimizer):
         return list(gradients), []
 
 
-def _mean_squares(
-    dependencies: Dependencies, runs: Sequence[Feeds], threads: int | None
-) -> dict[Place, Doubles]:
-    """The mean squares of activations that weights multiply, by the index of the axis along which
-    they do.
-    """
+def activity_of(
+    dependencies: Dependencies, runs: Sequence[Feeds], threads: int | None = None
+) -> Activity:
+    """What the activations are in these runs."""
     places = list(dict.fromkeys(each.activation for each in dependencies.contractions))
     values = list(dict.fromkeys(value for value, _ in places))
     exposing, names = clone_exposing(dependencies.graph, values)
     exposing.report = optimize_in_place(exposing)
-    sums: dict[Place, Doubles] = {
-        (value, axis): np.zeros(int(str(value.shape[axis]))) for value, axis in places
-    }
+    counts = dict.fromkeys(places, 0)
+    sums, squares = ({place: np.zeros(_size(place)) for place in places} for _ in range(2))
     with compile_graph(exposing, threads=threads) as model:
         for feeds in runs:
             outputs = model.run(feeds)
             arrays = dict(zip(values, (outputs[name] for name in names)))
-            for value, axis in places:
-                array = arrays[value]
-                count = max(array.size // array.shape[axis], 1)
-                sums[value, axis] += _squares(array, axis) / count / len(runs)
-    return sums
+            for place in places:
+                array, axis = arrays[place[0]], place[1]
+                counts[place] += array.size // array.shape[axis]
+                sums[place] += _sums(array, axis)
+                squares[place] += _squares(array, axis)
+    means = {place: sums[place] / max(counts[place], 1) for place in places}
+    variances = {
+        place: np.maximum(squares[place] / max(counts[place], 1) - means[place] ** 2, 0)
+        for place in places
+    }
+    return Activity(means, variances)
+
+
+def _size(place: Place) -> int:
+    value, axis = place
+    return int(str(value.shape[axis]))
 
 
 def _sums(array: Array, axis: int) -> Doubles:

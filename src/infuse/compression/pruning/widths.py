@@ -127,4 +127,16 @@ def fitted(shrink: Shrink, price: Callable[[Widths], float], limit: float) -> Wi
             low, best = middle, widths
         else:
             high = middle
-    return best
+    return _filled(best, shrink(1.0), price, limit)
+
+
+def _filled(
+    widths: Widths, widest: Widths, price: Callable[[Widths], float], limit: float
+) -> Widths:
+    """Wider where the limit allows it: a bisection ends below it, as widths are rounded."""
+    for group in sorted(widths, key=lambda g: widths[g] / g.size):
+        step = max(1, group.size // LEAST_PART)
+        wider = {**widths, group: min(widest[group], widths[group] + step)}
+        if wider[group] > widths[group] and price(wider) <= limit:
+            widths = wider
+    return widths
