@@ -55,18 +55,24 @@ class PruningReport:
     is_reached: bool = True
     """Whether the goal is."""
 
+    @property
+    def saved(self) -> str:
+        """How many times fewer multiplications there are, in words."""
+        return f"{self.macs_before / max(self.macs, 1):.2f} × fewer"
+
     def lines(self) -> list[str]:
         """What to say of it."""
         narrower = [group for group in self.groups if group.after < group.before]
         gone = sum(group.before - group.after for group in narrower)
+        measure, staying = self.importance or "nothing", len(self.closed)
         lines = [
-            f"pruned: {gone} channels of {len(narrower)} of {len(self.groups)} groups, by "
-            f"{self.importance or 'nothing'}; {len(self.closed)} layers keep theirs",
-            f"MACs: {self.macs_before / 1e6:.2f} → {self.macs / 1e6:.2f} million, "
-            f"{self.macs_before / max(self.macs, 1):.2f} × fewer",
+            f"pruned: {gone} channels of {len(narrower)} of {len(self.groups)} groups by {measure}",
+            f"layers whose channels stay: {staying}",
+            f"MACs: {self.macs_before / 1e6:.2f} → {self.macs / 1e6:.2f} million, {self.saved}",
         ]
         for number, each in enumerate(self.rounds, 1):
-            text = f"round {number}: {each['macs'] / 1e6:.2f} million MACs, score {each['before']:.6g}"
+            text = f"round {number}: {each['macs'] / 1e6:.2f} million MACs, "
+            text += f"score {each['before']:.6g}"
             if each["epochs"]:
                 text += (
                     f" → {each['after']:.6g} after {each['epochs']} epochs of tuning "

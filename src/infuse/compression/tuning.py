@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from infuse.training.optimizers import AdamW
 
 LEAST_PROBABILITY = 1e-7
 """What probabilities are raised to before their logarithm stands for scores."""
+LEAST_ZEROS = 0.1
+"""The part of a constant that is zero where it counts as sparse."""
 MANY_EPOCHS = 1000
 """Epochs of a tuning that ends when its time does."""
 WARM_UP = 20
@@ -53,6 +55,12 @@ class TuneOptions:
         if self.epochs is None and self.minutes is None:
             raise OptionError("a tuning needs an end", hint="give epochs or minutes")
         Deadline(self.minutes)
+
+    def divided(self, rounds: int) -> TuneOptions:
+        """Those of one of so many tunings that take as long together."""
+        epochs = None if self.epochs is None else max(1, self.epochs // rounds)
+        minutes = None if self.minutes is None else self.minutes / rounds
+        return replace(self, epochs=epochs, minutes=minutes)
 
 
 @dataclass
@@ -133,13 +141,14 @@ def tune(
     tuning did; its weights are as before where no epoch was better.
 
     `score` measures a graph, after every epoch. `masks` tells of elements of weights whether they
-    may differ from zero. The loss is the divergence from the original's scores of classes, or the
-    squared error beside its outputs, each over the variance of that output, and beside classes the
-    cross entropy.
+    may differ from zero; without it, zeros of weights that have many stay zeros. The loss is the
+    divergence from the original's scores of classes, or the squared error beside its outputs, each
+    over the variance of that output, and beside classes the cross entropy.
     """
     student = with_free_batch(graph) or clone(graph)
     pairs = dict(zip(graph.constants(), student.constants()))
-    losses, targets = _losses(student, lessons, options)
+    losses, targets = losses_of(student, lessons, options)
+    masks = masks_of(graph) if masks is None else masks
     begun, deadline = time.monotonic(), Deadline(options.minutes)
     before = score(graph)
     report = TuningReport(before, before)
@@ -170,7 +179,7 @@ def tune(
         epochs=epochs,
         batch_size=batch if isinstance(batch, int) else options.batch_size,
         parameters=[pairs[value] for value in tuned_parameters(graph)],
-        masks={pairs[value]: mask for value, mask in (masks or {}).items()},
+        masks={pairs[value]: mask for value, mask in masks.items()},
         schedule=_schedule(options, begun),
         clip_norm=1.0,
         seed=seed,
@@ -200,6 +209,16 @@ def tuned_parameters(graph: Graph) -> list[Value]:
             if multiplies or is_vector:
                 parameters[value] = None
     return [value for value in parameters if np.isfinite(np.asarray(value.const)).all()]
+
+
+def masks_of(graph: Graph) -> dict[Value, Array]:
+    """Which elements of weights are not zero, for matrices and filters that are sparse."""
+    masks = {}
+    for value in tuned_parameters(graph):
+        array = np.asarray(value.const)
+        if array.ndim > 1 and np.count_nonzero(array) <= (1 - LEAST_ZEROS) * array.size:
+            masks[value] = array != 0
+    return masks
 
 
 def with_free_batch(graph: Graph) -> Graph | None:
@@ -243,7 +262,7 @@ def _schedule(options: TuneOptions, begun: float) -> schedules.Schedule:
 # -- losses ----------------------------------------------------------------------------------------
 
 
-def _losses(
+def losses_of(
     graph: Graph, lessons: Lessons, options: TuneOptions
 ) -> tuple[Sequence[tuple[float, Loss]], dict[str, Array]]:
     """The losses of a graph, which gets names for what they are taken of, and their targets."""

@@ -34,12 +34,16 @@ class Rounding:
 
     multiple: int
 
-    def of(self, group: Group, width: float) -> int:
-        """The nearest width that suits, of at least one channel in `LEAST_PART`."""
-        per_channel = max(1, _indices(group))
-        multiple = max(1, self.multiple // per_channel)
+    def step(self, group: Group) -> int:
+        """What widths of a group are multiples of."""
+        multiple = max(1, self.multiple // max(1, _indices(group)))
         while multiple > 1 and multiple * 4 > group.size:
             multiple //= 2
+        return multiple
+
+    def of(self, group: Group, width: float) -> int:
+        """The nearest width that suits, of at least one channel in `LEAST_PART`."""
+        multiple = self.step(group)
         least = max(multiple, math.ceil(group.size / LEAST_PART / multiple) * multiple)
         return min(group.size, max(least, round(width / multiple) * multiple))
 
@@ -110,9 +114,11 @@ def removed_by(widths: Widths, importance: Importance) -> Removed:
     return removed
 
 
-def fitted(shrink: Shrink, price: Callable[[Widths], float], limit: float) -> Widths | None:
-    """The widths with the largest number whose price is within the limit, by bisection; None where
-    none are.
+def fitted(
+    shrink: Shrink, price: Callable[[Widths], float], limit: float, rounding: Rounding
+) -> Widths | None:
+    """The widths with the largest number whose price is within the limit, by bisection, and then as
+    wide as it allows; None where none are within it.
     """
     low, high = 0.0, 1.0
     best = shrink(low)
@@ -127,16 +133,15 @@ def fitted(shrink: Shrink, price: Callable[[Widths], float], limit: float) -> Wi
             low, best = middle, widths
         else:
             high = middle
-    return _filled(best, shrink(1.0), price, limit)
+    return _filled(best, price, limit, rounding)
 
 
 def _filled(
-    widths: Widths, widest: Widths, price: Callable[[Widths], float], limit: float
+    widths: Widths, price: Callable[[Widths], float], limit: float, rounding: Rounding
 ) -> Widths:
     """Wider where the limit allows it: a bisection ends below it, as widths are rounded."""
     for group in sorted(widths, key=lambda g: widths[g] / g.size):
-        step = max(1, group.size // LEAST_PART)
-        wider = {**widths, group: min(widest[group], widths[group] + step)}
+        wider = {**widths, group: min(group.size, widths[group] + rounding.step(group))}
         if wider[group] > widths[group] and price(wider) <= limit:
             widths = wider
     return widths
