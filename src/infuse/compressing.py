@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @bounded
 def compress(
     graph: Graph | PathLike,
-    method: str | None = None,
+    method: str | Sequence[str] | None = None,
     *,
     prune: str | float | None = None,
     prune_goal: str = "macs",
@@ -44,9 +44,11 @@ def compress(
 
     `method` is int8 (activations and weights as 8-bit integers; ranges of activations from data),
     int8-dynamic (ranges from each run), int8-weights or int4 (weights alone, in blocks of 32; the
-    arithmetic stays in float32); int8 where neither it nor `prune` is given. `data` are arrays of
-    examples by input name, or a sequence of such; examples lie along the first axis, and run in
-    batches of `batch` where that is a symbol.
+    arithmetic stays in float32), or low-rank (layers as chains of smaller ones); int8 where neither
+    it nor `prune` is given. Of several methods each layer gets one, or none: the plan that is
+    cheapest on this machine for what it changes in the outputs. `data` are arrays of examples by
+    input name, or a sequence of such; examples lie along the first axis, and run in batches of
+    `batch` where that is a symbol.
     Ranges come from 300 of the runs at most. Scores are measured on `validation`, default: the
     data, beside `labels`, one an example, by `metric`: top1 (default with labels), top5, mse, mae;
     without labels agreement, cosine (default) or sqnr, beside the outputs of the original; or a
@@ -54,11 +56,11 @@ def compress(
     the higher it is.
 
     `max_drop` is a contract: `"0.5%"` of the original's score, or a number in the unit of the
-    score. Where all layers lose more, those that change the outputs most stay in float32, as few as
-    bisection finds; ContractError (with the best graph and its report) where nothing can be
-    compressed within the bound, or not in `minutes`. What was measured is kept in the cache folder:
-    a second call goes on where the first one ended. Layers that float32 computes as fast on this
-    machine stay as they are, unless `allow_slower`.
+    score. Where all layers lose more, those that gain little for what they change in the outputs
+    stay in float32, as few as bisection finds; ContractError (with the best graph and its report)
+    where nothing can be compressed within the bound, or not in `minutes`. What was measured is kept
+    in the cache folder: a second call goes on where the first one ended. Layers that float32
+    computes as fast on this machine stay as they are, unless `allow_slower`.
 
     `prune` is the part of the multiplications (`prune_goal`: macs), or of the time of a run
     (latency), that is to go: channels, heads and neurons that matter least are removed, in so many

@@ -144,6 +144,31 @@ def test_layers_that_change_most_stay_in_float32(rng: np.random.Generator) -> No
     assert {each["layers"] for each in report.tried} >= {4}
 
 
+def test_each_layer_gets_one_of_several_methods(rng: np.random.Generator) -> None:
+    graph, data = text_network(rng), rows(rng)
+    exact = answers(graph, data)
+    methods = ["int4", "int8-dynamic", "low-rank"]
+    result = compress(graph, methods, data=data)
+    assert {layer.form for layer in result.compression.layers} == {"int4 weights"}
+    limit = signal_to_noise(answers(result, data), exact) + 3
+    mixed = compress(graph, methods, data=data, labels=exact, metric=Flawed(limit), max_drop=0.5)
+    report = mixed.compression
+    assert report.is_met
+    assert {layer.form for layer in report.layers} == {"int4 weights", "int8 dynamic"}
+    assert report.weight_bytes < 0.3 * report.weight_bytes_before
+    assert signal_to_noise(answers(mixed, data), exact) > limit
+
+
+def test_layers_of_low_rank_become_chains(rng: np.random.Generator) -> None:
+    graph, data = text_network(rng), rows(rng)
+    data["x"][:, 10:] = 0  # ranks of 10 at most
+    result = compress(graph, "low-rank", data=data)
+    forms = {layer.form for layer in result.compression.layers}
+    assert "low rank 16" in forms
+    assert result.compression.weight_bytes < 0.8 * result.compression.weight_bytes_before
+    assert signal_to_noise(answers(result, data), answers(graph, data)) > 15
+
+
 def test_a_contract_that_cannot_be_met_is_refused(rng: np.random.Generator) -> None:
     graph, data = image_network(rng), images(rng)
     exact = answers(graph, data)
@@ -192,7 +217,8 @@ def test_sensitivities_are_those_of_layers_alone(rng: np.random.Generator) -> No
     }
     coarse = round_to_nearest(np.asarray(np.sign(layers[1].matrices), np.float32))
     forms[layers[1]] = DynamicForm(coarse)
-    measured = sensitivities(graph, forms, runs, [0.0, 1.0, 0.5], threads=1)
+    measured, count = sensitivities(graph, forms, runs, [0.0, 1.0, 0.5], {"scores": 1.0}, threads=1)
+    assert count == len(runs) * (1 + len(layers))
     assert max(measured, key=measured.__getitem__) is layers[1]
     assert all(value > 0 for value in measured.values())
 

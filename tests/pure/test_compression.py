@@ -267,7 +267,7 @@ def test_rows_of_embeddings_are_integers(rng: np.random.Generator) -> None:
     }}""")
     (embedding,) = find_embeddings(graph)
     setting = Setting(graph, [], [embedding], None, StaticOptions(), None, 0, None)
-    plan = METHODS["int8-dynamic"](setting)
+    (plan,) = METHODS["int8-dynamic"](setting)
     result = with_forms(graph, plan.forms, {})
     verify(result)
     feeds = {"ids": np.array([5, 0, 299, -1]), "i": np.array([0, 1])}

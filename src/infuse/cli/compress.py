@@ -15,7 +15,7 @@ from infuse.cli.inputs import read_array, read_data, read_metric
 from infuse.cli.options import AsJson, ModelFile, Seed, Threads
 from infuse.compression import CompressionReport
 from infuse.compression.report import PruningReport
-from infuse.errors import ContractError, OptionError
+from infuse.errors import ContractError
 
 
 class Goal(str, Enum):
@@ -81,6 +81,9 @@ def compress(
     tune_epochs: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Tune it for so many epochs.")
     ] = None,
+    low_rank: Annotated[
+        bool, typer.Option("--low-rank", help="Layers as chains of two or three smaller ones.")
+    ] = False,
     data: Annotated[
         list[Path] | None,
         typer.Option(
@@ -141,6 +144,7 @@ def compress(
 ) -> None:
     """Make a model smaller and faster.
 
+    Of several methods each layer gets the one that is cheapest for what it changes in the outputs.
     With --max-drop, layers stay in float32 until the score is within the bound; the exit status is
     1 where it cannot be met, and nothing is written.
     """
@@ -150,15 +154,14 @@ def compress(
         "int8-dynamic": int8_dynamic,
         "int8-weights": int8_weights,
         "int4": int4,
+        "low-rank": low_rank,
     }
     chosen = [name for name, asked in methods.items() if asked]
-    if len(chosen) > 1:
-        raise OptionError(f"--{' and --'.join(chosen)} exclude each other", hint="choose one")
     with terminal.progress(model.name) as progress:
         try:
             result = infuse.compress(
                 infuse.load(model),
-                chosen[0] if chosen else None,
+                chosen or None,
                 prune=prune,
                 prune_goal=prune_goal.value,
                 prune_rounds=prune_rounds,

@@ -1,19 +1,22 @@
-"""The choice of the layers that are compressed: as many as the contract allows, and none that is
-slower than in float32.
+"""The choice of the forms of layers: the cheapest that the contract allows, and none that is slower
+than float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from infuse.analysis.metrics import Outputs
+import numpy as np
+
 from infuse.compression.contract import Bound, Deadline
+from infuse.compression.costs import Costs, bytes_of_layers, seconds_of_layers
 from infuse.compression.evaluation import Evaluation, Memory
 from infuse.compression.insertion import with_forms
 from infuse.compression.layers import Layer
 from infuse.compression.methods import Plan
+from infuse.compression.planning import Option, Selection, ladder
 from infuse.compression.report import CompressionReport
-from infuse.compression.sensitivity import SECONDS, SHARE, change, sensitivities
+from infuse.compression.sensitivity import SECONDS, SHARE, change, powers_of, sensitivities
 from infuse.compression.speed import Region, regions
 from infuse.compression.static import between_layers
 from infuse.ir.graph import Graph
@@ -21,43 +24,56 @@ from infuse.profiling.progress import Progress
 
 ROUNDS = 3
 """How often layers that are slower go back to float32."""
-Selection = frozenset[Layer]
+CHANGES_MOST = "it changes the outputs most"
+SECONDS_PER_BYTE = 1e-11
+"""What a byte of weights costs beside time: what reading it from memory takes at least."""
 
 
 class Control:
-    """A search over which layers of a plan have their forms."""
+    """A search over the forms of layers that some plans offer."""
 
     def __init__(
         self,
         graph: Graph,
-        plan: Plan,
+        plans: Sequence[Plan],
         evaluation: Evaluation,
         memory: Memory,
         bound: Bound | None,
         deadline: Deadline,
         report: CompressionReport,
         progress: Progress | None,
+        *,
+        by_size: bool = False,
     ) -> None:
-        self._graph, self._plan, self._evaluation = graph, plan, evaluation
+        """With `by_size`, forms cost their bytes, else their seconds on this machine."""
+        self._graph, self._plans, self._evaluation = graph, plans, evaluation
         self._memory, self._bound, self._deadline = memory, bound, deadline
-        self._report, self._progress = report, progress
-        self._numbers = {layer: number for number, layer in enumerate(plan.forms)}
+        self._report, self._progress, self._by_size = report, progress, by_size
+        self._layers = list(dict.fromkeys(layer for plan in plans for layer in plan.forms))
+        self._numbers = {layer: number for number, layer in enumerate(self._layers)}
         self._graphs: dict[Selection, Graph] = {}
         self._scores: dict[Selection, float] = {}
-        self.sensitivity: dict[Layer, float] = {}
+        self.sensitivity: dict[tuple[Layer, int], float] = {}
         self.regions: dict[Layer, Region] = {}
         """The last times of each layer's region."""
         self.slow: set[Layer] = set()
-        """Layers that went back to float32 as it is as fast."""
+        """Layers that stay in float32 as it is as fast."""
 
     def graph_of(self, selection: Selection) -> Graph:
-        """The graph in which these layers have their forms."""
+        """The graph in which these layers have these forms."""
         if not selection:
             return self._graph
         if selection not in self._graphs:
-            forms = {layer: form for layer, form in self._plan.forms.items() if layer in selection}
-            values = between_layers(self._graph, forms)
-            between = {v: self._plan.between[v] for v in values if v in self._plan.between}
+            chosen = dict(selection)
+            forms = {
+                layer: self._plans[chosen[layer]].forms[layer]
+                for layer in self._layers
+                if layer in chosen
+            }
+            static = [layer for layer, form in forms.items() if form.activation is not None]
+            scales = {value: s for plan in self._plans for value, s in plan.between.items()}
+            values = between_layers(self._graph, static)
+            between = {value: scales[value] for value in values if value in scales}
             self._graphs[selection] = with_forms(self._graph, forms, between)
         return self._graphs[selection]
 
@@ -82,8 +98,11 @@ class Control:
         self._report.tried.append({"layers": len(selection), "score": float(score)})
         return float(score)
 
-    def _key(self, selection: Iterable[Layer]) -> str:
-        return ",".join(str(number) for number in sorted(self._numbers[each] for each in selection))
+    def _key(self, selection: Selection) -> str:
+        return ",".join(
+            f"{number}:{plan}"
+            for number, plan in sorted((self._numbers[layer], plan) for layer, plan in selection)
+        )
 
     def holds(self, selection: Selection) -> bool:
         """Whether the contract holds with these layers compressed."""
@@ -96,48 +115,111 @@ class Control:
     # -- accuracy ----------------------------------------------------------------------------------
 
     def accurate(self) -> Selection:
-        """As many layers as the contract allows: all, or all but those that change the outputs
-        most.
+        """The cheapest selection that the contract allows. Where one method is offered and all
+        layers together hold, that is found without looking at any alone.
         """
-        everything = frozenset(self._plan.forms)
-        if not everything or self.holds(everything):
-            return everything
-        order = self._by_sensitivity()
-        few, many = 0, len(order)
-        while many - few > 1 and not self._deadline.is_over:
-            middle = (few + many) // 2
-            if self.holds(frozenset(order[middle:])):
-                many = middle
+        if not self._layers:
+            return frozenset()
+        if self._bound is None:
+            return self._without_contract()
+        if len(self._plans) == 1:
+            everything = self._everything(0)
+            if self.holds(everything):
+                return everything
+        rungs = self._ladder()
+        if self.holds(rungs[0]):
+            return rungs[0]
+        bad, good = 0, len(rungs) - 1
+        while good - bad > 1 and not self._deadline.is_over:
+            middle = (bad + good) // 2
+            if self.holds(rungs[middle]):
+                good = middle
             else:
-                few = middle
-        if many - few > 1:
+                bad = middle
+        if good - bad > 1:
             self._report.notes.append(
-                f"the time ended with between {few + 1} and {many} layers to leave in float32"
+                f"the time ended with {good - bad - 1} plans between the last that lost too much "
+                "and the one that was taken"
             )
-        return frozenset(order[many:])
+        return rungs[good] if self.holds(rungs[good]) else frozenset()
 
-    def _by_sensitivity(self) -> list[Layer]:
-        """Layers from the one that changes the outputs most to that which changes them least."""
-        stored = self._memory.get("sensitivities")
+    def _everything(self, plan: int) -> Selection:
+        return frozenset((layer, plan) for layer in self._plans[plan].forms)
+
+    def _without_contract(self) -> Selection:
+        """The cheapest form of each layer, of those that a plan gives without a contract."""
+        allowed = {
+            (layer, number)
+            for number, plan in enumerate(self._plans)
+            for layer in plan.forms
+            if plan.errors.get(layer, 0.0) <= plan.limit
+        }
+        if len(self._plans) == 1 or not allowed:
+            return frozenset(allowed)
+        changes = {each: self._plans[each[1]].errors.get(each[0], 0.0) for each in allowed}
+        return ladder(self._options(changes))[0]
+
+    def _ladder(self) -> list[Selection]:
+        for number in range(len(self._plans)):
+            self.sensitivity.update(self._sensitivities(number))
+        return ladder(self._options(self.sensitivity))
+
+    def _options(self, changes: dict[tuple[Layer, int], float]) -> dict[Layer, list[Option]]:
+        """What each layer could be: float32, or a form whose change of the outputs is told."""
+        before = self._costs(frozenset(), "")
+        offers = {layer: [Option(None, before[layer], 0.0)] for layer in self._layers}
+        for number, plan in enumerate(self._plans):
+            after = self._costs(self._everything(number), str(number))
+            for layer in plan.forms:
+                if (layer, number) in changes:
+                    change = changes[layer, number]
+                    offers[layer].append(Option(number, after[layer], change))
+        for layer, options in offers.items():
+            if len(options) > 1 and min(each.cost for each in options[1:]) >= options[0].cost:
+                self.slow.add(layer)
+        return offers
+
+    def _costs(self, selection: Selection, name: str) -> Costs:
+        """What each layer costs in the graph of a selection: kept, so that a second call goes the
+        same way.
+        """
+        kind = "bytes" if self._by_size else "seconds"
+        stored = self._memory.get(f"{kind} {name}")
         if stored is None:
-            everything = frozenset(self._plan.forms)
-            outputs = self._evaluation.outputs(self.graph_of(everything))
-            measured = sensitivities(
+            graph = self.graph_of(selection)
+            costs = bytes_of_layers(graph, self._layers)
+            if not self._by_size:
+                feeds, threads = self._evaluation.runs[0], self._evaluation.threads
+                seconds = seconds_of_layers(graph, self._layers, feeds, threads)
+                costs = {each: seconds[each] + SECONDS_PER_BYTE * costs[each] for each in costs}
+            stored = [costs[layer] for layer in self._layers]
+            self._memory.put(f"{kind} {name}", stored)
+        return dict(zip(self._layers, stored))
+
+    def _sensitivities(self, number: int) -> dict[tuple[Layer, int], float]:
+        """How much each layer alone changes the outputs with its form of a plan."""
+        forms = self._plans[number].forms
+        if not forms:
+            return {}
+        stored = self._memory.get(f"sensitivities {number}")
+        if stored is None:
+            exact = self._evaluation.exact
+            powers = powers_of(exact)
+            outputs = self._evaluation.outputs(self.graph_of(self._everything(number)))
+            measured, runs = sensitivities(
                 self._graph,
-                self._plan.forms,
+                forms,
                 self._evaluation.runs,
-                self._changes(outputs),
-                seconds=min(SECONDS, SHARE * self._deadline.left),
+                [change(one, right, powers) for one, right in zip(outputs, exact)],
+                powers,
+                seconds=min(SECONDS, SHARE * self._deadline.left) / len(self._plans),
                 threads=self._evaluation.threads,
                 progress=self._progress,
             )
-            stored = [measured[layer] for layer in self._plan.forms]
-            self._memory.put("sensitivities", stored)
-        self.sensitivity = dict(zip(self._plan.forms, stored))
-        return sorted(self._plan.forms, key=self.sensitivity.__getitem__, reverse=True)
-
-    def _changes(self, outputs: Sequence[Outputs]) -> list[float]:
-        return [change(one, exact) for one, exact in zip(outputs, self._evaluation.exact)]
+            self._evaluation.model_runs += runs
+            stored = [measured[layer] for layer in forms]
+            self._memory.put(f"sensitivities {number}", stored)
+        return {(layer, number): value for layer, value in zip(forms, stored)}
 
     # -- speed -------------------------------------------------------------------------------------
 
@@ -152,7 +234,7 @@ class Control:
             slower = self._slower(selection)
             if not slower:
                 break
-            smaller = selection - slower
+            smaller = frozenset(each for each in selection if each[0] not in slower)
             name = f"round {number + 1}"
             again = self._seconds({"float32": frozenset(), "all": selection, name: smaller})
             if again[name] > again["all"] or not self.holds(smaller):
@@ -172,19 +254,36 @@ class Control:
             self._report.seconds = self._report.float_seconds
         return selection
 
-    def _slower(self, selection: Selection) -> Selection:
+    def _slower(self, selection: Selection) -> set[Layer]:
+        chosen = dict(selection)
         measured = regions(
             self._graph,
             self.graph_of(selection),
-            [each for each in self._plan.forms if each in selection and not each.is_embedding],
+            [layer for layer in self._layers if layer in chosen and not layer.is_embedding],
             self._evaluation.runs[0],
             self._evaluation.threads,
         )
         self.regions.update((layer, region) for region in measured for layer in region.layers)
-        slower = [region.layers for region in measured if region.is_slower]
-        return frozenset(layer for layers in slower for layer in layers)
+        return {layer for region in measured if region.is_slower for layer in region.layers}
 
     def _seconds(self, selections: dict[str, Selection]) -> dict[str, float]:
         return self._evaluation.seconds(
             {name: self.graph_of(selection) for name, selection in selections.items()}
         )
+
+    # -- what is told ------------------------------------------------------------------------------
+
+    def plan_of(self, layer: Layer, selection: Selection) -> int | None:
+        """The number of the plan that a layer's form is of; None for float32."""
+        return dict(selection).get(layer)
+
+    def reason(self, layer: Layer) -> str:
+        """Why a layer that could have a form is in float32."""
+        if layer in self.slow:
+            return "float32 is as fast"
+        return "its result would be too far off" if self._bound is None else CHANGES_MOST
+
+    def noise(self, layer: Layer, number: int) -> float | None:
+        """The error in dB of a layer's result with its form of a plan."""
+        error = self._plans[number].errors.get(layer)
+        return float(10 * np.log10(error)) if error else None

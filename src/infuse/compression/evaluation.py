@@ -80,6 +80,8 @@ class Evaluation:
         self.runs, self.metric, self.threads = runs, metric, threads
         self.validations = 0
         """How often a graph went through all examples."""
+        self.model_runs = 0
+        """Runs on examples in all, other than those that are timed."""
         self._timer, self._progress = timer or least_seconds, progress
         self._opened = ExitStack()
         self._models: dict[Graph, Model] = {}
@@ -121,6 +123,7 @@ class Evaluation:
             if self._progress is not None:
                 self._progress("validate", number + 1, len(self.runs))
         self.validations += 1
+        self.model_runs += len(self.runs)
         self._latest = (graph, outputs)
         return outputs
 

@@ -99,10 +99,10 @@ class StaticForm:
         weights, correction = self.weights, self.correction
         array = layer.in_layout(weights.integers)
         node.set_operand(1, write.integers(array, weights.channel_scales, layer.channel_axis))
-        bias = _bias(layer)
+        bias = bias_of(layer)
         if layer.kind == "MatMul" or (bias is None and layer.node.input(2) is not None):
             if correction is not None:
-                _add_behind(write, node, np.asarray(correction, np.float32))
+                add_behind(write, node, np.asarray(correction, np.float32))
             return
         if correction is not None:
             bias = correction if bias is None else bias + correction
@@ -131,7 +131,7 @@ class DynamicForm:
         result = write("Mul", total, write("Mul", scales, step))
         bias = node.input(2)
         if bias is not None:
-            vector = _bias(layer)
+            vector = bias_of(layer)
             addend = constant(self._along_channels(layer, vector)) if vector is not None else bias
             result = write("Add", result, addend)
         node.output.replace_by(result)
@@ -203,7 +203,7 @@ def _rounded_bias(write: Writer, bias: Array, steps: Array) -> Value:
     return write.integers(whole.astype(np.int32), steps, 0)
 
 
-def _bias(layer: Layer) -> Array | None:
+def bias_of(layer: Layer) -> Array | None:
     """The constant for each output channel that a layer adds; None where it adds nothing, or
     anything else.
     """
@@ -219,7 +219,8 @@ def _bias(layer: Layer) -> Array | None:
     return np.broadcast_to(value.const.reshape(-1), (channels,)) if is_vector else None
 
 
-def _add_behind(write: Writer, node: Node, addend: Array) -> None:
+def add_behind(write: Writer, node: Node, addend: Array) -> None:
+    """Let all who read the result of a node read it with a constant added."""
     result = node.output
     readers = list(result.uses)
     total = write("Add", result, constant(addend))

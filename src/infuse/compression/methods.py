@@ -11,6 +11,13 @@ from infuse.analysis.dataset import Feeds
 from infuse.compression.forms import BlockForm, DynamicForm, Form, RowsForm
 from infuse.compression.gptq import gptq
 from infuse.compression.layers import Embedding, Floats, Layer
+from infuse.compression.low_rank import (
+    Activations,
+    Decomposition,
+    FactoredForm,
+    factored,
+    why_not_factored,
+)
 from infuse.compression.observation import Observations, observe
 from infuse.compression.ranges import Scale
 from infuse.compression.static import StaticOptions, between_layers, plan_static, relative_error
@@ -21,13 +28,16 @@ from infuse.profiling.progress import Progress
 
 CALIBRATION_RUNS = 300
 """Runs that tell ranges at most."""
+SHARES = (0.7, 0.5, 0.35, 0.2)
+"""Parts of the products of a layer that are left when it is factored."""
+LOW_RANK_ERROR = 0.01
 BLOCKS = (64, 32)
 """Rows of weights of few bits that share a scale, the largest that divides them all."""
 
 
 @dataclass
 class Plan:
-    """The forms that layers could have, and what is to be said of them."""
+    """The forms that layers could have, one each, and what is to be said of them."""
 
     forms: dict[Layer, Form] = field(default_factory=dict)
     between: dict[Value, Scale] = field(default_factory=dict)
@@ -35,6 +45,8 @@ class Plan:
     errors: dict[Layer, float] = field(default_factory=dict)
     """The power of the error of a layer's result over that of the result."""
     refused: dict[Layer, str] = field(default_factory=dict)
+    limit: float = np.inf
+    """The largest of `errors` with which a layer has its form where no contract bounds the loss."""
 
 
 @dataclass(frozen=True)
@@ -171,9 +183,48 @@ def _with_embeddings(method: Callable[[Setting], Plan]) -> Callable[[Setting], P
     return both
 
 
-METHODS: Mapping[str, Callable[[Setting], Plan]] = {
-    "int8": _with_embeddings(static_int8),
-    "int8-dynamic": _with_embeddings(dynamic_int8),
-    "int8-weights": _with_embeddings(_weights_of(8)),
-    "int4": _with_embeddings(_weights_of(4)),
+def low_rank(setting: Setting) -> list[Plan]:
+    """Layers as chains of smaller ones: a plan for each share of the products that is left."""
+    plans = [Plan(limit=LOW_RANK_ERROR) for _ in SHARES]
+    seen = None if setting.runs is None else setting.observed(takes_moments=True)
+    for layer in setting.layers:
+        why = why_not_factored(layer)
+        decomposition = None
+        if not why:
+            decomposition = Decomposition(layer.matrices[0], _activations(layer, seen))
+        for plan, share in zip(plans, SHARES):
+            factors = decomposition and factored(layer, decomposition, share)
+            if not factors:
+                plan.refused[layer] = why or f"no rank has {share:.0%} of its products"
+                continue
+            plan.forms[layer], plan.errors[layer] = FactoredForm(factors), factors.error
+            plan.calibrators[layer] = "" if seen is None else "whitened"
+    return plans
+
+
+def _activations(layer: Layer, seen: Observations | None) -> Activations:
+    """What a layer multiplies, as far as data tell."""
+    if seen is not None and seen.counts.get(layer):
+        count = seen.counts[layer]
+        return Activations(seen.moments[layer].astype(np.float64) / count, seen.sums[layer] / count)
+    if seen is not None and len(seen.rows[layer]) and np.isfinite(seen.rows[layer]).all():
+        return Activations.of_rows(seen.rows[layer][:, 0])
+    return Activations.unknown(layer.depth)
+
+
+def _alone(method: Callable[[Setting], Plan]) -> Callable[[Setting], list[Plan]]:
+    return lambda setting: [method(setting)]
+
+
+METHODS: Mapping[str, Callable[[Setting], list[Plan]]] = {
+    "int8": _alone(_with_embeddings(static_int8)),
+    "int8-dynamic": _alone(_with_embeddings(dynamic_int8)),
+    "int8-weights": _alone(_with_embeddings(_weights_of(8))),
+    "int4": _alone(_with_embeddings(_weights_of(4))),
+    "low-rank": low_rank,
 }
+
+
+def plans_of(methods: Sequence[str], setting: Setting) -> list[Plan]:
+    """The plans of several methods, which are alternatives for each layer."""
+    return [plan for name in methods for plan in METHODS[name](setting)]

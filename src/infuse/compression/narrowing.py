@@ -4,7 +4,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,13 +30,13 @@ CLASS_METRICS = ("top1", "top5", "agreement")
 
 @dataclass(frozen=True)
 class Narrowing:
-    """How a graph becomes narrower, what tunes it, and by which method it is rounded afterwards
+    """How a graph becomes narrower, what tunes it, and by which methods it is rounded afterwards
     (None: it stays in float32).
     """
 
     prune: PruneRequest
     tune: TuneOptions | None = None
-    method: str | None = None
+    method: str | Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def narrow_graph(
         if data is None:
             result.compression.notes.append("measured on random inputs, which say little")
         _require_narrower(result, pruner, bound)
-        if narrowing.method is None:
+        if not narrowing.method:
             return result
         return _rounded(*(result, request, narrowing.method, examples, evaluation, bound, progress))
 
@@ -234,7 +234,7 @@ def _contract_error(why: str, result: Graph) -> ContractError:
 def _rounded(
     narrow: Graph,
     request: Request,
-    method: str,
+    method: str | Sequence[str],
     examples: _Examples,
     evaluation: Evaluation,
     bound: Bound | None,

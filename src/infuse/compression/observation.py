@@ -55,13 +55,16 @@ class Range:
 
 @dataclass
 class Observations:
-    """Ranges of values, rows [rows, groups, depth] of layers, and the sums of the products of the
-    elements of all their rows [depth, depth], where these were asked for.
+    """Ranges of values, rows [rows, groups, depth] of layers, and, where these were asked for, of
+    products: how many rows there were, and the sums of the products of their elements
+    [depth, depth] and of the elements [depth].
     """
 
     ranges: dict[Value, Range]
     rows: dict[Layer, Floats]
     moments: dict[Layer, Floats] = field(default_factory=dict)
+    sums: dict[Layer, Array] = field(default_factory=dict)
+    counts: dict[Layer, int] = field(default_factory=dict)
 
 
 def observe(
@@ -84,6 +87,8 @@ def observe(
     rows: dict[Layer, list[Floats]] = {layer: [] for layer in layers}
     products = [layer for layer in layers if layer.kind != "Conv"] if takes_moments else []
     moments = {layer: np.zeros((layer.depth, layer.depth), np.float32) for layer in products}
+    sums = {layer: np.zeros(layer.depth) for layer in products}
+    counts = dict.fromkeys(products, 0)
     exposing, names = clone_exposing(graph, values)
     each, stride = -(-ELEMENTS // len(runs)), -(-len(runs) // SAMPLED_RUNS)
     with compile_graph(exposing, threads=threads) as model:
@@ -99,10 +104,12 @@ def observe(
                 flat = arrays[layer.activation].reshape(-1, layer.depth)
                 if np.isfinite(flat).all():
                     total += flat.T @ flat
+                    sums[layer] += flat.sum(0, dtype=np.float64)
+                    counts[layer] += len(flat)
             if progress is not None:
                 progress("calibrate", number + 1, len(runs))
     joined = {layer: np.concatenate(parts) for layer, parts in rows.items()}
-    return Observations(ranges, joined, moments)
+    return Observations(ranges, joined, moments, sums, counts)
 
 
 def _rows(layer: Layer, activation: Array, runs: int, rng: np.random.Generator) -> Floats:

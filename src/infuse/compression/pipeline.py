@@ -13,10 +13,11 @@ from infuse.analysis.dataset import Data, Feeds, feeds_of
 from infuse.analysis.metrics import Metric, metric as metric_of
 from infuse.codegen.autotune.precision.request import Timer
 from infuse.compression.contract import Bound, Deadline
-from infuse.compression.control import Control, Selection
+from infuse.compression.control import Control
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
 from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
-from infuse.compression.methods import METHODS, Plan, Setting
+from infuse.compression.methods import METHODS, Plan, Setting, plans_of
+from infuse.compression.planning import Selection
 from infuse.compression.report import CompressionReport, LayerReport
 from infuse.compression.static import StaticOptions
 from infuse.errors import ContractError, OptionError
@@ -31,9 +32,10 @@ RANDOM_RUNS = 4
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for: the method, the contract, and how to measure."""
+    """What is asked for: methods, the contract, and how to measure."""
 
-    method: str = "int8"
+    method: str | Sequence[str] = "int8"
+    """One of `METHODS`, or several, of which each layer gets one."""
     level: str = "all"
     """How much of the result is rewritten."""
     metric: Any = None
@@ -48,12 +50,20 @@ class Request:
     """What measures in place of the clock."""
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise OptionError(
-                f"there is no method {self.method!r}", hint=f"methods: {', '.join(METHODS)}"
-            )
+        if not self.methods:
+            raise OptionError("no method is named", hint=f"methods: {', '.join(METHODS)}")
+        for name in self.methods:
+            if name not in METHODS:
+                raise OptionError(
+                    f"there is no method {name!r}", hint=f"methods: {', '.join(METHODS)}"
+                )
         if self.batch < 1:
             raise OptionError(f"{self.batch} is no size of a batch", hint="use 1 or more")
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Their names."""
+        return (self.method,) if isinstance(self.method, str) else tuple(self.method)
 
 
 def compress_graph(
@@ -72,12 +82,11 @@ def compress_graph(
     runs = examples_of(source, calibration, validation, request)
     measured = metric_for(request.metric, labels, bound, has_data=calibration is not None)
     layers, embeddings = find_layers(source), find_embeddings(source)
-    plan = METHODS[request.method](
-        Setting(
-            *(source, layers, embeddings, calibration, request.static),
-            *(request.threads, request.seed, progress),
-        )
+    setting = Setting(
+        *(source, layers, embeddings, calibration, request.static),
+        *(request.threads, request.seed, progress),
     )
+    plans = plans_of(request.methods, setting)
     with Evaluation(
         source,
         runs,
@@ -98,15 +107,18 @@ def compress_graph(
         if calibration is None:
             report.notes.append("measured on random inputs, which say little of accuracy")
         memory = Memory(_facts(source, request, calibration, runs, labels))
-        control = Control(*(source, plan, evaluation, memory, bound, deadline, report, progress))
+        control = Control(
+            *(source, plans, evaluation, memory, bound, deadline, report, progress),
+            by_size=request.allow_slower,
+        )
         selection = accurate = control.accurate()
         if not request.allow_slower:
             selection = control.faster(accurate)
         result = _finished(
-            *(control, selection, source, plan, [*embeddings, *layers], report, evaluation),
+            *(control, selection, source, plans, [*embeddings, *layers], report, evaluation),
             request.level,
         )
-    _require_met(result, plan, accurate, deadline)
+    _require_met(result, plans, accurate, deadline)
     return result
 
 
@@ -157,7 +169,7 @@ def _facts(
 ) -> list[str]:
     """What measurements belong to."""
     arrays = digest_of([*(calibration or ()), *runs, np.asarray(labels)])
-    settings = (request.method, request.static, request.threads, request.seed, request.batch)
+    settings = (request.methods, request.static, request.threads, request.seed, request.batch)
     return [digest_of([print_graph(graph)]), arrays, repr(settings)]
 
 
@@ -182,7 +194,7 @@ def _finished(
     control: Control,
     selection: Selection,
     source: Graph,
-    plan: Plan,
+    plans: Sequence[Plan],
     layers: Sequence[Layer],
     report: CompressionReport,
     evaluation: Evaluation,
@@ -196,12 +208,13 @@ def _finished(
     report.score = control.score(selection)
     report.is_met = control.holds(selection)
     report.validations = evaluation.validations
+    report.model_runs = evaluation.model_runs
     if not report.seconds:
         times = evaluation.seconds({"float32": source, "all": control.graph_of(selection)})
         report.float_seconds, report.seconds = times["float32"], times["all"]
     before, after = totals(source), totals(result)
     report.weight_bytes_before, report.weight_bytes = before.weight_bytes, after.weight_bytes
-    report.layers = [_layer(layer, control, selection, plan) for layer in layers]
+    report.layers = [_layer(layer, control, selection, plans) for layer in layers]
     report.layers += [
         LayerReport(node.name, node.kind, "float32", why)
         for node, why in products_left_out(source, layers)
@@ -210,32 +223,38 @@ def _finished(
     return result
 
 
-def _layer(layer: Layer, control: Control, selection: Selection, plan: Plan) -> LayerReport:
-    region = control.regions.get(layer)
-    form = plan.forms[layer].name if layer in selection else "float32"
-    reason = plan.refused.get(layer, "")
-    if layer in plan.forms and layer not in selection:
-        reason = "float32 is as fast" if layer in control.slow else "it changes the outputs most"
-    error = plan.errors.get(layer)
+def _layer(
+    layer: Layer, control: Control, selection: Selection, plans: Sequence[Plan]
+) -> LayerReport:
+    region, number = control.regions.get(layer), control.plan_of(layer, selection)
+    offers = [each for each, plan in enumerate(plans) if layer in plan.forms]
+    reason = ""
+    if not offers:
+        reason = next((plan.refused[layer] for plan in plans if layer in plan.refused), "")
+    elif number is None:
+        reason = control.reason(layer)
+    shown = number if number is not None else next(iter(offers), None)
     return LayerReport(
         layer.name,
         layer.kind,
-        form,
+        "float32" if number is None else plans[number].forms[layer].name,
         reason,
-        plan.calibrators.get(layer, ""),
-        float(10 * np.log10(error)) if error else None,
-        control.sensitivity.get(layer),
+        "" if shown is None else plans[shown].calibrators.get(layer, ""),
+        None if shown is None else control.noise(layer, shown),
+        None if shown is None else control.sensitivity.get((layer, shown)),
         None if region is None else region.float_seconds,
         None if region is None else region.seconds,
     )
 
 
-def _require_met(result: Graph, plan: Plan, accurate: Selection, deadline: Deadline) -> None:
+def _require_met(
+    result: Graph, plans: Sequence[Plan], accurate: Selection, deadline: Deadline
+) -> None:
     """ContractError where there is a bound, and nothing can be compressed within it."""
     report = result.compression
     if not report.max_drop or accurate:
         return
-    if not plan.forms:
+    if not any(plan.forms for plan in plans):
         why = "no layer of the model can be compressed by this method"
     else:
         ended = ", and the time ended" if deadline.is_over else ""

@@ -98,6 +98,8 @@ class CompressionReport:
     is_met: bool = True
     validations: int = 0
     """How often a model went through all examples, the original included."""
+    model_runs: int = 0
+    """Runs of models on examples in all, those that told sensitivities among them."""
     float_seconds: float = 0.0
     seconds: float = 0.0
     weight_bytes_before: int = 0

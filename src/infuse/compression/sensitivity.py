@@ -17,9 +17,8 @@ from infuse.compression.evaluation import settled
 from infuse.compression.forms import Form, Writer
 from infuse.compression.insertion import write_forms
 from infuse.compression.layers import Layer
-from infuse.compression.static import relative_error
 from infuse.ir.clone import clone
-from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.profiling.progress import Progress
 
@@ -66,15 +65,16 @@ def sensitivities(
     forms: Mapping[Layer, Form],
     runs: Sequence[Feeds],
     differences: Sequence[float],
+    powers: Mapping[str, float],
     *,
     seconds: float = SECONDS,
     threads: int | None = None,
     clock: Callable[[], float] = time.perf_counter,
     progress: Progress | None = None,
-) -> dict[Layer, float]:
-    """The power of the change of the outputs over theirs when one layer alone has its form, the
-    mean over some of the examples: those with the largest `differences` (one an example), as many
-    as `seconds` allow, one at least.
+) -> tuple[dict[Layer, float], int]:
+    """The power of the change of the outputs over the mean `powers` of each when one layer alone
+    has its form, the mean over some of the examples: those with the largest `differences` (one an
+    example), as many as `seconds` allow, one at least. And how often the model ran.
     """
     copy, name = with_switches(graph, forms)
     layers = list(forms)
@@ -87,21 +87,43 @@ def sensitivities(
             feeds = dict(runs[number])
             exact = model.run({**feeds, name: np.zeros(len(layers), np.bool_)})
             for place, row in enumerate(np.eye(len(layers), dtype=np.bool_)):
-                sums[place] += change(model.run({**feeds, name: row}), exact)
+                sums[place] += change(model.run({**feeds, name: row}), exact, powers)
                 if progress is not None:
                     progress("sensitivity", done * len(layers) + place + 1, total)
             done += 1
             if (clock() - begin) * (done + 1) / done > seconds:
                 break
-    return dict(zip(layers, (sums / done).tolist()))
+    return dict(zip(layers, (sums / done).tolist())), done * (1 + len(layers))
 
 
-def change(outputs: Outputs, exact: Outputs) -> float:
-    """The power of the change of all float outputs over theirs; infinite where not finite."""
+def powers_of(outputs: Sequence[Outputs]) -> dict[str, float]:
+    """The mean power of each output over examples; of outputs that are no floats the elements."""
+    arrays = [name for name, array in outputs[0].items() if isinstance(array, np.ndarray)]
+    return {name: float(np.mean([_power(each[name]) for each in outputs])) for name in arrays}
+
+
+def change(outputs: Outputs, exact: Outputs, powers: Mapping[str, float]) -> float:
+    """The power of the change of the output that changes most, over its mean power on all examples
+    (of outputs that are no floats the part of the elements that change); infinite where it is not
+    finite.
+    """
     worst = 0.0
-    for name, array in exact.items():
-        if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
-            continue
-        part = relative_error(outputs[name], array)
+    for name, power in powers.items():
+        noise = _noise(outputs[name], exact[name])
+        part = noise / power if power > 0 else np.inf if noise else 0.0
         worst = max(worst, part if np.isfinite(part) else np.inf)
     return worst
+
+
+def _power(array: Array) -> float:
+    if array.dtype.kind != "f":
+        return float(array.size)
+    return float(np.sum(np.square(array, dtype=np.float64)))
+
+
+def _noise(array: Array, exact: Array) -> float:
+    if exact.shape != array.shape:
+        return np.inf
+    if exact.dtype.kind != "f":
+        return float(np.sum(array != exact))
+    return _power(array.astype(np.float64) - exact)

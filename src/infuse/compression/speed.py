@@ -41,7 +41,7 @@ def regions(
     on the inputs `feeds`.
     """
     serials = {layer.node.serial: layer for layer in layers}
-    before, after = (_steps(each, serials, feeds, threads) for each in (graph, compressed))
+    before, after = (steps_of_layers(each, serials, feeds, threads) for each in (graph, compressed))
     together = _Partition(layers)
     readers: dict[Value, list[Layer]] = defaultdict(list)
     for layer in layers:
@@ -59,7 +59,9 @@ def regions(
 Steps = list[tuple[list[Layer], float]]
 
 
-def _steps(graph: Graph, serials: Mapping[int, Layer], feeds: Feeds, threads: int | None) -> Steps:
+def steps_of_layers(
+    graph: Graph, serials: Mapping[int, Layer], feeds: Feeds, threads: int | None
+) -> Steps:
     """The layers of each step of a compiled graph that has any, and its seconds."""
     profile = profile_graph(settled(graph), feeds, runs=RUNS, threads=threads)
     steps = []

@@ -35,7 +35,7 @@ from infuse.compression.pruning.widths import (
     removed_by,
 )
 from infuse.compression.report import LayerReport, PruningReport
-from infuse.compression.sensitivity import change
+from infuse.compression.sensitivity import change, powers_of
 from infuse.compression.tuning import Lessons, TuneOptions, TuningReport, losses_of, tune
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
@@ -284,8 +284,9 @@ class Pruner:
         runs = self._runs()
         with compile_graph(settled(graph), threads=self._evaluation.threads) as model:
             outputs = [model.run(feeds) for feeds in runs]
-        pairs = zip(outputs, self._evaluation.exact)
-        return float(np.mean([change(one, exact) for one, exact in pairs]))
+        exact = self._evaluation.exact[: len(outputs)]
+        powers = powers_of(exact)
+        return float(np.mean([change(one, right, powers) for one, right in zip(outputs, exact)]))
 
     def _tuned(self, graph: Graph) -> tuple[Graph, TuningReport]:
         metric = self._evaluation.metric
