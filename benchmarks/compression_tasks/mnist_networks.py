@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -59,28 +60,29 @@ def normalized(
     return [convolution, nn.BatchNorm2d(outputs), *([] if last else [nn.ReLU()])]
 
 
-def resnet8() -> tuple[nn.Module, Schedule]:
+def resnet8(width: int = 16, epochs: int = 8) -> tuple[nn.Module, Schedule]:
     """The ResNet of MLPerf Tiny: three residual blocks of 16, 32 and 64 channels."""
     network = nn.Sequential(
-        *normalized(1, 16),
-        Residual(16, 16, 1),
-        Residual(16, 32, 2),
-        Residual(32, 64, 2),
+        *normalized(1, width),
+        Residual(width, width, 1),
+        Residual(width, 2 * width, 2),
+        Residual(2 * width, 4 * width, 2),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
-        nn.Linear(64, 10),
+        nn.Linear(4 * width, 10),
     )
-    return network, Schedule(8)
+    return network, Schedule(epochs)
 
 
-def mobilenet() -> tuple[nn.Module, Schedule]:
+def mobilenet(width: int = 16, epochs: int = 15) -> tuple[nn.Module, Schedule]:
     """Depthwise 3x3 and 1x1 convolutions with batch normalization, as MobileNetV1 has them."""
-    layers = normalized(1, 16, stride=2)
-    for inputs, outputs, stride in ((16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2)):
+    layers = normalized(1, width, stride=2)
+    for before, after, stride in ((1, 2, 1), (2, 4, 2), (4, 4, 1), (4, 8, 2)):
+        inputs, outputs = before * width, after * width
         layers += normalized(inputs, inputs, stride=stride, groups=inputs)
         layers += [nn.Conv2d(inputs, outputs, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
-    network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
-    return network, Schedule(15)
+    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8 * width, 10)
+    return nn.Sequential(*layers, *head), Schedule(epochs)
 
 
 def vgg() -> tuple[nn.Module, Schedule]:
@@ -108,9 +110,25 @@ def vgg() -> tuple[nn.Module, Schedule]:
     return network, Schedule(8, rate=1e-3)
 
 
+def dense() -> tuple[nn.Module, Schedule]:
+    """LeNet-300-100: three dense layers."""
+    network = nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(784, 300),
+        nn.ReLU(),
+        nn.Linear(300, 100),
+        nn.ReLU(),
+        nn.Linear(100, 10),
+    )
+    return network, Schedule(30, rate=1e-3)
+
+
 NETWORKS: dict[str, Callable[[], tuple[nn.Module, Schedule]]] = {
     "lenet": lenet,
     "resnet8": resnet8,
     "mobilenet": mobilenet,
     "vgg": vgg,
+    "wide_resnet8": functools.partial(resnet8, 48, 5),
+    "wide_mobilenet": functools.partial(mobilenet, 48, 10),
+    "dense": dense,
 }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from infuse.api import PathLike, Progress, bounded, graph_of, optimize
+from infuse.errors import OptionError
 
 if TYPE_CHECKING:
     from infuse.ir.graph import Graph
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
 @bounded
 def compress(
     graph: Graph | PathLike,
-    method: str | Sequence[str] = "int8",
+    method: str | Sequence[str] | None = None,
     *,
+    prune: str | float | None = None,
+    prune_goal: str = "macs",
+    prune_rounds: int = 1,
+    tune_epochs: int | None = None,
+    tune_minutes: float | None = None,
     data: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     labels: Any = None,
     validation: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
@@ -45,14 +51,15 @@ def compress(
     of 64 or 32 rows; the arithmetic stays in float32), low-rank (layers as chains of smaller ones),
     sparse or sparse-int8 (the part `sparsity` of the weights of each layer is zero, in blocks of
     output channels × depth: `block` is 16x1, 16x4, 4x1, 1x1 or 2:4, by default 16x1, and 16x4 for
-    integers, which kernels leave out). Of several methods each layer gets one, or none: the plan
-    that is cheapest on this machine for what it changes in the outputs. `data` are arrays of
-    examples by input name, or a sequence of such; examples lie along the first axis, and run in
-    batches of `batch` where that is a symbol. Ranges come from 300 of the runs at most. Scores are
-    measured on `validation`, default: the data, beside `labels`, one an example, by `metric`: top1
-    (default with labels), top5, mse, mae; without labels agreement, cosine (default) or sqnr,
-    beside the outputs of the original; or a function of the outputs of all runs (a list of arrays
-    by name) and the labels, which is better the higher it is.
+    integers, which kernels leave out); int8 where neither it nor `prune` is given. Of several
+    methods each layer gets one, or none: the plan that is cheapest on this machine for what it
+    changes in the outputs. `data` are arrays of examples by input name, or a sequence of such;
+    examples lie along the first axis, and run in batches of `batch` where that is a symbol. Ranges
+    come from 300 of the runs at most. Scores are measured on `validation`, default: the data,
+    beside `labels`, one an example, by `metric`: top1 (default with labels), top5, mse, mae;
+    without labels agreement, cosine (default) or sqnr, beside the outputs of the original; or a
+    function of the outputs of all runs (a list of arrays by name) and the labels, which is better
+    the higher it is.
 
     `max_drop` is a contract: `"0.5%"` of the original's score, or a number in the unit of the
     score. Where all layers lose more, those that gain little for what they change in the outputs
@@ -60,6 +67,14 @@ def compress(
     where nothing can be compressed within the bound, or not in `minutes`. What was measured is kept
     in the cache folder: a second call goes on where the first one ended. Layers that float32
     computes as fast on this machine stay as they are, unless `allow_slower`.
+
+    `prune` is the part of the multiplications (`prune_goal`: macs), or of the time of a run
+    (latency), that is to go: channels, heads and neurons that matter least are removed, in so many
+    rounds, before the method rounds what is left; without a method it stays in float32. After each
+    round the narrower graph is tuned on the data for `tune_epochs` or `tune_minutes`, all rounds
+    together, by the original's answers, and by the labels where they belong to the data; without a
+    validation, one example in five is set apart for the score. With a contract, the last round
+    that is within it counts.
 
     A graph that was not optimized is optimized at `level` first, and the result at that level
     again: `basic` keeps to standard operators. `calibrator` is min-max,
@@ -77,12 +92,14 @@ def compress(
         StaticOptions,
         compress_graph,
     )
-    from infuse.errors import OptionError
 
     if runtime not in (None, "onnxruntime"):
         raise OptionError(f"there is no runtime {runtime!r}", hint="onnxruntime, or none")
+    is_tuned = tune_epochs is not None or tune_minutes is not None
+    if prune is None and is_tuned:
+        raise OptionError("there is nothing to tune without prune", hint='prune="50%", for example')
     request = Request(
-        method=method,
+        method=method or "int8",
         level=level,
         metric=metric,
         max_drop=max_drop,
@@ -99,5 +116,14 @@ def compress(
     )
     source = graph_of(graph)
     if source.report is None:
-        source = optimize(source, level, progress=progress)
-    return compress_graph(source, request, data, labels, validation, progress)
+        source = optimize(source, "basic" if prune is not None else level, progress=progress)
+    if prune is None:
+        return compress_graph(source, request, data, labels, validation, progress)
+    from infuse.compression import Narrowing, PruneRequest, TuneOptions, narrow_graph
+
+    narrowing = Narrowing(
+        PruneRequest.parse(prune, prune_goal, prune_rounds),
+        TuneOptions(tune_epochs, tune_minutes) if is_tuned else None,
+        method,
+    )
+    return narrow_graph(source, request, narrowing, data, labels, validation, progress)

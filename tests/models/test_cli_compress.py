@@ -48,6 +48,16 @@ def test_a_model_is_compressed_within_a_bound(
     assert any(node.kind == "QuantizeLinear" for node in small.nodes)
 
 
+def test_a_model_is_pruned(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--data", "data.npz", "--labels", "labels.npy", "--prune", "50%", "--json")
+    assert run(model, "-o", "small.onnx", *words) == 0
+    facts = json.loads(capsys.readouterr().out)
+    pruning = facts["pruning"]
+    assert pruning["macs"] <= 0.5 * pruning["macs_before"]
+    assert pruning["groups"][0]["after"] < pruning["groups"][0]["before"]
+    assert facts["layers"] == []
+
+
 def test_the_answer_as_json(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(model, "-o", "small.onnx", "--int8-dynamic", "--allow-slower", "--json") == 0
     facts = json.loads(capsys.readouterr().out)
@@ -67,6 +77,9 @@ def test_a_function_of_a_file_is_the_metric(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--prune", "half"), "no part of the model"),
+        (("--prune", "50%", "--tune", "1"), "tuning needs data"),
+        (("--tune-epochs", "1"), "nothing to tune"),
         ((), "needs data"),
         (("--data", "labels.npy"), "not an .npz archive"),
         (("--data", "none.npz"), "cannot be read"),

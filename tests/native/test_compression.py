@@ -275,7 +275,7 @@ def test_what_is_no_faster_as_a_whole_stays_as_it_was(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"method": "int3"}, "no method 'int3'"),
+        ({"method": "int1"}, "no method 'int1'"),
         ({}, "needs data"),
         ({"data": {"y": np.zeros((2, 64), np.float32)}}, "'y' not known"),
         ({"data": {"x": np.zeros((2, 63), np.float32)}}, "a size of input 'x'"),

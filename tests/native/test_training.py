@@ -176,6 +176,42 @@ def test_only_chosen_parameters_are_trained() -> None:
     assert len(report.losses) == 2
 
 
+def test_zeros_of_masks_stay_zeros_and_the_rest_is_trained() -> None:
+    graph = network()
+    value = next(v for v in graph.constants() if v.name == "w1")
+    mask = np.random.default_rng(0).random((6, 8)) < 0.3
+    for rule in (AdamW(rate=0.05), SGD(rate=0.05, momentum=0.9)):
+        trained, _ = train(graph, *examples(), masks={value: mask}, optimizer=rule, threads=1)
+        weights = constants(trained)["w1"]
+        assert (weights[~mask] == 0).all()
+        assert (weights[mask] != value.const[mask]).all()
+
+
+def test_a_mask_that_fits_no_parameter_is_refused() -> None:
+    graph = network()
+    values = {v.name: v for v in graph.constants()}
+    for value, shape in ((values["w1"], (8, 6)), (values["mean"], (8,))):
+        with pytest.raises(InputError, match="fits no parameter"):
+            train(graph, *examples(), masks={value: np.ones(shape, bool)}, threads=1)
+
+
+def test_a_training_is_watched_after_every_epoch_and_can_be_ended() -> None:
+    seen = []
+
+    def watch(epoch: int, graph_so_far: Any) -> bool:
+        seen.append((epoch, constants(graph_so_far())["w1"]))
+        return epoch == 3
+
+    graph, report = train(
+        network(), *examples(), epochs=9, batch_size=10, after_epoch=watch, threads=1
+    )
+    assert [epoch for epoch, _ in seen] == [1, 2, 3]
+    assert report.steps == 12
+    assert len(report.losses) == 3
+    np.testing.assert_array_equal(constants(graph)["w1"], seen[-1][1])
+    assert not np.array_equal(seen[0][1], seen[1][1])
+
+
 def test_losses_have_weights_and_targets_of_their_own() -> None:
     graph = network()
     x, _ = examples()

@@ -411,8 +411,8 @@ def test_a_deadline_ends() -> None:
 def test_integers_of_channels_make_up_for_each_other(
     groups: int, depth: int, columns: int, rng: np.random.Generator
 ) -> None:
-    mix = rng.standard_normal((groups, depth, depth)) * 0.7 ** np.arange(depth)
-    rows = np.einsum("rgd,ged->rge", rng.standard_normal((600, groups, depth)), mix)
+    common = rng.standard_normal((600, groups, 1))
+    rows = common + 0.2 * rng.standard_normal((600, groups, depth))
     matrices = rng.standard_normal((groups, depth, columns)).astype(np.float32)
     matrices[:, 3] = 0
     nearest = round_to_nearest(matrices)
@@ -422,7 +422,7 @@ def test_integers_of_channels_make_up_for_each_other(
     assert not made.integers[:, 3].any()
     exact = multiply(rows[300:], matrices)
     errors = [relative_error(multiply(rows[300:], w.numbers), exact) for w in (nearest, made)]
-    assert errors[1] < 0.9 * errors[0]
+    assert errors[1] < 0.6 * errors[0]
     # an activation that is always zero, and one that never varies
     rows[:, :, 0], rows[:, :, 1] = 0, 1
     assert np.isfinite(gptq_channels(matrices, nearest.scales, rows).numbers).all()

@@ -32,7 +32,8 @@ ALLOWED: dict[str, set[str] | None] = {
     "passes": BASE | {"ir", "ops", "rewrite"},
     "search": BASE | {"ir", "ops", "rewrite", "passes", "analysis"},
     "compression": BASE
-    | {"ir", "ops", "passes", "analysis", "targets", "codegen", "runtime", "profiling"},
+    | {"ir", "ops", "passes", "analysis", "targets", "codegen", "runtime", "profiling"}
+    | {"training"},
     # The writer of a compiled model's folder shares its format, and what a machine offers, with the
     # reader.
     "targets": BASE | {"ir", "ops", "runtime"},

@@ -14,7 +14,15 @@ from infuse.cli import options, terminal
 from infuse.cli.inputs import read_array, read_data, read_metric
 from infuse.cli.options import AsJson, ModelFile, Seed, Threads
 from infuse.compression import CompressionReport
+from infuse.compression.report import PruningReport
 from infuse.errors import ContractError, OptionError
+
+
+class Goal(str, Enum):
+    """What pruning makes smaller."""
+
+    macs = "macs"
+    latency = "latency"
 
 
 class Calibrator(str, Enum):
@@ -56,6 +64,29 @@ def compress(
     int2: Annotated[
         bool, typer.Option("--int2", help="Weights of products as 2-bit integers.")
     ] = False,
+    prune: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PART",
+            help="Remove channels, heads and neurons: 50% of the multiplications.",
+        ),
+    ] = None,
+    prune_goal: Annotated[
+        Goal, typer.Option(help="What --prune is a part of: multiplications or time of a run.")
+    ] = Goal.macs,
+    prune_rounds: Annotated[
+        int, typer.Option(min=1, help="Rounds of pruning, each with its part of the tuning.")
+    ] = 1,
+    tune: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MINUTES",
+            help="Tune the pruned model on the data, by the original's answers and the labels.",
+        ),
+    ] = None,
+    tune_epochs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Tune it for so many epochs.")
+    ] = None,
     low_rank: Annotated[
         bool, typer.Option("--low-rank", help="Layers as chains of two or three smaller ones.")
     ] = False,
@@ -165,12 +196,17 @@ def compress(
     }
     if block is not None and sparse is None:
         raise OptionError("--block says where zeros lie", hint="give their part too (--sparse 80%)")
-    chosen = [name for name, asked in methods.items() if asked] or ["int8"]
+    chosen = [name for name, asked in methods.items() if asked]
     with terminal.progress(model.name) as progress:
         try:
             result = infuse.compress(
                 infuse.load(model),
-                chosen,
+                chosen or None,
+                prune=prune,
+                prune_goal=prune_goal.value,
+                prune_rounds=prune_rounds,
+                tune_epochs=tune_epochs,
+                tune_minutes=tune,
                 data=read_data(data),
                 labels=None if labels is None else read_array(labels),
                 validation=read_data(validation),
@@ -216,11 +252,27 @@ def _show(report: CompressionReport, top: int, as_json: bool, output: Path | Non
     if len(rows) > len(shown):
         shown = [*shown, (f"… {len(rows) - len(shown)} more", *[""] * 7)]
     columns = ("layer", "operator", "is", "range", "#error dB", "#float32 ms", "#ms", "why")
-    terminal.say_table("", columns, shown)
+    if report.pruning is not None:
+        _show_groups(report.pruning, top)
+    if shown:
+        terminal.say_table("", columns, shown)
     for line in report.lines():
         terminal.say(line)
     if output is not None and size is not None:
         terminal.say(f"wrote {output}, {terminal.bytes_text(size)}")
+
+
+def _show_groups(pruning: PruningReport, top: int) -> None:
+    """The channels of each group before and after, and of each layer that had to stay why."""
+    rows = [
+        (", ".join(group.nodes), str(group.before), str(group.after), "")
+        for group in pruning.groups
+    ]
+    rows += [(layer.node, "", "", layer.reason) for layer in pruning.closed]
+    shown = rows[:top] if top else rows
+    if len(rows) > len(shown):
+        shown = [*shown, (f"… {len(rows) - len(shown)} more", "", "", "")]
+    terminal.say_table("", ("layers", "#channels", "#now", "why they stay"), shown)
 
 
 def _milliseconds(seconds: float | None) -> str:

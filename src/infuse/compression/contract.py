@@ -42,6 +42,11 @@ class Bound:
         limit = self.limit * abs(reference) if self.is_relative else self.limit
         return lost <= limit + 1e-12 * abs(reference)
 
+    def left(self, reference: float, drop: float) -> float:
+        """What may still be lost, in the score's own unit, where so much is lost already."""
+        limit = self.limit * abs(reference) if self.is_relative else self.limit
+        return max(limit - drop, 0.0)
+
     def __str__(self) -> str:
         return f"{self.limit * 100:g}%" if self.is_relative else f"{self.limit:g}"
 

@@ -131,6 +131,24 @@ class Evaluation:
         """The score of a graph."""
         return self.metric(self.outputs(graph), self._truth)
 
+    def score_once(self, graph: Graph) -> float:
+        """The score of a graph that nobody asks for again: its model is closed at once."""
+        with compile_graph(settled(graph), threads=self.threads) as model:
+            outputs = [model.run(feeds) for feeds in self.runs]
+        self.validations += 1
+        return self.metric(outputs, self._truth)
+
+    def seconds_beside_original(self, graph: Graph) -> tuple[float, float]:
+        """The least times of a run on the first example: of the original, and of a graph that
+        nobody asks for again.
+        """
+        with compile_graph(settled(graph), threads=self.threads) as model:
+            models = {"original": self.model(self.original), "graph": model}
+            times = self._timer(
+                {name: partial(each.run, self.runs[0]) for name, each in models.items()}
+            )
+        return min(times["original"]), min(times["graph"])
+
     def seconds(self, graphs: Mapping[str, Graph]) -> dict[str, float]:
         """The least time of a run on the first example by name, measured in turns."""
         calls = {

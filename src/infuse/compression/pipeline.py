@@ -83,8 +83,8 @@ def compress_graph(
     deadline = Deadline(request.minutes)
     source = named(settled(graph))
     calibration = None if data is None else feeds_of(source, data, request.batch)
-    runs = _examples(source, calibration, validation, request)
-    measured = _metric(request.metric, labels, bound, has_data=calibration is not None)
+    runs = examples_of(source, calibration, validation, request)
+    measured = metric_for(request.metric, labels, bound, has_data=calibration is not None)
     layers, embeddings = find_layers(source), find_embeddings(source)
     setting = Setting(
         *(source, layers, embeddings, calibration, request.options),
@@ -126,7 +126,7 @@ def compress_graph(
     return result
 
 
-def _examples(
+def examples_of(
     graph: Graph, calibration: list[Feeds] | None, validation: Data | None, request: Request
 ) -> list[Feeds]:
     """The runs on which scores are measured."""
@@ -143,7 +143,7 @@ def _examples(
     return [random_feeds(graph, sizes, request.seed + number) for number in range(RANDOM_RUNS)]
 
 
-def _metric(which: Any, labels: Any, bound: Bound | None, has_data: bool) -> Metric:
+def metric_for(which: Any, labels: Any, bound: Bound | None, has_data: bool) -> Metric:
     """The metric of a request: top1 beside labels, else agreement with the original."""
     chosen = metric_of(which or ("top1" if labels is not None else "cosine"))
     if chosen.needs_labels and labels is None:

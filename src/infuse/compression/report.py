@@ -25,6 +25,64 @@ class LayerReport:
 
 
 @dataclass
+class GroupReport:
+    """Channels that go together: the nodes that make them, and how many there were and are."""
+
+    nodes: list[str]
+    before: int
+    after: int
+
+
+@dataclass
+class PruningReport:
+    """A pruning: what went, what had to stay and why, and what was learned back."""
+
+    goal: str
+    """What is to be smaller, and by which part."""
+    macs_before: int
+    macs: int
+    importance: str = ""
+    """How channels were compared."""
+    strategy: str = ""
+    """How widths were chosen."""
+    multiple: int = 1
+    """Widths are multiples of it where a group is wide enough."""
+    groups: list[GroupReport] = field(default_factory=list)
+    closed: list[LayerReport] = field(default_factory=list)
+    """Nodes whose channels stay, with the reason."""
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+    """MACs, the scores before and after tuning, its epochs and seconds, of every round."""
+    is_reached: bool = True
+    """Whether the goal is."""
+
+    @property
+    def saved(self) -> str:
+        """How many times fewer multiplications there are, in words."""
+        return f"{self.macs_before / max(self.macs, 1):.2f} × fewer"
+
+    def lines(self) -> list[str]:
+        """What to say of it."""
+        narrower = [group for group in self.groups if group.after < group.before]
+        gone = sum(group.before - group.after for group in narrower)
+        measure, staying = self.importance or "nothing", len(self.closed)
+        lines = [
+            f"pruned: {gone} channels of {len(narrower)} of {len(self.groups)} groups by {measure}",
+            f"layers whose channels stay: {staying}",
+            f"MACs: {self.macs_before / 1e6:.2f} → {self.macs / 1e6:.2f} million, {self.saved}",
+        ]
+        for number, each in enumerate(self.rounds, 1):
+            text = f"round {number}: {each['macs'] / 1e6:.2f} million MACs, "
+            text += f"score {each['before']:.6g}"
+            if each["epochs"]:
+                text += (
+                    f" → {each['after']:.6g} after {each['epochs']} epochs of tuning "
+                    f"({each['seconds']:.1f} s)"
+                )
+            lines.append(text)
+        return lines
+
+
+@dataclass
 class CompressionReport:
     """A compression: scores, speed, size, and all layers."""
 
@@ -50,6 +108,7 @@ class CompressionReport:
     tried: list[dict[str, Any]] = field(default_factory=list)
     """Every candidate whose score was measured: layers that are compressed, score, seconds."""
     notes: list[str] = field(default_factory=list)
+    pruning: PruningReport | None = None
 
     @property
     def drop(self) -> float:
@@ -86,7 +145,8 @@ class CompressionReport:
         if self.max_drop:
             verdict = "met" if self.is_met else "NOT met"
             scores += f"; the bound of {self.max_drop} is {verdict}"
-        lines = [f"layers: {counts or 'none'}", scores]
+        pruned = [] if self.pruning is None else self.pruning.lines()
+        lines = [*pruned, f"layers: {counts or 'none'}", scores]
         if self.seconds:
             lines.append(
                 f"speed: {self.float_seconds * 1e3:.3f} → {self.seconds * 1e3:.3f} ms, "

@@ -51,7 +51,7 @@ class BatchNormalization(Op):
     no training.
     """
 
-    traits = Trait.FLOAT32
+    traits = Trait.FLOAT32 | Trait.PER_CHANNEL
     epsilon: float = 1e-5
     momentum: float = 0.9
     training_mode: int = 0
@@ -92,7 +92,7 @@ class BatchNormalization(Op):
 class InstanceNormalization(Op):
     """Every channel of every image to mean 0 and variance 1, then · scale + bias."""
 
-    traits = Trait.FLOAT32
+    traits = Trait.FLOAT32 | Trait.PER_CHANNEL
     epsilon: float = 1e-5
 
     since = 22

@@ -29,6 +29,10 @@ Progress = Callable[[int, int, float], None]
 """Called after every step: its number from 1, how many there are, and the loss."""
 Augment = Callable[[dict[str, Array], np.random.Generator], dict[str, Array]]
 """Changes the data of a batch before it is learned from."""
+AfterEpoch = Callable[[int, Callable[[], Graph]], bool]
+"""Called after every epoch: its number from 1, and a function that gives the graph as it is by
+then; whether the training ends.
+"""
 
 
 @dataclass
@@ -53,7 +57,8 @@ def train(
     optimizer: Optimizer | None = None,
     epochs: int = 1,
     batch_size: int = 32,
-    parameters: Collection[str] | None = None,
+    parameters: Collection[str | Value] | None = None,
+    masks: Mapping[Value, Array] | None = None,
     schedule: schedules.Schedule = schedules.constant,
     clip_norm: float | None = None,
     batch_statistics: bool = False,
@@ -61,16 +66,20 @@ def train(
     seed: int = 0,
     threads: int | None = None,
     progress: Progress | None = None,
+    after_epoch: AfterEpoch | None = None,
+    until: Callable[[], bool] | None = None,
 ) -> tuple[Graph, TrainingReport]:
     """A copy of `graph` whose parameters were trained on examples, and what the training did; the
     graph itself stays as it is.
 
     `data` has the examples by input, one in each row (an array where there is one input), `labels`
-    the targets of the loss. `parameters` names constants; without it, all constants of floats with
-    axes are trained, but for the statistics of batch normalizations, which stay as they are unless
-    `batch_statistics` lets them follow those of the batches. `optimizer` is AdamW where none is
-    given; `schedule` gives the factor of its rate at each step. `augment` changes batches before
-    they are used.
+    the targets of the loss. `parameters` are constants or their names; without it, all constants of
+    floats with axes are trained, but for the statistics of batch normalizations, which stay as they
+    are unless `batch_statistics` lets them follow those of the batches. `masks` tells of elements
+    of parameters whether they are trained: the others are zeros in the result. `optimizer` is AdamW
+    where none is given; `schedule` gives the factor of its rate at each step. `augment` changes
+    batches before they are used. `after_epoch` sees what the training made so far, and can end it;
+    so does `until`, which is asked before every step but the first.
 
     Examples come in a random order that `seed` decides, each once before any comes again; batches
     go on across the ends of epochs. InputError for examples and labels that do not fit,
@@ -92,15 +101,25 @@ def train(
         rule,
         parameters_of(graph, parameters, losses),
         sizes=sizes,
+        masks=masks,
         clip_norm=clip_norm,
         batch_statistics=batch_statistics,
     )
     batches = Batches({**examples, **targets}, batch, epochs, seed, augment)
-    rates = [rule.rate * schedule(n, len(batches)) for n in range(len(batches))]
-    carried, report = _run(step, batches, rates, threads, progress)
+
+    def rate(number: int) -> float:
+        return rule.rate * schedule(number, len(batches))
+
+    def trained(carried: Sequence[Array]) -> Graph:
+        constants = [*step.parameters, *step.statistics]
+        return with_constants(graph, dict(zip(constants, carried)))
+
+    def ends(epoch: int, carried: Sequence[Array]) -> bool:
+        return after_epoch is not None and after_epoch(epoch, lambda: trained(carried))
+
+    carried, report = _run(step, batches, rate, threads, progress, ends, until or (lambda: False))
     report.parameters = [v.name for v in step.parameters]
-    constants = [*step.parameters, *step.statistics]
-    return with_constants(graph, dict(zip(constants, carried))), report
+    return trained(carried), report
 
 
 @dataclass
@@ -125,6 +144,10 @@ class Batches:
         """The epoch that a batch ends in."""
         return min(((number + 1) * self.size - 1) // self.count, self.epochs - 1)
 
+    def is_last_of_epoch(self, number: int) -> bool:
+        """Whether the next batch ends in another epoch, or there is none."""
+        return number + 1 == len(self) or self.epoch_of(number + 1) != self.epoch_of(number)
+
     def __iter__(self) -> Iterator[dict[str, Array]]:
         rng = np.random.default_rng(self.seed)
         order = np.zeros(0, np.int64)
@@ -139,13 +162,17 @@ class Batches:
 def _run(
     step: TrainingStep,
     batches: Batches,
-    rates: Sequence[float],
+    rate: Callable[[int], float],
     threads: int | None,
     progress: Progress | None,
+    ends: Callable[[int, Sequence[Array]], bool],
+    is_over: Callable[[], bool],
 ) -> tuple[list[Array], TrainingReport]:
-    """What the steps made of parameters and statistics, and what they were like."""
+    """What the steps made of parameters and statistics, and what they were like; `ends` tells after
+    each epoch whether there are no more, `is_over` after each step.
+    """
     step.graph.report = optimize_in_place(step.graph)
-    report = TrainingReport(steps=len(batches))
+    report = TrainingReport()
     totals: list[list[float]] = [[] for _ in range(batches.epochs)]
     seconds = []
     carried = step.initial()
@@ -155,13 +182,18 @@ def _run(
             inputs = [batch[name] for name in step.data]
             begin = time.perf_counter()
             loss, *carried = runner.execute(
-                [*inputs, np.float32(rates[number]), np.int64(number), *carried]
+                [*inputs, np.float32(rate(number)), np.int64(number), *carried]
             )
             seconds.append(time.perf_counter() - begin)
             _require_finite(loss, number, batches)
             totals[batches.epoch_of(number)].append(float(loss))
+            report.steps = number + 1
             if progress:
                 progress(number + 1, len(batches), float(loss))
+            is_last = is_over()
+            epoch_ends = is_last or batches.is_last_of_epoch(number)
+            if epoch_ends and (ends(batches.epoch_of(number) + 1, carried) or is_last):
+                break
         runner.close()
     report.losses = [statistics.fmean(t) for t in totals if t]
     report.seconds_per_step = statistics.median(seconds)

@@ -12,7 +12,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import InputError, OptionError
 from infuse.ir.clone import clone
-from infuse.ir.graph import Array, Graph, Node, Use, Value, captured
+from infuse.ir.graph import Array, Graph, Node, Use, Value, captured, constant
 from infuse.ir.types import TensorType, Type
 from infuse.ops.core.base import Op
 from infuse.ops.core.differentiation import nodes_between
@@ -62,26 +62,31 @@ class TrainingStep:
 
 
 def parameters_of(
-    graph: Graph, names: Collection[str] | None = None, losses: Sequence[tuple[float, Loss]] = ()
+    graph: Graph,
+    chosen: Collection[str | Value] | None = None,
+    losses: Sequence[tuple[float, Loss]] = (),
 ) -> list[Value]:
-    """The constants of a graph that a training moves: those of these names, or all floats with axes
-    that are computed with, and that the losses depend on where there are any, without the
-    statistics of batch normalizations.
+    """The constants of a graph that a training moves: those that are chosen, by themselves or by
+    their names, or all floats with axes that are computed with, and that the losses depend on where
+    there are any, without the statistics of batch normalizations.
 
-    InputError for names that are none of a constant, TypeMismatchError for integers.
+    InputError for what is none of the constants, TypeMismatchError for integers.
     """
     constants = graph.constants()
-    if names is not None:
-        named = {v.name: v for v in constants}
-        unknown = sorted(set(names) - set(named))
+    if chosen is not None:
+        named: dict[str | Value, Value] = {v.name: v for v in constants}
+        named.update((v, v) for v in constants)
+        unknown = [each for each in chosen if each not in named]
         if unknown:
+            names = sorted(each if isinstance(each, str) else each.name for each in unknown)
             raise InputError(
-                f"the graph has no constants {', '.join(map(repr, unknown))}",
+                f"the graph has no constants {', '.join(map(repr, names))}",
                 hint="parameters are constants of the graph that is trained",
             )
-        for name in names:
-            require_float(named[name])
-        return [named[name] for name in dict.fromkeys(names)]
+        parameters = list(dict.fromkeys(named[each] for each in chosen))
+        for value in parameters:
+            require_float(value)
+        return parameters
     weights = [v for v in constants if v.dtype.is_float and v.rank and v.tensor.size]
     if losses:
         results = [result_of(graph, loss) for _, loss in losses]
@@ -109,12 +114,14 @@ def build_step(
     parameters: Sequence[Value],
     *,
     sizes: Mapping[str, int] | None = None,
+    masks: Mapping[Value, Array] | None = None,
     clip_norm: float | None = None,
     batch_statistics: bool = False,
 ) -> TrainingStep:
     """The step of a training of `graph`, whose constants `parameters` are trained, for these sizes
     of its symbols.
 
+    `masks` tells of elements of some parameters whether they are trained; the others become zeros.
     Gradients are scaled so that the norm of all together is `clip_norm` at most. With
     `batch_statistics`, batch normalizations use those of the batch, and their own follow.
     InputError where there is nothing to train; errors are those of `differentiate`.
@@ -146,10 +153,34 @@ def build_step(
         for slot in optimizer.slots
     ]
     new, slots = optimizer.update(make, rate, steps, trained, gradients, state)
+    new = _masked(make, parameters, new, masks or {})
     carried = [*new, *new_statistics, *(v for slot in slots for v in slot)]
     _set_outputs(copy, [loss, *carried], [LOSS, *(f"new.{n}" for n in range(len(carried)))])
     remove_dead(list(copy.unordered_nodes))
     return TrainingStep(copy, data, tuple(parameters), tuple(statistics), len(state))
+
+
+def _masked(
+    make: Differentiator,
+    parameters: Sequence[Value],
+    new: Sequence[Value],
+    masks: Mapping[Value, Array],
+) -> list[Value]:
+    """What the step makes of parameters, with zeros where masks say so; InputError for masks that
+    belong to no parameter, or have another shape.
+    """
+    for value, mask in masks.items():
+        if value not in parameters or value.shape != mask.shape:
+            raise InputError(
+                f"a mask of shape {mask.shape} fits no parameter that is trained "
+                f"({value.name!r}: {value.type})"
+            )
+    return [
+        make("Mul", result, constant(np.asarray(masks[value], result.dtype.numpy)))
+        if value in masks
+        else result
+        for value, result in zip(parameters, new)
+    ]
 
 
 def _add_loss(make: Differentiator, losses: Sequence[tuple[float, Loss]]) -> Value:

@@ -45,6 +45,10 @@ class Trait(Flag):
     """Rounds to integers that are differentiated as if they had not been rounded."""
     PER_IMAGE = auto()
     """Each result along the first axis needs of the first operand only what lies at its place."""
+    PER_CHANNEL = auto()
+    """Each result along axis 1 needs of the first operand only what lies at its place there, and of
+    vectors among the operands only the element at its place.
+    """
 
 
 def has_trait(node: Node, trait: Trait) -> bool:

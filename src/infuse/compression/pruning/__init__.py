@@ -1,0 +1,1 @@
+"""Structured pruning: networks that are physically narrower."""

@@ -1,0 +1,60 @@
+"""What became of the channels of a graph over several rounds of pruning and tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from infuse.compression.pruning.groups import Dependencies
+from infuse.compression.pruning.links import Bools, Ints, Place
+from infuse.compression.report import GroupReport
+from infuse.ir.graph import Graph, Value
+
+
+class Lineage:
+    """For each axis of a constant of the original graph, the constant that has come of it and which
+    of the indices are left.
+    """
+
+    def __init__(self, original: Dependencies, left: Mapping[Place, tuple[Value, Ints]] = {}):
+        self._original = original
+        self._left = dict(left) or {
+            (value, axis): (value, np.arange(len(atoms)))
+            for (value, axis), atoms in original.places.items()
+            if value.is_const
+        }
+
+    def narrowed(
+        self, dependencies: Dependencies, alive: Bools, values: Mapping[Value, Value]
+    ) -> Lineage:
+        """After a removal from the graph as it is now; `values` are the copies of its values."""
+        left = {}
+        for (origin, axis), (value, indices) in self._left.items():
+            atoms = dependencies.places.get((value, axis))
+            if atoms is not None:
+                left[origin, axis] = values[value], indices[alive[atoms]]
+        return Lineage(self._original, left)
+
+    def followed(self, graph: Graph, copy: Graph) -> Lineage:
+        """The same for a copy of the graph as it is now."""
+        copies = dict(zip(graph.constants(), copy.constants()))
+        left = {
+            place: (copies[value], indices)
+            for place, (value, indices) in self._left.items()
+            if value in copies
+        }
+        return Lineage(self._original, left)
+
+    def groups(self) -> list[GroupReport]:
+        """The groups of the original, and how many of their channels are left."""
+        reports = []
+        for group in self._original.groups:
+            counts = [
+                len(np.setdiff1d(member.channels[self._left[place][1]], [-1]))
+                for member in group.constants
+                if (place := (member.value, member.axis)) in self._left
+            ]
+            nodes = [node.name for node in group.nodes]
+            reports.append(GroupReport(nodes, group.size, min(counts, default=group.size)))
+        return reports
