@@ -52,6 +52,19 @@ def product(x: tuple[int, ...], y: tuple[int, ...], *, computed: bool = False) -
     return b.graph
 
 
+def in_blocks(kind: str, dtype: DType) -> Graph:
+    """A product with a matrix many of whose blocks are zero."""
+    b = Builder("blocks")
+    weights = b.blocks(36, 32, 5, dtype=dtypes.int8 if dtype.is_integer else dtype)
+    if kind == "ConvInteger":
+        apart = np.asarray(weights.const).reshape(9, 4, 32).transpose(2, 1, 0)
+        filters = constant(np.ascontiguousarray(apart).reshape(32, 4, 3, 3))
+        b.output(b(kind, b.input(2, 4, 5, 6, name="x", dtype=dtype), filters, pads=(1, 1, 1, 1)))
+    else:
+        b.output(b(kind, b.input(5, 36, name="x", dtype=dtype), weights))
+    return b.graph
+
+
 def gemm(**how: object) -> Graph:
     b = Builder("gemm")
     x = b.input(5, 7, name="x")
@@ -130,6 +143,9 @@ GRAPHS: dict[str, Graph] = {
     "signed bytes": integers("MatMulInteger", (5, 9), (9, 6), dtypes.int8, 5),
     "bytes from zero": integers("MatMulInteger", (4, 6), (6, 40), dtypes.uint8),
     "points of bytes": integers("ConvInteger", (2, 7, 5, 3), (9, 7, 1, 1), dtypes.uint8, 0),
+    "blocks": in_blocks("MatMul", dtypes.float32),
+    "blocks of bytes": in_blocks("MatMulInteger", dtypes.uint8),
+    "blocks of windows of bytes": in_blocks("ConvInteger", dtypes.int8),
     "largest": pooled("MaxPool", **WINDOW),
     "mean": pooled("AveragePool", **WINDOW),
     "mean with borders": pooled("AveragePool", count_include_pad=1, **WINDOW),

@@ -46,6 +46,10 @@ class Writer(GraphBuilder):
         """A list of fixed sizes or axes."""
         return constant(np.array([int(str(v)) for v in values], np.int64))
 
+    def array(self, elements: Array) -> Value:
+        """A constant."""
+        return constant(np.ascontiguousarray(elements))
+
     # -- quantization ------------------------------------------------------------------------------
 
     def quantize(self, value: Value, scale: Scale) -> Value:

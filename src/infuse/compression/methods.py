@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,6 +27,15 @@ from infuse.compression.low_rank import (
 )
 from infuse.compression.observation import Observations, observe
 from infuse.compression.ranges import Scale
+from infuse.compression.sparse import (
+    Moments,
+    Pattern,
+    SparseForm,
+    SparseOptions,
+    Sparsified,
+    sparsified,
+    why_not_sparse,
+)
 from infuse.compression.static import StaticOptions, between_layers, plan_static, relative_error
 from infuse.compression.weights import BlockWeights, blocks, round_to_nearest
 from infuse.errors import OptionError
@@ -57,6 +66,15 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class MethodOptions:
+    """What is asked of each method."""
+
+    static: StaticOptions = field(default_factory=StaticOptions)
+    blocks: BlockOptions = field(default_factory=BlockOptions)
+    sparse: SparseOptions = field(default_factory=SparseOptions)
+
+
+@dataclass(frozen=True)
 class Setting:
     """What methods work with."""
 
@@ -64,11 +82,10 @@ class Setting:
     layers: Sequence[Layer]
     embeddings: Sequence[Embedding]
     runs: Sequence[Feeds] | None
-    static: StaticOptions
+    options: MethodOptions
     threads: int | None
     seed: int
     progress: Progress | None
-    blocks: BlockOptions = field(default_factory=BlockOptions)
 
     def observed(self, values: Sequence[Value] = (), takes_moments: bool = False) -> Observations:
         """What layers see on the data. OptionError where there are none."""
@@ -94,7 +111,7 @@ class Setting:
 def static_int8(setting: Setting) -> Plan:
     """Activations and weights as 8-bit integers, ranges of activations from data."""
     seen = setting.observed(between_layers(setting.graph, setting.layers))
-    plan = plan_static(setting.graph, setting.layers, seen, setting.static)
+    plan = plan_static(setting.graph, setting.layers, seen, setting.options.static)
     forms: dict[Layer, Form] = dict(plan.layers)
     return Plan(forms, plan.between, plan.calibrators, plan.errors, plan.refused)
 
@@ -129,7 +146,7 @@ def _weights_of(bits: int) -> Callable[[Setting], Plan]:
                 plan.refused[layer] = why
                 continue
             plan.calibrators[layer], weights, plan.errors[layer] = _in_blocks(layer, bits, seen)
-            plan.forms[layer] = BlockForm(weights, setting.blocks)
+            plan.forms[layer] = BlockForm(weights, setting.options.blocks)
         return plan
 
     return method
@@ -228,6 +245,67 @@ def _activations(layer: Layer, seen: Observations | None) -> Activations:
     return Activations.unknown(layer.depth)
 
 
+def sparse(setting: Setting) -> Plan:
+    """Layers many of whose weights are zero, in float32."""
+    plan, pattern = Plan(), setting.options.sparse.pattern(has_integers=False)
+    seen = None if setting.runs is None else setting.observed(takes_moments=True)
+    for layer, found in _sparsified(setting, plan, pattern, seen).items():
+        plan.forms[layer] = SparseForm(found.matrices, _sparse_name(found))
+    return plan
+
+
+def sparse_int8(setting: Setting) -> Plan:
+    """The same with activations and weights as 8-bit integers; layers that have no sparse weights
+    are integers all the same.
+    """
+    pattern = setting.options.sparse.pattern(has_integers=True)
+    between = between_layers(setting.graph, setting.layers)
+    seen = setting.observed(between, takes_moments=True)
+    chosen = _sparsified(setting, Plan(), pattern, seen)
+    weights = {layer: found.matrices for layer, found in chosen.items()}
+    static = plan_static(setting.graph, setting.layers, seen, setting.options.static, weights)
+    plan = Plan({}, static.between, static.calibrators, static.errors, static.refused)
+    for layer, form in static.layers.items():
+        found = chosen.get(layer)
+        plan.forms[layer] = form
+        if found is not None:
+            plan.forms[layer] = replace(form, name=f"int8, {_sparse_name(found)}")
+            plan.calibrators[layer] += f", {found.how}"
+    return plan
+
+
+def _sparsified(
+    setting: Setting, plan: Plan, pattern: Pattern, seen: Observations | None
+) -> dict[Layer, Sparsified]:
+    """Sparse weights of the layers that may have them; the plan gets errors and refusals."""
+    result = {}
+    for number, layer in enumerate(setting.layers):
+        why = why_not_sparse(layer, pattern)
+        if why:
+            plan.refused[layer] = why
+            continue
+        moments = None if seen is None else _moments(layer, seen)
+        found = sparsified(layer, pattern, setting.options.sparse.sparsity, moments)
+        result[layer] = found
+        plan.errors[layer], plan.calibrators[layer] = found.error, found.how
+        if setting.progress is not None:
+            setting.progress("sparsify", number + 1, len(setting.layers))
+    return result
+
+
+def _sparse_name(found: Sparsified) -> str:
+    zeros = 1 - np.count_nonzero(found.matrices) / found.matrices.size
+    return f"{zeros:.0%} zero"
+
+
+def _moments(layer: Layer, seen: Observations) -> Moments | None:
+    """Second moments of what a layer multiplies, as far as data tell."""
+    if seen.counts.get(layer):
+        known = seen.moments[layer].astype(np.float64) / seen.counts[layer]
+        return Moments(known, known)
+    return Moments.of_rows(seen.rows[layer][:, 0])
+
+
 def _alone(method: Callable[[Setting], Plan]) -> Callable[[Setting], list[Plan]]:
     return lambda setting: [method(setting)]
 
@@ -240,6 +318,8 @@ METHODS: Mapping[str, Callable[[Setting], list[Plan]]] = {
     "int3": _alone(_with_embeddings(_weights_of(3), 4)),
     "int2": _alone(_with_embeddings(_weights_of(2), 4)),
     "low-rank": low_rank,
+    "sparse": _alone(sparse),
+    "sparse-int8": _alone(_with_embeddings(sparse_int8)),
 }
 
 

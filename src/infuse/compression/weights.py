@@ -53,13 +53,16 @@ def round_to_nearest(
     for part in SHRINKS if per_channel else (1.0,):
         trial = np.asarray(full * (part / MOST), np.float32)
         trial[trial < 1e-30] = 1
-        error = (weight * (_rounded(matrices, trial) * trial - matrices) ** 2).sum(1, keepdims=True)
+        error = (weight * (nearest_integers(matrices, trial) * trial - matrices) ** 2).sum(
+            1, keepdims=True
+        )
         better = error < best
         best, scales = np.where(better, error, best), np.where(better, trial, scales)
-    return IntegerWeights(_rounded(matrices, scales).astype(np.int8), scales)
+    return IntegerWeights(nearest_integers(matrices, scales).astype(np.int8), scales)
 
 
-def _rounded(matrices: Floats, scales: Floats) -> Floats:
+def nearest_integers(matrices: Floats, scales: Floats) -> Floats:
+    """The nearest integers of 8 bits, as whole floats."""
     return np.asarray(np.clip(np.rint(matrices / scales), -MOST, MOST), np.float32)
 
 
