@@ -1,5 +1,6 @@
 """Small models that between them use most of what an ONNX file can hold."""
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
@@ -130,6 +131,22 @@ def _functions() -> ModelProto:
     return helper.make_model(graph, opset_imports=opsets, ir_version=10, functions=[function])
 
 
+def _few_bits() -> ModelProto:
+    rng = np.random.default_rng(0)
+    nodes = [
+        node("DequantizeLinear", ["codes", "scales", "zeros"], ["w"], axis=0, block_size=32),
+        node("MatMul", ["x", "w"], ["y"]),
+    ]
+    return _model(
+        nodes,
+        [("x", FLOAT, ["n", 64])],
+        [("y", FLOAT, ["n", 7])],
+        codes=rng.integers(0, 16, (64, 7)).astype(ml_dtypes.uint4),
+        scales=rng.uniform(0.1, 1, (2, 7)).astype(np.float32),
+        zeros=rng.integers(0, 16, (2, 7)).astype(ml_dtypes.uint4),
+    )
+
+
 def models() -> list[ModelProto]:
     """The models, always the same."""
-    return [_network(), _control(), _sequences(), _functions()]
+    return [_network(), _control(), _sequences(), _functions(), _few_bits()]
