@@ -20,6 +20,7 @@ from tests.native.builder import Builder
 
 Rng = np.random.Generator
 NATIVE = Target.resolve("native")
+pytestmark = pytest.mark.row("Z3")
 
 
 def in_blocks(rng: Rng, k: int, n: int, part: float) -> NDArray[np.float32]:
