@@ -67,7 +67,6 @@ def test_a_function_of_a_file_is_the_metric(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--int8", "--int4"), "exclude each other"),
         ((), "needs data"),
         (("--data", "labels.npy"), "not an .npz archive"),
         (("--data", "none.npz"), "cannot be read"),

@@ -50,6 +50,12 @@ def compress(
     int4: Annotated[
         bool, typer.Option("--int4", help="Weights of products as 4-bit integers.")
     ] = False,
+    int3: Annotated[
+        bool, typer.Option("--int3", help="Weights of products as 3-bit integers.")
+    ] = False,
+    int2: Annotated[
+        bool, typer.Option("--int2", help="Weights of products as 2-bit integers.")
+    ] = False,
     low_rank: Annotated[
         bool, typer.Option("--low-rank", help="Layers as chains of two or three smaller ones.")
     ] = False,
@@ -115,6 +121,20 @@ def compress(
     no_bias_correction: Annotated[
         bool, typer.Option("--no-bias-correction", help="Leave mean errors in the results.")
     ] = False,
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="onnxruntime: products with weights of few bits are its MatMulNBits.",
+        ),
+    ] = None,
+    rounded_activations: Annotated[
+        bool,
+        typer.Option(
+            "--rounded-activations",
+            help="Products with weights of few bits round their rows to 8 bits, too: faster.",
+        ),
+    ] = False,
     allow_slower: Annotated[
         bool,
         typer.Option(
@@ -137,6 +157,8 @@ def compress(
         "int8-dynamic": int8_dynamic,
         "int8-weights": int8_weights,
         "int4": int4,
+        "int3": int3,
+        "int2": int2,
         "low-rank": low_rank,
         "sparse": sparse is not None and not int8,
         "sparse-int8": sparse is not None and int8,
@@ -161,6 +183,8 @@ def compress(
                 seed=seed,
                 calibrator=calibrator.value,
                 bias_correction=not no_bias_correction,
+                runtime=runtime,
+                rounded_activations=rounded_activations,
                 sparsity=sparse or "80%",
                 block=block or "auto",
                 allow_slower=allow_slower,

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from infuse.analysis.dataset import Feeds
-from infuse.compression.forms import BlockForm, DynamicForm, Form, RowsForm
+from infuse.compression.forms import (
+    BlockForm,
+    BlockOptions,
+    BlockRowsForm,
+    DynamicForm,
+    Form,
+    RowsForm,
+)
 from infuse.compression.gptq import gptq
 from infuse.compression.layers import Embedding, Floats, Layer
 from infuse.compression.low_rank import (
@@ -59,6 +66,15 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class MethodOptions:
+    """What is asked of each method."""
+
+    static: StaticOptions = field(default_factory=StaticOptions)
+    blocks: BlockOptions = field(default_factory=BlockOptions)
+    sparse: SparseOptions = field(default_factory=SparseOptions)
+
+
+@dataclass(frozen=True)
 class Setting:
     """What methods work with."""
 
@@ -66,11 +82,10 @@ class Setting:
     layers: Sequence[Layer]
     embeddings: Sequence[Embedding]
     runs: Sequence[Feeds] | None
-    static: StaticOptions
+    options: MethodOptions
     threads: int | None
     seed: int
     progress: Progress | None
-    sparse: SparseOptions = field(default_factory=SparseOptions)
 
     def observed(self, values: Sequence[Value] = (), takes_moments: bool = False) -> Observations:
         """What layers see on the data. OptionError where there are none."""
@@ -96,7 +111,7 @@ class Setting:
 def static_int8(setting: Setting) -> Plan:
     """Activations and weights as 8-bit integers, ranges of activations from data."""
     seen = setting.observed(between_layers(setting.graph, setting.layers))
-    plan = plan_static(setting.graph, setting.layers, seen, setting.static)
+    plan = plan_static(setting.graph, setting.layers, seen, setting.options.static)
     forms: dict[Layer, Form] = dict(plan.layers)
     return Plan(forms, plan.between, plan.calibrators, plan.errors, plan.refused)
 
@@ -131,7 +146,7 @@ def _weights_of(bits: int) -> Callable[[Setting], Plan]:
                 plan.refused[layer] = why
                 continue
             plan.calibrators[layer], weights, plan.errors[layer] = _in_blocks(layer, bits, seen)
-            plan.forms[layer] = BlockForm(weights)
+            plan.forms[layer] = BlockForm(weights, setting.options.blocks)
         return plan
 
     return method
@@ -175,14 +190,22 @@ def _error_of(numbers: Floats, matrix: Floats, moments: Floats) -> float:
     return noise / power if power > 0 else 0.0
 
 
-def _with_embeddings(method: Callable[[Setting], Plan]) -> Callable[[Setting], Plan]:
-    """A method that stores rows of embeddings as 8-bit integers, too."""
+def _with_embeddings(method: Callable[[Setting], Plan], bits: int = 8) -> Callable[[Setting], Plan]:
+    """A method that stores rows of embeddings, too: as 8-bit integers with a scale each, or in
+    blocks of fewer bits where these divide them.
+    """
 
     def both(setting: Setting) -> Plan:
         plan = method(setting)
         for layer in setting.embeddings:
             if not np.isfinite(layer.weights).all():
                 plan.refused[layer] = "its weights are not finite"
+                continue
+            block = next((size for size in BLOCKS if layer.weights.shape[1] % size == 0), None)
+            if bits < 8 and block is not None:
+                table = blocks(np.ascontiguousarray(layer.weights.T), bits, block)
+                plan.forms[layer] = BlockRowsForm(table)
+                plan.errors[layer] = relative_error(table.numbers.T, layer.weights)
                 continue
             rows = round_to_nearest(np.ascontiguousarray(layer.weights.T)[None])
             integers, scales = rows.integers[0].T, rows.scales[0].T
@@ -224,7 +247,7 @@ def _activations(layer: Layer, seen: Observations | None) -> Activations:
 
 def sparse(setting: Setting) -> Plan:
     """Layers many of whose weights are zero, in float32."""
-    plan, pattern = Plan(), setting.sparse.pattern(has_integers=False)
+    plan, pattern = Plan(), setting.options.sparse.pattern(has_integers=False)
     seen = None if setting.runs is None else setting.observed(takes_moments=True)
     for layer, found in _sparsified(setting, plan, pattern, seen).items():
         plan.forms[layer] = SparseForm(found.matrices, _sparse_name(found))
@@ -235,12 +258,12 @@ def sparse_int8(setting: Setting) -> Plan:
     """The same with activations and weights as 8-bit integers; layers that have no sparse weights
     are integers all the same.
     """
-    pattern = setting.sparse.pattern(has_integers=True)
+    pattern = setting.options.sparse.pattern(has_integers=True)
     between = between_layers(setting.graph, setting.layers)
     seen = setting.observed(between, takes_moments=True)
     chosen = _sparsified(setting, Plan(), pattern, seen)
     weights = {layer: found.matrices for layer, found in chosen.items()}
-    static = plan_static(setting.graph, setting.layers, seen, setting.static, weights)
+    static = plan_static(setting.graph, setting.layers, seen, setting.options.static, weights)
     plan = Plan({}, static.between, static.calibrators, static.errors, static.refused)
     for layer, form in static.layers.items():
         found = chosen.get(layer)
@@ -262,7 +285,7 @@ def _sparsified(
             plan.refused[layer] = why
             continue
         moments = None if seen is None else _moments(layer, seen)
-        found = sparsified(layer, pattern, setting.sparse.sparsity, moments)
+        found = sparsified(layer, pattern, setting.options.sparse.sparsity, moments)
         result[layer] = found
         plan.errors[layer], plan.calibrators[layer] = found.error, found.how
         if setting.progress is not None:
@@ -291,11 +314,17 @@ METHODS: Mapping[str, Callable[[Setting], list[Plan]]] = {
     "int8": _alone(_with_embeddings(static_int8)),
     "int8-dynamic": _alone(_with_embeddings(dynamic_int8)),
     "int8-weights": _alone(_with_embeddings(_weights_of(8))),
-    "int4": _alone(_with_embeddings(_weights_of(4))),
+    "int4": _alone(_with_embeddings(_weights_of(4), 4)),
+    "int3": _alone(_with_embeddings(_weights_of(3), 4)),
+    "int2": _alone(_with_embeddings(_weights_of(2), 4)),
     "low-rank": low_rank,
     "sparse": _alone(sparse),
     "sparse-int8": _alone(_with_embeddings(sparse_int8)),
 }
+
+
+FEW_BITS = frozenset(("int4", "int3", "int2"))
+"""Methods whose products could be MatMulNBits with rounded activations."""
 
 
 def plans_of(methods: Sequence[str], setting: Setting) -> list[Plan]:
