@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.compile import compile_graph, compile_program, generate, lower_graph
+from infuse.codegen.lower.sparse import FORMS
 from infuse.ir.graph import Graph, constant
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import DotType, Target
+from infuse.testing.emulation import NEWEST, resolve
 from tests.native.builder import Builder
 
 Rng = np.random.Generator
@@ -155,3 +157,11 @@ def layout_words() -> int:
     """Bytes of a packed integer on this machine."""
     unit = NATIVE.machine.dot(DotType.U8S8)
     return 1 if unit is not None and unit.products == 4 else 2
+
+
+def test_tile_registers_are_not_given_up_for_few_zeros() -> None:
+    """Blocks are multiplied by vectors, so they must leave out more where there are tiles."""
+    sizes = (128, 768, 192, 48 * 192 * 2 // 5)
+    plain = resolve("x86-64-v4+avx512_vnni").machine
+    for machine, chosen in ((plain, "blocks"), (resolve(NEWEST).machine, "dense")):
+        assert Chooser(machine).choose("sparse_integer", sizes, FORMS).chosen == chosen
