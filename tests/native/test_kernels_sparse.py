@@ -27,6 +27,7 @@ from tests.native.kernel_tools import (
 )
 
 Rng = np.random.Generator
+pytestmark = pytest.mark.row("Z3")
 LOW = -0.25
 
 

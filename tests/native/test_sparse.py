@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.compile import compile_graph, compile_program, generate, lower_graph
+from infuse.codegen.lower.sparse import FORMS
 from infuse.ir.graph import Graph, constant
 from infuse.ops.core.evaluate import evaluate
-from infuse.targets import Target
+from infuse.targets import DotType, Target
+from infuse.testing.emulation import NEWEST, resolve
 from tests.native.builder import Builder
 
 Rng = np.random.Generator
 NATIVE = Target.resolve("native")
+pytestmark = pytest.mark.row("Z3")
 
 
 def in_blocks(rng: Rng, k: int, n: int, part: float) -> NDArray[np.float32]:
@@ -138,3 +141,27 @@ def test_only_blocks_that_are_not_zero_are_stored(rng: Rng) -> None:
     program = lower_graph(product_graph("MatMul", weights), NATIVE)
     filled = np.count_nonzero(weights) * 4
     assert filled < program.weights.bytes < 1.1 * filled
+
+
+def test_integers_are_stored_once(rng: Rng) -> None:
+    weights = np.asarray(Builder().blocks(512, 512, 800, dtype=dtypes.int8).const)
+    program = lower_graph(quantized_graph("MatMul", weights), NATIVE)
+    filled = np.count_nonzero(weights)
+    assert filled <= program.weights.bytes < 1.2 * filled * layout_words()
+    dense = rng.integers(1, 100, (512, 512), np.int8)
+    program = lower_graph(quantized_graph("MatMul", dense), NATIVE)
+    assert program.weights.bytes < 1.1 * dense.size * layout_words()
+
+
+def layout_words() -> int:
+    """Bytes of a packed integer on this machine."""
+    unit = NATIVE.machine.dot(DotType.U8S8)
+    return 1 if unit is not None and unit.products == 4 else 2
+
+
+def test_tile_registers_are_not_given_up_for_few_zeros() -> None:
+    """Blocks are multiplied by vectors, so they must leave out more where there are tiles."""
+    sizes = (128, 768, 192, 48 * 192 * 2 // 5)
+    plain = resolve("x86-64-v4+avx512_vnni").machine
+    for machine, chosen in ((plain, "blocks"), (resolve(NEWEST).machine, "dense")):
+        assert Chooser(machine).choose("sparse_integer", sizes, FORMS).chosen == chosen

@@ -77,12 +77,12 @@ class Packed:
 @lowers("MatMulInteger", has_epilogue=True, accumulates=dtypes.int32)
 def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
     a, b, zero = operand(node, 0), operand(node, 1), node.input(2)
-    left, right = low.tensor(a), low.tensor(b)
+    left = low.tensor(a)
     left = left.insert(0) if a.rank == 1 else left
-    rows, depth, columns = left.shape[-2], left.shape[-1], right.shape[-1]
+    rows, depth, columns = left.shape[-2], left.shape[-1], b.shape[-1]
     lead = node.output.shape[: node.output.rank - (a.rank > 1) - 1]
     left = low.arranged(left, natural(left.rank))
-    if right.rank == 2 and (zero is None or zero.tensor.size == 1):
+    if b.rank == 2 and (zero is None or zero.tensor.size == 1):
         rows, lead = dims.product(left.shape[:-1]), ()
     blocks = None if lead else _blocks(low, _known_matrix(node), rows)
     f = low.function("integer_matmul", *group.nodes)
@@ -92,7 +92,7 @@ def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
         _call_blocks(low, f, blocks, (rows, columns, depth, depth), (pointers, zeros), sink)
         f.finish(label(group))
         return
-    packed = _packed_matrices(low, node, right)
+    packed = _packed_matrices(low, node)
     f.include("integer.hpp")
     sink = low.sink(f, group, natural(node.output.rank))
     sizes = f.numbers(rows, columns, depth, depth)
@@ -114,14 +114,14 @@ def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
     f.finish(label(group))
 
 
-def _packed_matrices(low: Lowering, node: Node, right: Tensor) -> Packed:
+def _packed_matrices(low: Lowering, node: Node) -> Packed:
     """The right operand, packed when it is known or else by a step."""
-    zero, wide = node.input(3), _known_matrix(node)
-    depth, columns = right.shape[-2:]
+    b, zero, wide = operand(node, 1), node.input(3), _known_matrix(node)
+    lead, (depth, columns) = b.shape[:-2], b.shape[-2:]
     if wide is not None:
-        return _stored(low, wide, right.shape[:-2], "matrices")
-    whole = low.arranged(right, natural(right.rank))
-    return _packed(low, node, whole, zero, right.shape[:-2], (depth, columns), (columns, 1), 0)
+        return _stored(low, wide, lead, "matrices")
+    whole = low.arranged(low.tensor(b), natural(b.rank))
+    return _packed(low, node, whole, zero, lead, (depth, columns), (columns, 1), 0)
 
 
 def _known_matrix(node: Node) -> Integers | None:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, matrix
 from infuse.targets.cpu.families.integers import layout_of, shifted_products
 from infuse.targets.cpu.families.windows import windowed
-from infuse.targets.cpu.families.work import Work, ceil_div, counts
-from infuse.targets.machine import Machine
+from infuse.targets.cpu.families.work import Work, ceil_div, counts, products_in_tiles
+from infuse.targets.machine import DotType, Machine
 
 MOST_ROWS: Final = 1 << 16
 """Rows, or groups of rows, of a matrix in blocks at most: their numbers have 16 bits."""
@@ -134,7 +134,6 @@ def sparse_integer_conv(call: Arguments) -> Array:
 
 
 @counts("sparse", "dense")
-@counts("sparse_integer", "dense")
 def _dense(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     m, n, k, _ = sizes
     return (
@@ -144,6 +143,12 @@ def _dense(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
         k * ceil_div(n, machine.tile_columns) * machine.tile_columns,
         1.0,
     )
+
+
+@counts("sparse_integer", "dense")
+def _dense_integers(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    products, *rest = _dense(sizes, machine, threads)
+    return (products_in_tiles(products, sizes[0], DotType.U8S8, machine), *rest)
 
 
 @counts("sparse", "blocks")

@@ -52,13 +52,19 @@ _TILED_SPEED: Final = 4.0
 """How much less time tile registers take for products of bfloat16 than vectors of 512 bits.
 
 Not measured here: AMX is published to be 8 times as fast as AVX-512 in float32 (usstq/mm_amx), and
-vectors that multiply bfloat16, to which costs.json is fitted, are 2 times as fast as that.
+vectors that multiply bfloat16, to which costs.json is fitted, are 2 times as fast as that. Of bytes
+both multiply twice as many as of bfloat16.
 """
 
 
 def rounded_products(products: float, rows: int, machine: Machine) -> float:
     """Products of bfloat16 with so many rows, counted as the vectors that take as long."""
-    tiled = DotType.BF16 in machine.tiled and rows > FEW_ROWS
+    return products_in_tiles(products, rows, DotType.BF16, machine)
+
+
+def products_in_tiles(products: float, rows: int, unit: DotType, machine: Machine) -> float:
+    """Products by a unit, counted as the vectors that take as long: tile registers take less."""
+    tiled = unit in machine.tiled and rows > FEW_ROWS
     return products / _TILED_SPEED if tiled else products
 
 
