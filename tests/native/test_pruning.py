@@ -21,6 +21,8 @@ from infuse.compression.pruning.importance import (
     by_slope,
 )
 from infuse.compression.pruning.widths import Rounding, evenly, fitted
+from infuse.compression.rounding_aware import tune_for_integers, with_rounding
+from infuse.compression.static import StaticOptions
 from infuse.compression.tuning import Lessons, masks_of, tuned_parameters, with_free_batch
 from infuse.errors import ContractError, InputError, OptionError
 from infuse.ir.clone import clone
@@ -89,12 +91,17 @@ def test_a_pruned_model_answers_in_other_runtimes(tmp_path: Path) -> None:
         np.testing.assert_allclose(model.run(feeds)["scores"], expected, atol=1e-4)
 
 
-def test_rounds_end_where_the_bound_is_broken() -> None:
+def test_a_bound_that_no_round_meets_is_an_error() -> None:
     graph, data = rows_network(), examples()
     with pytest.raises(ContractError, match="in every round") as caught:
         infuse.compress(graph, prune="80%", data=data, max_drop=1e-9, threads=1, batch=16)
     assert not caught.value.report.pruning.is_reached
     assert caught.value.report.pruning.macs == caught.value.report.pruning.macs_before
+
+
+@pytest.mark.full
+def test_rounds_end_where_the_bound_is_broken() -> None:
+    graph, data = rows_network(), examples()
     free = infuse.compress(
         graph, prune="80%", prune_rounds=3, data=data, max_drop=2.0, threads=1, batch=16
     ).compression
@@ -114,12 +121,19 @@ def test_rounds_end_where_the_bound_is_broken() -> None:
 def test_integers_come_after_pruning() -> None:
     graph, data = rows_network(), examples()
     result = infuse.compress(
-        graph, "int8", prune="50%", data=data, threads=1, batch=16, allow_slower=True
+        *(graph, "int8"),
+        prune="50%",
+        tune_epochs=4,
+        data=data,
+        threads=1,
+        batch=16,
+        allow_slower=True,
     )
     report = result.compression
     assert any(node.kind == "QuantizeLinear" for node in result.nodes)
     assert report.pruning.macs <= 0.5 * report.pruning.macs_before
     assert report.weight_bytes < report.weight_bytes_before / 4
+    assert any("tuned for integers" in note for note in report.notes)
     outputs = evaluate(result, {"x": data["x"][:16]})["scores"]
     assert np.isfinite(outputs).all()
 
@@ -213,7 +227,7 @@ def test_tuning_keeps_zeros_and_is_never_worse() -> None:
     lessons = Lessons.of(original, data, threads=1)
     score = agreement(original, {"x": data["x"][:50]})
     tuned, report = tune(graph, lessons, TuneOptions(epochs=4), score, threads=1)
-    (value,) = masks_of(graph)
+    (value,) = masks_of(tuned_parameters(graph))
     (weights,) = [v.const for v in tuned.constants() if v.shape == (6, 48)]
     assert (weights[value.const == 0] == 0).all()
     assert report.after > report.before
@@ -223,6 +237,28 @@ def test_tuning_keeps_zeros_and_is_never_worse() -> None:
     assert report.best_epoch == 0
     assert wild is graph
     assert report.after == report.before
+
+
+def test_tuning_with_rounding_makes_integers_better() -> None:
+    original, data = rows_network(), examples()
+    lessons = Lessons.of(original, data, threads=1)
+    runs = [{"x": data["x"][:100]}]
+    rounded, copies = with_rounding(original, runs, StaticOptions(), 0, 1)
+    assert sum(node.kind == "QuantizeLinear" for node in rounded.nodes) == 6
+    assert all(copies[value].const is value.const for value in tuned_parameters(original))
+    tuned, report = tune_for_integers(
+        original,
+        runs,
+        lessons,
+        TuneOptions(epochs=6, rate=3e-4),
+        agreement(original, {"x": data["x"][:200]}),
+        threads=1,
+    )
+    assert report.after > report.before
+    assert not any(node.kind == "QuantizeLinear" for node in tuned.nodes)
+    again, _ = with_rounding(tuned, runs, StaticOptions(), 0, 1)
+    score = agreement(original, {"x": data["x"][200:]})
+    assert score(again) > score(rounded)
 
 
 def test_a_tuning_ends_with_its_time() -> None:

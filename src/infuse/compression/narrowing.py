@@ -11,18 +11,25 @@ from typing import Any
 import numpy as np
 
 from infuse.analysis.cost import totals
-from infuse.analysis.dataset import Data, feeds_of
+from infuse.analysis.dataset import Data, Feeds, feeds_of
 from infuse.analysis.metrics import Metric
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.evaluation import Evaluation, settled
+from infuse.compression.layers import find_layers
+from infuse.compression.methods import CALIBRATION_RUNS
 from infuse.compression.pipeline import Request, compress_graph, examples_of, metric_for, named
 from infuse.compression.pruning.search import Pruner, PruneRequest
 from infuse.compression.report import CompressionReport
+from infuse.compression.rounding_aware import tune_for_integers
 from infuse.compression.tuning import Lessons, TuneOptions
 from infuse.errors import ContractError, OptionError
 from infuse.ir.graph import Graph
 from infuse.profiling.progress import Progress
 
+INTEGERS_PART, INTEGERS_RATE = 0.25, 0.3
+"""The part of the time of a tuning in which weights learn with the rounding that comes, and that of
+the rate.
+"""
 HELD_OUT = 5
 """One in so many examples is not learned from where there is no validation, and tells the score."""
 CLASS_METRICS = ("top1", "top5", "agreement")
@@ -82,14 +89,16 @@ def narrow_graph(
         timer=request.timer,
         progress=progress,
     ) as evaluation:
+        lessons = _lessons(source, examples, narrowing, metric, request.threads)
+        for_floats, for_integers = _tunings(narrowing)
         pruner = Pruner(
             source,
             narrowing.prune,
             evaluation,
             bound,
             deadline,
-            lessons=_lessons(source, examples, narrowing, metric, request.threads),
-            tuning=narrowing.tune,
+            lessons=lessons,
+            tuning=for_floats,
             seed=request.seed,
             progress=progress,
         )
@@ -104,7 +113,59 @@ def narrow_graph(
         _require_narrower(result, pruner, bound)
         if not narrowing.method:
             return result
+        if for_integers is not None and lessons is not None and learned is not None:
+            result = _tuned_for_integers(
+                *(narrow, result, evaluation, lessons, for_integers, learned, request, progress)
+            )
         return _rounded(*(result, request, narrowing.method, examples, evaluation, bound, progress))
+
+
+def _tunings(narrowing: Narrowing) -> tuple[TuneOptions | None, TuneOptions | None]:
+    """How the narrower graph is tuned in float32, and how for integers afterwards."""
+    tune, methods = narrowing.tune, narrowing.method or ()
+    if tune is None or "int8" not in ((methods,) if isinstance(methods, str) else methods):
+        return tune, None
+    rate = tune.rate * INTEGERS_RATE
+    return tune.part(1 - INTEGERS_PART), replace(tune.part(INTEGERS_PART), rate=rate)
+
+
+def _tuned_for_integers(
+    narrow: Graph,
+    result: Graph,
+    evaluation: Evaluation,
+    lessons: Lessons,
+    options: TuneOptions,
+    learned: Sequence[Feeds],
+    request: Request,
+    progress: Progress | None,
+) -> Graph:
+    """The narrow graph, tuned with activations and weights rounded; `result` is what it was before,
+    and has its report.
+    """
+    report = result.compression
+    if not find_layers(narrow):
+        return result
+    tuned, outcome = tune_for_integers(
+        narrow,
+        learned[:CALIBRATION_RUNS],
+        lessons,
+        options,
+        evaluation.score_once,
+        static=request.static,
+        higher_is_better=evaluation.metric.higher_is_better,
+        seed=request.seed,
+        threads=request.threads,
+        progress=progress,
+    )
+    report.notes.append(
+        f"tuned for integers: {outcome.before:.6g} → {outcome.after:.6g} after {outcome.epochs} "
+        "epochs with all layers rounded"
+    )
+    if not outcome.best_epoch:
+        return result
+    graph = settled(tuned, request.level)
+    graph.compression = report
+    return graph
 
 
 # -- data ------------------------------------------------------------------------------------------

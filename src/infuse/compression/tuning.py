@@ -56,10 +56,10 @@ class TuneOptions:
             raise OptionError("a tuning needs an end", hint="give epochs or minutes")
         Deadline(self.minutes)
 
-    def divided(self, rounds: int) -> TuneOptions:
-        """Those of one of so many tunings that take as long together."""
-        epochs = None if self.epochs is None else max(1, self.epochs // rounds)
-        minutes = None if self.minutes is None else self.minutes / rounds
+    def part(self, share: float) -> TuneOptions:
+        """Those of a tuning that takes so large a part of the time, at least an epoch."""
+        epochs = None if self.epochs is None else max(1, round(self.epochs * share))
+        minutes = None if self.minutes is None else self.minutes * share
         return replace(self, epochs=epochs, minutes=minutes)
 
 
@@ -132,6 +132,7 @@ def tune(
     score: Callable[[Graph], float],
     *,
     higher_is_better: bool = True,
+    parameters: Sequence[Value] | None = None,
     masks: Mapping[Value, Array] | None = None,
     seed: int = 0,
     threads: int | None = None,
@@ -143,12 +144,14 @@ def tune(
     `score` measures a graph, after every epoch. `masks` tells of elements of weights whether they
     may differ from zero; without it, zeros of weights that have many stay zeros. The loss is the
     divergence from the original's scores of classes, or the squared error beside its outputs, each
-    over the variance of that output, and beside classes the cross entropy.
+    over the variance of that output, and beside classes the cross entropy. `parameters` are the
+    constants that move, default: `tuned_parameters`.
     """
     student = with_free_batch(graph) or clone(graph)
     pairs = dict(zip(graph.constants(), student.constants()))
     losses, targets = losses_of(student, lessons, options)
-    masks = masks_of(graph) if masks is None else masks
+    moved = tuned_parameters(graph) if parameters is None else parameters
+    masks = masks_of(moved) if masks is None else masks
     begun, deadline = time.monotonic(), Deadline(options.minutes)
     before = score(graph)
     report = TuningReport(before, before)
@@ -178,7 +181,7 @@ def tune(
         optimizer=AdamW(rate=options.rate, weight_decay=0.0),
         epochs=epochs,
         batch_size=batch if isinstance(batch, int) else options.batch_size,
-        parameters=[pairs[value] for value in tuned_parameters(graph)],
+        parameters=[pairs[value] for value in moved],
         masks={pairs[value]: mask for value, mask in masks.items()},
         schedule=_schedule(options, begun),
         clip_norm=1.0,
@@ -211,10 +214,10 @@ def tuned_parameters(graph: Graph) -> list[Value]:
     return [value for value in parameters if np.isfinite(np.asarray(value.const)).all()]
 
 
-def masks_of(graph: Graph) -> dict[Value, Array]:
+def masks_of(parameters: Sequence[Value]) -> dict[Value, Array]:
     """Which elements of weights are not zero, for matrices and filters that are sparse."""
     masks = {}
-    for value in tuned_parameters(graph):
+    for value in parameters:
         array = np.asarray(value.const)
         if array.ndim > 1 and np.count_nonzero(array) <= (1 - LEAST_ZEROS) * array.size:
             masks[value] = array != 0

@@ -79,7 +79,7 @@ def train(
     of parameters whether they are trained: the others are zeros in the result. `optimizer` is AdamW
     where none is given; `schedule` gives the factor of its rate at each step. `augment` changes
     batches before they are used. `after_epoch` sees what the training made so far, and can end it;
-    so does `until`, which is asked before every step but the first.
+    so can `until`, which is asked after every step.
 
     Examples come in a random order that `seed` decides, each once before any comes again; batches
     go on across the ends of epochs. InputError for examples and labels that do not fit,

@@ -296,7 +296,7 @@ class Pruner:
         return tune(
             graph,
             self._lessons,
-            self._tuning.divided(self._request.rounds),
+            self._tuning.part(1 / self._request.rounds),
             self._evaluation.score_once,
             higher_is_better=metric.higher_is_better,
             seed=self._seed,
