@@ -60,6 +60,15 @@ def test_whitened_factors_are_the_best_of_their_rank(
         assert error < _error(rows, matrix, plain.factors(rank))
 
 
+def test_activations_that_barely_vary_have_factors(rng: np.random.Generator) -> None:
+    rows = np.full((200, 24), 3.0) + 1e-5 * rng.standard_normal((200, 24))
+    moments = (rows.astype(np.float32).T @ rows.astype(np.float32)).astype(np.float64) / 200
+    decomposition = Decomposition(rng.standard_normal((24, 40)), Activations(moments, rows.mean(0)))
+    factors = decomposition.factors(4)
+    assert all(np.isfinite(each).all() for each in factors.weights)
+    assert factors.error < 1e-6
+
+
 def test_without_data_factors_are_those_of_the_singular_values(rng: np.random.Generator) -> None:
     matrix = rng.standard_normal((40, 24))
     left, values, right = np.linalg.svd(matrix, full_matrices=False)

@@ -21,8 +21,8 @@ from infuse.compression.layers import Layer
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 
 Doubles = NDArray[np.floating[Any]]
-DAMPING = 1e-6
-"""What is added to the diagonal of moments, as a part of its mean."""
+DAMPING = 1e-7
+"""The least variance of a direction, as a part of the largest."""
 RANK_STEP = 16
 """Ranks are multiples of this, which fill vectors of 4, 8 and 16 numbers."""
 
@@ -119,11 +119,8 @@ class Activations:
 
     @property
     def covariance(self) -> Doubles:
-        """Damped, so that it has a Cholesky factor."""
-        matrix = self.moments - np.outer(self.mean, self.mean)
-        size = float(np.trace(matrix)) / len(matrix)
-        damping = max(size, 1e-30) * DAMPING
-        return matrix + damping * np.eye(len(matrix))
+        """How rows vary about their mean."""
+        return np.asarray(self.moments - np.outer(self.mean, self.mean))
 
 
 class Decomposition:
@@ -137,7 +134,7 @@ class Decomposition:
         if columns <= depth:
             gram = self._matrix.T @ self._covariance @ self._matrix
         else:
-            root: Doubles = np.linalg.cholesky(self._covariance)
+            root = _root(self._covariance)
             self._root, white = root, root.T @ self._matrix
             gram = white @ white.T
         _, vectors = np.linalg.eigh(gram)
@@ -197,10 +194,17 @@ class Decomposition:
         return vectors
 
     def _channel_root(self, channels: int, size: int) -> Doubles:
-        """The Cholesky factor of the mean covariance of channels over the places of the kernel."""
+        """A root of the mean covariance of channels over the places of the kernel."""
         blocks = self._covariance.reshape(channels, size, channels, size)
-        root: Doubles = np.linalg.cholesky(np.einsum("isjs->ij", blocks) / size)
-        return root
+        return _root(np.einsum("isjs->ij", blocks) / size)
+
+
+def _root(covariance: Doubles) -> Doubles:
+    """A matrix with an inverse whose product with its transpose is the covariance; directions in
+    which activations never vary, or by less than rounding, have a little of their own.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, DAMPING * max(values[-1], 1e-30))))
 
 
 def _balanced(first: Doubles, second: Doubles) -> tuple[Array, Array]:
