@@ -25,6 +25,8 @@ DAMPING = 0.01
 """What is added to the diagonal of the second moments, as a part of its mean."""
 MOST_SOLVING = 2e11
 """Operations that solving may take for one layer; beyond, weights do not make up for others."""
+MOST_DEPTH = 2048
+"""Rows of second moments that are inverted at most, which tells the second order of a loss."""
 FITTED = 0.75
 """The part of sampled rows that weights are fitted to; the others tell the error."""
 
@@ -217,8 +219,9 @@ def _offers(
     masks = {"Wanda": pattern.mask(matrix**2 * np.diag(moments.fitted)[:, None], sparsity)}
     offers["Wanda"] = matrix * masks["Wanda"]
     damped = _damped(moments.fitted)
-    saliency = matrix**2 / np.diag(np.linalg.inv(damped))[:, None]
-    masks["second order"] = pattern.mask(saliency, sparsity)
+    if len(matrix) <= MOST_DEPTH:
+        saliency = matrix**2 / np.diag(np.linalg.inv(damped))[:, None]
+        masks["second order"] = pattern.mask(saliency, sparsity)
     for name, mask in masks.items():
         if _operations(mask, pattern) <= MOST_SOLVING:
             offers[f"{name}, fitted"] = _fitted(matrix, mask, damped, pattern)
