@@ -82,7 +82,7 @@ def ours(one: Task, drop: float) -> Search:
     return Search(
         *(one.name, "infuse", report.reference, report.score, is_met),
         *(forms.count("int8"), len(forms), report.validations),
-        runs=report.model_runs / len(one.test),
+        runs=report.model_runs / report.examples,
         seconds=time.perf_counter() - begin,
     )
 
@@ -98,13 +98,13 @@ def nncf_control(one: Task, drop: float) -> Search:
     result = Search(one.name, "nncf")
     begin, runs = time.perf_counter(), 0
 
-    def validate(candidate: Any, items: Iterable[int]) -> tuple[float, Any]:
+    def validate(candidate: Any, items: Iterable[tuple[int, Feeds]]) -> tuple[float, Any]:
         nonlocal runs
-        answer, numbers = _runner(candidate), list(items)
-        answers = [answer(one.test[number]) for number in numbers]
-        runs += len(numbers)
+        answer = _runner(candidate)
+        answers = [answer(feeds) for _, feeds in items]
+        runs += len(answers)
         listed = [list(each.values()) for each in answers]
-        if len(numbers) < len(one.test):
+        if len(answers) < len(one.test):
             return 0.0, listed
         result.validations += 1
         return one.judge(answers, one.truth), listed
@@ -114,7 +114,7 @@ def nncf_control(one: Task, drop: float) -> Search:
         quantized: Any = nncf.quantize_with_accuracy_control(
             model,
             calibration_dataset=nncf.Dataset(one.calibration, lambda feed: feed),
-            validation_dataset=nncf.Dataset(range(len(one.test))),
+            validation_dataset=nncf.Dataset(list(enumerate(one.test)), lambda item: item[1]),
             validation_fn=validate,
             max_drop=drop / 100,
             drop_type=nncf.DropType.RELATIVE,

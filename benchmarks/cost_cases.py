@@ -90,6 +90,26 @@ class _Layers:
     def weight(self, *shape: int) -> Value:
         return constant(self._rng.standard_normal(shape, np.float32))
 
+    def blocks(self, part: float, rows: int, columns: int) -> Value:
+        """Weights of which this part of the blocks of 16 columns is not zero."""
+        mask = self._rng.random((rows, -(-columns // 16))) < part
+        numbers = self._rng.standard_normal((rows, columns), np.float32)
+        return constant(numbers * np.repeat(mask, 16, axis=1)[:, :columns])
+
+    def integers(self, *shape: int) -> Value:
+        """An input of bytes."""
+        return self.graph.add_input(f"x{len(self.graph.inputs)}", tensor(dtypes.uint8, *shape))
+
+    def integer_blocks(self, part: float, rows: int, columns: int) -> Value:
+        """Bytes of which this part of the blocks of 4 rows of 16 columns is not zero."""
+        mask = self._rng.random((-(-rows // 4), -(-columns // 16))) < part
+        whole = np.repeat(np.repeat(mask, 4, axis=0), 16, axis=1)[:rows, :columns]
+        return constant(self._rng.integers(1, 127, (rows, columns), np.int8) * whole)
+
+    def cast(self, value: Value) -> Value:
+        """A value in float32."""
+        return self.call("Cast", value, to=dtypes.float32)
+
     def call(self, kind: str, *operands: Value | None, **attributes: Any) -> Value:
         result = Value(UNKNOWN, f"v{len(self.graph)}")
         node = Node(
@@ -147,6 +167,8 @@ def graph_of(rng: random.Random, precision: str, flops: float) -> Graph:
         layers.end(layers.call("Attention", *(layers.input(*shape) for shape in shapes)))
     if precision == "bf16":
         _rounded(layers, rng, flops)
+    if precision == "fp32":
+        _in_blocks(layers, rng, flops)
     return layers.graph
 
 
@@ -213,6 +235,21 @@ def _rounded(layers: _Layers, rng: random.Random, flops: float) -> None:
         layers.end(layers.call("MatMul", layers.input(m, k), layers.weight(k, n)))
     for side, channels, out, kernel, step in _strided(rng, flops):
         layers.end(layers.conv(layers.channels_last(side, channels), out, kernel, step))
+
+
+def _in_blocks(layers: _Layers, rng: random.Random, flops: float) -> None:
+    """Products with matrices many of whose blocks are zero."""
+    found: list[tuple[int, int, int]] = []
+    while len(found) < 30:
+        m = rng.choice((1, 2, 4, 8, 16, 49, 100, 196, 784, 3136))
+        n, k = rng.choice((16, *CHANNELS, 768, 1024)), rng.choice((*CHANNELS, 768, 1024, 2048))
+        if 2 * m * n * k <= flops:
+            found.append((m, n, k))
+    for m, n, k in (*PRODUCTS, *found):
+        part = rng.choice((0.02, 0.1, 0.2, 0.3, 0.5))
+        layers.end(layers.call("MatMul", layers.input(m, k), layers.blocks(part, k, n)))
+        integers = layers.integers(m, k), layers.integer_blocks(part, k, n)
+        layers.end(layers.cast(layers.call("MatMulInteger", *integers)))
 
 
 def _strided(rng: random.Random, flops: float) -> list[tuple[int, int, int, int, int]]:

@@ -1,7 +1,8 @@
 """Fits the model of kernel costs (`src/infuse/codegen/costs.json`) to this machine, and says how
 good it is.
 
-`python -m benchmarks.fit_costs [--seed N] [--threads N …] [--json FILE] [--dry]`
+`python -m benchmarks.fit_costs [--seed N] [--threads N …] [--families NAME …] [--json FILE]
+[--dry]`
 
 Every candidate of every family is measured as `--tune` does it, on layers of usual networks and on
 random ones, for vectors of each width that this processor has and for one and all threads. Weights
@@ -14,6 +15,7 @@ import argparse
 import json
 import math
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +43,7 @@ OTHER_BYTES = 32 << 20
 HELD_OUT = 3
 """One in so many layers is held out."""
 SWEEPS = 3000
+_LISTS = re.compile(r"\[([^][{}]*)\]")
 ROUNDS, SECONDS = 8, 600.0
 Floats = NDArray[np.float64]
 Which = tuple[str, str, Machine]
@@ -68,8 +71,10 @@ class Sample:
         return np.array(work(self.family, name, self.sizes, self.machine, self.threads))
 
 
-def measured(seed: int, threads: Sequence[int]) -> list[Sample]:
-    """Times of all cases, for every width of vectors and precision that can be had."""
+def measured(seed: int, threads: Sequence[int], chosen: Sequence[str]) -> list[Sample]:
+    """Times of all cases of the chosen families, for every width of vectors and precision that can
+    be had.
+    """
     found = []
     for name, precision in (
         ("native", "fp32"),
@@ -84,11 +89,13 @@ def measured(seed: int, threads: Sequence[int]) -> list[Sample]:
             continue
         if target.features <= cpu_features():
             for count in threads:
-                found += _measured(target, precision, count, seed)
+                found += _measured(target, precision, count, seed, chosen)
     return found
 
 
-def _measured(target: Target, precision: str, threads: int, seed: int) -> Iterator[Sample]:
+def _measured(
+    target: Target, precision: str, threads: int, seed: int, chosen: Sequence[str]
+) -> Iterator[Sample]:
     graph = graph_of(
         random.Random(seed), precision, flops=4e8 if target.machine.lanes == 16 else 1.5e8
     )
@@ -97,7 +104,10 @@ def _measured(target: Target, precision: str, threads: int, seed: int) -> Iterat
         return [generate(graph, target, threads, precision, chooser)[0]]
 
     plain = Chooser(target.machine, threads)
-    wanted = tuning.open_choices(lowered(plain), {}, math.inf)
+    every = tuning.open_choices(lowered(plain), {}, math.inf)
+    wanted = {key: names for key, names in every.items() if key.split()[0] in chosen}
+    if not wanted:
+        return
     trials = tuning.trials(lowered, plain, wanted)
     keys = {str(trial.choice.key): trial.choice.key for trial in trials}
     for text, times in tuning.measure(
@@ -180,7 +190,9 @@ def _print(title: str, found: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _write(path: Path, weights: Mapping[Which, Floats]) -> None:
-    """Put the weights into the file, in place of those of machines that are alike."""
+    """Put the weights into the file, in place of those of the same families of machines that are
+    alike.
+    """
     sets: dict[Machine, dict[str, Any]] = {}
     for (family, name, kind), found in sorted(weights.items(), key=lambda item: item[0][:2]):
         content = sets.setdefault(replace(kind, dots=()), {})
@@ -193,11 +205,25 @@ def _write(path: Path, weights: Mapping[Which, Floats]) -> None:
     ]
     where = {name: machine.describe()[name] for name in ("processor", "cores", "system")}
     made = [
-        {"machine": machine_data(k), "measured": where, "weights": content}
+        {
+            "machine": machine_data(k),
+            "measured": where,
+            "weights": {**_weights_of(k, alike), **content},
+        }
         for k, content in sets.items()
     ]
     text = json.dumps({"sets": [*(one for one in others if one not in alike), *made]}, indent=1)
-    path.write_text(text + "\n", "utf-8")
+    path.write_text(_LISTS.sub(_in_a_line, text) + "\n", "utf-8")
+
+
+def _in_a_line(numbers: re.Match[str]) -> str:
+    return "[" + " ".join(numbers[1].split()) + "]"
+
+
+def _weights_of(kind: Machine, sets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What was fitted before on a machine that is alike, by family."""
+    held = (s["weights"] for s in sets if not any(kind.distance(machine_from(s["machine"]))))
+    return dict(next(held, {}))
 
 
 def main() -> None:
@@ -208,11 +234,14 @@ def main() -> None:
         "--threads", type=int, nargs="+", default=sorted({1, available_cpus()}), metavar="N"
     )
     parser.add_argument(
+        "--families", nargs="+", default=families(), choices=families(), help="what to measure"
+    )
+    parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the quality of the fit there"
     )
     parser.add_argument("--dry", action="store_true", help="leave the shipped weights as they are")
     given = parser.parse_args()
-    samples = measured(given.seed, given.threads)
+    samples = measured(given.seed, given.threads, given.families)
     held = [s for i, s in enumerate(samples) if i % HELD_OUT == 0]
     kept = [s for i, s in enumerate(samples) if i % HELD_OUT]
     known = fit(kept)

@@ -37,23 +37,28 @@ def compress(
     seed: int = 0,
     calibrator: str = "auto",
     bias_correction: bool = True,
+    runtime: str | None = None,
+    rounded_activations: bool = False,
+    sparsity: str | float = "80%",
+    block: str = "auto",
     allow_slower: bool = False,
     progress: Progress | None = None,
 ) -> Graph:
     """A copy of a graph with smaller and faster layers; `.compression` of the result is its report.
 
     `method` is int8 (activations and weights as 8-bit integers; ranges of activations from data),
-    int8-dynamic (ranges from each run), int8-weights or int4 (weights alone, in blocks of 32; the
-    arithmetic stays in float32), or low-rank (layers as chains of smaller ones); int8 where neither
-    it nor `prune` is given. Of several methods each layer gets one, or none: the plan that is
-    cheapest on this machine for what it changes in the outputs. `data` are arrays of examples by
-    input name, or a sequence of such; examples lie along the first axis, and run in batches of
-    `batch` where that is a symbol.
-    Ranges come from 300 of the runs at most. Scores are measured on `validation`, default: the
-    data, beside `labels`, one an example, by `metric`: top1 (default with labels), top5, mse, mae;
-    without labels agreement, cosine (default) or sqnr, beside the outputs of the original; or a
-    function of the outputs of all runs (a list of arrays by name) and the labels, which is better
-    the higher it is.
+    int8-dynamic (ranges from each run), int8-weights, int4, int3 or int2 (weights alone, in blocks
+    of 64 or 32 rows; the arithmetic stays in float32), low-rank (layers as chains of smaller ones),
+    sparse or sparse-int8 (the part `sparsity` of the weights of each layer is zero, in blocks of
+    output channels × depth: `block` is 16x1, 16x4, 4x1, 1x1 or 2:4, by default 16x1, and 16x4 for
+    integers, which kernels leave out); int8 where neither it nor `prune` is given. Of several
+    methods each layer gets one, or none: the plan that is cheapest on this machine for what it
+    changes in the outputs. `data` are arrays of examples by input name, or a sequence of such;
+    examples lie along the first axis, and run in batches of `batch` where that is a symbol. Ranges come from 300 of the runs at most. Scores are
+    measured on `validation`, default: the data, beside `labels`, one an example, by `metric`: top1
+    (default with labels), top5, mse, mae; without labels agreement, cosine (default) or sqnr,
+    beside the outputs of the original; or a function of the outputs of all runs (a list of arrays
+    by name) and the labels, which is better the higher it is.
 
     `max_drop` is a contract: `"0.5%"` of the original's score, or a number in the unit of the
     score. Where all layers lose more, those that gain little for what they change in the outputs
@@ -73,11 +78,22 @@ def compress(
     A graph that was not optimized is optimized at `level` first, and the result at that level
     again: `basic` keeps to standard operators. `calibrator` is min-max,
     percentile, entropy, mse, or auto: for each activation the one with the least error of the
-    layers that read it. InputError where data or labels do not fit, OptionError for options that
-    mean nothing.
+    layers that read it. With `runtime="onnxruntime"`, products with weights of 4 bits and fewer
+    become MatMulNBits of com.microsoft; with `rounded_activations`, such products round their
+    activations to integers of 8 bits, block by block, which is faster. InputError where data or
+    labels do not fit, OptionError for options that mean nothing.
     """
-    from infuse.compression import Request, StaticOptions, compress_graph
+    from infuse.compression import (
+        BlockOptions,
+        MethodOptions,
+        Request,
+        SparseOptions,
+        StaticOptions,
+        compress_graph,
+    )
 
+    if runtime not in (None, "onnxruntime"):
+        raise OptionError(f"there is no runtime {runtime!r}", hint="onnxruntime, or none")
     is_tuned = tune_epochs is not None or tune_minutes is not None
     if prune is None and is_tuned:
         raise OptionError("there is nothing to tune without prune", hint='prune="50%", for example')
@@ -91,7 +107,11 @@ def compress(
         threads=threads,
         seed=seed,
         allow_slower=allow_slower,
-        static=StaticOptions(calibrator=calibrator, bias_correction=bias_correction),
+        options=MethodOptions(
+            StaticOptions(calibrator=calibrator, bias_correction=bias_correction),
+            BlockOptions(runtime == "onnxruntime", rounded_activations),
+            SparseOptions.parse(str(sparsity), block),
+        ),
     )
     source = graph_of(graph)
     if source.report is None:

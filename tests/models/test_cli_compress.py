@@ -118,3 +118,29 @@ def test_a_bound_that_cannot_be_met_ends_with_status_1(
     assert "falls by more than 1%" in streams.err
     assert "layers: 4 float32" in streams.out
     assert not (model / "small.infuse").exists()
+
+
+def test_weights_become_zero(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("-o", "small.onnx", "--sparse", "75%", "--block", "4x1", "--allow-slower", "--json")
+    assert run(model, *words) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert "75% zero" in {layer["form"] for layer in facts["layers"]}
+    small = infuse.load(model / "small.onnx")
+    arrays = [v.const for v in small.constants() if v.const is not None and v.const.size == 64]
+    assert any(np.mean(array == 0) == 0.75 for array in arrays)
+
+
+@pytest.mark.parametrize(("words", "why"), [
+    (("--sparse", "120%"), "1.2 is no part of weights"),
+    (("--sparse", "most"), "'most' is no part of weights"),
+    (("--sparse", "nan"), "nan is no part of weights"),
+    (("--sparse", "80%", "--block", "big"), "'big' is no pattern"),
+    (("--sparse", "80%", "--block", "2:4"), "makes 50% of the weights zero"),
+    (("--block", "16x1"), "--block says where zeros lie"),
+])  # fmt: skip
+def test_zeros_that_mean_nothing(
+    words: tuple[str, ...], why: str, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(model, "-o", "small.onnx", *words) == 1
+    assert why in capsys.readouterr().err
+    assert not (model / "small.onnx").exists()

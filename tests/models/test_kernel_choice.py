@@ -119,6 +119,8 @@ def test_every_candidate_has_weights_for_every_width() -> None:
         "depthwise": SQUARE[:6] + SQUARE[7:15],
         "gemm": (8, 64, 64),
         "attention": (1, 2, 8, 8, 32, 32),
+        "sparse": (8, 64, 64, 40),
+        "sparse_integer": (8, 64, 16, 10),
     }
     assert set(sizes) == set(work.families())
     for family, known in sizes.items():

@@ -30,6 +30,17 @@ class Builder:
     def weight(self, *shape: int) -> Value:
         return constant(self.rng.uniform(-1, 1, shape).astype(np.float32))
 
+    def blocks(self, k: int, n: int, filled: int, dtype: DType = dtypes.float32) -> Value:
+        """A matrix of which so many blocks of 4 rows of 16 columns are not zero, and the others
+        are.
+        """
+        mask = np.zeros((k // 4, n // 16), bool)
+        mask.reshape(-1)[self.rng.choice(mask.size, filled, replace=False)] = True
+        whole = np.repeat(np.repeat(mask, 4, axis=0), 16, axis=1)
+        numbers = self.rng.uniform(1, 100, (k, n)) * self.rng.choice((-1, 1), (k, n))
+        scale = 1 if dtype.is_integer else 0.01
+        return constant((numbers * scale * whole).astype(dtype.numpy))
+
     def several(self, count: int, kind: str, *operands: Any, **attributes: Any) -> list[Value]:
         dtype = next(
             (v.dtype for v in operands if isinstance(v, Value) and not v.dtype.is_bool),

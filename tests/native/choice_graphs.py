@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from infuse import dtypes
 from infuse.ir.graph import Graph, Value
 from tests.native.builder import Builder
 
@@ -131,7 +132,25 @@ def products() -> Graph:
     return b.graph
 
 
-GRAPHS = (windows, grouped, sized_at_run_time, depthwise, attention, products)
+def in_blocks() -> Graph:
+    """Products with constant matrices many of whose blocks are zero."""
+    b = Builder("blocks")
+    for m, k, n, filled in ((1, 72, 32, 5), (9, 64, 96, 20), (40, 32, 16, 3)):
+        x = b.input(m, k)
+        integers = b("Cast", b("Mul", b("Abs", x), 60.0), to=dtypes.uint8)
+        repeat(b, lambda x=x, s=(k, n, filled): b("MatMul", x, b.blocks(*s)))
+        repeat(
+            b,
+            lambda x=integers, s=(k, n, filled): b(
+                "Cast",
+                b("MatMulInteger", x, b.blocks(*s, dtype=dtypes.int8)),
+                to=dtypes.float32,
+            ),
+        )
+    return b.graph
+
+
+GRAPHS = (windows, grouped, sized_at_run_time, depthwise, attention, products, in_blocks)
 
 
 def sizes_of(names: Iterable[str]) -> dict[str, int]:

@@ -12,9 +12,14 @@ import pytest
 import infuse
 from infuse import dtypes
 from infuse.codegen.compile import generate
+from infuse.codegen.expand.block_products import TYPES
 from infuse.dtypes import DType
-from infuse.ir.graph import constant
+from infuse.ir.graph import Array, Node, Value, constant
+from infuse.ir.registry import make_operator
+from infuse.ir.types import UNKNOWN
 from infuse.ops.core.evaluate import evaluate
+from infuse.ops.domains.microsoft import DOMAIN
+from infuse.ops.domains.microsoft_bits import MatMulNBits
 from infuse.targets import Target
 from tests.native.builder import Builder
 
@@ -26,7 +31,7 @@ def network(
 ) -> Builder:
     make = Builder()
     x = make.input("n", depth)
-    low, high = {4: (0, 16), 8: (0, 256)}[kind.bits]
+    low, high = 0, 1 << kind.bits
     if kind.kind == "i":
         low, high = low - high // 2, high // 2
     turned = bool(gemm and gemm.get("transB"))
@@ -46,7 +51,7 @@ def network(
     return make
 
 
-@pytest.mark.parametrize("kind", [dtypes.uint4, dtypes.int4, dtypes.uint8, dtypes.int8])
+@pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("gemm", [None, {"transB": 1}, {}])
 def test_blocks_are_decoded_where_they_are_multiplied(
@@ -56,11 +61,109 @@ def test_blocks_are_decoded_where_they_are_multiplied(
         graph = network(kind, depth, zeros, gemm, block).graph
         program, _ = generate(graph, Target.resolve("native"))
         assert any("nbits_matmul" in line for step in program.steps for line in step.function.lines)
-        x = np.random.default_rng(1).standard_normal((5, depth)).astype(np.float32)
-        expected = evaluate(graph, {"x0": x})
         with infuse.compile(graph, threads=1) as model:
-            for name, array in model.run({"x0": x}).items():
-                np.testing.assert_allclose(array, expected[name], rtol=2e-5, atol=2e-4)
+            for rows in (1, 5, 40):
+                x = np.random.default_rng(rows).standard_normal((rows, depth)).astype(np.float32)
+                expected = evaluate(graph, {"x0": x})
+                for name, array in model.run({"x0": x}).items():
+                    np.testing.assert_allclose(array, expected[name], rtol=2e-5, atol=2e-4)
+
+
+COLUMNS = 37
+"""More than a panel, and not a whole number of vectors."""
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_all_numbers_of_rows_and_threads(bits: int, zeros: bool) -> None:
+    """Codes take as few bits as their largest one needs; the witness multiplies in float64."""
+    rng, depth, block = np.random.default_rng(bits), 1056, 32
+    codes = rng.integers(0, 1 << bits, (depth, COLUMNS)).astype(np.uint8)
+    codes[0] = (1 << bits) - 1
+    scales = rng.uniform(0.01, 0.1, (depth // block, COLUMNS)).astype(np.float32)
+    middle = 1 << (bits - 1)
+    shifts = rng.integers(0, 1 << bits, scales.shape) if zeros else np.full(scales.shape, middle)
+    numbers = (codes - np.repeat(shifts, block, 0)) * np.repeat(scales.astype(np.float64), block, 0)
+    make = Builder()
+    x = make.input("n", depth)
+    weights = [constant(codes), constant(scales), constant(shifts.astype(np.uint8))]
+    product = make("MatMul", x, make("DequantizeLinear", *weights, axis=0, block_size=block))
+    make.output(make("Add", product, make.weight(COLUMNS)))
+    program, _ = generate(make.graph, Target.resolve("native"))
+    calls = "".join(line for step in program.steps for line in step.function.lines)
+    assert f"nbits_matmul<{bits}, {1 + zeros}>" in calls
+    bias = next(v.const for node in make.graph.nodes if node.kind == "Add" for v in [node.input(1)])
+    for threads in (1, 2):
+        with infuse.compile(make.graph, threads=threads) as model:
+            for rows in (*range(1, 18), 33):
+                data = rng.standard_normal((rows, depth)).astype(np.float32)
+                (result,) = model.run({"x0": data}).values()
+                # A thousand products of numbers of up to 2^bits · 0.1, summed up in float32.
+                np.testing.assert_allclose(
+                    result, data @ numbers + bias, rtol=0, atol=1e-5 * (1 << bits)
+                )
+
+
+def rounded_blocks(rows: Array, block: int) -> Array:
+    """Rows in float64 whose blocks are rounded to multiples of their largest magnitude / 127."""
+    parts = rows.reshape(len(rows), -1, block).astype(np.float64)
+    steps = np.abs(parts).max(-1, keepdims=True) / 127
+    steps[steps == 0] = 1
+    return np.asarray((np.rint(parts / steps) * steps).reshape(rows.shape))
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_rows_are_rounded_where_the_model_asks_for_it(bits: int, zeros: bool) -> None:
+    """`accuracy_level` 4, beside a float64 product of rows that are rounded alike."""
+    rng, depth, block, columns = np.random.default_rng(bits), 1056, 32, 37
+    blocks = depth // block
+    sizes = {"K": depth, "N": columns, "bits": bits, "block_size": block, "accuracy_level": 4}
+    op = make_operator(DOMAIN, "MatMulNBits", sizes)
+    assert isinstance(op, MatMulNBits)
+    packed = rng.integers(0, 256, (columns, blocks, block * bits // 8), np.uint8)
+    scales = rng.uniform(0.01, 0.1, columns * blocks).astype(np.float32)
+    shifts = rng.uniform(0, 1 << bits, columns * blocks).astype(np.float32) if zeros else None
+    matrix = op.matrix(packed, scales.astype(np.float64), shifts, None)
+    make = Builder()
+    x = make.input("n", depth)
+    values = [None if array is None else constant(array) for array in (packed, scales, shifts)]
+    node = make.graph.add_node(Node(op, [x, *values], [Value(UNKNOWN, "y")]))
+    op.infer_node(node)
+    make.output(node.output)
+    program, _ = generate(make.graph, Target.resolve("native"))
+    calls = "".join(line for step in program.steps for line in step.function.lines)
+    assert f"nbits_rounded<{1 + zeros}>" in calls
+    for threads in (1, 2):
+        with infuse.compile(make.graph, threads=threads) as model:
+            for count in (*range(1, 10), 200):
+                data = rng.standard_normal((count, depth)).astype(np.float32)
+                data[:, :block] = 0
+                data[0, block : 2 * block] *= 1e20
+                (result,) = model.run({"x0": data}).values()
+                expected = rounded_blocks(data, block) @ matrix.T
+                # Sums in float32; of a few elements, float64 rounds a tie to the other side.
+                bound = 1e-5 * np.abs(data).max(1, keepdims=True) * (1 << bits)
+                assert np.mean(np.abs(result - expected) > bound) < 2e-3
+                assert np.all(np.abs(result - expected) <= 3000 * bound)
+
+
+def test_rows_that_are_not_finite_stay_so_when_they_are_rounded() -> None:
+    depth, block = 64, 32
+    sizes = {"K": depth, "N": 3, "bits": 4, "block_size": block, "accuracy_level": 4}
+    op = make_operator(DOMAIN, "MatMulNBits", sizes)
+    make = Builder()
+    packed = make.rng.integers(0, 256, (3, 2, 16), np.uint8)
+    parts = [make.input(4, depth), constant(packed), constant(np.ones(6, np.float32))]
+    node = make.graph.add_node(Node(op, parts, [Value(UNKNOWN, "y")]))
+    op.infer_node(node)
+    make.output(node.output)
+    data = np.ones((4, depth), np.float32)
+    data[1, 5], data[2, 40] = np.nan, -np.inf
+    with infuse.compile(make.graph, threads=1) as model:
+        (result,) = model.run({"x0": data}).values()
+    assert np.isfinite(result[[0, 3]]).all()
+    assert not np.isfinite(result[[1, 2]]).any()
 
 
 @pytest.mark.parametrize("block", [16, 48])

@@ -20,6 +20,7 @@ from infuse.errors import ContractError, InfuseError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from tests.compression_networks import CLASSES, image_network, images, rows, text_network
+from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1", "Z2")]
 
@@ -331,3 +332,32 @@ def test_symbolic_batches_run_in_the_size_that_is_asked_for(rng: np.random.Gener
 def test_options_without_meaning_say_what_there_is() -> None:
     with pytest.raises(OptionError, match="methods: int8, int8-dynamic, int8-weights, int4"):
         Request(method="int1")
+
+
+def wide_network(rng: np.random.Generator) -> tuple[Graph, dict[str, np.ndarray]]:
+    """Products and a convolution that are large enough for blocks, and data."""
+    write = Builder("wide", 3)
+    x = write.input("n", 32, 6, 6, name="x")
+    y = write("Relu", write("Conv", x, write.weight(64, 32, 3, 3), pads=(1, 1, 1, 1)))
+    y = write("Relu", write("Conv", y, write.weight(96, 64, 1, 1), write.weight(96)))
+    y = write("Flatten", write("GlobalAveragePool", y))
+    write.graph.add_output(write("MatMul", y, write.weight(96, 48)), "scores")
+    data = rng.standard_normal((24, 32, 6, 6)).astype(np.float32)
+    return infuse.optimize(write.graph), {"x": data}
+
+
+@pytest.mark.parametrize(("method", "form"), [
+    ("sparse", "50% zero"), ("sparse-int8", "int8, 50% zero"),
+])  # fmt: skip
+def test_sparse_weights_answer_as_the_interpreter_says(
+    method: str, form: str, rng: np.random.Generator
+) -> None:
+    graph, data = wide_network(rng)
+    result = compress(graph, method, data=data, sparsity="50%")
+    layers = result.compression.layers
+    assert [layer.form for layer in layers] == [form] * 3
+    assert any("fitted" in layer.calibrator for layer in layers)
+    expected = np.concatenate([evaluate(result, f)["scores"] for f in feeds_of(graph, data)])
+    exact = np.concatenate([evaluate(graph, f)["scores"] for f in feeds_of(graph, data)])
+    assert signal_to_noise(answers(result, data), expected) > (35 if "int8" in method else 100)
+    assert signal_to_noise(expected, exact) > 3

@@ -12,7 +12,7 @@ from infuse.analysis.dataset import feeds_of
 from infuse.analysis.metrics import signal_to_noise
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.forms import BlockForm, DynamicForm, Form
-from infuse.compression.gptq import gptq
+from infuse.compression.gptq import gptq, gptq_channels
 from infuse.compression.insertion import with_forms
 from infuse.compression.layers import (
     Layer,
@@ -21,11 +21,17 @@ from infuse.compression.layers import (
     multiply,
     products_left_out,
 )
-from infuse.compression.methods import METHODS, Setting
+from infuse.compression.methods import METHODS, MethodOptions, Setting
 from infuse.compression.observation import Observations, Range
 from infuse.compression.ranges import CALIBRATORS, candidates, scale_of
 from infuse.compression.sensitivity import with_switches
-from infuse.compression.static import StaticOptions, between_layers, mean_error, plan_static
+from infuse.compression.static import (
+    StaticOptions,
+    between_layers,
+    mean_error,
+    plan_static,
+    relative_error,
+)
 from infuse.compression.weights import blocks, round_to_nearest
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
@@ -266,7 +272,7 @@ def test_rows_of_embeddings_are_integers(rng: np.random.Generator) -> None:
       return x = %x, y = %y
     }}""")
     (embedding,) = find_embeddings(graph)
-    setting = Setting(graph, [], [embedding], None, StaticOptions(), None, 0, None)
+    setting = Setting(graph, [], [embedding], None, MethodOptions(), None, 0, None)
     (plan,) = METHODS["int8-dynamic"](setting)
     result = with_forms(graph, plan.forms, {})
     verify(result)
@@ -399,3 +405,24 @@ def test_a_deadline_ends() -> None:
     assert not Deadline().is_over
     with pytest.raises(OptionError, match="no number of minutes"):
         Deadline(0)
+
+
+@pytest.mark.parametrize(("groups", "depth", "columns"), [(1, 40, 12), (6, 9, 1), (1, 200, 3)])
+def test_integers_of_channels_make_up_for_each_other(
+    groups: int, depth: int, columns: int, rng: np.random.Generator
+) -> None:
+    mix = rng.standard_normal((groups, depth, depth)) * 0.7 ** np.arange(depth)
+    rows = np.einsum("rgd,ged->rge", rng.standard_normal((600, groups, depth)), mix)
+    matrices = rng.standard_normal((groups, depth, columns)).astype(np.float32)
+    matrices[:, 3] = 0
+    nearest = round_to_nearest(matrices)
+    made = gptq_channels(matrices, nearest.scales, rows[:300])
+    assert np.abs(made.integers.astype(int)).max() <= 127
+    np.testing.assert_array_equal(made.scales, nearest.scales)
+    assert not made.integers[:, 3].any()
+    exact = multiply(rows[300:], matrices)
+    errors = [relative_error(multiply(rows[300:], w.numbers), exact) for w in (nearest, made)]
+    assert errors[1] < 0.9 * errors[0]
+    # an activation that is always zero, and one that never varies
+    rows[:, :, 0], rows[:, :, 1] = 0, 1
+    assert np.isfinite(gptq_channels(matrices, nearest.scales, rows).numbers).all()

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from infuse import dtypes
-from infuse.errors import UnsupportedOperatorError
+from infuse.dtypes import DType
+from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.ir import DataFormat, Graph, Node, Value, constant, dims, registry, tensor
+from infuse.ir.coding.narrow import stored_bytes
 from infuse.ir.equality import equal
 from infuse.ir.file import VERSION, load, load_bytes, save
 from infuse.ir.flat import decode as decoding, records
@@ -66,7 +68,7 @@ def test_random_graphs_are_kept(seed: int) -> None:
     net, arrays = to_records(graph, VERSION, "test")
     weights = bytearray()
     for span, array in zip(net.weights, arrays):
-        weights += bytes(span.offset - len(weights)) + np.ascontiguousarray(array).tobytes()
+        weights += bytes(span.offset - len(weights)) + stored_bytes(array).tobytes()
     again = load_bytes(repack(encode(net), bytes(weights)), "memory")
     assert equal(graph, again) is None
     assert print_graph(again) == print_graph(graph)
@@ -128,6 +130,36 @@ def test_weights_are_aligned_and_stored_once(stored: bytes) -> None:
     assert all(span.offset % 64 == 0 for span in net.weights)
     assert HEADER.unpack_from(stored)[5] % 64 == 0
     assert np.frombuffer(weights[: 37 * 4], np.float32).tolist() == list(range(37))
+
+
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("dtype", [d for d in dtypes.ALL if d.bits in (2, 4)], ids=str)
+def test_elements_of_few_bits_lie_side_by_side(dtype: DType, coded: bool, tmp_path: Path) -> None:
+    """All values of a type, more of them than fill bytes, and an empty array."""
+    graph, rng = Graph(), np.random.default_rng(dtype.bits)
+    codes = rng.integers(0, 1 << dtype.bits, (401, 13), np.uint8)
+    for name, part in (("all", codes), ("odd", codes[:1]), ("none", codes[:0])):
+        graph.add_output(constant(part.view(dtype.numpy), name), name)
+    graph.add_output(constant(codes, "bytes"), "bytes")  # the same memory, as bytes
+    save(graph, tmp_path / "a.infuse", coded=coded)
+    again = load(tmp_path / "a.infuse")
+    assert equal(graph, again) is None
+    assert all(not v.const.flags.writeable for v in again.outputs if v.const is not None)
+    net = decoding.decode(parts((tmp_path / "a.infuse").read_bytes())[0])
+    if not coded:
+        lengths = {-(-n * dtype.bits // 8) for n in (codes.size, 13, 0)} | {codes.size}
+        assert {span.length for span in net.weights} == lengths
+
+
+def test_elements_of_few_bits_in_too_few_bytes_are_refused() -> None:
+    graph = Graph()
+    graph.add_output(constant(np.zeros(64, dtypes.uint4.numpy)), "y")
+    net, arrays = to_records(graph, VERSION, "test")
+    for length in (0, 31, 33, 64):
+        short = net._replace(weights=[net.weights[0]._replace(length=length)])
+        with pytest.raises(ModelFileError, match="64 elements of uint4"):
+            load_bytes(repack(encode(short), bytes(length)), "memory")
+    assert stored_bytes(arrays[0]).nbytes == 32
 
 
 def test_constants_are_read_only_views_that_share(tmp_path: Path) -> None:

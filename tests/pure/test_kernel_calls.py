@@ -52,6 +52,19 @@ def product(x: tuple[int, ...], y: tuple[int, ...], *, computed: bool = False) -
     return b.graph
 
 
+def in_blocks(kind: str, dtype: DType) -> Graph:
+    """A product with a matrix many of whose blocks are zero."""
+    b = Builder("blocks")
+    weights = b.blocks(36, 32, 5, dtype=dtypes.int8 if dtype.is_integer else dtype)
+    if kind == "ConvInteger":
+        apart = np.asarray(weights.const).reshape(9, 4, 32).transpose(2, 1, 0)
+        filters = constant(np.ascontiguousarray(apart).reshape(32, 4, 3, 3))
+        b.output(b(kind, b.input(2, 4, 5, 6, name="x", dtype=dtype), filters, pads=(1, 1, 1, 1)))
+    else:
+        b.output(b(kind, b.input(5, 36, name="x", dtype=dtype), weights))
+    return b.graph
+
+
 def gemm(**how: object) -> Graph:
     b = Builder("gemm")
     x = b.input(5, 7, name="x")
@@ -69,13 +82,14 @@ def pooled(kind: str, *, channels_last: bool = False, **how: object) -> Graph:
     return b.graph
 
 
-def few_bits(bits: int, *, bias: bool) -> Graph:
+def few_bits(bits: int, *, bias: bool, level: int = 0) -> Graph:
     b, rng = Builder("few bits"), np.random.default_rng(3)
     x = b.input(3, 40, name="x")
     codes = rng.integers(0, 256, (6, 2, 32 * bits // 8), np.uint8)
     zeros = rng.integers(0, 256, 6 * (2 * bits // 8 or 1), np.uint8)
     held = [constant(codes), b.weight(12), constant(zeros)]
-    op = make_operator(DOMAIN, "MatMulNBits", {"K": 40, "N": 6, "bits": bits, "block_size": 32})
+    sizes = {"K": 40, "N": 6, "bits": bits, "block_size": 32, "accuracy_level": level}
+    op = make_operator(DOMAIN, "MatMulNBits", sizes)
     node = Node(op, [x, *held, *([None, b.weight(6)] if bias else [])], [Value(UNKNOWN, "y")])
     op.infer_node(b.graph.add_node(node))
     b.output(b("Relu", node.output))
@@ -124,10 +138,14 @@ GRAPHS: dict[str, Graph] = {
     "Gemm, transposed": gemm(transB=1),
     "4 bits": few_bits(4, bias=False),
     "8 bits": few_bits(8, bias=True),
+    "2 bits": few_bits(2, bias=False),
     "bytes": integers("MatMulInteger", (3, 5, 7), (7, 33), dtypes.uint8, 0),
     "signed bytes": integers("MatMulInteger", (5, 9), (9, 6), dtypes.int8, 5),
     "bytes from zero": integers("MatMulInteger", (4, 6), (6, 40), dtypes.uint8),
     "points of bytes": integers("ConvInteger", (2, 7, 5, 3), (9, 7, 1, 1), dtypes.uint8, 0),
+    "blocks": in_blocks("MatMul", dtypes.float32),
+    "blocks of bytes": in_blocks("MatMulInteger", dtypes.uint8),
+    "blocks of windows of bytes": in_blocks("ConvInteger", dtypes.int8),
     "largest": pooled("MaxPool", **WINDOW),
     "mean": pooled("AveragePool", **WINDOW),
     "mean with borders": pooled("AveragePool", count_include_pad=1, **WINDOW),

@@ -15,7 +15,7 @@ from infuse.cli.inputs import read_array, read_data, read_metric
 from infuse.cli.options import AsJson, ModelFile, Seed, Threads
 from infuse.compression import CompressionReport
 from infuse.compression.report import PruningReport
-from infuse.errors import ContractError
+from infuse.errors import ContractError, OptionError
 
 
 class Goal(str, Enum):
@@ -81,9 +81,29 @@ def compress(
     tune_epochs: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Tune it for so many epochs.")
     ] = None,
+    int3: Annotated[
+        bool, typer.Option("--int3", help="Weights of products as 3-bit integers.")
+    ] = False,
+    int2: Annotated[
+        bool, typer.Option("--int2", help="Weights of products as 2-bit integers.")
+    ] = False,
     low_rank: Annotated[
         bool, typer.Option("--low-rank", help="Layers as chains of two or three smaller ones.")
     ] = False,
+    sparse: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PART", help="Zeros for this part of the weights, 80% or 0.8; also with --int8."
+        ),
+    ] = None,
+    block: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Where zeros lie together: 16x1, 16x4, 4x1, 1x1 (output channels x depth) or 2:4; "
+            "default: 16x1, and 16x4 with --int8.",
+        ),
+    ] = None,
     data: Annotated[
         list[Path] | None,
         typer.Option(
@@ -132,6 +152,20 @@ def compress(
     no_bias_correction: Annotated[
         bool, typer.Option("--no-bias-correction", help="Leave mean errors in the results.")
     ] = False,
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="onnxruntime: products with weights of few bits are its MatMulNBits.",
+        ),
+    ] = None,
+    rounded_activations: Annotated[
+        bool,
+        typer.Option(
+            "--rounded-activations",
+            help="Products with weights of few bits round their rows to 8 bits, too: faster.",
+        ),
+    ] = False,
     allow_slower: Annotated[
         bool,
         typer.Option(
@@ -150,12 +184,18 @@ def compress(
     """
     options.check_output(output, ".onnx", ".infuse")
     methods = {
-        "int8": int8,
+        "int8": int8 and sparse is None,
         "int8-dynamic": int8_dynamic,
         "int8-weights": int8_weights,
         "int4": int4,
+        "int3": int3,
+        "int2": int2,
         "low-rank": low_rank,
+        "sparse": sparse is not None and not int8,
+        "sparse-int8": sparse is not None and int8,
     }
+    if block is not None and sparse is None:
+        raise OptionError("--block says where zeros lie", hint="give their part too (--sparse 80%)")
     chosen = [name for name, asked in methods.items() if asked]
     with terminal.progress(model.name) as progress:
         try:
@@ -179,6 +219,10 @@ def compress(
                 seed=seed,
                 calibrator=calibrator.value,
                 bias_correction=not no_bias_correction,
+                runtime=runtime,
+                rounded_activations=rounded_activations,
+                sparsity=sparse or "80%",
+                block=block or "auto",
                 allow_slower=allow_slower,
                 progress=progress,
             )

@@ -28,7 +28,10 @@ _POOL_TEXT: Final = """// The threads of all models.
 """
 APART: Final = "#define INFUSE_POOL_APART"
 """What files begin with that are linked with the pool."""
-_BY_HEADER: Final = {"gemm.hpp": Shared("gemm_shared.hpp", "INFUSE_SHARED_GEMM")}
+_BY_HEADER: Final = {
+    "gemm.hpp": Shared("gemm_shared.hpp", "INFUSE_SHARED_GEMM"),
+    "sparse.hpp": Shared("sparse_shared.hpp", "INFUSE_SHARED_SPARSE"),
+}
 """What every user of a header shares."""
 _SMALL: Final = frozenset(
     [

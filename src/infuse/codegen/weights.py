@@ -73,6 +73,11 @@ class Weights:
         """A hash that stands for the content of the file."""
         return self._hash.hexdigest()
 
+    def at(self, position: int) -> Array:
+        """What stands at a position of the file."""
+        make = dict(self._entries)[position]
+        return np.ascontiguousarray(make())
+
     def __iter__(self) -> Iterator[tuple[int, Array]]:
         """Positions and arrays, in the order of the file; packed one after another."""
         return ((position, make()) for position, make in self._entries)

@@ -1,18 +1,24 @@
 """Smaller and faster graphs, with a contract on what they may lose."""
 
+from infuse.compression.forms import BlockOptions
+from infuse.compression.methods import MethodOptions
 from infuse.compression.narrowing import Narrowing, narrow_graph
 from infuse.compression.pipeline import Request, compress_graph
 from infuse.compression.pruning.search import PruneRequest
 from infuse.compression.report import CompressionReport, LayerReport
+from infuse.compression.sparse import SparseOptions
 from infuse.compression.static import StaticOptions
 from infuse.compression.tuning import TuneOptions, tune
 
 __all__ = [
+    "BlockOptions",
     "CompressionReport",
     "LayerReport",
+    "MethodOptions",
     "Narrowing",
     "PruneRequest",
     "Request",
+    "SparseOptions",
     "StaticOptions",
     "TuneOptions",
     "compress_graph",

@@ -18,6 +18,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
 from infuse.ir.types import UNKNOWN
 from infuse.ops.core.building import GraphBuilder
+from infuse.ops.domains.microsoft_bits import ROUNDED, MatMulNBits
 
 LARGEST_BIAS = 2**30
 
@@ -44,6 +45,10 @@ class Writer(GraphBuilder):
     def ints(self, *values: Dim) -> Value:
         """A list of fixed sizes or axes."""
         return constant(np.array([int(str(v)) for v in values], np.int64))
+
+    def array(self, elements: Array) -> Value:
+        """A constant."""
+        return constant(np.ascontiguousarray(elements))
 
     # -- quantization ------------------------------------------------------------------------------
 
@@ -143,11 +148,30 @@ class DynamicForm:
         return np.ascontiguousarray(vector.reshape(-1, *(1,) * behind), dtype=np.float32)
 
 
+@dataclass(frozen=True)
+class BlockOptions:
+    """How products with weights of few bits are written and computed.
+
+    `for_onnxruntime`: as MatMulNBits, which ONNX Runtime computes as it stands, in place of
+    standard operators. `rounds_activations`: these are rounded to integers of 8 bits, block by
+    block, in each run; MatMulNBits alone can say so.
+    """
+
+    for_onnxruntime: bool = False
+    rounds_activations: bool = False
+
+    @property
+    def is_contributed(self) -> bool:
+        """Whether products become MatMulNBits."""
+        return self.for_onnxruntime or self.rounds_activations
+
+
 @dataclass(frozen=True, eq=False)
 class BlockForm:
     """A product in float32 with weights of few bits, in blocks that share a scale."""
 
     weights: BlockWeights
+    options: BlockOptions = BlockOptions()
     activation: None = None
 
     @property
@@ -157,12 +181,35 @@ class BlockForm:
 
     def write(self, graph: Graph, node: Node, layer: Layer) -> None:
         write = Writer(graph, node, layer.name or layer.kind)
-        weights, axis = self.weights, 1 - layer.channel_axis
-        parts = (weights.integers, weights.scales, weights.zeros)
-        arrays = [None if part is None else part if axis == 0 else part.T for part in parts]
-        values = [None if a is None else constant(np.ascontiguousarray(a)) for a in arrays]
-        numbers = write("DequantizeLinear", *values, axis=axis, block_size=weights.block)
-        node.set_operand(1, numbers)
+        if self.options.is_contributed:
+            self._write_contributed(write, node)
+            return
+        node.set_operand(1, _numbers(write, self.weights, 1 - layer.channel_axis))
+
+    def _write_contributed(self, write: Writer, node: Node) -> None:
+        weights, x, bias = self.weights, node.inputs[0], node.input(2)
+        assert weights.zeros is not None
+        depth, columns = weights.integers.shape
+        op = MatMulNBits(
+            K=depth,
+            N=columns,
+            block_size=weights.block,
+            bits=dtypes.by_numpy(weights.integers.dtype).bits,
+            accuracy_level=ROUNDED if self.options.rounds_activations else 0,
+        )
+        arrays = op.packed(weights.integers.T, weights.scales.T, weights.zeros.T)
+        (result,) = write.apply(op, [x, *map(constant, arrays)])
+        node.output.replace_by(result if bias is None else write("Add", result, bias))
+        write.graph.remove(node)
+
+
+def _numbers(write: Writer, weights: BlockWeights, axis: int) -> Value:
+    """What weights in blocks of rows stand for, the rows along this axis."""
+    parts = (weights.integers, weights.scales, weights.zeros)
+    arrays = [None if part is None else part if axis == 0 else part.T for part in parts]
+    values = [None if a is None else constant(np.ascontiguousarray(a)) for a in arrays]
+    how = {"axis": axis, "block_size": weights.block, "output_dtype": dtypes.float32}
+    return write("DequantizeLinear", *values, **how)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +230,25 @@ class RowsForm:
         result = write("Mul", write.cast(codes, dtypes.float32), scales)
         node.output.replace_by(result)
         graph.remove(node)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRowsForm:
+    """An embedding whose rows are integers of few bits in blocks: the table's transpose as weights
+    [columns, rows].
+    """
+
+    weights: BlockWeights
+    activation: None = None
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return f"int{self.weights.bits} rows"
+
+    def write(self, graph: Graph, node: Node, layer: Layer) -> None:
+        write = Writer(graph, node, layer.name or layer.kind)
+        node.set_operand(0, _numbers(write, self.weights, 1))
 
 
 def _range_of(write: Writer, node: Node) -> list[Value]:

@@ -1,4 +1,4 @@
-"""Weights of few bits that are rounded row by row, each error made up for by the rows that are
+"""Weights that are rounded row by row, each error made up for by the rows that are
 still to come: GPTQ (Frantar et al., 2022, arXiv:2210.17323).
 """
 
@@ -7,7 +7,14 @@ from __future__ import annotations
 import numpy as np
 
 from infuse.compression.layers import Floats
-from infuse.compression.weights import BlockWeights, Grid, grid_of, in_blocks
+from infuse.compression.weights import (
+    BlockWeights,
+    Grid,
+    IntegerWeights,
+    grid_of,
+    in_blocks,
+    nearest_integers,
+)
 from infuse.ir.graph import Array
 
 DAMPING = 0.01
@@ -42,12 +49,37 @@ def gptq(matrix: Floats, moments: Array, bits: int, block: int) -> BlockWeights:
     return in_blocks(codes, grids, bits, block)
 
 
+def gptq_channels(matrices: Floats, scales: Floats, rows: Array) -> IntegerWeights:
+    """8-bit integers of matrices [groups, depth, columns] with these scales [groups, 1, columns],
+    for rows [rows, groups, depth] that they multiply. Weights of zero stay zero.
+    """
+    depth = matrices.shape[1]
+    by_group = np.asarray(rows, np.float64).transpose(1, 0, 2)
+    factors = _factors(by_group.transpose(0, 2, 1) @ by_group)
+    left = matrices.astype(np.float64)
+    codes = np.zeros(matrices.shape, np.int8)
+    for start in range(0, depth, CHUNK):
+        end = min(start + CHUNK, depth)
+        errors = np.zeros((len(matrices), end - start, matrices.shape[2]))
+        for row in range(start, end):
+            integers = nearest_integers(np.asarray(left[:, row], np.float32), scales[:, 0])
+            integers[matrices[:, row] == 0] = 0
+            codes[:, row] = integers
+            error = (left[:, row] - integers * scales[:, 0]) / factors[:, row, row, None]
+            left[:, row + 1 : end] -= factors[:, row, row + 1 : end, None] * error[:, None]
+            errors[:, row - start] = error
+        left[:, end:] -= factors[:, start:end, end:].transpose(0, 2, 1) @ errors
+    return IntegerWeights(codes, scales)
+
+
 def _factors(moments: Array) -> Array:
-    """The upper Cholesky factor of the inverse of damped moments."""
+    """The upper Cholesky factors of the inverses of damped moments [.., depth, depth]."""
     damped = moments.astype(np.float64)
-    diagonal = np.diag(damped).copy()
-    mean = float(diagonal.mean()) or 1.0
-    diagonal[diagonal <= 0] = mean  # an activation that is always zero
-    np.fill_diagonal(damped, diagonal + DAMPING * mean)
-    factor: Array = np.linalg.cholesky(np.linalg.inv(damped)).T
+    places = np.arange(damped.shape[-1])
+    diagonal = damped[..., places, places]
+    mean = diagonal.mean(-1, keepdims=True)
+    mean = np.where(mean > 0, mean, 1.0)
+    # an activation that is always zero has a power of zero
+    damped[..., places, places] = np.where(diagonal > 0, diagonal, mean) + DAMPING * mean
+    factor: Array = np.linalg.cholesky(np.linalg.inv(damped)).swapaxes(-1, -2)
     return factor

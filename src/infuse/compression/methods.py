@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from infuse.analysis.dataset import Feeds
-from infuse.compression.forms import BlockForm, DynamicForm, Form, RowsForm
+from infuse.compression.forms import (
+    BlockForm,
+    BlockOptions,
+    BlockRowsForm,
+    DynamicForm,
+    Form,
+    RowsForm,
+)
 from infuse.compression.gptq import gptq
 from infuse.compression.layers import Embedding, Floats, Layer
 from infuse.compression.low_rank import (
@@ -20,6 +27,15 @@ from infuse.compression.low_rank import (
 )
 from infuse.compression.observation import Observations, observe
 from infuse.compression.ranges import Scale
+from infuse.compression.sparse import (
+    Moments,
+    Pattern,
+    SparseForm,
+    SparseOptions,
+    Sparsified,
+    sparsified,
+    why_not_sparse,
+)
 from infuse.compression.static import StaticOptions, between_layers, plan_static, relative_error
 from infuse.compression.weights import BlockWeights, blocks, round_to_nearest
 from infuse.errors import OptionError
@@ -50,6 +66,15 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class MethodOptions:
+    """What is asked of each method."""
+
+    static: StaticOptions = field(default_factory=StaticOptions)
+    blocks: BlockOptions = field(default_factory=BlockOptions)
+    sparse: SparseOptions = field(default_factory=SparseOptions)
+
+
+@dataclass(frozen=True)
 class Setting:
     """What methods work with."""
 
@@ -57,7 +82,7 @@ class Setting:
     layers: Sequence[Layer]
     embeddings: Sequence[Embedding]
     runs: Sequence[Feeds] | None
-    static: StaticOptions
+    options: MethodOptions
     threads: int | None
     seed: int
     progress: Progress | None
@@ -86,7 +111,7 @@ class Setting:
 def static_int8(setting: Setting) -> Plan:
     """Activations and weights as 8-bit integers, ranges of activations from data."""
     seen = setting.observed(between_layers(setting.graph, setting.layers))
-    plan = plan_static(setting.graph, setting.layers, seen, setting.static)
+    plan = plan_static(setting.graph, setting.layers, seen, setting.options.static)
     forms: dict[Layer, Form] = dict(plan.layers)
     return Plan(forms, plan.between, plan.calibrators, plan.errors, plan.refused)
 
@@ -121,7 +146,7 @@ def _weights_of(bits: int) -> Callable[[Setting], Plan]:
                 plan.refused[layer] = why
                 continue
             plan.calibrators[layer], weights, plan.errors[layer] = _in_blocks(layer, bits, seen)
-            plan.forms[layer] = BlockForm(weights)
+            plan.forms[layer] = BlockForm(weights, setting.options.blocks)
         return plan
 
     return method
@@ -165,14 +190,22 @@ def _error_of(numbers: Floats, matrix: Floats, moments: Floats) -> float:
     return noise / power if power > 0 else 0.0
 
 
-def _with_embeddings(method: Callable[[Setting], Plan]) -> Callable[[Setting], Plan]:
-    """A method that stores rows of embeddings as 8-bit integers, too."""
+def _with_embeddings(method: Callable[[Setting], Plan], bits: int = 8) -> Callable[[Setting], Plan]:
+    """A method that stores rows of embeddings, too: as 8-bit integers with a scale each, or in
+    blocks of fewer bits where these divide them.
+    """
 
     def both(setting: Setting) -> Plan:
         plan = method(setting)
         for layer in setting.embeddings:
             if not np.isfinite(layer.weights).all():
                 plan.refused[layer] = "its weights are not finite"
+                continue
+            block = next((size for size in BLOCKS if layer.weights.shape[1] % size == 0), None)
+            if bits < 8 and block is not None:
+                table = blocks(np.ascontiguousarray(layer.weights.T), bits, block)
+                plan.forms[layer] = BlockRowsForm(table)
+                plan.errors[layer] = relative_error(table.numbers.T, layer.weights)
                 continue
             rows = round_to_nearest(np.ascontiguousarray(layer.weights.T)[None])
             integers, scales = rows.integers[0].T, rows.scales[0].T
@@ -212,6 +245,67 @@ def _activations(layer: Layer, seen: Observations | None) -> Activations:
     return Activations.unknown(layer.depth)
 
 
+def sparse(setting: Setting) -> Plan:
+    """Layers many of whose weights are zero, in float32."""
+    plan, pattern = Plan(), setting.options.sparse.pattern(has_integers=False)
+    seen = None if setting.runs is None else setting.observed(takes_moments=True)
+    for layer, found in _sparsified(setting, plan, pattern, seen).items():
+        plan.forms[layer] = SparseForm(found.matrices, _sparse_name(found))
+    return plan
+
+
+def sparse_int8(setting: Setting) -> Plan:
+    """The same with activations and weights as 8-bit integers; layers that have no sparse weights
+    are integers all the same.
+    """
+    pattern = setting.options.sparse.pattern(has_integers=True)
+    between = between_layers(setting.graph, setting.layers)
+    seen = setting.observed(between, takes_moments=True)
+    chosen = _sparsified(setting, Plan(), pattern, seen)
+    weights = {layer: found.matrices for layer, found in chosen.items()}
+    static = plan_static(setting.graph, setting.layers, seen, setting.options.static, weights)
+    plan = Plan({}, static.between, static.calibrators, static.errors, static.refused)
+    for layer, form in static.layers.items():
+        found = chosen.get(layer)
+        plan.forms[layer] = form
+        if found is not None:
+            plan.forms[layer] = replace(form, name=f"int8, {_sparse_name(found)}")
+            plan.calibrators[layer] += f", {found.how}"
+    return plan
+
+
+def _sparsified(
+    setting: Setting, plan: Plan, pattern: Pattern, seen: Observations | None
+) -> dict[Layer, Sparsified]:
+    """Sparse weights of the layers that may have them; the plan gets errors and refusals."""
+    result = {}
+    for number, layer in enumerate(setting.layers):
+        why = why_not_sparse(layer, pattern)
+        if why:
+            plan.refused[layer] = why
+            continue
+        moments = None if seen is None else _moments(layer, seen)
+        found = sparsified(layer, pattern, setting.options.sparse.sparsity, moments)
+        result[layer] = found
+        plan.errors[layer], plan.calibrators[layer] = found.error, found.how
+        if setting.progress is not None:
+            setting.progress("sparsify", number + 1, len(setting.layers))
+    return result
+
+
+def _sparse_name(found: Sparsified) -> str:
+    zeros = 1 - np.count_nonzero(found.matrices) / found.matrices.size
+    return f"{zeros:.0%} zero"
+
+
+def _moments(layer: Layer, seen: Observations) -> Moments | None:
+    """Second moments of what a layer multiplies, as far as data tell."""
+    if seen.counts.get(layer):
+        known = seen.moments[layer].astype(np.float64) / seen.counts[layer]
+        return Moments(known, known)
+    return Moments.of_rows(seen.rows[layer][:, 0])
+
+
 def _alone(method: Callable[[Setting], Plan]) -> Callable[[Setting], list[Plan]]:
     return lambda setting: [method(setting)]
 
@@ -220,9 +314,17 @@ METHODS: Mapping[str, Callable[[Setting], list[Plan]]] = {
     "int8": _alone(_with_embeddings(static_int8)),
     "int8-dynamic": _alone(_with_embeddings(dynamic_int8)),
     "int8-weights": _alone(_with_embeddings(_weights_of(8))),
-    "int4": _alone(_with_embeddings(_weights_of(4))),
+    "int4": _alone(_with_embeddings(_weights_of(4), 4)),
+    "int3": _alone(_with_embeddings(_weights_of(3), 4)),
+    "int2": _alone(_with_embeddings(_weights_of(2), 4)),
     "low-rank": low_rank,
+    "sparse": _alone(sparse),
+    "sparse-int8": _alone(_with_embeddings(sparse_int8)),
 }
+
+
+FEW_BITS = frozenset(("int4", "int3", "int2"))
+"""Methods whose products could be MatMulNBits with rounded activations."""
 
 
 def plans_of(methods: Sequence[str], setting: Setting) -> list[Plan]:

@@ -151,7 +151,7 @@ def _tuned_for_integers(
         lessons,
         options,
         evaluation.score_once,
-        static=request.static,
+        static=request.options.static,
         higher_is_better=evaluation.metric.higher_is_better,
         seed=request.seed,
         threads=request.threads,

@@ -16,10 +16,9 @@ from infuse.compression.contract import Bound, Deadline
 from infuse.compression.control import Control
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
 from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
-from infuse.compression.methods import METHODS, Plan, Setting, plans_of
+from infuse.compression.methods import FEW_BITS, METHODS, MethodOptions, Plan, Setting, plans_of
 from infuse.compression.planning import Selection
 from infuse.compression.report import CompressionReport, LayerReport
-from infuse.compression.static import StaticOptions
 from infuse.errors import ContractError, OptionError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
@@ -45,7 +44,7 @@ class Request:
     threads: int | None = None
     seed: int = 0
     allow_slower: bool = False
-    static: StaticOptions = field(default_factory=StaticOptions)
+    options: MethodOptions = field(default_factory=MethodOptions)
     timer: Timer | None = None
     """What measures in place of the clock."""
 
@@ -57,6 +56,11 @@ class Request:
                 raise OptionError(
                     f"there is no method {name!r}", hint=f"methods: {', '.join(METHODS)}"
                 )
+        if self.options.blocks.is_contributed and not FEW_BITS & set(self.methods):
+            raise OptionError(
+                "only products with weights of few bits become MatMulNBits",
+                hint=f"ask for them: {', '.join(sorted(FEW_BITS))}",
+            )
         if self.batch < 1:
             raise OptionError(f"{self.batch} is no size of a batch", hint="use 1 or more")
 
@@ -83,7 +87,7 @@ def compress_graph(
     measured = metric_for(request.metric, labels, bound, has_data=calibration is not None)
     layers, embeddings = find_layers(source), find_embeddings(source)
     setting = Setting(
-        *(source, layers, embeddings, calibration, request.static),
+        *(source, layers, embeddings, calibration, request.options),
         *(request.threads, request.seed, progress),
     )
     plans = plans_of(request.methods, setting)
@@ -169,7 +173,7 @@ def _facts(
 ) -> list[str]:
     """What measurements belong to."""
     arrays = digest_of([*(calibration or ()), *runs, np.asarray(labels)])
-    settings = (request.methods, request.static, request.threads, request.seed, request.batch)
+    settings = (request.methods, request.options, request.threads, request.seed, request.batch)
     return [digest_of([print_graph(graph)]), arrays, repr(settings)]
 
 

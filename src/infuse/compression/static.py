@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from infuse.compression.forms import StaticForm
+from infuse.compression.gptq import gptq_channels
 from infuse.compression.insertion import passes_bytes
 from infuse.compression.layers import Floats, Layer, multiply
 from infuse.compression.observation import Observations
@@ -17,6 +18,10 @@ from infuse.compression.weights import IntegerWeights, importance_of, round_to_n
 from infuse.errors import OptionError
 from infuse.ir.graph import Array, Graph, Node, Value
 
+COMPENSATED_DEPTH = 1024
+"""Products of a sum beyond which errors of rounding are as good as independent, and cancel."""
+LEAST_ROWS = 32
+"""Rows from which errors are made to cancel."""
 SIGNIFICANT = 3.0
 """Standard errors that a mean error exceeds before it is corrected."""
 
@@ -54,9 +59,16 @@ class StaticPlan:
 
 
 def plan_static(
-    graph: Graph, layers: Sequence[Layer], seen: Observations, options: StaticOptions
+    graph: Graph,
+    layers: Sequence[Layer],
+    seen: Observations,
+    options: StaticOptions,
+    replaced: Mapping[Layer, Floats] | None = None,
 ) -> StaticPlan:
-    """How each layer is computed on integers."""
+    """How each layer is computed on integers; `replaced` are matrices that are rounded in place of
+    its weights.
+    """
+    others = replaced or {}
     plan = StaticPlan({}, {})
     readers: dict[Value, list[Layer]] = defaultdict(list)
     for layer in layers:
@@ -66,12 +78,18 @@ def plan_static(
         else:
             readers[layer.activation].append(layer)
     for value, users in readers.items():
-        weights = {layer: _weights(layer, seen.rows[layer], options) for layer in users}
+        weights = {
+            layer: _weights(others.get(layer, layer.matrices), seen.rows[layer], options)
+            for layer in users
+        }
         exact = {layer: multiply(seen.rows[layer], layer.matrices) for layer in users}
         name, scale = _best_scale(value, weights, exact, seen, options)
-        for layer, integers in weights.items():
+        for layer, nearest in weights.items():
+            rows = seen.rows[layer]
+            matrices = others.get(layer, layer.matrices)
+            integers = _compensated(matrices, nearest, scale.rounded(rows), exact[layer])
             plan.layers[layer], plan.errors[layer] = _settled(
-                seen.rows[layer], exact[layer], scale, integers, options
+                rows, exact[layer], scale, integers, options
             )
             plan.calibrators[layer] = name
     for value in between_layers(graph, plan.layers):
@@ -92,8 +110,23 @@ def _refusal(layer: Layer, seen: Observations) -> str:
     return ""
 
 
-def _weights(layer: Layer, rows: Floats, options: StaticOptions) -> IntegerWeights:
-    return round_to_nearest(layer.matrices, importance_of(rows), options.per_channel)
+def _weights(matrices: Floats, rows: Floats, options: StaticOptions) -> IntegerWeights:
+    return round_to_nearest(matrices, importance_of(rows), options.per_channel)
+
+
+def _compensated(
+    matrices: Floats, nearest: IntegerWeights, rows: Floats, exact: Array
+) -> IntegerWeights:
+    """Integers whose errors make up for each other on the rows (GPTQ), where that holds for rows
+    that they were not made from, else the nearest ones.
+    """
+    if matrices.shape[1] > COMPENSATED_DEPTH or len(rows) < LEAST_ROWS:
+        return nearest
+    trial = gptq_channels(matrices, nearest.scales, rows[::2])
+    errors = [
+        relative_error(multiply(rows[1::2], each.numbers), exact[1::2]) for each in (nearest, trial)
+    ]
+    return gptq_channels(matrices, nearest.scales, rows) if errors[1] < errors[0] else nearest
 
 
 def _best_scale(

@@ -1,4 +1,6 @@
-"""Weights as signed integers of 8 bits, one scale for each output channel."""
+"""Weights as signed integers of 8 bits, one scale for each output channel, and as integers of few
+bits in blocks.
+"""
 
 from __future__ import annotations
 
@@ -51,24 +53,27 @@ def round_to_nearest(
     for part in SHRINKS if per_channel else (1.0,):
         trial = np.asarray(full * (part / MOST), np.float32)
         trial[trial < 1e-30] = 1
-        error = (weight * (_rounded(matrices, trial) * trial - matrices) ** 2).sum(1, keepdims=True)
+        error = (weight * (nearest_integers(matrices, trial) * trial - matrices) ** 2).sum(
+            1, keepdims=True
+        )
         better = error < best
         best, scales = np.where(better, error, best), np.where(better, trial, scales)
-    return IntegerWeights(_rounded(matrices, scales).astype(np.int8), scales)
+    return IntegerWeights(nearest_integers(matrices, scales).astype(np.int8), scales)
 
 
-def _rounded(matrices: Floats, scales: Floats) -> Floats:
+def nearest_integers(matrices: Floats, scales: Floats) -> Floats:
+    """The nearest integers of 8 bits, as whole floats."""
     return np.asarray(np.clip(np.rint(matrices / scales), -MOST, MOST), np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class BlockWeights:
     """Integers [depth, columns] of few bits, with scales and zero points [blocks, columns] for
-    `block` rows each.
+    `block` rows each; scales are float16 where that holds them all.
     """
 
     integers: Array
-    scales: Floats
+    scales: Array
     zeros: Array | None
     block: int
     bits: int
@@ -77,7 +82,8 @@ class BlockWeights:
     def numbers(self) -> Floats:
         """What the integers stand for."""
         zeros = 0 if self.zeros is None else np.repeat(self.zeros.astype(np.float32), self.block, 0)
-        return (self.integers.astype(np.float32) - zeros) * np.repeat(self.scales, self.block, 0)
+        scales = np.repeat(self.scales.astype(np.float32), self.block, 0)
+        return np.asarray((self.integers.astype(np.float32) - zeros) * scales)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +103,18 @@ class Grid:
     def numbers(self, codes: Floats) -> Floats:
         """What codes stand for."""
         return (codes - self.zeros) * self.scales
+
+
+HALF = np.finfo(np.float16)
+
+
+def short_scales(scales: Floats) -> Floats:
+    """Scales rounded to float16, where it has them with all its bits: so each differs by a part of
+    2^-11 at most, which is less than the codes' own rounding to one of 255.
+    """
+    fits = (scales >= HALF.tiny) & (scales <= HALF.max)
+    short = np.where(fits, scales, 1).astype(np.float16)
+    return np.asarray(np.where(fits, short.astype(np.float32), scales), np.float32)
 
 
 BLOCK_SHRINKS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
@@ -120,6 +138,7 @@ def grid_of(
     for part in shrinks:
         steps = np.asarray((high - low) * np.float32(part / most))
         steps[steps < 1e-30] = 1
+        steps = short_scales(steps)
         trial = Grid(steps, np.clip(np.rint(-low * np.float32(part) / steps), 0, most), most)
         error = (weight * (trial.numbers(trial.codes(rows)) - rows) ** 2).sum(0)
         better = error < best
@@ -145,10 +164,17 @@ def blocks(
     return in_blocks(codes, grids, bits, block)
 
 
+CODES = {2: dtypes.uint2, 3: dtypes.uint4, 4: dtypes.uint4, 8: dtypes.uint8}
+"""The type that codes of so many bits have."""
+
+
 def in_blocks(codes: Floats, grids: Sequence[Grid], bits: int, block: int) -> BlockWeights:
     """Codes [depth, columns] with the grids of their blocks."""
-    kind = {4: dtypes.uint4, 8: dtypes.uint8}[bits].numpy
+    kind = CODES[bits].numpy
     scales, zeros = (np.stack([getattr(g, name) for g in grids]) for name in ("scales", "zeros"))
+    short = np.clip(scales, None, HALF.max).astype(np.float16)
+    if np.array_equal(short.astype(np.float32), scales):
+        scales = short
     return BlockWeights(codes.astype(kind), scales, zeros.astype(kind), block, bits)
 
 

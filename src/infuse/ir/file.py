@@ -12,7 +12,8 @@ weights.
 |           | start at a multiple of 64                                                      |
 
 All numbers are little-endian. Weights are not read when a file is opened: constants are read-only
-views of a memory map, but those that are coded (coding/weights.py), which are decoded at once.
+views of a memory map, but those that are coded (coding/weights.py), which are decoded at once, and
+those of 4 and 2 bits, which lie side by side (coding/narrow.py) and become a byte each.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from typing import IO, NamedTuple, NoReturn
 import numpy as np
 
 from infuse.errors import GraphError, ModelFileError, OptionError
+from infuse.ir.coding.narrow import stored_bytes
 from infuse.ir.coding.records import coded as coded_records
-from infuse.ir.equality import raw_bytes
 from infuse.ir.flat.decode import decode
 from infuse.ir.flat.encode import encode
 from infuse.ir.flat.from_graph import to_records
@@ -104,7 +105,7 @@ def _write(file: IO[bytes], net: Net, arrays: list[Array]) -> None:
     file.write(table)
     for span, array in zip(net.weights, arrays):
         file.write(bytes(start + span.offset - file.tell()))
-        file.write(raw_bytes(array).data)
+        file.write(stored_bytes(array).data)
     file.write(bytes(start + length - file.tell()))
 
 

@@ -118,6 +118,22 @@ struct Zeros {
   INFUSE_INLINE int of(long row) const { return at ? at[row * step] : 0; }
 };
 
+/**
+ * Copies rows from number `first` on of m rows of k elements, which are `row` apart, as they are
+ * multiplied, `stride` bytes apart.
+ */
+template <class Layout, class T>
+INFUSE_INLINE void left_lines(char* to, long stride, const T* a, long row, long first, long rows,
+                              long m, long k, Zeros<T> zeros) {
+  typedef typename Layout::Left Left;
+  const long whole = lanes_of<Layout>(k) * Layout::GROUP;
+  for (long r = first; r < first + rows; ++r, to += stride) {
+    Left* line = (Left*)to;
+    for (long i = k; i < whole; ++i) line[i] = 0;
+    left_line<Layout>(line, a + r * row, k, zeros.of(r), a + (m - 1) * row + k);
+  }
+}
+
 /** Hands rows of a finished tile to the sink, less what zero points add: column `col` of n is the panel's first. */
 template <class Layout, class T, class Sink>
 INFUSE_NOINLINE void drain(const int32_t* out, long rows, long row, long col, long n, Zeros<T> zeros,
@@ -254,16 +270,12 @@ inline void integer_matmul(Context& c, long m, long n, long k, long row, const T
       return tiled_product<Layout>(c, m, n, k, compact, zeros, b, sums, 0, sink);
     }
   const bool in_place = Layout::GROUP == 4 && FLIP<T> == 0 && k % 4 == 0 && row % 2048 != 0;
-  const long stride = pitch<Layout>(k), whole = lanes_of<Layout>(k) * Layout::GROUP;
+  const long stride = pitch<Layout>(k);
   product<Layout>(
       c, m, n, k,
       [&](long first, long rows, char* scratch) {
         if (in_place) return LaneRows{(const char*)(a + first * row), row};
-        for (long r = 0; r < rows; ++r) {
-          Left* to = (Left*)(scratch + r * stride);
-          for (long i = k; i < whole; ++i) to[i] = 0;
-          left_line<Layout>(to, a + (first + r) * row, k, zeros.of(first + r), a + (m - 1) * row + k);
-        }
+        left_lines<Layout>(scratch, stride, a, row, first, rows, m, k, zeros);
         return LaneRows{scratch, stride};
       },
       zeros, b, sums, 0, sink);
@@ -278,29 +290,15 @@ inline void integer_conv(Context& c, const Windows& shape, long filters, long gr
                          const typename Layout::Right* w, const int32_t* sums, const Sink& sink) {
   using namespace integer_detail;
   using namespace window_detail;
-  typedef typename Layout::Left Left;
-  const long all = outputs(shape), pixels = inputs(shape), count = taps(shape);
-  const long depth = shape.c / groups, wide = filters / groups, k = count * depth;
+  const long all = outputs(shape), pixels = inputs(shape);
+  const long depth = shape.c / groups, wide = filters / groups, k = taps(shape) * depth;
   const Zeros<T> zeros = {zero, 0};
   const int off = zeros.of(0);
-  const Left nothing = Layout::template nothing<T>(off);
-  const long stride = pitch<Layout>(k), whole = lanes_of<Layout>(k) * Layout::GROUP;
+  const long stride = pitch<Layout>(k);
   for (long g = 0; g < groups; ++g) {
     const Gather<Layout, T> plane = {shape, x + g * depth, x + shape.n * pixels * shape.c, depth, off};
     const auto gather = [&](long first, long rows, char* scratch) {
-      if (shape.rank <= 2) {
-        plane.rows(first, rows, scratch, stride);
-        return LaneRows{scratch, stride};
-      }
-      for (long r = 0; r < rows; ++r) {
-        Left* to = (Left*)(scratch + r * stride);
-        const Place p = place(shape, (first + r) % all);
-        const T* image = x + (first + r) / all * pixels * shape.c + g * depth;
-        for (long i = p.inside < count ? 0 : k; i < whole; ++i) to[i] = nothing;
-        each_tap(shape, p, [&](long tap, long pixel, long) {
-          left_row<Layout>(to + tap * depth, image + pixel * shape.c, depth, off);
-        });
-      }
+      plane.windows(first, rows, scratch, stride);
       return LaneRows{scratch, stride};
     };
     const typename Layout::Right* own = w + g * integer_packed<Layout>(k, wide);

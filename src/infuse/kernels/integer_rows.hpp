@@ -105,6 +105,23 @@ struct Gather {
     }
   }
 
+  /** The same of windows over any number of axes. */
+  void windows(long first, long count, char* to, long stride) const {
+    using namespace window_detail;
+    if (shape.rank <= 2) return rows(first, count, to, stride);
+    const long all = outputs(shape), pixels = inputs(shape), each = taps(shape), k = each * depth;
+    for (long row = first; row < first + count; ++row, to += stride) {
+      Left* line = (Left*)to;
+      const Place p = place(shape, row % all);
+      const T* image = x + row / all * pixels * shape.c;
+      const long begin = p.inside < each ? 0 : k;
+      blank(line + begin, lanes_of<Layout>(k) * Layout::GROUP - begin);
+      each_tap(shape, p, [&](long tap, long pixel, long) {
+        left_row<Layout>(line + tap * depth, image + pixel * shape.c, depth, zero);
+      });
+    }
+  }
+
   /** Whether a window that starts there lies inside along one axis, its taps side by side where those are copied. */
   INFUSE_INLINE bool is_inside(long start, const WindowAxis& a) const {
     const bool whole = &a != &shape.axis[shape.rank - 1] || (a.dilation == 1 && depth == shape.c);

@@ -1,114 +1,258 @@
-// Products with a matrix of 4 or 8 bits, whose rows share scales block by block.
+// Products with a matrix of 2, 3, 4 or 8 bits, whose rows share scales block by block.
 #pragma once
-#include "narrow.hpp"
-#include "threads.hpp"
+#include "matmul.hpp"
 
 namespace infuse {
 
 /**
- * a [m, k] times the transpose of w [n, blocks, block elements]: element i of a block stands for
- * code · scale + shift, with scale and shift [n, blocks]. Lower bits come first; k may end inside
- * the last block.
+ * a [m, k] times a matrix [k, n] of codes: one of a block of rows stands for
+ * (code − 2^(bits − 1)) · scale + shift of that block and column. k may end inside the last block.
+ *
+ * Codes lie in panels of NR columns, and in a panel in units of rows, [panel, unit, word, column]:
+ * a word has some rows of its column (NBits). `steps` [panel, block, 1 or 2, column] has the scales
+ * of a block and, where there are two, the shifts behind them.
  */
 struct NBitsSizes {
   long m, n, k, block, row;  // row: elements from one row of a to the next
 };
 
+/** How the codes of a column lie in its words. */
+template <int BITS> struct NBits {
+  static_assert(BITS == 2 || BITS == 3 || BITS == 4 || BITS == 8, "codes that words are filled with");
+  static constexpr int WORDS = BITS == 3 ? 3 : 1;        // of a unit
+  static constexpr int ROWS = WORDS * 32 / BITS;         // of a unit
+  static constexpr int CODES = 32 / BITS;                // that lie in one word, bits side by side
+  static constexpr int MANTISSA = 23;
+  static constexpr int DIRECT = MANTISSA / BITS * BITS;  // bits that are numbers where they lie
+  static constexpr int MOVED = (32 - DIRECT + BITS - 1) / BITS * BITS;  // how far others move
+
+  /** The row of a unit whose code is number `i` of a word: bytes have rows side by side. */
+  static constexpr int row(int word, int i) {
+    return BITS == 3 ? word * CODES + i : i % (8 / BITS) * 4 + i / (8 / BITS);
+  }
+};
+
 namespace nbits_detail {
 
-constexpr int ROWS = INFUSE_LANES == 4 ? 4 : 8;  // rows that share a decoded vector
-constexpr long GRAIN = 1 << 16;                  // products that are worth a thread
+constexpr int FEW = INFUSE_LANES == 16 ? 8 : 4;  // rows that share a code as it is decoded
+constexpr long PASSES = 2;  // groups of so many rows at most; a panel is decoded at once for more
+constexpr long GRAIN = 1 << 16;  // products that are worth a thread
 
 inline long padded(const NBitsSizes& s) { return (s.k + s.block - 1) / s.block * s.block; }
 
-/** A row of a as the codes lie: with 4 bits, of every two vectors first the even elements. */
+/** Words of a panel. */
 template <int BITS>
-inline void arrange(float* to, const float* from, long k, long all) {
-  constexpr long chunk = BITS == 4 ? 2 * LANES : LANES;
-  for (long i = 0; i < all; i += chunk)
-    for (long j = 0; j < chunk; ++j) {
-      const long at = i + (BITS == 4 ? j % LANES * 2 + j / LANES : j);
-      to[i + j] = at < k ? from[at] : 0.0f;
-    }
+inline long panel_size(const NBitsSizes& s) {
+  return padded(s) / NBits<BITS>::ROWS * NBits<BITS>::WORDS * NR;
 }
 
-/** R rows times C columns, whose codes are `bytes` and whose scales `blocks` apart. */
-template <int BITS, int R, int C>
-INFUSE_INLINE void dots(const float* a, const NBitsSizes& s, const uint8_t* w, const float* scale,
-                        const float* shift, float* out) {
-  const long all = padded(s), blocks = all / s.block, bytes = all * BITS / 8;
-  vf sum[C][R] = {};
-  for (long i = 0; i < all; i += s.block, ++scale, ++shift) {
-    for (long j = i; j < i + s.block; j += LANES * 8 / BITS, w += LANES)
-      for (int c = 0; c < C; ++c) {
-        const vi codes = load_wide(w + c * bytes, Full{});
-        const vf factor = splat(scale[c * blocks]), offset = splat(shift[c * blocks]);
-        const auto add = [&](vi code, const float* x) __attribute__((always_inline)) {
-          const vf weight = fma(to_float(code), factor, offset);
-          for (int r = 0; r < R; ++r) sum[c][r] = fma(weight, load(x + r * all, Full{}), sum[c][r]);
-        };
-        add(BITS == 8 ? codes : codes & 15, a + j);
-        if (BITS == 4) add(codes >> 4, a + j + LANES);
+/**
+ * The number, less half of all there are, whose bits begin at `from`: put into the mantissa of a
+ * float whose last bits they are, then that float is taken off. Exact.
+ */
+template <int BITS>
+INFUSE_INLINE vf number_at(vi word, int from) {
+  constexpr int lead = NBits<BITS>::MANTISSA;
+  const int32_t mask = ((1 << BITS) - 1) << from, start = (127 + lead - from) << lead;
+  const vf held = as_float((word & splat(mask)) | splat(start));
+  return held - splat(float(1 << (lead - from)) + float(1 << (BITS - 1)));
+}
+
+/** The numbers of one row of a panel. */
+struct PanelRow {
+  vf half[2];
+};
+
+template <int BITS>
+INFUSE_INLINE PanelRow numbers_at(const vi (&word)[2], int from) {
+  return {{number_at<BITS>(word[0], from), number_at<BITS>(word[1], from)}};
+}
+
+/** Calls use(row, numbers) for each row of a unit. */
+template <int BITS, class Use>
+INFUSE_INLINE void each_row(const int32_t* w, const Use& use) {
+  using L = NBits<BITS>;
+  vi spare[L::WORDS][2];  // what is left of each word
+#pragma GCC unroll 3
+  for (int word = 0; word < L::WORDS; ++word) {
+    vi codes[2], moved[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      codes[v] = load(w + word * NR + v * LANES, Full{});
+      moved[v] = (vi)((vu)codes[v] >> L::MOVED);
+      spare[word][v] = (vi)((vu)codes[v] >> 30);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < L::CODES; ++i) {
+      const int from = i * BITS;
+      const bool direct = from < L::DIRECT;
+      use(L::row(word, i), direct ? numbers_at<BITS>(codes, from) : numbers_at<BITS>(moved, from - L::MOVED));
+    }
+  }
+  if constexpr (BITS == 3) {  // two bits of each word, which hold two codes
+    vi first[2], last[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      first[v] = spare[0][v] | spare[1][v] << 2;
+      last[v] = (vi)((vu)spare[1][v] >> 1) | spare[2][v] << 1;
+    }
+    use(30, numbers_at<BITS>(first, 0));
+    use(31, numbers_at<BITS>(last, 0));
+  }
+}
+
+/** R rows a[k][R] times one panel: out[R][NR]. sums[block][R]: of the elements of each block. */
+template <int BITS, int STEPS, int R>
+INFUSE_NOINLINE void few(const float* a, const float* sums, const NBitsSizes& s,
+                         const int32_t* w, const float* steps, float* out) {
+  using L = NBits<BITS>;
+  constexpr int U = R == 1 ? 2 : 1;  // sums that are independent, beside those of columns and rows
+  const long blocks = padded(s) / s.block, units = s.block / L::ROWS;
+  for (int i = 0; i < R * NR; i += LANES) store(out + i, vf{}, Full{});
+#pragma GCC unroll 1
+  for (long block = 0; block < blocks; ++block, steps += STEPS * NR, sums += R) {
+    vf part[U][R][2] = {};
+#pragma GCC unroll 1
+    for (long unit = 0; unit < units; ++unit, w += L::WORDS * NR, a += L::ROWS * R) {
+      prefetch(w + 16 * NR);
+      prefetch(w + 16 * NR + LANES);
+      each_row<BITS>(w, [&](int row, const PanelRow& x) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+          const vf factor = splat(a[row * R + r]);
+#pragma GCC unroll 2
+          for (int v = 0; v < 2; ++v)
+            part[row % U][r][v] = fma(factor, x.half[v], part[row % U][r][v]);
+        }
+      });
+    }
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v)
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        float* total = out + r * NR + v * LANES;
+        const vf all = U == 2 ? part[0][r][v] + part[U - 1][r][v] : part[0][r][v];
+        vf sum = fma(all, load(steps + v * LANES, Full{}), load(total, Full{}));
+        if constexpr (STEPS == 2)
+          sum = fma(splat(sums[r]), load(steps + NR + v * LANES, Full{}), sum);
+        store(total, sum, Full{});
       }
   }
-  for (int c = 0; c < C; ++c)
-    for (int r = 0; r < R; ++r) out[r * LANES + c] = hsum(sum[c][r]);
 }
 
-/** R rows times a group of columns. */
-template <int BITS, int R>
-INFUSE_INLINE void group(const float* a, const NBitsSizes& s, long columns, const uint8_t* w,
-                         const float* scale, const float* shift, float* out) {
-  // Enough sums to hide the time of an addition, no more than the registers hold.
-  constexpr int C = R == 1 ? 4 : INFUSE_LANES == 16 ? 2 : 1;
-  const long all = padded(s), blocks = all / s.block, bytes = all * BITS / 8;
-  long j = 0;
-  for (; j + C <= columns; j += C)
-    dots<BITS, R, C>(a, s, w + j * bytes, scale + j * blocks, shift + j * blocks, out + j);
-  for (; j < columns; ++j)
-    dots<BITS, R, 1>(a, s, w + j * bytes, scale + j * blocks, shift + j * blocks, out + j);
+/** One panel in floats [k, NR]. */
+template <int BITS, int STEPS>
+INFUSE_NOINLINE void decode(const NBitsSizes& s, const int32_t* w, const float* steps, float* to) {
+  using L = NBits<BITS>;
+  const long all = padded(s);
+#pragma GCC unroll 1
+  for (long k = 0; k < all; k += s.block, steps += STEPS * NR) {
+    vf scale[2], shift[2] = {};
+    for (int v = 0; v < 2; ++v) {
+      scale[v] = load(steps + v * LANES, Full{});
+      if (STEPS == 2) shift[v] = load(steps + (STEPS - 1) * NR + v * LANES, Full{});
+    }
+#pragma GCC unroll 1
+    for (long unit = 0; unit < s.block; unit += L::ROWS, w += L::WORDS * NR, to += L::ROWS * NR)
+      each_row<BITS>(w, [&](int row, const PanelRow& x) __attribute__((always_inline)) {
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; ++v)
+          store(to + row * NR + v * LANES, fma(x.half[v], scale[v], shift[v]), Full{});
+      });
+  }
 }
+
+/** The rows that are multiplied with the next `count`: those that do not exist are zeros. */
+inline int together(long count) {
+  if (FEW == 8 && count > 4) return count > 6 ? 8 : 6;
+  return count > 2 ? 4 : count;
+}
+
+/** `count` rows of a as rows[k][R] with zeros behind them, R = together(count), and sums[block][R]. */
+inline void arrange(const NBitsSizes& s, const float* a, long count, float* rows, float* sums) {
+  const long all = padded(s), width = together(count);
+  for (long r = 0; r < width; ++r, a += s.row, ++rows, ++sums) {
+    const long k = r < count ? s.k : 0;
+    for (long i = 0; i < k; ++i) rows[i * width] = a[i];
+    for (long i = k; i < all; ++i) rows[i * width] = 0;
+    for (long i = 0, block = 0; i < all; i += s.block, ++block) {
+      vf sum = {};
+      sweep(i, min(i + s.block, max(i, k)), [&](long j, auto lanes) { sum += load(a + j, lanes); });
+      sums[block * width] = hsum(sum);
+    }
+  }
+}
+
+template <int BITS, int STEPS>
+INFUSE_INLINE void few_of(int rows, const float* a, const float* sums, const NBitsSizes& s,
+                          const int32_t* w, const float* steps, float* out) {
+  if (rows == 1) few<BITS, STEPS, 1>(a, sums, s, w, steps, out);
+  if (rows == 2) few<BITS, STEPS, 2>(a, sums, s, w, steps, out);
+  if (rows == 4) few<BITS, STEPS, 4>(a, sums, s, w, steps, out);
+  if constexpr (FEW == 8) {
+    if (rows == 6) few<BITS, STEPS, 6>(a, sums, s, w, steps, out);
+    if (rows == 8) few<BITS, STEPS, 8>(a, sums, s, w, steps, out);
+  }
+}
+
+/** Rows that are copied at a time where they would push each other out of the cache. */
+constexpr long copied_rows(long k) {
+  const long fits = 2 * INFUSE_BLOCK_BYTES / long(sizeof(float)) / detail::gemm_pitch(k);
+  return max(fits / MR, 2L) * MR;
+}
+
+constexpr bool copies(const NBitsSizes& s) { return detail::collides(s.row, s.k); }
 
 }  // namespace nbits_detail
 
 /** Bytes of scratch of a product. */
 inline long nbits_scratch(const NBitsSizes& s) {
   using namespace nbits_detail;
-  return (ROWS * padded(s) + ROWS * LANES) * long(sizeof(float));
+  const long all = padded(s), few = PASSES * FEW * (all + all / s.block);
+  const long rows = copies(s) ? (copied_rows(s.k) + MR) * detail::gemm_pitch(s.k) : 0;
+  return max(few, s.m > PASSES * FEW ? all * NR + rows : 0L) * long(sizeof(float));
 }
 
-template <int BITS, class Sink>
-inline void nbits_matmul(Context& c, const NBitsSizes& s, const float* a, const uint8_t* w,
-                         const float* scale, const float* shift, const Sink& sink) {
+template <int BITS, int STEPS, class Sink>
+inline void nbits_matmul(Context& c, const NBitsSizes& s, const float* a, const int32_t* w,
+                         const float* steps, const Sink& sink) {
   using namespace nbits_detail;
-  const long all = padded(s), blocks = all / s.block, bytes = all * BITS / 8;
-  const long groups = (s.n + LANES - 1) / LANES;
-  const auto run = [&](long begin, long end, int worker) {
-    float* rows = (float*)c.scratch(worker);
-    float* found = rows + ROWS * all;
-    for (long first = 0; first < s.m; first += ROWS) {
-      const long count = s.m - first < ROWS ? s.m - first : ROWS;
-      for (long r = 0; r < count; ++r)
-        arrange<BITS>(rows + r * all, a + (first + r) * s.row, s.k, all);
-      for (long unit = begin; unit < end; ++unit) {
-        const long start = unit * LANES, columns = s.n - start < LANES ? s.n - start : LANES;
-        const uint8_t* codes = w + start * bytes;
-        const float *f = scale + start * blocks, *o = shift + start * blocks;
-        if (count == ROWS)
-          group<BITS, ROWS>(rows, s, columns, codes, f, o, found);
-        else
-          for (long r = 0; r < count; ++r)
-            group<BITS, 1>(rows + r * all, s, columns, codes, f, o, found + r * LANES);
-        for (long r = 0; r < count; ++r) {
-          if (columns == LANES)
-            sink(load(found + r * LANES, Full{}), first + r, start, Full{});
-          else
-            sink(load(found + r * LANES, Tail{int(columns)}), first + r, start, Tail{int(columns)});
+  if (s.m <= 0) return;
+  const long panels = detail::ceil_div(s.n, NR), words = panel_size<BITS>(s);
+  const long all = padded(s), blocks = all / s.block, step_size = blocks * STEPS * NR;
+  if (s.m <= PASSES * FEW) {
+    const auto run = [&](long begin, long end, int worker) {
+      float* rows = (float*)c.scratch(worker);
+      float* sums = rows + PASSES * FEW * all;
+      alignas(64) float out[FEW * NR];
+      for (long row = 0; row < s.m; row += FEW)
+        arrange(s, a + row * s.row, min(s.m - row, long(FEW)), rows + row * all, sums + row * blocks);
+      for (long p = begin; p < end; ++p)
+        for (long row = 0, count; row < s.m; row += count) {
+          count = min(s.m - row, long(FEW));
+          few_of<BITS, STEPS>(together(count), rows + row * all, sums + row * blocks, s,
+                              w + p * words, steps + p * step_size, out);
+          detail::drain(out, count, row, p * NR, s.n, sink);
         }
+    };
+    return c.parallel(panels, run, 1 + GRAIN / (s.m * s.k * NR + 1));
+  }
+  const long pitch = detail::gemm_pitch(s.k), chunk = copies(s) ? copied_rows(s.k) : s.m;
+  const GemmSizes sizes = {s.m, s.n, s.k, copies(s) ? pitch : s.row};
+  detail::gemm_parallel(c, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
+    float* panel = (float*)c.scratch(worker);
+    float* rows = panel + all * NR;
+    for (long row = m0, next; row < m1; row = next) {
+      next = detail::chunk_end(row, m1, chunk);
+      const float* from = a + row * s.row;
+      if (copies(s)) detail::copy_matrix(rows, pitch, from, s.row, 1, next - row, s.k);
+      const float* base = copies(s) ? rows - row * pitch : a;
+      for (long p = p0; p < p1; ++p) {
+        decode<BITS, STEPS>(s, w + p * words, steps + p * step_size, panel);
+        detail::gemm_rows(sizes, base, panel, row, next, p * NR, sink);
       }
     }
-  };
-  c.parallel(groups, run, 1 + GRAIN / (s.m * s.k * LANES + 1));
+  });
 }
 
 }  // namespace infuse

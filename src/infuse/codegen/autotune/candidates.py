@@ -13,6 +13,7 @@ from infuse.codegen.autotune.selector import Choice, usual
 from infuse.codegen.program import Program, SizeResult, Step
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.codegen.units import all_sizes, distinct, end, preamble
+from infuse.codegen.weights import Array
 from infuse.ir.dims import Dim
 from infuse.ops.core.feeds import default_size
 from infuse.targets.cpu.emit.sizes import struct_text, symbol_field
@@ -41,6 +42,21 @@ class Trial:
     weights.
     """
 
+    def integer_weights(self) -> list[tuple[str, int, Array]]:
+        """Region, offset and elements of constant integers, which may tell a kernel how much there
+        is to do.
+        """
+        buffers = {
+            id(a.buffer): a.buffer
+            for step in self.steps
+            for a in step.arguments
+            if isinstance(a, Tensor) and a.buffer.kind == "weight" and a.dtype.is_integer
+        }
+        weights = self.program.weights
+        return [
+            (*self.places[key], weights.at(b.position)) for key, b in buffers.items() if b.bytes
+        ]
+
 
 def trials_of(program: Program) -> list[Trial]:
     """The choices of a program, with the steps of each; those that cannot be called alone are left
@@ -61,12 +77,13 @@ def trials_of(program: Program) -> list[Trial]:
 
 def _depends_on_the_run(step: Step) -> bool:
     """Whether a step cannot be called alone: it runs bodies, finds sizes, needs memory that the run
-    reserves, or reads integers that may tell how much there is to do.
+    reserves, or reads computed integers that may tell how much there is to do.
     """
     if step.function.is_control or step.scratch:
         return True
     return any(
-        isinstance(a, SizeResult) or (isinstance(a, Tensor) and a.dtype in _COUNTS)
+        isinstance(a, SizeResult)
+        or (isinstance(a, Tensor) and a.dtype in _COUNTS and a.buffer.kind != "weight")
         for a in step.arguments
     )
 
@@ -130,6 +147,17 @@ def print_trials(trials: Sequence[Trial]) -> dict[str, str]:
         }
     )
     return functions.files("\n".join([*main, end()]))
+
+
+def contents(trials: Sequence[Trial]) -> list[list[tuple[int, Array]]]:
+    """For each trial the places in the memory of all trials, in bytes, of its constant integers,
+    and these.
+    """
+    starts, _ = _regions(trials)
+    return [
+        [(starts[region] + start, array) for region, start, array in trial.integer_weights()]
+        for trial in trials
+    ]
 
 
 def _regions(trials: Iterable[Trial]) -> tuple[dict[str, int], int]:
@@ -254,6 +282,9 @@ INFUSE_API void* trials_open(int threads, int64_t other_bytes) {
   for (long i = %(floats)dL; i < %(written)dL; i += 4) *(float*)(b->memory + i) = 0.5f;
   return b;
 }
+
+// Where the regions of trials lie.
+INFUSE_API void* trials_memory(void* bench) { return ((Bench*)bench)->memory; }
 
 // Seconds of one call of a trial, what it reads but for weights being in the caches; negative when
 // it fails.

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from infuse.codegen.autotune.candidates import Trial, print_trials, trials_of
+from infuse.codegen.autotune.candidates import Trial, contents, print_trials, trials_of
 from infuse.codegen.autotune.records import CacheRecord
 from infuse.codegen.autotune.selector import Chooser, Key, Times
 from infuse.codegen.build import build
@@ -139,15 +139,24 @@ def measure(
     library.trials_open.argtypes = [ctypes.c_int, ctypes.c_int64]
     library.trials_run.restype = ctypes.c_double
     library.trials_run.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    library.trials_memory.restype = ctypes.c_void_p
+    library.trials_memory.argtypes = [ctypes.c_void_p]
     library.trials_close.argtypes = [ctypes.c_void_p]
     bench = library.trials_open(threads, other_bytes)
     if not bench:
         raise RuntimeFailure(
             "there is not enough memory to measure the kernels", hint="compile without tuning"
         )
+    memory, written = library.trials_memory(bench), contents(tried)
+
+    def run(number: int) -> float:
+        for place, array in written[number]:
+            ctypes.memmove(memory + place, array.ctypes.data, array.nbytes)
+        return float(library.trials_run(bench, number))
+
     try:
         least = _rounds(
-            lambda number: float(library.trials_run(bench, number)),
+            run,
             len(tried),
             rounds or ROUNDS,
             end,

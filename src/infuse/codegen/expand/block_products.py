@@ -1,5 +1,5 @@
-"""Products with constant weights of few bits in blocks (DequantizeLinear with `block_size`), whose
-kernel decodes them as it multiplies.
+"""Constant weights of few bits in blocks (DequantizeLinear with `block_size`): products, whose
+kernel decodes them as it multiplies, and rows of tables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ops.domains.microsoft_bits import MatMulNBits
 from infuse.ops.quantization import DequantizeLinear, limits
 
-BITS = {dtypes.uint4: 4, dtypes.int4: 4, dtypes.uint8: 8, dtypes.int8: 8}
+TYPES = (dtypes.uint2, dtypes.int2, dtypes.uint4, dtypes.int4, dtypes.uint8, dtypes.int8)
+SCALES = (dtypes.float16, dtypes.float32)
 LEAST_BLOCK = 32
 """Rows of a block that fill vectors; blocks are multiples of it."""
 
@@ -36,6 +37,23 @@ def gemm(make: Composer, node: Node) -> Results:
     return result if result is None or c is None else make("Add", result, c)
 
 
+@expands("Gather", early=True)
+def gather(make: Composer, node: Node) -> Results:
+    """Rows of a constant table in blocks: gathered as codes, and dequantized then."""
+    table, rows = node.inputs[0], node.inputs[1]
+    numbers = None if table is None else table.producer
+    if numbers is None or not isinstance(numbers.op, DequantizeLinear) or numbers.op.domain:
+        return None
+    op, parts = numbers.op, [numbers.input(i) for i in range(3)]
+    if op.block_size == 0 or op.axis % numbers.output.rank == 0 or node.op.attributes()["axis"]:
+        return None
+    if rows is None or any(part is not None and part.const is None for part in parts):
+        return None
+    taken = [None if part is None else make("Gather", part, rows, axis=0) for part in parts]
+    axis = op.axis % numbers.output.rank + rows.rank - 1
+    return make("DequantizeLinear", *taken, **{**op.attributes(), "axis": axis})
+
+
 def _product(make: Composer, x: Value, weights: Value | None, depth_axis: int) -> Value | None:
     """`x` times weights in blocks; None where these are anything else."""
     node = None if weights is None else weights.producer
@@ -47,34 +65,20 @@ def _product(make: Composer, x: Value, weights: Value | None, depth_axis: int) -
         return None
     if codes.const is None or scales.const is None or (zeros is not None and zeros.const is None):
         return None
-    plain = x.dtype == scales.dtype == node.output.dtype == dtypes.float32
-    if codes.dtype not in BITS or not plain:
+    plain = x.dtype == node.output.dtype == dtypes.float32 and scales.dtype in SCALES
+    if codes.dtype not in TYPES or not plain:
         return None
     matrix, steps = (_rows_of_columns(array, axis) for array in (codes.const, scales.const))
-    bits, low = BITS[codes.dtype], limits(codes.dtype)[0]
+    bits, low = codes.dtype.bits, limits(codes.dtype)[0]
     shifts = np.zeros(steps.shape, np.int16)
     if zeros is not None and zeros.const is not None:
         shifts = _rows_of_columns(zeros.const, axis).astype(np.int16)
     columns, depth = matrix.shape
-    whole = np.repeat(shifts, block, axis=1)
-    whole[:, :depth] = matrix
-    packed = _packed(whole - low, bits).reshape(columns, -1, block * bits // 8)
     op = MatMulNBits(K=depth, N=columns, block_size=block, bits=bits)
-    factors = np.ascontiguousarray(steps, np.float32).reshape(-1)
-    stored = (packed, factors, _packed(shifts - low, bits).reshape(-1))
+    stored = op.packed(matrix.astype(np.int16) - low, steps, shifts - low)
     return make.apply(op, [x, *map(constant, stored)])[0]
 
 
 def _rows_of_columns(array: Array, axis: int) -> Array:
     """[depth, columns] or its transpose as [columns, depth]."""
     return array.T if axis == 0 else array
-
-
-def _packed(codes: Array, bits: int) -> Array:
-    """Unsigned numbers of few bits as bytes along the last axis, lowest first."""
-    numbers = codes.astype(np.uint8)
-    if bits == 8:
-        return np.ascontiguousarray(numbers)
-    if numbers.shape[-1] % 2:
-        numbers = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, 1)])
-    return np.ascontiguousarray(numbers[..., ::2] | (numbers[..., 1::2] << 4))

@@ -15,6 +15,13 @@ from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.computed import packed_at_run_time
 from infuse.codegen.lower.linear import call_gemm, label, takes_pairs
 from infuse.codegen.lower.runtime_operands import operand
+from infuse.codegen.lower.sparse import (
+    SparseMatrix,
+    call_sparse_gemm,
+    faster_blocks,
+    picks_blocks,
+    sparse_floats,
+)
 from infuse.codegen.lower.tiles import call_winograd, planar
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering
@@ -137,9 +144,32 @@ def _matrix(
     sizes = GemmSizes(
         count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels
     )
+    sparse = faster_blocks(low, sizes[:3], _sparse_filters(low, node))
+    if sparse is not None:
+        call_sparse_gemm(low, f, sizes, rows, sparse, sink())
+        return
     pairs = operand(node, 1).is_const and takes_pairs(low, sizes)
     weights = _packed_pairs(low, node, 1, True) if pairs else packed_filters(low, node, 1)
     call_gemm(low, f, sizes, rows, weights, sink())
+
+
+def _sparse_filters(low: Lowering, node: Node) -> SparseMatrix | None:
+    """The filters of a 1 × 1 convolution in blocks, where many of them are zero."""
+    return sparse_floats(low, operand(node, 1).const, ("filters",), _points)
+
+
+def _points(filters: Array) -> Array:
+    """Filters of 1 × 1 (M, C, 1, 1) as a matrix (C, M)."""
+    return np.asarray(filters.reshape(filters.shape[:2]).T)
+
+
+def leaves_out_blocks(low: Lowering, node: Node) -> bool:
+    """Whether a 1 × 1 convolution is faster without the zero blocks of its filters."""
+    sparse, x, out = _sparse_filters(low, node), operand(node), node.output
+    if sparse is None:
+        return False
+    sizes = (dims.product([out.shape[0], *out.shape[2:]]), out.shape[1], x.shape[1])
+    return picks_blocks(low, sizes, sparse).chosen == "blocks"
 
 
 def _windows(

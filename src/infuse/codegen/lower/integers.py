@@ -14,6 +14,7 @@ from infuse.codegen.lower.convolution import Window, depthwise_sizes, window
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.plain import batch_offset
 from infuse.codegen.lower.runtime_operands import operand
+from infuse.codegen.lower.sparse import SparseMatrix, faster_blocks, sparse_integers
 from infuse.codegen.lower.windows import _windows
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Tensor, channels_last, dense, natural
@@ -80,11 +81,18 @@ def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
     left = left.insert(0) if a.rank == 1 else left
     rows, depth, columns = left.shape[-2], left.shape[-1], right.shape[-1]
     lead = node.output.shape[: node.output.rank - (a.rank > 1) - 1]
-    packed = _packed_matrices(low, node, right)
     left = low.arranged(left, natural(left.rank))
     if right.rank == 2 and (zero is None or zero.tensor.size == 1):
         rows, lead = dims.product(left.shape[:-1]), ()
+    blocks = None if lead else _blocks(low, _known_matrix(node), rows)
     f = low.function("integer_matmul", *group.nodes)
+    if blocks is not None:
+        sink, pointers = low.sink(f, group, natural(node.output.rank)), f.read(left)
+        zeros = _zero(f, low, zero, a.dtype)
+        _call_blocks(low, f, blocks, (rows, columns, depth, depth), (pointers, zeros), sink)
+        f.finish(label(group))
+        return
+    packed = _packed_matrices(low, node, right)
     f.include("integer.hpp")
     sink = low.sink(f, group, natural(node.output.rank))
     sizes = f.numbers(rows, columns, depth, depth)
@@ -108,14 +116,77 @@ def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
 
 def _packed_matrices(low: Lowering, node: Node, right: Tensor) -> Packed:
     """The right operand, packed when it is known or else by a step."""
-    b, zero = operand(node, 1), node.input(3)
+    zero, wide = node.input(3), _known_matrix(node)
     depth, columns = right.shape[-2:]
-    if b.const is not None and _known(zero):
-        shift = 0 if zero is None or zero.const is None else zero.const.astype(np.int16)
-        wide = np.asarray(b.const.astype(np.int16) - shift)
+    if wide is not None:
         return _stored(low, wide, right.shape[:-2], "matrices")
     whole = low.arranged(right, natural(right.rank))
     return _packed(low, node, whole, zero, right.shape[:-2], (depth, columns), (columns, 1), 0)
+
+
+def _known_matrix(node: Node) -> Integers | None:
+    """The right operand less its zero points, where both are known."""
+    b, zero = operand(node, 1), node.input(3)
+    if b.const is None or not _known(zero):
+        return None
+    shift = 0 if zero is None or zero.const is None else zero.const.astype(np.int16)
+    return np.asarray(b.const.astype(np.int16) - shift)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A right operand whose zero blocks are left out, and the sums of its columns."""
+
+    layout: Layout
+    matrix: SparseMatrix
+    sums: Tensor | None
+
+
+def _blocks(low: Lowering, matrix: Integers | None, rows: Dim) -> Blocks | None:
+    """A known matrix [k, n] less its zero points in blocks, where that is faster for so many
+    rows.
+    """
+    if matrix is None or matrix.ndim != 2:
+        return None
+    layout, (k, n) = layout_of(low, matrix), matrix.shape
+    found = faster_blocks(
+        low, (rows, n, -(-k // layout.group)), sparse_integers(low, matrix, layout)
+    )
+    if found is None:
+        return None
+    return Blocks(layout, found, _sums(low, matrix, layout))
+
+
+def _sums(low: Lowering, matrices: Integers, layout: Layout) -> Tensor | None:
+    """The sums of the columns of matrices [.., k, n], where the layout needs them."""
+    if layout is not U8S8X4:
+        return None
+    return low.program.weight(matrices.sum(-2, dtype=np.int32).reshape(-1))
+
+
+def _call_blocks(
+    low: Lowering,
+    f: FunctionWriter,
+    blocks: Blocks,
+    sizes: Sequence[Dim],
+    left: tuple[str, str],
+    sink: str,
+) -> None:
+    """Write the call of the kernel that multiplies rows by blocks: `sizes` are rows, columns, depth
+    and the distance of rows; `left` the texts of the pointers to them and their zero points.
+    """
+    name = blocks.layout.name
+    f.include("sparse_integer.hpp")
+    f.scratch(f"sparse_integer_scratch<{name}>({size_text(sizes[2])})", "sparse_integer.hpp")
+    numbers = f.numbers(*sizes, blocks.matrix.filled)
+    text = ", ".join((numbers, *left, *_block_texts(low, f, blocks), sink))
+    f.call("sparse_integer_matmul", text, template=(name,))
+
+
+def _block_texts(low: Lowering, f: FunctionWriter, blocks: Blocks) -> list[str]:
+    """C++ text of the pointers to the parts of a matrix in blocks and to the sums."""
+    sums = "(const int32_t*)nullptr" if blocks.sums is None else f.read(blocks.sums)
+    return [*(f.read(part) for part in blocks.matrix.parts(low)), sums]
 
 
 def _stored(low: Lowering, matrices: Integers, lead: Sequence[Dim], what: str) -> Packed:
@@ -133,11 +204,7 @@ def _stored(low: Lowering, matrices: Integers, lead: Sequence[Dim], what: str) -
             [pack_groups(one, low.lanes, layout, tiled) for one in array.reshape(-1, k, n)]
         ),
     )
-    sums = (
-        low.program.weight(matrices.sum(-2, dtype=np.int32).reshape(-1))
-        if layout is U8S8X4
-        else None
-    )
+    sums = _sums(low, matrices, layout)
     return Packed(layout, dense(buffer, layout.dtype, (*lead, each)), sums)
 
 
@@ -183,9 +250,11 @@ def conv_integer(low: Lowering, node: Node, group: Group) -> None:
     pointers = f.read(tensor), zeros.rpartition(",")[0]
     if alone:
         _depthwise(low, node, f, win, pointers, sink)
+    elif op.group == 1 and (blocks := _blocks(low, _filter_matrix(node), _places(node))):
+        _conv_blocks(low, node, f, blocks, win, (pointers[0], zeros), sink)
     elif win is not None and _is_point(win) and op.group == 1:
         packed = _filters(low, node, 1)
-        rows, depth = dims.product([x.shape[0], *x.shape[2:]]), x.shape[1]
+        rows, depth = _places(node), x.shape[1]
         f.scratch(f"integer_scratch<{packed.layout.name}>({size_text(depth)})", "integer.hpp")
         sizes = f.numbers(rows, w.shape[0], depth, depth)
         text = ", ".join((sizes, pointers[0], zeros, *packed.text(f), sink))
@@ -198,6 +267,36 @@ def conv_integer(low: Lowering, node: Node, group: Group) -> None:
         text = ", ".join((f.numbers(w.shape[0], op.group), *pointers, *packed.text(f), sink))
         f.call("integer_conv", "windows", text, template=(packed.layout.name,))
     f.finish(label(group))
+
+
+def _places(node: Node) -> Dim:
+    """Pixels of the result of a convolution."""
+    shape = node.output.shape
+    return dims.product([shape[0], *shape[2:]])
+
+
+def _conv_blocks(
+    low: Lowering,
+    node: Node,
+    f: FunctionWriter,
+    blocks: Blocks,
+    win: Window | None,
+    left: tuple[str, str],
+    sink: str,
+) -> None:
+    """Filters whose zero blocks are left out."""
+    w = operand(node, 1)
+    depth, name = dims.product(w.shape[1:]), blocks.layout.name
+    if win is not None and _is_point(win):
+        sizes = (_places(node), w.shape[0], depth, depth)
+        return _call_blocks(low, f, blocks, sizes, left, sink)
+    f.include("sparse_integer.hpp")
+    _windows(low, node, f, w.shape[2:])
+    f.scratch(f"sparse_integer_scratch<{name}>({size_text(depth)})", "sparse_integer.hpp")
+    numbers = f.numbers(w.shape[0], blocks.matrix.filled)
+    zero = left[1].rpartition(",")[0]
+    text = ", ".join((numbers, left[0], zero, *_block_texts(low, f, blocks), sink))
+    return f.call("sparse_integer_conv", "windows", text, template=(name,))
 
 
 def _is_point(win: Window) -> bool:
@@ -262,6 +361,15 @@ def _has_kernel(win: Window) -> bool:
     height, width = win.kernel
     fits = isinstance(height, int) and height <= 12 and width in (3, 5, 7)
     return fits and win.strides[1] in (1, 2) and win.dilations[1] == 1
+
+
+def _filter_matrix(node: Node) -> Integers | None:
+    """Known filters (M, C, …) without their zero points as a matrix [taps · C, M]."""
+    if operand(node, 1).const is None or not _known(node.input(3)):
+        return None
+    filters = _shifted_filters(node)
+    apart = filters.reshape(*filters.shape[:2], -1)
+    return np.asarray(apart.transpose(2, 1, 0).reshape(-1, len(filters)))
 
 
 def _filters(low: Lowering, node: Node, groups: int) -> Packed:

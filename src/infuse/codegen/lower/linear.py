@@ -12,6 +12,7 @@ from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.plain import plain_matmul
 from infuse.codegen.lower.runtime_operands import operand
+from infuse.codegen.lower.sparse import call_sparse_gemm, faster_blocks, sparse_floats
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Tensor, dense, natural
 from infuse.codegen.writer import FunctionWriter
@@ -88,6 +89,15 @@ def packed_product(
     sink = low.sink(f, group, natural(node.output.rank), bias=bias, scale=scale)
     row = left.strides[0] if rows != 1 else k
     sizes = GemmSizes(rows, n, k, row)
+    sparse = None
+    if left.dtype == dtypes.float32:
+        matrix_of = np.transpose if transposed else np.asarray
+        sparse = sparse_floats(low, b.const, (transposed,), matrix_of)
+    sparse = faster_blocks(low, sizes[:3], sparse)
+    if sparse is not None:
+        call_sparse_gemm(low, f, sizes, left, sparse, sink)
+        f.finish(label(group))
+        return
     pairs = left.dtype == dtypes.bfloat16 or takes_pairs(low, sizes)
     call_gemm(low, f, sizes, left, packed_weights(low, b, transposed, pairs), sink)
     f.finish(label(group))

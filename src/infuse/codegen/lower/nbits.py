@@ -12,44 +12,71 @@ from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import natural
 from infuse.ir import dims
-from infuse.ir.graph import Node
+from infuse.ir.graph import Array, Node
 from infuse.ops.domains.microsoft import DOMAIN
-from infuse.ops.domains.microsoft_bits import MatMulNBits
+from infuse.ops.domains.microsoft_bits import ROUNDED, MatMulNBits
 from infuse.targets.cpu.emit.sizes import sizes_text
-from infuse.targets.cpu.families.nbits import NBitsSizes
+from infuse.targets.cpu.families.nbits import NBitsSizes, pack_codes, pack_steps, packed_words
+
+WIDTHS = (2, 3, 4, 8)
+"""Bits of the codes that the kernel takes."""
 
 
 def decodes(node: Node) -> bool:
-    """Whether the kernel takes a MatMulNBits: known weights of 4 or 8 bits, in blocks that fill
-    vectors, in float32.
+    """Whether the kernel takes a MatMulNBits: constant weights in blocks that fill vectors, in
+    float32.
     """
-    op, held = node.op, [node.input(i) for i in (1, 2, 3)]
+    op, constants = node.op, [node.input(i) for i in (1, 2, 3)]
     assert isinstance(op, MatMulNBits)
-    plain = op.bits in (4, 8) and op.block_size % 32 == 0 and node.input(4) is None
     return (
-        plain
+        op.block_size % 32 == 0
+        and node.input(4) is None
         and node.output.dtype == dtypes.float32
-        and all(v is None or v.const is not None for v in held)
+        and all(v is None or v.const is not None for v in constants)
     )
 
 
 @lowers("MatMulNBits", domain=DOMAIN, has_epilogue=True)
 def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
-    a, b, op, bias = operand(node), operand(node, 1), node.op, node.input(5)
+    a, op, bias = operand(node), node.op, node.input(5)
     assert isinstance(op, MatMulNBits)
-    assert b.const is not None
     left = low.dense(a, natural(a.rank))
-    scales, shifts = op.steps(
+    codes = op.codes(_constant(node, 1)).reshape(op.N, -1)
+    bits = next(each for each in WIDTHS if codes.max(initial=0) >> each == 0)
+    is_rounded = op.accuracy_level == ROUNDED and bits <= 4
+    # Words of 4 bits hold the codes of fewer, moved to the middle.
+    wide = 4 if is_rounded else bits
+    lift = np.uint8((1 << (wide - 1)) - (1 << (bits - 1)))
+    scales, zeros = op.grids(
         *(None if v is None else v.const for v in (node.input(2), node.input(3)))
     )
+    shifts = (float(1 << (bits - 1)) - zeros.astype(np.float64)) * scales
     f = low.function("matmul_n_bits", *group.nodes)
-    f.include("nbits.hpp")
+    kernel = "nbits_rounded" if is_rounded else "nbits"
+    f.include(f"{kernel}.hpp")
     sink = low.sink(
         f, group, natural(node.output.rank), bias=None if bias is None else low.tensor(bias)
     )
     sizes = NBitsSizes(dims.product(a.shape[:-1]), op.N, op.K, op.block_size, op.K)
-    held = [low.program.weight(np.ascontiguousarray(array)) for array in (b.const, scales, shifts)]
-    f.scratch(f"nbits_scratch({sizes_text(sizes)})", "nbits.hpp")
-    pointers = ", ".join(f.read(tensor) for tensor in (left, *held))
-    f.call("nbits_matmul", f.sizes(sizes), pointers, sink, template=(op.bits,))
+    words = low.program.packed(
+        _constant(node, 1),
+        ("nbits", op.N, op.K, op.block_size, op.bits, wide, int(lift), low.lanes),
+        packed_words(codes.shape, wide, low.lanes),
+        lambda array: pack_codes(op.codes(array).reshape(op.N, -1) + lift, wide, low.lanes),
+        dtypes.int32,
+    )
+    kinds = 2 if shifts.any() else 1
+    steps = low.program.weight(pack_steps(scales, shifts if kinds == 2 else None, low.lanes))
+    f.scratch(f"{kernel}_scratch({sizes_text(sizes)})", f"{kernel}.hpp")
+    pointers = ", ".join(f.read(tensor) for tensor in (left, words, steps))
+    if is_rounded:
+        f.call("nbits_rounded", f.sizes(sizes), pointers, sink, template=(kinds,))
+    else:
+        f.call("nbits_matmul", f.sizes(sizes), pointers, sink, template=(bits, kinds))
     f.finish(label(group))
+
+
+def _constant(node: Node, index: int) -> Array:
+    array = operand(node, index).const
+    assert array is not None
+    return array

@@ -15,6 +15,7 @@ from infuse.codegen.lower.convolution import (
     depthwise_sizes,
     image,
     is_point,
+    leaves_out_blocks,
     packed_filters,
     pixel_rows,
     window,
@@ -46,6 +47,8 @@ def _conv_producers(low: Lowering, group: Group, producers: Producers) -> list[G
     if before is None:
         return []
     if is_point(low, node):
+        if leaves_out_blocks(low, node):
+            return []
         if before.anchor is None:
             return (
                 [before]
@@ -66,7 +69,8 @@ def _expanding(low: Lowering, depthwise: Node, producers: Producers) -> Group | 
     group = producers.alone(operand(depthwise))
     if group is None or group.anchor is None or not _is_plain(group.anchor):
         return None
-    return group if is_point(low, group.anchor) and _is_stage(group) else None
+    fits = is_point(low, group.anchor) and not leaves_out_blocks(low, group.anchor)
+    return group if fits and _is_stage(group) else None
 
 
 def _is_plain(node: Node) -> bool:

@@ -11,8 +11,8 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.ir.coding.clusters import check_bits, clustered
+from infuse.ir.coding.narrow import stored_bytes
 from infuse.ir.coding.weights import encoded
-from infuse.ir.equality import raw_bytes
 from infuse.ir.flat import records as r
 from infuse.ir.graph import Array
 
@@ -38,7 +38,9 @@ def coded(
         if cluster_bits is not None and _is_clustered(array):
             array = clustered(array, cluster_bits)
         code = encoded(array)
-        return (False, raw_bytes(array)) if code is None else (True, np.frombuffer(code, np.uint8))
+        if code is None:
+            return False, stored_bytes(array)
+        return True, np.frombuffer(code, np.uint8)
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         forms = list(threads.map(form, arrays))

@@ -10,6 +10,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import GraphError
+from infuse.ir.coding.narrow import stored_size
 from infuse.ir.dims import Dim, Expr
 from infuse.ir.equality import raw_bytes
 from infuse.ir.flat import records as r
@@ -66,7 +67,7 @@ class _Collector:
         self.graphs: list[r.SubGraph | None] = []
         self.arrays: list[Array] = []
         self.spans: list[r.Span] = []
-        self.span_index: dict[tuple[str, int, int], int] = {}
+        self.span_index: dict[tuple[str, int, int, int], int] = {}
         self.end = 0
 
     def graph(self, graph: Graph) -> int:
@@ -129,16 +130,17 @@ class _Collector:
 
     def weight(self, array: Array) -> int:
         """The number of the span that holds the bytes of `array`."""
+        length = stored_size(array)
         if array.flags.c_contiguous:
-            key = ("address", int(array.__array_interface__["data"][0]), array.nbytes)
+            key = ("address", int(array.__array_interface__["data"][0]), array.nbytes, length)
         else:
-            key = ("object", id(array), array.nbytes)
+            key = ("object", id(array), array.nbytes, length)
         index = self.span_index.get(key)
         if index is None:
             index = self.span_index[key] = len(self.spans)
-            self.spans.append(r.Span(self.end, array.nbytes))
+            self.spans.append(r.Span(self.end, length))
             self.arrays.append(array)
-            self.end += -(-array.nbytes // r.ALIGNMENT) * r.ALIGNMENT
+            self.end += -(-length // r.ALIGNMENT) * r.ALIGNMENT
         return index
 
     def content(self, value: Value) -> r.Content | None:

@@ -12,6 +12,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import InfuseError, ModelFileError, UnsupportedOperatorError
+from infuse.ir.coding.narrow import element_bytes
 from infuse.ir.coding.weights import decoded
 from infuse.ir.dims import Dim
 from infuse.ir.flat import records as r
@@ -191,7 +192,7 @@ class _Reader:
             offset, length = _pick(self.net.weights, record.weight - 1, "weight")
             data = self.decoded.get(record.weight - 1)
             if data is None:
-                data = self.weights[offset : offset + length]
+                data = _elements(type, self.weights[offset : offset + length])
             array = self.arrays[key] = self.array(type, data, ())
         return array
 
@@ -199,9 +200,7 @@ class _Reader:
         """The elements of a constant, from bytes or, where it is one of text, from `texts`."""
         if not isinstance(type, TensorType):
             _fail(f"a constant is a {type}")
-        shape = tuple(d for d in type.shape or () if isinstance(d, int))
-        if type.shape is None or len(shape) < len(type.shape) or not _is_possible(shape):
-            _fail(f"a constant is a {type}, which is no possible shape")
+        shape = _shape(type)
         is_text = type.dtype.kind == "s"
         count = len(texts) if is_text else len(data)
         if count != math.prod(shape) * (1 if is_text else type.dtype.numpy.itemsize):
@@ -302,6 +301,20 @@ class _Reader:
         if op.metadata:
             node.metadata = _pairs(op.metadata)
         return node
+
+
+def _elements(type: Type, stored: Array) -> Array:
+    """The bytes of the elements of a constant, from those of its span."""
+    if not isinstance(type, TensorType):
+        _fail(f"a constant is a {type}")
+    return element_bytes(stored, type.dtype, _shape(type))
+
+
+def _shape(type: TensorType) -> tuple[int, ...]:
+    shape = tuple(d for d in type.shape or () if isinstance(d, int))
+    if type.shape is None or len(shape) < len(type.shape) or not _is_possible(shape):
+        _fail(f"a constant is a {type}, which is no possible shape")
+    return shape
 
 
 def _is_possible(shape: tuple[int, ...]) -> bool:

@@ -16,13 +16,17 @@ from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, at_most, require_rank
 from infuse.ops.domains.microsoft import DOMAIN
 
+ROUNDED = 4
+"""The accuracy level that lets a product round its left operand to integers of 8 bits."""
+
 
 class MatMulNBits(Op):
     """a (…, K) times a matrix of K rows and N columns in few bits: for every column, blocks of rows
     that share a scale and a zero point, lowest bits first.
 
     `b` is (N, blocks, bytes of a block); zero points are packed alike for each column, or numbers.
-    `g_idx` names the block of every row.
+    `g_idx` names the block of every row. Compiled code rounds `a` to integers of 8 bits, block by
+    block, where `accuracy_level` is ROUNDED.
     """
 
     K: int
@@ -112,8 +116,8 @@ class MatMulNBits(Op):
             raise ShapeError(f"{self.name} multiplies rows of {self.K} elements, found {a.type}")
         return TensorType(require_kind(self.name, a.dtype, "f"), (*a.shape[:-1], self.N))
 
-    def steps(self, scales: Array | None, zero_points: Array | None) -> tuple[Array, Array]:
-        """Scales and shifts (N, blocks): a code stands for code · scale + shift."""
+    def grids(self, scales: Array | None, zero_points: Array | None) -> tuple[Array, Array]:
+        """Scales and zero points (N, blocks): a code stands for (code − zero point) · scale."""
         assert scales is not None
         factors = scales.reshape(self.N, self.blocks)
         if zero_points is None:
@@ -124,16 +128,32 @@ class MatMulNBits(Op):
             )
         else:
             zeros = zero_points.reshape(self.N, self.blocks).astype(scales.dtype)
-        return factors, np.asarray(-zeros * factors)
+        return factors, zeros
+
+    def codes(self, b: Array) -> Array:
+        """The codes (N, blocks, block_size) that `b` packs; those of rows beyond K are 0."""
+        parts = unpacked(b.reshape(self.N, self.blocks, -1), self.bits)
+        rows = parts[..., : self.block_size].reshape(self.N, -1)
+        rows[:, self.K :] = 0
+        return rows.reshape(self.N, self.blocks, self.block_size)
+
+    def packed(self, codes: Array, scales: Array, zeros: Array) -> tuple[Array, Array, Array]:
+        """The operands `b`, `scales` and `zero_points` of codes (N, K), scales and zero points
+        (N, blocks); rows beyond K are zero points, which stand for nothing.
+        """
+        whole = np.repeat(zeros, self.block_size, axis=1)
+        whole[:, : self.K] = codes
+        rows = bytes_of(whole, self.bits).reshape(self.N, self.blocks, -1)
+        factors = np.ascontiguousarray(scales, np.float32).reshape(-1)
+        return rows, factors, bytes_of(zeros, self.bits).reshape(-1)
 
     def matrix(
         self, b: Array, scales: Array, zero_points: Array | None, g_idx: Array | None
     ) -> Array:
         """The matrix (N, K) in full."""
-        codes = unpacked(b.reshape(self.N, self.blocks, -1), self.bits)[
-            ..., : self.block_size
-        ].astype(scales.dtype)
-        factors, shifts = self.steps(scales, zero_points)
+        codes = self.codes(b).astype(scales.dtype)
+        factors, zeros = self.grids(scales, zero_points)
+        shifts = -zeros * factors
         if g_idx is None:
             return np.asarray(codes * factors[..., None] + shifts[..., None]).reshape(self.N, -1)[
                 :, : self.K
@@ -163,6 +183,15 @@ class MatMulNBits(Op):
 
 def _plain(x: Array) -> Array:
     return x if x.dtype == np.uint8 else widened(x)
+
+
+def bytes_of(numbers: Array, bits: int) -> Array:
+    """Numbers of few bits as bytes along the last axis, lowest first; the last may be padded."""
+    codes, together = numbers.astype(np.uint8), 8 // bits
+    spare = -codes.shape[-1] % together
+    codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, spare)])
+    parts = [codes[..., place::together] << (place * bits) for place in range(together)]
+    return np.ascontiguousarray(np.bitwise_or.reduce(parts))
 
 
 def unpacked(x: Array, bits: int) -> Array:

@@ -22,6 +22,7 @@ from infuse.targets.cpu.families import (
     rotary as rotary,
     sampling as sampling,
     signal as signal,
+    sparse as sparse,
     tables as tables,
     trees as trees,
     windows as windows,

@@ -81,9 +81,9 @@ def integer_matmul(call: Arguments) -> Array:
     m, n, k, pitch, left, zeros, step, packed, sums = call.arguments[:9]
     rows = matrix(left.astype(np.float64), (m, k), (pitch, 1))
     shifts = np.zeros(m) if zeros is None else zeros[np.arange(m) * step].astype(np.float64)
-    layout = _layout(call)
+    layout = layout_of(call)
     weights = unpacked_groups(packed, k, n, call.lanes, layout, _tiled(call))
-    return _products(rows, shifts, weights, sums)
+    return shifted_products(rows, shifts, weights, sums)
 
 
 @computes("integer_conv")
@@ -92,7 +92,7 @@ def integer_conv(call: Arguments) -> Array:
     windows, filters, groups, x, zero, packed, sums = call.arguments[:7]
     shift = _shift(zero)
     read = windowed(x.astype(np.float64), windows, shift)
-    depth, wide, layout = read.shape[1] * windows.c // groups, filters // groups, _layout(call)
+    depth, wide, layout = read.shape[1] * windows.c // groups, filters // groups, layout_of(call)
     size = packed_groups(depth, wide, call.lanes, layout, _tiled(call))
     parts = []
     for group, rows in enumerate(np.split(read, groups, axis=2)):
@@ -100,7 +100,7 @@ def integer_conv(call: Arguments) -> Array:
         own = unpacked_groups(part, depth, wide, call.lanes, layout, _tiled(call))
         own_sums = None if sums is None else sums[group * wide :]
         flat = rows.reshape(len(rows), depth)
-        parts.append(_products(flat, np.full(len(flat), shift), own, own_sums))
+        parts.append(shifted_products(flat, np.full(len(flat), shift), own, own_sums))
     return np.concatenate(parts, axis=1)
 
 
@@ -111,7 +111,7 @@ def integer_depthwise(call: Arguments) -> Array:
     together, width, step = map(int, call.template[1:])
     if (s.kernel_width, s.stride_width) != (width, step):
         raise ValueError(f"windows of {width} in steps of {step}")
-    layout, shift = _layout(call), _shift(zero)
+    layout, shift = layout_of(call), _shift(zero)
     read = taps(image_of(x.astype(np.float64), s) - shift, s)
     blocks = -(-s.kernel_height // together)
     whole = packed[: blocks * width * s.channels * layout.group].astype(np.float64)
@@ -159,7 +159,8 @@ def unpacked_groups(
     return result
 
 
-def _layout(call: Arguments) -> Layout:
+def layout_of(call: Arguments) -> Layout:
+    """The layout that a call names."""
     return U8S8X4 if call.template[0] == U8S8X4.name else I16X2
 
 
@@ -172,7 +173,7 @@ def _shift(zero: Array | None) -> float:
     return 0.0 if zero is None else float(zero[0])
 
 
-def _products(rows: Array, shifts: Array, weights: Array, sums: Array | None) -> Array:
+def shifted_products(rows: Array, shifts: Array, weights: Array, sums: Array | None) -> Array:
     """Rows less their zero points times weights; `sums` of the weights take the zero points off."""
     if sums is None:
         return np.asarray((rows - shifts[:, None]) @ weights)
