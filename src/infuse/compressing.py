@@ -54,11 +54,12 @@ def compress(
     integers, which kernels leave out); int8 where neither it nor `prune` is given. Of several
     methods each layer gets one, or none: the plan that is cheapest on this machine for what it
     changes in the outputs. `data` are arrays of examples by input name, or a sequence of such;
-    examples lie along the first axis, and run in batches of `batch` where that is a symbol. Ranges come from 300 of the runs at most. Scores are
-    measured on `validation`, default: the data, beside `labels`, one an example, by `metric`: top1
-    (default with labels), top5, mse, mae; without labels agreement, cosine (default) or sqnr,
-    beside the outputs of the original; or a function of the outputs of all runs (a list of arrays
-    by name) and the labels, which is better the higher it is.
+    examples lie along the first axis, and run in batches of `batch` where that is a symbol. Ranges
+    come from 300 of the runs at most. Scores are measured on `validation`, default: the data,
+    beside `labels`, one an example, by `metric`: top1 (default with labels), top5, mse, mae;
+    without labels agreement, cosine (default) or sqnr, beside the outputs of the original; or a
+    function of the outputs of all runs (a list of arrays by name) and the labels, which is better
+    the higher it is.
 
     `max_drop` is a contract: `"0.5%"` of the original's score, or a number in the unit of the
     score. Where all layers lose more, those that gain little for what they change in the outputs
