@@ -142,7 +142,7 @@ def test_layers_that_change_most_stay_in_float32(rng: np.random.Generator) -> No
     others = [layer.sensitivity for layer in report.layers if layer.form == "int8"]
     assert min(layer.sensitivity or 0 for layer in floats) >= max(each or 0 for each in others)
     assert report.validations <= 5
-    assert {each["layers"] for each in report.tried} >= {4}
+    assert {each.layers for each in report.tried} >= {0, 4}
 
 
 def test_each_layer_gets_one_of_several_methods(rng: np.random.Generator) -> None:
