@@ -48,6 +48,7 @@ def candidates(
         )
         for selection, score in scores.items()
     }
+    rows[result].weight_bytes = report.weight_bytes
     if rows.keys() <= {original, result}:
         rows[result].seconds = report.seconds
         rows[original].seconds = report.float_seconds

@@ -45,6 +45,7 @@ class CandidateReport:
     forms: dict[str, int]
     """How many layers have each form; the others are in float32."""
     weight_bytes: int
+    """As its layers were written; of the result, as the whole was optimized afterwards."""
     seconds: float | None = None
     """The least time of a run; None where it was not measured."""
     is_result: bool = False

@@ -4,8 +4,8 @@
 const dots = new Map();
 const milliseconds = (seconds) => (seconds === null ? null : seconds * 1000);
 const AXES = {
-  time: { of: (row) => milliseconds(row.seconds), front: source.fronts.seconds, write: write.time, name: "time of a run", tick: (ms) => write.time(Number(ms.toPrecision(6))) },
-  size: { of: (row) => row.weight_bytes, front: source.fronts.weight_bytes, write: write.bytes, name: "bytes of weights", tick: (bytes) => `${write.digits(bytes / 1e6)} MB` },
+  time: { of: (row) => milliseconds(row.seconds), front: source.fronts.seconds, write: write.time, name: "time of a run", unit: () => 1 },
+  size: { of: (row) => row.weight_bytes, front: source.fronts.weight_bytes, write: write.bytes, name: "bytes of weights", unit: (most) => [2 ** 30, 2 ** 20, 2 ** 10].find((unit) => most >= unit) ?? 1 },
 };
 source.tried.forEach((row, number) => { row.number = number; });
 
@@ -55,20 +55,21 @@ function rangeOf(numbers) {
 
 /** Scores over an axis: a dot for every candidate, steps along the Pareto front, and the bound as a line. */
 function plotOf(axis) {
-  const { of, front, tick, name } = AXES[axis];
+  const { of, front, unit, name } = AXES[axis];
   const shown = source.tried.filter((row) => of(row) !== null && row.score !== null);
   dots.clear();
   if (!shown.length) return element("p", { class: "muted" }, "nothing was measured along this axis");
   const worst = source.worst_score;
   const [x, y] = [rangeOf(shown.map(of)), rangeOf([...shown.map((row) => row.score), ...(worst === null ? [] : [worst])])];
+  const step = unit(x.high);
   const plot = new Plot({
-    x: { ...x, ticks: evenTicks(x.low, x.high), write: tick, name },
+    x: { ...x, ticks: evenTicks(x.low / step, x.high / step).map((tick) => tick * step), write: AXES[axis].write, name },
     y: { ...y, ticks: evenTicks(y.low, y.high), write: score, name: source.metric },
     label: `Score over ${name} of all candidates`,
   });
   if (worst !== null) {
     plot.path([[x.low, worst], [x.high, worst]], "bound");
-    plot.text(plot.x(x.high) - 4, plot.y(worst) - 6, `bound: ${score(worst)}`, "end", "strong");
+    plot.text(plot.x(x.high) - 4, plot.y(worst) + 15, `bound: ${score(worst)}`, "end", "strong");
   }
   const steps = front.map((number) => source.tried[number]).filter((row) => row.score !== null)
     .flatMap((row, place, all) => (place ? [[of(row), all[place - 1].score], [of(row), row.score]] : [[of(row), row.score]]));
@@ -82,8 +83,7 @@ function plotOf(axis) {
       click: () => candidates.reveal(row),
     }));
     if (!row.name && !row.is_result) continue;
-    const isRight = of(row) > (x.low + x.high) / 2;
-    plot.text(plot.x(of(row)) + (isRight ? -13 : 13), plot.y(row.score) + 16, titleOf(row), isRight ? "end" : "start", "strong");
+    plot.text(plot.x(of(row)), plot.y(row.score) - 13, titleOf(row), "middle", "strong");
   }
   return plot.svg;
 }
