@@ -115,7 +115,7 @@ function front() {
   function choose(axis) {
     place.replaceChildren(plotOf(axis));
     const missing = source.tried.length - dots.size;
-    unmeasured.textContent = missing ? `${several(missing, "candidate")} without ${axis === "time" ? "a time" : "a place"}: no dot` : "";
+    unmeasured.textContent = missing ? `${several(missing, "candidate")} without ${axis === "time" ? "a time or " : ""}a finite score: no dot` : "";
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.id === `by-${axis}`)));
   }
   choose(source.tried.some((row) => row.seconds !== null) ? "time" : "size");
