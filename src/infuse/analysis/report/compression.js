@@ -27,7 +27,7 @@ function factsOf(row) {
 
 function showTotals() {
   const lost = source.relative_drop;
-  const change = lost === null ? "" : `, ${write.digits(100 * Math.abs(lost))} % ${lost > 0 ? "lost" : "gained"}`;
+  const change = lost === null ? "" : lost === 0 ? ", nothing lost" : `, ${write.digits(100 * Math.abs(lost))} % ${lost > 0 ? "lost" : "gained"}`;
   total(`Score: ${source.metric}`, score(source.score), `was ${score(source.reference)}${change}`);
   if (source.max_drop) total("Bound", source.is_met ? "met" : "not met", `${source.max_drop} may be lost: ${score(source.worst_score)}`);
   if (source.seconds) total("Speed", `${source.speed.toFixed(2)} ×`, `${write.time(milliseconds(source.float_seconds))} → ${write.time(milliseconds(source.seconds))}`);
