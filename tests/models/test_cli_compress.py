@@ -48,6 +48,22 @@ def test_a_model_is_compressed_within_a_bound(
     assert any(node.kind == "QuantizeLinear" for node in small.nodes)
 
 
+def test_a_report_is_written(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--data", "data.npz", "--labels", "labels.npy", "--allow-slower", "--json")
+    assert run(model, "-o", "small.infuse", *words, "--report", "page.json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    written = json.loads((model / "page.json").read_text())
+    size = (model / "page.json").stat().st_size
+    assert facts["report"] == {"path": str(model / "page.json"), "bytes": size}
+    assert {name: facts[name] for name in written} == written
+    assert [row["name"] for row in written["tried"]] == ["original", ""]
+    assert written["tried"][1]["is_result"]
+    for name, why in (("page.txt", "does not end in"), ("none/page.html", "does not exist")):
+        assert run(model, "-o", "other.infuse", *words, "--report", name) == 1
+        assert why in capsys.readouterr().err
+    assert not (model / "other.infuse").exists()
+
+
 def test_a_model_is_pruned(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--data", "data.npz", "--labels", "labels.npy", "--prune", "50%", "--json")
     assert run(model, "-o", "small.onnx", *words) == 0
@@ -56,6 +72,8 @@ def test_a_model_is_pruned(model: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert pruning["macs"] <= 0.5 * pruning["macs_before"]
     assert pruning["groups"][0]["after"] < pruning["groups"][0]["before"]
     assert facts["layers"] == []
+    assert [row["name"] for row in facts["tried"]] == ["original", "pruned"]
+    assert facts["tried"][1]["weight_bytes"] == facts["weight_bytes"]
 
 
 def test_the_answer_as_json(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,11 +130,14 @@ def test_a_bound_that_cannot_be_met_ends_with_status_1(
         "    return 1.0 if score.calls == 1 else 0.0\n"
     )
     words = ("--data", "data.npz", "--labels", "labels.npy", "--metric", "metric.py:score")
-    assert run(model, "-o", "small.infuse", *words, "--max-drop", "1%") == 1
+    assert (
+        run(model, "-o", "small.infuse", *words, "--max-drop", "1%", "--report", "page.html") == 1
+    )
     streams = capsys.readouterr()
     assert "INF-801" in streams.err
     assert "falls by more than 1%" in streams.err
     assert "layers: 4 float32" in streams.out
+    assert '"is_met":false' in (model / "page.html").read_text()
     assert not (model / "small.infuse").exists()
 
 

@@ -11,7 +11,7 @@ import pytest
 import infuse
 from infuse.analysis.dataset import feeds_of
 from infuse.analysis.metrics import signal_to_noise
-from infuse.compression import Request, compress_graph, control
+from infuse.compression import Request, candidates, compress_graph, control
 from infuse.compression.evaluation import Memory
 from infuse.compression.layers import Layer, find_layers
 from infuse.compression.sensitivity import sensitivities
@@ -113,6 +113,7 @@ def test_a_contract_that_holds_compresses_everything(rng: np.random.Generator) -
     assert report.relative_drop <= 0.2
     assert {layer.form for layer in report.layers} == {"int8"}
     assert report.validations == 2
+    assert [each.seconds for each in report.tried] == [report.float_seconds, report.seconds]
 
 
 class Flawed:
@@ -142,7 +143,37 @@ def test_layers_that_change_most_stay_in_float32(rng: np.random.Generator) -> No
     others = [layer.sensitivity for layer in report.layers if layer.form == "int8"]
     assert min(layer.sensitivity or 0 for layer in floats) >= max(each or 0 for each in others)
     assert report.validations <= 5
-    assert {each["layers"] for each in report.tried} >= {4}
+    assert {each.layers for each in report.tried} >= {0, 4}
+
+
+def test_candidates_are_timed_and_weighed(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, data = image_network(rng), images(rng)
+    exact = answers(graph, data)
+    everything = compress(graph, data=data)
+    limit = signal_to_noise(answers(everything, data), exact) + 1
+    turns: list[int] = []
+
+    def timer(runs: dict[str, Any]) -> dict[str, list[float]]:
+        turns.append(len(runs))
+        return {name: [float(place + 1)] for place, name in enumerate(runs)}
+
+    monkeypatch.setattr(candidates, "MOST_TIMED", 3)
+    metric = Flawed(limit)
+    request = Request(metric=metric, max_drop=0.5, timer=timer, allow_slower=True, threads=1)
+    report = compress_graph(graph, request, data, exact).compression
+    first, *others = report.tried
+    assert (first.name, first.score, first.layers) == ("original", 1.0, 0)
+    assert first.weight_bytes == report.weight_bytes_before
+    (result,) = (each for each in others if each.is_result)
+    assert result.score == report.score
+    assert result.weight_bytes == report.weight_bytes
+    assert result.forms == {"int8": result.layers}
+    assert others[0].forms == {"int8": 4}
+    assert turns == [2, 3]  # the original and the result, and then candidates
+    assert [each.seconds for each in report.tried if each.seconds] == [1.0, 2.0, 3.0]
+    assert None not in (first.seconds, result.seconds)
 
 
 def test_each_layer_gets_one_of_several_methods(rng: np.random.Generator) -> None:
@@ -201,6 +232,8 @@ def test_a_second_call_goes_on_where_the_first_ended(
     assert stored == []
     assert second.score == first.score
     assert second.validations == 1
+    assert [each.score for each in second.tried] == [each.score for each in first.tried]
+    assert all(each.seconds for each in second.tried)
     other = compress(graph, data=data, labels=(labels + 1) % CLASSES).compression
     assert stored
     assert other.score != first.score

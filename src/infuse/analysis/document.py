@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import os
 import re
 import secrets
@@ -83,6 +84,17 @@ def write_document(path: str | os.PathLike[str], text: str) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def plain(data: Any) -> Any:
+    """Data as JSON has it: names are texts, and numbers that it does not know are None."""
+    if isinstance(data, dict):
+        return {str(name): plain(value) for name, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [plain(value) for value in data]
+    if isinstance(data, float) and not math.isfinite(data):
+        return None
+    return data
 
 
 def data_text(data: Mapping[str, Any]) -> str:

@@ -8,7 +8,11 @@ from typing import Any, Final
 
 from infuse.analysis.document import data_text, document, report_format, write_document
 
-SHEETS: Final = {"inspection": "inspection.js", "pair": "pair.js"}
+SHEETS: Final = {
+    "inspection": "inspection.js",
+    "pair": "pair.js",
+    "compression": "compression.js",
+}
 """The script that shows each kind of report."""
 _STYLES: Final = ("base.css", "sheet.css")
 _SCRIPTS: Final = ("common.js", "sheet.js")

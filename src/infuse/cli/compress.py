@@ -12,7 +12,7 @@ import infuse
 from infuse.analysis.metrics import NAMES
 from infuse.cli import options, terminal
 from infuse.cli.inputs import read_array, read_data, read_metric
-from infuse.cli.options import AsJson, ModelFile, Seed, Threads
+from infuse.cli.options import AsJson, ModelFile, ReportFile, Seed, Threads
 from infuse.compression import CompressionReport
 from infuse.compression.report import PruningReport
 from infuse.errors import ContractError, OptionError
@@ -174,15 +174,19 @@ def compress(
     ] = False,
     seed: Seed = 0,
     top: Annotated[int, typer.Option(min=0, help="Layers to print; 0 for all.")] = 30,
+    report: ReportFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a model smaller and faster.
 
     Of several methods each layer gets the one that is cheapest for what it changes in the outputs.
     With --max-drop, layers stay in float32 until the score is within the bound; the exit status is
-    1 where it cannot be met, and nothing is written.
+    1 where it cannot be met, and no model is written. The report shows what was tried: scores, the
+    time of a run, and bytes.
     """
     options.check_output(output, ".onnx", ".infuse")
+    if report is not None:
+        options.check_output(report, ".html", ".json")
     methods = {
         "int8": int8 and sparse is None,
         "int8-dynamic": int8_dynamic,
@@ -227,18 +231,36 @@ def compress(
                 progress=progress,
             )
         except ContractError as error:
-            _show(error.report, top, as_json, None)
+            _tell(error.report, model, report, top, as_json, None)
             raise
     infuse.save(result, output)
-    _show(result.compression, top, as_json, output)
+    _tell(result.compression, model, report, top, as_json, output)
 
 
-def _show(report: CompressionReport, top: int, as_json: bool, output: Path | None) -> None:
+def _tell(
+    result: CompressionReport,
+    model: Path,
+    report: Path | None,
+    top: int,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Write the report, where one is asked for, and print what it says."""
+    if report is not None:
+        result.write(report, model.name)
     size = None if output is None else output.stat().st_size
     if as_json:
         file = None if output is None else str(output)
-        terminal.say_json({**report.to_dict(), "output": file, "output_bytes": size})
+        facts = {**result.to_dict(), "output": file, "output_bytes": size}
+        terminal.say_json(facts | terminal.report_facts(report))
         return
+    _show(result, top)
+    if output is not None and size is not None:
+        terminal.say(f"wrote {output}, {terminal.bytes_text(size)}")
+    terminal.say_written(report)
+
+
+def _show(report: CompressionReport, top: int) -> None:
     rows: list[tuple[str, ...]] = [
         (
             *(layer.node, layer.operator, layer.form, layer.calibrator),
@@ -258,8 +280,6 @@ def _show(report: CompressionReport, top: int, as_json: bool, output: Path | Non
         terminal.say_table("", columns, shown)
     for line in report.lines():
         terminal.say(line)
-    if output is not None and size is not None:
-        terminal.say(f"wrote {output}, {terminal.bytes_text(size)}")
 
 
 def _show_groups(pruning: PruningReport, top: int) -> None:

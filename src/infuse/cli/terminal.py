@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,17 +47,9 @@ def complain(text: str) -> None:
 
 def say_json(data: Any) -> None:
     """The answer for a machine; numbers that JSON does not know become null."""
-    print(json.dumps(_plain(data), indent=1, ensure_ascii=False))
+    from infuse.analysis.document import plain
 
-
-def _plain(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {str(k): _plain(v) for k, v in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_plain(v) for v in data]
-    if isinstance(data, float) and not math.isfinite(data):
-        return None
-    return data
+    print(json.dumps(plain(data), indent=1, ensure_ascii=False))
 
 
 def say_table(

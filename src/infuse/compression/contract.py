@@ -36,16 +36,23 @@ class Bound:
             )
         return cls(number / 100 if is_relative else number, is_relative)
 
+    def allowed(self, reference: float) -> float:
+        """The loss that is allowed, in the score's own unit."""
+        return self.limit * abs(reference) if self.is_relative else self.limit
+
     def holds(self, reference: float, score: float, higher_is_better: bool) -> bool:
         """Whether a score is within the bound."""
         lost = reference - score if higher_is_better else score - reference
-        limit = self.limit * abs(reference) if self.is_relative else self.limit
-        return lost <= limit + 1e-12 * abs(reference)
+        return lost <= self.allowed(reference) + 1e-12 * abs(reference)
+
+    def worst(self, reference: float, higher_is_better: bool) -> float:
+        """The last score that is within the bound."""
+        allowed = self.allowed(reference)
+        return reference - allowed if higher_is_better else reference + allowed
 
     def left(self, reference: float, drop: float) -> float:
         """What may still be lost, in the score's own unit, where so much is lost already."""
-        limit = self.limit * abs(reference) if self.is_relative else self.limit
-        return max(limit - drop, 0.0)
+        return max(self.allowed(reference) - drop, 0.0)
 
     def __str__(self) -> str:
         return f"{self.limit * 100:g}%" if self.is_relative else f"{self.limit:g}"

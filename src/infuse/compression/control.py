@@ -11,6 +11,7 @@ import numpy as np
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.costs import Costs, bytes_of_layers, seconds_of_layers
 from infuse.compression.evaluation import Evaluation, Memory
+from infuse.compression.forms import Form
 from infuse.compression.insertion import with_forms
 from infuse.compression.layers import Layer
 from infuse.compression.methods import Plan
@@ -52,7 +53,8 @@ class Control:
         self._layers = list(dict.fromkeys(layer for plan in plans for layer in plan.forms))
         self._numbers = {layer: number for number, layer in enumerate(self._layers)}
         self._graphs: dict[Selection, Graph] = {}
-        self._scores: dict[Selection, float] = {}
+        self.scores: dict[Selection, float] = {}
+        """What was measured, in the order of the search."""
         self.sensitivity: dict[tuple[Layer, int], float] = {}
         self.regions: dict[Layer, Region] = {}
         """The last times of each layer's region."""
@@ -85,8 +87,8 @@ class Control:
         """
         if not selection:
             return self._evaluation.reference
-        if selection in self._scores:
-            return self._scores[selection]
+        if selection in self.scores:
+            return self.scores[selection]
         metric = self._evaluation.metric
         key = f"{metric.name} {self._key(selection)}"
         score = self._memory.get(key) if metric.is_builtin else None
@@ -94,8 +96,7 @@ class Control:
             score = self._evaluation.score(self.graph_of(selection))
             if metric.is_builtin:
                 self._memory.put(key, score)
-        self._scores[selection] = float(score)
-        self._report.tried.append({"layers": len(selection), "score": float(score)})
+        self.scores[selection] = float(score)
         return float(score)
 
     def _key(self, selection: Selection) -> str:
@@ -276,6 +277,10 @@ class Control:
     def plan_of(self, layer: Layer, selection: Selection) -> int | None:
         """The number of the plan that a layer's form is of; None for float32."""
         return dict(selection).get(layer)
+
+    def form_of(self, layer: Layer, number: int) -> Form:
+        """The form of a layer that a plan offers."""
+        return self._plans[number].forms[layer]
 
     def reason(self, layer: Layer) -> str:
         """Why a layer that could have a form is in float32."""

@@ -112,6 +112,10 @@ class Evaluation:
             self._models[graph] = self._opened.enter_context(model)
         return self._models[graph]
 
+    def has_model(self, graph: Graph) -> bool:
+        """Whether the model of a graph is compiled and open."""
+        return graph in self._models
+
     def outputs(self, graph: Graph) -> list[Outputs]:
         """The outputs for all examples; those of the latest graph are not computed again."""
         if self._latest is not None and self._latest[0] is graph:
@@ -149,12 +153,19 @@ class Evaluation:
             )
         return min(times["original"]), min(times["graph"])
 
-    def seconds(self, graphs: Mapping[str, Graph]) -> dict[str, float]:
-        """The least time of a run on the first example by name, measured in turns."""
+    def seconds(
+        self, graphs: Mapping[str, Graph], limits: tuple[float, float] | None = None
+    ) -> dict[str, float]:
+        """The least time of a run on the first example by name, measured in turns; `limits` are the
+        least and the most seconds of measuring for each.
+        """
         calls = {
             name: partial(self.model(graph).run, self.runs[0]) for name, graph in graphs.items()
         }
-        return {name: min(times) for name, times in self._timer(calls).items()}
+        timer = self._timer
+        if limits is not None and timer is least_seconds:
+            timer = partial(least_seconds, least=limits[0], most=limits[1])
+        return {name: min(times) for name, times in timer(calls).items()}
 
 
 def settled(graph: Graph, level: str = "all") -> Graph:

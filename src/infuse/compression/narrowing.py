@@ -13,6 +13,7 @@ import numpy as np
 from infuse.analysis.cost import totals
 from infuse.analysis.dataset import Data, Feeds, feeds_of
 from infuse.analysis.metrics import Metric
+from infuse.compression.candidates import candidates_of_both, candidates_of_pruned
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.evaluation import Evaluation, settled
 from infuse.compression.layers import find_layers
@@ -257,6 +258,8 @@ def _finished(
     report.is_met = _is_met(bound, evaluation, score)
     if report.seconds >= report.float_seconds:
         report.notes.append("the narrower model is no faster on this machine")
+    is_narrower = pruner.report.macs < pruner.report.macs_before
+    report.tried = candidates_of_pruned(report, is_narrower)
     result.compression = report
     return result
 
@@ -321,6 +324,7 @@ def _rounded(
     report.max_drop, report.pruning = pruned.max_drop, pruned.pruning
     report.float_seconds, report.seconds = evaluation.seconds_beside_original(result)
     report.weight_bytes_before = pruned.weight_bytes_before
+    report.tried = candidates_of_both(pruned.tried, report, are_comparable=needs_labels)
     report.notes = [*pruned.notes, *report.notes]
     if not report.is_met:
         raise _contract_error(

@@ -12,6 +12,7 @@ from infuse.analysis.cost import totals
 from infuse.analysis.dataset import Data, Feeds, feeds_of
 from infuse.analysis.metrics import Metric, metric as metric_of
 from infuse.codegen.autotune.precision.request import Timer
+from infuse.compression.candidates import candidates
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.control import Control
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
@@ -122,6 +123,7 @@ def compress_graph(
             *(control, selection, source, plans, [*embeddings, *layers], report, evaluation),
             request.level,
         )
+        report.tried = candidates(control, evaluation, deadline, selection, report)
     _require_met(result, plans, accurate, deadline)
     return result
 
@@ -262,7 +264,8 @@ def _require_met(
         why = "no layer of the model can be compressed by this method"
     else:
         ended = ", and the time ended" if deadline.is_over else ""
-        scores = ", ".join(f"{each['layers']}: {each['score']:.6g}" for each in report.tried)
+        tried = [each for each in report.tried if not each.name]
+        scores = ", ".join(f"{each.layers}: {each.score:.6g}" for each in tried)
         why = (
             f"{report.metric} of {report.reference:.6g} falls by more than {report.max_drop} with "
             f"any layers that were tried (how many, and the score: {scores}){ended}"

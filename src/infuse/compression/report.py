@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from infuse.analysis.document import plain
+from infuse.analysis.sheets import write_sheet
+from infuse.compression.contract import Bound
+from infuse.compression.frontier import front
+
+ORIGINAL, PRUNED = "original", "pruned"
+AXES = ("seconds", "weight_bytes")
+"""What scores are shown against."""
 
 
 @dataclass
@@ -22,6 +33,27 @@ class LayerReport:
     """What the score loses when this layer alone is compressed, on few examples."""
     float_seconds: float | None = None
     seconds: float | None = None
+
+
+@dataclass
+class CandidateReport:
+    """A model whose score was measured."""
+
+    name: str
+    """`original`, `pruned` (the narrower model in float32), or nothing."""
+    score: float
+    forms: dict[str, int]
+    """How many layers have each form; the others are in float32."""
+    weight_bytes: int
+    """As its layers were written; of the result, as the whole was optimized afterwards."""
+    seconds: float | None = None
+    """The least time of a run; None where it was not measured."""
+    is_result: bool = False
+
+    @property
+    def layers(self) -> int:
+        """How many layers are compressed."""
+        return sum(self.forms.values())
 
 
 @dataclass
@@ -105,8 +137,8 @@ class CompressionReport:
     weight_bytes_before: int = 0
     weight_bytes: int = 0
     layers: list[LayerReport] = field(default_factory=list)
-    tried: list[dict[str, Any]] = field(default_factory=list)
-    """Every candidate whose score was measured: layers that are compressed, score, seconds."""
+    tried: list[CandidateReport] = field(default_factory=list)
+    """The original, and every other model whose score was measured."""
     notes: list[str] = field(default_factory=list)
     pruning: PruningReport | None = None
 
@@ -126,14 +158,50 @@ class CompressionReport:
         """How much faster it is than the original."""
         return self.float_seconds / self.seconds if self.seconds else 0.0
 
+    def holds(self, score: float) -> bool:
+        """Whether a score is within the bound."""
+        bound = Bound.parse(self.max_drop) if self.max_drop else None
+        return bound is None or bound.holds(self.reference, score, self.higher_is_better)
+
+    @property
+    def worst_score(self) -> float | None:
+        """The last score that is within the bound; None where there is no contract."""
+        if not self.max_drop:
+            return None
+        return Bound.parse(self.max_drop).worst(self.reference, self.higher_is_better)
+
+    def front(self, axis: str) -> list[int]:
+        """The numbers of the candidates (`tried`) on the Pareto front of the score and an axis
+        (`AXES`), from the cheapest to the best. Those that were not measured are on none.
+        """
+        costs = [getattr(each, axis) for each in self.tried]
+        return front(
+            [math.inf if cost is None else cost for cost in costs],
+            [each.score for each in self.tried],
+            self.higher_is_better,
+        )
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
+        """Plain data for JSON; numbers that it does not know are None."""
+        data = {
             **asdict(self),
             "drop": self.drop,
             "relative_drop": self.relative_drop,
             "speed": self.speed,
+            "worst_score": self.worst_score,
+            "fronts": {axis: self.front(axis) for axis in AXES},
+            "lines": self.lines(),
         }
+        for candidate, row in zip(self.tried, data["tried"]):
+            row |= {"layers": candidate.layers, "is_met": self.holds(candidate.score)}
+        shown: dict[str, Any] = plain(data)
+        return shown
+
+    def write(self, path: str | os.PathLike[str], title: str) -> None:
+        """Write the report as a page (.html), or its data (.json). The file appears whole or not at
+        all; OptionError for another ending or a path that cannot be written.
+        """
+        write_sheet(path, "compression", self.to_dict(), title)
 
     def lines(self) -> list[str]:
         """What to say of it."""

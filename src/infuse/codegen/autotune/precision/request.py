@@ -33,25 +33,27 @@ Timer = Callable[[Mapping[str, Callable[[], object]]], Mapping[str, Sequence[flo
 """The least seconds of several runs by name, measured in turns: of each several, apart."""
 
 
-def least_seconds(runs: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
+def least_seconds(
+    runs: Mapping[str, Callable[[], object]], least: float = LEAST, most: float = MOST
+) -> dict[str, list[float]]:
     """The least seconds of each run in even and in odd rounds. The runs take turns until these say
-    the same.
+    the same, for `least` to `most` seconds each.
     """
     for run in runs.values():
         for _ in range(WARM_UP):
             run()
-    least = {name: [math.inf, math.inf] for name in runs}
+    times = {name: [math.inf, math.inf] for name in runs}
     begin = time.perf_counter()
     for number in itertools.count(1):
         for name, run in runs.items():
             started = time.perf_counter()
             run()
             seconds = time.perf_counter() - started
-            least[name][number % 2] = min(seconds, least[name][number % 2])
+            times[name][number % 2] = min(seconds, times[name][number % 2])
         spent = (time.perf_counter() - begin) / len(runs)
-        if spent > MOST or (number >= ROUNDS and spent > LEAST and are_settled(least)):
+        if spent > most or (number >= ROUNDS and spent > least and are_settled(times)):
             break
-    return least
+    return times
 
 
 def are_settled(times: Mapping[str, Sequence[float]]) -> bool:
