@@ -139,6 +139,7 @@ GRAPHS: dict[str, Graph] = {
     "4 bits": few_bits(4, bias=False),
     "8 bits": few_bits(8, bias=True),
     "2 bits": few_bits(2, bias=False),
+    "4 bits, rounded rows": few_bits(4, bias=True, level=4),
     "bytes": integers("MatMulInteger", (3, 5, 7), (7, 33), dtypes.uint8, 0),
     "signed bytes": integers("MatMulInteger", (5, 9), (9, 6), dtypes.int8, 5),
     "bytes from zero": integers("MatMulInteger", (4, 6), (6, 40), dtypes.uint8),
