@@ -249,8 +249,8 @@ def sparse(setting: Setting) -> Plan:
     """Layers many of whose weights are zero, in float32."""
     plan, pattern = Plan(), setting.options.sparse.pattern(has_integers=False)
     seen = None if setting.runs is None else setting.observed(takes_moments=True)
-    for layer, found in _sparsified(setting, plan, pattern, seen).items():
-        plan.forms[layer] = SparseForm(found.matrices, _sparse_name(found))
+    for layer, weights in _sparsified(setting, plan, pattern, seen).items():
+        plan.forms[layer] = SparseForm(weights.matrices, _sparse_name(weights))
     return plan
 
 
@@ -262,15 +262,15 @@ def sparse_int8(setting: Setting) -> Plan:
     between = between_layers(setting.graph, setting.layers)
     seen = setting.observed(between, takes_moments=True)
     chosen = _sparsified(setting, Plan(), pattern, seen)
-    weights = {layer: found.matrices for layer, found in chosen.items()}
-    static = plan_static(setting.graph, setting.layers, seen, setting.options.static, weights)
+    matrices = {layer: weights.matrices for layer, weights in chosen.items()}
+    static = plan_static(setting.graph, setting.layers, seen, setting.options.static, matrices)
     plan = Plan({}, static.between, static.calibrators, static.errors, static.refused)
     for layer, form in static.layers.items():
-        found = chosen.get(layer)
+        weights = chosen.get(layer)
         plan.forms[layer] = form
-        if found is not None:
-            plan.forms[layer] = replace(form, name=f"int8, {_sparse_name(found)}")
-            plan.calibrators[layer] += f", {found.how}"
+        if weights is not None:
+            plan.forms[layer] = replace(form, name=f"int8, {_sparse_name(weights)}")
+            plan.calibrators[layer] += f", {weights.how}"
     return plan
 
 
@@ -285,24 +285,24 @@ def _sparsified(
             plan.refused[layer] = why
             continue
         moments = None if seen is None else _moments(layer, seen)
-        found = sparsified(layer, pattern, setting.options.sparse.sparsity, moments)
-        result[layer] = found
-        plan.errors[layer], plan.calibrators[layer] = found.error, found.how
+        weights = sparsified(layer, pattern, setting.options.sparse.sparsity, moments)
+        result[layer] = weights
+        plan.errors[layer], plan.calibrators[layer] = weights.error, weights.how
         if setting.progress is not None:
             setting.progress("sparsify", number + 1, len(setting.layers))
     return result
 
 
-def _sparse_name(found: Sparsified) -> str:
-    zeros = 1 - np.count_nonzero(found.matrices) / found.matrices.size
+def _sparse_name(weights: Sparsified) -> str:
+    zeros = 1 - np.count_nonzero(weights.matrices) / weights.matrices.size
     return f"{zeros:.0%} zero"
 
 
 def _moments(layer: Layer, seen: Observations) -> Moments | None:
     """Second moments of what a layer multiplies, as far as data tell."""
     if seen.counts.get(layer):
-        known = seen.moments[layer].astype(np.float64) / seen.counts[layer]
-        return Moments(known, known)
+        mean = seen.moments[layer].astype(np.float64) / seen.counts[layer]
+        return Moments(mean, mean)
     return Moments.of_rows(seen.rows[layer][:, 0])
 
 

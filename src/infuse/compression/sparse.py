@@ -65,9 +65,9 @@ class Pattern:
             return self._of_each(scores)
         sums = np.add.reduceat(scores, np.arange(0, depth, self.rows), axis=0)
         sums = np.add.reduceat(sums, np.arange(0, columns, self.columns), axis=1)
-        kept = sums.size - round(sums.size * sparsity)
+        count = sums.size - round(sums.size * sparsity)
         stays = np.zeros(sums.size, bool)
-        stays[np.argsort(-sums, axis=None, kind="stable")[:kept]] = True
+        stays[np.argsort(-sums, axis=None, kind="stable")[:count]] = True
         whole = stays.reshape(sums.shape).repeat(self.rows, axis=0).repeat(self.columns, axis=1)
         return np.asarray(whole[:depth, :columns])
 

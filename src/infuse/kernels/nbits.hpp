@@ -54,8 +54,8 @@ template <int BITS>
 INFUSE_INLINE vf number_at(vi word, int from) {
   constexpr int lead = NBits<BITS>::MANTISSA;
   const int32_t mask = ((1 << BITS) - 1) << from, start = (127 + lead - from) << lead;
-  const vf held = as_float((word & splat(mask)) | splat(start));
-  return held - splat(float(1 << (lead - from)) + float(1 << (BITS - 1)));
+  const vf whole = as_float((word & splat(mask)) | splat(start));
+  return whole - splat(float(1 << (lead - from)) + float(1 << (BITS - 1)));
 }
 
 /** The numbers of one row of a panel. */

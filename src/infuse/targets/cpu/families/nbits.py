@@ -129,8 +129,8 @@ def _matrix(s: Any, words: Array, steps: Array, bits: int, kinds: int, lanes: in
     """The matrix [k, n] that words and steps stand for."""
     blocks, width = -(-s.k // s.block), 2 * lanes
     panels, shape = -(-s.n // width), (s.n, blocks * s.block)
-    held = words[: packed_words(shape, bits, lanes)]
-    codes = unpacked_codes(held, shape, bits, lanes)
+    codes_as_stored = words[: packed_words(shape, bits, lanes)]
+    codes = unpacked_codes(codes_as_stored, shape, bits, lanes)
     parts = steps[: panels * blocks * kinds * width].reshape(panels, blocks, kinds, width)
     wide = parts.astype(np.float64).transpose(2, 0, 3, 1).reshape(kinds, -1, blocks, 1)[:, : s.n]
     weights = (codes.reshape(s.n, blocks, s.block) - float(1 << (bits - 1))) * wide[0]
