@@ -62,7 +62,10 @@ class Search:
 def ours(one: Task, drop: float) -> Search:
     """What `infuse.compress` does."""
     begin = time.perf_counter()
-    judge: Any = lambda outputs, _: one.judge(outputs, one.truth)  # noqa: E731
+
+    def judge(outputs: list[Answers], _: Any) -> float:
+        return one.judge(outputs, one.truth)
+
     try:
         graph = infuse.compress(
             one.model,

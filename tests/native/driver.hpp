@@ -21,6 +21,17 @@ struct Sink {
   }
 };
 
+// out = acc, of integers
+struct Whole {
+  int32_t* out;
+  long n;
+
+  template <class L>
+  INFUSE_INLINE void operator()(vi acc, long row, long col, L lanes) const {
+    store(out + row * n + col, acc, lanes);
+  }
+};
+
 // A context whose scratch ends at a page that nobody may touch, and holds what is no number.
 struct Run {
   Context* ctx;

@@ -2,16 +2,6 @@
 #include "integer.hpp"
 #include "driver.hpp"
 
-struct Whole {
-  int32_t* out;
-  long n;
-
-  template <class L>
-  INFUSE_INLINE void operator()(vi acc, long row, long col, L lanes) const {
-    store(out + row * n + col, acc, lanes);
-  }
-};
-
 struct Sizes {
   long m, n, k, row, step;
 };

@@ -9,16 +9,6 @@ EXPORT void run_sparse_gemm(int threads, const SparseSizes* s, const float* a,
   sparse_gemm(*run.ctx, *s, a, starts, places, blocks, Sink{bias, out, s->n, low});
 }
 
-struct Whole {
-  int32_t* out;
-  long n;
-
-  template <class L>
-  INFUSE_INLINE void operator()(vi acc, long row, long col, L lanes) const {
-    store(out + row * n + col, acc, lanes);
-  }
-};
-
 struct IntegerSizes {
   long m, n, k, row, filled, step;
 };

@@ -253,6 +253,7 @@ def test_tuning_with_rounding_makes_integers_better() -> None:
         TuneOptions(epochs=6, rate=3e-4),
         agreement(original, {"x": data["x"][:200]}),
         threads=1,
+        static=StaticOptions(),
     )
     assert report.after > report.before
     assert not any(node.kind == "QuantizeLinear" for node in tuned.nodes)

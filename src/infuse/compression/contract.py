@@ -24,17 +24,13 @@ class Bound:
         """`"0.5%"` is a part of the original's score, `0.005` the score's own unit. OptionError for
         anything else.
         """
-        is_relative = isinstance(text, str) and text.strip().endswith("%")
-        try:
-            number = float(text.strip().rstrip("%") if isinstance(text, str) else text)
-        except (TypeError, ValueError):
-            number = math.nan
+        number, is_relative = part_or_number(text)
         if not (math.isfinite(number) and number >= 0):
             raise OptionError(
                 f"max_drop is {text!r}, which bounds nothing",
                 hint="0.5% of the original's score, or 0.005 in the unit of the score",
             )
-        return cls(number / 100 if is_relative else number, is_relative)
+        return cls(number, is_relative)
 
     def allowed(self, reference: float) -> float:
         """The loss that is allowed, in the score's own unit."""
@@ -56,6 +52,18 @@ class Bound:
 
     def __str__(self) -> str:
         return f"{self.limit * 100:g}%" if self.is_relative else f"{self.limit:g}"
+
+
+def part_or_number(text: str | float) -> tuple[float, bool]:
+    """A number, that of a percentage over 100, and whether it was a percentage; NaN for anything
+    else.
+    """
+    is_percentage = isinstance(text, str) and text.strip().endswith("%")
+    try:
+        number = float(text.strip().rstrip("%") if isinstance(text, str) else text)
+    except (TypeError, ValueError):
+        number = math.nan
+    return (number / 100 if is_percentage else number), is_percentage
 
 
 class Deadline:

@@ -173,8 +173,7 @@ class Control:
             after = self._costs(self._everything(number), str(number))
             for layer in plan.forms:
                 if (layer, number) in changes:
-                    change = changes[layer, number]
-                    offers[layer].append(Option(number, after[layer], change))
+                    offers[layer].append(Option(number, after[layer], changes[layer, number]))
         for layer, options in offers.items():
             if len(options) > 1 and min(each.cost for each in options[1:]) >= options[0].cost:
                 self.slow.add(layer)
@@ -273,10 +272,6 @@ class Control:
         )
 
     # -- what is told ------------------------------------------------------------------------------
-
-    def plan_of(self, layer: Layer, selection: Selection) -> int | None:
-        """The number of the plan that a layer's form is of; None for float32."""
-        return dict(selection).get(layer)
 
     def form_of(self, layer: Layer, number: int) -> Form:
         """The form of a layer that a plan offers."""

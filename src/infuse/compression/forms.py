@@ -46,10 +46,6 @@ class Writer(GraphBuilder):
         """A list of fixed sizes or axes."""
         return constant(np.array([int(str(v)) for v in values], np.int64))
 
-    def array(self, elements: Array) -> Value:
-        """A constant."""
-        return constant(np.ascontiguousarray(elements))
-
     # -- quantization ------------------------------------------------------------------------------
 
     def quantize(self, value: Value, scale: Scale) -> Value:
@@ -105,7 +101,7 @@ class StaticForm:
         array = layer.in_layout(weights.integers)
         node.set_operand(1, write.integers(array, weights.channel_scales, layer.channel_axis))
         bias = bias_of(layer)
-        if layer.kind == "MatMul" or (bias is None and layer.node.input(2) is not None):
+        if not takes_bias(layer):
             if correction is not None:
                 add_behind(write, node, np.asarray(correction, np.float32))
             return
@@ -283,6 +279,13 @@ def bias_of(layer: Layer) -> Array | None:
         (),
     )
     return np.broadcast_to(value.const.reshape(-1), (channels,)) if is_vector else None
+
+
+def takes_bias(layer: Layer) -> bool:
+    """Whether a constant for each output channel can be a part of the layer itself."""
+    if layer.kind == "MatMul":
+        return False
+    return layer.node.input(2) is None or bias_of(layer) is not None
 
 
 def add_behind(write: Writer, node: Node, addend: Array) -> None:

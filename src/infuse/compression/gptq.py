@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from infuse.compression.layers import Floats
+from infuse.compression.moments import damped
 from infuse.compression.weights import (
     BlockWeights,
     Grid,
@@ -17,8 +18,6 @@ from infuse.compression.weights import (
 )
 from infuse.ir.graph import Array
 
-DAMPING = 0.01
-"""What is added to the diagonal of the second moments, as a part of its mean."""
 CHUNK = 128
 """Rows after which errors are handed on to all others."""
 
@@ -74,12 +73,5 @@ def gptq_channels(matrices: Floats, scales: Floats, rows: Array) -> IntegerWeigh
 
 def _factors(moments: Array) -> Array:
     """The upper Cholesky factors of the inverses of damped moments [.., depth, depth]."""
-    damped = moments.astype(np.float64)
-    places = np.arange(damped.shape[-1])
-    diagonal = damped[..., places, places]
-    mean = diagonal.mean(-1, keepdims=True)
-    mean = np.where(mean > 0, mean, 1.0)
-    # an activation that is always zero has a power of zero
-    damped[..., places, places] = np.where(diagonal > 0, diagonal, mean) + DAMPING * mean
-    factor: Array = np.linalg.cholesky(np.linalg.inv(damped)).swapaxes(-1, -2)
+    factor: Array = np.linalg.cholesky(np.linalg.inv(damped(moments))).swapaxes(-1, -2)
     return factor

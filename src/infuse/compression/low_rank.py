@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from infuse.compression.forms import Writer, add_behind, bias_of
+from infuse.compression.forms import Writer, add_behind, bias_of, takes_bias
 from infuse.compression.layers import Layer
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 
@@ -68,11 +69,10 @@ class FactoredForm:
             second = np.ascontiguousarray(second.T)
         correction, bias = self.factors.correction, bias_of(layer)
         inputs: list[Value | None] = [hidden, constant(second), *node.inputs[2:]]
-        can_add = layer.kind == "Gemm" and (bias is not None or node.input(2) is None)
-        if correction is not None and can_add:
+        if correction is not None and takes_bias(layer):
             inputs[2:] = [_vector(correction, bias)]
         node.set_inputs(inputs)
-        if correction is not None and not can_add:
+        if correction is not None and not takes_bias(layer):
             add_behind(write, node, np.asarray(correction, np.float32))
 
     def _write_convolutions(self, write: Writer, node: Node, layer: Layer) -> None:
@@ -130,15 +130,13 @@ class Decomposition:
         self._matrix, self._seen = matrix.astype(np.float64), seen
         self._covariance = seen.covariance
         depth, columns = matrix.shape
-        self._root: Doubles | None = None
-        if columns <= depth:
-            gram = self._matrix.T @ self._covariance @ self._matrix
+        self._root = None if columns <= depth else _root(self._covariance)
+        """Where there are fewer rows than columns, the components are those of the rows."""
+        if self._root is None:
+            self._vectors = self._output_vectors
         else:
-            root = _root(self._covariance)
-            self._root, white = root, root.T @ self._matrix
-            gram = white @ white.T
-        _, vectors = np.linalg.eigh(gram)
-        self._vectors: Doubles = vectors[:, ::-1]
+            self._white = self._root.T @ self._matrix
+            self._vectors = _components(self._white @ self._white.T)
         self._power = float(np.sum((seen.moments @ self._matrix) * self._matrix))
 
     def factors(self, rank: int) -> Factors:
@@ -148,7 +146,7 @@ class Decomposition:
             first, second = self._matrix @ vectors, vectors.T
         else:
             first = np.linalg.solve(self._root.T, vectors)
-            second = vectors.T @ (self._root.T @ self._matrix)
+            second = vectors.T @ self._white
         lost = self._matrix - first @ second
         return Factors(_balanced(first, second), rank, *self.error(lost))
 
@@ -167,11 +165,11 @@ class Decomposition:
         """
         size = int(np.prod(kernel))
         channels, columns = len(self._matrix) // size, self._matrix.shape[1]
-        outer = self._output_vectors()[:, : ranks[1]]
+        outer = self._output_vectors[:, : ranks[1]]
         core = (self._matrix @ outer).reshape(channels, size * ranks[1])
         inner = self._channel_root(channels, size)
         white = inner.T @ core
-        vectors = np.linalg.eigh(white @ white.T)[1][:, ::-1][:, : ranks[0]]
+        vectors = _components(white @ white.T)[:, : ranks[0]]
         first = np.linalg.solve(inner.T, vectors)
         middle = vectors.T @ white
         whole = (first @ middle).reshape(channels * size, ranks[1]) @ outer.T
@@ -186,17 +184,20 @@ class Decomposition:
         )
         return Factors(_scaled(weights), ranks[1], error, correction, spatial=1)
 
+    @cached_property
     def _output_vectors(self) -> Doubles:
-        if self._root is None:
-            return self._vectors
-        gram = self._matrix.T @ self._covariance @ self._matrix
-        vectors: Doubles = np.linalg.eigh(gram)[1][:, ::-1]
-        return vectors
+        """The principal components of the results."""
+        return _components(self._matrix.T @ self._covariance @ self._matrix)
 
     def _channel_root(self, channels: int, size: int) -> Doubles:
         """A root of the mean covariance of channels over the places of the kernel."""
         blocks = self._covariance.reshape(channels, size, channels, size)
         return _root(np.einsum("isjs->ij", blocks) / size)
+
+
+def _components(gram: Doubles) -> Doubles:
+    """The eigenvectors of a symmetric matrix, those of the largest eigenvalues first."""
+    return np.asarray(np.linalg.eigh(gram)[1][:, ::-1])
 
 
 def _root(covariance: Doubles) -> Doubles:
@@ -272,6 +273,6 @@ def why_not_factored(layer: Layer) -> str:
         return f"it is too small for a rank of {RANK_STEP}"
     if not np.isfinite(layer.matrices).all():
         return "its weights are not finite"
-    if layer.kind == "Conv" and layer.node.input(2) is not None and bias_of(layer) is None:
+    if layer.kind == "Conv" and not takes_bias(layer):
         return "its bias is computed"
     return ""

@@ -17,7 +17,7 @@ from infuse.compression.forms import (
     RowsForm,
 )
 from infuse.compression.gptq import gptq
-from infuse.compression.layers import Embedding, Floats, Layer
+from infuse.compression.layers import Embedding, Layer
 from infuse.compression.low_rank import (
     Activations,
     Decomposition,
@@ -25,6 +25,7 @@ from infuse.compression.low_rank import (
     factored,
     why_not_factored,
 )
+from infuse.compression.moments import products_error
 from infuse.compression.observation import Observations, observe
 from infuse.compression.ranges import Scale
 from infuse.compression.sparse import (
@@ -179,15 +180,11 @@ def _in_blocks(
         "nearest": blocks(matrix, bits, block, np.diag(moments)),
         "GPTQ": gptq(matrix, moments, bits, block),
     }
-    errors = {name: _error_of(offer.numbers, matrix, moments) for name, offer in offers.items()}
+    errors = {
+        name: products_error(offer.numbers, matrix, moments) for name, offer in offers.items()
+    }
     best = min(errors, key=errors.__getitem__)
     return best, offers[best], errors[best]
-
-
-def _error_of(numbers: Floats, matrix: Floats, moments: Floats) -> float:
-    """The power of the error of products over theirs, for activations with these moments."""
-    noise, power = (float(np.sum((moments @ each) * each)) for each in (numbers - matrix, matrix))
-    return noise / power if power > 0 else 0.0
 
 
 def _with_embeddings(method: Callable[[Setting], Plan], bits: int = 8) -> Callable[[Setting], Plan]:
@@ -237,9 +234,9 @@ def low_rank(setting: Setting) -> list[Plan]:
 
 def _activations(layer: Layer, seen: Observations | None) -> Activations:
     """What a layer multiplies, as far as data tell."""
-    if seen is not None and seen.counts.get(layer):
-        count = seen.counts[layer]
-        return Activations(seen.moments[layer].astype(np.float64) / count, seen.sums[layer] / count)
+    moments = None if seen is None else seen.second_moments(layer)
+    if seen is not None and moments is not None:
+        return Activations(moments, seen.sums[layer] / seen.counts[layer])
     if seen is not None and len(seen.rows[layer]) and np.isfinite(seen.rows[layer]).all():
         return Activations.of_rows(seen.rows[layer][:, 0])
     return Activations.unknown(layer.depth)
@@ -300,8 +297,8 @@ def _sparse_name(weights: Sparsified) -> str:
 
 def _moments(layer: Layer, seen: Observations) -> Moments | None:
     """Second moments of what a layer multiplies, as far as data tell."""
-    if seen.counts.get(layer):
-        mean = seen.moments[layer].astype(np.float64) / seen.counts[layer]
+    mean = seen.second_moments(layer)
+    if mean is not None:
         return Moments(mean, mean)
     return Moments.of_rows(seen.rows[layer][:, 0])
 

@@ -66,6 +66,13 @@ class Observations:
     sums: dict[Layer, Array] = field(default_factory=dict)
     counts: dict[Layer, int] = field(default_factory=dict)
 
+    def second_moments(self, layer: Layer) -> Array | None:
+        """The mean products of the elements of a row [depth, depth] in float64; None where no
+        rows were summed up.
+        """
+        count = self.counts.get(layer)
+        return self.moments[layer].astype(np.float64) / count if count else None
+
 
 def observe(
     graph: Graph,

@@ -220,7 +220,8 @@ def _finished(
         report.float_seconds, report.seconds = times["float32"], times["all"]
     before, after = totals(source), totals(result)
     report.weight_bytes_before, report.weight_bytes = before.weight_bytes, after.weight_bytes
-    report.layers = [_layer(layer, control, selection, plans) for layer in layers]
+    chosen = dict(selection)
+    report.layers = [_layer(layer, control, chosen.get(layer), plans) for layer in layers]
     report.layers += [
         LayerReport(node.name, node.kind, "float32", why)
         for node, why in products_left_out(source, layers)
@@ -230,9 +231,10 @@ def _finished(
 
 
 def _layer(
-    layer: Layer, control: Control, selection: Selection, plans: Sequence[Plan]
+    layer: Layer, control: Control, number: int | None, plans: Sequence[Plan]
 ) -> LayerReport:
-    region, number = control.regions.get(layer), control.plan_of(layer, selection)
+    """What is told of a layer whose form is of the plan of this number; None for float32."""
+    region = control.regions.get(layer)
     offers = [each for each, plan in enumerate(plans) if layer in plan.forms]
     reason = ""
     if not offers:

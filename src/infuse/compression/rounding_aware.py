@@ -25,7 +25,7 @@ def tune_for_integers(
     options: TuneOptions,
     score: Callable[[Graph], float],
     *,
-    static: StaticOptions = StaticOptions(),  # noqa: B008 - it is frozen
+    static: StaticOptions,
     higher_is_better: bool = True,
     seed: int = 0,
     threads: int | None = None,

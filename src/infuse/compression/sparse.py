@@ -16,13 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from infuse.compression.forms import Writer
 from infuse.compression.layers import Floats, Layer
+from infuse.compression.moments import damped, products_error
+from infuse.compression.static import relative_error
 from infuse.errors import OptionError
-from infuse.ir.graph import Array, Graph, Node
+from infuse.ir.graph import Array, Graph, Node, constant
 
-DAMPING = 0.01
-"""What is added to the diagonal of the second moments, as a part of its mean."""
 MOST_SOLVING = 2e11
 """Operations that solving may take for one layer; beyond, weights do not make up for others."""
 MOST_DEPTH = 2048
@@ -134,8 +133,7 @@ class SparseForm:
     activation: None = None
 
     def write(self, graph: Graph, node: Node, layer: Layer) -> None:
-        write = Writer(graph, node, layer.name or layer.kind)
-        node.set_operand(1, write.array(layer.in_layout(self.matrices)))
+        node.set_operand(1, constant(layer.in_layout(self.matrices)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +188,12 @@ def sparsified(
     if moments is not None:
         inner = Moments(*(m[np.ix_(order, order)] for m in (moments.fitted, moments.telling)))
     offers = _offers(matrix, pattern, sparsity, inner)
-    telling = None if inner is None else inner.telling
-    errors = {name: _error(offer, matrix, telling) for name, offer in offers.items()}
+    errors = {
+        name: relative_error(offer, matrix)
+        if inner is None
+        else products_error(offer, matrix, inner.telling)
+        for name, offer in offers.items()
+    }
     best = min(errors, key=errors.__getitem__)
     result = np.empty_like(layer.matrices)
     result[0][order] = offers[best]
@@ -218,23 +220,14 @@ def _offers(
         return offers
     masks = {"Wanda": pattern.mask(matrix**2 * np.diag(moments.fitted)[:, None], sparsity)}
     offers["Wanda"] = matrix * masks["Wanda"]
-    damped = _damped(moments.fitted)
+    invertible = damped(moments.fitted)
     if len(matrix) <= MOST_DEPTH:
-        saliency = matrix**2 / np.diag(np.linalg.inv(damped))[:, None]
+        saliency = matrix**2 / np.diag(np.linalg.inv(invertible))[:, None]
         masks["second order"] = pattern.mask(saliency, sparsity)
     for name, mask in masks.items():
         if _operations(mask, pattern) <= MOST_SOLVING:
-            offers[f"{name}, fitted"] = _fitted(matrix, mask, damped, pattern)
+            offers[f"{name}, fitted"] = _fitted(matrix, mask, invertible, pattern)
     return offers
-
-
-def _damped(moments: Array) -> Array:
-    damped: Array = moments.copy()
-    diagonal = np.diag(damped).copy()
-    mean = float(diagonal.mean()) or 1.0
-    diagonal[diagonal <= 0] = mean  # an activation that is always zero
-    np.fill_diagonal(damped, diagonal + DAMPING * mean)
-    return damped
 
 
 def _operations(mask: Array, pattern: Pattern) -> float:
@@ -255,11 +248,3 @@ def _fitted(matrix: Array, mask: Array, moments: Array, pattern: Pattern) -> Arr
             inner = moments[np.ix_(stays, stays)]
             result[stays, columns] = np.linalg.solve(inner, goals[stays, columns])
     return result
-
-
-def _error(matrix: Array, exact: Array, moments: Array | None) -> float:
-    """The power of the error of products over theirs."""
-    difference = matrix - exact
-    seen = np.eye(len(exact)) if moments is None else moments
-    noise, power = (float(np.sum((seen @ each) * each)) for each in (difference, exact))
-    return noise / power if power > 0 else 0.0

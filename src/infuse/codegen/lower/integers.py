@@ -149,12 +149,12 @@ def _blocks(low: Lowering, matrix: Integers | None, rows: Dim) -> Blocks | None:
     if matrix is None or matrix.ndim != 2:
         return None
     layout, (k, n) = layout_of(low, matrix), matrix.shape
-    found = faster_blocks(
+    sparse = faster_blocks(
         low, (rows, n, -(-k // layout.group)), sparse_integers(low, matrix, layout)
     )
-    if found is None:
+    if sparse is None:
         return None
-    return Blocks(layout, found, _sums(low, matrix, layout))
+    return Blocks(layout, sparse, _sums(low, matrix, layout))
 
 
 def _sums(low: Lowering, matrices: Integers, layout: Layout) -> Tensor | None:

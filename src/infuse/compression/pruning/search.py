@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from infuse.codegen.compile import compile_graph
-from infuse.compression.contract import Bound, Deadline
+from infuse.compression.contract import Bound, Deadline, part_or_number
 from infuse.compression.evaluation import Evaluation, settled
 from infuse.compression.pruning.compensation import add_means
 from infuse.compression.pruning.groups import Dependencies
@@ -64,12 +64,8 @@ class PruneRequest:
     @classmethod
     def parse(cls, text: str | float, goal: str = "macs", rounds: int = 1) -> PruneRequest:
         """`"50%"` or `0.5` of what there is. OptionError for anything else."""
-        try:
-            is_text = isinstance(text, str)
-            number = float(str(text).strip().rstrip("%")) / (100 if is_text else 1)
-        except ValueError:
-            number = -1.0
-        if (isinstance(text, str) and not text.strip().endswith("%")) or not 0 < number < 1:
+        number, is_percentage = part_or_number(text)
+        if (isinstance(text, str) and not is_percentage) or not 0 < number < 1:
             raise OptionError(
                 f"prune is {text!r}, which is no part of the model",
                 hint="50% of the multiplications, or 0.5",
