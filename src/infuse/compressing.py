@@ -76,6 +76,10 @@ def compress(
     validation, one example in five is set apart for the score. With a contract, the last round
     that is within it counts.
 
+    Without `prune`, `tune_epochs` and `tune_minutes` tune what one of the methods int8, low-rank,
+    sparse and sparse-int8 makes: weights of low rank and weights that are not zero learn on, and
+    weights that become integers learn with activations and weights rounded.
+
     A graph that was not optimized is optimized at `level` first, and the result at that level
     again: `basic` keeps to standard operators. `calibrator` is min-max,
     percentile, entropy, mse, or auto: for each activation the one with the least error of the
@@ -87,17 +91,20 @@ def compress(
     from infuse.compression import (
         BlockOptions,
         MethodOptions,
+        Narrowing,
+        PruneRequest,
         Request,
         SparseOptions,
         StaticOptions,
+        TuneOptions,
         compress_graph,
+        narrow_graph,
+        tune_graph,
     )
 
     if runtime not in (None, "onnxruntime"):
         raise OptionError(f"there is no runtime {runtime!r}", hint="onnxruntime, or none")
     is_tuned = tune_epochs is not None or tune_minutes is not None
-    if prune is None and is_tuned:
-        raise OptionError("there is nothing to tune without prune", hint='prune="50%", for example')
     request = Request(
         method=method or "int8",
         level=level,
@@ -116,14 +123,13 @@ def compress(
     )
     source = graph_of(graph)
     if source.report is None:
-        source = optimize(source, "basic" if prune is not None else level, progress=progress)
-    if prune is None:
+        is_staged = prune is not None or is_tuned
+        source = optimize(source, "basic" if is_staged else level, progress=progress)
+    tuning = TuneOptions(tune_epochs, tune_minutes) if is_tuned else None
+    if prune is None and tuning is None:
         return compress_graph(source, request, data, labels, validation, progress)
-    from infuse.compression import Narrowing, PruneRequest, TuneOptions, narrow_graph
-
-    narrowing = Narrowing(
-        PruneRequest.parse(prune, prune_goal, prune_rounds),
-        TuneOptions(tune_epochs, tune_minutes) if is_tuned else None,
-        method,
-    )
+    if prune is None:
+        assert tuning is not None
+        return tune_graph(source, request, tuning, data, labels, validation, progress)
+    narrowing = Narrowing(PruneRequest.parse(prune, prune_goal, prune_rounds), tuning, method)
     return narrow_graph(source, request, narrowing, data, labels, validation, progress)

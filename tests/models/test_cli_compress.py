@@ -97,7 +97,8 @@ def test_a_function_of_a_file_is_the_metric(
     [
         (("--prune", "half"), "no part of the model"),
         (("--prune", "50%", "--tune", "1"), "tuning needs data"),
-        (("--tune-epochs", "1"), "nothing to tune"),
+        (("--tune-epochs", "1"), "tuning needs data"),
+        (("--int4", "--tune-epochs", "1"), "int4 cannot be tuned"),
         ((), "needs data"),
         (("--data", "labels.npy"), "not an .npz archive"),
         (("--data", "none.npz"), "cannot be read"),

@@ -35,11 +35,11 @@ from tests.pruning_networks import NETWORKS, Network
 pytestmark = [pytest.mark.row("Z3", "Z5")]
 
 
-def rows_network() -> Graph:
+def rows_network(first: int = 48, second: int = 32) -> Graph:
     """Three dense layers of any number of rows."""
     net = Network("rows", (1, 6))
-    x = net("Relu", net.dense("first", net.x, 48))
-    x = net("Relu", net.dense("second", x, 32))
+    x = net("Relu", net.dense("first", net.x, first))
+    x = net("Relu", net.dense("second", x, second))
     net.graph.add_output(net.dense("scores", x, 3), "scores")
     graph = with_free_batch(net.graph)
     assert graph is not None
@@ -311,7 +311,8 @@ def test_examples_that_lie_otherwise_are_refused() -> None:
         ({"prune": "50%", "tune_minutes": -1, "data": examples(20)}, "no number of minutes"),
         ({"prune": "50%", "tune_epochs": 1}, "needs data"),
         ({"prune": "50%", "tune_epochs": 1, "data": examples(3)}, "too few"),
-        ({"tune_epochs": 1}, "nothing to tune"),
+        ({"tune_epochs": 1}, "needs data"),
+        ({"tune_epochs": 1, "method": ["int8", "low-rank"], "data": examples(20)}, "be tuned"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any], what: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from infuse.analysis import render_sheet
 from infuse.compression import CompressionReport
-from infuse.compression.candidates import candidates_of_both, candidates_of_pruned
+from infuse.compression.candidates import candidates_of_both, candidates_of_stage
 from infuse.compression.contract import Bound
 from infuse.compression.frontier import front, nearest
 from infuse.compression.report import CandidateReport
@@ -137,10 +137,10 @@ def pruning() -> CompressionReport:
 
 
 def test_the_candidates_of_a_pruning() -> None:
-    original, pruned = candidates_of_pruned(pruning(), is_narrower=True)
+    original, pruned = candidates_of_stage(pruning(), "pruned")
     assert (original.name, original.score, original.seconds) == ("original", 0.9, 4.0)
     assert (pruned.name, pruned.weight_bytes, pruned.is_result) == ("pruned", 200, True)
-    (alone,) = candidates_of_pruned(pruning(), is_narrower=False)
+    (alone,) = candidates_of_stage(pruning(), None)
     assert alone.is_result
 
 
@@ -157,8 +157,8 @@ def test_the_candidates_of_a_pruning_that_is_rounded(
         CandidateReport("", 0.865, {"int8": 1}, 120, 1.5, is_result=True),
     ]
     rounded = report(tried=tried, score=0.87, seconds=1.4, float_seconds=4.2)
-    pruned = candidates_of_pruned(pruning(), is_narrower=True)
-    rows = candidates_of_both(pruned, rounded, are_comparable=are_comparable)
+    pruned = candidates_of_stage(pruning(), "pruned")
+    rows = candidates_of_both(pruned, rounded, "pruned", are_comparable=are_comparable)
     assert [row.score for row in rows] == scores
     assert [row.name for row in rows][:2] == ["original", "pruned"]
     assert (rows[0].seconds, rows[-1].seconds) == (4.2, 1.4)

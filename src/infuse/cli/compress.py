@@ -81,7 +81,8 @@ def compress(
         float | None,
         typer.Option(
             metavar="MINUTES",
-            help="Tune the pruned model on the data, by the original's answers and the labels.",
+            help="Tune the compressed model on the data, by the original's answers and the labels: "
+            "with --prune, --int8, --sparse or --low-rank.",
         ),
     ] = None,
     tune_epochs: Annotated[

@@ -5,6 +5,7 @@ from infuse.compression.methods import MethodOptions
 from infuse.compression.narrowing import Narrowing, narrow_graph
 from infuse.compression.pipeline import Request, compress_graph
 from infuse.compression.pruning.search import PruneRequest
+from infuse.compression.recovery import tune_graph
 from infuse.compression.report import CompressionReport, LayerReport
 from infuse.compression.sparse import SparseOptions
 from infuse.compression.static import StaticOptions
@@ -24,4 +25,5 @@ __all__ = [
     "compress_graph",
     "narrow_graph",
     "tune",
+    "tune_graph",
 ]

@@ -12,7 +12,7 @@ from infuse.compression.control import Control
 from infuse.compression.evaluation import Evaluation
 from infuse.compression.frontier import nearest
 from infuse.compression.planning import Selection
-from infuse.compression.report import ORIGINAL, PRUNED, CandidateReport, CompressionReport
+from infuse.compression.report import ORIGINAL, CandidateReport, CompressionReport
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
 
@@ -65,29 +65,31 @@ def candidates(
     return list(rows.values())
 
 
-def candidates_of_pruned(report: CompressionReport, is_narrower: bool) -> list[CandidateReport]:
-    """The original and what pruning made of it, as the report of the pruning has them."""
+def candidates_of_stage(report: CompressionReport, name: str | None) -> list[CandidateReport]:
+    """The original and what a stage in float32 made of it, by the name of the stage, as its report
+    has them; the original alone where the stage changed nothing (None).
+    """
     original = CandidateReport(
         *(ORIGINAL, report.reference, {}, report.weight_bytes_before, report.float_seconds),
-        is_result=not is_narrower,
+        is_result=name is None,
     )
-    if not is_narrower:
+    if name is None:
         return [original]
-    narrow = CandidateReport(PRUNED, report.score, {}, report.weight_bytes, report.seconds)
-    return [original, replace(narrow, is_result=True)]
+    result = CandidateReport(name, report.score, {}, report.weight_bytes, report.seconds)
+    return [original, replace(result, is_result=True)]
 
 
 def candidates_of_both(
-    pruned: Sequence[CandidateReport], report: CompressionReport, *, are_comparable: bool
+    stage: Sequence[CandidateReport], report: CompressionReport, name: str, *, are_comparable: bool
 ) -> list[CandidateReport]:
-    """The candidates of a pruning and of what rounded its result, whose report has the score and
-    the seconds beside the original. Scores beside the outputs of the pruned model cannot be held
-    against those beside the original's: then the result alone is added.
+    """The candidates of a stage of this name and of what rounded its result, whose report has the
+    score and the seconds beside the original. Scores beside the outputs of the stage's model cannot
+    be held against those beside the original's: then the result alone is added.
     """
-    rows = [replace(row, name=row.name and PRUNED) for row in report.tried]
+    rows = [replace(row, name=row.name and name) for row in report.tried]
     (result,) = (row for row in rows if row.is_result)
     result.score, result.seconds = report.score, report.seconds
-    before = [replace(row, is_result=False) for row in pruned]
+    before = [replace(row, is_result=False) for row in stage]
     before[0].seconds = report.float_seconds
     if are_comparable:
         return [before[0], *rows]

@@ -12,7 +12,7 @@ from infuse.analysis.sheets import write_sheet
 from infuse.compression.contract import Bound
 from infuse.compression.frontier import front
 
-ORIGINAL, PRUNED = "original", "pruned"
+ORIGINAL, PRUNED, TUNED = "original", "pruned", "tuned"
 AXES = ("seconds", "weight_bytes")
 """What scores are shown against."""
 
@@ -40,7 +40,7 @@ class CandidateReport:
     """A model whose score was measured."""
 
     name: str
-    """`original`, `pruned` (the narrower model in float32), or nothing."""
+    """`original`, `pruned` or `tuned` (the model of that stage, in float32), or nothing."""
     score: float
     forms: dict[str, int]
     """How many layers have each form; the others are in float32."""

@@ -1,0 +1,194 @@
+"""A compression in stages: a graph in float32 that is narrower or tuned, its report, and what
+rounds it afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from infuse.analysis.cost import totals
+from infuse.analysis.dataset import Data, Feeds, feeds_of
+from infuse.compression.candidates import candidates_of_both
+from infuse.compression.contract import Bound
+from infuse.compression.evaluation import Evaluation, settled
+from infuse.compression.layers import find_layers
+from infuse.compression.learning import HELD_OUT, Examples
+from infuse.compression.methods import CALIBRATION_RUNS
+from infuse.compression.pipeline import Request, compress_graph, examples_of, metric_for, named
+from infuse.compression.report import CompressionReport
+from infuse.compression.rounding_aware import tune_for_integers
+from infuse.compression.tuning import Lessons, TuneOptions
+from infuse.errors import ContractError, OptionError
+from infuse.ir.graph import Graph
+from infuse.profiling.progress import Progress
+
+INTEGERS_PART, INTEGERS_RATE = 0.25, 0.3
+"""The part of the time of a tuning in which weights learn with the rounding that comes, and that of
+the rate.
+"""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What the stages of a compression share. `source` is the original, of standard operators."""
+
+    source: Graph
+    request: Request
+    bound: Bound | None
+    evaluation: Evaluation
+    examples: Examples
+    learned: Sequence[Feeds] | None
+    lessons: Lessons | None
+    """What a tuning learns from; None where nothing is tuned."""
+    notes: Sequence[str]
+    """What is to be said of the data."""
+    progress: Progress | None
+
+    def holds(self, score: float) -> bool:
+        """Whether a score is within the bound, if there is one."""
+        metric = self.evaluation.metric
+        return self.bound is None or self.bound.holds(
+            self.evaluation.reference, score, metric.higher_is_better
+        )
+
+    def measured(self, graph: Graph, score: float) -> Graph:
+        """A graph of this score, optimized, with a report of its time and size."""
+        metric = self.evaluation.metric
+        result = settled(graph, self.request.level)
+        seconds = self.evaluation.seconds_beside_original(graph)
+        result.compression = CompressionReport(
+            metric.name,
+            len(self.evaluation.runs),
+            self.evaluation.reference,
+            score,
+            metric.higher_is_better,
+            "" if self.bound is None else str(self.bound),
+            is_met=self.holds(score),
+            validations=self.evaluation.validations,
+            float_seconds=seconds[0],
+            seconds=seconds[1],
+            weight_bytes_before=totals(settled(self.source, self.request.level)).weight_bytes,
+            weight_bytes=totals(result).weight_bytes,
+        )
+        return result
+
+    def tuned_for_integers(self, graph: Graph, options: TuneOptions) -> tuple[Graph, str]:
+        """A graph whose weights learned with all layers rounded to 8 bits, or itself where that is
+        no better; and what to say of it.
+        """
+        if not find_layers(graph):
+            return graph, "no layer can be rounded: nothing was tuned for integers"
+        assert self.lessons is not None
+        assert self.learned is not None
+        tuned, outcome = tune_for_integers(
+            graph,
+            self.learned[:CALIBRATION_RUNS],
+            self.lessons,
+            options,
+            self.evaluation.score_once,
+            static=self.request.options.static,
+            higher_is_better=self.evaluation.metric.higher_is_better,
+            seed=self.request.seed,
+            threads=self.request.threads,
+            progress=self.progress,
+        )
+        note = (
+            f"tuned for integers: {outcome.before:.6g} → {outcome.after:.6g} after "
+            f"{outcome.epochs} epochs with all layers rounded"
+        )
+        return (tuned if outcome.best_epoch else graph), note
+
+    def rounded(self, graph: Graph, method: str | Sequence[str], stage: str, hint: str) -> Graph:
+        """A graph that `measured` made, compressed by a method within what the bound leaves; its
+        report tells it beside the original. `stage` is what the graph is called in candidates and
+        errors. ContractError, with the hint, where the bound is broken.
+        """
+        request, evaluation, first = self.request, self.evaluation, graph.compression
+        needs_labels = evaluation.metric.needs_labels
+        left = None
+        if self.bound is not None and needs_labels:
+            left = self.bound.left(first.reference, first.drop)
+        result = compress_graph(
+            graph,
+            replace(request, method=method, max_drop=left),
+            self.examples.learned,
+            self.examples.labels,
+            self.examples.measured,
+            self.progress,
+        )
+        report = result.compression
+        report.reference, report.score = first.reference, evaluation.score_once(result)
+        report.is_met = self.holds(report.score)
+        report.max_drop, report.pruning = first.max_drop, first.pruning
+        report.float_seconds, report.seconds = evaluation.seconds_beside_original(result)
+        report.weight_bytes_before = first.weight_bytes_before
+        report.tried = candidates_of_both(first.tried, report, stage, are_comparable=needs_labels)
+        report.notes = [*first.notes, *report.notes]
+        if not report.is_met:
+            raise contract_error(
+                f"{report.metric} of {report.reference:.6g} falls to {report.score:.6g}, by more "
+                f"than {report.max_drop}, once the {stage} model is rounded",
+                result,
+                hint,
+            )
+        return result
+
+
+@contextmanager
+def stages(
+    graph: Graph,
+    request: Request,
+    is_tuned: bool,
+    data: Data | None,
+    labels: Any,
+    validation: Data | None,
+    progress: Progress | None,
+) -> Iterator[Stages]:
+    """The stages of a call; the models that they compiled are closed at the end."""
+    bound = None if request.max_drop is None else Bound.parse(request.max_drop)
+    metric = metric_for(request.metric, labels, bound, has_data=data is not None)
+    if is_tuned and data is None:
+        raise OptionError("tuning needs data to learn from", hint="give some (--data, data=)")
+    source = named(graph)
+    source.report = None  # What is measured and given away is optimized further.
+    examples = Examples.divided(data, labels, validation, is_tuned)
+    learned = (
+        None if examples.learned is None else feeds_of(source, examples.learned, request.batch)
+    )
+    runs = examples_of(source, learned, examples.measured, request)
+    notes = []
+    if examples.measured is not validation:
+        notes.append(f"one in {HELD_OUT} examples was not learned from, and tells the score")
+    if data is None:
+        notes.append("measured on random inputs, which say little")
+    with Evaluation(
+        source,
+        runs,
+        metric,
+        examples.labels,
+        threads=request.threads,
+        timer=request.timer,
+        progress=progress,
+    ) as evaluation:
+        lessons = examples.lessons(source, metric, request.threads) if is_tuned else None
+        yield Stages(
+            *(source, request, bound, evaluation, examples, learned, lessons, notes, progress)
+        )
+
+
+def halves(tune: TuneOptions | None, has_integers: bool) -> tuple[TuneOptions | None, ...]:
+    """How a graph is tuned in float32, and how for integers afterwards."""
+    if tune is None or not has_integers:
+        return tune, None
+    rate = tune.rate * INTEGERS_RATE
+    return tune.part(1 - INTEGERS_PART), replace(tune.part(INTEGERS_PART), rate=rate)
+
+
+def contract_error(why: str, result: Graph, hint: str) -> ContractError:
+    """The error of a bound that is broken, with the best graph and its report."""
+    error = ContractError(why, where="compress", hint=hint)
+    error.best, error.report = result, result.compression
+    return error
