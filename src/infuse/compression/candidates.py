@@ -121,10 +121,10 @@ def _is_compiled(
     graph: Graph, evaluation: Evaluation, deadline: Deadline, report: CompressionReport
 ) -> bool:
     """Whether there is a model of a graph; it is compiled while there is time."""
-    if deadline.is_over and not evaluation.has_model(graph):
+    if deadline.is_over and not evaluation.is_compiled(graph):
         return False
     try:
-        evaluation.model(graph)
+        evaluation.compile(graph)
     except InfuseError as error:
         report.notes.append(f"a model that was scored by an earlier call is not timed: {error}")
         return False

@@ -190,6 +190,7 @@ class Control:
             costs = bytes_of_layers(graph, self._layers)
             if not self._by_size:
                 feeds, threads = self._evaluation.runs[0], self._evaluation.threads
+                self._evaluation.release()
                 seconds = seconds_of_layers(graph, self._layers, feeds, threads)
                 costs = {each: seconds[each] + SECONDS_PER_BYTE * costs[each] for each in costs}
             stored = [costs[layer] for layer in self._layers]
@@ -206,6 +207,7 @@ class Control:
             exact = self._evaluation.exact
             powers = powers_of(exact)
             outputs = self._evaluation.outputs(self.graph_of(self._everything(number)))
+            self._evaluation.release()
             measured, runs = sensitivities(
                 self._graph,
                 forms,
@@ -256,6 +258,7 @@ class Control:
 
     def _slower(self, selection: Selection) -> set[Layer]:
         chosen = dict(selection)
+        self._evaluation.release()
         measured = regions(
             self._graph,
             self.graph_of(selection),

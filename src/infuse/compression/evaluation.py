@@ -5,8 +5,7 @@ cache of compiled models, so that a search that was interrupted goes on where it
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -18,6 +17,7 @@ from infuse.analysis.metrics import Metric, Outputs
 from infuse.codegen.autotune.precision.request import Timer, least_seconds
 from infuse.codegen.autotune.records import CacheRecord
 from infuse.codegen.compile import compile_graph
+from infuse.compression.freed import give_back_freed_memory
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 from infuse.passes.options import Options
@@ -64,6 +64,8 @@ def digest_of(parts: Sequence[Any]) -> str:
 class Evaluation:
     """Runs graphs on the examples of `runs`, and gives the score that `metric` sees in the outputs:
     beside `labels`, or beside the outputs of `original`.
+
+    Only the models of the latest question are open: each has its weights in memory, packed.
     """
 
     def __init__(
@@ -83,8 +85,8 @@ class Evaluation:
         self.model_runs = 0
         """Runs on examples in all, other than those that are timed."""
         self._timer, self._progress = timer or least_seconds, progress
-        self._opened = ExitStack()
         self._models: dict[Graph, Model] = {}
+        self._compiled: set[Graph] = set()
         self._latest: tuple[Graph, list[Outputs]] | None = None
         self.original = original
         self.exact = self.outputs(original)
@@ -101,26 +103,39 @@ class Evaluation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._opened.close()
+        self.release()
 
-    def model(self, graph: Graph) -> Model:
-        """The compiled model of a graph; it stays open until all is done."""
-        if graph not in self._models:
-            if self._progress is not None:
-                self._progress("compile", 0, 1)
-            model = compile_graph(settled(graph), threads=self.threads)
-            self._models[graph] = self._opened.enter_context(model)
-        return self._models[graph]
+    def compile(self, graph: Graph) -> None:
+        """Compile a graph, where that was not done; raises what compiling raises."""
+        if graph not in self._compiled:
+            self._open([graph])
 
-    def has_model(self, graph: Graph) -> bool:
-        """Whether the model of a graph is compiled and open."""
-        return graph in self._models
+    def is_compiled(self, graph: Graph) -> bool:
+        """Whether a graph was compiled: then to open its model takes little time."""
+        return graph in self._compiled
+
+    def release(self) -> None:
+        """Close all models, whose weights then leave the memory, until somebody asks again."""
+        self._open([])
+        give_back_freed_memory()
+
+    def _open(self, graphs: Collection[Graph]) -> list[Model]:
+        """The models of these graphs; all others are closed."""
+        for graph in [graph for graph in self._models if graph not in graphs]:
+            self._models.pop(graph).close()
+        for graph in graphs:
+            if graph not in self._models:
+                if self._progress is not None:
+                    self._progress("compile", 0, 1)
+                self._models[graph] = compile_graph(settled(graph), threads=self.threads)
+                self._compiled.add(graph)
+        return [self._models[graph] for graph in graphs]
 
     def outputs(self, graph: Graph) -> list[Outputs]:
         """The outputs for all examples; those of the latest graph are not computed again."""
         if self._latest is not None and self._latest[0] is graph:
             return self._latest[1]
-        model = self.model(graph)
+        (model,) = self._open([graph])
         outputs: list[Outputs] = []
         for number, feeds in enumerate(self.runs):
             outputs.append(model.run(feeds))
@@ -146,8 +161,9 @@ class Evaluation:
         """The least times of a run on the first example: of the original, and of a graph that
         nobody asks for again.
         """
+        (original,) = self._open([self.original])
         with compile_graph(settled(graph), threads=self.threads) as model:
-            models = {"original": self.model(self.original), "graph": model}
+            models = {"original": original, "graph": model}
             times = self._timer(
                 {name: partial(each.run, self.runs[0]) for name, each in models.items()}
             )
@@ -159,9 +175,8 @@ class Evaluation:
         """The least time of a run on the first example by name, measured in turns; `limits` are the
         least and the most seconds of measuring for each.
         """
-        calls = {
-            name: partial(self.model(graph).run, self.runs[0]) for name, graph in graphs.items()
-        }
+        models = self._open(list(graphs.values()))
+        calls = {name: partial(model.run, self.runs[0]) for name, model in zip(graphs, models)}
         timer = self._timer
         if limits is not None and timer is least_seconds:
             timer = partial(least_seconds, least=limits[0], most=limits[1])

@@ -272,7 +272,8 @@ def bias_of(layer: Layer) -> Array | None:
     value = layer.node.input(2) if layer.kind != "MatMul" else None
     if value is None or value.const is None:
         return None
-    channels = layer.matrices.shape[0] * layer.matrices.shape[2]
+    groups, _, columns = layer.sizes
+    channels = groups * columns
     is_vector = value.const.size in (1, channels) and value.const.shape[-1:] in (
         (channels,),
         (1,),

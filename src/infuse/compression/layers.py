@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,21 +71,40 @@ class Layer:
         """The axis of the result that output channels lie along."""
         return 1 if self.kind == "Conv" else self.node.output.rank - 1
 
-    @cached_property
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Groups, depth and columns of the matrices."""
+        shape = self.weights.shape
+        if self.channel_axis == 1:
+            return 1, shape[0], shape[1]
+        groups, columns = self._groups, shape[0] // self._groups
+        return groups, self.weights.size // (groups * columns), columns
+
+    @property
     def matrices(self) -> Floats:
-        """The weights as [groups, depth, columns]."""
+        """The weights as [groups, depth, columns]: made in each call, so that not all layers of a
+        model have a copy at once.
+        """
         weights = self.weights
         if self.channel_axis == 1:
             return np.ascontiguousarray(weights[None])
-        op = self.node.op
-        groups = op.group if isinstance(op, Convolving) else 1
-        rows = weights.reshape(groups, weights.shape[0] // groups, -1)
+        rows = weights.reshape(self._groups, weights.shape[0] // self._groups, -1)
         return np.ascontiguousarray(rows.transpose(0, 2, 1))
+
+    @property
+    def _groups(self) -> int:
+        op = self.node.op
+        return op.group if isinstance(op, Convolving) else 1
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all weights are finite."""
+        return bool(np.isfinite(self.weights).all())
 
     @property
     def depth(self) -> int:
         """Products that are summed up for each result."""
-        return int(self.matrices.shape[1])
+        return self.sizes[1]
 
     def in_layout(self, matrices: Array) -> Array:
         """Elements [groups, depth, columns] in the layout of the operator."""
@@ -123,7 +141,7 @@ class Layer:
         total = int(np.prod(places))
         picked = rng.choice(total, min(count, total), replace=False)
         taken = view.transpose(ahead)[np.unravel_index(np.sort(picked), places)]
-        groups, depth, _ = self.matrices.shape
+        groups, depth, _ = self.sizes
         return np.ascontiguousarray(taken.reshape(-1, groups, depth), dtype=np.float32)
 
 

@@ -224,7 +224,7 @@ def _scaled(weights: Sequence[Doubles]) -> tuple[Array, ...]:
 
 def factored(layer: Layer, decomposition: Decomposition, share: float) -> Factors | None:
     """A layer in factors with at most about `share` of its products; None where there are none."""
-    depth, columns = layer.matrices.shape[1:]
+    depth, columns = layer.sizes[1:]
     rank = _rounded_down(share * depth * columns / (depth + columns))
     plain = decomposition.factors(rank) if rank else None
     if layer.kind != "Conv":
@@ -267,11 +267,11 @@ def _rounded_down(rank: float) -> int:
 
 def why_not_factored(layer: Layer) -> str:
     """Why a layer has no factors; nothing where it may have some."""
-    if layer.matrices.shape[0] > 1:
+    if layer.sizes[0] > 1:
         return "grouped convolutions are not factored"
-    if min(layer.matrices.shape[1:]) < 2 * RANK_STEP:
+    if min(layer.sizes[1:]) < 2 * RANK_STEP:
         return f"it is too small for a rank of {RANK_STEP}"
-    if not np.isfinite(layer.matrices).all():
+    if not layer.is_finite:
         return "its weights are not finite"
     if layer.kind == "Conv" and not takes_bias(layer):
         return "its bias is computed"

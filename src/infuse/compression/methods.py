@@ -125,12 +125,13 @@ def dynamic_int8(setting: Setting) -> Plan:
     for layer in setting.layers:
         if layer.kind == "Conv":
             plan.refused[layer] = "convolutions gain nothing by ranges of each run"
-        elif not np.isfinite(layer.matrices).all():
+        elif not layer.is_finite:
             plan.refused[layer] = "its weights are not finite"
         else:
-            weights = round_to_nearest(layer.matrices)
+            matrices = layer.matrices
+            weights = round_to_nearest(matrices)
             plan.forms[layer] = DynamicForm(weights)
-            plan.errors[layer] = relative_error(weights.numbers, layer.matrices)
+            plan.errors[layer] = relative_error(weights.numbers, matrices)
     return plan
 
 
@@ -157,7 +158,7 @@ def _no_blocks(layer: Layer) -> str:
     """Why weights are not stored in blocks; nothing where they are."""
     if layer.kind == "Conv":
         return "weights of convolutions are not stored in few bits"
-    if not np.isfinite(layer.matrices).all():
+    if not layer.is_finite:
         return "its weights are not finite"
     if layer.depth % BLOCKS[-1]:
         return f"its {layer.depth} rows are no multiple of a block of {BLOCKS[-1]}"
@@ -195,7 +196,7 @@ def _with_embeddings(method: Callable[[Setting], Plan], bits: int = 8) -> Callab
     def both(setting: Setting) -> Plan:
         plan = method(setting)
         for layer in setting.embeddings:
-            if not np.isfinite(layer.weights).all():
+            if not layer.is_finite:
                 plan.refused[layer] = "its weights are not finite"
                 continue
             block = next((size for size in BLOCKS if layer.weights.shape[1] % size == 0), None)

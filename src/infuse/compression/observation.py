@@ -11,6 +11,7 @@ import numpy as np
 
 from infuse.analysis.dataset import Feeds
 from infuse.codegen.compile import compile_graph
+from infuse.compression.freed import give_back_freed_memory
 from infuse.compression.layers import Floats, Layer
 from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Array, Graph, Value
@@ -101,7 +102,7 @@ def observe(
     with compile_graph(exposing, threads=threads) as model:
         for number, feeds in enumerate(runs):
             outputs = model.run(feeds)
-            arrays = dict(zip(values, (outputs[name] for name in names)))
+            arrays = {value: outputs.pop(name) for value, name in zip(values, names)}
             for value, array in arrays.items():
                 ranges[value].add(array, each, rng)
             for layer in layers if number % stride == 0 else ():
@@ -113,14 +114,16 @@ def observe(
                     total += flat.T @ flat
                     sums[layer] += flat.sum(0, dtype=np.float64)
                     counts[layer] += len(flat)
+            del outputs, arrays  # before the next run makes as many
             if progress is not None:
                 progress("calibrate", number + 1, len(runs))
-    joined = {layer: np.concatenate(parts) for layer, parts in rows.items()}
+    joined = {layer: np.concatenate(rows.pop(layer)) for layer in layers}
+    give_back_freed_memory()
     return Observations(ranges, joined, moments, sums, counts)
 
 
 def _rows(layer: Layer, activation: Array, runs: int, rng: np.random.Generator) -> Floats:
-    groups, depth, _ = layer.matrices.shape
+    groups, depth, _ = layer.sizes
     total = min(ROWS, max(LEAST_ROWS, ROW_ELEMENTS // (groups * depth)))
     count = total // runs + (rng.random() < total % runs / runs)
     return layer.rows(activation, int(count), rng)

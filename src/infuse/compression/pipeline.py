@@ -16,6 +16,7 @@ from infuse.compression.candidates import candidates
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.control import Control
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
+from infuse.compression.freed import give_back_freed_memory
 from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
 from infuse.compression.methods import FEW_BITS, METHODS, MethodOptions, Plan, Setting, plans_of
 from infuse.compression.planning import Selection
@@ -92,6 +93,7 @@ def compress_graph(
         *(request.threads, request.seed, progress),
     )
     plans = plans_of(request.methods, setting)
+    give_back_freed_memory()
     with Evaluation(
         source,
         runs,

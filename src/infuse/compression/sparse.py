@@ -168,8 +168,8 @@ class Moments:
 
 def why_not_sparse(layer: Layer, pattern: Pattern) -> str:
     """Why weights of a layer stay as they are; nothing where they need not."""
-    groups, depth, columns = layer.matrices.shape
-    if not np.isfinite(layer.matrices).all():
+    groups, depth, columns = layer.sizes
+    if not layer.is_finite:
         return "its weights are not finite"
     if groups > 1:
         return "convolutions in groups have no kernels for sparse weights"
@@ -183,7 +183,8 @@ def sparsified(
 ) -> Sparsified:
     """The weights of a layer, so many of which are zero, with the least error of its products."""
     order = _by_taps(layer)
-    matrix = layer.matrices[0][order].astype(np.float64)
+    matrices = layer.matrices
+    matrix = matrices[0][order].astype(np.float64)
     inner = None
     if moments is not None:
         inner = Moments(*(m[np.ix_(order, order)] for m in (moments.fitted, moments.telling)))
@@ -195,7 +196,7 @@ def sparsified(
         for name, offer in offers.items()
     }
     best = min(errors, key=errors.__getitem__)
-    result = np.empty_like(layer.matrices)
+    result = np.empty_like(matrices)
     result[0][order] = offers[best]
     return Sparsified(result, best, errors[best])
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from infuse.compression.forms import StaticForm
+from infuse.compression.freed import give_back_freed_memory
 from infuse.compression.gptq import gptq_channels
 from infuse.compression.insertion import passes_bytes
 from infuse.compression.layers import Floats, Layer, multiply
@@ -92,6 +93,7 @@ def plan_static(
                 rows, exact[layer], scale, integers, options
             )
             plan.calibrators[layer] = name
+        give_back_freed_memory()
     for value in between_layers(graph, plan.layers):
         observed = seen.ranges.get(value)
         if observed is not None and observed.is_finite:
@@ -103,7 +105,7 @@ def _refusal(layer: Layer, seen: Observations) -> str:
     """Why a layer cannot be computed on integers; nothing where it can."""
     if not seen.ranges[layer.activation].is_finite:
         return "its activation is not finite on the data"
-    if not np.isfinite(layer.matrices).all():
+    if not layer.is_finite:
         return "its weights are not finite"
     if not len(seen.rows[layer]):
         return "its activation was empty on the data"

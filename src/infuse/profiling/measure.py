@@ -47,6 +47,8 @@ def profile_graph(
         raise OptionError(f"{runs} is no number of runs", hint="use 1 or more")
     report = progress or silent
     resolved, count = runnable_target(target), threads or available_cpus()
+    # it takes memory of its own, so that comes before the model's
+    roof = measure_roof(resolved, count, again=calibrate)
     places: list[Place] = []
     parts: list[_Native | _Hosted] = []
     graph, precisions, _ = chosen_precision(
@@ -62,9 +64,7 @@ def profile_graph(
             parts.append(_Native(part[0], model.session(), model.metadata["profile"], places))
     report("measure", 0, runs)
     described = {name: describe(value) for name, value in feeds.items()}
-    result = Profile(
-        graph.name, described, measure_roof(resolved, count, again=calibrate), places, []
-    )
+    result = Profile(graph.name, described, roof, places, [])
     works = _Works()
     for number in range(-WARM_UP, runs):
         values, begin = dict(feeds), time.perf_counter_ns()
