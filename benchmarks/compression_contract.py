@@ -17,7 +17,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,13 @@ class Search:
     error: str = ""
 
 
+def _whole(feeds: Sequence[Feeds]) -> list[Feeds]:
+    """Feeds of runs as parts of data with one example, so that nothing is cut: sequences are not
+    batches.
+    """
+    return [{name: array[None] for name, array in each.items()} for each in feeds]
+
+
 def ours(one: Task, drop: float) -> Search:
     """What `infuse.compress` does."""
     begin = time.perf_counter()
@@ -70,8 +77,8 @@ def ours(one: Task, drop: float) -> Search:
         graph = infuse.compress(
             one.model,
             *("int8",),
-            data=one.calibration,
-            validation=one.test,
+            data=_whole(one.calibration),
+            validation=_whole(one.test),
             labels=[0],
             metric=judge,
             max_drop=f"{drop}%",
