@@ -63,7 +63,7 @@ class Control:
         self.regions: dict[Layer, Region] = {}
         """The last times of each layer's region."""
         self.slow: set[Layer] = set()
-        """Layers that stay in float32 as it is as fast."""
+        """Layers that stay in float32 as it is as fast, or as small."""
 
     def graph_of(self, selection: Selection) -> Graph:
         """The graph in which these layers have these forms."""
@@ -305,7 +305,7 @@ class Control:
     def reason(self, layer: Layer) -> str:
         """Why a layer that could have a form is in float32."""
         if layer in self.slow:
-            return "float32 is as fast"
+            return "float32 takes no more bytes" if self._by_size else "float32 is as fast"
         return "its result would be too far off" if self._bound is None else CHANGES_MOST
 
     def noise(self, layer: Layer, number: int) -> float | None:
