@@ -49,6 +49,7 @@ def compress(
     `method` is int8 (activations and weights as 8-bit integers; ranges of activations from data),
     int8-dynamic (ranges from each run), int8-weights, int4, int3 or int2 (weights alone, in blocks
     of 64 or 32 rows; the arithmetic stays in float32), low-rank (layers as chains of smaller ones),
+    clusters (weights of few values, chosen by the bytes of a file that is saved with `coded=True`),
     sparse or sparse-int8 (the part `sparsity` of the weights of each layer is zero, in blocks of
     output channels × depth: `block` is 16x1, 16x4, 4x1, 1x1 or 2:4, by default 16x1, and 16x4 for
     integers, which kernels leave out); int8 where neither it nor `prune` is given. Of several

@@ -227,7 +227,7 @@ def test_a_coded_file_has_the_same_graph(tmp_path: Path) -> None:
     save(network(), tmp_path / "plain.infuse")
     save(network(), tmp_path / "coded.infuse", coded=True)
     plain, coded = ((tmp_path / f"{n}.infuse").stat().st_size for n in ("plain", "coded"))
-    assert coded < 0.65 * plain
+    assert coded < 0.73 * plain  # both store the equal weights once
 
 
 def test_decoded_weights_are_read_only_and_others_stay_in_the_file(tmp_path: Path) -> None:

@@ -91,6 +91,12 @@ def compress(
     low_rank: Annotated[
         bool, typer.Option("--low-rank", help="Layers as chains of two or three smaller ones.")
     ] = False,
+    clusters: Annotated[
+        bool,
+        typer.Option(
+            "--clusters", help="Weights of few values, which the .infuse file has in few bits."
+        ),
+    ] = False,
     sparse: Annotated[
         str | None,
         typer.Option(
@@ -185,7 +191,7 @@ def compress(
     1 where it cannot be met, and no model is written. The report shows what was tried: scores, the
     time of a run, and bytes.
     """
-    options.check_output(output, ".onnx", ".infuse")
+    options.check_output(output, *((".infuse",) if clusters else (".onnx", ".infuse")))
     if report is not None:
         options.check_output(report, ".html", ".json")
     methods = {
@@ -196,6 +202,7 @@ def compress(
         "int3": int3,
         "int2": int2,
         "low-rank": low_rank,
+        "clusters": clusters,
         "sparse": sparse is not None and not int8,
         "sparse-int8": sparse is not None and int8,
     }
@@ -234,7 +241,7 @@ def compress(
         except ContractError as error:
             _tell(error.report, model, report, top, as_json, None)
             raise
-    infuse.save(result, output)
+    infuse.save(result, output, coded=clusters)
     _tell(result.compression, model, report, top, as_json, output)
 
 

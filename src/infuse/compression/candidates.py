@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from infuse.analysis.cost import totals
 from infuse.compression.contract import Deadline
 from infuse.compression.control import Control
 from infuse.compression.evaluation import Evaluation
@@ -43,7 +42,7 @@ def candidates(
             "" if selection else ORIGINAL,
             score,
             _forms(control, selection),
-            totals(control.graph_of(selection)).weight_bytes,
+            control.weight_bytes(selection),
             is_result=selection == result,
         )
         for selection, score in scores.items()

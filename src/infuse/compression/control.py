@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse.compression.contract import Bound, Deadline
-from infuse.compression.costs import Costs, bytes_of_layers, seconds_of_layers
+from infuse.compression.costs import Costs, bytes_of_layers, seconds_of_layers, stored_bytes
 from infuse.compression.evaluation import Evaluation, Memory
 from infuse.compression.forms import Form
 from infuse.compression.insertion import with_forms
@@ -45,8 +45,12 @@ class Control:
         progress: Progress | None,
         *,
         by_size: bool = False,
+        is_coded: bool = False,
     ) -> None:
-        """With `by_size`, forms cost their bytes, else their seconds on this machine."""
+        """With `by_size`, forms cost their bytes, with `is_coded` those of their coded forms, else
+        their seconds on this machine.
+        """
+        self._is_coded = is_coded
         self._graph, self._plans, self._evaluation = graph, plans, evaluation
         self._memory, self._bound, self._deadline = memory, bound, deadline
         self._report, self._progress, self._by_size = report, progress, by_size
@@ -59,7 +63,7 @@ class Control:
         self.regions: dict[Layer, Region] = {}
         """The last times of each layer's region."""
         self.slow: set[Layer] = set()
-        """Layers that stay in float32 as it is as fast."""
+        """Layers that stay in float32 as it is as fast, or as small."""
 
     def graph_of(self, selection: Selection) -> Graph:
         """The graph in which these layers have these forms."""
@@ -187,7 +191,7 @@ class Control:
         stored = self._memory.get(f"{kind} {name}")
         if stored is None:
             graph = self.graph_of(selection)
-            costs = bytes_of_layers(graph, self._layers)
+            costs = bytes_of_layers(graph, self._layers, self._is_coded)
             if not self._by_size:
                 feeds, threads = self._evaluation.runs[0], self._evaluation.threads
                 self._evaluation.release()
@@ -202,6 +206,9 @@ class Control:
         forms = self._plans[number].forms
         if not forms:
             return {}
+        measured_number = self._representative(number)
+        if measured_number != number:
+            return self._in_proportion(number, measured_number)
         stored = self._memory.get(f"sensitivities {number}")
         if stored is None:
             exact = self._evaluation.exact
@@ -222,6 +229,24 @@ class Control:
             stored = [measured[layer] for layer in forms]
             self._memory.put(f"sensitivities {number}", stored)
         return {(layer, number): value for layer, value in zip(forms, stored)}
+
+    def _representative(self, number: int) -> int:
+        """The number of the plan that is measured for a plan: the middle one of its family."""
+        family = self._plans[number].family
+        members = [each for each, plan in enumerate(self._plans) if plan.family == family]
+        return members[len(members) // 2] if family else number
+
+    def _in_proportion(self, number: int, measured: int) -> dict[tuple[Layer, int], float]:
+        """Changes of a plan from those of another one of its family, by the errors of both."""
+        errors, others = self._plans[number].errors, self._plans[measured].errors
+        return {
+            (layer, number): change * errors[layer] / others[layer] if others[layer] else 0.0
+            for (layer, _), change in self._sensitivities(measured).items()
+        }
+
+    def weight_bytes(self, selection: Selection) -> int:
+        """The bytes of the weights with these layers compressed."""
+        return stored_bytes(self.graph_of(selection), self._is_coded and bool(selection))
 
     # -- speed -------------------------------------------------------------------------------------
 
@@ -283,7 +308,7 @@ class Control:
     def reason(self, layer: Layer) -> str:
         """Why a layer that could have a form is in float32."""
         if layer in self.slow:
-            return "float32 is as fast"
+            return "float32 takes no more bytes" if self._by_size else "float32 is as fast"
         return "its result would be too far off" if self._bound is None else CHANGES_MOST
 
     def noise(self, layer: Layer, number: int) -> float | None:

@@ -4,26 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from infuse.analysis.cost import totals
 from infuse.analysis.dataset import Feeds
 from infuse.compression.layers import Layer
 from infuse.compression.speed import steps_of_layers
-from infuse.ir.graph import Graph
+from infuse.ir.coding.weights import coded_size
+from infuse.ir.graph import Graph, Value
 
 Costs = dict[Layer, float]
 
 
-def bytes_of_layers(graph: Graph, layers: Sequence[Layer]) -> Costs:
-    """The bytes of the constants of each layer, in whatever form it has in this graph."""
+def stored_bytes(graph: Graph, is_coded: bool) -> int:
+    """The bytes of the constants of a graph, or of their coded forms."""
+    if not is_coded:
+        return totals(graph).weight_bytes
+    arrays = {id(v.const): v for g in graph.all_graphs() for v in g.constants()}
+    return round(sum(_bytes(value, True) for value in arrays.values()))
+
+
+def _bytes(value: Value, is_coded: bool) -> float:
+    if value.const is None:
+        return 0.0
+    if is_coded and value.dtype.kind != "s":
+        return coded_size(np.ascontiguousarray(value.const))
+    return value.const.size * value.dtype.bits / 8
+
+
+def bytes_of_layers(graph: Graph, layers: Sequence[Layer], is_coded: bool = False) -> Costs:
+    """The bytes of the constants of each layer, in whatever form it has in this graph, or of their
+    coded forms.
+    """
     serials = {layer.node.serial: layer for layer in layers}
     costs = dict.fromkeys(layers, 0.0)
     for node in graph.nodes:
         layer = serials.get(node.serial)
         if layer is not None:
-            costs[layer] += sum(
-                value.const.size * value.dtype.bits / 8
-                for value in node.operands()
-                if value.const is not None
-            )
+            costs[layer] += sum(_bytes(value, is_coded) for value in node.operands())
     return costs
 
 

@@ -28,7 +28,7 @@ def gptq(matrix: Floats, moments: Array, bits: int, block: int) -> BlockWeights:
     the weights.
     """
     depth = len(matrix)
-    factors = _factors(moments)
+    factors = inverse_factors(moments)
     importance = np.diag(moments)
     left = matrix.astype(np.float64)
     codes = np.zeros(matrix.shape, np.float32)
@@ -54,7 +54,7 @@ def gptq_channels(matrices: Floats, scales: Floats, rows: Array) -> IntegerWeigh
     """
     depth = matrices.shape[1]
     by_group = np.asarray(rows, np.float64).transpose(1, 0, 2)
-    factors = _factors(by_group.transpose(0, 2, 1) @ by_group)
+    factors = inverse_factors(by_group.transpose(0, 2, 1) @ by_group)
     left = matrices.astype(np.float64)
     codes = np.zeros(matrices.shape, np.int8)
     for start in range(0, depth, CHUNK):
@@ -71,7 +71,7 @@ def gptq_channels(matrices: Floats, scales: Floats, rows: Array) -> IntegerWeigh
     return IntegerWeights(codes, scales)
 
 
-def _factors(moments: Array) -> Array:
+def inverse_factors(moments: Array) -> Array:
     """The upper Cholesky factors of the inverses of damped moments [.., depth, depth]."""
     factor: Array = np.linalg.cholesky(np.linalg.inv(damped(moments))).swapaxes(-1, -2)
     return factor

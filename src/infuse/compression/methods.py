@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from infuse.analysis.dataset import Feeds
+from infuse.compression.clusters import ClusteredForm, Clustering, Operands, codebook
 from infuse.compression.forms import (
     BlockForm,
     BlockOptions,
@@ -48,6 +49,9 @@ CALIBRATION_RUNS = 300
 SHARES = (0.7, 0.5, 0.35, 0.2)
 """Parts of the products of a layer that are left when it is factored."""
 LOW_RANK_ERROR = 0.01
+CLUSTER_BITS = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0)
+"""Bits of entropy for each weight that clusters are made for."""
+CLUSTER_ERROR = 0.01
 BLOCKS = (64, 32)
 """Rows of weights of few bits that share a scale, the largest that divides them all."""
 
@@ -64,6 +68,9 @@ class Plan:
     refused: dict[Layer, str] = field(default_factory=dict)
     limit: float = np.inf
     """The largest of `errors` with which a layer has its form where no contract bounds the loss."""
+    family: str = ""
+    """Plans of one family differ in how far they go: what a layer changes in the outputs is
+    measured for one of them, and in proportion to `errors` for the others."""
 
 
 @dataclass(frozen=True)
@@ -304,6 +311,38 @@ def _moments(layer: Layer, seen: Observations) -> Moments | None:
     return Moments.of_rows(seen.rows[layer][:, 0])
 
 
+def clusters(setting: Setting) -> list[Plan]:
+    """Weights of few values, embeddings included: a plan for each number of bits."""
+    plans = [Plan(limit=CLUSTER_ERROR, family="clusters") for _ in CLUSTER_BITS]
+    seen = None if setting.runs is None else setting.observed(takes_moments=True)
+    layers = [*setting.embeddings, *setting.layers]
+    for number, layer in enumerate(layers):
+        if not np.isfinite(layer.weights).all():
+            for plan in plans:
+                plan.refused[layer] = "its weights are not finite"
+            continue
+        _cluster(layer, plans, seen)
+        if setting.progress is not None:
+            setting.progress("cluster", number + 1, len(layers))
+    return plans
+
+
+def _cluster(layer: Layer, plans: Sequence[Plan], seen: Observations | None) -> None:
+    """Give a layer its form in the plans of all numbers of bits."""
+    if layer.is_embedding:
+        for plan, bits in zip(plans, CLUSTER_BITS):
+            table = np.asarray(codebook(layer.weights, bits).nearest(layer.weights), np.float32)
+            plan.forms[layer] = ClusteredForm(table, bits)
+            plan.errors[layer] = relative_error(table, layer.weights)
+        return
+    clustering = Clustering(layer, None if seen is None else Operands.of(layer, seen))
+    for plan, bits in zip(plans, CLUSTER_BITS):
+        chosen = clustering.of_bits(bits)
+        weights = layer.in_layout(chosen.matrices)
+        plan.forms[layer] = ClusteredForm(weights, bits, chosen.correction)
+        plan.errors[layer], plan.calibrators[layer] = chosen.error, chosen.how
+
+
 def _alone(method: Callable[[Setting], Plan]) -> Callable[[Setting], list[Plan]]:
     return lambda setting: [method(setting)]
 
@@ -316,6 +355,7 @@ METHODS: Mapping[str, Callable[[Setting], list[Plan]]] = {
     "int3": _alone(_with_embeddings(_weights_of(3), 4)),
     "int2": _alone(_with_embeddings(_weights_of(2), 4)),
     "low-rank": low_rank,
+    "clusters": clusters,
     "sparse": _alone(sparse),
     "sparse-int8": _alone(_with_embeddings(sparse_int8)),
 }

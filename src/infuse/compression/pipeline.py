@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from infuse.analysis.cost import totals
 from infuse.analysis.dataset import Data, Feeds, feeds_of
 from infuse.analysis.metrics import Metric, metric as metric_of
 from infuse.codegen.autotune.precision.request import Timer
 from infuse.compression.candidates import candidates
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.control import Control
+from infuse.compression.costs import stored_bytes
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
 from infuse.compression.freed import give_back_freed_memory
 from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
@@ -71,6 +71,16 @@ class Request:
         """Their names."""
         return (self.method,) if isinstance(self.method, str) else tuple(self.method)
 
+    @property
+    def is_coded(self) -> bool:
+        """Whether the result is meant for a file whose weights are entropy coded."""
+        return "clusters" in self.methods
+
+    @property
+    def by_size(self) -> bool:
+        """Whether bytes count, and not seconds."""
+        return self.allow_slower or self.is_coded
+
 
 def compress_graph(
     graph: Graph,
@@ -116,14 +126,15 @@ def compress_graph(
         memory = Memory(_facts(source, request, calibration, runs, labels))
         control = Control(
             *(source, plans, evaluation, memory, bound, deadline, report, progress),
-            by_size=request.allow_slower,
+            by_size=request.by_size,
+            is_coded=request.is_coded,
         )
         selection = accurate = control.accurate()
-        if not request.allow_slower:
+        if not request.by_size:
             selection = control.faster(accurate)
         result = _finished(
             *(control, selection, source, plans, [*embeddings, *layers], report, evaluation),
-            request.level,
+            *(request.level, request.is_coded),
         )
         report.tried = candidates(control, evaluation, deadline, selection, report)
     _require_met(result, plans, accurate, deadline)
@@ -207,6 +218,7 @@ def _finished(
     report: CompressionReport,
     evaluation: Evaluation,
     level: str,
+    is_coded: bool,
 ) -> Graph:
     """The graph with these layers compressed, optimized, and its report."""
     result = settled(control.graph_of(selection), level)
@@ -220,8 +232,8 @@ def _finished(
     if not report.seconds:
         times = evaluation.seconds({"float32": source, "all": control.graph_of(selection)})
         report.float_seconds, report.seconds = times["float32"], times["all"]
-    before, after = totals(source), totals(result)
-    report.weight_bytes_before, report.weight_bytes = before.weight_bytes, after.weight_bytes
+    report.weight_bytes_before = control.weight_bytes(frozenset())
+    report.weight_bytes = stored_bytes(result, is_coded and bool(selection))
     chosen = dict(selection)
     report.layers = [_layer(layer, control, chosen.get(layer), plans) for layer in layers]
     report.layers += [

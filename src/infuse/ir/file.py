@@ -66,9 +66,9 @@ def save(
     """Write `graph` to an .infuse file.
 
     The file appears whole or not at all: it is written under another name in the same folder and
-    then renamed. Constants that share their bytes are stored once. With `coded`, weights are
-    entropy coded where that makes them smaller, and equal ones are stored once; with
-    `cluster_bits`, 2 to 8, floats of two and more axes are clustered before. GraphError for what
+    then renamed. Constants of equal bytes are stored once. With `coded`, weights are entropy coded
+    where that makes them smaller; with `cluster_bits`, 2 to 8, floats of two and more axes are
+    clustered before. GraphError for what
     cannot be stored, ModelFileError when the file cannot be written, OptionError for clusters of a
     file that is not coded.
     """

@@ -44,6 +44,28 @@ _WORTH = 0.97
 
 def encoded(array: Array) -> bytes | None:
     """The coded form of a contiguous array of numbers; None where it saves less than 3 %."""
+    parted = _parted(array)
+    if parted is None:
+        return None
+    head, planes = parted
+    parts = [head, *map(_plane, planes)]
+    if sum(map(len, parts)) > _WORTH * array.nbytes:
+        return None
+    return b"".join(parts)
+
+
+def coded_size(array: Array) -> float:
+    """About how many bytes a coded file has for a contiguous array of numbers."""
+    parted = _parted(array)
+    if parted is None:
+        return float(array.nbytes)
+    head, planes = parted
+    size = len(head) + sum(_PLANE.size + min(_sizes(*_blocks(p)).values()) for p in planes)
+    return float(array.nbytes) if size > _WORTH * array.nbytes else size
+
+
+def _parted(array: Array) -> tuple[bytes, list[Array]] | None:
+    """The header of a coded form and its planes; None where an array is too small for one."""
     if array.nbytes < SMALLEST:
         return None
     width = array.itemsize if array.itemsize in (1, 2, 4) else 8
@@ -57,10 +79,7 @@ def encoded(array: Array) -> bytes | None:
     else:
         planes = [np.searchsorted(values, elements).astype(np.uint8)]
         head = _HEADER.pack(len(values), width, 0, len(elements)) + values.tobytes()
-    parts = [head, *(_plane(np.ascontiguousarray(plane)) for plane in planes)]
-    if sum(map(len, parts)) > _WORTH * array.nbytes:
-        return None
-    return b"".join(parts)
+    return head, [np.ascontiguousarray(plane) for plane in planes]
 
 
 def _few_values(elements: Array) -> Array | None:
@@ -71,17 +90,27 @@ def _few_values(elements: Array) -> Array | None:
     return values if len(values) <= CLUSTERS else None
 
 
-def _plane(symbols: Array) -> bytes:
-    """The smallest form of symbols."""
+def _blocks(symbols: Array) -> tuple[Array, Array, Array]:
+    """Symbols, which of their blocks are not zero, and the symbols of these."""
     blocks = np.zeros((-(-len(symbols) // BLOCK), BLOCK), np.uint8)
     blocks.reshape(-1)[: len(symbols)] = symbols
     used = np.any(blocks != 0, axis=1)
-    rest = blocks[used].reshape(-1)
-    sizes = {
+    return symbols, used, blocks[used].reshape(-1)
+
+
+def _sizes(symbols: Array, used: Array, rest: Array) -> dict[int, float]:
+    """About how many bytes each form of symbols takes."""
+    return {
         _RAW: float(len(symbols)),
         _STREAM: _stream_size(symbols),
         _BLOCKS: len(used) / 8 + _stream_size(rest),
     }
+
+
+def _plane(symbols: Array) -> bytes:
+    """The smallest form of symbols."""
+    symbols, used, rest = _blocks(symbols)
+    sizes = _sizes(symbols, used, rest)
     form = min(sizes, key=lambda form: (sizes[form], form))
     if form == _RAW:
         return _PLANE.pack(form) + symbols.tobytes()

@@ -10,7 +10,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import GraphError
-from infuse.ir.coding.narrow import stored_size
+from infuse.ir.coding.narrow import stored_bytes, stored_size
 from infuse.ir.dims import Dim, Expr
 from infuse.ir.equality import raw_bytes
 from infuse.ir.flat import records as r
@@ -30,14 +30,16 @@ from infuse.ir.types import (
 
 FORMATS = list(DataFormat)
 INT64 = range(-(2**63), 2**63)
+_END = 4096
+"""Bytes at both ends of an array by which those that could be equal to another are told."""
 
 
 def to_records(graph: Graph, version: int, producer: str) -> tuple[r.Net, list[Array]]:
     """The records of a graph, and the arrays whose bytes its weight spans stand for, in the order
     of the spans.
 
-    Arrays that start at the same byte and are equally long are stored once. GraphError for
-    attributes that have no form in the file.
+    Arrays of equal bytes are stored once, whatever their types are. GraphError for attributes that
+    have no form in the file.
     """
     collector = _Collector()
     with room_for(graph):
@@ -68,6 +70,8 @@ class _Collector:
         self.arrays: list[Array] = []
         self.spans: list[r.Span] = []
         self.span_index: dict[tuple[str, int, int, int], int] = {}
+        self.alike: dict[tuple[int, bytes], list[int]] = {}
+        """The spans of so many bytes that begin and end with these."""
         self.end = 0
 
     def graph(self, graph: Graph) -> int:
@@ -135,13 +139,23 @@ class _Collector:
             key = ("address", int(array.__array_interface__["data"][0]), array.nbytes, length)
         else:
             key = ("object", id(array), array.nbytes, length)
-        index = self.span_index.get(key)
-        if index is None:
-            index = self.span_index[key] = len(self.spans)
-            self.spans.append(r.Span(self.end, length))
-            self.arrays.append(array)
-            self.end += -(-length // r.ALIGNMENT) * r.ALIGNMENT
-        return index
+        if key not in self.span_index:
+            self.span_index[key] = self.span_of_content(array, length)
+        return self.span_index[key]
+
+    def span_of_content(self, array: Array, length: int) -> int:
+        """The number of a span that has the bytes of `array`, a new one where none has them."""
+        content = stored_bytes(array)
+        ends = content[:_END].tobytes() + content[-_END:].tobytes()
+        numbers = self.alike.setdefault((length, ends), [])
+        for number in numbers:
+            if np.array_equal(stored_bytes(self.arrays[number]), content):
+                return number
+        numbers.append(len(self.spans))
+        self.spans.append(r.Span(self.end, length))
+        self.arrays.append(array)
+        self.end += -(-length // r.ALIGNMENT) * r.ALIGNMENT
+        return numbers[-1]
 
     def content(self, value: Value) -> r.Content | None:
         if value.content is None:
