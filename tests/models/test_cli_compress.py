@@ -166,3 +166,21 @@ def test_zeros_that_mean_nothing(
     assert run(model, "-o", "small.onnx", *words) == 1
     assert why in capsys.readouterr().err
     assert not (model / "small.onnx").exists()
+
+
+def test_clusters_are_coded_in_the_file(
+    tmp_path: Path, rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights, model = rng.standard_normal((96, 64)).astype(np.float32), tmp_path
+    spec = infuse.Spec("float32", (1, 96))
+    infuse.save(infuse.trace(lambda x: x @ weights, {"x": spec}), model / "model.onnx")
+    assert run(model, "-o", "small.onnx", "--clusters") == 1
+    error = capsys.readouterr().err
+    assert ".infuse" in error
+    assert "Traceback" not in error
+    assert not (model / "small.onnx").exists()
+    assert run(model, "-o", "small.infuse", "--clusters", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert any(layer["form"].startswith("clusters of") for layer in facts["layers"])
+    infuse.save(infuse.load(facts["output"]), model / "plain.infuse")
+    assert facts["output_bytes"] < 0.5 * (model / "plain.infuse").stat().st_size
