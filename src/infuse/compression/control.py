@@ -46,7 +46,10 @@ class Control:
         *,
         by_size: bool = False,
     ) -> None:
-        """With `by_size`, forms cost their bytes, else their seconds on this machine."""
+        """`graph` computes what the original of `evaluation` does, with scales of channels moved,
+        and has the layers of the plans. With `by_size`, forms cost their bytes, else their seconds
+        on this machine.
+        """
         self._graph, self._plans, self._evaluation = graph, plans, evaluation
         self._memory, self._bound, self._deadline = memory, bound, deadline
         self._report, self._progress, self._by_size = report, progress, by_size
@@ -64,7 +67,7 @@ class Control:
     def graph_of(self, selection: Selection) -> Graph:
         """The graph in which these layers have these forms."""
         if not selection:
-            return self._graph
+            return self._evaluation.original
         if selection not in self._graphs:
             chosen = dict(selection)
             forms = {
@@ -257,7 +260,7 @@ class Control:
     def _slower(self, selection: Selection) -> set[Layer]:
         chosen = dict(selection)
         measured = regions(
-            self._graph,
+            self.graph_of(frozenset()),
             self.graph_of(selection),
             [layer for layer in self._layers if layer in chosen and not layer.is_embedding],
             self._evaluation.runs[0],
