@@ -14,16 +14,16 @@ CLASSES = 5
 def image_network(rng: np.random.Generator, batch: str = "1") -> Graph:
     """Convolutions with a residual sum, a depthwise one and a dense layer, optimized."""
     graph = parse(f"""graph "images" (%x: float32[{batch}, 3, 10, 10]) {{
-      %a = Conv(%x, {_weights(rng, 8, 3, 3, 3)}, {_weights(rng, 8)}, pads=(1, 1, 1, 1))
+      %a = Conv(%x, {weights(rng, 8, 3, 3, 3)}, {weights(rng, 8)}, pads=(1, 1, 1, 1))
       %b = Relu(%a)
-      %c = Conv(%b, {_weights(rng, 8, 1, 3, 3)}, {_weights(rng, 8)}, pads=(1, 1, 1, 1), group=8)
+      %c = Conv(%b, {weights(rng, 8, 1, 3, 3)}, {weights(rng, 8)}, pads=(1, 1, 1, 1), group=8)
       %d = Relu(%c)
-      %e = Conv(%d, {_weights(rng, 8, 8, 1, 1)}, {_weights(rng, 8)})
+      %e = Conv(%d, {weights(rng, 8, 8, 1, 1)}, {weights(rng, 8)})
       %f = Add(%e, %b)
       %g = Relu(%f)
       %h = GlobalAveragePool(%g)
       %i = Flatten(%h)
-      %y = Gemm(%i, {_weights(rng, 8, CLASSES)}, {_weights(rng, CLASSES)})
+      %y = Gemm(%i, {weights(rng, 8, CLASSES)}, {weights(rng, CLASSES)})
       return scores = %y
     }}""")
     return infuse.optimize(graph)
@@ -32,19 +32,19 @@ def image_network(rng: np.random.Generator, batch: str = "1") -> Graph:
 def text_network(rng: np.random.Generator, size: int = 64) -> Graph:
     """Products with normalization, residual sums and Gelu between them, optimized."""
     graph = parse(f"""graph "rows" (%x: float32[n, {size}]) {{
-      %a = MatMul(%x, {_weights(rng, size, 2 * size)})
-      %b = Add(%a, {_weights(rng, 2 * size)})
+      %a = MatMul(%x, {weights(rng, size, 2 * size)})
+      %b = Add(%a, {weights(rng, 2 * size)})
       %c = Gelu(%b)
-      %d = MatMul(%c, {_weights(rng, 2 * size, size)})
+      %d = MatMul(%c, {weights(rng, 2 * size, size)})
       %e = Add(%d, %x)
-      %f = LayerNormalization(%e, {_weights(rng, size)}, axis=-1)
-      %y = MatMul(%f, {_weights(rng, size, CLASSES)})
+      %f = LayerNormalization(%e, {weights(rng, size)}, axis=-1)
+      %y = MatMul(%f, {weights(rng, size, CLASSES)})
       return scores = %y
     }}""")
     return infuse.optimize(graph)
 
 
-def _weights(rng: np.random.Generator, *shape: int) -> str:
+def weights(rng: np.random.Generator, *shape: int) -> str:
     """Random elements of a constant, as the text form of graphs has them."""
     scale = (2 / max(np.prod(shape[1:]), 1)) ** 0.5
     elements = ", ".join(f"{scale * value:.5f}" for value in rng.standard_normal(np.prod(shape)))

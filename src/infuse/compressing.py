@@ -37,6 +37,7 @@ def compress(
     seed: int = 0,
     calibrator: str = "auto",
     bias_correction: bool = True,
+    equalize: bool = True,
     runtime: str | None = None,
     rounded_activations: bool = False,
     sparsity: str | float = "80%",
@@ -84,10 +85,12 @@ def compress(
     A graph that was not optimized is optimized at `level` first, and the result at that level
     again: `basic` keeps to standard operators. `calibrator` is min-max,
     percentile, entropy, mse, or auto: for each activation the one with the least error of the
-    layers that read it. With `runtime="onnxruntime"`, products with weights of 4 bits and fewer
-    become MatMulNBits of com.microsoft; with `rounded_activations`, such products round their
-    activations to integers of 8 bits, block by block, which is faster. InputError where data or
-    labels do not fit, OptionError for options that mean nothing.
+    layers that read it. With `equalize`, scales of channels are moved between layers first, where
+    those that read the channels then err less on the data. With `runtime="onnxruntime"`, products
+    with weights of 4 bits and fewer become MatMulNBits of com.microsoft; with
+    `rounded_activations`, such products round their activations to integers of 8 bits, block by
+    block, which is faster. InputError where data or labels do not fit, OptionError for options
+    that mean nothing.
     """
     from infuse.compression import (
         BlockOptions,
@@ -120,6 +123,7 @@ def compress(
             StaticOptions(calibrator=calibrator, bias_correction=bias_correction),
             BlockOptions(runtime == "onnxruntime", rounded_activations),
             SparseOptions.parse(str(sparsity), block),
+            equalize,
         ),
     )
     source = graph_of(graph)

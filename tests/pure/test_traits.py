@@ -97,3 +97,11 @@ def test_an_image_alone_gives_its_own_result(op: type[Op]) -> None:
             np.testing.assert_allclose(
                 alone, numbers(y[image : image + 1]), rtol=1e-3, atol=1e-4
             )  # sums of another length may be split otherwise
+
+
+@stated(Trait.HOMOGENEOUS)
+def test_positive_factors_go_through(op: type[Op]) -> None:
+    for row, x, (y, *_) in samples(op):
+        if is_float(x) and np.isfinite(numbers(x)).all():
+            scaled = results(replace(row, inputs=(x * x.dtype.type(4), *row.inputs[1:])))[0]
+            np.testing.assert_allclose(numbers(scaled), 4 * numbers(y), rtol=1e-5, atol=1e-6)

@@ -159,6 +159,12 @@ def compress(
     no_bias_correction: Annotated[
         bool, typer.Option("--no-bias-correction", help="Leave mean errors in the results.")
     ] = False,
+    equalize: Annotated[
+        bool,
+        typer.Option(
+            help="Move scales of channels between layers where these err less for it.",
+        ),
+    ] = True,
     runtime: Annotated[
         str | None,
         typer.Option(
@@ -231,6 +237,7 @@ def compress(
                 seed=seed,
                 calibrator=calibrator.value,
                 bias_correction=not no_bias_correction,
+                equalize=equalize,
                 runtime=runtime,
                 rounded_activations=rounded_activations,
                 sparsity=sparse or "80%",

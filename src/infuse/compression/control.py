@@ -47,8 +47,9 @@ class Control:
         by_size: bool = False,
         is_coded: bool = False,
     ) -> None:
-        """With `by_size`, forms cost their bytes, with `is_coded` those of their coded forms, else
-        their seconds on this machine.
+        """`graph` computes what the original of `evaluation` does, with scales of channels moved,
+        and has the layers of the plans. With `by_size`, forms cost their bytes, with `is_coded`
+        those of their coded forms, else their seconds on this machine.
         """
         self._is_coded = is_coded
         self._graph, self._plans, self._evaluation = graph, plans, evaluation
@@ -68,7 +69,7 @@ class Control:
     def graph_of(self, selection: Selection) -> Graph:
         """The graph in which these layers have these forms."""
         if not selection:
-            return self._graph
+            return self._evaluation.original
         if selection not in self._graphs:
             chosen = dict(selection)
             forms = {
@@ -285,7 +286,7 @@ class Control:
         chosen = dict(selection)
         self._evaluation.release()
         measured = regions(
-            self._graph,
+            self.graph_of(frozenset()),
             self.graph_of(selection),
             [layer for layer in self._layers if layer in chosen and not layer.is_embedding],
             self._evaluation.runs[0],

@@ -185,6 +185,23 @@ def _is_embedding(node: Node) -> bool:
     return is_matrix and is_alone and table.const.shape[0] >= LEAST_TABLE
 
 
+def along_depth(layer: Layer, scales: Array) -> Floats:
+    """A number for each channel of a layer's activation as [groups, depth]."""
+    each = np.repeat(scales.reshape(layer.matrices.shape[0], -1), _taps(layer), axis=1)
+    return np.asarray(each, np.float32)
+
+
+def largest_of_channels(layer: Layer, numbers: Array) -> Array:
+    """The largest of numbers [groups, depth] for each channel of a layer's activation."""
+    largest: Array = numbers.reshape(-1, _taps(layer)).max(1)
+    return largest
+
+
+def _taps(layer: Layer) -> int:
+    """The rows of a layer's matrices that one channel of its activation meets."""
+    return int(np.prod(layer.weights.shape[2:])) if layer.kind == "Conv" else 1
+
+
 def multiply(rows: Array, matrices: Array) -> Array:
     """Rows [rows, groups, depth] times matrices: [rows, groups, columns]."""
     result: Array = np.matmul(rows.transpose(1, 0, 2), matrices).transpose(1, 0, 2)

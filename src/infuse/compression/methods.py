@@ -18,7 +18,7 @@ from infuse.compression.forms import (
     RowsForm,
 )
 from infuse.compression.gptq import gptq
-from infuse.compression.layers import Embedding, Layer
+from infuse.compression.layers import Embedding, Floats, Layer
 from infuse.compression.low_rank import (
     Activations,
     Decomposition,
@@ -41,7 +41,7 @@ from infuse.compression.sparse import (
 from infuse.compression.static import StaticOptions, between_layers, plan_static, relative_error
 from infuse.compression.weights import BlockWeights, blocks, round_to_nearest
 from infuse.errors import OptionError
-from infuse.ir.graph import Graph, Value
+from infuse.ir.graph import Array, Graph, Value
 from infuse.profiling.progress import Progress
 
 CALIBRATION_RUNS = 300
@@ -80,6 +80,8 @@ class MethodOptions:
     static: StaticOptions = field(default_factory=StaticOptions)
     blocks: BlockOptions = field(default_factory=BlockOptions)
     sparse: SparseOptions = field(default_factory=SparseOptions)
+    equalize: bool = True
+    """Whether scales of channels are moved between layers where they err less for it."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def _weights_of(bits: int) -> Callable[[Setting], Plan]:
         plan = Plan()
         seen = None if setting.runs is None else setting.observed(takes_moments=True)
         for layer in setting.layers:
-            why = _no_blocks(layer)
+            why = why_no_blocks(layer)
             if why:
                 plan.refused[layer] = why
                 continue
@@ -161,7 +163,7 @@ def _weights_of(bits: int) -> Callable[[Setting], Plan]:
     return method
 
 
-def _no_blocks(layer: Layer) -> str:
+def why_no_blocks(layer: Layer) -> str:
     """Why weights are not stored in blocks; nothing where they are."""
     if layer.kind == "Conv":
         return "weights of convolutions are not stored in few bits"
@@ -179,11 +181,23 @@ def _in_blocks(
     it, else of the weights.
     """
     matrix = layer.matrices[0]
-    block = next(size for size in BLOCKS if layer.depth % size == 0)
     if seen is None or not seen.moments[layer].any():
-        nearest = blocks(matrix, bits, block)
+        nearest = blocks(matrix, bits, _block_of(layer.depth))
         return "nearest", nearest, relative_error(nearest.numbers, matrix)
-    moments = seen.moments[layer]
+    return in_blocks_by_moments(matrix, seen.moments[layer], bits)
+
+
+def _block_of(depth: int) -> int:
+    return next(size for size in BLOCKS if depth % size == 0)
+
+
+def in_blocks_by_moments(
+    matrix: Floats, moments: Array, bits: int
+) -> tuple[str, BlockWeights, float]:
+    """Weights [depth, columns] in blocks, how they were rounded, and the error of their products
+    with activations whose second moments [depth, depth] are given.
+    """
+    block = _block_of(len(matrix))
     offers = {
         "nearest": blocks(matrix, bits, block, np.diag(moments)),
         "GPTQ": gptq(matrix, moments, bits, block),

@@ -15,6 +15,7 @@ from infuse.compression.candidates import candidates
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.control import Control
 from infuse.compression.costs import stored_bytes
+from infuse.compression.equalization import equalize, mark_equalized
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
 from infuse.compression.freed import give_back_freed_memory
 from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
@@ -93,19 +94,23 @@ def compress_graph(
     """A compressed copy of a graph (see `infuse.compress`)."""
     bound = None if request.max_drop is None else Bound.parse(request.max_drop)
     deadline = Deadline(request.minutes)
-    source = named(settled(graph))
-    calibration = None if data is None else feeds_of(source, data, request.batch)
-    runs = examples_of(source, calibration, validation, request)
+    original = named(settled(graph))
+    calibration = None if data is None else feeds_of(original, data, request.batch)
+    runs = examples_of(original, calibration, validation, request)
     measured = metric_for(request.metric, labels, bound, has_data=calibration is not None)
-    layers, embeddings = find_layers(source), find_embeddings(source)
     setting = Setting(
-        *(source, layers, embeddings, calibration, request.options),
-        *(request.threads, request.seed, progress),
+        *(original, find_layers(original), find_embeddings(original), calibration),
+        *(request.options, request.threads, request.seed, progress),
     )
+    serials: frozenset[int] = frozenset()
+    if request.options.equalize:
+        setting, serials = equalize(setting, request.methods)
     plans = plans_of(request.methods, setting)
     give_back_freed_memory()
+    mark_equalized(plans, serials)
+    source, layers = setting.graph, [*setting.embeddings, *setting.layers]
     with Evaluation(
-        source,
+        original,
         runs,
         measured,
         labels,
@@ -133,7 +138,7 @@ def compress_graph(
         if not request.by_size:
             selection = control.faster(accurate)
         result = _finished(
-            *(control, selection, source, plans, [*embeddings, *layers], report, evaluation),
+            *(control, selection, source, plans, layers, report, evaluation),
             *(request.level, request.is_coded),
         )
         report.tried = candidates(control, evaluation, deadline, selection, report)
@@ -222,15 +227,17 @@ def _finished(
 ) -> Graph:
     """The graph with these layers compressed, optimized, and its report."""
     result = settled(control.graph_of(selection), level)
-    if result is source:
-        result = clone(source)
-        result.report = source.report
+    if result is evaluation.original:
+        result = clone(evaluation.original)
+        result.report = evaluation.original.report
     report.score = control.score(selection)
     report.is_met = control.holds(selection)
     report.validations = evaluation.validations
     report.model_runs = evaluation.model_runs
     if not report.seconds:
-        times = evaluation.seconds({"float32": source, "all": control.graph_of(selection)})
+        times = evaluation.seconds(
+            {"float32": evaluation.original, "all": control.graph_of(selection)}
+        )
         report.float_seconds, report.seconds = times["float32"], times["all"]
     report.weight_bytes_before = control.weight_bytes(frozenset())
     report.weight_bytes = stored_bytes(result, is_coded and bool(selection))

@@ -80,11 +80,11 @@ def plan_static(
             readers[layer.activation].append(layer)
     for value, users in readers.items():
         weights = {
-            layer: _weights(others.get(layer, layer.matrices), seen.rows[layer], options)
+            layer: nearest_weights(others.get(layer, layer.matrices), seen.rows[layer], options)
             for layer in users
         }
         exact = {layer: multiply(seen.rows[layer], layer.matrices) for layer in users}
-        name, scale = _best_scale(value, weights, exact, seen, options)
+        name, scale = best_scale(value, weights, exact, seen, options)
         for layer, nearest in weights.items():
             rows = seen.rows[layer]
             matrices = others.get(layer, layer.matrices)
@@ -112,7 +112,8 @@ def _refusal(layer: Layer, seen: Observations) -> str:
     return ""
 
 
-def _weights(matrices: Floats, rows: Floats, options: StaticOptions) -> IntegerWeights:
+def nearest_weights(matrices: Floats, rows: Floats, options: StaticOptions) -> IntegerWeights:
+    """Weights rounded to nearest, for rows that they multiply."""
     return round_to_nearest(matrices, importance_of(rows), options.per_channel)
 
 
@@ -131,7 +132,7 @@ def _compensated(
     return gptq_channels(matrices, nearest.scales, rows) if errors[1] < errors[0] else nearest
 
 
-def _best_scale(
+def best_scale(
     value: Value,
     weights: Mapping[Layer, IntegerWeights],
     exact: Mapping[Layer, Array],

@@ -28,7 +28,9 @@ GELU_CUBIC = 0.044715
 class Relu(Signed):
     """max(x, 0); NaN stays."""
 
-    traits = Trait.CONTINUOUS | Trait.FINITE | Trait.NONNEGATIVE | Trait.IDEMPOTENT
+    traits = (
+        Trait.CONTINUOUS | Trait.FINITE | Trait.NONNEGATIVE | Trait.IDEMPOTENT | Trait.HOMOGENEOUS
+    )
     since = 14
     samples = cases(x=[(), (2, 3), (4, 1, 17), Ints((9,), dtype=dtypes.int32), SPECIALS])
 
@@ -42,7 +44,7 @@ class Relu(Signed):
 class LeakyRelu(Floating):
     """x where it is not negative, else alpha · x."""
 
-    traits = Trait.CONTINUOUS
+    traits = Trait.CONTINUOUS | Trait.HOMOGENEOUS
     alpha: float = 0.01
 
     since = 16
@@ -59,6 +61,7 @@ class LeakyRelu(Floating):
 class PRelu(Numeric):
     """x where it is not negative, else slope · x; slope broadcasts to the shape of x."""
 
+    traits = Trait.HOMOGENEOUS
     since = 16
     fixed_axes = None
     samples = cases(

@@ -25,7 +25,7 @@ from infuse.ops.spatial import Sliding, last_axes, padded, static, taps, windows
 class _Pool(Sliding, abstract=True):
     """A pooling over windows."""
 
-    traits = Trait.FLOAT32 | Trait.PER_CHANNEL
+    traits = Trait.FLOAT32 | Trait.PER_CHANNEL | Trait.HOMOGENEOUS
     ceil_mode: int = 0
 
     def shape(self, x: Value, dtype: DType) -> TensorType:
@@ -208,7 +208,7 @@ class LpPool(_Pool):
 class _GlobalPool(Op, abstract=True):
     """A pooling over all spatial axes, which become one element each."""
 
-    traits = Trait.FLOAT32 | Trait.PER_CHANNEL
+    traits = Trait.FLOAT32 | Trait.PER_CHANNEL | Trait.HOMOGENEOUS
     accuracy = Rounding(ulp=2, abs=5e-7, why="sums round in another order")
     samples = cases(x=[(2, 3, 7, 5), (1, 2, 9), (2, 1, 3, 4, 5)])
 

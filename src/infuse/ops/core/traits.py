@@ -49,6 +49,10 @@ class Trait(Flag):
     """Each result along axis 1 needs of the first operand only what lies at its place there, and of
     vectors among the operands only the element at its place.
     """
+    HOMOGENEOUS = auto()
+    """f(s · x) = s · f(x) for the first operand and every s > 0, also one for each channel where
+    the operator is elementwise or `PER_CHANNEL`.
+    """
 
 
 def has_trait(node: Node, trait: Trait) -> bool:
