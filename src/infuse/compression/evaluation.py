@@ -129,6 +129,7 @@ class Evaluation:
                     self._progress("compile", 0, 1)
                 self._models[graph] = compile_graph(settled(graph), threads=self.threads)
                 self._compiled.add(graph)
+                give_back_freed_memory()  # constants that were folded on the way
         return [self._models[graph] for graph in graphs]
 
     def outputs(self, graph: Graph) -> list[Outputs]:
