@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tracemalloc
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from infuse.compression import Request, compress_graph, control, evaluation
 from infuse.compression.evaluation import Memory
 from infuse.compression.layers import Layer, find_layers
+from infuse.compression.row_store import RowStore
 from infuse.compression.speed import Region
+from infuse.errors import RuntimeFailure
 from infuse.ir.graph import Graph
 from infuse.runtime.interface import Model
 from tests.compression_networks import image_network, images
@@ -85,3 +88,26 @@ def test_layers_hold_no_copies_of_their_weights(rng: np.random.Generator) -> Non
     finally:
         tracemalloc.stop()
     assert size <= peak < 2.5 * size
+
+
+def test_stored_rows_come_back_in_order(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    layers = find_layers(image_network(rng))
+    store = RowStore(layers)
+    expected = {}
+    for layer in layers:
+        groups, depth, _ = layer.sizes
+        expected[layer] = rng.standard_normal((7, groups, depth)).astype(np.float32)
+    for part in (slice(0, 3), slice(3, 3), slice(3, 7)):
+        for layer, rows in expected.items():
+            store.add(layer, rows[part])
+    for layer, rows in expected.items():
+        np.testing.assert_array_equal(store[layer], rows)
+
+    def full(data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store._file, "write", full, raising=False)
+    with pytest.raises(RuntimeFailure, match="cannot be stored: No space left"):
+        store.add(layers[0], expected[layers[0]])

@@ -4,6 +4,7 @@ cache of compiled models, so that a search that was interrupted goes on where it
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -117,6 +118,7 @@ class Evaluation:
     def release(self) -> None:
         """Close all models, whose weights then leave the memory, until somebody asks again."""
         self._open([])
+        gc.collect()  # closed models refer to themselves: until now their weights are mapped
         give_back_freed_memory()
 
     def _open(self, graphs: Collection[Graph]) -> list[Model]:
@@ -129,6 +131,7 @@ class Evaluation:
                     self._progress("compile", 0, 1)
                 self._models[graph] = compile_graph(settled(graph), threads=self.threads)
                 self._compiled.add(graph)
+                give_back_freed_memory()  # constants that were folded on the way
         return [self._models[graph] for graph in graphs]
 
     def outputs(self, graph: Graph) -> list[Outputs]:

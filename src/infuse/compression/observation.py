@@ -4,7 +4,7 @@ statistics and samples of these are taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +13,7 @@ from infuse.analysis.dataset import Feeds
 from infuse.codegen.compile import compile_graph
 from infuse.compression.freed import give_back_freed_memory
 from infuse.compression.layers import Floats, Layer
+from infuse.compression.row_store import RowStore
 from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Array, Graph, Value
 from infuse.profiling.progress import Progress
@@ -62,7 +63,7 @@ class Observations:
     """
 
     ranges: dict[Value, Range]
-    rows: dict[Layer, Floats]
+    rows: Mapping[Layer, Floats]
     moments: dict[Layer, Floats] = field(default_factory=dict)
     sums: dict[Layer, Array] = field(default_factory=dict)
     counts: dict[Layer, int] = field(default_factory=dict)
@@ -92,7 +93,7 @@ def observe(
     rng = np.random.default_rng(seed)
     values = list(dict.fromkeys([*(layer.activation for layer in layers), *others]))
     ranges = {value: Range() for value in values}
-    rows: dict[Layer, list[Floats]] = {layer: [] for layer in layers}
+    rows = RowStore(layers)
     products = [layer for layer in layers if layer.kind != "Conv"] if takes_moments else []
     moments = {layer: np.zeros((layer.depth, layer.depth), np.float32) for layer in products}
     sums = {layer: np.zeros(layer.depth) for layer in products}
@@ -107,7 +108,7 @@ def observe(
                 ranges[value].add(array, each, rng)
             for layer in layers if number % stride == 0 else ():
                 taken = _rows(layer, arrays[layer.activation], -(-len(runs) // stride), rng)
-                rows[layer].append(taken)
+                rows.add(layer, taken)
             for layer, total in moments.items():
                 flat = arrays[layer.activation].reshape(-1, layer.depth)
                 if np.isfinite(flat).all():
@@ -117,9 +118,8 @@ def observe(
             del outputs, arrays  # before the next run makes as many
             if progress is not None:
                 progress("calibrate", number + 1, len(runs))
-    joined = {layer: np.concatenate(rows.pop(layer)) for layer in layers}
     give_back_freed_memory()
-    return Observations(ranges, joined, moments, sums, counts)
+    return Observations(ranges, rows, moments, sums, counts)
 
 
 def _rows(layer: Layer, activation: Array, runs: int, rng: np.random.Generator) -> Floats:
