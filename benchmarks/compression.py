@@ -24,7 +24,7 @@ from rich.table import Table
 
 import infuse
 from benchmarks.compression_tasks import NAMES, task
-from benchmarks.compression_tasks.base import Feeds, Run, Task
+from benchmarks.compression_tasks.base import Feeds, Run, Task, whole_runs
 from benchmarks.machine import save
 from benchmarks.terminal import console
 from infuse.codegen.autotune.precision.request import least_seconds
@@ -54,14 +54,13 @@ def _runner(model: Any) -> Run:
     return run
 
 
-def ours(one: Task, row: Row, threads: int, batched: list[Feeds]) -> None:
+def ours(one: Task, row: Row, threads: int) -> None:
     """Scores and speeds of Infuse: all layers, and those that pay."""
+    data = whole_runs(one.calibration)
     plain = infuse.compile(infuse.optimize(one.model), threads=threads)
     row.scores["float32"] = one.score(_runner(plain))
     for name, slower in (("all", True), ("infuse", False)):
-        graph = infuse.compress(
-            one.model, "int8", data=batched, threads=threads, allow_slower=slower
-        )
+        graph = infuse.compress(one.model, "int8", data=data, threads=threads, allow_slower=slower)
         with infuse.compile(graph, threads=threads) as model:
             row.scores[name] = one.score(_runner(model))
         row.speeds[name] = graph.compression.speed
@@ -172,7 +171,7 @@ def peer(name: str, one: Task, row: Row, threads: int) -> None:
 def measure(one: Task, peers: list[str], threads: int) -> Row:
     """All of one network."""
     row = Row(one.name, one.metric)
-    ours(one, row, threads, one.calibration)
+    ours(one, row, threads)
     for name in peers:
         try:
             peer(name, one, row, threads)

@@ -24,6 +24,7 @@ from rich.table import Table
 
 import infuse
 from benchmarks.compression_tasks import task
+from benchmarks.compression_tasks.base import whole_runs
 from benchmarks.machine import save
 from benchmarks.terminal import console
 from infuse import dtypes
@@ -138,9 +139,9 @@ def losses(folder: Path) -> list[dict[str, Any]]:
         for method in METHODS:
             cases: dict[str, dict[str, Any]] = {
                 f"{method}, nearest": {},
-                f"{method}, data": {"data": one.calibration},
+                f"{method}, data": {"data": whole_runs(one.calibration)},
                 f"{method}, data, rounded rows": {
-                    "data": one.calibration,
+                    "data": whole_runs(one.calibration),
                     "rounded_activations": True,
                 },
             }

@@ -17,7 +17,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from rich.table import Table
 
 import infuse
 from benchmarks.compression_tasks import task
-from benchmarks.compression_tasks.base import Answers, Feeds, Run, Task
+from benchmarks.compression_tasks.base import Answers, Feeds, Run, Task, whole_runs
 from benchmarks.machine import save
 from benchmarks.terminal import console
 from infuse.errors import ContractError
@@ -59,13 +59,6 @@ class Search:
     error: str = ""
 
 
-def _whole(feeds: Sequence[Feeds]) -> list[Feeds]:
-    """Feeds of runs as parts of data with one example, so that nothing is cut: sequences are not
-    batches.
-    """
-    return [{name: array[None] for name, array in each.items()} for each in feeds]
-
-
 def ours(one: Task, drop: float) -> Search:
     """What `infuse.compress` does."""
     begin = time.perf_counter()
@@ -77,8 +70,8 @@ def ours(one: Task, drop: float) -> Search:
         graph = infuse.compress(
             one.model,
             *("int8",),
-            data=_whole(one.calibration),
-            validation=_whole(one.test),
+            data=whole_runs(one.calibration),
+            validation=whole_runs(one.test),
             labels=[0],
             metric=judge,
             max_drop=f"{drop}%",

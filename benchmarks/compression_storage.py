@@ -22,7 +22,7 @@ from rich.table import Table
 
 import infuse
 from benchmarks.compression_tasks import NAMES, task
-from benchmarks.compression_tasks.base import Answers, Task
+from benchmarks.compression_tasks.base import Answers, Task, whole_runs
 from benchmarks.machine import save
 from benchmarks.terminal import console
 from infuse.errors import ContractError
@@ -65,8 +65,8 @@ def measured(one: Task, drop: float, folder: Path) -> Row:
         graph = infuse.compress(
             one.model,
             "clusters",
-            data=one.calibration,
-            validation=one.test,
+            data=whole_runs(one.calibration),
+            validation=whole_runs(one.test),
             labels=[0],
             metric=judge,
             max_drop=f"{drop}%",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from infuse.compression.contract import Bound, Deadline
-from infuse.compression.costs import Costs, bytes_of_layers, seconds_of_layers, stored_bytes
+from infuse.compression.costs import Costs, bytes_of_layers, bytes_of_weights, seconds_of_layers
 from infuse.compression.evaluation import Evaluation, Memory
 from infuse.compression.forms import Form
 from infuse.compression.insertion import with_forms
@@ -247,7 +247,7 @@ class Control:
 
     def weight_bytes(self, selection: Selection) -> int:
         """The bytes of the weights with these layers compressed."""
-        return stored_bytes(self.graph_of(selection), self._is_coded and bool(selection))
+        return bytes_of_weights(self.graph_of(selection), self._is_coded and bool(selection))
 
     # -- speed -------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from infuse.ir.graph import Graph, Value
 Costs = dict[Layer, float]
 
 
-def stored_bytes(graph: Graph, is_coded: bool) -> int:
+def bytes_of_weights(graph: Graph, is_coded: bool) -> int:
     """The bytes of the constants of a graph, or of their coded forms."""
     if not is_coded:
         return totals(graph).weight_bytes

@@ -14,7 +14,7 @@ from infuse.codegen.autotune.precision.request import Timer
 from infuse.compression.candidates import candidates
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.control import Control
-from infuse.compression.costs import stored_bytes
+from infuse.compression.costs import bytes_of_weights
 from infuse.compression.equalization import equalize, mark_equalized
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
 from infuse.compression.freed import give_back_freed_memory
@@ -240,7 +240,7 @@ def _finished(
         )
         report.float_seconds, report.seconds = times["float32"], times["all"]
     report.weight_bytes_before = control.weight_bytes(frozenset())
-    report.weight_bytes = stored_bytes(result, is_coded and bool(selection))
+    report.weight_bytes = bytes_of_weights(result, is_coded and bool(selection))
     chosen = dict(selection)
     report.layers = [_layer(layer, control, chosen.get(layer), plans) for layer in layers]
     report.layers += [

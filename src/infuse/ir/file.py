@@ -68,9 +68,8 @@ def save(
     The file appears whole or not at all: it is written under another name in the same folder and
     then renamed. Constants of equal bytes are stored once. With `coded`, weights are entropy coded
     where that makes them smaller; with `cluster_bits`, 2 to 8, floats of two and more axes are
-    clustered before. GraphError for what
-    cannot be stored, ModelFileError when the file cannot be written, OptionError for clusters of a
-    file that is not coded.
+    clustered before. GraphError for what cannot be stored, ModelFileError when the file cannot be
+    written, OptionError for clusters of a file that is not coded.
     """
     target = Path(path)
     if cluster_bits is not None and not coded:
