@@ -203,10 +203,8 @@ class InferenceSession:
 
     def get_modelmeta(self) -> ModelMetadata:
         """What the model file says about itself."""
-        metadata = self._model.metadata
-        fields = {
-            name: metadata[name] for name in ModelMetadata.__dataclass_fields__ if name in metadata
-        }
+        told = self._model.metadata.get("model", {})
+        fields = {name: told[name] for name in ModelMetadata.__dataclass_fields__ if name in told}
         return ModelMetadata(**{"graph_name": self._model.name, **fields})
 
     def get_session_options(self) -> SessionOptions:

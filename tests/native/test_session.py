@@ -80,6 +80,54 @@ def test_inputs_and_outputs_are_described(folder: Path) -> None:
     assert get_device() == "CPU"
 
 
+def described_model(*, is_hosted: bool = False) -> bytes:
+    """A model that says all that a file can say about itself."""
+    from onnx import TensorProto, helper
+
+    info = helper.make_tensor_value_info
+    x, y, total = (info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y", "sum"))
+    nodes = [helper.make_node("Add", ["x", "y"], ["sum"])]
+    outputs = [total]
+    if is_hosted:
+        nodes.append(helper.make_node("SequenceConstruct", ["x", "sum"], ["both"]))
+        outputs.append(
+            helper.make_tensor_sequence_value_info("both", TensorProto.FLOAT, ["batch", 3])
+        )
+    graph = helper.make_graph(nodes, "adder", [x, y], outputs, doc_string="of the graph")
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+        producer_name="pytorch",
+        producer_version="2.1",
+        domain="ai.example",
+        model_version=7,
+        doc_string="of the model",
+    )
+    helper.set_model_props(model, {"names": "{0: 'cat', 1: 'œuf \\n\"'}", "stride": "32"})
+    return model.SerializeToString()
+
+
+@pytest.mark.parametrize("is_hosted", [False, True])
+def test_what_a_model_says_about_itself_is_that_of_onnxruntime(
+    is_hosted: bool, tmp_path: Path
+) -> None:
+    onnxruntime = pytest.importorskip(
+        "onnxruntime", reason="onnxruntime is not installed: pip install infuse[demo]"
+    )
+    content = described_model(is_hosted=is_hosted)
+    (tmp_path / "model.onnx").write_bytes(content)
+    infuse.compile(tmp_path / "model.onnx", output=tmp_path / "compiled").close()
+    infuse.save(infuse.optimize(tmp_path / "model.onnx"), tmp_path / "model.infuse")
+    expected = onnxruntime.InferenceSession(content).get_modelmeta()
+    for source in (content, tmp_path / "compiled", tmp_path / "model.infuse"):
+        meta = InferenceSession(source).get_modelmeta()
+        for name in ("producer_name", "graph_name", "domain", "description", "version"):
+            assert getattr(meta, name) == getattr(expected, name), (source, name)
+        assert meta.graph_description == "of the graph"
+        assert meta.custom_metadata_map == expected.custom_metadata_map
+
+
 def test_same_description_as_onnxruntime(folder: Path) -> None:
     onnxruntime = pytest.importorskip(
         "onnxruntime", reason="onnxruntime is not installed: pip install infuse[demo]"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import infuse.codegen.lower  # noqa: F401  registers the lowerings
 from infuse.codegen.autotune.measurement import tuned
@@ -37,6 +38,7 @@ from infuse.codegen.toolchain import Toolchain
 from infuse.codegen.units import all_sizes
 from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
+from infuse.ir.description import description_of
 from infuse.ir.dim_text import NAMELESS
 from infuse.ir.graph import Graph, Node
 from infuse.ops.core.opaque import require_known
@@ -116,7 +118,12 @@ def compile_graph(
     )
     stages = stages_of(graph, resolved, count, precisions, tune=tune, progress=progress)
     build = partial(
-        build_program, target=resolved, precision=precisions, report=report, progress=progress
+        build_program,
+        target=resolved,
+        precision=precisions,
+        report=report,
+        description=description_of(graph),
+        progress=progress,
     )
     if resolved.is_foreign:
         generated = _foreign(stages, resolved, output)
@@ -177,7 +184,10 @@ def _model(
     ]
     inputs = tuple(ValueSpec.of(v.name, v.type, v.default is not None) for v in graph.inputs)
     outputs = tuple(ValueSpec.of(n, v.type) for n, v in zip(graph.output_names, graph.outputs))
-    model = HostedModel(graph.name, inputs, outputs, tuple(stages.returned), parts, threads)
+    returned = tuple(stages.returned)
+    model = HostedModel(
+        graph.name, inputs, outputs, returned, parts, threads, description_of(graph)
+    )
     if output is not None:
         model.save(output)
     return model
@@ -332,15 +342,18 @@ def build_program(
     profile: bool = False,
     toolchain: Toolchain | None = None,
     report: PrecisionReport | None = None,
+    description: Mapping[str, Any] | None = None,
 ) -> Path:
     """The folder of one program, compiled; its metadata has the `report` of how its precision was
-    found.
+    found, and the `description` of the model (`description_of`).
     """
     program, memory = generated
     fingerprint = program.weights.fingerprint()
     info = metadata(program, fingerprint) | {"precision": str(precision)}
     if report is not None:
         info["precision_report"] = report.to_dict()
+    if description:
+        info["model"] = dict(description)
     if prefix != PREFIX:
         info["prefix"] = prefix
     if "fp16" in LayerPrecisions.of(precision).names:

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +89,15 @@ class HostedModel:
     returned: tuple[str, ...]
     parts: Sequence[CompiledModel | Graph]
     threads: int
+    description: Mapping[str, Any] = field(default_factory=dict)
+    """What the model says about itself, as in `infuse.ir.description`."""
 
     @property
     def metadata(self) -> dict[str, Any]:
         """What is known of the model beside its interface."""
         result: dict[str, Any] = {"name": self.name, "host_steps": self.host_steps}
+        if self.description:
+            result["model"] = dict(self.description)
         for part in self.native:
             own = part.metadata
             result |= {key: own[key] for key in ("precision", "precision_report") if key in own}
@@ -202,6 +206,7 @@ class HostedModel:
             "outputs": [spec.describe() for spec in self.outputs],
             "returned": self.returned,
             "stages": files,
+            "model": dict(self.description),
         }
         (folder / STAGES).write_text(json.dumps(content, indent=1), "utf-8")
 
@@ -214,10 +219,11 @@ class HostedModel:
             inputs, outputs = (
                 tuple(map(ValueSpec.parse, content[kind])) for kind in ("inputs", "outputs")
             )
-            files, returned, name = (
+            files, returned, name, description = (
                 content["stages"],
                 tuple(content["returned"]),
                 str(content["name"]),
+                dict(content.get("model", {})),
             )
             if not all(isinstance(file, str) and Path(file).name == file for file in files):
                 raise ValueError("a stage is no file of the folder")
@@ -232,7 +238,8 @@ class HostedModel:
             for file in files
         ]
         counts = [part.threads for part in parts if isinstance(part, CompiledModel)]
-        return cls(name, inputs, outputs, returned, parts, max(counts, default=threads or 1))
+        count = max(counts, default=threads or 1)
+        return cls(name, inputs, outputs, returned, parts, count, description)
 
 
 def _host_stage(path: Path) -> Graph:

@@ -16,6 +16,7 @@ from infuse.exporters.onnx.lowering import Lowered
 from infuse.exporters.onnx.messages import Array, attribute, put_text, value_info
 from infuse.exporters.onnx.outputs import outputs_of
 from infuse.exporters.onnx.schemas import schema_of
+from infuse.ir.description import FIELDS, NOTES, PREFIX
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.core.opaque import Opaque
@@ -35,17 +36,8 @@ _FIRST_IR: Final = {
     **{"float6e2m3": 14, "float6e3m2": 14},
 }
 """The first version of the file format that has an element type."""
-_PREFIX: Final = "onnx."
 _GRAPH: Final = "onnx.graph."
-_FIELDS: Final = (
-    "producer_name",
-    "producer_version",
-    "domain",
-    "doc_string",
-    "model_version",
-    "ir_version",
-)
-_OURS: Final = {_PREFIX + name for name in (*_FIELDS, "sizes", "outputs", "values")}
+_OURS: Final = {PREFIX + name for name in (*FIELDS, *NOTES)}
 _METADATA_IR: Final = 10
 """The first version of the file format that has metadata of nodes and graphs."""
 
@@ -250,9 +242,7 @@ def _ir_version(opset: int, graph: Graph) -> int:
 
 def _write_metadata(model: ModelProto, graph: Graph) -> None:
     """The graph's metadata; what was read from fields of a model goes back there."""
-    fields = {
-        k.removeprefix(_PREFIX): v for k, v in graph.metadata.items() if k.startswith(_PREFIX)
-    }
+    fields = {k.removeprefix(PREFIX): v for k, v in graph.metadata.items() if k.startswith(PREFIX)}
     model.producer_name = fields.get("producer_name", "infuse")
     model.producer_version = fields.get("producer_version", "")
     model.domain = fields.get("domain", "")

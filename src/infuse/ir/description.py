@@ -1,0 +1,36 @@
+"""What a model says about itself, beside what it computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from infuse.ir.graph import Graph
+
+PREFIX = "onnx."
+"""What the names of a model's own fields begin with in the metadata of its graph."""
+FIELDS = ("producer_name", "producer_version", "domain", "doc_string", "model_version")
+NOTES = ("ir_version", "sizes", "outputs", "values")
+"""What is noted under such names for whoever writes the model again."""
+
+
+def description_of(graph: Graph) -> dict[str, Any]:
+    """Plain data: `producer_name`, `producer_version`, `domain`, `description`,
+    `graph_description`, `version` (an integer) and `custom_metadata_map` (texts by key), each where
+    the model has it.
+    """
+    fields = {name: graph.metadata.get(PREFIX + name, "") for name in FIELDS}
+    version = fields.pop("model_version")
+    own = {
+        key: text
+        for key, text in graph.metadata.items()
+        if not key.startswith(f"{PREFIX}graph.")
+        and key.removeprefix(PREFIX) not in ((*FIELDS, *NOTES) if key.startswith(PREFIX) else ())
+    }
+    told = {
+        **{name: fields[name] for name in ("producer_name", "producer_version", "domain")},
+        "description": fields["doc_string"],
+        "graph_description": graph.doc,
+        "version": int(version) if version.removeprefix("-").isdecimal() else 0,
+        "custom_metadata_map": own,
+    }
+    return {name: content for name, content in told.items() if content}
