@@ -9,7 +9,6 @@ interpreter with its modules, and the data, which are in memory as a whole, are 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import infuse
+from benchmarks.machine import save
 from benchmarks.process import after_import
 
 BAR = 3.0
@@ -86,7 +86,7 @@ def main() -> None:
     options = parser.parse_args()
     figures = measure(options.model, options.examples)
     if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=1))
+        save(options.json, figures)
     print(
         f"model {figures['model_bytes'] / 1e6:.0f} MB; peak {figures['peak_bytes'] / 1e6:.0f} MB = "
         f"{figures['peak_of_model']:.2f} × the model, of that the interpreter "
