@@ -74,8 +74,10 @@ def candidates_of_stage(report: CompressionReport, name: str | None) -> list[Can
     )
     if name is None:
         return [original]
-    result = CandidateReport(name, report.score, {}, report.weight_bytes, report.seconds)
-    return [original, replace(result, is_result=True)]
+    result = CandidateReport(
+        name, report.score, {}, report.weight_bytes, report.seconds, is_result=True
+    )
+    return [original, result]
 
 
 def candidates_of_both(

@@ -136,7 +136,7 @@ class Operands:
             if in_bias:
                 rows -= mean
             rows = rows[np.random.default_rng(0).permutation(len(rows))].transpose(1, 0, 2)
-            split = np.split(rows, [int(FITTED * len(seen.rows[layer]))], axis=1)
+            split = np.split(rows, [int(FITTED * rows.shape[1])], axis=1)
             parts = [each.transpose(0, 2, 1) @ each / each.shape[1] for each in split]
         if not np.einsum("gii->gi", parts[0]).any():
             return None
@@ -171,7 +171,7 @@ class Clustering:
         if operands is None:
             return
         diagonal = np.maximum(np.einsum("gii->gi", operands.fitted), 0.0)
-        self._importance = np.broadcast_to(diagonal[:, :, None], layer.matrices.shape)
+        self._importance = np.broadcast_to(diagonal[:, :, None], self._matrices.shape)
         self._order = np.argsort(-diagonal, axis=1, kind="stable")
         turned = np.take_along_axis(operands.fitted, self._order[:, :, None], axis=1)
         self._factors = inverse_factors(np.take_along_axis(turned, self._order[:, None, :], axis=2))

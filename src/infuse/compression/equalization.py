@@ -66,8 +66,7 @@ class Sampled:
     @classmethod
     def of(cls, layer: Layer, rows: Floats) -> Sampled:
         """The rows by turns, and as many columns as `WEIGHTS` allows."""
-        groups, depth, columns = layer.matrices.shape
-        step = max(1, round(groups * depth * columns / WEIGHTS))
+        step = max(1, round(layer.weights.size / WEIGHTS))
         return cls(layer, rows[::2], rows[1::2], layer.matrices[:, :, ::step])
 
     def divided(self, scales: Floats) -> Sampled:
@@ -184,7 +183,7 @@ def equalize(setting: Setting, methods: Sequence[str]) -> tuple[Setting, frozens
     )
     scales: dict[Site, Floats] = {}
     for number, site in enumerate(sites):
-        chosen = scales_of(site, seen.rows, evenings)
+        chosen = scales_of(site, {each: seen.rows[each] for each in site.layers}, evenings)
         if chosen is not None:
             scales[site] = chosen
         if setting.progress is not None:
@@ -231,8 +230,8 @@ def scales_of(
 
 
 def _is_fit(part: Sampled, rows: Floats) -> bool:
-    is_finite = np.isfinite(rows).all() and np.isfinite(part.layer.matrices).all()
-    return len(rows) >= LEAST_ROWS and bool(is_finite)
+    is_finite = part.layer.is_finite and bool(np.isfinite(rows).all())
+    return len(rows) >= LEAST_ROWS and is_finite
 
 
 def _ratio(before: Sequence[float], after: Sequence[float]) -> float:

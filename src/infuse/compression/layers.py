@@ -187,7 +187,7 @@ def _is_embedding(node: Node) -> bool:
 
 def along_depth(layer: Layer, scales: Array) -> Floats:
     """A number for each channel of a layer's activation as [groups, depth]."""
-    each = np.repeat(scales.reshape(layer.matrices.shape[0], -1), _taps(layer), axis=1)
+    each = np.repeat(scales.reshape(layer.sizes[0], -1), _taps(layer), axis=1)
     return np.asarray(each, np.float32)
 
 

@@ -19,7 +19,8 @@ class RowStore(Mapping[Layer, Floats]):
     """
 
     def __init__(self, layers: Iterable[Layer]) -> None:
-        self._file = tempfile.TemporaryFile(prefix="infuse-rows-")  # noqa: SIM115 - closed with the store
+        # closed with the store
+        self._file = tempfile.TemporaryFile(prefix="infuse-rows-")  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         self._parts: dict[Layer, list[tuple[int, int]]] = {layer: [] for layer in layers}
 

@@ -79,14 +79,15 @@ def plan_static(
         else:
             readers[layer.activation].append(layer)
     for value, users in readers.items():
+        rows_of = {layer: seen.rows[layer] for layer in users}
         weights = {
-            layer: nearest_weights(others.get(layer, layer.matrices), seen.rows[layer], options)
-            for layer in users
+            layer: nearest_weights(others.get(layer, layer.matrices), rows, options)
+            for layer, rows in rows_of.items()
         }
-        exact = {layer: multiply(seen.rows[layer], layer.matrices) for layer in users}
+        exact = {layer: multiply(rows, layer.matrices) for layer, rows in rows_of.items()}
         name, scale = best_scale(value, weights, exact, seen, options)
         for layer, nearest in weights.items():
-            rows = seen.rows[layer]
+            rows = rows_of[layer]
             matrices = others.get(layer, layer.matrices)
             integers = _compensated(matrices, nearest, scale.rounded(rows), exact[layer])
             plan.layers[layer], plan.errors[layer] = _settled(

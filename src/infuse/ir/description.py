@@ -6,11 +6,21 @@ from typing import Any
 
 from infuse.ir.graph import Graph
 
-PREFIX = "onnx."
-"""What the names of a model's own fields begin with in the metadata of its graph."""
+PREFIX, OF_GRAPH = "onnx.", "onnx.graph."
+"""What the names of a model's own fields, and of metadata of its graph, begin with."""
 FIELDS = ("producer_name", "producer_version", "domain", "doc_string", "model_version")
 NOTES = ("ir_version", "sizes", "outputs", "values")
 """What is noted under such names for whoever writes the model again."""
+
+
+def own_metadata(graph: Graph) -> dict[str, str]:
+    """The metadata that a model has under names of its own."""
+    noted = {PREFIX + name for name in (*FIELDS, *NOTES)}
+    return {
+        key: text
+        for key, text in graph.metadata.items()
+        if key not in noted and not key.startswith(OF_GRAPH)
+    }
 
 
 def description_of(graph: Graph) -> dict[str, Any]:
@@ -20,17 +30,11 @@ def description_of(graph: Graph) -> dict[str, Any]:
     """
     fields = {name: graph.metadata.get(PREFIX + name, "") for name in FIELDS}
     version = fields.pop("model_version")
-    own = {
-        key: text
-        for key, text in graph.metadata.items()
-        if not key.startswith(f"{PREFIX}graph.")
-        and key.removeprefix(PREFIX) not in ((*FIELDS, *NOTES) if key.startswith(PREFIX) else ())
-    }
     told = {
         **{name: fields[name] for name in ("producer_name", "producer_version", "domain")},
         "description": fields["doc_string"],
         "graph_description": graph.doc,
         "version": int(version) if version.removeprefix("-").isdecimal() else 0,
-        "custom_metadata_map": own,
+        "custom_metadata_map": own_metadata(graph),
     }
     return {name: content for name, content in told.items() if content}

@@ -16,7 +16,7 @@ from infuse.exporters.onnx.lowering import Lowered
 from infuse.exporters.onnx.messages import Array, attribute, put_text, value_info
 from infuse.exporters.onnx.outputs import outputs_of
 from infuse.exporters.onnx.schemas import schema_of
-from infuse.ir.description import FIELDS, NOTES, PREFIX
+from infuse.ir.description import OF_GRAPH, PREFIX, own_metadata
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.core.opaque import Opaque
@@ -36,8 +36,6 @@ _FIRST_IR: Final = {
     **{"float6e2m3": 14, "float6e3m2": 14},
 }
 """The first version of the file format that has an element type."""
-_GRAPH: Final = "onnx.graph."
-_OURS: Final = {PREFIX + name for name in (*FIELDS, *NOTES)}
 _METADATA_IR: Final = 10
 """The first version of the file format that has metadata of nodes and graphs."""
 
@@ -109,8 +107,8 @@ class _Writer:
         """The message of a graph or body."""
         proto = GraphProto(name=graph.name or "graph", doc_string=graph.doc)
         for key, text in graph.metadata.items():
-            if graph.parent is not None or key.startswith(_GRAPH):
-                proto.metadata_props.add(key=key.removeprefix(_GRAPH), value=text)
+            if graph.parent is not None or key.startswith(OF_GRAPH):
+                proto.metadata_props.add(key=key.removeprefix(OF_GRAPH), value=text)
         proto.input.extend(
             value_info(self.name(v, "input"), _stated(v, graph), self.texts) for v in graph.inputs
         )
@@ -232,7 +230,7 @@ def _ir_version(opset: int, graph: Graph) -> int:
         for node in inner.unordered_nodes:
             values += [*node.outputs, *node.operands()]
     needed = [_FIRST_IR.get(v.type.dtype.name, 0) for v in values if isinstance(v.type, TensorType)]
-    inside = any(k.startswith(_GRAPH) or k == "onnx.values" for k in graph.metadata) or any(
+    inside = any(k.startswith(OF_GRAPH) or k == "onnx.values" for k in graph.metadata) or any(
         (inner.parent is not None and inner.metadata)
         or any(n.metadata for n in inner.unordered_nodes)
         for inner in graph.all_graphs()
@@ -249,6 +247,5 @@ def _write_metadata(model: ModelProto, graph: Graph) -> None:
     model.doc_string = fields.get("doc_string", "")
     version = fields.get("model_version", "0")
     model.model_version = int(version) if version.lstrip("-").isdigit() else 0
-    for key, text in graph.metadata.items():
-        if key not in _OURS and not key.startswith(_GRAPH):
-            model.metadata_props.add(key=key, value=text)
+    for key, text in own_metadata(graph).items():
+        model.metadata_props.add(key=key, value=text)
