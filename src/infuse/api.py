@@ -10,7 +10,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from infuse.budgets import timed
 from infuse.errors import BudgetError, OptionError
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from infuse.passes.options import Options
     from infuse.passes.verification import Witness
     from infuse.rewrite import Pass, Rule
+
+    Extension: TypeAlias = Rule | Pass | type[Rule] | type[Pass]
 
 Progress = Callable[[str, int, int], None]
 PathLike = str | os.PathLike[str]
@@ -164,10 +166,10 @@ def optimize(
     graph: Graph | PathLike,
     level: str = "all",
     *,
-    disable: Iterable[str] = (),
-    only: Iterable[str] = (),
-    enable: Iterable[str] = (),
-    extra: Sequence[Rule | Pass] = (),
+    disable: str | Iterable[str] = (),
+    only: str | Iterable[str] = (),
+    enable: str | Iterable[str] = (),
+    extra: Extension | Sequence[Extension] = (),
     runtime: str = "",
     set_dims: Mapping[str, int] | None = None,
     fix_defaults: bool | None = None,
@@ -181,9 +183,9 @@ def optimize(
 
     `level` is none, basic (keeps to standard operators), extended (fused operators) or all (also
     what only this compiler profits from). `disable`, `only` and `enable` name rules; `extra` adds
-    rules and passes of your own. With `runtime="onnxruntime"` the result may also use the operators
-    that only ONNX Runtime has (com.microsoft). `set_dims` fixes symbolic sizes, and `fix_defaults`
-    makes inputs that have a default constants. Else those stay inputs that a call may give, and
+    rules and passes of your own, objects or classes. With `runtime="onnxruntime"` the result may
+    also use the operators that only ONNX Runtime has (com.microsoft). `set_dims` fixes symbolic
+    sizes, and `fix_defaults` makes inputs that have a default constants. Else those stay inputs that a call may give, and
     nothing is computed from them beforehand; a warning says so unless it is False.
 
     With `verify`, or `inputs` to do it on (arrays by name), the result is compared with the
@@ -212,8 +214,8 @@ def optimize(
         warn_of_defaults(result)
     if set_dims:
         fix_sizes(result, set_dims)
-    options = Options(
-        level, frozenset(disable), frozenset(only), frozenset(enable), tuple(extra), runtime=runtime
+    options = Options.of(
+        level, disable=disable, only=only, enable=enable, extra=extra, runtime=runtime
     )
     witness = None
     if inputs is not None:
