@@ -185,8 +185,9 @@ def optimize(
     what only this compiler profits from). `disable`, `only` and `enable` name rules; `extra` adds
     rules and passes of your own, objects or classes. With `runtime="onnxruntime"` the result may
     also use the operators that only ONNX Runtime has (com.microsoft). `set_dims` fixes symbolic
-    sizes, and `fix_defaults` makes inputs that have a default constants. Else those stay inputs that a call may give, and
-    nothing is computed from them beforehand; a warning says so unless it is False.
+    sizes, and `fix_defaults` makes inputs that have a default constants. Else those stay inputs
+    that a call may give, and nothing is computed from them beforehand; a warning says so unless it
+    is False.
 
     With `verify`, or `inputs` to do it on (arrays by name), the result is compared with the
     original in NumPy, on random inputs for two sets of sizes; a rule after which it differs is
