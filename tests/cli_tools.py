@@ -21,7 +21,7 @@ class Answer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        return json.loads(self.out, parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))
+        return json.loads(self.out, parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
 
 
 class Cli:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from infuse.budgets import timed
-from infuse.errors import BudgetError, OptionError
-from infuse.runtime.folder import STAGES
+from infuse.errors import BudgetError, ModelFileError, OptionError
+from infuse.runtime.folder import METADATA, STAGES, is_compiled
 from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
 
@@ -89,6 +89,16 @@ def load(
     """
     from infuse.frontends.formats import load as load_any
 
+    if (
+        isinstance(source, str | os.PathLike)
+        and is_compiled(source)
+        and any((Path(source) / name).is_file() for name in (STAGES, METADATA))
+    ):
+        raise ModelFileError(
+            "it is a compiled model, which has no graph in it",
+            where=os.fspath(source),
+            hint="infuse.load_compiled opens it, or load the file that it was compiled from",
+        )
     options = {"inputs": inputs, "signature": signature, "cache": cache or None}
     return load_any(source, {n: option for n, option in options.items() if option is not None})
 

@@ -235,7 +235,8 @@ def _compile(path_or_bytes: Any, options: SessionOptions, precision: str) -> Mod
     if level is None:
         names = ", ".join(item.name for item in GraphOptimizationLevel)
         raise OptionError(
-            f"{options.graph_optimization_level} is no optimization level", hint=f"one of: {names}"
+            f"{options.graph_optimization_level} is not an optimization level",
+            hint=f"one of: {names}",
         )
     graph = api.optimize(api.load(path_or_bytes), level=level)
     if options.optimized_model_filepath:

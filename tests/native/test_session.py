@@ -196,7 +196,7 @@ def test_optimized_model_is_written(calls: dict[str, Any]) -> None:
 
 
 def test_unknown_level(calls: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match=r"7 is no optimization level.*ORT_ENABLE_ALL"):
+    with pytest.raises(OptionError, match=r"7 is not an optimization level.*ORT_ENABLE_ALL"):
         InferenceSession("net.onnx", SessionOptions(graph_optimization_level=7))
 
 

@@ -259,7 +259,7 @@ class Calls:
             try:
                 model = bytes(wire.split(data, _PARAMETERS, _MODEL).name).decode()
             except UnicodeDecodeError as error:
-                raise RequestError("the name of the model is no UTF-8") from error
+                raise RequestError("the name of the model is not UTF-8") from error
             caller = self._admitted(context, "admin", model)
             if len(data) > LARGE:
                 config, files = await self._coders.load(large.load, data)
