@@ -24,6 +24,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 def python(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
+        check=False,
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
