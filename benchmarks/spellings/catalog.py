@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.spellings import activations
+from benchmarks.spellings import activations, attention
 from benchmarks.spellings.form import Form
 
-FORMS: Final[tuple[Form, ...]] = (*activations.FORMS,)
+FORMS: Final[tuple[Form, ...]] = (*activations.FORMS, *attention.FORMS)

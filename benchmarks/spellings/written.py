@@ -30,7 +30,6 @@ TYPES = {
     "int32": TensorProto.INT32,
     "bool": TensorProto.BOOL,
 }
-ATTRIBUTE_TYPES = TYPES
 
 
 class Writer:
@@ -106,13 +105,14 @@ def _dedented(text: str) -> str:
 
 def _array(number: Any) -> np.ndarray:
     array = np.asarray(number)
-    return array.astype({"f": np.float32, "i": np.int64, "b": np.bool_}[array.dtype.kind])
+    with np.errstate(over="ignore"):
+        return array.astype({"f": np.float32, "i": np.int64, "b": np.bool_}[array.dtype.kind])
 
 
 def _attribute(name: str, number: Any) -> Any:
     """An attribute; types of elements by their names, tensors for the one that asks for them."""
     if name == "to":
-        return ATTRIBUTE_TYPES[number]
+        return TYPES[number]
     return numpy_helper.from_array(_array(number)) if name == "value" else number
 
 
