@@ -64,4 +64,13 @@ REFUSED: dict[str, tuple[Any, str]] = {
         },
         "the mask hides other keys, or shows some later ones",
     ),
+    "BandedMask": (
+        {
+            "q": (2, 3, 5, 4),
+            "k": (2, 3, 5, 4),
+            "v": (2, 3, 5, 4),
+            "mask": np.tri(5, k=-2, dtype=bool),
+        },
+        "the window lies beside the queries' places",
+    ),
 }
