@@ -28,11 +28,11 @@ from infuse.compressing import compress
 from infuse.errors import InfuseError
 from infuse.measuring import compare, inspect, profile
 from infuse.runtime import CompiledModel
-from infuse.session import GraphOptimizationLevel, InferenceSession, SessionOptions
 
 if TYPE_CHECKING:
     from infuse.frontends.arrays import Spec, cond, loop, scan
     from infuse.ir.graph import Graph
+    from infuse.onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
     from infuse.passes.registry import register, unregister
 
 __version__ = "0.1.0"
@@ -65,8 +65,11 @@ __all__ = [
     "unregister",
 ]
 
-_COMPILER = {
+_LATER = {
     "Graph": "infuse.ir.graph",
+    "GraphOptimizationLevel": "infuse.onnxruntime",
+    "InferenceSession": "infuse.onnxruntime",
+    "SessionOptions": "infuse.onnxruntime",
     "Spec": "infuse.frontends.arrays",
     "cond": "infuse.frontends.arrays",
     "loop": "infuse.frontends.arrays",
@@ -79,9 +82,9 @@ _COMPILER = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name not in _COMPILER:
+        if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_COMPILER[name]), name)
+        return getattr(import_module(_LATER[name]), name)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""The modules below `onnxruntime.capi` that programs import names from."""
