@@ -39,7 +39,7 @@ def calls(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
         seen["load"] = source
         return Graph("graph")
 
-    def optimize(graph: Graph, level: str, set_dims: dict[str, int]) -> Graph:
+    def optimize(graph: Graph, level: str, set_dims: dict[str, int], **_: Any) -> Graph:
         seen["level"], seen["sizes"] = level, set_dims
         return Graph(f"better {graph.name}")
 

@@ -22,7 +22,7 @@ from infuse.onnxruntime.errors import (
     NoSuchFile,
     translated,
 )
-from infuse.onnxruntime.notices import no_effect
+from infuse.onnxruntime.notices import no_effect, tells_warnings
 from infuse.onnxruntime.options import SessionOptions
 from infuse.onnxruntime.pool import pool_threads
 from infuse.onnxruntime.values import OrtValue
@@ -111,7 +111,12 @@ def load_model(source: Any, options: SessionOptions, precision: str) -> tuple[Mo
         return api.load_compiled(source, threads), None
     graph = _graph(source, options)
     level = LEVELS[GraphOptimizationLevel(options.graph_optimization_level)]
-    better = api.optimize(graph, level=level, set_dims=overridden_sizes(graph, options))
+    better = api.optimize(
+        graph,
+        level=level,
+        set_dims=overridden_sizes(graph, options),
+        fix_defaults=None if tells_warnings(options.log_severity_level) else False,
+    )
     if options.optimized_model_filepath:
         api.save(better, options.optimized_model_filepath)
     model = api.compile(

@@ -32,16 +32,16 @@ def set_default_logger_severity(level: int) -> None:
     _severity = int(level)
 
 
-def default_severity() -> int:
-    """What `set_default_logger_severity` was last called with."""
-    return _severity
+def tells_warnings(severity: int = -1) -> bool:
+    """Whether warnings are given at a level of severity; -1: at the default one."""
+    return (severity if severity >= 0 else _severity) <= WARNING
 
 
 def no_effect(what: str, why: str = "", *, severity: int = -1, depth: int = 3) -> None:
     """Warn, once a process for each `what`, that it has no effect, unless the level of severity
     (-1: the default one) is above that of warnings. `depth` is as in `warnings.warn`.
     """
-    if (severity if severity >= 0 else _severity) > WARNING:
+    if not tells_warnings(severity):
         return
     with _lock:
         if what in _given:

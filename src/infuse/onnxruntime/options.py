@@ -25,10 +25,15 @@ T = TypeVar("T")
 
 
 class Option(Generic[T]):
-    """An attribute of options that takes values of one type only. `idle`: it has no effect."""
+    """An attribute of options that takes values of one type only. `idle`: it has no effect, but for
+    `usual` values, which ask for what is so anyway.
+    """
 
-    def __init__(self, kind: type, default: T, *, idle: bool = False) -> None:
+    def __init__(
+        self, kind: type, default: T, *, idle: bool = False, usual: Sequence[T] = ()
+    ) -> None:
         self.kind, self.default, self.idle = kind, default, idle
+        self.usual = (default, *usual)
         self.name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -93,12 +98,11 @@ class Settings:
         return [n for n, option in self._listed.items() if getattr(self, n) is not option.default]
 
     def _idle(self) -> list[str]:
-        """Options without effect that were changed."""
-        options = self._listed
+        """Options without effect that ask for what is not so anyway."""
         return [
             name
-            for name in self._changed()
-            if options[name].idle and getattr(self, name) != options[name].default
+            for name, option in self._listed.items()
+            if option.idle and getattr(self, name) not in option.usual
         ]
 
 
@@ -117,7 +121,7 @@ class SessionOptions(Settings):
     profile_file_prefix = Option(str, "onnxruntime_profile_")
     log_severity_level = Option(int, -1)
     use_per_session_threads = Option(bool, True)
-    inter_op_num_threads = Option(int, 0, idle=True)
+    inter_op_num_threads = Option(int, 0, idle=True, usual=(1,))
     execution_mode = Option(ExecutionMode, ExecutionMode.ORT_SEQUENTIAL, idle=True)
     execution_order = Option(ExecutionOrder, ExecutionOrder.DEFAULT, idle=True)
     log_verbosity_level = Option(int, 0, idle=True)
