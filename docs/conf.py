@@ -20,7 +20,7 @@ from infuse.cli.main import app  # noqa: E402
 
 project = "Infuse"
 version = release = infuse.__version__
-copyright = "The authors of Infuse, Apache-2.0"  # noqa: A001
+copyright = "The authors of Infuse, Apache-2.0"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from infuse.frontends.arrays import Spec, cond, loop, scan
     from infuse.ir.graph import Graph
     from infuse.measuring import compare, inspect, profile
+    from infuse.onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
     from infuse.passes.registry import register, unregister
     from infuse.runtime import CompiledModel
-    from infuse.session import GraphOptimizationLevel, InferenceSession, SessionOptions
 
 __version__ = "0.1.0"
 
@@ -76,7 +76,7 @@ _MODULES = {
     "measuring": ("compare", "inspect", "profile"),
     "passes.registry": ("register", "unregister"),
     "runtime": ("CompiledModel",),
-    "session": ("GraphOptimizationLevel", "InferenceSession", "SessionOptions"),
+    "onnxruntime": ("GraphOptimizationLevel", "InferenceSession", "SessionOptions"),
 }
 """Where names come from; their modules are imported when they are first asked for, so that a
 program loads what it uses.
