@@ -96,7 +96,7 @@ class InferenceSession:
         if run_options is not None:
             _check_run(run_options)
         try:
-            results = self._runs(input_feed)
+            results = self._runs.run(input_feed)
         except (InfuseError, AttributeError, TypeError) as error:
             raise self._explained(error, input_feed) from error.__cause__
         if run_options is not None:
