@@ -19,9 +19,10 @@ Run = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 class Runs:
-    """`run` gives the outputs by name, for inputs by name. With a trace, runs come one after another and are
-    recorded: with their kernels where there is a graph, which is compiled with clocks for that, and
-    its layers are all of one precision.
+    """`run` gives the outputs by name, for inputs by name.
+
+    With a trace, runs come one after another and are recorded: with their kernels where there is a
+    graph, which is compiled with clocks for that, and its layers are all of one precision.
     """
 
     def __init__(self, model: Model, graph: Graph | None, trace: SessionTrace | None) -> None:
