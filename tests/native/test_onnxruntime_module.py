@@ -27,6 +27,8 @@ from tests.native.session_models import ADDER, FEED, X, Y
 
 __all__ = ["ort"]
 
+pytestmark = pytest.mark.row("R9")
+
 ROOT = Path(__file__).resolve().parents[2]
 UNAVAILABLE_PROVIDER = "Specified provider 'CUDAExecutionProvider' is not in available"
 

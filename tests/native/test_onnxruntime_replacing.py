@@ -14,6 +14,7 @@ import infuse
 import infuse.onnxruntime as ours
 from tests.native.ort_fixtures import onnxruntime
 
+pytestmark = pytest.mark.row("R9")
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import importlib.metadata, importlib.util, sys
