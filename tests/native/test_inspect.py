@@ -107,5 +107,5 @@ def test_bad_input_is_refused(cli: Cli, network: Path, tmp_path: Path) -> None:
         assert said in cli.refused("inspect", *arguments)
     for option in ("--threads", "--top"):
         assert cli("inspect", network, option, -1).status == 2
-    with pytest.raises(OptionError, match="0 is no number of threads"):
+    with pytest.raises(OptionError, match="0 is not a valid number of threads"):
         infuse.inspect(network, threads=0)

@@ -1,4 +1,4 @@
-"""What docs/onnxruntime.md shows runs."""
+"""What docs/migration/onnxruntime.md shows runs."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from tests.native.session_models import info, model_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "onnxruntime.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "migration" / "onnxruntime.md"
 
 
 @pytest.mark.row("R9")

@@ -58,7 +58,7 @@ def test_external_data_lies_beside_the_model(ort: ModuleType, tmp_path: Path) ->
     ("source", "name"),
     [
         ("/no/such/model.onnx", "NoSuchFile"),
-        (b"this is no model", "InvalidProtobuf"),
+        (b"this is not a model", "InvalidProtobuf"),
         (b"", "InvalidArgument"),
         (ADDER[:-20], "InvalidProtobuf"),
     ],

@@ -44,7 +44,7 @@ def test_rows_are_grouped_and_ordered() -> None:
 
 def test_bad_arguments_are_refused() -> None:
     graph = layers(4, 4)
-    with pytest.raises(OptionError, match="0 is no number of runs"):
+    with pytest.raises(OptionError, match="0 is not a valid number of runs"):
         infuse.profile(graph, runs=0)
     with pytest.raises(OptionError, match="no symbolic dimension 'm'"):
         infuse.profile(graph, set_dims={"m": 2})

@@ -3,6 +3,7 @@ named.
 """
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -101,6 +102,14 @@ def test_the_guilty_rule_is_left_out_and_the_others_still_fire() -> None:
     assert "Erf" in better.report.verification.guilty[0].nodes[0]
     assert any("TanhForErf is wrong on this model" in note for note in better.report.notes)
     assert [n.kind for n in infuse.optimize(graph, extra=[TanhForErf()]).nodes] == ["Tanh"]
+
+
+def test_the_text_of_a_report_tells_what_was_left_out_and_where_rules_fired() -> None:
+    graph = model(ops.identity(ops.erf(X)), X=(4, 3))
+    text = str(infuse.optimize(graph, extra=[TanhForErf()], verify=True).report)
+    assert re.search(r"RemoveIdentity +×1 .*, at Identity\(", text)
+    assert text.count("TanhForErf is wrong on this model at Erf(") == 1
+    assert "verified on random inputs" in text
 
 
 @pytest.mark.row("G39")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,13 +12,14 @@ import infuse
 from infuse import dtypes
 from infuse.analysis.cost import node_cost
 from infuse.cli import terminal
+from infuse.cli.folders import describe_folder, say_compiled
 from infuse.cli.inputs import read_data
-from infuse.cli.models import note_search
+from infuse.cli.models import note_search, require_file
 from infuse.cli.options import (
     AsJson,
     Data,
     MaxDifference,
-    ModelFile,
+    ModelOrFolder,
     Precision,
     Search,
     Target,
@@ -39,11 +41,12 @@ from infuse.ops.core.opaque import unknown_nodes
 from infuse.profiling.steps import kernels_in
 from infuse.rewrite.record import count_operators
 from infuse.runtime import available_cpus
+from infuse.runtime.folder import is_compiled
 from infuse.targets import Target as Processor
 
 
 def show(
-    model: ModelFile,
+    model: ModelOrFolder,
     text: Annotated[
         bool,
         typer.Option(
@@ -66,7 +69,8 @@ def show(
     search: Search = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Print a model's inputs, outputs, operators and size.
+    """Print a model's inputs, outputs, operators and size; of a compiled model its files, target
+    and precision.
 
     Target, threads and precision are those that the kernel calls are for.
     """
@@ -76,6 +80,11 @@ def show(
         raise OptionError(
             "--precision auto measures kernels, and none are listed", hint="add --kernels"
         )
+    if is_compiled(model):
+        if text or kernels:
+            require_file(model, "a compiled model has no graph in it")
+        _show_folder(model, as_json)
+        return
     asked = requested(precision, max_difference, read_data(data))
     if search and not kernels:
         raise OptionError(
@@ -97,6 +106,14 @@ def show(
         terminal.say_json(facts)
     else:
         _print(facts)
+
+
+def _show_folder(folder: Path, as_json: bool) -> None:
+    facts = describe_folder(folder)
+    if as_json:
+        terminal.say_json(facts)
+    else:
+        say_compiled(str(folder), facts)
 
 
 def describe(graph: Graph) -> dict[str, Any]:
@@ -279,11 +296,11 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
     )
     if kernels["host_steps"]:
         terminal.say(
-            f"run by the interpreter, for want of native code: {', '.join(kernels['host_steps'])}"
+            f"without a native kernel, run by the interpreter: {', '.join(kernels['host_steps'])}"
         )
     if kernels["unknown_steps"]:
         terminal.say(
-            f"nobody can run, and infuse compile refuses: {', '.join(kernels['unknown_steps'])}"
+            f"unsupported, infuse compile refuses them: {', '.join(kernels['unknown_steps'])}"
         )
     terminal.say(
         f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}, precision "

@@ -166,7 +166,7 @@ class InferenceSession:
     ) -> None:
         """Run on what is bound. Errors are RuntimeErrors, as in ONNX Runtime."""
         if not isinstance(iobinding, IOBinding):
-            raise ArgumentTypeError(f"a {type(iobinding).__name__} is no IOBinding")
+            raise ArgumentTypeError(f"a {type(iobinding).__name__} is not an IOBinding")
         names = [*iobinding._outputs]
         try:
             if not names:

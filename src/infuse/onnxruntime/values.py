@@ -122,7 +122,7 @@ class OrtValue:
     def numpy(self) -> Array:
         """The tensor as an array, without a copy; ValueFault for what is no tensor."""
         if not isinstance(self._value, np.ndarray):
-            raise ValueFault(f"a {self.data_type()} is no array", hint="only tensors are")
+            raise ValueFault(f"a {self.data_type()} is not an array", hint="only tensors are")
         return self._value
 
     def shape(self) -> list[int]:

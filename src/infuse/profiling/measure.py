@@ -45,7 +45,7 @@ def profile_graph(
     `infuse.profile`).
     """
     if runs < 1:
-        raise OptionError(f"{runs} is no number of runs", hint="use 1 or more")
+        raise OptionError(f"{runs} is not a valid number of runs", hint="use 1 or more")
     report = progress or silent
     resolved, count = runnable_target(target), threads or available_cpus()
     # it takes memory of its own, so that comes before the model's
