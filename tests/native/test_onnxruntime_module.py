@@ -1,6 +1,7 @@
 """The module as a whole: its names, providers, what has no effect, what is refused, errors."""
 
 import importlib
+import inspect
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import infuse.onnxruntime as ours
@@ -60,7 +62,7 @@ ABSENT = {
 
 def test_every_public_name_of_onnxruntime_is_there() -> None:
     missing = {n for n in dir(onnxruntime) if not n.startswith("_")} - {*dir(ours)} - ABSENT
-    assert missing <= {"capi", "quantization", "transformers"}  # found by __getattr__
+    assert missing <= {"backend", "capi", "quantization", "transformers"}  # found by __getattr__
     assert ours.capi.__name__ == "infuse.onnxruntime.capi"
     with pytest.raises(AttributeError, match="no attribute 'InferenceSesion'"):
         _ = ours.InferenceSesion
@@ -74,6 +76,31 @@ def test_every_method_of_onnxruntime_is_there(name: str) -> None:
     missing = {n for n in dir(theirs) if not n.startswith("_")} - {*dir(mine)}
     fields = {*getattr(mine, "__dataclass_fields__", ())}
     assert not missing - fields
+
+
+@pytest.mark.parametrize("name", ["InferenceSession", "IOBinding", "OrtValue", "OrtDevice"])
+def test_methods_have_the_arguments_of_onnxruntime(name: str) -> None:
+    theirs, mine = getattr(onnxruntime, name), getattr(ours, name)
+    for method in (n for n in dir(theirs) if not n.startswith("_")):
+        expected, own = (
+            [*inspect.signature(getattr(kind, method)).parameters] for kind in (theirs, mine)
+        )
+        assert own[: len(expected)] == expected, method
+
+
+@pytest.mark.filterwarnings("ignore:onnx.version is deprecated")
+def test_a_model_is_prepared_as_a_backend_of_onnx(ort: ModuleType) -> None:
+    backend = importlib.import_module(f"{ort.__name__}.backend")
+    for model in (ADDER, onnx.load_from_string(ADDER), session_of(ort)):
+        total, product = backend.prepare(model).run([X, Y])
+        np.testing.assert_array_equal(total, X + Y)
+        np.testing.assert_array_equal(product, X * Y)
+    np.testing.assert_array_equal(backend.run(ADDER, [X, Y])[0], X + Y)
+    assert [backend.supports_device(name) for name in ("CPU", "CUDA")] == [True, False]
+    with pytest.raises(RuntimeError):
+        backend.prepare(ADDER, "CUDA")
+    with pytest.raises(RuntimeError):
+        backend.prepare(ADDER).run(X)
 
 
 def test_errors_are_found_where_code_looks_for_them(ort: ModuleType) -> None:
@@ -276,6 +303,7 @@ def test_the_options_of_onnxruntime_are_taken(ort: ModuleType) -> None:
         (lambda: ours.register_execution_provider_library("P", "p.so"), "CPU"),
         (lambda: ours.quantization.quantize_dynamic("a", "b"), "infuse compress"),
         (lambda: ours.quantization.CalibrationDataReader(), "infuse compress"),
+        (lambda: ours.backend.OnnxRuntimeBackend.run_node(None, []), "model"),
         (lambda: session_of(ours).get_provider_graph_assignment_info(), "get_providers"),
     ],
 )

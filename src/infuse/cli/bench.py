@@ -112,11 +112,16 @@ def _worst(ours: Arrays, theirs: Arrays) -> float:
 
 def _file_for_peer(model: Path) -> Path:
     try:
-        import onnxruntime  # noqa: F401
+        import onnxruntime
     except ImportError as error:
         raise OptionError(
             "onnxruntime is not installed here", hint="pip install onnxruntime"
         ) from error
+    if onnxruntime.__name__ != "onnxruntime":
+        raise OptionError(
+            "onnxruntime is Infuse in this process, so there is nothing to compare with",
+            hint="leave INFUSE_AS_ONNXRUNTIME out of the environment",
+        )
     if is_compiled(model):
         raise OptionError(
             f"{model} is a compiled model, which another runtime cannot read",
