@@ -163,8 +163,9 @@ def test_types_are_translated(ort: ModuleType) -> None:
 def test_a_provider_that_is_not_there_is_answered_with_a_warning(
     ort: ModuleType, providers: Any
 ) -> None:
-    with pytest.warns(UserWarning, match=UNAVAILABLE_PROVIDER):
+    with pytest.warns(UserWarning, match=UNAVAILABLE_PROVIDER) as caught:
         session = ort.InferenceSession(ADDER, providers=providers)
+    assert ort is onnxruntime or [warning.filename for warning in caught] == [__file__]
     assert session.get_providers() == ["CPUExecutionProvider"]
     np.testing.assert_array_equal(session.run(["sum"], FEED)[0], X + Y)
 
