@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from infuse.errors import InfuseError, InputError
 from infuse.ir.graph import Array, Graph, Value
+from infuse.mapped import give_back
 from infuse.ops.core.evaluate import check_feeds, check_names
 
 Feeds = dict[str, Array]
 Data = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """Arrays of examples by input name, or a sequence of such."""
+
+
+def in_turn(runs: Iterable[Feeds]) -> Iterator[Feeds]:
+    """The feeds of runs one after another. What lies in a mapped file leaves the memory when the
+    next ones are asked for.
+    """
+    for feeds in runs:
+        yield feeds
+        for array in feeds.values():
+            give_back(array)
 
 
 def feeds_of(graph: Graph, data: Data, batch: int = 1) -> list[Feeds]:
