@@ -1,6 +1,8 @@
 """The commands that compile: a folder comes out whole, runs, and is measured."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 import infuse
 from infuse.cli import run
 from infuse.cli.models import open_model
+from infuse.errors import ModelFileError
 from infuse.profiling import turns
 from tests.cli_tools import Cli, small_network
 
@@ -146,6 +149,42 @@ def test_run_compiles_a_model_file(cli: Cli) -> None:
     answer = cli("run", DIGITS, "--random", "--threads", 1)
     assert answer.status == 0
     assert "float32[1, 10]" in answer.out
+
+
+def test_run_shows_values(cli: Cli, folder: Path) -> None:
+    answer = cli("run", folder, "--random", "--json")
+    (entry,) = answer.json["outputs"]
+    assert np.shape(entry["values"]) == (1, 4, 1, 1)
+    assert np.max(entry["values"]) == entry["max"]
+    text = cli("run", folder, "--random").out
+    assert f"pooled [mean] = [[[[{entry['values'][0][0][0][0]:.3f}" in text
+    many = cli("run", folder, "--random", "--dim", "batch=300", "--json").json["outputs"][0]
+    assert "values" not in many
+    assert "..." in cli("run", folder, "--random", "--dim", "batch=300").out
+
+
+def test_show_describes_a_compiled_model(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    facts = cli("show", folder, "--json").json
+    assert facts["inputs"] == ["image: float32[batch, 3, 8, 8]"]
+    assert facts["files"]["weights.bin"] == (folder / "weights.bin").stat().st_size
+    assert facts["precision"] == "fp32"
+    text = cli("show", folder).out
+    assert "weights.bin" in text
+    assert "target: native" in text
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    metadata = json.loads((other / "metadata.json").read_text())
+    (other / "metadata.json").chmod(0o600)
+    (other / "metadata.json").write_text(json.dumps({**metadata, "machine": "s390x"}))
+    assert "machine: s390x" in cli("show", other).out
+    assert "is not a compiled model" in cli.refused("show", tmp_path)
+
+
+def test_what_needs_the_graph_refuses_a_compiled_model(cli: Cli, folder: Path) -> None:
+    assert "no graph in it" in cli.refused("show", folder, "--kernels")
+    assert "infuse bench" in cli.refused("profile", folder)
+    with pytest.raises(ModelFileError, match=r"compiled model.*infuse\.load_compiled"):
+        infuse.load(folder)
 
 
 def test_given_inputs_tell_the_sizes_of_random_ones(tmp_path: Path, folder: Path) -> None:

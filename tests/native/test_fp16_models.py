@@ -19,9 +19,9 @@ from infuse.dtypes import DType
 from infuse.errors import OptionError
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value, constant
+from infuse.onnxruntime import InferenceSession, SessionOptions
 from infuse.ops.core.evaluate import evaluate
 from infuse.runtime.foreign import ForeignModel
-from infuse.session import InferenceSession, SessionOptions
 from tests.cli_tools import Cli
 from tests.native.builder import Builder
 from tests.native.foreign import needs_emulator, run_foreign

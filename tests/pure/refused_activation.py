@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from infuse import ops
+import numpy as np
+
+from infuse import dtypes, ops
+from infuse.ir.expression import Call
 from tests.pure.refused_operands import X, f32
 
 # Rule → operands on which its pattern fits (or a graph on which it does not), and what the refusal
@@ -42,4 +45,23 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "LimitAsClip": ({"x": (2,), "c": f32(1, 2)}, "the limit varies"),
     "ClipAsRelu": ({"x": (4,), "high": f32(6)[0]}, "there is an upper limit"),
+    "NegateAfterOdd": (ops.tanh(ops.abs(X)), "Neg is needed, Abs found"),
+    "FuseTanhSigmoid": (
+        (ops.tanh(X * 0.25) + 1.0) * 0.5,
+        "the constant 0.5 is needed as input of Mul",
+    ),
+    "FuseSoftplus": (ops.log(ops.exp(X) + 2.0), "the constant 1.0 is needed as input of Add"),
+    "FuseElu": (
+        {"x": (3, 4), "a": f32(-1.5)[0], "low": f32(-np.inf)[0]},
+        "the factor is not a positive number",
+    ),
+    "FuseSelu": (ops.elu(X, alpha=1.0) * 1.0507009873554805, "attribute alpha is 1.0"),
+    "ComparisonAsLimit": (
+        {"x": (3, 4), "c": f32(1)[0], "d": f32(2)[0]},
+        "it takes another number than it compares with",
+    ),
+    "MaskAsRelu": (
+        X * ops.cast(Call("Greater", (X, 1.0)), to=dtypes.float32),
+        "the constant 0.0 is needed as input of Greater",
+    ),
 }

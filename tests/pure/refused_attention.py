@@ -32,7 +32,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
             **{"x": (2, 3, 5, 4), "a": (2, 3, 5, 2), "b": (2, 3, 5, 2), "joined": {"axis": -1}},
             **{"cos": (1, 1, 5, 4), "sin": (1, 1, 5, 4)},
         },
-        "the parts are no halves of what is turned",
+        "the parts are not halves of what is turned",
     ),
     "FusePartialRotaryEmbedding": (
         {
@@ -63,5 +63,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
             "mask": np.tri(5, k=1, dtype=bool),
         },
         "the mask hides other keys, or shows some later ones",
+    ),
+    "BandedMask": (
+        {
+            "q": (2, 3, 5, 4),
+            "k": (2, 3, 5, 4),
+            "v": (2, 3, 5, 4),
+            "mask": np.tri(5, k=-2, dtype=bool),
+        },
+        "the window lies beside the queries' places",
     ),
 }

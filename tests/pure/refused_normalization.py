@@ -88,6 +88,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
             "up": {"to": dtypes.float64},
             "down": {"to": dtypes.float32},
         },
-        "float32 is no half precision",
+        "float32 is not half precision",
     ),
 }

@@ -74,6 +74,12 @@ def test_nothing_is_less_than_zero(op: type[Op]) -> None:
         assert not is_float(x) or not (numbers(y) < 0).any()
 
 
+@stated(Trait.ODD)
+def test_a_negated_operand_negates_the_result(op: type[Op]) -> None:
+    for row, x, (y, *_) in samples(op):
+        np.testing.assert_array_equal(results(replace(row, inputs=(-x,)))[0], -y)
+
+
 @stated(Trait.IDEMPOTENT)
 def test_twice_is_once(op: type[Op]) -> None:
     for row, _, (y, *_) in samples(op):

@@ -87,6 +87,6 @@ def _cut(value: Value, array: Array, batch: int) -> list[Array]:
     size = shape[0] if isinstance(shape[0], int) else batch
     if isinstance(shape[0], int) and (size <= 0 or array.shape[0] % size):
         raise InputError(
-            f"input {value.name!r} takes {size} rows a run, and {array.shape[0]} are no multiple"
+            f"input {value.name!r} takes {size} rows a run, and {array.shape[0]} are not a multiple"
         )
     return [array[start : start + size] for start in range(0, array.shape[0], size)]

@@ -175,7 +175,7 @@ def _model(
     if prefix != PREFIX:
         names = (
             ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
-            or "inputs that are no tensors"
+            or "inputs that are not tensors"
         )
         raise OptionError(
             f"the model has no C interface, whose functions could have the prefix {prefix!r}: "

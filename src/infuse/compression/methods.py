@@ -175,7 +175,7 @@ def why_no_blocks(layer: Layer) -> str:
     if not layer.is_finite:
         return "its weights are not finite"
     if layer.depth % BLOCKS[-1]:
-        return f"its {layer.depth} rows are no multiple of a block of {BLOCKS[-1]}"
+        return f"its {layer.depth} rows are not a multiple of a block of {BLOCKS[-1]}"
     return ""
 
 

@@ -65,7 +65,7 @@ class Request:
                 hint=f"ask for them: {', '.join(sorted(FEW_BITS))}",
             )
         if self.batch < 1:
-            raise OptionError(f"{self.batch} is no size of a batch", hint="use 1 or more")
+            raise OptionError(f"{self.batch} is not a size of a batch", hint="use 1 or more")
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -282,6 +282,7 @@ class Softplus(Floating):
 class Softsign(Floating):
     """x / (1 + |x|)."""
 
+    traits = Trait.ODD
     since = 22
     accuracy = Rounding(ulp=2)
     samples = cases(x=[(), (2, 3), Floats((50,), -30, 30), f32(0, -0.0, np.nan, 1e-40)])

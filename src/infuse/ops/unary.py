@@ -163,6 +163,7 @@ class Log(_Function):
 class Sin(_Function):
     """Sine of x in radians."""
 
+    traits = Trait.ODD
     since = 22
     accuracy = Rounding(
         ulp=4, abs=2e-7, why="near multiples of π the reduced argument has few digits"
@@ -189,6 +190,7 @@ class Cos(_Function):
 class Tan(_Function):
     """Tangent of x in radians."""
 
+    traits = Trait.ODD
     since = 22
     accuracy = Rounding(ulp=8)
     formula = "tan"
@@ -201,6 +203,7 @@ class Tan(_Function):
 class Asin(_Function):
     """Angle in [−π/2, π/2] whose sine is x; NaN outside [−1, 1]."""
 
+    traits = Trait.ODD
     since = 22
     formula = "asin"
     samples = _UNIT
@@ -223,6 +226,7 @@ class Acos(_Function):
 class Atan(_Function):
     """Angle in [−π/2, π/2] whose tangent is x."""
 
+    traits = Trait.ODD
     since = 22
     formula = "atan"
     samples = _FLOATS
@@ -234,6 +238,7 @@ class Atan(_Function):
 class Sinh(_Function):
     """Hyperbolic sine."""
 
+    traits = Trait.ODD
     since = 22
     formula = "sinh"
     samples = _FLOATS
@@ -256,6 +261,7 @@ class Cosh(_Function):
 class Asinh(_Function):
     """Inverse of the hyperbolic sine."""
 
+    traits = Trait.ODD
     since = 22
     formula = "asinh"
     samples = _FLOATS
@@ -278,6 +284,7 @@ class Acosh(_Function):
 class Atanh(_Function):
     """Inverse of the hyperbolic tangent; NaN outside [−1, 1]."""
 
+    traits = Trait.ODD
     since = 22
     formula = "atanh"
     samples = _UNIT
@@ -289,7 +296,7 @@ class Atanh(_Function):
 class Erf(_Function):
     """Error function: 2/√π times the integral of exp(−t²) from 0 to x."""
 
-    traits = Trait.CONTINUOUS
+    traits = Trait.CONTINUOUS | Trait.ODD
     since = 13
     formula = "erf"
     samples = _FLOATS
@@ -301,7 +308,7 @@ class Erf(_Function):
 class Tanh(_Function):
     """Hyperbolic tangent."""
 
-    traits = Trait.CONTINUOUS
+    traits = Trait.CONTINUOUS | Trait.ODD
     since = 13
     formula = "tanh"
     samples = _FLOATS

@@ -187,11 +187,11 @@ def compare_sides(
 
 def _check(rounds: int, seconds: float, batch: int | None, data: Data | None, labels: Any) -> None:
     if rounds < 1:
-        raise OptionError(f"{rounds} is no number of rounds", hint="use 1 or more")
+        raise OptionError(f"{rounds} is not a valid number of rounds", hint="use 1 or more")
     if not 0 <= seconds < float("inf"):
-        raise OptionError(f"{seconds} is no length of a turn", hint="use 0 seconds or more")
+        raise OptionError(f"{seconds} is not a length of a turn", hint="use 0 seconds or more")
     if batch is not None and batch < 1:
-        raise OptionError(f"{batch} is no number of rows of a run", hint="use 1 or more")
+        raise OptionError(f"{batch} is not a valid number of rows of a run", hint="use 1 or more")
     if batch is not None and data is None:
         raise OptionError(
             "a batch cuts data, and none are given", hint="sizes of random inputs are `set_dims`"

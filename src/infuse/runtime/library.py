@@ -98,7 +98,7 @@ class Library:
                 f"the library's metadata cannot be read: {error}", where=str(path)
             ) from error
         if not isinstance(metadata, dict):
-            raise CompiledModelError("the library's metadata is no JSON object", where=str(path))
+            raise CompiledModelError("the library's metadata is not a JSON object", where=str(path))
         check_abi(metadata, path)
         return metadata
 

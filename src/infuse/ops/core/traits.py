@@ -33,6 +33,8 @@ class Trait(Flag):
     """No result is less than zero."""
     IDEMPOTENT = auto()
     """f(f(x)) = f(x)."""
+    ODD = auto()
+    """Elementwise, and f(-x) = -f(x)."""
     VIEW = auto()
     """Gives its first operand as it is: no memory is touched."""
     SIZES = auto()

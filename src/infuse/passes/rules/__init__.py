@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infuse.passes.rules.activation import activations, approximate
+from infuse.passes.rules.activation import activations, approximate, written_out
 from infuse.passes.rules.attention import attention, causal, heads, rotary
 from infuse.passes.rules.backend import onnxruntime, onnxruntime_attention
 from infuse.passes.rules.cleanup import (
@@ -50,6 +50,7 @@ MODULES = (
         factors,
         activations,
         composed,
+        written_out,
         convolution,
         batch_normalization,
         affine,

@@ -29,6 +29,15 @@ from infuse.rewrite import Rule, require
 _FUSED = "one function in place of several rounded steps"
 
 
+def _gated(x: Any, curve: Any) -> list[Any]:
+    """½ · x · (1 + curve), in the ways in which the half is shared out."""
+    gate, half = curve + 1.0, x * 0.5
+    return [
+        *((x * gate) * 0.5, half * gate, x * (gate * 0.5), (x * gate) / 2.0),
+        *(x * (curve * 0.5 + 0.5), half + half * curve, (x + x * curve) * 0.5, x * (gate / 2.0)),
+    ]
+
+
 class FuseErfGelu(Rule):
     """0.5 · x · (1 + erf(x / √2)) → Gelu(x)"""
 
@@ -37,8 +46,10 @@ class FuseErfGelu(Rule):
     rounding = _FUSED
 
     def match(self, x: Variable) -> Any:
-        gate = ops.erf(ops.one_of(x / math.sqrt(2), x * math.sqrt(0.5))) + 1.0
-        return [(x * gate) * 0.5, (x * 0.5) * gate, x * (gate * 0.5), (x * gate) / 2.0]
+        below = 1.0 - ops.erf(ops.one_of(x * -math.sqrt(0.5), x / -math.sqrt(2)))
+        mirrored = [(x * below) * 0.5, (x * 0.5) * below, x * (below * 0.5)]
+        curve = ops.erf(ops.one_of(x / math.sqrt(2), x * math.sqrt(0.5)))
+        return [*_gated(x, curve), *mirrored]
 
     def when(self, x: Value, root: Node) -> None:
         require_kernel(x)
@@ -56,15 +67,32 @@ class FuseTanhGelu(Rule):
     rounding = _FUSED
 
     def match(self, x: Variable) -> Any:
-        k = math.sqrt(2 / math.pi)
-        cubes = ops.one_of(x**3.0, x * (x * x))
-        inner = ops.one_of(
-            (x + cubes * 0.044715) * k,
-            (x + (0.044715 * x) * (x * x)) * k,
-            (x * k) * ((x * x) * 0.044715 + 1.0),
+        k, c = math.sqrt(2 / math.pi), 0.044715
+        line = self._line(x, c, 1.0)
+        return _gated(
+            x,
+            ops.tanh(
+                ops.one_of(
+                    (x + self._cubes(x, c)) * k,
+                    (x * k) * line,
+                    x * (line * k),
+                    (x * line) * k,
+                    x * self._line(x, c * k, k),
+                    x * k + self._cubes(x, c * k),
+                )
+            ),
         )
-        gate = ops.tanh(inner) + 1.0
-        return [(x * gate) * 0.5, (x * 0.5) * gate, x * (gate * 0.5)]
+
+    def _cubes(self, x: Variable, c: float) -> Any:
+        """The patterns of c · x³."""
+        square = ops.one_of(x * x, x**2.0)
+        cubes = ops.one_of(x**3.0, x * square)
+        return ops.one_of(cubes * c, (x * c) * square, ((x * c) * x) * x, (square * c) * x)
+
+    def _line(self, x: Variable, c: float, start: float) -> Any:
+        """The patterns of start + c · x²."""
+        square = ops.one_of(x * x, x**2.0)
+        return ops.one_of(square * c, (x * c) * x) + start
 
     def when(self, x: Value, root: Node) -> None:
         require_kernel(x)
@@ -176,17 +204,29 @@ class FuseHardSwishOfSum(Rule):
 
 
 class FuseMish(Rule):
-    """x · tanh(softplus(x)) → Mish(x)"""
+    """x · tanh(softplus(x)) → Mish(x), also x · (t² - 1) / (t² + 1) for t = 1 + eˣ, x · n / (n + 2)
+    for n = eˣ · (eˣ + 2)
+    """
 
     level = "extended"
     rows = ("G27",)
     rounding = _FUSED
 
     def match(self, x: Variable) -> Any:
-        return x * ops.tanh(ops.softplus(x))
+        grown = ops.exp(x) + 1.0
+        squares = ops.one_of(grown * grown, grown**2.0)
+        power = ops.exp(x)
+        ratio = power * (power + 2.0)
+        return [
+            x * ops.tanh(ops.softplus(x)),
+            x * ((squares + -1.0) / (squares + 1.0)),
+            x * (ratio / (ratio + 2.0)),
+            (x * ratio) / (ratio + 2.0),
+        ]
 
-    def when(self, x: Value) -> None:
+    def when(self, x: Value, root: Node) -> None:
         require_kernel(x)
+        require_same_type(x, root, "a constant stretches the shape")
 
     def build(self, x: Value) -> Any:
         return ops.mish(x)

@@ -1,4 +1,6 @@
-"""Masks that hide what comes later: Attention knows that by itself, and skips the work."""
+"""Masks that hide what comes later, or what is far off: Attention knows that by itself, and skips
+the work.
+"""
 
 from __future__ import annotations
 
@@ -6,147 +8,161 @@ from typing import Any
 
 import numpy as np
 
-from infuse.ir.contents import known_ints
+from infuse import ops
+from infuse.ir import dims
+from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
-from infuse.ir.graph import Array, Node, Value
+from infuse.ir.graph import Graph, Node, Value
+from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.attention.attention import FAR_BELOW
-from infuse.passes.rules.common import attribute, data, is_one, require_shape
-from infuse.passes.rules.movement.gathering import counted
-from infuse.passes.rules.movement.views import View
-from infuse.rewrite import Rule, require
+from infuse.passes.rules.attention.bands import Band, visible_band
+from infuse.passes.rules.attention.rotary import size_of
+from infuse.passes.rules.common import attribute, require_shape
+from infuse.rewrite import Patch, Rule, require
 
-COMPARISONS = {
-    "LessOrEqual": (1, 0),
-    "Less": (1, -1),
-    "GreaterOrEqual": (-1, 0),
-    "Greater": (-1, -1),
-}
-"""Which side must be the keys (1: the left one), and by how much later the last key may be than the
-query.
-"""
-ARRANGING = ("Unsqueeze", "Squeeze", "Reshape", "Expand")
 _NUMBERS = Call("Range", (np.array(0), np.array(5), np.array(1)))
 _EARLIER = Call("LessOrEqual", (_NUMBERS, Call("Unsqueeze", (_NUMBERS, np.array([1])))))
+_NEAR = Call("Greater", (_NUMBERS, Call("Unsqueeze", (_NUMBERS, np.array([1]))) + np.array(-3)))
+_WIDE = Call("Expand", (np.array(True), np.array([5, 8])))
+_ONES = Call("Expand", (np.float32(1), np.array([5, 5])))
 
 
-class CausalMask(Rule):
-    """Attention(q, k, v, mask that hides later keys only) → Attention(q, k, v) with is_causal"""
+class _Masked(Rule):
+    """Attention(q, k, v, mask that shows a band of keys to each query)."""
 
-    level = "extended"
     rows = ("G33",)
     shares = True
     rounding = "hidden keys are not summed"
+
+    def match(self, q: Variable, k: Variable, v: Variable, mask: Variable) -> Any:
+        return Call("Attention", (q, k, v, mask))
+
+    def _band(self, q: Value, k: Value, mask: Value, root: Node) -> Band:
+        """The pairs of queries and keys that see each other; Refusal where they are no band, or
+        some queries see nothing and are not zero.
+        """
+        require_shape(q, k, mask)
+        require(attribute(root, "is_causal") == 0, "it is causal already")
+        require(
+            attribute(root, "left_window_size") < 0 and attribute(root, "right_window_size") < 0,
+            "it has a window already",
+        )
+        rows, columns = _lengths(q, k)
+        require(
+            mask.rank >= 2 and mask.shape[-2:] == (rows, columns),
+            "the mask is not a row of keys for each query",
+        )
+        found = visible_band(mask, FAR_BELOW.get(q.dtype.bits, -1e9))
+        require(found is not None, "the mask is not known to show a band of keys")
+        assert found is not None
+        band, hides = found
+        require(
+            hides or _sees_some(band, rows, columns),
+            "a query may see no key, whose scores then count",
+        )
+        return band
+
+
+class CausalMask(_Masked):
+    """Attention(q, k, v, mask that hides later keys only) → Attention(q, k, v) with is_causal"""
+
+    level = "extended"
     examples = tuple(
         {"q": (2, 3, 5, 4), "k": (2, 3, 5, 4), "v": (2, 3, 5, 4), "mask": mask}
         for mask in (
             np.triu(np.full((5, 5), -np.inf, np.float32), 1),
             np.tril(np.ones((1, 1, 5, 5), bool)),
             Call("Where", (_EARLIER, np.float32(0), np.float32(-1e9))),
+            Call("Trilu", (Call("Expand", (np.float32(-np.inf), np.array([5, 5]))), np.array(1))),
+            (Call("Trilu", (_ONES,), {"upper": 0}) + np.float32(-1)) * np.float32(1e9),
         )
     )
 
-    def match(self, q: Variable, k: Variable, v: Variable, mask: Variable) -> Any:
-        return Call("Attention", (q, k, v, mask))
-
     def when(self, q: Value, k: Value, mask: Value, root: Node) -> None:
-        require_shape(q, k, mask)
-        require(attribute(root, "is_causal") == 0, "it is causal already")
-        rows, columns = (x.shape[2 if x.rank == 4 else 1] for x in (q, k))
-        require(
-            mask.rank >= 2 and mask.shape[-2:] == (rows, columns),
-            "the mask is not a row of keys for each query",
-        )
-        require(_hides_later(mask, q), "the mask hides other keys, or shows some later ones")
+        band = self._band(q, k, mask, root)
+        require(band == Band(None, 0), "the mask hides other keys, or shows some later ones")
 
     def build(self, q: Value, k: Value, v: Value, root: Node) -> Any:
         return Call("Attention", (q, k, v), {**root.op.attributes(), "is_causal": 1})
 
 
-def _hides_later(mask: Value, q: Value) -> bool:
-    """Whether key j takes part for query i exactly where j ≤ i."""
-    limit = FAR_BELOW.get(q.dtype.bits, -1e9)
-    mask = _arranged(mask)
-    if mask.dtype.is_bool:
-        return _is_lower(mask)
-    if mask.const is not None:
-        return _shows(data(mask) == 0) and bool((data(mask)[data(mask) != 0] <= limit).all())
-    node = mask.producer
-    if node is None or node.kind != "Where" or node.op.domain:
-        return False
-    condition, visible, hidden = node.inputs
-    numbers = [
-        None if v is None or v.const is None or v.const.size != 1 else float(v.const.flat[0])
-        for v in (visible, hidden)
-    ]
-    if condition is None or numbers[0] != 0 or numbers[1] is None:
-        return False
-    return numbers[1] <= limit and _is_lower(_arranged(condition))
+class BandedMask(_Masked):
+    """Attention(q, k, v, mask of a sliding window, or of keys before the first query) →
+    Attention(q, k, v) with a window, and the number of keys
+    """
 
-
-def _arranged(value: Value) -> Value:
-    """What operators that keep the last two axes arrange or repeat."""
-    node = value.producer
-    while (
-        node is not None
-        and node.kind in ARRANGING
-        and not node.op.domain
-        and node.inputs[0] is not None
-    ):
-        source = node.inputs[0]
-        if source.tensor.shape is None or source.rank < 2 or source.shape[-2:] != value.shape[-2:]:
-            break
-        value, node = source, source.producer
-    return value
-
-
-def _is_lower(condition: Value) -> bool:
-    """Whether a condition holds for key j and query i exactly where j ≤ i."""
-    if condition.const is not None:
-        return _shows(data(condition))
-    node = condition.producer
-    if node is None or node.op.domain:
-        return False
-    if node.kind == "Slice":
-        return _cut_in_front(node)
-    if node.kind not in COMPARISONS:
-        return False
-    side, later = COMPARISONS[node.kind]
-    keys, queries = [counted(v) for v in node.operands()][::side]
-    if keys is None or queries is None:
-        return False
-    lines_up = (
-        _runs_along(keys, 1) and _runs_along(queries, 2) and queries.offset + later == keys.offset
-    )
-    return condition.rank >= 2 and lines_up
-
-
-def _runs_along(view: View, axis: int) -> bool:
-    """Whether numbers rise by one along an axis, counted from the end, and along no other."""
-    steps = [0 if is_one(size) else step for size, step in view.axes[::-1]]
-    return (
-        len(steps) >= axis
-        and steps[axis - 1] == 1
-        and not any(s for i, s in enumerate(steps) if i != axis - 1)
+    level = "all"
+    examples = tuple(
+        {"q": (2, 3, 5, 4), "k": (2, 3, n, 4), "v": (2, 3, n, 4), "mask": mask}
+        for n, mask in (
+            (5, Call("Where", (Call("And", (_EARLIER, _NEAR)), np.float32(0), np.float32(-1e9)))),
+            (8, np.tril(np.ones((5, 8), bool), 3)),
+            (8, Call("Trilu", (_WIDE, np.array(3)), {"upper": 0})),
+            (5, np.abs(np.arange(5) - np.arange(5)[:, None]) <= 2),
+            (5, np.arange(5) >= np.arange(5)[:, None] - 1),
+        )
     )
 
+    def when(self, q: Value, k: Value, mask: Value, root: Node) -> None:
+        band = self._band(q, k, mask, root)
+        require(band != Band(None, 0), "the mask is causal, which another rule knows")
+        self._options(band, q, k)
 
-def _cut_in_front(node: Node) -> bool:
-    """Whether a Slice takes the first rows and columns of a constant lower triangle."""
-    source, starts, axes = node.inputs[0], known_ints(node.input(1)), known_ints(node.input(3))
-    if source is None or source.const is None or starts is None or axes is None or any(starts):
-        return False
-    steps = known_ints(node.input(4)) or (1,) * len(starts)
-    last = {source.rank - 1, source.rank - 2}
-    inside = all(isinstance(a, int) and a % source.rank in last for a in axes)
-    return inside and all(step == 1 for step in steps) and _shows(source.const)
+    def build(self, patch: Patch, q: Value, k: Value, v: Value, mask: Value, root: Node) -> Any:
+        band = self._band(q, k, mask, root)
+        options, past = self._options(band, q, k)
+        attributes = {**root.op.attributes(), **options}
+        if past == 0:
+            return Call("Attention", (q, k, v), attributes)
+        counts = _counts(q, k, patch.graph)
+        return Call("Attention", (q, k, v, None, None, None, counts), attributes)
+
+    def _options(self, band: Band, q: Value, k: Value) -> tuple[dict[str, int], Dim]:
+        """The attributes that say so, and how many keys stand before the first query."""
+        rows, columns = _lengths(q, k)
+        past: Dim = 0
+        options: dict[str, int] = {}
+        if band.last is not None:
+            after = band.last != 0 and columns == rows + band.last
+            past = band.last if after else 0
+            if after or band.last == 0:
+                options["is_causal"] = 1
+            else:
+                options["right_window_size"] = self._width(band.last)
+        if band.first is not None:
+            options["left_window_size"] = self._width(past - band.first)
+        return options, past
+
+    def _width(self, size: Dim) -> int:
+        require(
+            isinstance(size, int) and size >= 0,
+            "the window lies beside the queries' places",
+        )
+        assert isinstance(size, int)
+        return size
 
 
-def _shows(array: Array) -> bool:
-    """Whether an array of conditions holds exactly on and below its diagonals."""
-    if array.ndim < 2 or array.size == 0:
-        return False
-    rows, columns = array.shape[-2:]
-    return bool((array.astype(bool) == np.tri(rows, columns, dtype=bool)).all())
+def _sees_some(band: Band, rows: Dim, columns: Dim) -> bool:
+    """Whether every query sees a key."""
+    limits = [(band.last, 0), (columns - rows, band.first), (band.last, band.first)]
+    pairs = [(high, low) for high, low in limits if high is not None and low is not None]
+    return all(dims.compare(">=", high, low) is True for high, low in pairs)
 
 
-RULES = (CausalMask,)
+def _lengths(q: Value, k: Value) -> tuple[Dim, Dim]:
+    """How many queries and keys there are."""
+    rows, columns = (x.shape[2 if x.rank == 4 else 1] for x in (q, k))
+    return rows, columns
+
+
+def _counts(q: Value, k: Value, graph: Graph | None) -> Any:
+    """The number of keys, once for each batch."""
+    axis = 2 if k.rank == 4 else 1
+    count = size_of(k.shape[axis], graph, k, axis)
+    batch = q.shape[0]
+    if isinstance(batch, int):
+        return ops.expand(count, int64s(batch))
+    return ops.expand(count, size_of(batch, graph, q, 0))
+
+
+RULES = (CausalMask, BandedMask)

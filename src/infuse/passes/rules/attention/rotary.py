@@ -165,7 +165,7 @@ class FuseRotaryEmbedding(Rule):
             "the parts are not joined along the last axis",
         )
         require(
-            _are_halves(x, a, b, stacked is not None), "the parts are no halves of what is turned"
+            _are_halves(x, a, b, stacked is not None), "the parts are not halves of what is turned"
         )
         stack = (*a.shape, 2)
         require(

@@ -14,13 +14,13 @@ from infuse.ops.core.sizes import int64s
 from infuse.ops.core.traits import Trait
 from infuse.passes.rules.common import (
     attribute,
-    data,
     number,
     require_float,
     require_kernel,
     require_narrow_float,
     require_same_type,
     require_shape,
+    rounded,
     wide,
 )
 from infuse.rewrite import Rule, require
@@ -31,8 +31,8 @@ _STRETCHED = "a constant stretches the shape"
 
 
 class FusePRelu(Rule):
-    """relu(x) - a · relu(-x), relu(x) + a · min(x, 0), x > 0 ? x : a · x, max(x, a · x) → PRelu(x,
-    a), a constant
+    """relu(x) - a · relu(-x), relu(x) + a · min(x, 0), relu(x) + ½ · a · (x - |x|),
+    x > 0 ? x : a · x, max(x, a · x) → PRelu(x, a), a constant
 
     At this level because other runtimes compute PRelu more slowly than its parts.
     """
@@ -59,10 +59,12 @@ class FusePRelu(Rule):
         ]
         under = [ops.where(Call(kind, (x, 0.0)), scaled, x) for kind in ("Less", "LessOrEqual")]
         flipped = Call("Add", (relu, mirrored * a), label="flipped")
+        halved = Call("Add", (relu, (x - ops.abs(x)) * a), label="halved")
         return [
             relu - mirrored * a,
             relu + lower * a,
             flipped,
+            halved,
             *above,
             *under,
             ops.max(x, scaled, name="largest"),
@@ -81,13 +83,19 @@ class FusePRelu(Rule):
                 bool(np.all((slopes > 0) & (slopes <= 1))), "a slope does not lie between 0 and 1"
             )
 
-    def build(self, x: Value, a: Value, flipped: Node | None = None) -> Any:
-        return Call("PRelu", (x, a if flipped is None else np.negative(data(a))))
+    def build(
+        self, x: Value, a: Value, flipped: Node | None = None, halved: Node | None = None
+    ) -> Any:
+        return Call("PRelu", (x, rounded(wide(a) * self._factor(flipped, halved), a)))
+
+    def _factor(self, flipped: Node | None, halved: Node | None) -> float:
+        """What the slope is of the constant that is written."""
+        return 2.0 if halved is not None else 1.0 if flipped is None else -1.0
 
 
 class FuseLeakyRelu(FusePRelu):
-    """relu(x) - a · relu(-x), relu(x) + a · min(x, 0), x > 0 ? x : a · x, max(x, a · x) →
-    LeakyRelu(x, a), a number
+    """relu(x) - a · relu(-x), relu(x) + a · min(x, 0), relu(x) + ½ · a · (x - |x|),
+    x > 0 ? x : a · x, max(x, a · x) → LeakyRelu(x, a), a number
     """
 
     level = "basic"
@@ -100,8 +108,10 @@ class FuseLeakyRelu(FusePRelu):
         number(a)
         super().when(x, a, root, largest, low)
 
-    def build(self, x: Value, a: Value, flipped: Node | None = None) -> Any:
-        return ops.leaky_relu(x, alpha=number(a) if flipped is None else -number(a))
+    def build(
+        self, x: Value, a: Value, flipped: Node | None = None, halved: Node | None = None
+    ) -> Any:
+        return ops.leaky_relu(x, alpha=number(a) * self._factor(flipped, halved))
 
 
 class FuseClippedLine(Rule):
@@ -113,35 +123,52 @@ class FuseClippedLine(Rule):
     examples = ({"x": (3, 4), "a": np.float32(0.2), "b": np.float32(0.5)},)
 
     def match(self, x: Variable, a: Variable, b: Variable) -> Any:
-        return [ops.clip(part + ops.const(b), 0.0, 1.0) for part in (x * ops.const(a), x)]
+        quotient = Call("Div", (x, ops.const(a)), label="quotient")
+        parts = (x * ops.const(a), quotient, x)
+        return [ops.clip(part + ops.const(b), 0.0, 1.0) for part in parts]
 
-    def when(self, x: Value, b: Value, root: Node, a: Value | None = None) -> None:
+    def when(
+        self,
+        x: Value,
+        b: Value,
+        root: Node,
+        a: Value | None = None,
+        quotient: Node | None = None,
+    ) -> None:
         require_kernel(x)
         require_same_type(x, root, _STRETCHED)
         require(
             np.isfinite(number(b)) and (a is None or np.isfinite(number(a))), "a number is infinite"
         )
+        require(quotient is None or a is None or number(a) != 0, "it divides by zero")
 
-    def build(self, x: Value, b: Value, a: Value | None = None) -> Any:
-        return ops.hard_sigmoid(x, alpha=1.0 if a is None else number(a), beta=number(b))
+    def build(
+        self, x: Value, b: Value, a: Value | None = None, quotient: Node | None = None
+    ) -> Any:
+        slope = 1.0 if a is None else number(a)
+        return ops.hard_sigmoid(x, alpha=slope if quotient is None else 1 / slope, beta=number(b))
 
 
 class FuseSigmoid(Rule):
-    """1 / (1 + exp(-x)) → Sigmoid(x)"""
+    """1 / (1 + exp(-x)) → Sigmoid(x), y / (1 + exp(-x)) → y · Sigmoid(x), also with exp(c · x)"""
 
     rows = ("G18", "G27")
     rounding = _FUSED
+    examples = ({"x": (3, 4), "y": (3, 4), "c": np.float32(-1.702)},)
 
-    def match(self, x: Variable) -> Any:
-        below = ops.exp(-x) + 1.0
-        return [ops.reciprocal(below), Call("Div", (1.0, below))]
+    def match(self, x: Variable, y: Variable, c: Variable) -> Any:
+        below = ops.exp(ops.one_of(-x, x * ops.const(c))) + 1.0
+        return [ops.reciprocal(below), Call("Div", (1.0, below)), Call("Div", (y, below))]
 
-    def when(self, x: Value, root: Node) -> None:
+    def when(self, x: Value, root: Node, y: Value | None = None, c: Value | None = None) -> None:
         require_narrow_float(x)
-        require_same_type(x, root, _STRETCHED)
+        require(c is None or np.isfinite(number(c)), "the factor is not a finite number")
+        if y is None:
+            require_same_type(x, root, _STRETCHED)
 
-    def build(self, x: Value) -> Any:
-        return ops.sigmoid(x)
+    def build(self, x: Value, y: Value | None = None, c: Value | None = None) -> Any:
+        gate = ops.sigmoid(x if c is None else x * rounded(-wide(c), c))
+        return gate if y is None else y * gate
 
 
 class FuseTanh(Rule):

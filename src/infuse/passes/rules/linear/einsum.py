@@ -44,7 +44,7 @@ class EinsumAsMatMul(Rule):
         rows, columns = ([c for c in p if c not in other] for p, other in ((a, b), (b, a)))
         require(
             len(summed) == 1 and len(rows) == 1 and len(columns) == 1,
-            "it is no product of matrices",
+            "it is not a product of matrices",
         )
         require(set(rows + columns) <= set(out), "it sums over one operand alone")
         shapes = dict(zip(a, root.inputs[0].shape)), dict(zip(b, root.inputs[1].shape))  # type: ignore[union-attr]

@@ -211,12 +211,12 @@ class NegateDifference(Rule):
 
 
 class ProductAsNegation(Rule):
-    """x · (-1), x / (-1) → -x"""
+    """x · (-1), x / (-1), 0 - x → -x"""
 
     rows = ("G26",)
 
     def match(self, x: Variable) -> Any:
-        return [x * -1.0, x / -1.0]
+        return [x * -1.0, x / -1.0, 0.0 - x]
 
     def when(self, x: Value, root: Node) -> None:
         require(x.dtype.is_signed, f"{x.dtype} has no negative numbers")

@@ -1,0 +1,40 @@
+"""Every form in which an exporter writes an operator is recognised, or refused with the reason."""
+
+import numpy as np
+import pytest
+
+import infuse
+from benchmarks.spellings.catalog import FORMS
+from benchmarks.spellings.form import Form, operators
+from infuse.ops.core.evaluate import evaluate
+from tests.models.onnx_tools import assert_close, run
+
+pytestmark = pytest.mark.row("G27")
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_a_form_is_recognised_or_refused_with_the_reason(form: Form) -> None:
+    """The operators that are left are those that the form states, and compute what ONNX Runtime
+    does on the original.
+    """
+    graph = form.optimized()
+    assert operators(graph) == form.left
+    results = list(evaluate(graph, form.feeds()).values())
+    assert_close(results, run(form.model(), form.feeds()), form.tolerance)
+    if form.refused_by:
+        assert any(form.reason in reason for reason in form.refusals()), form.refusals()
+
+
+def test_forms_are_told_apart() -> None:
+    names = [str(form) for form in FORMS]
+    assert len(set(names)) == len(names)
+
+
+def test_a_form_that_is_not_recognised_is_noticed() -> None:
+    """A form whose operator Infuse does not have stays as it is written."""
+    form = Form("Swish", "nobody", "x[4]", "y = x * Sigmoid(x + 1.0)", "Swish")
+    graph = infuse.load(form.model().SerializeToString())
+    assert operators(graph) == operators(form.optimized()) == "Add Sigmoid Mul" != form.left
+    x = form.feeds()["x"]
+    (y,) = evaluate(graph, {"x": x}).values()
+    np.testing.assert_allclose(y, x / (1 + np.exp(-x - 1)), rtol=1e-5)

@@ -1,0 +1,38 @@
+"""Memory of causal attention, of windows and of caches grows with the length, not with its
+square.
+"""
+
+import numpy as np
+import pytest
+
+import infuse
+from benchmarks.spellings.attention import CACHES, CAUSAL, WINDOWS
+from benchmarks.spellings.form import Form
+from infuse.ops.core.evaluate import evaluate
+
+pytestmark = pytest.mark.row("G33")
+SHORT, LONG = 64, 512
+
+
+def feeds(form: Form, length: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Inputs of a form for sequences of this length."""
+    return {
+        name: rng.standard_normal((2, 4, 16 if name.startswith("p") else length, 8), np.float32)
+        for name in form.feeds()
+    }
+
+
+@pytest.mark.parametrize(
+    "form", [CAUSAL[0], CAUSAL[2], CAUSAL[5], WINDOWS[0], *CACHES[:2]], ids=str
+)
+def test_memory_grows_with_the_length(form: Form, rng: np.random.Generator) -> None:
+    original = infuse.load(form.model().SerializeToString())
+    with infuse.compile(form.optimized(), threads=1) as model, model.session() as session:
+        arena = []
+        for length in (SHORT, LONG):
+            inputs = feeds(form, length, rng)
+            (result,) = session.run(inputs).values()
+            expected = evaluate(original, inputs)["y"]
+            np.testing.assert_allclose(result, expected, rtol=0, atol=2e-5)
+            arena.append(session.arena_bytes)
+    assert arena[1] <= arena[0] * (LONG // SHORT) * 1.25
