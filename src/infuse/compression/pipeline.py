@@ -10,6 +10,7 @@ import numpy as np
 
 from infuse.analysis.dataset import Data, Feeds, feeds_of
 from infuse.analysis.metrics import Metric, metric as metric_of
+from infuse.analysis.sequences import sequence_notes
 from infuse.codegen.autotune.precision.request import Timer
 from infuse.compression.candidates import candidates
 from infuse.compression.contract import Bound, Deadline
@@ -129,6 +130,8 @@ def compress_graph(
         )
         if calibration is None:
             report.notes.append("measured on random inputs, which say little of accuracy")
+        else:
+            report.notes += sequence_notes(original)
         control = Control(
             *(source, plans, evaluation, memory, bound, deadline, report, progress),
             by_size=request.by_size,
