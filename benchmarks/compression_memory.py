@@ -65,7 +65,7 @@ def measure(model: Path, count: int) -> dict[str, float]:
         seconds = time.perf_counter() - begin
     size, data_bytes = model.stat().st_size, sum(array.nbytes for array in data.values())
     peak = int(answer.stdout.split()[-1])
-    base = after_import("infuse.cli.main").peak
+    base = after_import("infuse.cli.main", "infuse.cli.compress").peak
     return {
         "model_bytes": size,
         "data_bytes": data_bytes,

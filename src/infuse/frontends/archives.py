@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import zipfile
 import zlib
@@ -122,7 +123,7 @@ class View(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: len(self._data)}[whence]
         if base + offset < 0:
-            raise ValueError("a place before the start")
+            raise OSError(errno.EINVAL, "a place before the start")  # as files do
         self._place = base + offset
         return self._place
 
