@@ -24,7 +24,7 @@ VERBS = re.findall(r"^\| `infuse (\w+) ", CLI_PAGE, re.MULTILINE)
 SERVER = {"serve", "rollout", "rollback"}
 GUIDES = [
     *("cli", "install", "first_steps", "optimize", "compile", "python"),
-    *("migration/onnxsim", "migration/openvino", "migration/triton"),
+    *("migration/onnxruntime", "migration/onnxsim", "migration/openvino", "migration/triton"),
     *("zh/first_steps", "zh/optimize", "zh/compile", "zh/python", "zh/extending"),
     "zh/install",
 ]

@@ -1,6 +1,7 @@
 """The module as a whole: its names, providers, what has no effect, what is refused, errors."""
 
 import importlib
+import inspect
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import infuse.onnxruntime as ours
@@ -26,6 +28,8 @@ from tests.native.ort_fixtures import onnxruntime, ort, session_of
 from tests.native.session_models import ADDER, FEED, X, Y
 
 __all__ = ["ort"]
+
+pytestmark = pytest.mark.row("R9")
 
 ROOT = Path(__file__).resolve().parents[2]
 UNAVAILABLE_PROVIDER = "Specified provider 'CUDAExecutionProvider' is not in available"
@@ -58,7 +62,7 @@ ABSENT = {
 
 def test_every_public_name_of_onnxruntime_is_there() -> None:
     missing = {n for n in dir(onnxruntime) if not n.startswith("_")} - {*dir(ours)} - ABSENT
-    assert missing <= {"capi", "quantization", "transformers"}  # found by __getattr__
+    assert missing <= {"backend", "capi", "quantization", "transformers"}  # found by __getattr__
     assert ours.capi.__name__ == "infuse.onnxruntime.capi"
     with pytest.raises(AttributeError, match="no attribute 'InferenceSesion'"):
         _ = ours.InferenceSesion
@@ -72,6 +76,31 @@ def test_every_method_of_onnxruntime_is_there(name: str) -> None:
     missing = {n for n in dir(theirs) if not n.startswith("_")} - {*dir(mine)}
     fields = {*getattr(mine, "__dataclass_fields__", ())}
     assert not missing - fields
+
+
+@pytest.mark.parametrize("name", ["InferenceSession", "IOBinding", "OrtValue", "OrtDevice"])
+def test_methods_have_the_arguments_of_onnxruntime(name: str) -> None:
+    theirs, mine = getattr(onnxruntime, name), getattr(ours, name)
+    for method in (n for n in dir(theirs) if not n.startswith("_")):
+        expected, own = (
+            [*inspect.signature(getattr(kind, method)).parameters] for kind in (theirs, mine)
+        )
+        assert own[: len(expected)] == expected, method
+
+
+@pytest.mark.filterwarnings("ignore:onnx.version is deprecated")
+def test_a_model_is_prepared_as_a_backend_of_onnx(ort: ModuleType) -> None:
+    backend = importlib.import_module(f"{ort.__name__}.backend")
+    for model in (ADDER, onnx.load_from_string(ADDER), session_of(ort)):
+        total, product = backend.prepare(model).run([X, Y])
+        np.testing.assert_array_equal(total, X + Y)
+        np.testing.assert_array_equal(product, X * Y)
+    np.testing.assert_array_equal(backend.run(ADDER, [X, Y])[0], X + Y)
+    assert [backend.supports_device(name) for name in ("CPU", "CUDA")] == [True, False]
+    with pytest.raises(RuntimeError):
+        backend.prepare(ADDER, "CUDA")
+    with pytest.raises(RuntimeError):
+        backend.prepare(ADDER).run(X)
 
 
 def test_errors_are_found_where_code_looks_for_them(ort: ModuleType) -> None:
@@ -134,8 +163,9 @@ def test_types_are_translated(ort: ModuleType) -> None:
 def test_a_provider_that_is_not_there_is_answered_with_a_warning(
     ort: ModuleType, providers: Any
 ) -> None:
-    with pytest.warns(UserWarning, match=UNAVAILABLE_PROVIDER):
+    with pytest.warns(UserWarning, match=UNAVAILABLE_PROVIDER) as caught:
         session = ort.InferenceSession(ADDER, providers=providers)
+    assert ort is onnxruntime or [warning.filename for warning in caught] == [__file__]
     assert session.get_providers() == ["CPUExecutionProvider"]
     np.testing.assert_array_equal(session.run(["sum"], FEED)[0], X + Y)
 
@@ -274,6 +304,7 @@ def test_the_options_of_onnxruntime_are_taken(ort: ModuleType) -> None:
         (lambda: ours.register_execution_provider_library("P", "p.so"), "CPU"),
         (lambda: ours.quantization.quantize_dynamic("a", "b"), "infuse compress"),
         (lambda: ours.quantization.CalibrationDataReader(), "infuse compress"),
+        (lambda: ours.backend.OnnxRuntimeBackend.run_node(None, []), "model"),
         (lambda: session_of(ours).get_provider_graph_assignment_info(), "get_providers"),
     ],
 )

@@ -15,6 +15,8 @@ from tests.native.session_models import ADDER, FEED, W, X, Y, adder, scaled
 
 __all__ = ["ort"]
 
+pytestmark = pytest.mark.row("R9")
+
 DEFAULTS = {
     **{"intra_op_num_threads": 0, "inter_op_num_threads": 0, "log_severity_level": -1},
     **{"log_verbosity_level": 0, "logid": "", "optimized_model_filepath": ""},

@@ -13,7 +13,9 @@ import pytest
 import infuse
 import infuse.onnxruntime as ours
 from tests.native.ort_fixtures import onnxruntime
+from tests.native.session_models import ADDER
 
+pytestmark = pytest.mark.row("R9")
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import importlib.metadata, importlib.util, sys
@@ -69,13 +71,27 @@ def test_a_program_is_run_in_the_place_of_onnxruntime(is_module: bool, tmp_path:
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
-    [((), "usage: python -m"), (("--help",), "usage: python -m"), (("no.py",), "no file no.py")],
+    [((), "usage: python -m"), (("--verbose",), "usage: python -m"), (("no.py",), "no file no.py")],
 )
 def test_a_program_that_is_not_there(arguments: Any, text: str, tmp_path: Path) -> None:
     run = run_python(tmp_path, "-m", "infuse.onnxruntime", *arguments)
     assert run.returncode == 1
     assert text in run.stderr
     assert "Traceback" not in run.stderr
+
+
+def test_help_is_given(tmp_path: Path) -> None:
+    run = run_python(tmp_path, "-m", "infuse.onnxruntime", "--help")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("usage: python -m infuse.onnxruntime (script.py | -m module)")
+
+
+def test_infuse_is_not_compared_with_itself(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(ADDER)
+    command = ("-m", "infuse", "bench", "model.onnx", "--against", "onnxruntime")
+    run = run_python(tmp_path, "-m", "infuse.onnxruntime", *command)
+    assert run.returncode
+    assert "there is nothing to compare with" in " ".join(run.stderr.split())
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,8 @@ from tests.native.session_models import (
 
 __all__ = ["ort"]
 
+pytestmark = pytest.mark.row("R9")
+
 
 # -- loading ---------------------------------------------------------------------------------------
 

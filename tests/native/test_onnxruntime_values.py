@@ -14,6 +14,8 @@ from tests.native.session_models import FEED, X, Y, pair_of_tensors, scaled
 
 __all__ = ["ort"]
 
+pytestmark = pytest.mark.row("R9")
+
 
 def value_of(ort: ModuleType, array: Any = X) -> Any:
     return ort.OrtValue.ortvalue_from_numpy(array)

@@ -95,7 +95,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """The rooms that programs reach as attributes: `onnxruntime.capi`."""
-        if name in ("capi", "quantization", "transformers"):
+        if name in ("backend", "capi", "quantization", "transformers"):
             return import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 

@@ -19,6 +19,8 @@ def main(arguments: list[str]) -> None:
             sys.argv = arguments[1:]
             sys.path.insert(0, str(Path.cwd()))
             runpy.run_module(module, run_name="__main__", alter_sys=True)
+        case ["-h" | "--help", *_]:
+            sys.stdout.write(f"{USAGE}\n")
         case [script, *_] if not script.startswith("-"):
             if not Path(script).exists():
                 sys.exit(f"there is no file {script}")

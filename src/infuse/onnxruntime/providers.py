@@ -53,7 +53,7 @@ def check_providers(
     options: Sequence[Mapping[str, Any]] | None,
     *,
     is_strict: bool = False,
-    depth: int = 4,
+    depth: int = 3,
 ) -> None:
     """Warn of providers that are not available, and of options that have no effect.
 

@@ -19,9 +19,10 @@ Run = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 class Runs:
-    """The outputs by name, for inputs by name. With a trace, runs come one after another and are
-    recorded: with their kernels where there is a graph, which is compiled with clocks for that, and
-    its layers are all of one precision.
+    """`run` gives the outputs by name, for inputs by name.
+
+    With a trace, runs come one after another and are recorded: with their kernels where there is a
+    graph, which is compiled with clocks for that, and its layers are all of one precision.
     """
 
     def __init__(self, model: Model, graph: Graph | None, trace: SessionTrace | None) -> None:
@@ -29,14 +30,11 @@ class Runs:
         self._lock = threading.Lock()
         self._names = {spec.name for spec in model.inputs}
         self._profiled = _profiled(graph, model) if graph is not None and trace else None
-        self._run: Run = model.run if trace is None else self._recorded
-
-    def __call__(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        return self._run(feeds)
+        self.run: Run = model.run if trace is None else self._recorded
 
     def end_profiling(self) -> None:
         """Run without records from now on."""
-        self._run = self._model.run
+        self.run = self._model.run
 
     def _recorded(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         assert self._trace is not None

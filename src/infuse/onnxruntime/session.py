@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from infuse.errors import InfuseError, InputError, RuntimeFailure
 from infuse.onnxruntime.binding import IOBinding
-from infuse.onnxruntime.devices import CPU_PROVIDER, OrtEpDevice, OrtMemoryInfo
+from infuse.onnxruntime.devices import CPU, CPU_PROVIDER, OrtEpDevice, OrtMemoryInfo
 from infuse.onnxruntime.errors import (
     ArgumentTypeError,
     BoundRunFailure,
@@ -96,7 +96,7 @@ class InferenceSession:
         if run_options is not None:
             _check_run(run_options)
         try:
-            results = self._runs(input_feed)
+            results = self._runs.run(input_feed)
         except (InfuseError, AttributeError, TypeError) as error:
             raise self._explained(error, input_feed) from error.__cause__
         if run_options is not None:
@@ -219,10 +219,15 @@ class InferenceSession:
         return [OrtEpDevice() for _ in self._interface.inputs]
 
     def create_ortvalue_from_shape_and_type(
-        self, shape: Sequence[int], element_type: Any
+        self,
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str = CPU,
+        device_id: int = 0,
+        vendor_id: int = -1,
     ) -> OrtValue:
         """A tensor with elements of any value."""
-        return OrtValue.ortvalue_from_shape_and_type(shape, element_type)
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type)
 
     # -- providers ---------------------------------------------------------------------------------
 
