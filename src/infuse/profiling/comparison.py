@@ -12,6 +12,7 @@ import numpy as np
 from infuse.analysis.cost import number
 from infuse.analysis.dataset import Data, Feeds
 from infuse.analysis.metrics import Metric, metric as metric_of
+from infuse.analysis.sequences import sequence_notes
 from infuse.analysis.sheets import render_sheet
 from infuse.errors import InputError, OptionError
 from infuse.ir.html import frame
@@ -175,6 +176,8 @@ def compare_sides(
     inner, inner_runs = _inner(a, b, feeds, build, report, notes) if layers else ([], 0)
     if data is None:
         notes.append("the inputs are random, which says little about accuracy: give data")
+    else:
+        notes += sequence_notes(a.interface)
     return ModelComparison(
         _figures(a, times["a"], feeds[0][0], scores[0]),
         _figures(b, times["b"], feeds[0][1], scores[1]),
