@@ -25,7 +25,8 @@ SERVER = {"serve", "rollout", "rollback"}
 GUIDES = [
     *("cli", "install", "first_steps", "optimize", "compile", "python"),
     *("migration/onnxruntime", "migration/onnxsim", "migration/openvino", "migration/triton"),
-    *("zh/first_steps", "zh/optimize", "zh/compile", "zh/python"),
+    *("zh/first_steps", "zh/optimize", "zh/compile", "zh/python", "zh/extending"),
+    "zh/install",
 ]
 BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
 

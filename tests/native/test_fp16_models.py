@@ -318,7 +318,7 @@ def test_commands_take_the_precision(
         "bench", network, "--precision", "fp16", "--rounds", 1, "--seconds", 0, "--json"
     ).json
     assert facts["precision"] == "fp16"
-    assert 1e-6 < facts["difference_from_fp32"] < 2e-3
+    assert 1e-6 < facts["cases"][0]["difference_from_fp32"] < 2e-3
     assert cli("profile", network, "--precision", "fp16", "--runs", 1, "--json").json
 
 

@@ -46,7 +46,7 @@ def test_bad_arguments_are_refused() -> None:
     graph = layers(4, 4)
     with pytest.raises(OptionError, match="0 is not a valid number of runs"):
         infuse.profile(graph, runs=0)
-    with pytest.raises(OptionError, match="no symbolic dimension 'm'"):
+    with pytest.raises(OptionError, match="no dynamic axis 'm'"):
         infuse.profile(graph, set_dims={"m": 2})
     with pytest.raises(InputError, match="no input 'z'"):
         infuse.profile(graph, {"z": np.ones(3)})
@@ -235,4 +235,4 @@ def test_the_command_refuses_with_a_reason(cli: Cli, tmp_path: Path) -> None:
     assert "INF-101" in cli.refused("profile", tmp_path / "missing.onnx")
     assert "--runs" in cli.refused("profile", network, "--runs", 0, status=2)
     assert "--by" in cli.refused("profile", network, "--by", "colour", status=2)
-    assert "no symbolic dimension" in cli.refused("profile", network, "--dim", "size=2")
+    assert "no dynamic axis" in cli.refused("profile", network, "--dim", "size=2")

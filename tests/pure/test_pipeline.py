@@ -122,7 +122,6 @@ def test_the_report_tells_what_each_rule_did() -> None:
         "fired": 2,
         "saved": 2,
         "level": "basic",
-        "rows": ("G4",),
     }
     assert facts["fired"] == {"RemoveIdentity": 2, "RemoveNeutral": 1}
     assert [r["rule"] for r in facts["rewrites"]] == [

@@ -211,7 +211,7 @@ def test_an_original_that_cannot_be_evaluated_is_not_compared(
 
 def test_unknown_symbols_are_refused() -> None:
     graph = model(ops.erf(X), X=tensor(dtypes.float32, "n", 2))
-    with pytest.raises(OptionError, match=r"no symbolic dimension 'm'.*its symbols are n"):
+    with pytest.raises(OptionError, match=r"no dynamic axis 'm'.*its dynamic axes are n"):
         trial_sizes(graph, {"m": 2})
 
 
@@ -262,7 +262,7 @@ def test_symbols_are_fixed_on_request() -> None:
 @pytest.mark.parametrize(
     ("sizes", "kind", "complaint"),
     [
-        ({"k": 1}, infuse.InfuseError, "no symbolic dimension 'k'"),
+        ({"k": 1}, infuse.InfuseError, "no dynamic axis 'k'"),
         ({"n": -1}, infuse.InfuseError, "cannot be -1"),
         ({"n": 5}, ShapeError, "with n = 5"),
     ],

@@ -80,7 +80,7 @@ def optimize(
         typer.Option(
             "--set-dim",
             metavar="NAME=SIZE",
-            help="Fix a symbolic dimension in the result (repeatable).",
+            help="Fix the size of a dynamic axis in the result (repeatable).",
         ),
     ] = None,
     fix: Annotated[

@@ -10,7 +10,8 @@ import typer
 
 import infuse
 from infuse import dtypes
-from infuse.analysis.cost import node_cost
+from infuse.analysis.comparison import quantity
+from infuse.analysis.cost import node_cost, totals
 from infuse.cli import terminal
 from infuse.cli.folders import describe_folder, say_compiled
 from infuse.cli.inputs import read_data
@@ -124,14 +125,16 @@ def describe(graph: Graph) -> dict[str, Any]:
     arrays |= {id(v.default): (v.dtype, v.default) for v in graph.inputs}
     weights = [(dtype, array) for dtype, array in arrays.values() if array is not None]
     outputs = zip(graph.output_names, graph.outputs)
+    whole = totals(graph)
     return {
         "name": graph.name,
         "opsets": {domain or "ai.onnx": version for domain, version in graph.opsets.items()},
         "inputs": [_tensor(value.name, value) for value in graph.inputs],
         "outputs": [_tensor(name, value) for name, value in outputs],
-        "symbols": sorted(set().union(*(symbols_of(value.type) for value in graph.inputs))),
+        "dynamic_axes": sorted(set().union(*(symbols_of(value.type) for value in graph.inputs))),
         "nodes": sum(len(inner) for inner in graph.all_graphs()),
         "operators": dict(count_operators(graph).most_common()),
+        "cost": {"macs": whole.cost.macs, "flops": whole.cost.flops, "sizes": whole.assumed},
         "parameters": sum(array.size for dtype, array in weights if dtype.is_float),
         "weights_bytes": sum(array.nbytes for _, array in weights),
     }
@@ -254,8 +257,14 @@ def print_interface(facts: dict[str, Any]) -> None:
         f"{facts['parameters']:,} parameters, {terminal.bytes_text(facts['weights_bytes'])} of "
         "constants"
     )
-    if facts["symbols"]:
-        terminal.say(f"symbolic dimensions: {', '.join(facts['symbols'])}")
+    cost = facts["cost"]
+    sizes = ", ".join(f"{name} = {size}" for name, size in cost["sizes"].items())
+    terminal.say(
+        f"{quantity(cost['flops'])} FLOPs ({quantity(cost['macs'])} MACs)"
+        f"{f' for {sizes}' if sizes else ''}"
+    )
+    if facts["dynamic_axes"]:
+        terminal.say(f"dynamic axes: {', '.join(facts['dynamic_axes'])}")
     rows = [
         (kind, entry["name"], entry["type"])
         for kind in ("inputs", "outputs")

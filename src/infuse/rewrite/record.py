@@ -63,7 +63,6 @@ class Effect:
     saved: int = 0
     """Nodes fewer than before."""
     level: str = "basic"
-    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,9 +152,7 @@ class Report:
         """What each rule did, the one that fired most first."""
         by_rule: dict[str, Effect] = {}
         for rewrite in self.rewrites:
-            effect = by_rule.setdefault(
-                rewrite.rule, Effect(level=rewrite.level, rows=rewrite.rows)
-            )
+            effect = by_rule.setdefault(rewrite.rule, Effect(level=rewrite.level))
             effect.fired += 1
             effect.saved += rewrite.saved
         return dict(sorted(by_rule.items(), key=lambda item: (-item[1].fired, item[0])))
