@@ -120,6 +120,7 @@ def test_an_open_loop_sends_as_many_as_it_is_to(cli: Cli, url: str) -> None:
     assert [level["requests"] for level in levels] == expected
     assert [level["loop"] for level in levels] == ["open", "open"]
     assert all(level["delay"]["runs"] == level["requests"] for level in levels)
+    assert all(min(level["delay"]["min_ms"], level["latency"]["min_ms"]) >= 0 for level in levels)
 
 
 def test_the_table_says_what_was_measured(cli: Cli, http: str) -> None:

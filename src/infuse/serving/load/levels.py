@@ -115,7 +115,8 @@ async def open_level(
         start = time.perf_counter()
         try:
             for number, intended in enumerate((start + times).tolist()):
-                await asyncio.sleep(max(0.0, intended - time.perf_counter()))
+                while (early := intended - time.perf_counter()) > 0:  # loops wake up too early too
+                    await asyncio.sleep(early)
                 level.delays.append(time.perf_counter() - intended)
                 call = calls[number % len(calls)]
                 task = asyncio.ensure_future(level.request(call, intended))
