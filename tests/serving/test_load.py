@@ -13,13 +13,14 @@ import pytest
 
 from infuse.cli.served_inputs import VARIETY, requests_for
 from infuse.errors import NotFoundError, OverloadError, RequestError
-from infuse.serving.config import Limits, Listener, ServerConfig
+from infuse.serving.config import Limits, Listener, ServerConfig, Workers
 from infuse.serving.datatypes import NUMPY
 from infuse.serving.load.levels import arrivals, open_level
 from infuse.serving.load.remote import Failure, Port, RemoteModel
 from infuse.serving.messages import Tensor
 from infuse.serving.transports.rest.app import DataApp
 from tests.cli_tools import Cli
+from tests.serving.console_server import serving as whole_server, write_model
 from tests.serving.rest_tools import FakeEngine, config, serving
 from tests.serving.rpc_tools import running
 
@@ -367,3 +368,21 @@ def test_every_type_of_the_protocol_has_random_values() -> None:
         requests = requests_for(model, None, 2, {}, 0)
         assert all(request[0].data.shape == (2, 3) for request in requests)
         assert requests[0][0].data.dtype == NUMPY[datatype]
+
+
+# ------------------------------------------------------------------------------------- a real model
+
+
+def test_a_real_server_is_measured_over_both_protocols(cli: Cli, tmp_path: Path) -> None:
+    repository = tmp_path / "models"
+    write_model(repository / "dense" / "1", config="warmup: {enabled: false}\nthreads: 1\n")
+    workers = Workers(mode="inprocess")
+    with whole_server(repository, grpc=Listener(), workers=workers) as server:
+        http, rpc = server.server.http, server.server.grpc
+        assert http is not None
+        assert rpc is not None
+        for url in (http.url, f"grpc://127.0.0.1:{rpc.port}"):
+            args = ("load", url, "dense", "--concurrency", 2, "--batch", 3, "--version", 1)
+            (level,) = cli(*args, *SHORT, "--json").json["levels"]
+            assert level["failed"] == 0
+            assert level["requests"] > 0
