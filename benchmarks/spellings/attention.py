@@ -219,41 +219,35 @@ TURNED = [
         *(
             "RotaryEmbedding of single halves",
             "x[2,4,5,8] p[2,5] int64",
-            "Cast Reshape MatMul Cos Sin Split Reshape Mul Reshape Mul Sub Mul Mul Add Concat",
+            "Cast Reshape MatMul Cos Sin RotaryEmbedding",
         ),
         (
             "JAX, halves",
             ANGLES
             + HALVES
             + """cc = Unsqueeze(c, [1])
-        ss = Unsqueeze(s, [1])
-        y = Concat(a * cc - b * ss, b * cc + a * ss, axis=-1)""",
+            ss = Unsqueeze(s, [1])
+            y = Concat(a * cc - b * ss, b * cc + a * ss, axis=-1)""",
         ),
-        refused_by="FuseRotaryEmbedding",
-        reason="Concat is needed, Split found",
-    ),
-    *forms(
-        *(
-            "RotaryEmbedding of single neighbours",
-            "x[2,4,5,8] p[2,5] int64",
-            (
-                "Cast Reshape MatMul Cos Sin Slice Slice Reshape Mul Reshape Mul Sub Mul Mul Add"
-                " Reshape Reshape Concat Reshape"
-            ),
+        (
+            "JAX, Split",
+            ANGLES
+            + """a, b = Split(x, [4, 4], axis=3)
+            cc = Unsqueeze(c, [1])
+            ss = Unsqueeze(s, [1])
+            y = Concat(a * cc - b * ss, a * ss + b * cc, axis=3)""",
         ),
         (
             "GPT-J, neighbours",
             ANGLES
             + """cc = Unsqueeze(c, [1])
-        ss = Unsqueeze(s, [1])
-        a = Slice(x, [0], [8], [3], [2])
-        b = Slice(x, [1], [8], [3], [2])
-        one = Unsqueeze(a * cc - b * ss, [4])
-        two = Unsqueeze(b * cc + a * ss, [4])
-        y = Reshape(Concat(one, two, axis=4), [2, 4, 5, 8])""",
+            ss = Unsqueeze(s, [1])
+            a = Slice(x, [0], [8], [3], [2])
+            b = Slice(x, [1], [8], [3], [2])
+            one = Unsqueeze(a * cc - b * ss, [4])
+            two = Unsqueeze(b * cc + a * ss, [4])
+            y = Reshape(Concat(one, two, axis=4), [2, 4, 5, 8])""",
         ),
-        refused_by="FuseRotaryEmbedding",
-        reason="Concat is needed, Slice found",
     ),
 ]
 FORMS: list[Form] = [*PLAIN, *CAUSAL, *WINDOWS, *CACHES, *SHARED_HEADS, *TURNED]

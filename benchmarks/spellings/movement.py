@@ -105,7 +105,7 @@ PIXELS = [
         *(
             "ChannelShuffle, channels last",
             FIXED,
-            "Transpose Reshape Transpose Reshape Transpose",
+            "Reshape Transpose Reshape",
         ),
         (
             "tf2onnx NHWC",
@@ -113,8 +113,6 @@ PIXELS = [
             s = Reshape(Transpose(t, perm=[0, 1, 2, 4, 3]), [2, 6, 5, 8])
             y = Transpose(s, perm=[0, 3, 1, 2])""",
         ),
-        refused_by="RemoveTransposesAround",
-        reason="nothing is between the two",
     ),
     *forms(
         *("Resize", FIXED, "Resize"),
