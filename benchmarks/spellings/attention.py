@@ -180,6 +180,40 @@ CACHES = forms(
         + LATER,
     ),
 )
+TRIANGLES = [
+    *forms(
+        *(
+            "Cached causal attention of GPT-2",
+            CACHED,
+            "Concat Concat Shape Expand LessOrEqual Assert Attention",
+        ),
+        (
+            "Hugging Face, a triangle sliced twice",
+            JOINED
+            + LENGTH
+            + TOTAL
+            + """first = Unsqueeze(past, [0])
+            end = Unsqueeze(t, [0])
+            seen = Slice(Slice(triangle, first, end, [2]), [0], end, [3])
+            """
+            + CACHED_SCORES
+            + f"y = MatMul(Softmax(Where(seen, s, {LOWEST}), axis=-1), vv)",
+        ),
+        constants=TRIANGLE,
+    ),
+    *forms(
+        *(
+            "Causal attention of GPT-2",
+            QKV,
+            "Shape Expand LessOrEqual Assert Attention",
+        ),
+        (
+            "Hugging Face, a triangle sliced twice",
+            SCORES + LENGTH + "seen = Slice(Slice(triangle, [0], r, [2]), [0], r, [3])\n" + CHOOSE,
+        ),
+        constants=TRIANGLE,
+    ),
+]
 SHARED_HEADS = forms(
     *("Attention with shared heads", SHARED, "Attention"),
     (
@@ -250,4 +284,4 @@ TURNED = [
         ),
     ),
 ]
-FORMS: list[Form] = [*PLAIN, *CAUSAL, *WINDOWS, *CACHES, *SHARED_HEADS, *TURNED]
+FORMS: list[Form] = [*PLAIN, *CAUSAL, *WINDOWS, *CACHES, *TRIANGLES, *SHARED_HEADS, *TURNED]
