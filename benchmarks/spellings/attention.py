@@ -214,6 +214,24 @@ TRIANGLES = [
         constants=TRIANGLE,
     ),
 ]
+PADDED = [
+    *forms(
+        *(
+            "Causal attention with padding",
+            QKV + " ones[2,S] bool",
+            "Shape Gather Range Reshape Reshape LessOrEqual Reshape And Where Attention",
+        ),
+        (
+            "Hugging Face, both in one condition",
+            SCORES
+            + PLACES
+            + "seen = And(LessOrEqual(keys, queries), Unsqueeze(ones, [1, 2]))\n"
+            + CHOOSE,
+        ),
+        refused_by="CausalMask",
+        reason="the mask is not known to show a band of keys",
+    ),
+]
 SHARED_HEADS = forms(
     *("Attention with shared heads", SHARED, "Attention"),
     (
@@ -284,4 +302,13 @@ TURNED = [
         ),
     ),
 ]
-FORMS: list[Form] = [*PLAIN, *CAUSAL, *WINDOWS, *CACHES, *TRIANGLES, *SHARED_HEADS, *TURNED]
+FORMS: list[Form] = [
+    *PLAIN,
+    *CAUSAL,
+    *WINDOWS,
+    *CACHES,
+    *TRIANGLES,
+    *PADDED,
+    *SHARED_HEADS,
+    *TURNED,
+]

@@ -286,6 +286,17 @@ ARITHMETIC = [
         ),
     ),
     *forms(
+        *("Repeated input", "x[N,3,8] p[1,3,8]", "LayerNormalization MatMul Add"),
+        (
+            "DETR queries, normalized",
+            """n = Slice(Shape(x), [0], [1])
+            q = Expand(p, Concat(n, [3, 8], axis=0))
+            c = q - ReduceMean(q, [-1])
+            l = c / Sqrt(ReduceMean(c * c, [-1]) + 0.00001) * Weights(8) + Weights(8)
+            y = MatMul(l, Weights(8, 8)) + x""",
+        ),
+    ),
+    *forms(
         *("Mean", "x[N,7,7]", "ReduceMean"),
         ("ReduceSum / 49", "y = ReduceSum(x, [1, 2]) / 49.0"),
         ("ReduceSum · 1/49", "y = ReduceSum(x, [1, 2]) * 0.020408163"),
