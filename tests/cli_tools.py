@@ -21,7 +21,7 @@ class Answer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        return json.loads(self.out, parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))
+        return json.loads(self.out, parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
 
 
 class Cli:
@@ -44,7 +44,7 @@ class Cli:
         return " ".join(answer.err.split())
 
 
-def small_network(path: Path, batch: int | str = "batch") -> Path:
+def small_network(path: Path, batch: int | str = "batch", size: int = 8) -> Path:
     """Conv, BatchNormalization, Relu, x · sigmoid(x), GlobalAveragePool, with a node that does
     nothing.
     """
@@ -66,7 +66,7 @@ def small_network(path: Path, batch: int | str = "batch") -> Path:
     graph = helper.make_graph(
         nodes,
         "small",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [batch, 3, 8, 8])],
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [batch, 3, size, size])],
         [helper.make_tensor_value_info("pooled [mean]", TensorProto.FLOAT, [batch, 4, 1, 1])],
         [weight("w", 4, 3, 3, 3), *(weight(name, 4) for name in norms)],
     )

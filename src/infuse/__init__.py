@@ -13,27 +13,27 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from infuse.api import (
-    compile,
-    from_jax,
-    from_torch,
-    from_torchscript,
-    load,
-    load_compiled,
-    optimize,
-    save,
-    trace,
-)
-from infuse.compressing import compress
-from infuse.errors import InfuseError
-from infuse.measuring import compare, inspect, profile
-from infuse.runtime import CompiledModel
-from infuse.session import GraphOptimizationLevel, InferenceSession, SessionOptions
-
 if TYPE_CHECKING:
+    from infuse.api import (
+        compile,
+        extract,
+        from_jax,
+        from_torch,
+        from_torchscript,
+        load,
+        load_compiled,
+        optimize,
+        save,
+        trace,
+    )
+    from infuse.compressing import compress
+    from infuse.errors import InfuseError
     from infuse.frontends.arrays import Spec, cond, loop, scan
     from infuse.ir.graph import Graph
+    from infuse.measuring import compare, inspect, profile
+    from infuse.onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
     from infuse.passes.registry import register, unregister
+    from infuse.runtime import CompiledModel
 
 __version__ = "0.1.0"
 
@@ -49,6 +49,7 @@ __all__ = [
     "compile",
     "compress",
     "cond",
+    "extract",
     "from_jax",
     "from_torch",
     "from_torchscript",
@@ -65,23 +66,40 @@ __all__ = [
     "unregister",
 ]
 
-_COMPILER = {
-    "Graph": "infuse.ir.graph",
-    "Spec": "infuse.frontends.arrays",
-    "cond": "infuse.frontends.arrays",
-    "loop": "infuse.frontends.arrays",
-    "scan": "infuse.frontends.arrays",
-    "register": "infuse.passes.registry",
-    "unregister": "infuse.passes.registry",
+_MODULES = {
+    "api": (
+        *(
+            "compile",
+            "extract",
+            "from_jax",
+            "from_torch",
+            "from_torchscript",
+            "load",
+            "load_compiled",
+        ),
+        *("optimize", "save", "trace"),
+    ),
+    "compressing": ("compress",),
+    "errors": ("InfuseError",),
+    "frontends.arrays": ("Spec", "cond", "loop", "scan"),
+    "ir.graph": ("Graph",),
+    "measuring": ("compare", "inspect", "profile"),
+    "passes.registry": ("register", "unregister"),
+    "runtime": ("CompiledModel",),
+    "onnxruntime": ("GraphOptimizationLevel", "InferenceSession", "SessionOptions"),
 }
-"""Names whose modules a program that only runs compiled models should not have to load."""
+"""Where names come from; their modules are imported when they are first asked for, so that a
+program loads what it uses.
+"""
 
 if not TYPE_CHECKING:
+    _HOMES = {name: f"infuse.{module}" for module, names in _MODULES.items() for name in names}
 
     def __getattr__(name: str) -> Any:
-        if name not in _COMPILER:
+        if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_COMPILER[name]), name)
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from infuse.cli.main import main
+from infuse.cli.entry import start
 
-sys.exit(main())
+sys.exit(start())

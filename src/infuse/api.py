@@ -10,11 +10,11 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from infuse.budgets import timed
-from infuse.errors import BudgetError, OptionError
-from infuse.runtime.folder import STAGES
+from infuse.errors import BudgetError, ModelFileError, OptionError
+from infuse.runtime.folder import METADATA, STAGES, is_compiled
 from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from infuse.passes.options import Options
     from infuse.passes.verification import Witness
     from infuse.rewrite import Pass, Rule
+
+    Extension: TypeAlias = Rule | Pass | type[Rule] | type[Pass]
 
 Progress = Callable[[str, int, int], None]
 PathLike = str | os.PathLike[str]
@@ -87,6 +89,16 @@ def load(
     """
     from infuse.frontends.formats import load as load_any
 
+    if (
+        isinstance(source, str | os.PathLike)
+        and is_compiled(source)
+        and any((Path(source) / name).is_file() for name in (STAGES, METADATA))
+    ):
+        raise ModelFileError(
+            "it is a compiled model, which has no graph in it",
+            where=os.fspath(source),
+            hint="infuse.load_compiled opens it, or load the file that it was compiled from",
+        )
     options = {"inputs": inputs, "signature": signature, "cache": cache or None}
     return load_any(source, {n: option for n, option in options.items() if option is not None})
 
@@ -164,10 +176,10 @@ def optimize(
     graph: Graph | PathLike,
     level: str = "all",
     *,
-    disable: Iterable[str] = (),
-    only: Iterable[str] = (),
-    enable: Iterable[str] = (),
-    extra: Sequence[Rule | Pass] = (),
+    disable: str | Iterable[str] = (),
+    only: str | Iterable[str] = (),
+    enable: str | Iterable[str] = (),
+    extra: Extension | Sequence[Extension] = (),
     runtime: str = "",
     set_dims: Mapping[str, int] | None = None,
     fix_defaults: bool | None = None,
@@ -181,10 +193,11 @@ def optimize(
 
     `level` is none, basic (keeps to standard operators), extended (fused operators) or all (also
     what only this compiler profits from). `disable`, `only` and `enable` name rules; `extra` adds
-    rules and passes of your own. With `runtime="onnxruntime"` the result may also use the operators
-    that only ONNX Runtime has (com.microsoft). `set_dims` fixes symbolic sizes, and `fix_defaults`
-    makes inputs that have a default constants. Else those stay inputs that a call may give, and
-    nothing is computed from them beforehand; a warning says so unless it is False.
+    rules and passes of your own, objects or classes. With `runtime="onnxruntime"` the result may
+    also use the operators that only ONNX Runtime has (com.microsoft). `set_dims` fixes symbolic
+    sizes, and `fix_defaults` makes inputs that have a default constants. Else those stay inputs
+    that a call may give, and nothing is computed from them beforehand; a warning says so unless it
+    is False.
 
     With `verify`, or `inputs` to do it on (arrays by name), the result is compared with the
     original in NumPy, on random inputs for two sets of sizes; a rule after which it differs is
@@ -212,8 +225,8 @@ def optimize(
         warn_of_defaults(result)
     if set_dims:
         fix_sizes(result, set_dims)
-    options = Options(
-        level, frozenset(disable), frozenset(only), frozenset(enable), tuple(extra), runtime=runtime
+    options = Options.of(
+        level, disable=disable, only=only, enable=enable, extra=extra, runtime=runtime
     )
     witness = None
     if inputs is not None:
@@ -227,6 +240,26 @@ def optimize(
     if search:
         result = improved(result, search, options, witness, progress)
     return result
+
+
+@bounded
+def extract(
+    graph: Graph | PathLike,
+    *,
+    inputs: str | Sequence[str] = (),
+    outputs: str | Sequence[str] = (),
+) -> Graph:
+    """The part of a graph that computes the values `outputs` from the values `inputs`, by name; the
+    original stays as it is.
+
+    No inputs stand for those of the graph that are needed, no outputs for those of the graph.
+    OptionError for a name that no value has, for inputs that nothing depends on, and where the
+    outputs need other inputs too.
+    """
+    from infuse.ir.extraction import extract as cut
+
+    names = ([each] if isinstance(each, str) else list(each) for each in (inputs, outputs))
+    return cut(graph_of(graph), *names)
 
 
 def improved(

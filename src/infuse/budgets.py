@@ -85,7 +85,7 @@ def _parsed(text: str) -> dict[str, int]:
                 f"{', '.join(DEFAULTS)}"
             )
             raise OptionError(
-                f"{VARIABLE} is {text[:80]!r}, in which {part[:40]!r} is no budget", hint=example
+                f"{VARIABLE} is {text[:80]!r}, in which {part[:40]!r} is not a budget", hint=example
             )
         budgets[name] = int(value)
     return budgets

@@ -7,27 +7,36 @@ Infuse.
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
+
+_CODE = re.compile(r"\[INF-\d{3}\] ?")
 
 
 class InfuseError(Exception):
     """The root of all errors of Infuse.
 
     `what` is a statement of what is wrong, `where` the place (file, node, pass …), `hint` what the
-    user can do.
+    user can do. Text of another error in `what` loses its code: a message has one, in front.
     """
 
     code: ClassVar[str] = "INF-000"
 
     def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(what)
-        self.what = what
+        self.what = _CODE.sub("", what)
         self.where = where
         self.hint = hint
 
     def within(self, place: str) -> None:
         """Add an outer place in front of `where`; for callers that know more, who then re-raise."""
         self.where = place if self.where is None else f"{place}: {self.where}"
+
+    def rename(self, text: str, name: str) -> None:
+        """Write `name` for `text` in all that the error says."""
+        self.what = self.what.replace(text, name)
+        self.where = self.where and self.where.replace(text, name)
+        self.hint = self.hint and self.hint.replace(text, name)
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""

@@ -52,6 +52,19 @@ def overlapping(boxes: list[list[float]]) -> list[tuple[list[float], list[float]
 # -- loading ---------------------------------------------------------------------------------------
 
 
+def test_shapes_are_written_with_their_expressions(page: tuple[Page, Comparison]) -> None:
+    shown, _ = page
+    texts = {
+        "float32[1, 64, 56]": "1×64×56",
+        "float32[1, min(512, seq)]": "1×min(512, seq)",
+        "int64[max(1, min(a, b)), 2*seq, 4]": "max(1, min(a, b))×2*seq×4",
+        "bool[]": "scalar",
+        "float32": "float32",
+    }
+    for text, shape in texts.items():
+        assert shown.run("return infuseReport.shape(arguments[0])", text) == shape
+
+
 def test_the_page_loads_without_a_word_and_without_the_network(
     page: tuple[Page, Comparison],
 ) -> None:

@@ -1,6 +1,8 @@
 """The commands that compile: a folder comes out whole, runs, and is measured."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +15,10 @@ import onnxruntime
 import pytest
 
 import infuse
+import infuse.onnxruntime
 from infuse.cli import run
 from infuse.cli.models import open_model
+from infuse.errors import ModelFileError
 from infuse.profiling import turns
 from tests.cli_tools import Cli, small_network
 
@@ -148,6 +152,42 @@ def test_run_compiles_a_model_file(cli: Cli) -> None:
     assert "float32[1, 10]" in answer.out
 
 
+def test_run_shows_values(cli: Cli, folder: Path) -> None:
+    answer = cli("run", folder, "--random", "--json")
+    (entry,) = answer.json["outputs"]
+    assert np.shape(entry["values"]) == (1, 4, 1, 1)
+    assert np.max(entry["values"]) == entry["max"]
+    text = cli("run", folder, "--random").out
+    assert f"pooled [mean] = [[[[{entry['values'][0][0][0][0]:.3f}" in text
+    many = cli("run", folder, "--random", "--dim", "batch=300", "--json").json["outputs"][0]
+    assert "values" not in many
+    assert "..." in cli("run", folder, "--random", "--dim", "batch=300").out
+
+
+def test_show_describes_a_compiled_model(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    facts = cli("show", folder, "--json").json
+    assert facts["inputs"] == ["image: float32[batch, 3, 8, 8]"]
+    assert facts["files"]["weights.bin"] == (folder / "weights.bin").stat().st_size
+    assert facts["precision"] == "fp32"
+    text = cli("show", folder).out
+    assert "weights.bin" in text
+    assert "target: native" in text
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    metadata = json.loads((other / "metadata.json").read_text())
+    (other / "metadata.json").chmod(0o600)
+    (other / "metadata.json").write_text(json.dumps({**metadata, "machine": "s390x"}))
+    assert "machine: s390x" in cli("show", other).out
+    assert "is not a compiled model" in cli.refused("show", tmp_path)
+
+
+def test_what_needs_the_graph_refuses_a_compiled_model(cli: Cli, folder: Path) -> None:
+    assert "no graph in it" in cli.refused("show", folder, "--kernels")
+    assert "infuse bench" in cli.refused("profile", folder)
+    with pytest.raises(ModelFileError, match=r"compiled model.*infuse\.load_compiled"):
+        infuse.load(folder)
+
+
 def test_given_inputs_tell_the_sizes_of_random_ones(tmp_path: Path, folder: Path) -> None:
     opened = open_model(folder, threads=1)
     made = run.complete(opened, {"image": np.zeros((6, 3, 8, 8), np.float32)}, {}, 0)
@@ -166,7 +206,7 @@ def test_run_refuses_inputs_that_do_not_fit(cli: Cli, folder: Path, tmp_path: Pa
     assert "no NumPy arrays" in cli.refused(
         "run", folder, "--input", f"image={tmp_path / 'junk.npy'}"
     )
-    assert "cannot be read" in cli.refused(
+    assert "cannot be opened" in cli.refused(
         "run", folder, "--input", f"image={tmp_path / 'none.npy'}"
     )
     assert "archive" in cli.refused("run", folder, "--input", f"image={tmp_path / 'other.npz'}")
@@ -221,25 +261,30 @@ def test_bench_measures_both_runtimes_in_turns(cli: Cli, network: Path) -> None:
     ]
     facts = cli("bench", network, *options, "--json").json
     assert facts["threads"] == 1
-    assert facts["inputs"] == {"image": "float32[2, 3, 8, 8]"}
-    assert facts["difference"] < 1e-4
-    ours, theirs = facts["times"]["infuse"], facts["times"]["onnxruntime"]
-    assert 0 < ours["min_ms"] <= ours["median_ms"]
+    (case,) = facts["cases"]
+    assert case["inputs"] == {"image": "float32[2, 3, 8, 8]"}
+    assert case["batch"] == 2
+    assert case["difference"]["onnxruntime"] < 1e-4
+    ours, theirs = case["times"]["infuse"], case["times"]["onnxruntime"]
+    assert 0 < ours["min_ms"] <= ours["p50_ms"] <= ours["p95_ms"] <= ours["p99_ms"]
+    assert ours["p99_ms"] <= ours["max_ms"]
     assert ours["runs"] >= 2 <= theirs["runs"]
-    assert facts["speed"] == pytest.approx(theirs["min_ms"] / ours["min_ms"])
+    assert ours["throughput"] == pytest.approx(2e3 / ours["median_ms"])
+    assert case["speed"]["onnxruntime"] == pytest.approx(theirs["min_ms"] / ours["min_ms"])
     assert 0 < facts["arena_lower_bound"] <= facts["arena_bytes"]
     text = cli("bench", network, *options).out
     assert all(
         part in text
-        for part in ("onnxruntime", "median ms", "speed:", "largest difference", "weights")
+        for part in ("onnxruntime", "p99 ms", "as fast", "largest difference", "weights")
     )
 
 
 def test_bench_measures_a_compiled_model_alone(cli: Cli, folder: Path) -> None:
     facts = cli("bench", folder, "--rounds", 1, "--seconds", 0, "--json").json
-    assert facts["times"].keys() == {"infuse"}
-    assert facts["times"]["infuse"]["runs"] == 1
-    assert facts["speed"] is facts["difference"] is None
+    (case,) = facts["cases"]
+    assert case["times"].keys() == {"infuse"}
+    assert case["times"]["infuse"]["runs"] == 1
+    assert case["speed"] == case["difference"] == {}
     assert "another runtime cannot read" in cli.refused("bench", folder, "--against", "onnxruntime")
 
 
@@ -248,7 +293,43 @@ def test_bench_compares_an_infuse_file_by_way_of_onnx(
 ) -> None:
     infuse.save(infuse.load(network), tmp_path / "small.infuse")
     options = ["--against", "onnxruntime", "--rounds", 1, "--seconds", 0, "--json"]
-    assert cli("bench", tmp_path / "small.infuse", *options).json["difference"] < 1e-4
+    (case,) = cli("bench", tmp_path / "small.infuse", *options).json["cases"]
+    assert case["difference"]["onnxruntime"] < 1e-4
+
+
+def test_bench_sweeps_batches(cli: Cli, network: Path, tmp_path: Path) -> None:
+    options = ("--rounds", 1, "--seconds", 0)
+    facts = cli("bench", network, "--batch", "1,4,4,2", *options, "--json").json
+    assert [case["batch"] for case in facts["cases"]] == [1, 4, 2]
+    assert facts["cases"][1]["inputs"] == {"image": "float32[4, 3, 8, 8]"}
+    for text in ("0", "1,x", "-1", ",", "1.5"):
+        assert "is not a list of sizes" in cli.refused("bench", network, "--batch", text)
+    both = cli.refused("bench", network, "--batch", "1,2", "--dim", "batch=3")
+    assert "both set 'batch'" in both
+    fixed = small_network(tmp_path / "fixed.onnx", batch=3)
+    assert "needs a dynamic first axis" in cli.refused("bench", fixed, "--batch", "1,2")
+    assert cli("bench", fixed, *options, "--json").json["cases"][0]["batch"] == 3
+
+
+def test_bench_names_the_runtimes_that_it_knows(
+    cli: Cli, network: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = cli.refused("bench", network, "--against", "tensorrt")
+    assert "onnxruntime, openvino, all" in refused
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    assert "cannot be imported" in cli.refused("bench", network, "--against", "openvino")
+    options = ("--against", "all", "--rounds", 1, "--seconds", 0, "--json")
+    (case,) = cli("bench", network, *options).json["cases"]
+    assert case["speed"].keys() == {"onnxruntime"}
+    monkeypatch.setitem(sys.modules, "onnxruntime", infuse.onnxruntime)
+    assert "is Infuse in this process" in cli.refused("bench", network, "--against", "onnxruntime")
+
+
+def test_percentiles_are_times_that_occurred() -> None:
+    found = turns.distribution([0.004, 0.001, 0.003, 0.002])
+    assert [found[f"p{percent}_ms"] for percent in (50, 90, 99)] == pytest.approx([2, 4, 4])
+    assert found["max_ms"] == pytest.approx(4)
+    assert found["median_ms"] == pytest.approx(2.5)
 
 
 def test_turns_alternate() -> None:

@@ -101,7 +101,7 @@ def test_a_function_of_a_file_is_the_metric(
         (("--int4", "--tune-epochs", "1"), "int4 cannot be tuned"),
         ((), "needs data"),
         (("--data", "labels.npy"), "not an .npz archive"),
-        (("--data", "none.npz"), "cannot be read"),
+        (("--data", "none.npz"), "cannot be opened"),
         (("--data", "data.npz", "--labels", "data.npz"), "an archive of arrays"),
         (("--data", "data.npz", "--metric", "best"), "no metric 'best'"),
         (("--data", "data.npz", "--labels", "labels.npy", "--metric", "none.py:f"), "no file"),
@@ -153,10 +153,10 @@ def test_weights_become_zero(model: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(("words", "why"), [
-    (("--sparse", "120%"), "1.2 is no part of weights"),
-    (("--sparse", "most"), "'most' is no part of weights"),
-    (("--sparse", "nan"), "nan is no part of weights"),
-    (("--sparse", "80%", "--block", "big"), "'big' is no pattern"),
+    (("--sparse", "120%"), "1.2 is not a part of weights"),
+    (("--sparse", "most"), "'most' is not a part of weights"),
+    (("--sparse", "nan"), "nan is not a part of weights"),
+    (("--sparse", "80%", "--block", "big"), "'big' is not a pattern"),
     (("--sparse", "80%", "--block", "2:4"), "makes 50% of the weights zero"),
     (("--block", "16x1"), "--block says where zeros lie"),
 ])  # fmt: skip

@@ -249,11 +249,11 @@ X = np.ones((2, 3), np.float32)
         (plain, {"metric": "top1"}, "top1 needs labels"),
         (plain, {"metric": "best"}, "no metric 'best'"),
         (plain, {"data": {"x": X}, "labels": [0, 9]}, "beyond the 3 classes"),
-        (plain, {"data": {"x": X}, "batch": 0}, "0 is no number of rows"),
+        (plain, {"data": {"x": X}, "batch": 0}, "0 is not a valid number of rows"),
         (plain, {"batch": 2}, "a batch cuts data"),
-        (plain, {"rounds": 0}, "0 is no number of rounds"),
+        (plain, {"rounds": 0}, "0 is not a valid number of rounds"),
         (plain, {"seconds": -1.0}, "no length of a turn"),
-        (plain, {"set_dims": {"m": 2}}, "no symbolic dimension 'm'"),
+        (plain, {"set_dims": {"m": 2}}, "no dynamic axis 'm'"),
         (lambda: plain(size="4"), {"data": {"x": X}, "batch": 2}, "takes 4 rows a run"),
         (lambda: plain(size="4"), {"data": {"x": X}}, "must be 4"),
         (lambda: parse(BYTES), {}, "float32[n, 3] in A and uint8[n, 3] in B"),
@@ -331,7 +331,7 @@ def test_bad_files_are_refused(cli: Cli, examples: tuple[Path, Path], tmp_path: 
         ([DIGITS, DIGITS, "--data", data, "--labels", data], "archive of arrays"),
         ([DIGITS, DIGITS, "--data", data, "--labels", tmp_path / "short.npy"], "3 labels"),
         ([DIGITS, DIGITS, "--metric", "top2"], "no metric 'top2'"),
-        ([DIGITS, DIGITS, "--dim", "bath=2"], "no symbolic dimension 'bath'"),
+        ([DIGITS, DIGITS, "--dim", "bath=2"], "no dynamic axis 'bath'"),
         ([DIGITS, DIGITS, "--report", tmp_path / "page.txt"], "does not end in"),
     ):
         assert said in cli.refused("compare", *arguments, *FAST, "--no-layers"), arguments

@@ -21,12 +21,12 @@ from infuse.errors import InputError, ModelFileError
 from infuse.ir.equality import equal
 from infuse.ir.parser import parse
 from infuse.ir.printer import big_constants, print_graph
+from infuse.onnxruntime import InferenceSession
 from infuse.ops.core.evaluate import evaluate
 from infuse.runtime.hosted import HostedModel
 from infuse.runtime.model import CompiledModel
 from infuse.serving.workers.build import build, described
 from infuse.serving.workers.main import Runner
-from infuse.session import InferenceSession
 from tests.models.onnx_tools import assert_close, model, run, session
 
 pytestmark = [

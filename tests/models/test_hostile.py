@@ -84,7 +84,7 @@ def test_budgets_can_be_raised_and_lowered(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_what_is_no_budget_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFUSE_BUDGET", text)
-    with pytest.raises(OptionError, match="is no budget"):
+    with pytest.raises(OptionError, match="is not a budget"):
         infuse.load(chain("Sin", 2).SerializeToString())
 
 

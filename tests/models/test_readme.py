@@ -1,4 +1,6 @@
-"""What README.md promises: its Python runs as it stands, and the commands it names exist."""
+"""What README.md and the guides promise: their Python and their commands run as they stand, in the
+order of the page, and what they name exists.
+"""
 
 import re
 import shlex
@@ -11,18 +13,31 @@ import onnx
 import pytest
 
 from examples.networks import mobilenet_v2
+from infuse.cli.commands import COMMANDS
 from tests.cli_tools import Cli, small_network
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
-COMMANDS = [
-    line
-    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    for line in block.splitlines()
-]
-VERBS = re.findall(r"^\| `infuse (\w+) ", README, re.MULTILINE)
+CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+VERBS = re.findall(r"^\| `infuse (\w+) ", CLI_PAGE, re.MULTILINE)
 SERVER = {"serve", "rollout", "rollback"}
+GUIDES = [
+    *("cli", "install", "first_steps", "optimize", "compile", "python"),
+    *("migration/onnxruntime", "migration/onnxsim", "migration/openvino", "migration/triton"),
+    *("zh/first_steps", "zh/optimize", "zh/compile", "zh/python", "zh/extending"),
+    "zh/install",
+]
+BLOCK = re.compile(r"```(sh|python)\n(.*?)```", re.DOTALL)
+
+
+def commands(text: str) -> list[list[str]]:
+    """The calls of infuse in a block of a shell, without the program's name."""
+    return [
+        shlex.split(line, comments=True)[1:]
+        for line in text.splitlines()
+        if line.startswith("infuse ")
+    ]
 
 
 def test_the_examples_run(
@@ -50,27 +65,43 @@ def test_the_examples_of_frontends_run(code: str) -> None:
     assert {"graph", "model", "fast"} & names.keys()
 
 
-def test_the_commands_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("guide", GUIDES)
+def test_guides_run(
+    guide: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small_network(tmp_path / "model.onnx")
-    np.savez(tmp_path / "real.npz", image=np.ones((2, 3, 8, 8), np.float32))
+    small_network(tmp_path / "model.onnx", size=224)
+    np.savez(tmp_path / "real.npz", image=np.ones((2, 3, 224, 224), np.float32))
     monkeypatch.chdir(tmp_path)
-    cli = Cli(capsys)
-    commands = [
-        shlex.split(line, comments=True)[1:] for line in COMMANDS if line.startswith("infuse ")
-    ]
-    assert {command[0] for command in commands} == set(VERBS) - SERVER | {"serve"}
-    for command in commands:
-        if command[0] in SERVER:  # tests/serving runs it
+    page = (ROOT / "docs" / f"{guide}.md").read_text(encoding="utf-8")
+    cli, names = Cli(capsys), dict[str, object]()
+    blocks = BLOCK.findall(page)
+    assert blocks or guide == "migration/triton"
+    for language, text in blocks:
+        if language == "python":
+            exec(text, names)
             continue
-        answer = cli(*command)
-        assert answer.status == 0, (command, answer.err)
-        assert answer.out
+        for command in commands(text):
+            if command[0] in SERVER:  # tests/serving runs it
+                continue
+            answer = cli(*command)
+            assert answer.status == 0, (command, answer.err)
+            assert answer.out
+
+
+def test_the_command_page_has_an_example_of_every_verb() -> None:
+    examples = [
+        command[0]
+        for language, text in BLOCK.findall(CLI_PAGE)
+        if language == "sh"
+        for command in commands(text)
+    ]
+    assert set(examples) == set(VERBS) - SERVER
+    assert set(VERBS) == set(COMMANDS)
 
 
 def test_the_measurements_exist() -> None:
-    named = set(re.findall(r"python -m (benchmarks\.\w+)", README))
+    figures = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"python -m (benchmarks\.\w+)", figures))
     assert "benchmarks.zoo" in named
     for module in named:
         assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists(), module
@@ -90,7 +121,3 @@ def test_every_command_has_help(verb: str) -> None:
         [sys.executable, "-c", program, verb, "--help"], capture_output=True, text=True, check=True
     )
     assert "--help" in done.stdout
-
-
-def test_the_table_has_commands() -> None:
-    assert {"show", "optimize", "why", "compile", "run", "bench"} <= set(VERBS)

@@ -13,7 +13,7 @@ import pytest
 
 import infuse
 from infuse.ir.equality import equal
-from infuse.session import InferenceSession
+from infuse.onnxruntime import InferenceSession
 
 skl2onnx = pytest.importorskip("skl2onnx", reason="exports the models")
 

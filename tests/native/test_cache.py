@@ -175,11 +175,15 @@ def test_read_only_disk(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(CompiledModel.load(elsewhere)(ONES, ONES), SUM)
 
 
-@pytest.mark.parametrize("place", ["file", "file/deeper", "missing/../file/deeper/still"])
+@pytest.mark.parametrize(
+    "place", ["file", "file/deeper", "missing/../file/deeper/still", "/proc/infuse"]
+)
 def test_cache_that_cannot_be_written_is_replaced_by_a_private_folder(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A path below a file cannot be written by anybody, not even by the superuser."""
+    """Paths below a file and below /proc cannot be written by anybody, not even by the
+    superuser.
+    """
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / place))
     with pytest.warns(

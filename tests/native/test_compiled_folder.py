@@ -136,7 +136,7 @@ def test_library_that_is_none(folder: Path) -> None:
         ('{\\"abi\\": 2', "nothing", "metadata cannot be read"),
         ("float32", "float33", "tensor that cannot be read"),
         ('\\"shape\\": [\\"batch\\"', '\\"shape\\": [1.5', "tensor that cannot be read"),
-        ('\\"shape\\": [\\"batch\\"', '\\"shape\\": [\\"os.exit()\\"', "is no expression"),
+        ('\\"shape\\": [\\"batch\\"', '\\"shape\\": [\\"os.exit()\\"', "is not an expression"),
     ],
 )
 def test_library_with_another_interface(

@@ -47,7 +47,7 @@ def multiply(library: ctypes.CDLL, name: str, start: Array, a: Array, b: Array) 
     library[name](pointer(how), *map(pointer, operands), pointer(to))
     found = to[:rows, : 4 * columns].copy().view(start.dtype)
     to[:rows, : 4 * columns] = 255
-    assert (to == 255).all(), "what is no part of the register was written"
+    assert (to == 255).all(), "what is not a part of the register was written"
     return found
 
 

@@ -97,7 +97,7 @@ def test_bad_input_is_refused(cli: Cli, network: Path, tmp_path: Path) -> None:
         pass
     for arguments, said in (
         ([tmp_path / "compiled"], "the graph of a compiled model is not in it"),
-        ([network, "--dim", "bath=2"], "no symbolic dimension 'bath'"),
+        ([network, "--dim", "bath=2"], "no dynamic axis 'bath'"),
         ([network, "--dim", "batch"], "does not give a symbol its size"),
         ([network, "--target", "z80"], "no target 'z80'"),
         ([network, "--report", tmp_path / "page.txt"], "does not end in .html or .json"),
@@ -107,5 +107,5 @@ def test_bad_input_is_refused(cli: Cli, network: Path, tmp_path: Path) -> None:
         assert said in cli.refused("inspect", *arguments)
     for option in ("--threads", "--top"):
         assert cli("inspect", network, option, -1).status == 2
-    with pytest.raises(OptionError, match="0 is no number of threads"):
+    with pytest.raises(OptionError, match="0 is not a valid number of threads"):
         infuse.inspect(network, threads=0)

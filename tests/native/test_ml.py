@@ -14,9 +14,9 @@ from infuse.codegen.compile import compile_graph
 from infuse.errors import RuntimeFailure
 from infuse.ir import Graph, Node, Value, tensor
 from infuse.ir.types import UNKNOWN
+from infuse.onnxruntime import InferenceSession
 from infuse.ops.domains.ml import as_texts
 from infuse.runtime.hosted import HostedModel
-from infuse.session import InferenceSession
 
 ML = "ai.onnx.ml"
 MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ")

@@ -35,7 +35,7 @@ def test_types_are_told_apart() -> None:
 
 
 def test_refusals_are_limits() -> None:
-    assert "values that are no tensors of numbers" in operators.limits_of(
+    assert "values that are not tensors of numbers" in operators.limits_of(
         ops.REGISTRY["ai.onnx.ml", "LabelEncoder"]
     )
     assert operators.entry_of(ops.REGISTRY["", "SequenceAt"]).limits.startswith("native where")

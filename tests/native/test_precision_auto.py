@@ -15,8 +15,8 @@ import infuse
 from infuse.codegen.autotune.precision.difference import difference, differences_alone
 from infuse.codegen.precisions import LayerPrecisions
 from infuse.ir.graph import constant
+from infuse.onnxruntime import InferenceSession, SessionOptions
 from infuse.runtime.folder import METADATA
-from infuse.session import InferenceSession, SessionOptions
 from tests.native.auto_precision import (
     SIZE,
     Clock,

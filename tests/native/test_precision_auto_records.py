@@ -210,7 +210,7 @@ def test_other_commands_take_it(cli: Cli, clock: Clock, model: Path) -> None:
     options = ("--precision", "auto", "--threads", 1, "--json")
     facts = cli("bench", model, *options, "--rounds", 1, "--seconds", 0).json
     assert facts["precision"] == "mixed"
-    assert 0 < facts["difference_from_fp32"] <= 1e-2
+    assert 0 < facts["cases"][0]["difference_from_fp32"] <= 1e-2
     assert cli("run", model, "--random", *options).json["outputs"][0]["not_finite"] == 0
     found = infuse.profile(model, threads=1, precision="auto", runs=1)
     assert len(found.runs) == 1

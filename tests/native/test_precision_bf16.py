@@ -259,7 +259,7 @@ def test_commands_take_a_precision(
         "bench", network, "--precision", "bf16", "--rounds", 1, "--seconds", 0, "--json"
     ).json
     assert facts["precision"] == "bf16"
-    assert 1e-5 < facts["difference_from_fp32"] < 0.1
+    assert 1e-5 < facts["cases"][0]["difference_from_fp32"] < 0.1
     assert (
         "largest difference of bf16 from fp32"
         in cli("bench", network, "--precision", "bf16", "--seconds", 0).out

@@ -193,5 +193,5 @@ def test_texts(tmp_path: Any) -> None:
             assert session.get_inputs()[0].type == "tensor(string)"
             (ids,) = session.run(["ids"], {"text": np.array(["sat", "the cat"])})
             assert ids.tolist() == [[2, 6, 3, 0], [2, 4, 5, 3]]
-        with pytest.raises(RuntimeFailure, match="element 0: it is no UTF-8"):
+        with pytest.raises(RuntimeFailure, match="element 0: it is not UTF-8"):
             loaded.run({"text": np.array([b"\xff", b"a"], dtype=object)})

@@ -44,9 +44,9 @@ def test_rows_are_grouped_and_ordered() -> None:
 
 def test_bad_arguments_are_refused() -> None:
     graph = layers(4, 4)
-    with pytest.raises(OptionError, match="0 is no number of runs"):
+    with pytest.raises(OptionError, match="0 is not a valid number of runs"):
         infuse.profile(graph, runs=0)
-    with pytest.raises(OptionError, match="no symbolic dimension 'm'"):
+    with pytest.raises(OptionError, match="no dynamic axis 'm'"):
         infuse.profile(graph, set_dims={"m": 2})
     with pytest.raises(InputError, match="no input 'z'"):
         infuse.profile(graph, {"z": np.ones(3)})
@@ -227,7 +227,7 @@ def test_the_command_answers_with_data(cli: Cli, tmp_path: Path) -> None:
 def test_the_command_refuses_with_a_reason(cli: Cli, tmp_path: Path) -> None:
     network = small_network(tmp_path / "small.onnx")
     (tmp_path / "folder").mkdir()
-    assert "no clocks" in cli.refused("profile", tmp_path / "folder")
+    assert "without clocks" in cli.refused("profile", tmp_path / "folder")
     assert "does not end in .json" in cli.refused("profile", network, "--trace", tmp_path / "t.txt")
     assert "does not exist" in cli.refused(
         "profile", network, "--trace", tmp_path / "nowhere" / "t.json"
@@ -235,4 +235,4 @@ def test_the_command_refuses_with_a_reason(cli: Cli, tmp_path: Path) -> None:
     assert "INF-101" in cli.refused("profile", tmp_path / "missing.onnx")
     assert "--runs" in cli.refused("profile", network, "--runs", 0, status=2)
     assert "--by" in cli.refused("profile", network, "--by", "colour", status=2)
-    assert "no symbolic dimension" in cli.refused("profile", network, "--dim", "size=2")
+    assert "no dynamic axis" in cli.refused("profile", network, "--dim", "size=2")

@@ -164,7 +164,7 @@ def test_bfloat16(make: Callable[..., CompiledModel]) -> None:
         ({"x": values(2), "y": [[1j, 2, 3]] * 2}, "the input y has the element type complex128"),
         ({"x": values(2), "y": [["a", "b", "c"]] * 2}, "the input y has the element type <U1"),
         ({"x": values(2), "y": None}, "the input y has the element type object"),
-        ({"x": values(2), "y": [[1, 2, 3], [4]]}, "the input y is no array"),
+        ({"x": values(2), "y": [[1, 2, 3], [4]]}, "the input y is not an array"),
         (
             {"x": values(2)[0], "y": values(2)},
             "x has 1 axis instead of 2.*takes x: float32\\[batch, 3\\].*is \\[3\\]",
@@ -280,7 +280,7 @@ def test_sizes_that_do_not_fit(
     "text", ["n.real", "f(n)", "__import__('os')", "n if n else 1", "1.5", "n n", "(", "[n]", "'a'"]
 )
 def test_formulas_are_only_arithmetic(text: str) -> None:
-    with pytest.raises(CompiledModelError, match="is no expression"):
+    with pytest.raises(CompiledModelError, match="is not an expression"):
         Formula(text)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import infuse
 from infuse.errors import InputError, OptionError
-from infuse.runtime import CompiledModel
-from infuse.session import (
+from infuse.ir.graph import Graph
+from infuse.onnxruntime import (
     ExecutionMode,
     GraphOptimizationLevel,
     InferenceSession,
@@ -17,6 +17,7 @@ from infuse.session import (
     get_available_providers,
     get_device,
 )
+from infuse.runtime import CompiledModel
 from tests.native.adder import build_adder
 
 X = np.ones((2, 3), np.float32)
@@ -30,25 +31,27 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def calls(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The public surface replaced: what each of its functions was called with."""
     seen: dict[str, Any] = {}
 
-    def load(source: Any) -> str:
+    def load(source: Any) -> Graph:
         seen["load"] = source
-        return "graph"
+        return Graph("graph")
 
-    def optimize(graph: str, level: str) -> str:
-        seen["level"] = level
-        return f"better {graph}"
+    def optimize(graph: Graph, level: str, set_dims: dict[str, int], **_: Any) -> Graph:
+        seen["level"], seen["sizes"] = level, set_dims
+        return Graph(f"better {graph.name}")
 
-    def save(graph: str, path: str) -> None:
-        seen["save"] = (graph, path)
+    def save(graph: Graph, path: str) -> None:
+        seen["save"] = (graph.name, path)
 
-    def compile(graph: str, threads: int | None, **_: Any) -> CompiledModel:
-        seen["compile"] = (graph, threads)
+    def compile(graph: Graph, threads: int | None, **_: Any) -> CompiledModel:
+        seen["compile"] = (graph.name, threads)
         return CompiledModel.load(folder, threads)
 
+    (tmp_path / "net.onnx").touch()
+    monkeypatch.chdir(tmp_path)
     for function in (load, optimize, save, compile):
         monkeypatch.setattr(infuse.api, function.__name__, function, raising=False)
     return seen
@@ -149,8 +152,6 @@ def test_same_description_as_onnxruntime(folder: Path) -> None:
             (a.name, a.type, a.shape) for a in theirs
         ]
     assert ours.get_modelmeta().graph_name == peer.get_modelmeta().graph_name
-    ours_alone = {"_entries", "precision", "max_difference", "data", "tune"}
-    assert set(SessionOptions().__dict__) - ours_alone <= set(dir(onnxruntime.SessionOptions()))
     for ours_enum, peer_enum in (
         (GraphOptimizationLevel, onnxruntime.GraphOptimizationLevel),
         (ExecutionMode, onnxruntime.ExecutionMode),
@@ -172,32 +173,31 @@ def test_same_description_as_onnxruntime(folder: Path) -> None:
 def test_model_is_loaded_optimized_and_compiled(
     level: Any, name: str, calls: dict[str, Any]
 ) -> None:
-    options = SessionOptions()
-    options.graph_optimization_level = level
-    options.intra_op_num_threads = 3
-    options.log_severity_level = 3
-    options.some_attribute_of_a_later_release = 1  # type: ignore[attr-defined]
+    options = SessionOptions(graph_optimization_level=level, intra_op_num_threads=3)
     session = InferenceSession("net.onnx", options)
-    assert calls == {"load": "net.onnx", "level": name, "compile": ("better graph", 3)}
+    assert calls == {
+        **{"load": "net.onnx", "level": name, "sizes": {}},
+        "compile": ("better graph", 3),
+    }
     assert session.get_session_options() is options
     np.testing.assert_array_equal(session.run(None, {"x": X, "y": X})[0], SUM)
 
 
 def test_defaults_and_bytes(calls: dict[str, Any]) -> None:
     InferenceSession(b"content")
-    assert calls == {"load": b"content", "level": "all", "compile": ("better graph", None)}
+    assert calls["load"] == b"content"
+    assert (calls["level"], calls["compile"]) == ("all", ("better graph", None))
 
 
 def test_optimized_model_is_written(calls: dict[str, Any]) -> None:
-    InferenceSession(
-        "net.onnx", sess_options=SessionOptions(optimized_model_filepath="better.onnx")
-    )
+    options = SessionOptions(optimized_model_filepath="better.onnx")
+    InferenceSession("net.onnx", sess_options=options)
     assert calls["save"] == ("better graph", "better.onnx")
 
 
-def test_unknown_level(calls: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match=r"7 is no optimization level.*ORT_ENABLE_ALL"):
-        InferenceSession("net.onnx", SessionOptions(graph_optimization_level=7))
+def test_unknown_level() -> None:
+    with pytest.raises(OptionError, match=r"7 is not a valid.*ORT_ENABLE_ALL"):
+        SessionOptions(graph_optimization_level=7)
 
 
 def test_unknown_output(folder: Path) -> None:
@@ -206,16 +206,5 @@ def test_unknown_output(folder: Path) -> None:
 
 
 def test_other_providers_are_answered_with_a_warning(folder: Path) -> None:
-    with pytest.warns(UserWarning, match="there is no CUDAExecutionProvider here"):
+    with pytest.warns(UserWarning, match="Specified provider 'CUDAExecutionProvider' is not"):
         InferenceSession(folder, providers=[("CUDAExecutionProvider", {"device_id": 0})])
-    InferenceSession(folder, providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
-
-
-def test_configuration_entries() -> None:
-    options = SessionOptions()
-    options.add_session_config_entry("session.disable_prepacking", "1")
-    options.add_free_dimension_override_by_name("batch", 1)
-    options.add_free_dimension_override_by_denotation("DATA_BATCH", 1)
-    assert options.get_session_config_entry("session.disable_prepacking") == "1"
-    with pytest.raises(OptionError, match="no entry 'other'"):
-        options.get_session_config_entry("other")

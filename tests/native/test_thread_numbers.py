@@ -100,7 +100,7 @@ def test_number_of_threads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(OptionError, match=f"INFUSE_NUM_THREADS is '{text}'"):
             CompiledModel.load(folder)
     for number in (0, -2):
-        with pytest.raises(OptionError, match=f"{number} is no number of threads"):
+        with pytest.raises(OptionError, match=f"{number} is not a valid number of threads"):
             CompiledModel.load(folder, threads=number)
-        with pytest.raises(OptionError, match=f"{number} is no number of threads"):
+        with pytest.raises(OptionError, match=f"{number} is not a valid number of threads"):
             CompiledModel.load(folder, threads=1).session(threads=number)

@@ -121,7 +121,7 @@ def test_no_compiler_at_all_says_what_to_install(
         ("/nowhere/g++", "'/nowhere/g\\+\\+' does not exist"),
         ("/etc/passwd", "'/etc/passwd' does not exist or may not be run"),
         ("false", "does not work as a C\\+\\+ compiler"),
-        ("'g++", "is no command: No closing quotation"),
+        ("'g++", "is not a command: No closing quotation"),
     ],
 )
 def test_wrong_chosen_compiler_is_named(

@@ -138,7 +138,7 @@ def test_a_damaged_object_is_compiled_again(root: Path) -> None:
 
 def test_without_a_place_for_objects_models_are_compiled(root: Path) -> None:
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (root / "objects").write_text("this is no folder")
+    (root / "objects").write_text("this is not a folder")
     check(product())
 
 

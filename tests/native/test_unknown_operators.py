@@ -53,6 +53,6 @@ def test_it_is_still_optimized_and_shown(
     assert (tmp_path / "out.onnx").exists()
     answer = cli("show", strange, "--kernels")
     assert answer.status == 0
-    assert "nobody can run" in answer.out + answer.err
+    assert "unsupported, infuse compile refuses" in answer.out + answer.err
     assert "my.own::Strange" in cli.refused("compile", strange, "-o", tmp_path / "folder")
     assert not (tmp_path / "folder").exists()

@@ -186,7 +186,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
             ops.concat(MINUS, ops.slice(MINUS, int64s(0), int64s(5)), axis=1),
             np.ones((2, 8, 1, 1), np.float32),
         ),
-        "an operand is no Slice for it alone",
+        "an operand is not a Slice for it alone",
     ),
     "FuseOrderConv": (
         {"x": IMAGE, "i": int64s(0, 1, 2, 2), **FILTERS},
@@ -251,7 +251,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "RemoveResize": ({"x": (4,), "scales": f32(1.1)}, "a factor is not one"),
     "RemoveGlobalPool": ({"x": IMAGE}, "there are several pixels"),
     "RemoveZeroBias": ({"x": (2, 3), "w": (3, 4), "b": f32(0, 0, 0, 1)}, "the bias is not zero"),
-    "GatherAsSlice": ({"x": (9,), "i": int64s(1, 2, 4)}, "the indices are no neighbours"),
+    "GatherAsSlice": ({"x": (9,), "i": int64s(1, 2, 4)}, "the indices are not neighbours"),
     "RemoveScatter": (
         {"x": (3, 4), "i": np.array([[0], [2], [1]]), "u": (3, 4)},
         "it leaves places out",

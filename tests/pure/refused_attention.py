@@ -32,7 +32,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
             **{"x": (2, 3, 5, 4), "a": (2, 3, 5, 2), "b": (2, 3, 5, 2), "joined": {"axis": -1}},
             **{"cos": (1, 1, 5, 4), "sin": (1, 1, 5, 4)},
         },
-        "the parts are no halves of what is turned",
+        "the parts are not halves of what is turned",
     ),
     "FusePartialRotaryEmbedding": (
         {
@@ -78,6 +78,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
             **{"a": (2, 3, 5, 2), "b": (2, 3, 5, 2), "cos": (2, 1, 5, 2), "sin": (2, 1, 5, 2)},
             "joined": {"axis": -1},
         },
-        "the parts are no halves of one value",
+        "the parts are not halves of one value",
     ),
 }

@@ -80,7 +80,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "DoubleAsProduct": ({"x": Ints((2,))}, "it needs floats, found int64"),
     "SumAsAdd": (ops.sum(X, X, X), "Sum has 1 more inputs than the pattern"),
     "ReciprocalAsQuotient": (Call("Div", (1, Ints((2,), 1, 5))), "it needs floats, found int64"),
-    "DivideByPowerOfTwo": ({"x": (2,), "c": f32(2, 3)}, "it is no power of two"),
+    "DivideByPowerOfTwo": ({"x": (2,), "c": f32(2, 3)}, "it is not a power of two"),
     "DivideByConstant": ({"x": (2,), "c": f32(2, 0)}, "the reciprocal is not a normal number"),
     "PowAsProduct": ({"x": Ints((3,))}, "it needs floats, found int64"),
     "RemoveNotBeforeWhere": (ops.where(Bools((3, 4)), M, M), "Not is needed as input of Where"),

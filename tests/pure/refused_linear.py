@@ -74,11 +74,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "NegateWeights": (-ops.gemm(M, (4, 5)), "w must be a constant"),
     "MatMulOfTranspose": (
         ops.matmul(ops.transpose(X, perm=(0, 2, 1)), X),
-        "the operands are no matrices",
+        "the operands are not matrices",
     ),
     "TransposeOfProduct": (
         ops.transpose(ops.matmul(X, (4, 5)), perm=(0, 2, 1)),
-        "the operands are no matrices",
+        "the operands are not matrices",
     ),
     "FuseGemmFactor": (
         {"x": (3, 4), "y": (4, 5), "c": f32(0)[0]},
@@ -108,5 +108,5 @@ REFUSED: dict[str, tuple[Any, str]] = {
         },
         "there are groups",
     ),
-    "RowsAsConv": ({"x": (5, 3), "w": (3, 6)}, "the operands are no batches of rows"),
+    "RowsAsConv": ({"x": (5, 3), "w": (3, 6)}, "the operands are not batches of rows"),
 }

@@ -88,7 +88,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
             "up": {"to": dtypes.float64},
             "down": {"to": dtypes.float32},
         },
-        "float32 is no half precision",
+        "float32 is not half precision",
     ),
     "FuseShiftedInstance": (
         {"x": (2, 3, 4, 5), "a": int64s(3), "e": f32(1e-3)[0], "s": (1, 3, 1, 1), "b": (3, 1, 1)},

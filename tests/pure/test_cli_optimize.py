@@ -176,7 +176,7 @@ def test_symbolic_dimensions_are_fixed(cli: Cli, network: Path, tmp_path: Path) 
         "optimize", network, "-o", out, "--set-dim", "batch=2", "--set-dim", "batch=3"
     )
     assert "gives batch the sizes 2 and 3" in twice
-    assert "its symbols are batch" in cli.refused(
+    assert "its dynamic axes are batch" in cli.refused(
         "optimize", network, "-o", out, "--set-dim", "seq=2"
     )
 

@@ -19,7 +19,7 @@ def test_show_tells_what_a_model_is_made_of(cli: Cli, network: Path) -> None:
     facts = cli("show", network, "--json").json
     assert facts["inputs"] == [{"name": "image", "type": "float32[batch, 3, 8, 8]"}]
     assert facts["outputs"] == [{"name": "pooled [mean]", "type": "float32[batch, 4, 1, 1]"}]
-    assert facts["symbols"] == ["batch"]
+    assert facts["dynamic_axes"] == ["batch"]
     assert facts["opsets"] == {"ai.onnx": 17}
     assert facts["nodes"] == 7
     assert facts["operators"]["Conv"] == 1
@@ -34,7 +34,7 @@ def test_show_prints_names_as_they_are(cli: Cli, network: Path) -> None:
         "pooled [mean]",
         "float32[batch, 3, 8, 8]",
         "124 parameters",
-        "symbolic dimensions: batch",
+        "dynamic axes: batch",
     ):
         assert text in answer.out
 

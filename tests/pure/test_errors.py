@@ -33,6 +33,12 @@ def test_outer_places_are_added_in_front() -> None:
     assert str(error) == "[INF-202] net.onnx: node 'conv1': the kernel has 3 axes."
 
 
+def test_a_message_has_one_code() -> None:
+    inner = ShapeError("the kernel has 3 axes", where="node 'conv1'")
+    outer = errors.RuleError(f"it failed: {inner}", where="pass Mine")
+    assert str(outer) == "[INF-301] pass Mine: it failed: node 'conv1': the kernel has 3 axes."
+
+
 @pytest.mark.parametrize("kind", LEAVES)
 def test_errors_cross_process_borders(kind: type[InfuseError]) -> None:
     error = kind("what", where="where", hint="hint")

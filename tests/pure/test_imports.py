@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "infuse"
-ROOMS = sorted(p.name for p in PACKAGE.iterdir() if p.is_dir() and any(p.rglob("*.py")))
-ALL = [*ROOMS, "infuse", "errors", "dtypes", "mapped", "budgets"]
+FOLDERS = sorted(p.name for p in PACKAGE.iterdir() if p.is_dir() and any(p.rglob("*.py")))
 BASE = {"errors", "dtypes", "mapped", "budgets"}
-# Files beside the rooms that belong to one: the public surface is called `infuse`, the program is
-# part of `cli`.
-SURFACE = ("__init__", "api", "compressing", "measuring", "dynamo", "session")
+# Files beside the rooms that belong to one: the public surface is called `infuse`, and has a folder
+# of its own, the program is part of `cli`.
+SURFACE = ("__init__", "api", "compressing", "measuring", "dynamo", "onnxruntime")
 PROGRAM = ("__main__",)
+ROOMS = [name for name in FOLDERS if name not in SURFACE]
 SINGLE = {"infuse": SURFACE, "cli": PROGRAM, **{name: (name,) for name in BASE}}
+ALL = [*ROOMS, *SINGLE.keys() - {"cli"}]
 # None for no limit.
 ALLOWED: dict[str, set[str] | None] = {
     "errors": set(),
@@ -124,9 +125,14 @@ def imports(path: Path) -> list[tuple[int, str]]:
 
 
 def files(room: str) -> list[Path]:
-    """The sources of a room: those in its folder, and single files."""
-    single = [PACKAGE / f"{name}.py" for name in SINGLE.get(room, ())]
-    return sorted((PACKAGE / room).rglob("*.py")) + [path for path in single if path.exists()]
+    """The sources of a room: those in its folders, and single files."""
+    names = SINGLE.get(room, ())
+    single = [PACKAGE / f"{name}.py" for name in names]
+    folders = [PACKAGE / name for name in (room, *names)]
+    return [
+        *sorted(path for folder in folders for path in folder.rglob("*.py")),
+        *(path for path in single if path.exists()),
+    ]
 
 
 @lru_cache
@@ -231,7 +237,8 @@ def test_no_circles() -> None:
     [
         ("infuse", "infuse"),
         ("infuse.api", "infuse"),
-        ("infuse.session", "infuse"),
+        ("infuse.onnxruntime", "infuse"),
+        ("infuse.onnxruntime.capi", "infuse"),
         ("infuse.__main__", "cli"),
         ("infuse.cli.main", "cli"),
         ("infuse.runtime.session", "runtime"),

@@ -192,7 +192,7 @@ LIES: dict[str, tuple[Change, str]] = {
         lambda n: changed(n, "types", 1, data_format=2),
         "rank 1 cannot be stored as NHWC",
     ),
-    "no such kind of type": (lambda n: changed(n, "types", 1, kind=99), "99 is no kind of type"),
+    "no such kind of type": (lambda n: changed(n, "types", 1, kind=99), "99 is not a kind of type"),
     "type in itself": (
         lambda n: changed(n, "types", 1, kind=2, element=1),
         "no type before this one number 1",

@@ -51,7 +51,7 @@ def test_symbolic_sizes_have_the_chosen_or_a_usual_one() -> None:
     usual = inspected(PRODUCT)
     assert (usual.total.macs, usual.sizes) == (32, {"batch": 1})
     assert usual.layers[0].output == "float32[batch, 4]"
-    with pytest.raises(OptionError, match="no symbolic dimension 'bath'"):
+    with pytest.raises(OptionError, match="no dynamic axis 'bath'"):
         inspected(PRODUCT, bath=2)
     with pytest.raises(OptionError, match="no size is less than zero: batch = -1"):
         inspected(PRODUCT, batch=-1)

@@ -92,7 +92,7 @@ def test_rows_are_cut_into_batches() -> None:
 @pytest.mark.parametrize(
     ("graph", "data", "said"),
     [
-        (GRAPH, {"x": np.zeros((3, 3), np.float32), "s": np.float32(0)}, "3 are no multiple"),
+        (GRAPH, {"x": np.zeros((3, 3), np.float32), "s": np.float32(0)}, "3 are not a multiple"),
         (GRAPH, {"x": np.zeros((2, 3), np.float32)}, "'s' missing"),
         (SYMBOLIC, {"z": np.zeros((2, 3), np.float32)}, "'z' not known"),
         (SYMBOLIC, {"x": np.zeros((0, 3), np.float32)}, "no examples"),

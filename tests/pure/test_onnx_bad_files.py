@@ -71,7 +71,7 @@ def test_the_small_model_is_well_formed() -> None:
     ("content", "what", "hint"),
     [
         (b"", "is empty", "did not finish"),
-        (b"hello, this is no model at all", "not an ONNX model", "it is text"),
+        (b"hello, this is not a model at all", "not an ONNX model", "it is text"),
         (b'{"format": "onnx"}', "not an ONNX model", "it is text"),
         (
             b"<ir_version: 8>\nagraph (float[2] x) => (float[2] y) { y = Relu(x) }",

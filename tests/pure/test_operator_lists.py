@@ -18,7 +18,7 @@ FEW = 5
 ALLOWED = {
     "testing/generators/layers.py": "the weights of a random choice",
     "testing/generators/movement.py": "the weights of a random choice",
-    "testing/sensitivity.py": "what rewriting may make round, which is no property of an operator",
+    "testing/sensitivity.py": "what rewriting may make round, not a property of an operator",
 }
 
 

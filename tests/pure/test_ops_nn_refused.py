@@ -97,13 +97,13 @@ HEADS = tensor(F32, 2, 4, 5, 8)
         (
             op("Attention"),
             (HEADS, tensor(F32, 2, 3, 5, 8), tensor(F32, 2, 3, 5, 8)),
-            "4 is no multiple of 3",
+            "4 is not a multiple of 3",
         ),
         (op("Attention"), (tensor(F32, 2, 5, 32),) * 3, "needs q_num_heads and kv_num_heads"),
         (
             op("Attention", q_num_heads=5, kv_num_heads=5),
             (tensor(F32, 2, 5, 32),) * 3,
-            "32 is no multiple of 5",
+            "32 is not a multiple of 5",
         ),
         (
             op("Attention"),

@@ -201,7 +201,7 @@ def test_a_sine_stays_one_at_another_rate() -> None:
         (lambda x: processing.stft(x, 64, window=np.ones((8, 8))), "a window of None samples"),
         (lambda x: processing.stft(x, 64, pad_mode="mirror"), "no padding 'mirror'"),
         (lambda x: processing.stft(x[:, :32], 64), "32 samples cannot be continued"),
-        (lambda x: processing.stft(x, 701, center=False), "700 samples are no frame of 701"),
+        (lambda x: processing.stft(x, 701, center=False), "700 samples are not a frame of 701"),
         (lambda x: processing.istft(x, 64), "spectra are"),
         (lambda x: processing.istft(np.ones((1, 32, 3, 2)), 64), "spectra are .*33"),
         (lambda x: processing.spectrogram(x, 64, power=0.0), "`power` is 0"),

@@ -125,7 +125,7 @@ def test_texts_that_a_tokenizer_cannot_cut_are_named() -> None:
 
 @pytest.mark.parametrize("number", [-1, len(WORDS), 2**32, 2**62, -(2**63)])
 def test_numbers_of_no_token_are_named(number: int) -> None:
-    with pytest.raises(DataError, match=f"row 1: {number} is no token's number"):
+    with pytest.raises(DataError, match=f"row 1: {number} is not a token's number"):
         processing.detokenize(np.array([[4, 5], [6, number]]), tokenizer=SMALL)
 
 
@@ -153,7 +153,7 @@ def test_options_without_meaning_are_refused(options: dict[str, Any], what: str)
 
 def test_operands_of_other_types_are_refused() -> None:
     options: dict[str, Any] = {"tokenizer": SMALL, "pad_token": "[PAD]"}
-    with pytest.raises(TypeMismatchError, match="a text alone is no array"):
+    with pytest.raises(TypeMismatchError, match="a text alone is not an array"):
         processing.tokenize("the cat", **options)
     for text, pair, what in (
         (np.arange(3), None, "takes strings, not int64"),

@@ -103,11 +103,11 @@ FOUND: dict[str, str] = {
       %y, %keys = Attention(%q, %k, %v)
       return y = %y, keys = %keys
     }""",
-    "a slope of float64 is no attribute": """graph "g" (%x: float64[2, 3]) {
+    "a slope of float64 is not an attribute": """graph "g" (%x: float64[2, 3]) {
       %y = PRelu(%x, float64[1]{0.1})
       return y = %y
     }""",
-    "a factor of float64 is no attribute": """graph "g" (%x: float64[2, 3]) {
+    "a factor of float64 is not an attribute": """graph "g" (%x: float64[2, 3]) {
       %a = Mul(%x, float64[]{1.1})
       %b = Sigmoid(%a)
       %y = Mul(%x, %b)
@@ -138,7 +138,7 @@ FOUND: dict[str, str] = {
       %y = Attention(%q, %q, %q, %mask, %k, %v, kv_num_heads=2, q_num_heads=2)
       return y = %y
     }""",
-    "a sixth in float64 is no attribute": """graph "g" (%x: float64[4]) {
+    "a sixth in float64 is not an attribute": """graph "g" (%x: float64[4]) {
       %y = HardSwish(%x)
       return y = %y
     }""",

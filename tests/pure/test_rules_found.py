@@ -68,7 +68,7 @@ FOUND: dict[str, tuple[str, Call, str]] = {
         CENTRED / ops.sqrt(ops.reduce_mean(CENTRED * CENTRED, A, keepdims=1) + f32(-1)[0]),
         "ε is negative",
     ),
-    "a limit that is no number": (
+    "a limit that is not a number": (
         "MergeClips",
         ops.relu(ops.clip((4,), None, f32(np.nan)[0])),
         "a limit is not a number",

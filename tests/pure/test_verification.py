@@ -3,6 +3,7 @@ named.
 """
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -101,6 +102,14 @@ def test_the_guilty_rule_is_left_out_and_the_others_still_fire() -> None:
     assert "Erf" in better.report.verification.guilty[0].nodes[0]
     assert any("TanhForErf is wrong on this model" in note for note in better.report.notes)
     assert [n.kind for n in infuse.optimize(graph, extra=[TanhForErf()]).nodes] == ["Tanh"]
+
+
+def test_the_text_of_a_report_tells_what_was_left_out_and_where_rules_fired() -> None:
+    graph = model(ops.identity(ops.erf(X)), X=(4, 3))
+    text = str(infuse.optimize(graph, extra=[TanhForErf()], verify=True).report)
+    assert re.search(r"RemoveIdentity +×1 .*, at Identity\(", text)
+    assert text.count("TanhForErf is wrong on this model at Erf(") == 1
+    assert "verified on random inputs" in text
 
 
 @pytest.mark.row("G39")
@@ -202,7 +211,7 @@ def test_an_original_that_cannot_be_evaluated_is_not_compared(
 
 def test_unknown_symbols_are_refused() -> None:
     graph = model(ops.erf(X), X=tensor(dtypes.float32, "n", 2))
-    with pytest.raises(OptionError, match=r"no symbolic dimension 'm'.*its symbols are n"):
+    with pytest.raises(OptionError, match=r"no dynamic axis 'm'.*its dynamic axes are n"):
         trial_sizes(graph, {"m": 2})
 
 
@@ -253,7 +262,7 @@ def test_symbols_are_fixed_on_request() -> None:
 @pytest.mark.parametrize(
     ("sizes", "kind", "complaint"),
     [
-        ({"k": 1}, infuse.InfuseError, "no symbolic dimension 'k'"),
+        ({"k": 1}, infuse.InfuseError, "no dynamic axis 'k'"),
         ({"n": -1}, infuse.InfuseError, "cannot be -1"),
         ({"n": 5}, ShapeError, "with n = 5"),
     ],

@@ -184,9 +184,9 @@ BROKEN: dict[Callable[[Parts], None], str] = {
     constant_shape: r"constant 'w' is float32\[4\], its array float32\[5\]",
     constant_dtype: r"constant 'w' is float32\[4\], its array float64\[4\]",
     constant_sequence: r"constant 'w' is a seq\(float32\[4\]\)",
-    negative_size: "value 'b': -1 is no size",
-    odd_size: "value 'b': 2.5 is no size",
-    no_type: "value 'b': None is no type",
+    negative_size: "value 'b': -1 is not a size",
+    odd_size: "value 'b': 2.5 is not a size",
+    no_type: "value 'b': None is not a type",
     flat_image: "value 'b': a tensor of rank 2 cannot be stored as NHWC",
 }
 

@@ -147,7 +147,7 @@ LISTS: dict[
     ),
     "spaces": (lambda n: http(b'{"inputs":[%b]}' % (b" " * (n - 200))), 400),
     "no JSON": (lambda n: http(b"x" * n), 400),
-    "bytes that are no text": (lambda n: http(b'{"inputs":"%b"}' % (b"\xff" * (n - 200))), 400),
+    "bytes that are not text": (lambda n: http(b'{"inputs":"%b"}' % (b"\xff" * (n - 200))), 400),
     "numbers behind the JSON": (lambda n: binary(raw_input(binary_data_size=n), b"\0" * n), 400),
     "texts behind the JSON": (
         lambda n: binary(

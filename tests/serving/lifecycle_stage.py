@@ -81,7 +81,7 @@ class TextVersion:
         await self.gates.passes(f"load {self.name}")
         word, _, number = self._text.partition(" ")
         if word != "times":
-            raise ModelFileError(f"{self._text!r} is no model")
+            raise ModelFileError(f"{self._text!r} is not a model")
         self._factor = float(number)
         self.state = "READY"
 

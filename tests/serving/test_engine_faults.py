@@ -163,6 +163,19 @@ def test_a_model_with_an_unknown_operator_is_refused_by_name(
     )
 
 
+def test_a_damaged_file_is_told_by_its_name_in_the_repository(tmp_path: Path) -> None:
+    repository = tmp_path / "models"
+    write(repository, "bad", b"no model at all")
+
+    async def work(engine: Engine) -> None:
+        await models.until(lambda: engine.models["bad"].failures, "it is refused")
+        reason = engine.models["bad"].failures[1].reason
+        assert "model 'bad', version 1: model.onnx: " in reason
+        assert str(tmp_path) not in reason
+
+    served(tmp_path, work)
+
+
 def test_threads_that_the_machine_has_not_are_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -210,7 +210,7 @@ def test_a_load_that_fails_says_so_each_time(stage: Stage) -> None:
         async with stage.engine(control="explicit") as engine:
             for _ in range(2):
                 with pytest.raises(
-                    RepositoryError, match=r"it cannot be loaded: .*'nonsense' is no model"
+                    RepositoryError, match=r"it cannot be loaded: .*'nonsense' is not a model"
                 ):
                     await engine.admin.load("m")
             stage.write("m", text="times 4")

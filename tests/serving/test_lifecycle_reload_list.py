@@ -77,12 +77,12 @@ def test_a_reload_that_fails_leaves_what_served(stage: Stage) -> None:
     async def main() -> None:
         async with stage.engine(control="explicit", models=["m"]) as engine:
             stage.write("m", 2, "nonsense")
-            with pytest.raises(RepositoryError, match="'nonsense' is no model"):
+            with pytest.raises(RepositoryError, match="'nonsense' is not a model"):
                 await engine.admin.load("m")
             assert ready(engine, "m", 1, 2) == [True, False]
             assert await ask(engine, "m") == ("1", 1)
             reasons = {entry["version"]: entry["reason"] for entry in await engine.admin.index()}
-            assert "'nonsense' is no model" in reasons["2"]
+            assert "'nonsense' is not a model" in reasons["2"]
 
     asyncio.run(main())
 

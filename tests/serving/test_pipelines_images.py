@@ -213,7 +213,7 @@ def test_a_column_of_elements_and_none_at_all(picture: Any) -> None:
     assert decode()["pixels"].shape == (0, 3, 0, 0)
     with pytest.raises(RequestError, match=r"shape \[n\] or \[n, 1\], not \[1, 2\]"):
         built().run({"image": data.T}, {"pixels"})
-    with pytest.raises(RequestError, match=r"element 0 of input 'image': it is no bytes but int"):
+    with pytest.raises(RequestError, match=r"element 0 of input 'image': it is not bytes but int"):
         built().run({"image": np.array([5], object)}, {"pixels"})
 
 
@@ -249,7 +249,7 @@ def test_bytes_that_are_no_image_are_named(case: str, picture: Any) -> None:
     file, text = BROKEN[case]
     with pytest.raises(
         RequestError,
-        match=rf"element 1 of input 'image': its {len(file)} bytes are no image.*{text}",
+        match=rf"element 1 of input 'image': its {len(file)} bytes are not an image.*{text}",
     ):
         decode(encoded(picture), file)
 

@@ -224,7 +224,7 @@ def test_no_texts_and_columns_of_texts(folder: Path) -> None:
 
 def test_bytes_that_are_no_text_are_named(folder: Path) -> None:
     with pytest.raises(
-        RequestError, match=r"element 1 of input 'text': it is no UTF-8 \(at byte 3\)"
+        RequestError, match=r"element 1 of input 'text': it is not UTF-8 \(at byte 3\)"
     ):
         tokenize(folder, "a", b"abc\xff")
     with pytest.raises(
@@ -284,7 +284,9 @@ def test_tokens_become_texts(folder: Path) -> None:
 @pytest.mark.parametrize("number", [-1, -100, len(WORDS), 2**40])
 def test_numbers_that_are_no_tokens_are_named(number: int, folder: Path) -> None:
     ids = np.array([[4, 5], [6, number]])
-    with pytest.raises(RequestError, match=f"row 1 of input 'ids': {number} is no token's number"):
+    with pytest.raises(
+        RequestError, match=f"row 1 of input 'ids': {number} is not a token's number"
+    ):
         built(folder, "detokenize").run({"ids": ids}, {"text"})
     with pytest.raises(RequestError, match="shape"):
         built(folder, "detokenize").run({"ids": ids[0]}, {"text"})

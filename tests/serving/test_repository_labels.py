@@ -123,7 +123,7 @@ def test_inputs_have_no_labels() -> None:
 
 REFUSED = {
     "there is no 'labels.txt', which its configuration names as labels of 'y'": (OWN, {}),
-    "labels.txt: it is no UTF-8 text": (OWN, {"labels": b"\xff\xfe"}),
+    "labels.txt: it is not UTF-8 text": (OWN, {"labels": b"\xff\xfe"}),
     "labels.txt: it has 4194305 bytes": (OWN, {"labels": b"a" * ((4 << 20) + 1)}),
     "lie outside of the model's folder: '../n/labels.txt'": (
         "label_files: {y: ../n/labels.txt}",

@@ -93,11 +93,11 @@ REFUSALS: list[tuple[Deed, type[InfuseError], str]] = [
     (
         lambda it: it.routing.set_label("1", 1),
         OptionError,
-        "'1' is no label. Hint: a label begins with a letter",
+        "'1' is not a label. Hint: a label begins with a letter",
     ),
-    (lambda it: it.routing.set_label("", 1), OptionError, "'' is no label"),
-    (lambda it: it.routing.set_label("a b", 1), OptionError, "'a b' is no label"),
-    (lambda it: it.routing.set_label("x" * 65, 1), OptionError, "is no label"),
+    (lambda it: it.routing.set_label("", 1), OptionError, "'' is not a label"),
+    (lambda it: it.routing.set_label("a b", 1), OptionError, "'a b' is not a label"),
+    (lambda it: it.routing.set_label("x" * 65, 1), OptionError, "is not a label"),
     (lambda it: it.routing.remove_label("none"), NotFoundError, "there is no label 'none'"),
     (
         lambda it: it.routing.remove_label("stable"),
@@ -140,7 +140,7 @@ def test_a_refused_change_changes_nothing(deed: Deed, kind: type[InfuseError], w
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (ModelConfig(labels={"2": 1}), "labels: '2' is no label"),
+        (ModelConfig(labels={"2": 1}), "labels: '2' is not a label"),
         (ModelConfig(split={"stable": 1}), "split: 'stable' is neither a version nor a label"),
         (ModelConfig(shadow={"stable": 1}), "shadow: 'stable' is neither"),
         (ModelConfig(split={"1": 0}), "split: the weights are all 0"),

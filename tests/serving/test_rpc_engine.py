@@ -88,7 +88,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(models, "echo", "Identity")
     write(models, "add", "Add", ("a", "b"))
     write(models, "later", "Neg")
-    write(models, "broken", "Neg").write_bytes(b"this is no model")
+    write(models, "broken", "Neg").write_bytes(b"this is not a model")
     return result
 
 

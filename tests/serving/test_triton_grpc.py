@@ -200,6 +200,19 @@ def test_tensors_in_shared_memory_are_refused(client: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("is_admin", [False, True])
+def test_there_are_no_regions_of_shared_memory(engine: FakeEngine, is_admin: bool) -> None:
+    config = ServerConfig(grpc=Listener(host=HOST), security=Security(admin_on_data_port=is_admin))
+    with running(engine, config) as server, triton.InferenceServerClient(server.address) as client:
+        for kind, more in (("system", ("/key", 8)), ("cuda", (b"aGFuZGxl", 0, 8))):
+            register = getattr(client, f"register_{kind}_shared_memory")
+            assert "takes no shared memory" in refused("UNIMPLEMENTED", register, "r", *more)
+            unregister = getattr(client, f"unregister_{kind}_shared_memory")
+            assert "no region 'r'" in refused("NOT_FOUND", unregister, "r")
+            unregister()
+            assert not getattr(client, f"get_{kind}_shared_memory_status")().regions
+
+
 # ------------------------------------------------------------------------------------------ streams
 
 

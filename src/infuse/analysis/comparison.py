@@ -23,7 +23,6 @@ class Step:
 
     rule: str
     level: str
-    rows: Sequence[str]
     note: str
     removed: list[int]
     created: list[int]
@@ -39,7 +38,6 @@ class Step:
         return {
             "rule": self.rule,
             "level": self.level,
-            "rows": list(self.rows),
             "note": self.note,
             "removed": self.removed,
             "created": self.created,
@@ -54,7 +52,6 @@ class RuleEffect:
 
     about: str
     level: str
-    rows: Sequence[str]
     fired: int = 0
     nodes: int = 0
     saved: Cost = NOTHING
@@ -63,7 +60,6 @@ class RuleEffect:
         return {
             "about": self.about,
             "level": self.level,
-            "rows": list(self.rows),
             "fired": self.fired,
             "saved": {"nodes": self.nodes, **self.saved.to_dict()},
         }
@@ -141,9 +137,7 @@ class Comparison:
         return sorted(set(_closure(start, last, onward)) - set(self.produced(index)))
 
     def _step(self, number: int | None) -> Step:
-        return (
-            self.steps[number] if number is not None else Step("", "", (), "", [], [], [], NOTHING)
-        )
+        return self.steps[number] if number is not None else Step("", "", "", [], [], [], NOTHING)
 
     def __str__(self) -> str:
         """Totals before and after, and what each rule did."""
@@ -221,13 +215,9 @@ def _add_steps(comparison: Comparison, rewrites: Sequence[Any], sizes: Sizes) ->
         )
         saved = _sum(costs, removed) - _sum(costs, created)
         gone, made, heirs_ = ([m.serial for m in part] for part in (removed, created, heirs))
-        step = Step(
-            rewrite.rule, rewrite.level, rewrite.rows, rewrite.note, gone, made, heirs_, saved
-        )
+        step = Step(rewrite.rule, rewrite.level, rewrite.note, gone, made, heirs_, saved)
         comparison.steps.append(step)
-        effect = comparison.rules.setdefault(
-            rewrite.rule, RuleEffect(rewrite.about, rewrite.level, rewrite.rows)
-        )
+        effect = comparison.rules.setdefault(rewrite.rule, RuleEffect(rewrite.about, rewrite.level))
         effect.fired += 1
         effect.nodes += step.nodes_saved
         effect.saved = effect.saved + saved

@@ -95,7 +95,7 @@ def _top(k: int, output: str) -> Function:
             return float(np.mean(scores.reshape(labels.shape) == labels))
         if scores.ndim != labels.ndim + 1:
             raise InputError(
-                f"outputs of shape {scores.shape} are no scores of classes for labels of shape "
+                f"outputs of shape {scores.shape} are not scores of classes for labels of shape "
                 f"{labels.shape}"
             )
         if labels.max() >= scores.shape[-1]:

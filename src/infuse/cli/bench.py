@@ -1,16 +1,14 @@
-"""`infuse bench`: how fast a model runs, alone or beside another runtime."""
+"""`infuse bench`: how fast a model runs, alone or beside other runtimes, for one batch or many."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable
-from enum import Enum
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-import infuse
 from infuse.cli import inputs, options, terminal
 from infuse.cli.models import Opened, open_model
 from infuse.cli.options import (
@@ -26,20 +24,16 @@ from infuse.cli.options import (
     Tune,
 )
 from infuse.cli.outputs import type_text
+from infuse.cli.peers import ALL, PEERS, Opened as OpenedPeer, chosen_peers, onnx_file
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import index_limits
 from infuse.passes.verification import relative_difference
-from infuse.profiling.turns import alternate, summary
-from infuse.runtime.folder import is_compiled
+from infuse.profiling.turns import PERCENTILES, alternate, distribution
+from infuse.runtime.shapes import TensorSpec
 
+OURS = "infuse"
 Arrays = dict[str, Array]
-
-
-class Peer(str, Enum):
-    """Another runtime."""
-
-    onnxruntime = "onnxruntime"
 
 
 def bench(
@@ -48,8 +42,23 @@ def bench(
     rounds: Annotated[int, typer.Option(min=1, help="How often the runtimes take turns.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.0, help="Least length of one turn.")] = 0.5,
     against: Annotated[
-        Peer | None, typer.Option(help="The runtime to compare with.", show_default=False)
+        list[str] | None,
+        typer.Option(
+            metavar="RUNTIME",
+            help=f"Also measure this runtime (repeatable): {', '.join(PEERS)}, or {ALL} that are "
+            "installed.",
+            show_default=False,
+        ),
     ] = None,
+    batch: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZES",
+            help="Measure each of these batch sizes, as 1,2,4,8; the inputs' first axes must be "
+            "dynamic.",
+            show_default=False,
+        ),
+    ] = "",
     dim: Dims = None,
     seed: Seed = 0,
     level: ChosenLevel = Level.all,
@@ -58,42 +67,40 @@ def bench(
     search: Search = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a model's speed on random inputs.
+    """Measure a model's latency and throughput on random inputs.
 
-    With a peer, both take turns in one process (A B A B), and their answers are compared. In
+    Other runtimes take turns with Infuse in one process (A B A B), and answers are compared. In
     another precision than fp32, the answer is compared with that of fp32.
     """
-    sizes = options.dims(dim)
-    peer_path = None if against is None else _file_for_peer(model)
+    sizes, batches = options.dims(dim), _batches(batch)
+    peers = chosen_peers(against or [])
     opened = open_model(
         model, threads=threads, level=level, precision=precision, tune=tune, search=search
     )
-    with opened.model as compiled:
-        values = inputs.sizes(compiled.inputs, sizes)
-        limits = {} if opened.graph is None else index_limits(opened.graph)
-        feeds = inputs.random_inputs(compiled.inputs, values, seed, limits)
-        runs: dict[str, Callable[[], Any]] = {"infuse": lambda: compiled.run(feeds)}
-        answer = compiled.run(feeds)
-        difference = lost = None
+    with ExitStack() as stack:
+        compiled = stack.enter_context(opened.model)
+        others = []
+        if peers:
+            file = stack.enter_context(onnx_file(model, opened.graph))
+            others = _opened(peers, set(against or []), file, compiled.threads)
+        exact = None
         if precision != "fp32":
-            with open_model(model, threads=threads, level=level).model as exact:
-                lost = _worst(answer, exact.run(feeds))
-        if peer_path is not None:
-            peer = _Onnxruntime(opened, peer_path, compiled.threads)
-            difference = _worst(answer, peer.run(feeds))
-            runs["onnxruntime"] = lambda: peer.session.run(None, feeds)
-        with terminal.progress(model.name) as progress:
-            times = alternate(runs, rounds, seconds, lambda done: progress("measure", done, rounds))
+            exact = stack.enter_context(open_model(model, threads=threads, level=level).model)
+        cases = []
+        for chosen in _sweep(compiled.inputs, sizes, batches):
+            feeds = _feeds(opened, chosen, seed)
+            case = _compared(compiled.run, exact and exact.run, others, feeds)
+            runs: dict[str, Callable[[], Any]] = {OURS: lambda f=feeds: compiled.run(f)}  # type: ignore[misc]
+            runs |= {peer.name: lambda p=peer, f=feeds: p.run(f) for peer in others}  # type: ignore[misc]
+            with terminal.progress(model.name) as progress:
+                times = alternate(
+                    runs, rounds, seconds, lambda done: progress("measure", done, rounds)
+                )
+            cases.append({**case, **_figures(times, _rows(compiled.inputs, feeds))})
         facts = {
-            "inputs": {name: type_text(array) for name, array in feeds.items()},
             "threads": compiled.threads,
-            "times": {name: summary(taken) for name, taken in times.items()},
-            "speed": min(times["onnxruntime"]) / min(times["infuse"])
-            if peer_path is not None
-            else None,
-            "difference": difference,
             "precision": compiled.metadata.get("precision", precision),
-            "difference_from_fp32": lost,
+            "cases": cases,
             "arena_bytes": compiled.arena_bytes,
             "arena_lower_bound": compiled.arena_lower_bound,
             "weights_bytes": compiled.weights_bytes,
@@ -104,82 +111,122 @@ def bench(
         _print(facts)
 
 
+def _opened(names: Sequence[str], named: set[str], file: Path, threads: int) -> list[OpenedPeer]:
+    """The peers; one that was not named itself, and cannot open the model, is left out with a
+    remark.
+    """
+    opened = []
+    for name in names:
+        try:
+            opened.append(OpenedPeer(name, file, threads))
+        except RuntimeFailure as error:
+            if name in named:
+                raise
+            terminal.note(f"left out: {error}")
+    return opened
+
+
+def _batches(text: str) -> list[int]:
+    """The sizes of `--batch`; OptionError for anything but positive numbers."""
+    sizes = [part.strip() for part in text.split(",")] if text else []
+    if not all(part.isdecimal() and int(part) > 0 for part in sizes):
+        raise OptionError(f"--batch {text!r} is not a list of sizes", hint="write it as 1,2,4,8")
+    return list(dict.fromkeys(map(int, sizes)))
+
+
+def _sweep(
+    specs: Sequence[TensorSpec], sizes: Mapping[str, int], batches: Sequence[int]
+) -> list[dict[str, int]]:
+    """The sizes of dynamic axes for each batch. OptionError where no first axis is dynamic, or
+    `--dim` sets it too.
+    """
+    if not batches:
+        return [dict(sizes)]
+    axes = dict.fromkeys(spec.shape[0] for spec in specs if spec.shape)
+    dynamic = [axis for axis in axes if isinstance(axis, str) and axis.isidentifier()]
+    if not dynamic:
+        raise OptionError(
+            "--batch needs a dynamic first axis, and the model's inputs have none",
+            hint="export the model with a dynamic batch axis",
+        )
+    twice = [axis for axis in dynamic if axis in sizes]
+    if twice:
+        raise OptionError(f"--batch and --dim both set {twice[0]!r}", hint="leave one out")
+    return [{**sizes, **dict.fromkeys(dynamic, size)} for size in batches]
+
+
+def _feeds(opened: Opened, sizes: Mapping[str, int], seed: int) -> Arrays:
+    specs = opened.model.inputs
+    limits = {} if opened.graph is None else index_limits(opened.graph)
+    return inputs.random_inputs(specs, inputs.sizes(specs, sizes), seed, limits)
+
+
+def _rows(specs: Sequence[TensorSpec], feeds: Arrays) -> int:
+    """Examples in a call: the size of the first axis that inputs share, 1 where it is fixed at
+    different sizes.
+    """
+    firsts = {feeds[spec.name].shape[0] for spec in specs if spec.name in feeds and spec.shape}
+    return int(firsts.pop()) if len(firsts) == 1 else 1
+
+
+def _compared(
+    ours: Callable[[Arrays], Any],
+    exact: Callable[[Arrays], Any] | None,
+    others: Sequence[OpenedPeer],
+    feeds: Arrays,
+) -> dict[str, Any]:
+    """The largest differences of the answers, relative to the largest element of each output."""
+    answer = ours(feeds)
+    return {
+        "inputs": {name: type_text(array) for name, array in feeds.items()},
+        "difference": {peer.name: _worst(answer, peer.answer(feeds)) for peer in others},
+        "difference_from_fp32": None if exact is None else _worst(answer, exact(feeds)),
+    }
+
+
 def _worst(ours: Arrays, theirs: Arrays) -> float:
     return max(
         (relative_difference(ours[name], array) for name, array in theirs.items()), default=0.0
     )
 
 
-def _file_for_peer(model: Path) -> Path:
-    try:
-        import onnxruntime  # noqa: F401
-    except ImportError as error:
-        raise OptionError(
-            "onnxruntime is not installed here", hint="pip install onnxruntime"
-        ) from error
-    if is_compiled(model):
-        raise OptionError(
-            f"{model} is a compiled model, which another runtime cannot read",
-            hint="name the model file",
-        )
-    return model
-
-
-class _Onnxruntime:
-    """ONNX Runtime's CPU provider with all of its optimizations; its errors become
-    RuntimeFailure.
-    """
-
-    def __init__(self, opened: Opened, path: Path, threads: int) -> None:
-        import onnxruntime
-
-        settings = onnxruntime.SessionOptions()
-        settings.intra_op_num_threads = threads
-        settings.inter_op_num_threads = 1
-        settings.log_severity_level = 3
-        with tempfile.TemporaryDirectory() as folder:
-            file = path
-            if path.suffix == ".infuse":
-                assert opened.graph is not None
-                file = Path(folder) / "model.onnx"
-                infuse.save(opened.graph, file)
-            try:
-                self.session = onnxruntime.InferenceSession(
-                    file, settings, providers=["CPUExecutionProvider"]
-                )
-            except Exception as error:
-                raise RuntimeFailure(
-                    f"onnxruntime cannot open the model: {error}", where=str(path)
-                ) from error
-        self._names = [output.name for output in self.session.get_outputs()]
-
-    def run(self, feeds: Arrays) -> Arrays:
-        try:
-            return dict(zip(self._names, self.session.run(None, feeds)))
-        except Exception as error:
-            raise RuntimeFailure(f"onnxruntime failed: {error}") from error
+def _figures(times: Mapping[str, Sequence[float]], rows: int) -> dict[str, Any]:
+    """Times by runtime, with examples for each second, and how many times as fast Infuse is."""
+    told = {name: distribution(taken) for name, taken in times.items()}
+    for figures in told.values():
+        figures["throughput"] = rows / figures["median_ms"] * 1e3
+    least = told[OURS]["min_ms"]
+    speed = {name: figures["min_ms"] / least for name, figures in told.items() if name != OURS}
+    return {"batch": rows, "times": told, "speed": speed}
 
 
 def _print(facts: dict[str, Any]) -> None:
-    described = ", ".join(f"{name}: {kind}" for name, kind in facts["inputs"].items())
-    terminal.say(f"{described}; {facts['threads']} thread{'' if facts['threads'] == 1 else 's'}")
-    rows = [
-        (name, f"{taken['min_ms']:.3f}", f"{taken['median_ms']:.3f}", taken["runs"])
-        for name, taken in facts["times"].items()
-    ]
-    terminal.say_table("", ("", "#min ms", "#median ms", "#runs"), rows)
-    if facts["speed"] is not None:
-        terminal.say(f"speed: {facts['speed']:.2f} × onnxruntime's, by the least times")
-        terminal.say(
-            f"largest difference of the answers: {facts['difference']:.1e} of the output's largest "
-            "element"
-        )
-    if facts["difference_from_fp32"] is not None:
-        terminal.say(
-            f"largest difference of {facts['precision']} from fp32: "
-            f"{facts['difference_from_fp32']:.1e} "
-            "of the output's largest element"
-        )
+    count = facts["threads"]
+    columns = (
+        *("", "#batch", "#min ms", *(f"#p{percent} ms" for percent in PERCENTILES)),
+        *("#max ms", "#examples/s", "#runs", "#Infuse is"),
+    )
+    rows = []
+    for case in facts["cases"]:
+        described = ", ".join(f"{name}: {kind}" for name, kind in case["inputs"].items())
+        terminal.say(f"{described}; {count} thread{'' if count == 1 else 's'}")
+        for name, taken in case["times"].items():
+            spread = [f"{taken[f'p{percent}_ms']:.3f}" for percent in PERCENTILES]
+            speed = f"{case['speed'][name]:.2f} × as fast" if name in case["speed"] else ""
+            figures = (f"{taken['min_ms']:.3f}", *spread, f"{taken['max_ms']:.3f}")
+            rate = f"{taken['throughput']:.1f}"
+            rows.append((name, case["batch"], *figures, rate, taken["runs"], speed))
+    terminal.say_table("", columns, rows)
+    for case in facts["cases"]:
+        for name, difference in case["difference"].items():
+            terminal.say(
+                f"largest difference from {name}: {difference:.1e} of the output's largest element"
+            )
+        if case["difference_from_fp32"] is not None:
+            terminal.say(
+                f"largest difference of {facts['precision']} from fp32: "
+                f"{case['difference_from_fp32']:.1e} of the output's largest element"
+            )
     keys = ("arena_bytes", "arena_lower_bound", "weights_bytes")
     arena, bound, weights = (terminal.bytes_text(facts[key]) for key in keys)
     terminal.say(f"working memory {arena} (lower bound {bound}), weights {weights}")

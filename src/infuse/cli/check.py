@@ -115,4 +115,4 @@ def _print(facts: dict[str, Any]) -> None:
         return
     terminal.say_table("without native code", ("operator", "#count", "run by", "first"), rows)
     if any(problem["is"] == MISSING for problem in facts["problems"]):
-        terminal.say("infuse compile refuses the model: nobody can run what is unknown")
+        terminal.say("infuse compile refuses the model for its unsupported operators")

@@ -10,6 +10,7 @@ import typer
 
 import infuse
 from infuse.cli import terminal
+from infuse.cli.folders import file_sizes, say_folder
 from infuse.cli.inputs import read_data
 from infuse.cli.models import note_search
 from infuse.cli.options import (
@@ -29,7 +30,6 @@ from infuse.cli.options import (
     Tune,
     load_model,
 )
-from infuse.cli.outputs import kept_lines, say_precisions
 
 
 def compile(
@@ -92,8 +92,7 @@ def compile(
     note_search(better)
     facts["optimize_seconds"] = optimized - started
     facts["compile_seconds"] = time.perf_counter() - optimized
-    files = sorted(file for file in output.rglob("*") if file.is_file())
-    facts["files"] = {str(file.relative_to(output)): file.stat().st_size for file in files}
+    facts["files"] = file_sizes(output)
     if as_json:
         terminal.say_json(facts)
     else:
@@ -101,17 +100,7 @@ def compile(
 
 
 def _print(facts: dict[str, Any]) -> None:
-    rows = [(name, terminal.bytes_text(size)) for name, size in facts["files"].items()]
-    terminal.say_table(facts["output"], ("file", "#size"), rows)
-    for kind in ("inputs", "outputs"):
-        terminal.say(f"{kind}: {', '.join(facts[kind])}")
-    say_precisions(facts["precision_report"])
-    for line in kept_lines(facts["kept_in_fp32"]):
-        terminal.say(line)
-    if facts["host_steps"]:
-        terminal.say(
-            f"run by the interpreter, for want of native code: {', '.join(facts['host_steps'])}"
-        )
+    say_folder(facts["output"], facts)
     terminal.say(
         f"optimized in {facts['optimize_seconds']:.2f} s, compiled in "
         f"{facts['compile_seconds']:.2f} s"

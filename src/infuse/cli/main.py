@@ -12,59 +12,27 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, TextIO
 
 import typer
 
 import infuse
-from infuse.cli import (
-    bench,
-    check,
-    compare,
-    compile,
-    compress,
-    inspect,
-    optimize,
-    profile,
-    rollout,
-    run,
-    serve,
-    show,
-    terminal,
-    why,
-)
+from infuse.cli import terminal
+from infuse.cli.commands import Commands
 from infuse.errors import InfuseError
 
 INTERRUPTED = 130
 
 app = typer.Typer(
     name="infuse",
+    cls=Commands,
     help="A trained model in, a verified and fast native library out.",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-_COMMANDS: Sequence[Callable[..., None]] = (
-    *(
-        show.show,
-        check.check,
-        check.convert,
-        optimize.optimize,
-        why.why,
-        compile.compile,
-        compress.compress,
-        run.run,
-        bench.bench,
-        compare.compare,
-        profile.profile,
-        inspect.inspect,
-    ),
-    *(serve.serve, rollout.rollout, rollout.rollback),
-)
-for _command in _COMMANDS:
-    app.command()(_command)
 
 
 def _print_version(asked: bool) -> None:

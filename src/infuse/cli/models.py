@@ -22,10 +22,10 @@ class Opened:
     graph: Graph | None
 
 
-def require_file(path: Path, reason: str) -> None:
+def require_file(path: Path, reason: str, hint: str = "name the model file") -> None:
     """OptionError where a model file is needed, and `path` is the folder of a compiled model."""
     if is_compiled(path):
-        raise OptionError(f"{path} is a folder, and {reason}", hint="name the model file")
+        raise OptionError(f"{path} is a compiled model, and {reason}", hint=hint)
 
 
 def note_search(graph: Graph) -> None:

@@ -22,7 +22,7 @@ from infuse.passes.binding import fix_defaults, set_dims, warn_of_defaults
 from infuse.passes.explain import near_misses
 from infuse.passes.options import Options
 from infuse.passes.verification import Witness, optimize_verified
-from infuse.rewrite import Report, Search as Found, Verdict
+from infuse.rewrite import Report, Search as Found
 
 RuleNames = list[str] | None
 LIMIT = 5e10
@@ -80,7 +80,7 @@ def optimize(
         typer.Option(
             "--set-dim",
             metavar="NAME=SIZE",
-            help="Fix a symbolic dimension in the result (repeatable).",
+            help="Fix the size of a dynamic axis in the result (repeatable).",
         ),
     ] = None,
     fix: Annotated[
@@ -133,11 +133,11 @@ def optimize(
         raise OptionError("--inputs are for the comparison that --no-verify leaves out")
     graph = infuse.load(model)
     foreign = "" if runtime is Runtime.standard else runtime.value
-    chosen = Options(
+    chosen = Options.of(
         (level or _default_level(output, opset or graph.opsets.get("", 0), foreign)).value,
-        frozenset(options.names(disable)),
-        frozenset(options.names(only)),
-        frozenset(options.names(enable)),
+        disable=options.names(disable),
+        only=options.names(only),
+        enable=options.names(enable),
         runtime=foreign,
     )
     sizes = options.dims(dim)
@@ -213,12 +213,9 @@ def _print(report: Report, facts: dict[str, Any]) -> None:
         _explain(report, facts["near_misses"])
     if report.search is not None:
         _print_search(report.search)
-    for remark in report.notes:
-        terminal.say(remark)
     terminal.say(f"optimized at level {facts['level']} in {facts['optimize_seconds']:.2f} s")
-    verdict = report.verification
-    assert isinstance(verdict, Verdict)
-    terminal.say(str(verdict))
+    for remark in report.remarks:
+        terminal.say(remark)
     for written in filter(None, (facts["output"], facts.get("report"))):
         terminal.say(f"wrote {written['path']} ({terminal.bytes_text(written['bytes'])})")
 

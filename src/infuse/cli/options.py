@@ -119,7 +119,7 @@ Dims = Annotated[
         "--dim",
         metavar="NAME=SIZE",
         help=(
-            "Size of a symbolic dimension of random inputs; default: 1 for batch, 224 for height "
+            "Size of a dynamic axis of random inputs; default: 1 for batch, 224 for height "
             "and width, else 32."
         ),
     ),

@@ -18,6 +18,9 @@ from infuse.codegen.precisions import MIXED
 from infuse.errors import OptionError
 from infuse.ir.graph import Array
 
+MOST_ELEMENTS = 1000
+"""Elements of an output that are printed as JSON."""
+
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write an .npz archive, which appears whole or not at all; OptionError when it cannot be
@@ -98,6 +101,25 @@ def type_text(array: Any) -> str:
     if array.dtype == object:
         return f"string[{', '.join(map(str, array.shape))}]"
     return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+
+
+def summary(name: str, value: Any) -> str:
+    """`name = elements` as NumPy prints them, the middle of long axes left out."""
+    start = f"{name} = "
+    if not isinstance(value, np.ndarray):
+        return f"{start}{value!r}"
+    text = np.array2string(
+        value, precision=6, threshold=24, edgeitems=3, max_line_width=100, prefix=start
+    )
+    return start + text
+
+
+def elements(array: Any) -> dict[str, Any]:
+    """The elements of an output as `values`, nested lists, where they are few."""
+    if not isinstance(array, np.ndarray) or array.size > MOST_ELEMENTS:
+        return {}
+    values = array if array.dtype.kind in "biufOU" else array.astype(np.float64)
+    return {"values": values.tolist()}
 
 
 def statistics(array: Any) -> dict[str, Any]:

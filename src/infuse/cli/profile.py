@@ -94,7 +94,11 @@ def profile(
     if trace is not None:
         options.check_output(trace, ".json")
     sizes = options.dims(dim)
-    require_file(model, "a compiled model has no clocks in it")
+    require_file(
+        model,
+        "its kernels were compiled without clocks",
+        "name the model file, or time the compiled model as a whole with infuse bench",
+    )
     graph = infuse.load(model)
     arrays = inputs.read_inputs(files, archive, [value.name for value in graph.inputs])
     with terminal.progress(model.name) as progress:

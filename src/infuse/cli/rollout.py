@@ -95,7 +95,7 @@ def call(admin: str, path: str, body: Any = None, seconds: float = 60.0) -> Any:
     `seconds`, OptionError when it refuses.
     """
     if not admin.startswith(("http://", "https://")):
-        raise OptionError(f"{admin!r} is no address of a server", hint=f"write it as {_ADMIN}")
+        raise OptionError(f"{admin!r} is not an address of a server", hint=f"write it as {_ADMIN}")
     headers = {"Content-Type": "application/json"}
     if token := os.environ.get(TOKEN_VARIABLE, ""):
         headers["Authorization"] = f"Bearer {token}"
@@ -129,7 +129,7 @@ def _shares(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise OptionError(
-            f"--steps {text!r} is no list of shares", hint="write it as 0.05,0.25,1"
+            f"--steps {text!r} is not a list of shares", hint="write it as 0.05,0.25,1"
         ) from None
 
 

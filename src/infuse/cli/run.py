@@ -25,7 +25,7 @@ from infuse.cli.options import (
     Threads,
     Tune,
 )
-from infuse.cli.outputs import statistics, type_text, write_arrays
+from infuse.cli.outputs import elements, statistics, summary, type_text, write_arrays
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import index_limits
@@ -71,7 +71,7 @@ def run(
     facts: dict[str, Any] = {
         "inputs": [{"name": name, "type": type_text(array)} for name, array in fed.items()],
         "outputs": [
-            {"name": name, "type": type_text(array), **statistics(array)}
+            {"name": name, "type": type_text(array), **statistics(array), **elements(array)}
             for name, array in results.items()
         ],
         "seconds": seconds,
@@ -80,7 +80,7 @@ def run(
     if as_json:
         terminal.say_json(facts)
     else:
-        _print(facts)
+        _print(facts, results)
 
 
 def complete(
@@ -114,7 +114,7 @@ def _all_given(opened: Opened, arrays: Mapping[str, Array]) -> dict[str, Array]:
     return dict(arrays)
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print(facts: dict[str, Any], results: Mapping[str, Any]) -> None:
     for entry in facts["inputs"]:
         terminal.say(f"input {entry['name']}: {entry['type']}")
     numbers = ("min", "max", "mean", "std")
@@ -130,6 +130,8 @@ def _print(facts: dict[str, Any]) -> None:
     terminal.say_table(
         "outputs", ("name", "type", *(f"#{key}" for key in numbers), "#not finite"), rows
     )
+    for name, value in results.items():
+        terminal.say(summary(name, value))
     terminal.say(f"ran in {facts['seconds'] * 1e3:.2f} ms (the first run also plans the memory)")
     if facts["output"]:
         terminal.say(f"wrote {facts['output']}")

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import infuse
 from infuse import dtypes
-from infuse.analysis.cost import node_cost
+from infuse.analysis.comparison import quantity
+from infuse.analysis.cost import node_cost, totals
 from infuse.cli import terminal
+from infuse.cli.folders import describe_folder, say_compiled
 from infuse.cli.inputs import read_data
-from infuse.cli.models import note_search
+from infuse.cli.models import note_search, require_file
 from infuse.cli.options import (
     AsJson,
     Data,
     MaxDifference,
-    ModelFile,
+    ModelOrFolder,
     Precision,
     Search,
     Target,
@@ -39,11 +42,12 @@ from infuse.ops.core.opaque import unknown_nodes
 from infuse.profiling.steps import kernels_in
 from infuse.rewrite.record import count_operators
 from infuse.runtime import available_cpus
+from infuse.runtime.folder import is_compiled
 from infuse.targets import Target as Processor
 
 
 def show(
-    model: ModelFile,
+    model: ModelOrFolder,
     text: Annotated[
         bool,
         typer.Option(
@@ -66,7 +70,8 @@ def show(
     search: Search = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Print a model's inputs, outputs, operators and size.
+    """Print a model's inputs, outputs, operators and size; of a compiled model its files, target
+    and precision.
 
     Target, threads and precision are those that the kernel calls are for.
     """
@@ -76,6 +81,11 @@ def show(
         raise OptionError(
             "--precision auto measures kernels, and none are listed", hint="add --kernels"
         )
+    if is_compiled(model):
+        if text or kernels:
+            require_file(model, "a compiled model has no graph in it")
+        _show_folder(model, as_json)
+        return
     asked = requested(precision, max_difference, read_data(data))
     if search and not kernels:
         raise OptionError(
@@ -99,6 +109,14 @@ def show(
         _print(facts)
 
 
+def _show_folder(folder: Path, as_json: bool) -> None:
+    facts = describe_folder(folder)
+    if as_json:
+        terminal.say_json(facts)
+    else:
+        say_compiled(str(folder), facts)
+
+
 def describe(graph: Graph) -> dict[str, Any]:
     """What the graph holds, as plain data."""
     arrays = {
@@ -107,14 +125,16 @@ def describe(graph: Graph) -> dict[str, Any]:
     arrays |= {id(v.default): (v.dtype, v.default) for v in graph.inputs}
     weights = [(dtype, array) for dtype, array in arrays.values() if array is not None]
     outputs = zip(graph.output_names, graph.outputs)
+    whole = totals(graph)
     return {
         "name": graph.name,
         "opsets": {domain or "ai.onnx": version for domain, version in graph.opsets.items()},
         "inputs": [_tensor(value.name, value) for value in graph.inputs],
         "outputs": [_tensor(name, value) for name, value in outputs],
-        "symbols": sorted(set().union(*(symbols_of(value.type) for value in graph.inputs))),
+        "dynamic_axes": sorted(set().union(*(symbols_of(value.type) for value in graph.inputs))),
         "nodes": sum(len(inner) for inner in graph.all_graphs()),
         "operators": dict(count_operators(graph).most_common()),
+        "cost": {"macs": whole.cost.macs, "flops": whole.cost.flops, "sizes": whole.assumed},
         "parameters": sum(array.size for dtype, array in weights if dtype.is_float),
         "weights_bytes": sum(array.nbytes for _, array in weights),
     }
@@ -237,8 +257,14 @@ def print_interface(facts: dict[str, Any]) -> None:
         f"{facts['parameters']:,} parameters, {terminal.bytes_text(facts['weights_bytes'])} of "
         "constants"
     )
-    if facts["symbols"]:
-        terminal.say(f"symbolic dimensions: {', '.join(facts['symbols'])}")
+    cost = facts["cost"]
+    sizes = ", ".join(f"{name} = {size}" for name, size in cost["sizes"].items())
+    terminal.say(
+        f"{quantity(cost['flops'])} FLOPs ({quantity(cost['macs'])} MACs)"
+        f"{f' for {sizes}' if sizes else ''}"
+    )
+    if facts["dynamic_axes"]:
+        terminal.say(f"dynamic axes: {', '.join(facts['dynamic_axes'])}")
     rows = [
         (kind, entry["name"], entry["type"])
         for kind in ("inputs", "outputs")
@@ -279,11 +305,11 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
     )
     if kernels["host_steps"]:
         terminal.say(
-            f"run by the interpreter, for want of native code: {', '.join(kernels['host_steps'])}"
+            f"without a native kernel, run by the interpreter: {', '.join(kernels['host_steps'])}"
         )
     if kernels["unknown_steps"]:
         terminal.say(
-            f"nobody can run, and infuse compile refuses: {', '.join(kernels['unknown_steps'])}"
+            f"unsupported, infuse compile refuses them: {', '.join(kernels['unknown_steps'])}"
         )
     terminal.say(
         f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}, precision "

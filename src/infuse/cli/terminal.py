@@ -10,14 +10,15 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from infuse.api import Progress as Report
+if TYPE_CHECKING:
+    from infuse.api import Progress as Report
 
 PIPED_WIDTH = 160
 """Columns of a table that no terminal shows, unless $COLUMNS says else."""

@@ -74,7 +74,6 @@ def _describe(rule: Rule) -> dict[str, Any]:
         "rule": rule.name,
         "equation": _first_paragraph(rule),
         "level": rule.level,
-        "rows": list(rule.rows),
         "opt_in": rule.opt_in,
     }
 
@@ -130,10 +129,9 @@ def _list(as_json: bool) -> None:
         (
             r["rule"],
             f"{r['level']}{' (opt-in)' if r['opt_in'] else ''}",
-            " ".join(r["rows"]),
             r["equation"],
         )
         for r in rules
     ]
-    terminal.say_table("rules", ("rule", "level", "rows", "what it does"), rows)
+    terminal.say_table("rules", ("rule", "level", "what it does"), rows)
     terminal.say_table("passes", ("pass", "what it does"), [tuple(p.values()) for p in passes])

@@ -35,7 +35,6 @@ _FAILED: Final = "failed-"  # the sources of a compilation that failed
 _LOCKS: Final = ".locks"
 _ABANDONED_SECONDS: Final = 24 * 3600
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-_READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 _READ_ONLY_FILE: Final = 0o444
 _READ_ONLY_FOLDER: Final = 0o500
 _ELSEWHERE: Final = f"set {FOLDER_VARIABLE} to a folder on a disk with space, or free some"
@@ -180,11 +179,7 @@ class Cache:
         except OSError as error:
             if error.errno in _FULL:
                 raise _full(self._entries) from error
-            if error.errno in _READ_ONLY:
-                return False
-            raise CacheError(
-                f"the cache cannot be used: {error}", where=str(self._entries)
-            ) from error
+            return False
 
     def _check_safe(self) -> None:
         """CacheError when somebody else could put code into the cache."""
@@ -261,7 +256,7 @@ def _size_limit() -> int:
         return int(float(number) * _UNITS[unit])
     except (ValueError, KeyError, OverflowError):
         raise OptionError(
-            f"{SIZE_VARIABLE} is {text!r}, which is no size", hint='for example "20GB"'
+            f"{SIZE_VARIABLE} is {text!r}, which is not a size", hint='for example "20GB"'
         ) from None
 
 

@@ -309,7 +309,7 @@ def _split(text: str) -> tuple[str, ...]:
         words = tuple(shlex.split(text))
     except ValueError as error:
         raise ToolchainError(
-            f"CXX is {text!r}, which is no command: {error}", hint=_INSTALL
+            f"CXX is {text!r}, which is not a command: {error}", hint=_INSTALL
         ) from error
     return words or (text,)
 

@@ -73,7 +73,9 @@ class Deadline:
         self, minutes: float | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
-            raise OptionError(f"{minutes} is no number of minutes", hint="use a positive one")
+            raise OptionError(
+                f"{minutes} is not a valid number of minutes", hint="use a positive one"
+            )
         self._clock = clock
         self._end = math.inf if minutes is None else clock() + 60 * minutes
 

@@ -51,7 +51,7 @@ class Pattern:
         if few and 0 < int(few[1]) < int(few[2]):
             return cls(1, int(few[1]), int(few[2]))
         raise OptionError(
-            f"{text!r} is no pattern of zeros",
+            f"{text!r} is not a pattern of zeros",
             hint="give a block (output channels x depth) like 16x1, 16x4, 4x1 or 1x1, or 2:4",
         )
 
@@ -92,7 +92,7 @@ class SparseOptions:
     def __post_init__(self) -> None:
         if not 0 < self.sparsity < 1:
             raise OptionError(
-                f"{self.sparsity:g} is no part of weights that can be zero",
+                f"{self.sparsity:g} is not a part of weights that can be zero",
                 hint="give a part between 0 and 1, or 0% and 100%",
             )
         if self.block != "auto":
@@ -121,7 +121,7 @@ def _part(text: str) -> float:
     try:
         return float(number) / (100 if percent else 1)
     except ValueError as error:
-        raise OptionError(f"{text!r} is no part of weights", hint="give 80% or 0.8") from error
+        raise OptionError(f"{text!r} is not a part of weights", hint="give 80% or 0.8") from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ def json_object(data: bytes | memoryview, what: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{what} is not JSON: {error}", hint=HINT) from error
     if not isinstance(content, dict):
-        raise ModelFileError(f"{what} is no JSON object")
+        raise ModelFileError(f"{what} is not a JSON object")
     return content
 
 
@@ -38,4 +38,4 @@ def numbers(content: Any, dtype: Any, what: str) -> Array:
             raise ValueError("there is a fraction")
         return result
     except (OverflowError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{what} is no list of numbers: {error}") from error
+        raise ModelFileError(f"{what} is not a list of numbers: {error}") from error

@@ -30,7 +30,7 @@ def close(g: Importer, values: Sequence[Value]) -> None:
 def truth(g: Importer, item: Item) -> Value:
     """A condition as one truth value; numbers hold unless they are zero."""
     if not isinstance(item, Value):
-        raise ModelFileError("a condition is no tensor")
+        raise ModelFileError("a condition is not a tensor")
     value = item if item.dtype.is_bool else g.cast(item, dtypes.bool_)
     return value if value.tensor.shape == () else g("Reshape", value, g.ints())
 

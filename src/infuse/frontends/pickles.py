@@ -88,7 +88,7 @@ class StoredTensor:
 
 def _whole(values: Any) -> tuple[int, ...]:
     if not isinstance(values, (list, tuple)) or any(type(n) is not int for n in values):
-        raise ModelFileError("the sizes of a tensor are no numbers")
+        raise ModelFileError("the sizes of a tensor are not numbers")
     return tuple(values)
 
 
@@ -248,7 +248,7 @@ def _reduce(machine: _Machine) -> None:
         machine.push(Member(function.name, arguments))
         return
     if not isinstance(function, Global) or not isinstance(arguments, tuple):
-        raise machine.broken("what is called is no function")
+        raise machine.broken("what is called is not a function")
     known = FUNCTIONS.get(function.name)
     if known is None:
         raise ModelFileError(

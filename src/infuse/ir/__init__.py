@@ -8,6 +8,7 @@ from infuse.ir.graph import (
     Value as Value,
     constant as constant,
 )
+from infuse.ir.pickling import flattened as flattened
 from infuse.ir.types import (
     DataFormat as DataFormat,
     MapType as MapType,

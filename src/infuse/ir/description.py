@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from infuse.ir.graph import Graph
@@ -9,7 +10,7 @@ from infuse.ir.graph import Graph
 PREFIX, OF_GRAPH = "onnx.", "onnx.graph."
 """What the names of a model's own fields, and of metadata of its graph, begin with."""
 FIELDS = ("producer_name", "producer_version", "domain", "doc_string", "model_version")
-NOTES = ("ir_version", "sizes", "outputs", "values")
+NOTES = ("ir_version", "sizes", "outputs", "values", "denotations")
 """What is noted under such names for whoever writes the model again."""
 
 
@@ -25,8 +26,9 @@ def own_metadata(graph: Graph) -> dict[str, str]:
 
 def description_of(graph: Graph) -> dict[str, Any]:
     """Plain data: `producer_name`, `producer_version`, `domain`, `description`,
-    `graph_description`, `version` (an integer) and `custom_metadata_map` (texts by key), each where
-    the model has it.
+    `graph_description`, `version` (an integer), `custom_metadata_map` (texts by key), `sizes` (what
+    the model calls symbols that have another name here, "" for nothing) and `outputs` (the sizes
+    that it states for outputs whose types say something else), each where the model has it.
     """
     fields = {name: graph.metadata.get(PREFIX + name, "") for name in FIELDS}
     version = fields.pop("model_version")
@@ -36,5 +38,12 @@ def description_of(graph: Graph) -> dict[str, Any]:
         "graph_description": graph.doc,
         "version": int(version) if version.removeprefix("-").isdecimal() else 0,
         "custom_metadata_map": own_metadata(graph),
+        "sizes": _noted(graph, "sizes"),
+        "outputs": {name: stated for name, (stated, _) in _noted(graph, "outputs").items()},
     }
     return {name: content for name, content in told.items() if content}
+
+
+def _noted(graph: Graph, name: str) -> dict[str, Any]:
+    noted: dict[str, Any] = json.loads(graph.metadata.get(PREFIX + name, "{}"))
+    return noted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -13,10 +14,27 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import GraphError
 from infuse.ir.expression import Expression
+from infuse.ir.html import table
 from infuse.ir.types import Shape, TensorType, Type
 
 Array = npt.NDArray[Any]
-_SERIALS = itertools.count()
+
+
+class _Serials:
+    """Serial numbers of nodes, each given out once in this process."""
+
+    def __init__(self) -> None:
+        self._count = itertools.count()
+
+    def __next__(self) -> int:
+        return next(self._count)
+
+    def reserve(self, last: int) -> None:
+        """From now on, give out numbers after `last`, which came from elsewhere."""
+        self._count = itertools.count(max(last + 1, next(self._count)))
+
+
+SERIALS = _Serials()
 
 
 @runtime_checkable
@@ -116,6 +134,9 @@ class Value(Expression):
         for user, index in list(self.uses):
             user.set_operand(index, other)
 
+    def __reduce__(self) -> Any:
+        raise _not_alone(f"value {self.name!r}")
+
     def __repr__(self) -> str:
         return f"%{self.name or id(self)}: {self.type}"
 
@@ -152,7 +173,7 @@ class Node:
         subgraphs: Mapping[str, Graph] | None = None,
     ) -> None:
         self.op = op
-        self.serial = next(_SERIALS)
+        self.serial = next(SERIALS)
         self.name = name
         self.origin = origin or ((name,) if name else ())
         self.doc = ""
@@ -205,11 +226,14 @@ class Node:
         """Give the node a serial number of its own, in place of that of what it is a copy of or
         stands for.
         """
-        self.serial = next(_SERIALS)
+        self.serial = next(SERIALS)
 
     def operands(self) -> Iterator[Value]:
         """All values read by this node itself (not by its subgraphs)."""
         return (v for v in self.inputs if v is not None)
+
+    def __reduce__(self) -> Any:
+        raise _not_alone(f"node {self.name!r}")
 
     def __repr__(self) -> str:
         return f"{self.kind}({self.name})"
@@ -320,6 +344,24 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"Graph({self.name!r}, {len(self)} nodes)"
+
+    def _repr_html_(self) -> str:
+        """Inputs, outputs and operators, as notebooks show them."""
+        kinds = Counter(node.kind for inner in self.all_graphs() for node in inner.unordered_nodes)
+        weights = {id(v.const): v.const for g in self.all_graphs() for v in g.constants()}
+        size = sum(array.nbytes for array in weights.values() if array is not None)
+        values = [("input", value.name, value.type) for value in self.inputs]
+        values += [("output", n, v.type) for n, v in zip(self.output_names, self.outputs)]
+        title = f"{self.name}: {kinds.total():,} nodes, {size / 1e6:,.2f} MB of constants"
+        return table(title, ("", "name", "type"), values) + table(
+            "", ("operator", "#count"), kinds.most_common()
+        )
+
+
+def _not_alone(what: str) -> GraphError:
+    return GraphError(
+        "it cannot be copied or pickled without its graph", where=what, hint="copy the whole graph"
+    )
 
 
 def captured(node: Node) -> Iterator[Value]:

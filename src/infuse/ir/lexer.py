@@ -99,7 +99,7 @@ class Cursor:
         try:
             return str(json.loads(self.take("string", what), strict=False))
         except ValueError as error:
-            self.fail_at(token.position, f"{token.text} is no well-formed string", error)
+            self.fail_at(token.position, f"{token.text} is not a well-formed string", error)
 
     def name(self, what: str) -> str:
         """A word, or any text in quotes."""

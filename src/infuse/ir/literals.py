@@ -97,7 +97,7 @@ class Literals:
         try:
             return int(self.cursor.take("number", "a whole number"))
         except ValueError as error:
-            self.cursor.fail_at(token.position, f"{token.text[:40]} is no whole number", error)
+            self.cursor.fail_at(token.position, f"{token.text[:40]} is not a whole number", error)
 
     # -- types -------------------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class Literals:
             return bytes.fromhex(self.cursor.string("hexadecimal digits in quotes"))
         except ValueError as error:
             self.cursor.fail_at(
-                token.position, f"{token.text[:40]} are no hexadecimal digits", error
+                token.position, f"{token.text[:40]} are not hexadecimal digits", error
             )
 
 

@@ -126,7 +126,7 @@ def read_elements(elements: list[Any], dtype: DType, shape: tuple[int, ...]) -> 
     array = np.empty(len(elements), dtype=dtype.numpy)
     for index, element in enumerate(elements):
         if type(element) not in allowed.get(dtype.kind, ()):
-            raise TypeError(f"{element!r} is no element of {dtype}")
+            raise TypeError(f"{element!r} is not an element of {dtype}")
         array[index] = element
     return array.reshape(shape)
 

@@ -183,12 +183,12 @@ def _check_type(type: Type, place: str) -> None:
     while isinstance(type, HOLDERS):
         type = type.element
     if not isinstance(type, TensorType):
-        raise GraphError(f"{type!r} is no type", where=place)
+        raise GraphError(f"{type!r} is not a type", where=place)
     if type.shape is None:
         return
     for dim in type.shape:
         if not isinstance(dim, (int, Expr)) or (isinstance(dim, int) and dim < 0):
-            raise GraphError(f"{dim!r} is no size", where=place)
+            raise GraphError(f"{dim!r} is not a size", where=place)
     if not type.format.fits(len(type.shape)):
         raise GraphError(
             f"a tensor of rank {len(type.shape)} cannot be stored as {type.format.value}",

@@ -315,7 +315,7 @@ class Transpose(Op):
             )
         if self.perm is not None and sorted(self.perm) != list(range(len(shape))):
             raise ShapeError(
-                f"perm {list(self.perm)} of Transpose is no order of the axes of {data.type}"
+                f"perm {list(self.perm)} of Transpose is not an order of the axes of {data.type}"
             )
         return TensorType(
             data.dtype, shape[::-1] if self.perm is None else tuple(shape[i] for i in self.perm)

@@ -170,7 +170,7 @@ def compiled_pattern(pattern: str) -> Any:
         return re2.compile(pattern, options)
     except (re2.error, UnicodeError) as error:
         raise UnsupportedOperatorError(
-            f"the pattern {pattern!r} is no regular expression of RE2: {error}"
+            f"the pattern {pattern!r} is not a regular expression of RE2: {error}"
         ) from error
 
 

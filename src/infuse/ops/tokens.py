@@ -181,10 +181,10 @@ def _strings(x: Array) -> list[str]:
 
 def _decoded(item: object, number: int) -> str:
     if not isinstance(item, bytes):
-        what = f"it is no text but {type(item).__name__}"
+        what = f"it is not text but {type(item).__name__}"
         raise DataError(what, where=f"element {number}")
     try:
         return item.decode()
     except UnicodeDecodeError as error:
-        what = f"it is no UTF-8 (at byte {error.start})"
+        what = f"it is not UTF-8 (at byte {error.start})"
         raise DataError(what, where=f"element {number}") from error

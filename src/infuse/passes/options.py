@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from infuse.errors import OptionError, RuleError
 from infuse.passes.fold import GROWTH_LIMIT
 from infuse.passes.order import PASSES
-from infuse.passes.registry import registered
+from infuse.passes.registry import extensions_of, registered
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import LEVELS, Pass, Rule
 
@@ -37,6 +38,29 @@ class Options:
     """Number of rewrites after which the pipeline stops; a pass that has begun still finishes."""
     runtime: str = ""
     """Whose own operators the result may use: onnxruntime, or empty for standard operators only."""
+
+    @classmethod
+    def of(
+        cls,
+        level: str,
+        *,
+        disable: str | Iterable[str] = (),
+        only: str | Iterable[str] = (),
+        enable: str | Iterable[str] = (),
+        extra: Any = (),
+        runtime: str = "",
+    ) -> Options:
+        """Options of names, of which one may stand alone, and of rules and passes: objects or
+        classes, one or several. OptionError for what is no name, RuleError for what is no rule.
+        """
+        return cls(
+            level,
+            _names("disable", disable),
+            _names("only", only),
+            _names("enable", enable),
+            tuple(extensions_of([extra], "extra")),
+            runtime=runtime,
+        )
 
     @property
     def extensions(self) -> tuple[Rule | Pass, ...]:
@@ -81,20 +105,28 @@ def check_names(options: Options) -> None:
     names = own | {t.name for t in options.extensions}
     for name in sorted(options.disable | options.only | options.enable):
         if name not in names:
-            raise OptionError(
-                f"there is no rule {name!r}", hint=f"did you mean {_nearest(name, names)!r}?"
-            )
+            raise _no_rule(name, names)
 
 
 def find_rule(name: str, extra: Sequence[Rule] = ()) -> Rule:
     """The rule called `name`; OptionError when there is none."""
     rules = {r.name: r for r in (*ALL_RULES, *extra)}
     if name not in rules:
-        raise OptionError(
-            f"there is no rule {name!r}", hint=f"did you mean {_nearest(name, rules)!r}?"
-        )
+        raise _no_rule(name, rules)
     return rules[name]
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
-    return (difflib.get_close_matches(name, sorted(names), 1, 0.0) or [""])[0]
+def _no_rule(name: str, names: Iterable[str]) -> OptionError:
+    close = difflib.get_close_matches(name, sorted(names), 1)
+    hint = f"did you mean {close[0]!r}?" if close else "infuse why --list names all rules"
+    return OptionError(f"there is no rule {name!r}", hint=hint)
+
+
+def _names(option: str, value: str | Iterable[str]) -> frozenset[str]:
+    names = {value} if isinstance(value, str) else value
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise OptionError(
+            f"{option} takes names of rules, not {value!r}",
+            hint="the name of a rule, or a list of names; infuse why --list shows them",
+        )
+    return frozenset(names)

@@ -127,7 +127,7 @@ def stft(
         flat = padded(flat, n_fft // 2, n_fft // 2, pad_mode)
     size = flat.shape[-1]
     if isinstance(size, int) and size < n_fft:
-        raise ShapeError(f"{size} samples are no frame of {n_fft}", where=source_line())
+        raise ShapeError(f"{size} samples are not a frame of {n_fft}", where=source_line())
     signal = xp.expand_dims(flat, axis=2)
     spectra = node(
         "STFT", signal, lifted(np.int64(hop)), weights, lifted(np.int64(n_fft)), onesided=onesided

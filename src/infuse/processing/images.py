@@ -56,7 +56,7 @@ def decode_image(file: Any, *, colour: str = "rgb") -> Array:
         )
     format = _PIXEL_FORMATS[choice("colour", colour, tuple(_PIXEL_FORMATS))]
     pixels = node("ImageDecoder", encoded, pixel_format=format)
-    return asserted(pixels, pixels.shape[0] > 0, "the file is no image that can be decoded")
+    return asserted(pixels, pixels.shape[0] > 0, "the file is not an image that can be decoded")
 
 
 @block

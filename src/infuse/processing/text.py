@@ -111,13 +111,13 @@ def _content(source: Source) -> tuple[str, Path | None]:
         content = json.loads(data)
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")), path
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"it is no JSON: {error}", where=where) from error
+        raise ModelFileError(f"it is not JSON: {error}", where=where) from error
 
 
 def _strings(x: Any) -> Array:
     if isinstance(x, (str, bytes)):
         raise TypeMismatchError(
-            "a text alone is no array of texts", where=source_line(), hint="give a list of one"
+            "a text alone is not an array of texts", where=source_line(), hint="give a list of one"
         )
     array = lifted(x)
     if array.value.dtype != dtypes.string:

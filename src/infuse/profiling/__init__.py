@@ -12,7 +12,7 @@ from infuse.profiling.inspection import (
     LayerCost,
     inspect_graph,
 )
-from infuse.profiling.measure import profile_graph
+from infuse.profiling.measure import ProfiledModel, profile_graph
 from infuse.profiling.profile import GROUPINGS, Profile, Row, Run
 from infuse.profiling.roof import Roof, measure_roof, runnable_target
 from infuse.profiling.sides import Side
@@ -29,6 +29,7 @@ __all__ = [
     "ModelFigures",
     "Roof",
     "Profile",
+    "ProfiledModel",
     "Row",
     "Run",
     "Side",

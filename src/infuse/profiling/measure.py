@@ -22,6 +22,7 @@ from infuse.profiling.roof import measure_roof, runnable_target
 from infuse.profiling.steps import Place, Work, places_of
 from infuse.runtime import available_cpus
 from infuse.runtime.session import Session
+from infuse.targets import Target
 
 WARM_UP = 2
 Event = tuple[int, int, int, int, bool]
@@ -44,46 +45,82 @@ def profile_graph(
     `infuse.profile`).
     """
     if runs < 1:
-        raise OptionError(f"{runs} is no number of runs", hint="use 1 or more")
+        raise OptionError(f"{runs} is not a valid number of runs", hint="use 1 or more")
     report = progress or silent
     resolved, count = runnable_target(target), threads or available_cpus()
     # it takes memory of its own, so that comes before the model's
     roof = measure_roof(resolved, count, again=calibrate)
-    places: list[Place] = []
-    parts: list[_Native | _Hosted] = []
-    graph, precisions, _ = chosen_precision(
-        graph, resolved, count, precision, tune=tune, progress=progress
-    )
-    for part in stages_of(graph, resolved, count, precisions, tune=tune, progress=progress).parts:
-        if isinstance(part, Graph):
-            parts.append(_Hosted(part, places))
-            continue
-        with compile_program(
-            part, resolved, count, precision=precisions, progress=progress, profile=True
-        ) as model:
-            parts.append(_Native(part[0], model.session(), model.metadata["profile"], places))
+    model = ProfiledModel.compile(graph, resolved, count, precision, tune=tune, progress=progress)
     report("measure", 0, runs)
     described = {name: describe(value) for name, value in feeds.items()}
-    result = Profile(graph.name, described, roof, places, [])
-    works = _Works()
+    result = Profile(model.name, described, roof, model.places, [])
     for number in range(-WARM_UP, runs):
-        values, begin = dict(feeds), time.perf_counter_ns()
-        for stage in parts:
-            stage.run(values)
-        end = time.perf_counter_ns()
+        _, run = model.run(feeds)
         if number >= 0:
-            table = np.concatenate(
-                [stage.table(works) for stage in parts] or [np.zeros((0, 5), np.int64)]
-            )
-            result.runs.append(Run(begin, end, table, works.all))
+            result.runs.append(run)
             report("measure", number + 1, runs)
-    lost = sum(stage.lost for stage in parts)
-    if lost:
+    if model.lost:
         result.notes.append(
-            f"{lost} calls of each run were not recorded; their time counts for the loops around "
-            "them"
+            f"{model.lost} calls of each run were not recorded; their time counts for the loops "
+            "around them"
         )
     return result
+
+
+class ProfiledModel:
+    """A model that was compiled with clocks around its steps; one run at a time.
+
+    `places` are its steps, `lost` counts the calls of the last run that were not recorded.
+    """
+
+    def __init__(self, name: str, outputs: Mapping[str, str]) -> None:
+        self.name, self._outputs = name, dict(outputs)
+        self.places: list[Place] = []
+        self._stages: list[_Native | _Hosted] = []
+        self._works = _Works()
+
+    @classmethod
+    def compile(
+        cls,
+        graph: Graph,
+        target: Target,
+        threads: int,
+        precision: AnyPrecision = "fp32",
+        *,
+        tune: bool = False,
+        progress: Progress | None = None,
+    ) -> ProfiledModel:
+        """Compile an optimized graph with clocks in it."""
+        graph, precisions, _ = chosen_precision(
+            graph, target, threads, precision, tune=tune, progress=progress
+        )
+        stages = stages_of(graph, target, threads, precisions, tune=tune, progress=progress)
+        model = cls(graph.name, dict(zip(graph.output_names, stages.returned)))
+        for part in stages.parts:
+            if isinstance(part, Graph):
+                model._stages.append(_Hosted(part, model.places))
+                continue
+            with compile_program(
+                part, target, threads, precision=precisions, progress=progress, profile=True
+            ) as native:
+                stage = _Native(part[0], native.session(), native.metadata["profile"], model.places)
+                model._stages.append(stage)
+        return model
+
+    def run(self, feeds: Mapping[str, Any]) -> tuple[dict[str, Any], Run]:
+        """The outputs by name for inputs by name, and what the run called and when."""
+        values, begin = dict(feeds), time.perf_counter_ns()
+        for stage in self._stages:
+            stage.run(values)
+        end = time.perf_counter_ns()
+        tables = [stage.table(self._works) for stage in self._stages]
+        table = np.concatenate(tables or [np.zeros((0, 5), np.int64)])
+        results = {name: values[own] for name, own in self._outputs.items()}
+        return results, Run(begin, end, table, self._works.all)
+
+    @property
+    def lost(self) -> int:
+        return sum(stage.lost for stage in self._stages)
 
 
 class _Works:
@@ -150,7 +187,7 @@ class _Hosted:
 
     def run(self, values: dict[str, Any]) -> None:
         """Compute the stage's outputs from `values`, which they join."""
-        feeds = {value.name: values[value.name] for value in self._graph.inputs}
+        feeds = {v.name: values[v.name] for v in self._graph.inputs if v.name in values}
         self._events, self._sizes = [], shown_sizes(self._graph, feeds)
         values.update(evaluate(self._graph, feeds, watch=self._note))
 

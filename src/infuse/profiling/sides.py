@@ -93,7 +93,7 @@ def _interface(model: Model) -> Graph:
     for spec in model.inputs:
         if spec.other_type:
             raise InputError(
-                f"input {spec.name!r} is no tensor but {spec.other_type}", where=model.name
+                f"input {spec.name!r} is not a tensor but {spec.other_type}", where=model.name
             )
         shape = [size if isinstance(size, int) else dims.symbol(size) for size in spec.shape]
         kind = TensorType(dtypes.by_numpy(spec.dtype), tuple(shape))
@@ -163,7 +163,7 @@ def _check_inputs(
 def _check_types(a: Value, b: Value, notes: list[str]) -> None:
     kinds = (a.type, b.type)
     if not all(isinstance(kind, TensorType) for kind in kinds):
-        raise InputError(f"input {a.name!r} is no tensor: {kinds[0]} and {kinds[1]}")
+        raise InputError(f"input {a.name!r} is not a tensor: {kinds[0]} and {kinds[1]}")
     if a.dtype != b.dtype:
         if not (a.dtype.is_float and b.dtype.is_float):
             raise InputError(f"input {a.name!r} is {a.type} in A and {b.type} in B")

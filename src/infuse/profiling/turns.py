@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 WARM_UP = 2
+PERCENTILES = (50, 90, 95, 99)
 
 
 def alternate(
@@ -40,3 +42,15 @@ def summary(seconds: Sequence[float]) -> dict[str, float]:
         "median_ms": statistics.median(seconds) * 1e3,
         "runs": len(seconds),
     }
+
+
+def distribution(seconds: Sequence[float]) -> dict[str, float]:
+    """What `summary` has, with percentiles (the least time that so many of a hundred runs do not
+    exceed) and the longest time in milliseconds.
+    """
+    ordered = sorted(seconds)
+    spread = {
+        f"p{percent}_ms": ordered[math.ceil(percent / 100 * len(ordered)) - 1] * 1e3
+        for percent in PERCENTILES
+    }
+    return {**summary(seconds), **spread, "max_ms": ordered[-1] * 1e3}

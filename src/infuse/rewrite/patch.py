@@ -43,7 +43,7 @@ class Patch:
             return constant(np.asarray(expression), dtype=like or _default(expression))
         if isinstance(expression, (tuple, list)):
             return constant(np.asarray(expression, dtype=np.int64))
-        raise RuleError(f"{type(expression).__name__} is no expression")
+        raise RuleError(f"{type(expression).__name__} is not an expression")
 
     def node(self, call: Call) -> Node:
         """The node of a call; the same call always gives the same node."""

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from infuse.ir.graph import Graph
+from infuse.ir.html import paragraphs, table
 from infuse.rewrite.verdict import Verdict
 
 ABOUT: dict[str, str] = {
@@ -16,6 +17,10 @@ ABOUT: dict[str, str] = {
     "Search": "nodes → cheaper ones that compute the same by the algebra of linear operators",
 }
 """What rules and passes do, by name: their docstrings."""
+
+
+MOST_PLACES = 3
+"""Nodes that the text of a report names for each rule."""
 
 
 def unwrapped(docstring: str | None) -> str:
@@ -59,7 +64,6 @@ class Effect:
     saved: int = 0
     """Nodes fewer than before."""
     level: str = "basic"
-    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -149,9 +153,7 @@ class Report:
         """What each rule did, the one that fired most first."""
         by_rule: dict[str, Effect] = {}
         for rewrite in self.rewrites:
-            effect = by_rule.setdefault(
-                rewrite.rule, Effect(level=rewrite.level, rows=rewrite.rows)
-            )
+            effect = by_rule.setdefault(rewrite.rule, Effect(level=rewrite.level))
             effect.fired += 1
             effect.saved += rewrite.saved
         return dict(sorted(by_rule.items(), key=lambda item: (-item[1].fired, item[0])))
@@ -163,6 +165,12 @@ class Report:
     @property
     def nodes_after(self) -> int:
         return self.after.total()
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was not done, and what the comparison with the original found, each line once."""
+        verdict = [] if self.verification is None else str(self.verification).splitlines()
+        return list(dict.fromkeys([*self.notes, *verdict]))
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain data for JSON."""
@@ -192,17 +200,18 @@ class Report:
         }
 
     def __str__(self) -> str:
-        """A table: nodes before and after, what each rule did, which operators are fewer or
-        more.
+        """A table: nodes before and after, what each rule did and where, which operators are fewer
+        or more, and what a comparison with the original found.
         """
         head = (
             f"{self.nodes_before} → {self.nodes_after} nodes in {sum(self.seconds.values()):.2f} s"
         )
+        remarks = [f"  {remark}" for remark in self.remarks]
         if not self.rewrites:
-            return f"{head}; no rewrite"
+            return "\n".join([f"{head}; no rewrite", *remarks])
         width = max(len(name) for name in self.effects)
         rules = [
-            f"  {name:{width}}  ×{e.fired:<5d} {-e.saved:+d} nodes"
+            f"  {name:{width}}  ×{e.fired:<5d} {-e.saved:+d} nodes{self._places(name)}"
             for name, e in self.effects.items()
         ]
         changes = {
@@ -210,9 +219,32 @@ class Report:
         }
         moved = sorted((n, kind) for kind, n in changes.items() if n)
         operators = ", ".join(f"{kind} {self.before[kind]}→{self.after[kind]}" for _, kind in moved)
-        return "\n".join(
-            [head, *rules, f"  operators: {operators}", *(f"  {note}" for note in self.notes)]
-        )
+        return "\n".join([head, *rules, f"  operators: {operators}", *remarks])
+
+    def _repr_html_(self) -> str:
+        """What each rule did and where, as notebooks show it."""
+        rows = [
+            (
+                name,
+                effect.level,
+                effect.fired,
+                effect.saved,
+                self._places(name).removeprefix(", at "),
+            )
+            for name, effect in self.effects.items()
+        ]
+        seconds = sum(self.seconds.values())
+        title = f"{self.nodes_before} → {self.nodes_after} nodes in {seconds:.2f} s"
+        columns = ("rule", "level", "#fired", "#nodes saved", "at")
+        return table(title, columns, rows) + paragraphs(self.remarks)
+
+    def _places(self, rule: str) -> str:
+        """Where a rule fired: the first nodes that it replaced."""
+        places = [r.removed[0] for r in self.rewrites if r.rule == rule and r.removed]
+        if not places:
+            return ""
+        rest = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
+        return f", at {', '.join(places[:MOST_PLACES])}{rest}"
 
 
 def count_operators(graph: Graph) -> Counter[str]:

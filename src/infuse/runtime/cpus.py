@@ -45,7 +45,7 @@ def available_cpus() -> int:
         return cpu_limit()
     if not text.isdecimal() or int(text) < 1:
         raise OptionError(
-            f"{THREADS_VARIABLE} is {text!r}, which is no number of threads",
+            f"{THREADS_VARIABLE} is {text!r}, which is not a valid number of threads",
             hint="set it to 1 or more",
         )
     return int(text)
@@ -57,7 +57,8 @@ def usable_threads(threads: int) -> int:
     """
     if threads < 1:
         raise OptionError(
-            f"{threads} is no number of threads", hint="use 1 or more, or None for all processors"
+            f"{threads} is not a valid number of threads",
+            hint="use 1 or more, or None for all processors",
         )
     if threads > MOST_THREADS:
         warnings.warn(

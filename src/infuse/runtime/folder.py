@@ -69,7 +69,7 @@ def read_metadata(folder: Path) -> dict[str, Any]:
             f"it cannot be read: {error}", where=str(path), hint=_REBUILD
         ) from error
     if not isinstance(metadata, dict):
-        raise CompiledModelError("it is no JSON object", where=str(path), hint=_REBUILD)
+        raise CompiledModelError("it is not a JSON object", where=str(path), hint=_REBUILD)
     check_abi(metadata, path)
     return metadata
 

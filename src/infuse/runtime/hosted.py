@@ -171,6 +171,11 @@ class HostedModel:
         """
         return self
 
+    def give_back_weights(self) -> None:
+        """Let the weights of native stages leave the memory until a run reads them again."""
+        for part in self.native:
+            part.give_back_weights()
+
     def close(self) -> None:
         """Free what the native stages hold."""
         for part in self.native:
@@ -226,7 +231,7 @@ class HostedModel:
                 dict(content.get("model", {})),
             )
             if not all(isinstance(file, str) and Path(file).name == file for file in files):
-                raise ValueError("a stage is no file of the folder")
+                raise ValueError("a stage is not a file of the folder")
         except (OSError, ValueError, KeyError, TypeError, OptionError) as error:
             raise CompiledModelError(
                 f"{STAGES} cannot be read: {error}", where=str(path), hint="compile the model again"

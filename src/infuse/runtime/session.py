@@ -317,7 +317,7 @@ class Session:
             array = np.asarray(value)
         except ValueError as error:
             raise InputError(
-                f"the input {spec.name} is no array: {error}", hint=f"the model takes {spec}"
+                f"the input {spec.name} is not an array: {error}", hint=f"the model takes {spec}"
             ) from error
         if array.dtype == spec.dtype:
             return array

@@ -103,7 +103,7 @@ class Formula:
             self.symbols = frozenset(_names(self._tree))
         except (SyntaxError, ValueError, RecursionError) as error:
             raise CompiledModelError(
-                f"the size {text!r} is no expression that is known here"
+                f"the size {text!r} is not an expression that is known here"
             ) from error
 
     def __call__(self, values: Mapping[str, int]) -> int:

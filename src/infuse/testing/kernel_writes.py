@@ -87,7 +87,7 @@ def _target(call: KernelCall, names: Scope, place: int | str) -> Pointer:
     struct = next((a for a in arguments if isinstance(a, SimpleNamespace)), None)
     pointer: Any = arguments[place] if isinstance(place, int) else getattr(struct, place)
     if not isinstance(pointer, Pointer) or not pointer.is_written:
-        raise ValueError(f"argument {place} is no place to write to")
+        raise ValueError(f"argument {place} is not a place to write to")
     return pointer
 
 

@@ -299,7 +299,7 @@ def refusal(row: Row, held: bool = True) -> str | None:
 def _unfit(graph: Graph) -> str:
     values = [v for node in graph.unordered_nodes for v in (*node.operands(), *node.outputs)]
     unknown = any(isinstance(v.type, TensorType) and v.type.shape is None for v in values)
-    return "results of unknown rank" if unknown else "values that are no tensors of numbers"
+    return "results of unknown rank" if unknown else "values that are not tensors of numbers"
 
 
 def _evaluates(row: Row) -> bool:

@@ -32,11 +32,18 @@ const format = {
   },
   /** A name that may break between its words. */
   breakable: (name) => name.replace(/([a-z0-9])([A-Z])/g, "$1\u200b$2"),
-  /** `float32[1, 64, 56, 56]` → `1×64×56×56`. */
+  /** `float32[1, 64, min(56, n)]` → `1×64×min(56, n)`. */
   shape(type) {
     const inside = /\[(.*)\]/.exec(type);
     if (!inside) return type;
-    return inside[1] === "" ? "scalar" : inside[1].split(", ").join("×");
+    if (inside[1] === "") return "scalar";
+    let depth = 0;
+    const signs = [...inside[1]].map((sign) => {
+      if (sign === "(") depth += 1;
+      if (sign === ")") depth -= 1;
+      return sign === "," && depth === 0 ? "×" : sign;
+    });
+    return signs.join("").replaceAll("× ", "×");
   },
 };
 

@@ -23,13 +23,13 @@ function chips(title, ids, act, ring) {
 
 function detailOfRewrite(number, act) {
   const rewrite = model.rewrites[number];
-  const { about, rows } = model.rules[rewrite.rule];
+  const { about } = model.rules[rewrite.rule];
   const { nodes, flops, read, written } = rewrite.saved;
   const stat = (name, saved, write) => element("span", {}, element("b", { class: tone(saved) }, format.saved(saved, write)), ` ${name}`);
   const [from, to, kept] = [consumed(number), produced(number), heirs(number)];
   const through = from.length !== rewrite.removed.length || rewrite.removed.some((id) => !model.sides.before.has(id));
   find("detail").replaceChildren(
-    element("h3", {}, `${number + 1} · ${rewrite.rule}`, element("span", { class: "level" }, rewrite.level), element("span", { class: "muted mono" }, rows.join(" "))),
+    element("h3", {}, `${number + 1} · ${rewrite.rule}`, element("span", { class: "level" }, rewrite.level)),
     element("pre", { class: "equation" }, about || "no description"),
     element("div", { class: "stats" }, stat("nodes", nodes, format.quantity), stat("FLOPs", flops, format.quantity), stat("memory", read + written, format.bytes)),
     rewrite.note ? element("p", { class: "muted" }, rewrite.note) : "",

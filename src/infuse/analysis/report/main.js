@@ -181,6 +181,7 @@ window.infuseReport = {
   ready: Promise.all(layouts).then(() => performance.now() - started),
   choose: act.choose,
   search,
+  shape: format.shape,
   boxes: (name) => model.sides[name].boxes.map(({ width, height }, node) => [model.sides[name].x[node], model.sides[name].y[node], width, height]),
   state: () => ({
     rewrite: state.rewrite,

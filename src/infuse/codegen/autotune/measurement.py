@@ -218,5 +218,5 @@ def _times(content: Mapping[str, Any]) -> dict[str, float]:
     """Checked times; ValueError for anything but positive numbers."""
     times = {str(name): float(seconds) for name, seconds in content.items()}
     if not all(math.isfinite(seconds) and seconds > 0 for seconds in times.values()):
-        raise ValueError("a time is no positive number")
+        raise ValueError("a time is not a positive number")
     return times

@@ -67,7 +67,7 @@ class PruneRequest:
         number, is_percentage = part_or_number(text)
         if (isinstance(text, str) and not is_percentage) or not 0 < number < 1:
             raise OptionError(
-                f"prune is {text!r}, which is no part of the model",
+                f"prune is {text!r}, which is not a part of the model",
                 hint="50% of the multiplications, or 0.5",
             )
         if goal not in GOALS:

@@ -103,7 +103,7 @@ def lifted(x: Any, dtype: np.dtype[Any] | None = None) -> Array:
             f"{x!r:.60} cannot be {dtype or 'an array'}: {error}", where=source_line()
         ) from error
     if elements.dtype == object:
-        raise TypeMismatchError(f"{type(x).__name__} is no array", where=source_line())
+        raise TypeMismatchError(f"{type(x).__name__} is not an array", where=source_line())
     if elements.dtype.kind == "c":
         return Complex(lifted(elements.real.copy()), lifted(elements.imag.copy()))
     return Array(importer().constant(elements))

@@ -103,7 +103,7 @@ def read_safetensors(path: Path) -> dict[str, Array]:
     length = int.from_bytes(bytes(data[:8]), "little")
     if len(data) < 8 or length > min(len(data) - 8, _MOST_HEADER):
         raise ModelFileError(
-            "it is no safetensors file, or was cut off", where=where, hint="fetch it again"
+            "it is not a safetensors file, or was cut off", where=where, hint="fetch it again"
         )
     try:
         header = json.loads(bytes(data[8 : 8 + length]))
@@ -130,5 +130,5 @@ def _json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"it is not JSON: {error}", where=str(path)) from error
     if not isinstance(content, dict):
-        raise ModelFileError("it is no JSON object", where=str(path))
+        raise ModelFileError("it is not a JSON object", where=str(path))
     return content

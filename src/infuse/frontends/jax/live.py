@@ -32,7 +32,7 @@ def from_jax(
             "JAX is not installed", hint="install jax, or load the model from a file"
         ) from error
     if not callable(function):
-        raise InputError(f"{type(function).__name__} is no function")
+        raise InputError(f"{type(function).__name__} is not a function")
     if not isinstance(args, (tuple, list)):
         raise InputError(
             f"the arguments are {type(args).__name__}, not a tuple",

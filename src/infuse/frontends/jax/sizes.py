@@ -47,4 +47,4 @@ def _size(node: ast.expr, sizes: Sizes) -> Dim:
         return _INFIX[type(node.op)](left, right)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return reduce(_CALLED[node.func.id], (_size(part, sizes) for part in node.args))
-    raise ValueError(f"{type(node).__name__} is no part of a size")
+    raise ValueError(f"{type(node).__name__} is not a part of a size")

@@ -78,7 +78,7 @@ class Reader:
     def _input(self, name: str, place: Place) -> Value:
         layer = next((each for each in self.model.layers if each.name == place[0]), None)
         if layer is None or layer.kind != _INPUT:
-            raise ModelFileError(f"the input {name!r} is no input of the model")
+            raise ModelFileError(f"the input {name!r} is not an input of the model")
         config = layer.config
         shape = config.get("batch_shape") or config.get("batch_input_shape")
         if not isinstance(shape, (list, tuple)):

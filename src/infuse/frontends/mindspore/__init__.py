@@ -22,7 +22,7 @@ from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 from infuse.ops.core.sizes import numbering
 
-_HINT: Final = "the file was damaged, or is no MindIR file; export it again"
+_HINT: Final = "the file was damaged, or is not a MindIR file; export it again"
 _ENCRYPTED: Final = b"\xd8\x5e\x3a\x7f"
 """How files begin that are encrypted."""
 

@@ -194,7 +194,7 @@ class Call:
         """Whole numbers that are known; one stands for `count` of them."""
         numbers = [self._plain(part, "a number") for part in self.listed(item)]
         if any(not isinstance(n, int) for n in numbers):
-            raise ModelFileError(f"{numbers[:8]} are no whole numbers")
+            raise ModelFileError(f"{numbers[:8]} are not whole numbers")
         if count is not None and len(numbers) == 1:
             numbers *= count
         if count is not None and len(numbers) != count:

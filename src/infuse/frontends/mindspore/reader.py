@@ -59,6 +59,6 @@ class Reader:
         if proto.denotation in ("UMonadType", "IOMonadType"):
             return MONAD
         raise UnsupportedOperatorError(
-            f"the input {name!r} is no tensor",
+            f"the input {name!r} is not a tensor",
             hint="export the model with tensors for its arguments",
         )

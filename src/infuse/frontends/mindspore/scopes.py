@@ -272,10 +272,10 @@ class Frame:
         while node is not None and node.primitive in FIRST_ONLY:
             node = self.graph.nodes.get(node.inputs[0])
         if node is None or not node.callee or node.callee in self.run.model.graphs:
-            raise UnsupportedOperatorError(f"the recursive function {name!r}, which is no loop,")
+            raise UnsupportedOperatorError(f"the recursive function {name!r}, which is not a loop,")
         choice = self.item(node.callee)
         if not isinstance(choice, Choice):
-            raise UnsupportedOperatorError(f"the recursive function {name!r}, which is no loop,")
+            raise UnsupportedOperatorError(f"the recursive function {name!r}, which is not a loop,")
         return choice, [self.item(operand) for operand in node.inputs]
 
 
@@ -292,7 +292,7 @@ def _fits(sizes: Sequence[Dim], said: Sequence[int | None]) -> bool:
 
 def _partial(items: list[Item]) -> Item:
     if not items or not isinstance(items[0], Closure):
-        raise UnsupportedOperatorError("a Partial of what is no graph")
+        raise UnsupportedOperatorError("a Partial of what is not a graph")
     first = items[0]
     return Closure(first.graph, (*first.items, *items[1:]), first.frame)
 
@@ -304,7 +304,7 @@ def _continues(model: Model, choice: Choice, name: str, loops: tuple[str, ...]) 
         for closure in (choice.holds, choice.fails)
     ]
     if all(sides) or not any(sides):
-        raise UnsupportedOperatorError(f"the recursive function {name!r}, which is no loop,")
+        raise UnsupportedOperatorError(f"the recursive function {name!r}, which is not a loop,")
     return sides[0]
 
 

@@ -88,6 +88,6 @@ def _parse(data: memoryview, where: str) -> tuple[ModelProto, Payloads]:
             "it is not an ONNX model: it has no graph",
             where=where,
             hint=foreign_format(bytes(data[:64]))
-            or "an ONNX file of another kind (a tensor, say) is no model",
+            or "an ONNX file of another kind (a tensor, say) is not a model",
         )
     return model, payloads

@@ -7,7 +7,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from infuse.frontends.onnx.signatures import stated_sizes
+from infuse.frontends.onnx.signatures import stated_denotations, stated_sizes
 from infuse.frontends.sizes import Sizes
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType
@@ -17,7 +17,7 @@ def keep_texts(model: ModelProto, sizes: Sizes, graph: Graph) -> None:
     """Note what the model says of its inputs and outputs and the graph does not: for whoever
     writes it again.
     """
-    for name in ("onnx.sizes", "onnx.outputs", "onnx.values"):
+    for name in ("onnx.sizes", "onnx.outputs", "onnx.values", "onnx.denotations"):
         graph.metadata.pop(name, None)
     interface = {v.name: v for v in (*model.graph.input, *model.graph.output)}
     words = {
@@ -25,6 +25,11 @@ def keep_texts(model: ModelProto, sizes: Sizes, graph: Graph) -> None:
     }
     if any(doc or properties for doc, properties in words.values()):
         graph.metadata["onnx.values"] = json.dumps({n: w for n, w in words.items() if any(w)})
+    denotations = {v.name: stated_denotations(v) for v in model.graph.input}
+    if any(map(any, denotations.values())):
+        graph.metadata["onnx.denotations"] = json.dumps(
+            {name: texts for name, texts in denotations.items() if any(texts)}
+        )
     if sizes.texts:
         graph.metadata["onnx.sizes"] = json.dumps(sizes.texts)
     declared = {info.name: stated_sizes(info) for info in model.graph.output}

@@ -46,6 +46,13 @@ def stated_sizes(info: ValueInfoProto) -> list[int | str] | None:
     return [d.dim_value if d.WhichOneof("value") == "dim_value" else d.dim_param for d in sizes]
 
 
+def stated_denotations(info: ValueInfoProto) -> list[str]:
+    """What the model says each axis of a tensor means (`DATA_BATCH`, say), empty texts for
+    nothing.
+    """
+    return [dim.denotation for dim in info.type.tensor_type.shape.dim]
+
+
 def read_type(proto: TypeProto, name: str, sizes: Sizes) -> Type:
     """The type that a message states; `name` is where the symbols of unknown sizes get theirs
     from.

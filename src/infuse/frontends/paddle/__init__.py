@@ -22,7 +22,7 @@ from infuse.ir.collection import uncollected
 from infuse.ir.graph import Array, Graph
 from infuse.ops.core.sizes import numbering
 
-_HINT: Final = "the file was damaged, or is no model of Paddle; fetch or export it again"
+_HINT: Final = "the file was damaged, or is not a model of Paddle; fetch or export it again"
 _MODELS: Final = (".pdmodel", ".json")
 _PARAMETERS: Final = ("__params__", "params")
 """Names of the file of all parameters beside a file called `__model__` or `model`."""

@@ -77,7 +77,7 @@ class _Reader:
             raise ModelFileError(f"the input {name!r} is not described")
         type = self._variables[name].type
         if type.type != DENSE_TENSOR or type.dense_tensor.tensor.data_type not in DTYPES:
-            raise UnsupportedOperatorError(f"the input {name!r} is no tensor of a type we have")
+            raise UnsupportedOperatorError(f"the input {name!r} is not a tensor of a type we have")
         tensor = type.dense_tensor.tensor
         return Input(name, name, DTYPES[tensor.data_type], tuple(tensor.dims))
 

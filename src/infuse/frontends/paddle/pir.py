@@ -126,7 +126,7 @@ def _operator(
 def _tensor(type: Any) -> tuple[DType, list[int]]:
     """The element type and the shape of a tensor's type."""
     if not type["#"].endswith("t_dtensor"):
-        raise UnsupportedOperatorError("an input that is no tensor is not supported")
+        raise UnsupportedOperatorError("an input that is not a tensor is not supported")
     element = type["D"][0]["#"].partition(".")[2]
     if element not in _TYPES:
         raise UnsupportedOperatorError(f"an input of the type {element} is not supported")

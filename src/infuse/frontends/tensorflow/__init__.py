@@ -29,7 +29,7 @@ from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 from infuse.ops.core.sizes import numbering
 
-_HINT: Final = "the file was damaged, or is no model of TensorFlow; fetch or export it again"
+_HINT: Final = "the file was damaged, or is not a model of TensorFlow; fetch or export it again"
 
 
 def load_saved_model(folder: Path, signature: str | None = None) -> Graph:

@@ -168,7 +168,7 @@ class Call(calls.Call):
         """An operand that is a list of tensors."""
         item = self.item(index)
         if not isinstance(item, Elements):
-            raise ModelFileError(f"operand {index} is no list of tensors")
+            raise ModelFileError(f"operand {index} is not a list of tensors")
         return item
 
     def real(self, index: int, *perm: int) -> Value:

@@ -91,7 +91,7 @@ class Reader:
         for name, ref in outputs.items():
             item = scope.get(ref)
             if not isinstance(item, Value):
-                raise UnsupportedOperatorError(f"the output {name!r} is no real tensor")
+                raise UnsupportedOperatorError(f"the output {name!r} is not a real tensor")
             self.g.output(self._free(name), item)
         tidy(self.g.graph)
         return self.g.graph

@@ -22,11 +22,11 @@ def read(data: memoryview, path: Path | None, where: str) -> tuple[Any, Any, dic
     try:
         document = json.loads(bytes(data))
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"the model is no JSON: {error}", where=where) from None
+        raise ModelFileError(f"the model is not JSON: {error}", where=where) from None
     topology = document["modelTopology"]
     if not isinstance(topology, dict) or "node" not in topology:
         raise ModelFileError(
-            "its topology is no graph", where=where, hint="only graph models are read here"
+            "its topology is not a graph", where=where, hint="only graph models are read here"
         )
     parts = {name: topology[name] for name in ("node", "library") if name in topology}
     graph = _message("Graph", parts, where)

@@ -23,7 +23,7 @@ from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph
 from infuse.ops.core.sizes import numbering
 
-_HINT = "the file was damaged, or is no TensorFlow Lite model; fetch or convert it again"
+_HINT = "the file was damaged, or is not a TensorFlow Lite model; fetch or convert it again"
 
 
 def load(data: memoryview, where: str) -> Graph:

@@ -115,11 +115,11 @@ class PT2:
                 f"member {member!r} is not JSON: {error}", where=self._archive.where, hint=_HINT
             ) from error
         if not isinstance(content, dict):
-            raise ModelFileError(f"member {member!r} is no object", where=self._archive.where)
+            raise ModelFileError(f"member {member!r} is not an object", where=self._archive.where)
         return content
 
 
 def _static(name: str, size: Mapping[str, Any]) -> int:
     if "as_int" not in size or not isinstance(size["as_int"], int):
-        raise ModelFileError(f"tensor {name!r} has a size that is no number")
+        raise ModelFileError(f"tensor {name!r} has a size that is not a number")
     return size["as_int"]

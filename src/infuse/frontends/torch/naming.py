@@ -15,7 +15,7 @@ def with_dims(dynamic_shapes: Any) -> Any:
         from torch.export import Dim
 
         if not dynamic_shapes.isidentifier():
-            raise InputError(f"{dynamic_shapes!r} is no name for a size")
+            raise InputError(f"{dynamic_shapes!r} is not a name for a size")
         return Dim(dynamic_shapes)
     if isinstance(dynamic_shapes, Mapping):
         return {key: with_dims(value) for key, value in dynamic_shapes.items()}

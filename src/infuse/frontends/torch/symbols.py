@@ -28,7 +28,7 @@ def size_text(text: str, names: Mapping[str, str]) -> str:
     try:
         return _text(ast.parse(text, mode="eval").body, names, outer=True)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"{text[:80]!r} is no size") from error
+        raise ModelFileError(f"{text[:80]!r} is not a size") from error
 
 
 def _text(node: ast.expr, names: Mapping[str, str], outer: bool = False) -> str:

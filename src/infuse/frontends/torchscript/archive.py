@@ -34,10 +34,10 @@ class ScriptFile:
             place = f"{self.where}: constants.pkl"
             constants = pickles.read(archive.read("constants.pkl"), place)
         if not isinstance(constants, tuple):
-            raise ModelFileError("its constants are no tuple", where=self.where, hint=_HINT)
+            raise ModelFileError("its constants are not a tuple", where=self.where, hint=_HINT)
         self.constants = constants
         if not isinstance(self.module, pickles.Instance):
-            raise ModelFileError("its data are no module", where=self.where, hint=_HINT)
+            raise ModelFileError("its data are not a module", where=self.where, hint=_HINT)
 
     def data(self, key: str) -> memoryview:
         """The bytes of a storage of a module's tensors."""
@@ -97,7 +97,7 @@ class ScriptFile:
             return ast.parse(bytes(data)).body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ModelFileError(
-                f"{member} is no source of TorchScript: {error}", where=self.where, hint=_HINT
+                f"{member} is not a source of TorchScript: {error}", where=self.where, hint=_HINT
             ) from error
 
 

@@ -143,7 +143,7 @@ class Evaluator(ABC):
                 raise ModelFileError(f"{thing.kind} has no field {name!r}")
             return thing[thing.names.index(name)]
         if not isinstance(thing, Object):
-            raise ModelFileError(f"{name!r} is read of what is no object")
+            raise ModelFileError(f"{name!r} is read of what is not an object")
         return self.modules.field(thing, name)
 
     def _call(self, node: ast.Call, frame: Frame) -> Any:
@@ -161,10 +161,12 @@ class Evaluator(ABC):
                 if is_new and self.file.method(thing.kind, "__init__") is None:
                     return None
                 return self.call_method(thing, node.func.attr, arguments, options)
-            raise ModelFileError(f"the method {node.func.attr!r} is called of what is no object")
+            raise ModelFileError(
+                f"the method {node.func.attr!r} is called of what is not an object"
+            )
         callee = self.evaluate(node.func, frame)
         if not isinstance(callee, Callee):
-            raise ModelFileError("what is called is no function")
+            raise ModelFileError("what is called is not a function")
         return self._function(callee.name, arguments, options)
 
     def _arguments(self, node: ast.Call, frame: Frame) -> tuple[list[Any], dict[str, Any]]:

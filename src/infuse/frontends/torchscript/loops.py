@@ -67,7 +67,7 @@ def _once(
         carried.enter(interpreter, inner, local)
         if isinstance(statement, ast.For):
             if not isinstance(statement.target, ast.Name):
-                raise UnsupportedOperatorError("a loop over what is no range")
+                raise UnsupportedOperatorError("a loop over what is not a range")
             local[statement.target.id] = number
         follow(interpreter, statement.body, local)
         if isinstance(statement, ast.While):

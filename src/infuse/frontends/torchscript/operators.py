@@ -194,7 +194,7 @@ def _same(world: World, name: str, arguments: Sequence[Any], options: Mapping[st
 def _in_place(world: World, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
     tensor = arguments[0]
     if not isinstance(tensor, Tensor):
-        raise UnsupportedOperatorError(f"{name}_ changes what is no tensor")
+        raise UnsupportedOperatorError(f"{name}_ changes what is not a tensor")
     before = tensor.read(world.g)
     plain, named = _narrowed(world, arguments, options)
     made = compute(world.g, name, plain, named)

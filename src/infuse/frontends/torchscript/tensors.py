@@ -182,7 +182,7 @@ def _flattened(data: Any, parts: list[Any]) -> list[int]:
     """The sizes of nested lists, whose numbers are added to `parts`."""
     if not isinstance(data, (list, tuple)):
         if not numbers.is_number(data):
-            raise UnsupportedOperatorError("a tensor is made of what is no number")
+            raise UnsupportedOperatorError("a tensor is made of what is not a number")
         parts.append(data)
         return []
     inner = [_flattened(entry, parts) for entry in data]

@@ -214,7 +214,7 @@ def _checked(tree: Tree, columns: int) -> Array:
     if len(np.unique(ends)) < len(ends):
         raise ModelFileError("two branches lead to one node")
     if not np.isfinite(tree.values[~inner]).all():
-        raise ModelFileError("the value of a leaf is no finite number")
+        raise ModelFileError("the value of a leaf is not a finite number")
     features = tree.feature[inner]
     if features.size and (features.min() < 0 or features.max() >= columns):
         wrong = features[(features < 0) | (features >= columns)][0]

@@ -120,7 +120,7 @@ class Booster:
             )
         self.is_mean = "average_output" in header
         if len(trees) % self.groups:
-            raise ModelFileError(f"{len(trees)} trees are no multiple of {self.groups}")
+            raise ModelFileError(f"{len(trees)} trees are not a multiple of {self.groups}")
         self._trees = trees
 
     def predict(self, g: Importer, x: Value) -> Value:

@@ -176,6 +176,6 @@ class _Decoder:
             try:
                 text = str(self.data[start : start + count], "utf-8")
             except UnicodeDecodeError:
-                _fail("a name is no UTF-8 text")
+                _fail("a name is not UTF-8 text")
             self.strings[at] = text
         return text

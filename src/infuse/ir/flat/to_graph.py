@@ -81,7 +81,7 @@ class _Reader:
                 SequenceType(element) if record.kind == TypeKind.Sequence else OptionalType(element)
             )
         if record.kind not in (TypeKind.Tensor, TypeKind.Unranked):
-            _fail(f"{record.kind} is no kind of type")
+            _fail(f"{record.kind} is not a kind of type")
         dtype, format = (
             self.dtype(record.data_type),
             _pick(FORMATS, record.data_format, "data format"),
@@ -313,7 +313,7 @@ def _elements(type: Type, stored: Array) -> Array:
 def _shape(type: TensorType) -> tuple[int, ...]:
     shape = tuple(d for d in type.shape or () if isinstance(d, int))
     if type.shape is None or len(shape) < len(type.shape) or not _is_possible(shape):
-        _fail(f"a constant is a {type}, which is no possible shape")
+        _fail(f"a constant is a {type}, which is not a possible shape")
     return shape
 
 
@@ -339,5 +339,5 @@ def _dim(text: str) -> Dim:
 def _big_int(text: str) -> int:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= DIM_LIMIT):
-        _fail("an attribute is no whole number")
+        _fail("an attribute is not a whole number")
     return int(text)

@@ -55,9 +55,13 @@ def require_symbols(names: Iterable[str], symbols: Collection[str]) -> None:
     """OptionError unless all names that were given are among a model's symbols."""
     unknown = [name for name in names if name not in symbols]
     if unknown:
-        hint = f"its symbols are {', '.join(symbols)}" if symbols else "all of its sizes are fixed"
+        hint = (
+            f"its dynamic axes are {', '.join(symbols)}"
+            if symbols
+            else "all of its sizes are fixed"
+        )
         raise OptionError(
-            f"the model has no symbolic dimension {', '.join(map(repr, unknown))}", hint=hint
+            f"the model has no dynamic axis {', '.join(map(repr, unknown))}", hint=hint
         )
 
 

@@ -29,7 +29,7 @@ def number(text: str) -> float:
         return float(special[1])
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise DataError(f"the text {text[:40]!r} is no number")
+        raise DataError(f"the text {text[:40]!r} is not a number")
     value = float(match[1])
     if math.isinf(value):
         raise DataError(f"the number {text[:40]!r} is larger than any float64")
@@ -45,5 +45,5 @@ def integer(text: str) -> int:
         return int(whole[1])
     value = number(text)
     if not math.isfinite(value):
-        raise DataError(f"the text {text[:40]!r} is no integer")
+        raise DataError(f"the text {text[:40]!r} is not an integer")
     return int(value)

@@ -97,7 +97,7 @@ def _key(value: Any) -> Any:
 
 
 def unknown_nodes(part: Graph | Node) -> list[Node]:
-    """The nodes of a graph or node, those of its bodies included, that nobody can run."""
+    """The nodes of a graph or node, bodies included, whose operator is not supported."""
     if isinstance(part, Graph):
         return [
             node
@@ -123,7 +123,7 @@ def require_known(graph: Graph) -> None:
         )
     names = [f"{kind} ({_some(where)})" for kind, where in by_operator.items()]
     raise UnsupportedOperatorError(
-        f"nobody can run {_some(names, ', ')}: unknown operators",
+        f"unsupported operator{'s' * (len(names) > 1)} {_some(names, ', ')}",
         where=f"graph {graph.name!r}",
         hint="define them as infuse.ops.Op, or export the model without them",
     )

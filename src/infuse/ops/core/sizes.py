@@ -154,7 +154,7 @@ def whole_parts(size: Dim, parts: Dim, what: str) -> Dim:
     multiple of them.
     """
     if not (must_hold(1, "<=", parts) and must_equal(dims.mod(size, parts), 0)):
-        raise ShapeError(f"{what}: {size} is no multiple of {parts}")
+        raise ShapeError(f"{what}: {size} is not a multiple of {parts}")
     return dims.floordiv(size, parts)
 
 

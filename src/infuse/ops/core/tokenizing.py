@@ -80,7 +80,7 @@ class RowOptions:
         if self.padding == "max_length" and not self.max_length:
             raise OptionError("`padding: max_length` needs a `max_length`")
         if self.max_length % self.multiple:
-            raise OptionError("`max_length` is no multiple of `multiple`")
+            raise OptionError("`max_length` is not a multiple of `multiple`")
 
 
 class Tokenizer:
@@ -95,7 +95,7 @@ class Tokenizer:
         self.options = options or RowOptions()
         self.options.check()
         library = _library()
-        with _errors(ModelFileError, "it is no file of the tokenizers library"):
+        with _errors(ModelFileError, "it is not a file of the tokenizers library"):
             self._own = library.Tokenizer.from_str(content)
             self.file_padding: Mapping[str, Any] | None = self._own.padding
             self._own.no_padding()
@@ -123,7 +123,7 @@ class Tokenizer:
         most, options = self.options.max_length, self.options
         if not most or options.truncation == "none" or not options.special_tokens:
             return
-        with _errors(ModelFileError, "it is no file of the tokenizers library"):
+        with _errors(ModelFileError, "it is not a file of the tokenizers library"):
             frame = self._own.num_special_tokens_to_add(pairs)
         if frame >= most:
             raise OptionError(f"`max_length` leaves no room beside {frame} special tokens")
@@ -197,7 +197,7 @@ class Tokenizer:
         strange = ~np.isin(ids, self._numbers)
         if strange.any():
             row, column = (int(index) for index in np.argwhere(strange)[0])
-            raise DataError(f"{ids[row, column]} is no token's number", where=f"row {row}")
+            raise DataError(f"{ids[row, column]} is not a token's number", where=f"row {row}")
         texts = []
         for number, row in enumerate(ids.tolist()):
             with _errors(DataError, "it cannot be made a text of", f"row {number}"):

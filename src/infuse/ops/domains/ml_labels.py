@@ -252,7 +252,7 @@ class OneHotEncoder(MlOp):
         plain = x if x.dtype == object else x.astype(np.int64)
         indices = [places.get(v, -1) for v in plain.reshape(-1).tolist()]
         if not self.zeros and min(indices, default=0) < 0:
-            raise ShapeError(f"{self.name} is given an element that is no category")
+            raise ShapeError(f"{self.name} is given an element that is not a category")
         places_found = np.array(indices, dtype=np.int64).reshape(*x.shape, 1)
         result: Array = places_found == np.arange(len(categories))
         return result.astype(np.float32)

@@ -60,4 +60,4 @@ def value_of(text: str) -> Any:
     try:
         return read_yaml(text, "")
     except ConfigurationError as error:
-        raise ConfigurationError(f"{text[:100]!r} is no value: {error.what}") from error
+        raise ConfigurationError(f"{text[:100]!r} is not a value: {error.what}") from error

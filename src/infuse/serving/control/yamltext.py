@@ -39,7 +39,7 @@ def read_yaml(text: str | bytes, where: str) -> Any:
         return yaml.load(text, Loader=_LOADER)  # noqa: S506
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ConfigurationError(
-            f"it is no YAML: {str(error).splitlines()[0][:500]}", where=where
+            f"it is not YAML: {str(error).splitlines()[0][:500]}", where=where
         ) from error
 
 

@@ -97,7 +97,7 @@ def _checked(
 def _check_type(tensor: DeclaredTensor, spec: TensorSpec, place: str) -> None:
     if tensor.datatype not in NUMPY:
         raise ConfigurationError(
-            f"{place}: {tensor.datatype!r} is no element type", hint=", ".join(NUMPY)
+            f"{place}: {tensor.datatype!r} is not an element type", hint=", ".join(NUMPY)
         )
     if tensor.datatype != name_of(spec.dtype):
         raise ConfigurationError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -87,6 +88,9 @@ class VersionLoader:
         try:
             await version.load(self._cache)
         except InfuseError as error:
+            for local in files:
+                error.rename(f"{local.folder}{os.sep}", "")
+                error.rename(str(local.folder), "its files")
             error.within(version.where)
             raise
         version.notes += notes

@@ -40,7 +40,7 @@ def check(name: str, datatype: str, shape: Sequence[int]) -> int:
     dtype = NUMPY.get(datatype)
     if dtype is None:
         raise RequestError(
-            f"{datatype!r} is no datatype",
+            f"{datatype!r} is not a datatype",
             where=f"input {name!r}",
             hint=f"use one of {', '.join(NUMPY)}",
         )

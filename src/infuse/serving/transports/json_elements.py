@@ -145,7 +145,7 @@ def _array(name: str, datatype: str, values: list[Any]) -> Array:
             return texts_array([value.encode() for value in values], (len(values),))
         except UnicodeEncodeError as error:
             raise RequestError(
-                f"its data is no Unicode text: {error.reason}", where=f"input {name!r}"
+                f"its data is not Unicode text: {error.reason}", where=f"input {name!r}"
             ) from error
     return np.frombuffer(_packed(name, datatype, values), NUMPY[datatype])
 
@@ -180,7 +180,7 @@ def to_json(name: str, array: Array, datatype: str) -> msgspec.Raw:
             )
         except UnicodeDecodeError as error:
             raise RequestError(
-                "its elements are no UTF-8 text",
+                "its elements are not UTF-8 text",
                 where=f"output {name!r}",
                 hint="ask for it with binary_data: true",
             ) from error

@@ -119,7 +119,7 @@ def einsum(
     """X and a kernel multiplied by an equation, plus a bias over some of the result's axes."""
     g, match = call.g, re.fullmatch(r"(\.*\w*),(\w+)->(\.*\w*)", equation)
     if match is None:
-        raise ModelFileError(f"{equation!r} is no equation of two operands")
+        raise ModelFileError(f"{equation!r} is not an equation of two operands")
     left, right, result = match.groups()
     free = left.rstrip("".join(set(right) - set(result)))
     inner = left[len(free) :]

@@ -80,7 +80,7 @@ def masking(call: Call, x: Value) -> Value:
     g = call.g
     value = call.config.get("mask_value", 0.0)
     if not isinstance(value, (int, float)):
-        raise call.unsupported("a mask_value that is no number")
+        raise call.unsupported("a mask_value that is not a number")
     other = g.cast(g("Not", g("Equal", x, call.number(value, x))), uint8)
     any_other = call.boolean(call.reduced("ReduceMax", other, [x.rank - 1], True))
     y = call.where(any_other, x, 0)

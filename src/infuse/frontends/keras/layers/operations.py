@@ -52,7 +52,7 @@ def tensor(call: Call, value: Any, dtype: Any = None) -> Value:
         return value if dtype is None else call.g.cast(value, dtype)
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
-        raise ModelFileError(f"{str(value)[:60]!r} is no tensor")
+        raise ModelFileError(f"{str(value)[:60]!r} is not a tensor")
     if dtype is None:
         kinds = {"b": dtypes.bool_, "f": dtypes.float32}
         dtype = kinds.get(array.dtype.kind, dtypes.int32)

@@ -53,7 +53,7 @@ def transpose(call: Call) -> Value:
     x = call.value(0)
     order = [axis % max(x.rank, 1) for axis in call.ints(call.item(1))]
     if sorted(order) != list(range(x.rank)):
-        raise ModelFileError(f"{order} is no order of {x.rank} axes")
+        raise ModelFileError(f"{order} is not an order of {x.rank} axes")
     return call.g.permute(x, *order)
 
 

@@ -23,7 +23,7 @@ def tuple_get_item(call: Call) -> Any:
     """One item of a tuple."""
     listed, index = call.item(0), call.number(1)
     if not isinstance(listed, list):
-        raise ModelFileError(f"an item of {describe(listed)}, which is no tuple, is asked for")
+        raise ModelFileError(f"an item of {describe(listed)}, which is not a tuple, is asked for")
     if not isinstance(index, int) or not -len(listed) <= index < len(listed):
         raise ModelFileError(f"item {index} of a tuple of {len(listed)} is asked for")
     return listed[index]
@@ -70,7 +70,7 @@ def tuple_to_tensor(call: Call) -> Value:
     call.ignore(1)
     items = call.item(0)
     if not isinstance(items, list):
-        raise ModelFileError(f"{describe(items)} is no tuple")
+        raise ModelFileError(f"{describe(items)} is not a tuple")
     if not any(isinstance(item, Value) for item in items):
         return g.constant(np.array(items, dtype.numpy))
     parts = [g.shaped(g.tensor(item, dtype), 1) for item in items]

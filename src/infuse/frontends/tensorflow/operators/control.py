@@ -129,7 +129,7 @@ def assign(call: Call) -> list[Item]:
     """Another value for a variable, where it is restored."""
     item, stored = call.item(0), call.item(1)
     if not isinstance(item, Variable):
-        raise ModelFileError("its operand is no variable")
+        raise ModelFileError("its operand is not a variable")
     if not isinstance(stored, Stored):
         raise call.unsupported(
             f"the assignment to the variable {item.name!r}, a state of the model"

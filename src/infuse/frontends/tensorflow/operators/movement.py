@@ -134,7 +134,7 @@ def invert_permutation(call: Call) -> Value:
     """Where each number is."""
     order = call.ints(0)
     if sorted(order) != list(range(len(order))):
-        raise ModelFileError(f"{order[:8]} is no order")
+        raise ModelFileError(f"{order[:8]} is not an order")
     return call.g.constant(np.argsort(order).astype(call.raw(0).dtype.numpy))
 
 

@@ -53,7 +53,7 @@ def _parts(call: Call, size: Size, block: int) -> Size:
     if isinstance(size, Value):
         return call.g("Div", size, block)
     if size % block:
-        raise ModelFileError(f"{size} elements are no blocks of {block}")
+        raise ModelFileError(f"{size} elements are not blocks of {block}")
     return size // block
 
 
@@ -91,7 +91,7 @@ def batch_to_space(call: Call) -> Value:
     sizes, rest = _sizes(call, x, 1, count + 1), _sizes(call, x, count + 1, x.rank)
     batch = x.shape[0]
     if isinstance(batch, int) and batch % math.prod(blocks):
-        raise ModelFileError(f"{batch} rows are no blocks of {blocks}")
+        raise ModelFileError(f"{batch} rows are not blocks of {blocks}")
     split = g("Reshape", x, g.ints(*blocks, -1, *sizes, *rest))
     pairs = [axis for i in range(count) for axis in (count + 1 + i, i)]
     moved = g("Transpose", split, perm=(count, *pairs, *range(2 * count + 1, split.rank)))

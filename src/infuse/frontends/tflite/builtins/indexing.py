@@ -62,7 +62,7 @@ def one_hot(call: Call) -> Value:
 
 def _limit(call: Call, count: int) -> None:
     if not 0 <= count <= 1 << 28:
-        raise ModelFileError(f"{count} places are no length of an axis")
+        raise ModelFileError(f"{count} places are not a length of an axis")
 
 
 @builtin("UNIQUE")

@@ -68,7 +68,7 @@ def transpose(call: Call) -> Value:
     (x,) = call.moved(0)
     perm = [axis_of(axis, x.rank) for axis in call.ints(1)]
     if sorted(perm) != list(range(x.rank)):
-        raise ModelFileError(f"{perm} is no order of {x.rank} axes")
+        raise ModelFileError(f"{perm} is not an order of {x.rank} axes")
     return call.g("Transpose", x, perm=tuple(perm))
 
 

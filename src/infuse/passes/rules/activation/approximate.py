@@ -155,7 +155,7 @@ class GemmAsConv(Rule):
         require_float(x)
         require_shape(x)
         require_filled(w)
-        require(x.rank == 2 and w.rank == 2, "the operands are no matrices")
+        require(x.rank == 2 and w.rank == 2, "the operands are not matrices")
         require(not root.op.attributes().get("transA"), "rows become columns")
         if b is not None:
             per_column(b, root.output.shape[1])

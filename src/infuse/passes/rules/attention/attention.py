@@ -121,7 +121,7 @@ class FuseAttention(Rule):
             if constant is not None:
                 require(number(constant) != 0, "the scale is zero")
                 require_factors(q.dtype, wide(constant))
-                require(np.isfinite(number(constant)), "the scale is no number")
+                require(np.isfinite(number(constant)), "the scale is not a number")
                 require(constant.rank <= rank, "the scale stretches the scores")
         for operand in (mask, more, condition):
             if operand is not None:

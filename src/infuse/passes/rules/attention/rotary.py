@@ -225,7 +225,7 @@ class FuseRotaryEmbedding(RotaryRule):
             "the parts are not joined along the last axis",
         )
         require(
-            are_halves(x, a, b, stacked is not None), "the parts are no halves of what is turned"
+            are_halves(x, a, b, stacked is not None), "the parts are not halves of what is turned"
         )
         stack = (*a.shape, 2)
         require(

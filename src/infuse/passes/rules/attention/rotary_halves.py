@@ -102,7 +102,7 @@ class FuseRotaryHalves(RotaryRule):
         for source, _ in views(a):
             if source.shape == root.output.shape and are_halves(source, a, b, stacked is not None):
                 return source
-        raise Refusal("the parts are no halves of one value")
+        raise Refusal("the parts are not halves of one value")
 
 
 RULES = (FuseRotaryHalves,)

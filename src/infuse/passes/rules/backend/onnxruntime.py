@@ -72,7 +72,7 @@ def _parameters(root: Node, low: Value | None, high: Value | None) -> tuple[floa
         ends = tuple(
             end if value is None else number(value) for value, end in ((low, -far), (high, far))
         )
-        require(not any(np.isnan(ends)), "a limit is no number")
+        require(not any(np.isnan(ends)), "a limit is not a number")
         return ends
     return tuple(float(attribute(root, name)) for name in _SLOPES.get(root.kind, ()))
 
@@ -174,7 +174,7 @@ class UseOwnGelu(RuntimeRule):
         require(x.rank > 0, "the runtime's gelu takes no scalar")
         if b is not None:
             vector = b.rank == 1 and x.rank >= 1 and x.shape[-1] == b.shape[0]
-            require(vector, "the bias is no vector over the last axis")
+            require(vector, "the bias is not a vector over the last axis")
 
     def build(self, x: Value, root: Node, b: Value | None = None) -> Any:
         if attribute(root, "approximate") == "tanh":
@@ -234,7 +234,7 @@ class FuseSkipNormalization(RuntimeRule):
         for vector in (gamma, beta, bias):
             require(
                 vector is None or vector.shape == x.shape[2:],
-                "weights or bias are no vectors over the rows",
+                "weights or bias are not vectors over the rows",
             )
         require(attribute(root, "stash_type") == 1, "it computes in another type")
         require_unread(root, "its statistics are")

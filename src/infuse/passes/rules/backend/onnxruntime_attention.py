@@ -248,7 +248,7 @@ class FusePackedAttention(RuntimeRule):
         heads = attribute(attention, "num_heads")
         slow = any(isinstance(s, int) and s // heads % PANEL for s in sizes)
         require(not slow, "heads have odd sizes, and the runtime multiplies for one at a time")
-        require(b is None or b.shape == w.shape[1:], "the bias is no vector")
+        require(b is None or b.shape == w.shape[1:], "the bias is not a vector")
         require(not any(o.uses for o in attention.outputs[1:]), "present keys are read")
 
     def build(

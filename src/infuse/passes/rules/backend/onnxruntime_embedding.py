@@ -86,11 +86,11 @@ class FuseEmbedNormalization(RuntimeRule):
     ) -> None:
         require_float32(w, t, p, gamma)
         require_shape(ids, norm.output)
-        require(ids.rank == 2 and w.rank == 2, "the words are no rows of a batch")
+        require(ids.rank == 2 and w.rank == 2, "the words are not rows of a batch")
         require(norm.output.shape == (*ids.shape, *w.shape[1:]), "the words are repeated")
         require(attribute(norm, "axis") in (-1, 2), "it does not normalize the last axis")
         require(attribute(norm, "stash_type") == 1, "it computes in another type")
-        require(gamma.shape == w.shape[1:], "the scale is no vector")
+        require(gamma.shape == w.shape[1:], "the scale is not a vector")
         require_unread(norm, "the statistics are")
         if t is not None and kinds is not None:
             require(t.rank == 2 and kinds.tensor.shape == ids.shape, "segments are repeated")
@@ -102,9 +102,9 @@ class FuseEmbedNormalization(RuntimeRule):
             require(p.rank == 2 and alike, "positions are not those of the words")
         else:
             matrix = p.rank in (2, 3) and all(map(is_one, p.shape[:-2]))
-            require(matrix, "the table is no matrix")
+            require(matrix, "the table is not a matrix")
             self._require_front(p if front is None else front.output, ids, front)
-        require(beta.tensor.rank == 1, "the shift is no vector")
+        require(beta.tensor.rank == 1, "the shift is not a vector")
         tables = [v for v in (p, t, beta) if v is not None]
         require(all(v.shape[-1:] == w.shape[1:] for v in tables), "the tables differ in width")
 

@@ -193,7 +193,7 @@ class DivideByPowerOfTwo(Rule):
     def when(self, c: Value) -> None:
         require_float(c)
         mantissa, exponent = np.frexp(wide(c))
-        require(bool(np.all(np.abs(mantissa) == 0.5)), "it is no power of two")
+        require(bool(np.all(np.abs(mantissa) == 0.5)), "it is not a power of two")
         require(bool(np.all(np.abs(exponent) < 14)), "the reciprocal might not be a normal number")
 
     def build(self, x: Value, c: Value) -> Any:

@@ -80,7 +80,7 @@ class RemoveRequantization(Rule):
         root: Node,
     ) -> None:
         require(q.dtype == root.output.dtype, f"it turns {q.dtype} into {root.output.dtype}")
-        require(q.dtype.is_integer and q.dtype.bits <= 16, "the elements are no small integers")
+        require(q.dtype.is_integer and q.dtype.bits <= 16, "the elements are not small integers")
         _require_steps(s)
         require(_equal(s, t) and _equal(z, y), "the scales or zero points differ")
         for name in ("axis", "block_size"):

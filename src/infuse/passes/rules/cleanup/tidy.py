@@ -121,7 +121,7 @@ class GatherAsSlice(Rule):
         require(isinstance(size, int), "the size is not known")
         require(i.rank == 1 and data(i).size > 1, "there is one index")
         steps = np.diff(data(i).astype(np.int64))
-        require(bool(np.all(steps == 1)), "the indices are no neighbours")
+        require(bool(np.all(steps == 1)), "the indices are not neighbours")
         require(data(i)[0] >= 0 and data(i)[-1] < size, "it counts from the end")
 
     def build(self, x: Value, i: Value, root: Node) -> Any:

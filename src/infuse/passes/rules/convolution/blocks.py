@@ -168,7 +168,7 @@ class RowsAsConv(Rule):
         require_float(x)
         require_shape(x)
         require_filled(w)
-        require(x.rank == 3 and w.rank == 2, "the operands are no batches of rows and a matrix")
+        require(x.rank == 3 and w.rank == 2, "the operands are not batches of rows and a matrix")
         require(x.shape[1] != 0, "there are no rows")
 
     def build(self, x: Value, w: Value) -> Any:

@@ -200,7 +200,7 @@ def _squares(xs: tuple[Value, ...], concat: Node) -> tuple[Value, int, Array]:
         for x in xs
         if x.producer is not None and x.producer.kind == "Slice" and len(x.uses) == 1
     ]
-    require(len(slices) == len(xs) > 1, "an operand is no Slice for it alone")
+    require(len(slices) == len(xs) > 1, "an operand is not a Slice for it alone")
     x = slices[0].inputs[0]
     assert x is not None
     require(

@@ -85,7 +85,7 @@ class FuseProductNorm(Rule):
         require_shape(x, product.output)
         require_filled(w)
         require_unread(norm, RUNNING)
-        require(w.rank == 2, "the weights are no matrix")
+        require(w.rank == 2, "the weights are not a matrix")
         rank = product.output.rank
         place = permutation(moved)[1] if moved is not None else 1
         require(rank >= 2 and place == rank - 1, "the channels are not the columns")
@@ -150,7 +150,7 @@ class FuseProductScale(Rule):
         require_float(w)
         require_shape(x, product.output)
         require_filled(w)
-        require(w.rank == 2 and x.rank >= 2, "the weights are no matrix")
+        require(w.rank == 2 and x.rank >= 2, "the weights are not a matrix")
         rank = product.output.rank
         require(c.rank <= rank and (b is None or b.rank <= rank), "a constant stretches the shape")
         self._factor(c, root, moved, w)
@@ -219,7 +219,7 @@ class FuseNormGemm(Rule):
         require_shape(x)
         require_filled(w)
         require_unread(norm, RUNNING)
-        require(x.rank == 2 and w.rank == 2, "the operands are no matrices")
+        require(x.rank == 2 and w.rank == 2, "the operands are not matrices")
         require(not root.op.attributes().get("transA"), "rows become columns")
         if b is not None:
             per_column(b, root.output.shape[1])

@@ -100,7 +100,7 @@ class MergeMatMuls(Rule):
     def when(self, x: Value, a: Value, b: Value, inner: Node, p: Value | None = None) -> None:
         require_float(x)
         require_shape(x)
-        require(x.rank >= 2 and a.rank == b.rank == 2, "the operands are no matrices")
+        require(x.rank >= 2 and a.rank == b.rank == 2, "the operands are not matrices")
         require_filled(a, b)
         require_cheaper(*_costs(a, b, None, None))
         if p is not None:
@@ -159,7 +159,7 @@ class MergeGemms(Rule):
     ) -> None:
         require_float(x)
         require_shape(x)
-        require(x.rank == a.rank == b.rank == 2, "the operands are no matrices")
+        require(x.rank == a.rank == b.rank == 2, "the operands are not matrices")
         require(not _flag(root, "transA"), "rows become columns in between")
         require_filled(a, b)
         require_cheaper(*_costs(a, b, first, root))

@@ -202,7 +202,7 @@ class FuseConvMatMul(Rule):
         require_float(x)
         require_filled(w, m)
         require(
-            m.rank == 2 and attribute(conv, "group") == 1, "it is no matrix, or there are groups"
+            m.rank == 2 and attribute(conv, "group") == 1, "it is not a matrix, or there are groups"
         )
         moved = rows or last
         assert moved is not None

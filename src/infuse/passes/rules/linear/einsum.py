@@ -47,7 +47,7 @@ class EinsumAsMatMul(Rule):
         many = not batch and len(rows) > 1
         require(
             len(summed) == 1 and (many or len(rows) == 1) and len(columns) == 1,
-            "it is no product of matrices",
+            "it is not a product of matrices",
         )
         shapes = dict(zip(a, root.inputs[0].shape)), dict(zip(b, root.inputs[1].shape))  # type: ignore[union-attr]
         require(all(shapes[0][c] == shapes[1][c] for c in batch + summed), "an axis is broadcast")

@@ -122,7 +122,7 @@ class MergeSplitConvs(Rule):
 
     def _convs(self, xs: tuple[Value, ...], root: Node) -> list[Node]:
         convolutions = [node for x in xs if (node := _convolution(x, root)) is not None]
-        require(len(convolutions) == len(xs), "an operand is no convolution for it alone")
+        require(len(convolutions) == len(xs), "an operand is not a convolution for it alone")
         return convolutions
 
 

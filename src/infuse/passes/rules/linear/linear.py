@@ -64,8 +64,8 @@ class FuseMatMulAdd(Rule):
     def when(self, x: Value, w: Value, b: Value, root: Node) -> None:
         require_float(w)
         require_shape(x)
-        require(x.rank == 2 and w.rank == 2, "the operands are no matrices")
-        require(b.rank <= 2, "the addend is no bias")
+        require(x.rank == 2 and w.rank == 2, "the operands are not matrices")
+        require(b.rank <= 2, "the addend is not a bias")
         require_addend(per_column(b, w.shape[1]), b.dtype, reach(w, data(w).shape[1]))
 
     def build(self, x: Value, w: Value, b: Value) -> Any:
@@ -83,7 +83,7 @@ class FuseGemmAdd(Rule):
 
     def when(self, gemm: Node, b: Value, c: Value | None) -> None:
         require_float(b)
-        require(b.rank <= 2, "the addend is no bias")
+        require(b.rank <= 2, "the addend is not a bias")
         columns = gemm.output.shape[1]
         require_addend(per_column(b, columns), b.dtype)
         if c is not None:
@@ -240,7 +240,7 @@ def _require_matrix(x: Value, w: Value, c: Value) -> None:
     require_float(w, c)
     require_own(w)
     require_shape(x)
-    require(w.rank == 2 and x.rank >= 2, "the weights are no matrix")
+    require(w.rank == 2 and x.rank >= 2, "the weights are not a matrix")
     require(c.rank <= x.rank, "the constant stretches the shape")
 
 

@@ -90,7 +90,7 @@ class MatMulOfTranspose(Rule):
     def when(self, x: Value, y: Value, moved: Node) -> None:
         require_float(x)
         require_shape(x, y)
-        require(x.rank == 2 and y.rank == 2, "the operands are no matrices")
+        require(x.rank == 2 and y.rank == 2, "the operands are not matrices")
         require(permutation(moved) == (1, 0), "the order of the axes stays")
 
     def build(self, x: Value, y: Value, moved: Node, root: Node) -> Any:
@@ -113,7 +113,7 @@ class TransposeOfProduct(Rule):
     def when(self, x: Value, y: Value, moved: Node) -> None:
         require_float(x)
         require_shape(x, y)
-        require(x.rank == 2 and y.rank == 2, "the operands are no matrices")
+        require(x.rank == 2 and y.rank == 2, "the operands are not matrices")
         require(permutation(moved) == (1, 0), "the order of the axes stays")
 
     def build(self, x: Value, y: Value, product: Node) -> Any:
@@ -216,7 +216,7 @@ class FuseFlattenedAffine(Rule):
         require_shape(x, flat.output)
         require_filled(w)
         require_own(w)
-        require(w.rank == 2 and flat.output.rank == 2, "the operands are no matrices")
+        require(w.rank == 2 and flat.output.rank == 2, "the operands are not matrices")
         known = all(isinstance(n, int) for n in x.shape[1:])
         require(known and x.rank > 2, "the sizes are not known")
         columns = math.prod(int(n) for n in x.shape[1:] if isinstance(n, int))

@@ -219,7 +219,7 @@ class FuseGemmSum(Rule):
     def when(self, x: Value, w: Value, y: Value, root: Node, product: Node | None = None) -> None:
         require_float(x)
         require_shape(x, w, y)
-        require(x.rank == w.rank == 2, "the operands are no matrices")
+        require(x.rank == w.rank == 2, "the operands are not matrices")
         made = root.inputs[0 if root.inputs[1] is y else 1]
         require(
             made is not None and made.type == root.output.type and y.rank <= 2,

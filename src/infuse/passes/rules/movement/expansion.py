@@ -70,7 +70,7 @@ class CompareRange(Rule):
         return Call("GreaterOrEqual", (shaped, ops.const(b)))
 
     def when(self, a: Value, b: Value, d: Value, root: Node) -> None:
-        require(a.dtype.is_integer, "the numbers are no integers")
+        require(a.dtype.is_integer, "the numbers are not integers")
         require(number(d) > 0, "it counts down")
         require(number(a) >= number(b), "some numbers may be smaller")
         first = root.inputs[0]

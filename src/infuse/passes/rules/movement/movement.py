@@ -146,7 +146,7 @@ class RemoveSplitConcat(Rule):
         split = xs[0].producer
         require(
             split is not None and split.kind == "Split" and split.op.domain == "",
-            "the operands are no Split",
+            "the operands are not Split",
         )
         assert split is not None
         require(list(xs) == split.outputs, "it does not join all parts in order")

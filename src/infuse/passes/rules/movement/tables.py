@@ -69,7 +69,7 @@ class ComputeInTable(Rule):
             require(all(n in (1, m) for n, m in sizes), "the constant stretches the rows")
             require(c.rank <= t.rank, "the constant stretches the rows")
         if w is not None:
-            require(t.rank == 2 and w.rank == 2, "the operands are no matrices")
+            require(t.rank == 2 and w.rank == 2, "the operands are not matrices")
             require(i.rank >= 1, "one row is read")
             require(data(w).shape[1] <= data(w).shape[0], "the table would grow")
 

@@ -334,7 +334,7 @@ class FuseNormalizationCasts(Rule):
         ]
 
     def when(self, x: Value, s: Value, up: Node, norm: Node, down: Node) -> None:
-        require(x.dtype in (dtypes.float16, dtypes.bfloat16), f"{x.dtype} is no half precision")
+        require(x.dtype in (dtypes.float16, dtypes.bfloat16), f"{x.dtype} is not half precision")
         require(
             up.output.dtype == dtypes.float32 and down.output.dtype == x.dtype,
             "it computes in another type",

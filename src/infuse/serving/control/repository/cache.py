@@ -74,7 +74,7 @@ class Cache:
         digest = sha256(b"".join(lines)).hexdigest()
         folder = self.disk.root / "versions" / digest
         if outside := [name for name in files if name.startswith("/") or ".." in name.split("/")]:
-            raise RepositoryError(f"{outside[0]!r} is no path in a folder")
+            raise RepositoryError(f"{outside[0]!r} is not a path in a folder")
         self._use(digest)
         try:
             with self.disk.mapped(), self.disk.lock(digest):

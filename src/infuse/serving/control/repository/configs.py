@@ -57,7 +57,9 @@ def read_config(
     try:
         text = read(file).decode()
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"it is no UTF-8 text: {error.reason}", where=file.path) from error
+        raise ConfigurationError(
+            f"it is not UTF-8 text: {error.reason}", where=file.path
+        ) from error
     return parse_config(name, text, file.path, defaults)
 
 
@@ -87,7 +89,7 @@ def _read_yaml(text: str, where: str) -> dict[str, Any]:
     if plain is None:
         return {}
     if not isinstance(plain, dict):
-        raise ConfigurationError("it is no table of fields", where=where)
+        raise ConfigurationError("it is not a table of fields", where=where)
     return plain
 
 

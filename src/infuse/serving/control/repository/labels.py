@@ -67,7 +67,7 @@ def _lines(content: bytes, where: str) -> tuple[bytes, ...]:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"it is no UTF-8 text: {error.reason}", where=where) from error
+        raise ConfigurationError(f"it is not UTF-8 text: {error.reason}", where=where) from error
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()

@@ -157,7 +157,7 @@ class ObjectStore:
             try:
                 entries += self._retry(partial(self._objects, prefix), self.place(prefix))
             except exceptions.InvalidPathError as error:
-                problems[prefix] = f"an object has a name that is no path: {_first_line(error)}"
+                problems[prefix] = f"an object has a name that is not a path: {_first_line(error)}"
         return entries
 
     def _retry(self, work: Callable[[], _T], where: str) -> _T:
@@ -249,7 +249,7 @@ def _listing(entries: list[FileEntry], problems: dict[str, str]) -> Listing:
             problems[file.name] = "it is an object, and others lie below it as if it were a folder"
         elif not file.name.isprintable() or "\\" in file.name:
             problems[file.name.rpartition("/")[0] or file.name] = (
-                f"an object has a name that is no path: {file.name!r}"
+                f"an object has a name that is not a path: {file.name!r}"
             )
         else:
             files.append(file)

@@ -326,7 +326,7 @@ def _check_path(path: str) -> None:
         part.startswith(".") or "\\" in part or not part.isprintable() for part in parts
     ):
         raise RepositoryError(
-            f"{path!r} is no path in a model's folder", hint="send files as 1/model.onnx"
+            f"{path!r} is not a path in a model's folder", hint="send files as 1/model.onnx"
         )
 
 

@@ -106,7 +106,7 @@ class Routing:
     def set_label(self, label: str, version: int) -> None:
         """Let a label stand for a loaded version; an error leaves it as it was."""
         if not _LABEL.fullmatch(label):
-            raise OptionError(f"{label[:80]!r} is no label", where=self.where, hint=_LABEL_RULE)
+            raise OptionError(f"{label[:80]!r} is not a label", where=self.where, hint=_LABEL_RULE)
         self.require_loaded(version)
         self.current.labels[label] = version
         self._events.tell("label_set", version, f"label {label!r}")
@@ -187,7 +187,7 @@ def _check(config: ModelConfig) -> None:
     for label in config.labels:
         if not _LABEL.fullmatch(label):
             raise ConfigurationError(
-                f"{label[:80]!r} is no label", where="labels", hint=_LABEL_RULE
+                f"{label[:80]!r} is not a label", where="labels", hint=_LABEL_RULE
             )
     for part, names in (("split", config.split), ("shadow", config.shadow)):
         for name, weight in names.items():

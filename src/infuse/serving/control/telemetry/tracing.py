@@ -207,7 +207,7 @@ def _exporter(endpoint: str) -> SpanExporter:
         return ConsoleSpanExporter(out=sys.stdout)
     if not re.fullmatch(r"https?://[^/\s]+/?", endpoint):
         raise ConfigurationError(
-            f"{endpoint!r} is no OTLP endpoint",
+            f"{endpoint!r} is not an OTLP endpoint",
             where="telemetry.traces",
             hint="write http://host:4317, or console",
         )

@@ -178,7 +178,7 @@ class DecodeImage(Builtin):
                 else str(error).strip()
             )
             raise RequestError(
-                f"its {length} bytes are no image that can be read ({reason})",
+                f"its {length} bytes are not an image that can be read ({reason})",
                 hint=f"formats are {', '.join(_FORMATS)}",
             ) from error
 

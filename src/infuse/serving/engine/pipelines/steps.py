@@ -43,7 +43,7 @@ class Place:
         """A file of the model's folder; names that lead out of it are refused."""
         path = PurePosixPath(name)
         if not name or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
-            raise self.fail(f"'{name}' is no name of a file in the model's folder")
+            raise self.fail(f"'{name}' is not a name of a file in the model's folder")
         for folder in self.folders:
             if (folder / path).is_file():
                 return folder / path
@@ -98,7 +98,7 @@ def elements(data: Array, name: str) -> list[bytes]:
     for number, part in enumerate(items):
         if not isinstance(part, bytes | str):
             raise RequestError(
-                f"it is no bytes but {type(part).__name__}",
+                f"it is not bytes but {type(part).__name__}",
                 where=f"element {number} of input '{name}'",
             )
     return [part.encode() if isinstance(part, str) else part for part in items]

@@ -116,7 +116,7 @@ class Tokenize(Builtin):
         try:
             return item.decode()
         except UnicodeDecodeError as error:
-            raise RequestError(f"it is no UTF-8 (at byte {error.start})") from error
+            raise RequestError(f"it is not UTF-8 (at byte {error.start})") from error
 
 
 class DetokenizeOptions(Options, frozen=True):

@@ -201,7 +201,7 @@ async def _set_traces(call: Call) -> Any:
     now = await _trace_settings(call)
     for name, value in call.read(dict[str, Any]).items():
         if name not in now:
-            raise RequestError(f"{name!r} is no setting of traces")
+            raise RequestError(f"{name!r} is not a setting of traces")
         if value is not None and value != now[name]:
             raise _fixed(name)
     return now

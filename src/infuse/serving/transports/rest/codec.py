@@ -73,7 +73,7 @@ def header_length(text: str | None) -> int | None:
         return None
     text = text.strip()
     if not (text.isascii() and text.isdigit()) or len(text) > _MOST_TEXT:
-        raise RequestError(f"Inference-Header-Content-Length is no length: {text[:40]!r}")
+        raise RequestError(f"Inference-Header-Content-Length is not a length: {text[:40]!r}")
     return int(text)
 
 
@@ -149,7 +149,7 @@ def read(head: Buffer) -> Inference | LooseInference:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         text = bytes(head)
         if b"NaN" not in text and b"Infinity" not in text:
-            raise RequestError(f"the request is no JSON: {error}") from error
+            raise RequestError(f"the request is not JSON: {error}") from error
         return _loose(text)
 
 
@@ -163,7 +163,7 @@ def _loose(text: bytes) -> LooseInference:
     except msgspec.ValidationError as error:
         raise RequestError(f"the request is not one of the protocol: {error}") from error
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"the request is no JSON: {error}") from error
+        raise RequestError(f"the request is not JSON: {error}") from error
 
 
 def _finite(text: str) -> float:
@@ -183,7 +183,7 @@ def _binary_size(item: InputTensor | LooseTensor) -> int | None:
         return None
     if type(size) is not int or size < 0:
         raise RequestError(
-            f"its binary_data_size is no size: {size!r}", where=f"input {item.name!r}"
+            f"its binary_data_size is not a size: {size!r}", where=f"input {item.name!r}"
         )
     if item.data is not msgspec.UNSET:
         raise RequestError("it has both data and binary_data_size", where=f"input {item.name!r}")
@@ -207,7 +207,7 @@ def _outputs(items: Sequence[WantedOutput]) -> list[RequestedOutput]:
             raise RequestError("binary_data is neither true nor false", where=where)
         most = parameters.get("classification", 0)
         if type(most) is not int or most < 0:
-            raise RequestError(f"classification is no number of classes: {most!r}", where=where)
+            raise RequestError(f"classification is not a number of classes: {most!r}", where=where)
         outputs.append(RequestedOutput(item.name, parameters))
     if len({output.name for output in outputs}) != len(outputs):
         raise RequestError("an output is asked for twice")
@@ -230,7 +230,7 @@ def _natural(parameters: JsonObject, name: str) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MOST_TEXT:
         value = int(value)
     if type(value) is not int or not 0 <= value <= _MOST_TIMEOUT:
-        raise RequestError(f"the parameter {name} is no whole number from 0: {value!r:.40}")
+        raise RequestError(f"the parameter {name} is not a whole number from 0: {value!r:.40}")
     return value
 
 
@@ -280,7 +280,7 @@ def _deduced(name: str, datatype: str, shape: list[int], size: int) -> list[int]
             row *= extent if extent >= 0 else 1
         if row == 0 or size % row:
             raise RequestError(
-                f"{size} bytes are no whole number of {row} bytes", where=f"input {name!r}"
+                f"{size} bytes are not whole number of {row} bytes", where=f"input {name!r}"
             )
         shape[free[0]] = size // row
     return shape

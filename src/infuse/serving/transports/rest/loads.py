@@ -42,4 +42,4 @@ def _file(name: str, text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise RequestError(f"the parameter {name[:100]!r} is no base64: {error}") from error
+        raise RequestError(f"the parameter {name[:100]!r} is not base64: {error}") from error

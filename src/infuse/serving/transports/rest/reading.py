@@ -207,7 +207,7 @@ class RequestReader:
         except (httptools.HttpParserInvalidURLError, UnicodeDecodeError):
             text = ""
         if not text:
-            raise self._refused(400, "the request's target is no path")
+            raise self._refused(400, "the request's target is not a path")
         scope["path"] = urllib.parse.unquote(text) if "%" in text else text
         scope["raw_path"] = path
         scope["query_string"] = query

@@ -185,4 +185,4 @@ def name_of(part: bytes) -> str:
     try:
         return (unquote_to_bytes(part) if b"%" in part else part).decode()
     except UnicodeDecodeError as error:
-        raise RequestError("the path is no UTF-8") from error
+        raise RequestError("the path is not UTF-8") from error

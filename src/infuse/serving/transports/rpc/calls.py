@@ -82,12 +82,12 @@ class Calls:
             "ModelStatistics": ("infer", self._model_statistics),
             "RepositoryIndex": ("watch", self._repository_index),
             "RepositoryModelUnload": ("admin", self._unload),
-            "SystemSharedMemoryStatus": ("watch", _no_regions),
-            "SystemSharedMemoryRegister": ("admin", _no_shared_memory),
-            "SystemSharedMemoryUnregister": ("admin", _no_region),
-            "CudaSharedMemoryStatus": ("watch", _no_regions),
-            "CudaSharedMemoryRegister": ("admin", _no_shared_memory),
-            "CudaSharedMemoryUnregister": ("admin", _no_region),
+            "SystemSharedMemoryStatus": ("infer", _no_regions),
+            "SystemSharedMemoryRegister": ("infer", _no_shared_memory),
+            "SystemSharedMemoryUnregister": ("infer", _no_region),
+            "CudaSharedMemoryStatus": ("infer", _no_regions),
+            "CudaSharedMemoryRegister": ("infer", _no_shared_memory),
+            "CudaSharedMemoryUnregister": ("infer", _no_region),
             "TraceSetting": ("infer", self._trace_setting),
             "LogSettings": ("infer", self._log_settings),
         }
@@ -259,7 +259,7 @@ class Calls:
             try:
                 model = bytes(wire.split(data, _PARAMETERS, _MODEL).name).decode()
             except UnicodeDecodeError as error:
-                raise RequestError("the name of the model is no UTF-8") from error
+                raise RequestError("the name of the model is not UTF-8") from error
             caller = self._admitted(context, "admin", model)
             if len(data) > LARGE:
                 config, files = await self._coders.load(large.load, data)

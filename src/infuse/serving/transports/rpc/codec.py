@@ -66,7 +66,7 @@ class InferMessage:
         try:
             name = bytes(self._split.name).decode()
         except UnicodeDecodeError as error:
-            raise RequestError("the name of the model is no UTF-8") from error
+            raise RequestError("the name of the model is not UTF-8") from error
         door(name)
 
     def is_long(self, size: int, many: int) -> bool:
@@ -231,7 +231,7 @@ def _natural(parameters: Mapping[str, Parameter], name: str, where: str | None =
     value = parameters.get(name, 0)
     if type(value) is not int or not 0 <= value <= _MOST:
         raise RequestError(
-            f"the parameter {name} is no whole number from 0: {value!r:.40}", where=where
+            f"the parameter {name} is not a whole number from 0: {value!r:.40}", where=where
         )
     return value
 

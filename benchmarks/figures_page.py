@@ -1,4 +1,4 @@
-"""Write the figures of a benchmark into README.md: `python -m benchmarks.readme_figures
+"""Write the figures of a benchmark into docs/figures.md: `python -m benchmarks.figures_page
 RESULTS.json`.
 
 The results are those of `benchmarks.zoo` or of `benchmarks.optimizer`.
@@ -13,7 +13,8 @@ from typing import Any
 from benchmarks.measure import geomean
 from benchmarks.zoo import BEST
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "figures.md"
 ZOO, OPTIMIZER = "figures", "optimizer figures"
 NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "ncnn": "ncnn", "mnn": "MNN"}
 PLOT = Path("docs") / "speed.svg"
@@ -65,7 +66,7 @@ def text(results: dict[str, Any], source: str, plot: str) -> str:
         "that is longer) over Infuse's, convolutions counted as direct ones; *difference* the "
         "largest one from ONNX "
         "Runtime's answer over the largest output. Medians and memory are in "
-        f"[{source}]({source}); `python -m "
+        f"[{source}](../{source}); `python -m "
         f"benchmarks.zoo --against {','.join(peers)} --json {source}` measured them."
     )
     if "remark" in results:
@@ -178,12 +179,12 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     options = parser.parse_args()
     results = json.loads(options.results.read_text("utf-8"))
-    source = options.results.resolve().relative_to(README.parent).as_posix()
-    page = README.read_text("utf-8")
+    source = options.results.resolve().relative_to(ROOT).as_posix()
+    page = PAGE.read_text("utf-8")
     is_zoo = "threads" in results["rows"][0]
     if is_zoo:
-        draw(results, README.parent / PLOT)
-    plot = PLOT.as_posix()
+        draw(results, ROOT / PLOT)
+    plot = PLOT.name
     name, written = (
         (ZOO, text(results, source, plot))
         if is_zoo
@@ -191,7 +192,7 @@ def main() -> None:
     )
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     section = f"{begin}\n{written}\n{end}"
-    README.write_text(re.sub(f"{begin}.*{end}", lambda _: section, page, flags=re.DOTALL), "utf-8")
+    PAGE.write_text(re.sub(f"{begin}.*{end}", lambda _: section, page, flags=re.DOTALL), "utf-8")
 
 
 if __name__ == "__main__":

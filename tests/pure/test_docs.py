@@ -1,0 +1,58 @@
+"""The documentation site: it builds without a warning, every link leads somewhere, and every error
+and every guide has its page.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infuse import errors
+from infuse.errors import InfuseError
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+ERRORS = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, InfuseError)
+]
+
+
+@pytest.mark.timeout(900)
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    options = ["-q", "-W", "--keep-going", "-b", "html", "-d", str(tmp_path / "trees")]
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *options, str(DOCS), str(tmp_path / "site")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    commands = (tmp_path / "site" / "cli.html").read_text(encoding="utf-8")
+    assert "--max-drop" in commands
+    assert "infuse.load" in (tmp_path / "site" / "api.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_every_error_has_a_page(kind: type[InfuseError]) -> None:
+    page = (DOCS / "errors" / f"{kind.code}.md").read_text(encoding="utf-8")
+    assert page.startswith(f"# {kind.code}: {kind.__name__}\n")
+    index = (DOCS / "errors" / "index.md").read_text(encoding="utf-8")
+    assert f"[{kind.code}]({kind.code}.md) | `{kind.__name__}`" in index
+
+
+def test_no_page_is_of_an_error_that_is_gone() -> None:
+    codes = {kind.code for kind in ERRORS}
+    assert {path.stem for path in (DOCS / "errors").glob("INF-*.md")} == codes
+
+
+def test_guides_are_there_in_chinese() -> None:
+    guides = {"install", "first_steps", "optimize", "compile", "python", "c", "serving", "rollout"}
+    pages = {path.stem for path in (DOCS / "zh").glob("*.md")}
+    assert pages == guides | {"extending", "index"}
+    for name in pages:
+        page = (DOCS / "zh" / f"{name}.md").read_text(encoding="utf-8")
+        assert re.search(r"[\u4e00-\u9fff]", page)
+        assert name == "index" or (DOCS / f"{name}.md").exists()
