@@ -202,31 +202,58 @@ angles = Concat(half, half, axis=-1)
 c = Unsqueeze(Cos(angles), [1])
 s = Unsqueeze(Sin(angles), [1])
 """
-TURNED = forms(
-    *("RotaryEmbedding", "x[2,4,5,8] p[2,5] int64", "Cast Reshape MatMul Cos Sin RotaryEmbedding"),
-    ("Llama rotate_half", WHOLE + HALVES + "y = x * c + Concat(-b, a, axis=-1) * s"),
-    (
-        "Llama, Split",
-        WHOLE + "a, b = Split(x, [4, 4], axis=-1)\ny = Concat(-b, a, axis=-1) * s + x * c",
+TURNED = [
+    *forms(
+        *(
+            "RotaryEmbedding",
+            "x[2,4,5,8] p[2,5] int64",
+            "Cast Reshape MatMul Cos Sin RotaryEmbedding",
+        ),
+        ("Llama rotate_half", WHOLE + HALVES + "y = x * c + Concat(-b, a, axis=-1) * s"),
+        (
+            "Llama, Split",
+            WHOLE + "a, b = Split(x, [4, 4], axis=-1)\ny = Concat(-b, a, axis=-1) * s + x * c",
+        ),
     ),
-    (
-        "JAX, halves",
-        ANGLES
-        + HALVES
-        + """cc = Unsqueeze(c, [1])
+    *forms(
+        *(
+            "RotaryEmbedding of single halves",
+            "x[2,4,5,8] p[2,5] int64",
+            "Cast Reshape MatMul Cos Sin Split Reshape Mul Reshape Mul Sub Mul Mul Add Concat",
+        ),
+        (
+            "JAX, halves",
+            ANGLES
+            + HALVES
+            + """cc = Unsqueeze(c, [1])
         ss = Unsqueeze(s, [1])
         y = Concat(a * cc - b * ss, b * cc + a * ss, axis=-1)""",
+        ),
+        refused_by="FuseRotaryEmbedding",
+        reason="Concat is needed, Split found",
     ),
-    (
-        "GPT-J, neighbours",
-        ANGLES
-        + """cc = Unsqueeze(c, [1])
+    *forms(
+        *(
+            "RotaryEmbedding of single neighbours",
+            "x[2,4,5,8] p[2,5] int64",
+            (
+                "Cast Reshape MatMul Cos Sin Slice Slice Reshape Mul Reshape Mul Sub Mul Mul Add"
+                " Reshape Reshape Concat Reshape"
+            ),
+        ),
+        (
+            "GPT-J, neighbours",
+            ANGLES
+            + """cc = Unsqueeze(c, [1])
         ss = Unsqueeze(s, [1])
         a = Slice(x, [0], [8], [3], [2])
         b = Slice(x, [1], [8], [3], [2])
         one = Unsqueeze(a * cc - b * ss, [4])
         two = Unsqueeze(b * cc + a * ss, [4])
         y = Reshape(Concat(one, two, axis=4), [2, 4, 5, 8])""",
+        ),
+        refused_by="FuseRotaryEmbedding",
+        reason="Concat is needed, Slice found",
     ),
-)
+]
 FORMS: list[Form] = [*PLAIN, *CAUSAL, *WINDOWS, *CACHES, *SHARED_HEADS, *TURNED]

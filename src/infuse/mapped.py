@@ -10,12 +10,24 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 SMALL: Final = 1 << 20
 """Bytes up to which a file is copied in any case."""
 
 _CHUNK: Final = 1 << 26
+
+
+class MappedFile(mmap.mmap):
+    """The bytes of a file, mapped read-only: its pages come again when somebody reads them."""
+
+    @classmethod
+    def of(cls, descriptor: int, size: int) -> MappedFile:
+        """The first bytes of an open file, which may be closed then."""
+        return cls(descriptor, size, access=mmap.ACCESS_READ)
 
 
 def contents(descriptor: int) -> mmap.mmap | bytes:
@@ -26,8 +38,27 @@ def contents(descriptor: int) -> mmap.mmap | bytes:
     """
     status = os.fstat(descriptor)
     if status.st_size > SMALL and is_ours(status):
-        return mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+        return MappedFile.of(descriptor, status.st_size)
     return _copy(descriptor, status.st_size)
+
+
+def give_back(array: npt.NDArray[Any]) -> None:
+    """Let the pages of an array leave the memory of this process until somebody reads them again,
+    where it lies in a `MappedFile`; nothing happens to any other.
+    """
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, memoryview):
+        owner = owner.obj
+    if not isinstance(owner, MappedFile) or not array.size or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    place = array.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
+    ends = [(size - 1) * stride for size, stride in zip(array.shape, array.strides)]
+    low = place + sum(end for end in ends if end < 0)
+    high = place + sum(end for end in ends if end > 0) + array.itemsize
+    start = low // mmap.PAGESIZE * mmap.PAGESIZE
+    owner.madvise(mmap.MADV_DONTNEED, start, high - start)
 
 
 def is_ours(status: os.stat_result) -> bool:

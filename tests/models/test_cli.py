@@ -206,7 +206,7 @@ def test_run_refuses_inputs_that_do_not_fit(cli: Cli, folder: Path, tmp_path: Pa
     assert "no NumPy arrays" in cli.refused(
         "run", folder, "--input", f"image={tmp_path / 'junk.npy'}"
     )
-    assert "cannot be read" in cli.refused(
+    assert "cannot be opened" in cli.refused(
         "run", folder, "--input", f"image={tmp_path / 'none.npy'}"
     )
     assert "archive" in cli.refused("run", folder, "--input", f"image={tmp_path / 'other.npz'}")

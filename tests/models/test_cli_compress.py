@@ -101,7 +101,7 @@ def test_a_function_of_a_file_is_the_metric(
         (("--int4", "--tune-epochs", "1"), "int4 cannot be tuned"),
         ((), "needs data"),
         (("--data", "labels.npy"), "not an .npz archive"),
-        (("--data", "none.npz"), "cannot be read"),
+        (("--data", "none.npz"), "cannot be opened"),
         (("--data", "data.npz", "--labels", "data.npz"), "an archive of arrays"),
         (("--data", "data.npz", "--metric", "best"), "no metric 'best'"),
         (("--data", "data.npz", "--labels", "labels.npy", "--metric", "none.py:f"), "no file"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import infuse
+from benchmarks.spellings.__main__ import main
 from benchmarks.spellings.catalog import FORMS
 from benchmarks.spellings.form import Form, operators
 from infuse.ops.core.evaluate import evaluate
@@ -38,3 +39,14 @@ def test_a_form_that_is_not_recognised_is_noticed() -> None:
     x = form.feeds()["x"]
     (y,) = evaluate(graph, {"x": x}).values()
     np.testing.assert_allclose(y, x / (1 + np.exp(-x - 1)), rtol=1e-5)
+
+
+def test_the_command_prints_what_becomes_of_each_form(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["Mish", "Zero times"]) == 0
+    printed = capsys.readouterr().out
+    recognised = sum(form.operator == "Mish" for form in FORMS)
+    assert f"{recognised} recognised, 1 refused, 0 missed" in printed
+
+
+def test_enough_forms_are_written() -> None:
+    assert len(FORMS) >= 200

@@ -11,6 +11,7 @@ from infuse import dtypes
 from infuse.analysis.dataset import feeds_of
 from infuse.analysis.metrics import signal_to_noise
 from infuse.compression.contract import Bound, Deadline
+from infuse.compression.evaluation import digest_of
 from infuse.compression.forms import BlockForm, DynamicForm, Form
 from infuse.compression.gptq import gptq, gptq_channels
 from infuse.compression.insertion import with_forms
@@ -426,3 +427,14 @@ def test_integers_of_channels_make_up_for_each_other(
     # an activation that is always zero, and one that never varies
     rows[:, :, 0], rows[:, :, 1] = 0, 1
     assert np.isfinite(gptq_channels(matrices, nearest.scales, rows).numbers).all()
+
+
+def test_digests_tell_contents_and_no_addresses() -> None:
+    """Equal labels in other objects have one digest, so that a later process knows a search."""
+    words = ["".join(["spa", "m"]), "".join(["eg", "gs"])]
+    first, second = (np.array([*words, None], object) for _ in range(2))
+    second[0] = "".join(["sp", "am"])
+    assert first[0] is not second[0]
+    assert digest_of([first]) == digest_of([second])
+    assert digest_of([first]) != digest_of([first[::-1]])
+    assert digest_of([{"x": np.arange(3)}]) != digest_of([{"x": np.arange(3.0)}])

@@ -12,6 +12,7 @@ import pytest
 from infuse.compression.equalization import Evening, Sampled, evenings_of, scales_of
 from infuse.compression.layers import find_layers
 from infuse.compression.rescaling import Site, find_sites, rescaled
+from infuse.compression.scratch import ScratchArrays
 from infuse.compression.static import StaticOptions
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
@@ -90,7 +91,7 @@ def test_a_rescaled_graph_computes_the_same(name: str, rng: np.random.Generator)
         site: np.float32(10.0 ** rng.uniform(-1, 1, int(str(site.activation.shape[1]))))
         for site in sites
     }
-    result = rescaled(graph, scales)
+    result = rescaled(graph, scales, ScratchArrays())
     verify(result)
     x = rng.standard_normal([int(str(n)) for n in graph.inputs[0].shape]).astype(np.float32)
     right, same = (evaluate(each, {"x": x})["y"] for each in (graph, result))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from infuse.analysis.sequences import sequence_inputs
 from infuse.errors import InfuseError, InputError
 from infuse.ir.graph import Array, Graph, Value
+from infuse.mapped import give_back
 from infuse.ops.core.evaluate import check_feeds, check_names
 
 Feeds = dict[str, Array]
@@ -16,21 +18,33 @@ Data = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """Arrays of examples by input name, or a sequence of such."""
 
 
+def in_turn(runs: Iterable[Feeds]) -> Iterator[Feeds]:
+    """The feeds of runs one after another. What lies in a mapped file leaves the memory when the
+    next ones are asked for.
+    """
+    for feeds in runs:
+        yield feeds
+        for array in feeds.values():
+            give_back(array)
+
+
 def feeds_of(graph: Graph, data: Data, batch: int = 1) -> list[Feeds]:
     """The feeds of single runs, in order.
 
     Each array of `data` has examples along its first axis: rows of the input's own first axis, cut
     into batches of its size (of `batch` where that is a symbol; the last may be smaller), or whole
-    inputs, with one axis more than the input. An array that is one input as it is goes into every
-    run. A sequence has such arrays of each part, whose sizes may differ.
+    inputs, with one axis more than the input. Where the first axis is a symbol and no batch
+    (`sequence_inputs`), an array is one input as it is. Such an array goes into every run. A
+    sequence has such arrays of each part, whose sizes may differ.
 
     InputError for names, types and shapes that do not fit, and where there are no examples.
     """
     parts = [data] if isinstance(data, Mapping) else list(data)
     feeds = []
+    whole = {value.name for value in sequence_inputs(graph)}
     for number, part in enumerate(parts, 1):
         try:
-            feeds += _runs(graph, part, batch)
+            feeds += _runs(graph, part, batch, whole)
         except InfuseError as error:
             if len(parts) > 1:
                 error.within(f"part {number} of the data")
@@ -44,10 +58,13 @@ def feeds_of(graph: Graph, data: Data, batch: int = 1) -> list[Feeds]:
     return feeds
 
 
-def _runs(graph: Graph, part: Mapping[str, Any], batch: int) -> list[Feeds]:
+def _runs(graph: Graph, part: Mapping[str, Any], batch: int, whole: Collection[str]) -> list[Feeds]:
     check_names(graph, part)
     inputs = {value.name: value for value in graph.inputs}
-    cuts = {name: _cut(inputs[name], np.asarray(array), batch) for name, array in part.items()}
+    cuts = {
+        name: _cut(inputs[name], np.asarray(array), 0 if name in whole else batch)
+        for name, array in part.items()
+    }
     counts = {name: len(pieces) for name, pieces in cuts.items() if len(pieces) != 1}
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{name!r} {count}" for name, count in counts.items())
@@ -60,7 +77,7 @@ def _runs(graph: Graph, part: Mapping[str, Any], batch: int) -> list[Feeds]:
 
 
 def _cut(value: Value, array: Array, batch: int) -> list[Array]:
-    """What single runs take of an array."""
+    """What single runs take of an array; all of it for a batch of 0."""
     shape = value.tensor.shape
     if shape is None:
         return [array]
@@ -73,7 +90,7 @@ def _cut(value: Value, array: Array, batch: int) -> list[Array]:
         )
     if not shape:
         return [array]
-    size = shape[0] if isinstance(shape[0], int) else batch
+    size = shape[0] if isinstance(shape[0], int) else batch or max(1, len(array))
     if isinstance(shape[0], int) and (size <= 0 or array.shape[0] % size):
         raise InputError(
             f"input {value.name!r} takes {size} rows a run, and {array.shape[0]} are not a multiple"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from infuse.cli.arrays import load_arrays
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import default_size, random_array, require_symbols
@@ -62,7 +61,7 @@ def read_inputs(
     arrays = {} if archive is None else read_archive(archive, hint)
     for text in files or ():
         name, path = _named(text, names)
-        array = _load(path)
+        array = load_arrays(path)
         if isinstance(array, dict):
             raise InputError(
                 "it is an archive of arrays", where=str(path), hint="give it with --inputs"
@@ -73,7 +72,7 @@ def read_inputs(
 
 def read_archive(path: Path, hint: str) -> dict[str, Array]:
     """The arrays of an .npz file by name; InputError with this hint for any other file."""
-    loaded = _load(path)
+    loaded = load_arrays(path)
     if not isinstance(loaded, dict):
         raise InputError("it is not an .npz archive", where=str(path), hint=hint)
     return loaded
@@ -81,7 +80,7 @@ def read_archive(path: Path, hint: str) -> dict[str, Array]:
 
 def read_array(path: Path) -> Array:
     """The array of an .npy file; InputError for any other file."""
-    loaded = _load(path)
+    loaded = load_arrays(path)
     if isinstance(loaded, dict):
         raise InputError(
             "it is an archive of arrays", where=str(path), hint="numpy.save writes one array"
@@ -129,23 +128,3 @@ def _named(text: str, names: Sequence[str]) -> tuple[str, Path]:
             f"--input {text} names no input", hint=f"write it as --input {names[0]}={text}"
         )
     return name, Path(path)
-
-
-def _load(path: Path) -> Any:
-    """The array of an .npy file, or the arrays of an .npz file by name."""
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except OSError as error:
-        raise InputError(
-            f"the file cannot be read: {error.strerror or error}", where=str(path)
-        ) from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(
-            "the file holds no NumPy arrays",
-            where=str(path),
-            hint="numpy.save and numpy.savez write such files",
-        ) from error

@@ -107,8 +107,11 @@ def compile_graph(
     output: str | os.PathLike[str] | None = None,
     prefix: str = PREFIX,
     progress: Progress | None = None,
+    compact: bool = False,
 ) -> Model:
-    """Compile `graph` (see `infuse.compile`)."""
+    """Compile `graph` (see `infuse.compile`); with `compact`, into a model whose weights take no
+    more memory than the graph's, which may be slower.
+    """
     require_known(graph)
     check_prefix(prefix)
     resolved = Target.resolve(target)
@@ -116,7 +119,9 @@ def compile_graph(
     graph, precisions, report = chosen_precision(
         graph, resolved, count, precision, tune=tune, progress=progress
     )
-    stages = stages_of(graph, resolved, count, precisions, tune=tune, progress=progress)
+    stages = stages_of(
+        graph, resolved, count, precisions, tune=tune, progress=progress, compact=compact
+    )
     build = partial(
         build_program,
         target=resolved,
@@ -257,6 +262,7 @@ def stages_of(
     *,
     tune: bool = False,
     progress: Progress | None = None,
+    compact: bool = False,
 ) -> Stages:
     """The stages of a graph: the interpreter gets the nodes that have no native code.
 
@@ -267,7 +273,7 @@ def stages_of(
     precisions = LayerPrecisions.of(precision)
     precisions.check(target)
     graph = separate_labels(flatten(graph))
-    chooser = Chooser(target.machine, threads)
+    chooser = Chooser(target.machine, threads, compact=compact)
     if tune:
 
         def tuned_for(name: str) -> Chooser:
@@ -364,7 +370,7 @@ def build_program(
     info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if static else None
     if profile:
         info["profile"] = all_sizes([program, *program.bodies])
-    return build(
+    folder = build(
         print_sources(program, memory, info, apart=True, profile=profile),
         program.weights,
         program.weights.bytes,
@@ -375,3 +381,5 @@ def build_program(
         output=output,
         progress=progress,
     )
+    program.weights.give_back()
+    return folder

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from infuse.codegen.tensors import Buffer
+from infuse.mapped import give_back
 from infuse.runtime.cpus import cpu_limit
 
 Array = npt.NDArray[Any]
@@ -40,7 +41,7 @@ class Weights:
         self.bytes = 0
         self.float32_reasons: dict[str, str] = {}
         """Tensors that stay in float32 though the precision is fp16, by name: why."""
-        self._entries: list[tuple[int, Callable[[], Array]]] = []
+        self._entries: list[tuple[int, Array, Callable[[Array], Array]]] = []
         self._known: dict[Any, Buffer] = {}
         self._digests: dict[int, tuple[Array, bytes]] = {}
         self._hash = hashlib.blake2b()
@@ -51,7 +52,7 @@ class Weights:
         key = (digest, source.dtype.str, source.shape, how)
         if key not in self._known:
             self._known[key] = Buffer("weight", size, position=self.bytes)
-            self._entries.append((self.bytes, lambda: make(source)))
+            self._entries.append((self.bytes, source, make))
             self._hash.update(repr((self.bytes, *key)).encode())
             self.bytes += -(-size // ALIGNMENT) * ALIGNMENT
         return self._known[key]
@@ -62,6 +63,7 @@ class Weights:
         with ThreadPoolExecutor(cpu_limit()) as pool:
             for source, digest in zip(large, pool.map(_digest, large)):
                 self._digests[id(source)] = (source, digest)
+                give_back(source)
 
     def _digest(self, array: Array) -> bytes:
         entry = self._digests.get(id(array))
@@ -75,12 +77,21 @@ class Weights:
 
     def at(self, position: int) -> Array:
         """What stands at a position of the file."""
-        make = dict(self._entries)[position]
-        return np.ascontiguousarray(make())
+        source, make = next(entry[1:] for entry in self._entries if entry[0] == position)
+        return np.ascontiguousarray(make(source))
 
     def __iter__(self) -> Iterator[tuple[int, Array]]:
         """Positions and arrays, in the order of the file; packed one after another."""
-        return ((position, make()) for position, make in self._entries)
+        for position, source, make in self._entries:
+            yield position, make(source)
+            give_back(source)
+
+    def give_back(self) -> None:
+        """Let the arrays that were added leave the memory until they are read again, where they lie
+        in mapped files.
+        """
+        for _, source, _ in self._entries:
+            give_back(source)
 
 
 def write_weights(path: Path, weights: Entries, total: int, stop: Event | None = None) -> str:

@@ -19,6 +19,8 @@ MOST_TIMED = 12
 """Models that are timed at most, the original and the result among them."""
 SHORTEST, LONGEST = 0.5, 1.5
 """Seconds of measuring for each of them."""
+OPEN = 2
+"""Models that are open at once, each with its weights in memory."""
 
 
 def candidates(
@@ -32,8 +34,8 @@ def candidates(
     bytes of its weights; and with the seconds of a run, where it is one of the `MOST_TIMED`.
 
     Where nothing but the original and the result was tried, their seconds are those of the report.
-    Else all are measured in turns: after the deadline, those that are compiled. A note in the
-    report says what could not be compiled.
+    Else they are measured, `OPEN` at a time in turns: after the deadline, those that are compiled.
+    A note in the report says what could not be compiled.
     """
     original: Selection = frozenset()
     scores = {original: evaluation.reference, **control.scores}
@@ -58,7 +60,10 @@ def candidates(
         graph = control.graph_of(selection)
         if _is_compiled(graph, evaluation, deadline, report):
             graphs[str(number)] = graph
-    times = evaluation.seconds(graphs, (SHORTEST, LONGEST))
+    times: dict[str, float] = {}
+    for start in range(0, len(graphs), OPEN):
+        part = dict(list(graphs.items())[start : start + OPEN])
+        times |= evaluation.seconds(part, (SHORTEST, LONGEST))
     for number, row in enumerate(rows.values()):
         row.seconds = times.get(str(number))
     return list(rows.values())

@@ -264,10 +264,10 @@ class Control:
                 break
             smaller = frozenset(each for each in selection if each[0] not in slower)
             name = f"round {number + 1}"
-            again = self._seconds({"float32": frozenset(), "all": selection, name: smaller})
+            again = self._seconds({"all": selection, name: smaller})
             if again[name] > again["all"] or not self.holds(smaller):
                 break
-            times = {"float32": again["float32"], "all": again[name]}
+            times = self._seconds({"float32": frozenset(), "all": smaller})
             self.slow |= slower
             selection = smaller
         if self.slow:

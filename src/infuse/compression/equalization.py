@@ -33,6 +33,7 @@ from infuse.compression.static import (
 )
 from infuse.compression.weights import round_to_nearest
 from infuse.ir.graph import Array
+from infuse.mapped import give_back
 
 RUNS = 32
 """Runs at most that scales are chosen on."""
@@ -186,11 +187,13 @@ def equalize(setting: Setting, methods: Sequence[str]) -> tuple[Setting, frozens
         chosen = scales_of(site, {each: seen.rows[each] for each in site.layers}, evenings)
         if chosen is not None:
             scales[site] = chosen
+        for layer in site.layers:
+            give_back(layer.weights)
         if setting.progress is not None:
             setting.progress("equalize", number + 1, len(sites))
     if not scales:
         return setting, frozenset()
-    graph = rescaled(setting.graph, scales)
+    graph = rescaled(setting.graph, scales, setting.scratch)
     layers, embeddings = find_layers(graph), find_embeddings(graph)
     serials = frozenset(layer.node.serial for site in scales for layer in site.layers)
     return replace(setting, graph=graph, layers=layers, embeddings=embeddings), serials

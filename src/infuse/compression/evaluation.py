@@ -4,7 +4,6 @@ cache of compiled models, so that a search that was interrupted goes on where it
 
 from __future__ import annotations
 
-import gc
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -13,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from infuse.analysis.dataset import Feeds
+from infuse.analysis.dataset import Feeds, in_turn
 from infuse.analysis.metrics import Metric, Outputs
 from infuse.codegen.autotune.precision.request import Timer, least_seconds
 from infuse.codegen.autotune.records import CacheRecord
 from infuse.codegen.compile import compile_graph
-from infuse.compression.freed import give_back_freed_memory
+from infuse.compression.freed import give_back_after_compiling, give_back_freed_memory
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
+from infuse.mapped import give_back
 from infuse.passes.options import Options
 from infuse.passes.run import optimize_in_place
 from infuse.profiling.progress import Progress
@@ -56,7 +56,9 @@ def digest_of(parts: Sequence[Any]) -> str:
                 digest.update(name.encode() + digest_of([array]).encode())
         elif isinstance(part, np.ndarray):
             digest.update(repr((part.dtype.str, part.shape)).encode())
-            digest.update(np.ascontiguousarray(part).tobytes())
+            content = repr(part.tolist()).encode() if part.dtype.hasobject else part.tobytes()
+            digest.update(content)
+            give_back(part)
         else:
             digest.update(repr(part).encode())
     return digest.hexdigest()
@@ -118,7 +120,6 @@ class Evaluation:
     def release(self) -> None:
         """Close all models, whose weights then leave the memory, until somebody asks again."""
         self._open([])
-        gc.collect()  # closed models refer to themselves: until now their weights are mapped
         give_back_freed_memory()
 
     def _open(self, graphs: Collection[Graph]) -> list[Model]:
@@ -129,9 +130,12 @@ class Evaluation:
             if graph not in self._models:
                 if self._progress is not None:
                     self._progress("compile", 0, 1)
-                self._models[graph] = compile_graph(settled(graph), threads=self.threads)
+                for model in self._models.values():
+                    model.give_back_weights()
+                optimized = settled(graph)
+                self._models[graph] = compile_graph(optimized, threads=self.threads)
                 self._compiled.add(graph)
-                give_back_freed_memory()  # constants that were folded on the way
+                give_back_after_compiling(optimized)
         return [self._models[graph] for graph in graphs]
 
     def outputs(self, graph: Graph) -> list[Outputs]:
@@ -140,7 +144,7 @@ class Evaluation:
             return self._latest[1]
         (model,) = self._open([graph])
         outputs: list[Outputs] = []
-        for number, feeds in enumerate(self.runs):
+        for number, feeds in enumerate(in_turn(self.runs)):
             outputs.append(model.run(feeds))
             if self._progress is not None:
                 self._progress("validate", number + 1, len(self.runs))
@@ -156,7 +160,7 @@ class Evaluation:
     def score_once(self, graph: Graph) -> float:
         """The score of a graph that nobody asks for again: its model is closed at once."""
         with compile_graph(settled(graph), threads=self.threads) as model:
-            outputs = [model.run(feeds) for feeds in self.runs]
+            outputs = [model.run(feeds) for feeds in in_turn(self.runs)]
         self.validations += 1
         return self.metric(outputs, self._truth)
 

@@ -5,7 +5,7 @@ scales are computed in each run, or one with weights of few bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.compression.layers import Layer
 from infuse.compression.ranges import Scale
+from infuse.compression.scratch import ScratchArrays
 from infuse.compression.weights import BlockWeights, IntegerWeights
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Graph, Node, Operator, Value, constant
@@ -94,6 +95,15 @@ class StaticForm:
     weights: IntegerWeights
     correction: Array | None = None
     name: str = "int8"
+
+    def stored(self, layer: Layer, scratch: ScratchArrays | None) -> StaticForm:
+        """The same with integers in the layout of the operator, which all graphs then share; in
+        `scratch`, if there is one.
+        """
+        integers = layer.in_layout(self.weights.integers)
+        if scratch is not None:
+            integers = scratch.store(integers)
+        return replace(self, weights=replace(self.weights, integers=layer.as_matrices(integers)))
 
     def write(self, graph: Graph, node: Node, layer: Layer) -> None:
         write = Writer(graph, node, layer.name or layer.kind)

@@ -1,9 +1,13 @@
-"""Memory that was freed, given back to the system."""
+"""Memory that nobody needs any more, given back to the system."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
+
+from infuse.ir.graph import Graph
+from infuse.mapped import give_back
 
 
 def give_back_freed_memory() -> None:
@@ -16,3 +20,22 @@ def give_back_freed_memory() -> None:
     if trim is not None:
         trim.argtypes = [ctypes.c_size_t]
         trim(0)
+
+
+def give_back_after_compiling(graph: Graph) -> None:
+    """Free what compiling a graph has left: programs, which refer to themselves, with the arrays
+    that were made for them, and the pages of constants in mapped files.
+    """
+    gc.collect()
+    give_back_freed_memory()
+    give_back_constants(graph)
+
+
+def give_back_constants(graph: Graph) -> None:
+    """Let the constants of a graph that lie in mapped files leave the memory until they are read
+    again.
+    """
+    for inner in graph.all_graphs():
+        for value in inner.constants():
+            assert value.const is not None
+            give_back(value.const)

@@ -85,11 +85,7 @@ class Layer:
         """The weights as [groups, depth, columns]: made in each call, so that not all layers of a
         model have a copy at once.
         """
-        weights = self.weights
-        if self.channel_axis == 1:
-            return np.ascontiguousarray(weights[None])
-        rows = weights.reshape(self._groups, weights.shape[0] // self._groups, -1)
-        return np.ascontiguousarray(rows.transpose(0, 2, 1))
+        return np.ascontiguousarray(self.as_matrices(self.weights))
 
     @property
     def _groups(self) -> int:
@@ -106,8 +102,20 @@ class Layer:
         """Products that are summed up for each result."""
         return self.sizes[1]
 
+    def as_matrices(self, elements: Array) -> Array:
+        """Elements in the layout of the operator as [groups, depth, columns], in the same
+        memory.
+        """
+        if self.channel_axis == 1:
+            return elements[None]
+        rows = elements.reshape(self._groups, elements.shape[0] // self._groups, -1)
+        matrices: Array = rows.transpose(0, 2, 1)
+        return matrices
+
     def in_layout(self, matrices: Array) -> Array:
-        """Elements [groups, depth, columns] in the layout of the operator."""
+        """Elements [groups, depth, columns] in the layout of the operator; in the same memory where
+        they are those of `as_matrices`.
+        """
         if self.channel_axis == 1:
             return np.ascontiguousarray(matrices[0])
         return np.ascontiguousarray(matrices.transpose(0, 2, 1).reshape(self.weights.shape))

@@ -12,8 +12,9 @@ import numpy as np
 
 from infuse.analysis.dataset import Data
 from infuse.analysis.metrics import Metric
+from infuse.analysis.sequences import sequence_inputs
 from infuse.compression.tuning import Lessons
-from infuse.errors import OptionError
+from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Graph
 
 HELD_OUT = 5
@@ -80,3 +81,17 @@ def _joined(data: Data) -> dict[str, Any]:
             hint="bring them to one size",
         )
     return {name: np.concatenate([part[name] for part in arrays]) for name in arrays[0]}
+
+
+def require_examples(graph: Graph, data: Data) -> None:
+    """InputError where data that a graph is to learn from have sequences in place of examples along
+    their first axis.
+    """
+    for value, node in sequence_inputs(graph).items():
+        for part in [data] if isinstance(data, Mapping) else data:
+            if value.name in part and np.ndim(part[value.name]) == value.rank:
+                raise InputError(
+                    f"{node.kind} {node.name!r} computes the places of the first axis of input "
+                    f"{value.name!r} from one another, so that they are not examples to learn from",
+                    hint="give whole sequences along one more axis in front",
+                )

@@ -29,6 +29,7 @@ from infuse.compression.low_rank import (
 from infuse.compression.moments import products_error
 from infuse.compression.observation import Observations, observe
 from infuse.compression.ranges import Scale
+from infuse.compression.scratch import ScratchArrays
 from infuse.compression.sparse import (
     Moments,
     Pattern,
@@ -96,6 +97,8 @@ class Setting:
     threads: int | None
     seed: int
     progress: Progress | None
+    scratch: ScratchArrays = field(default_factory=ScratchArrays)
+    """What holds the weights of forms and of graphs that were made on the way."""
 
     def observed(self, values: Sequence[Value] = (), takes_moments: bool = False) -> Observations:
         """What layers see on the data. OptionError where there are none."""
@@ -121,7 +124,9 @@ class Setting:
 def static_int8(setting: Setting) -> Plan:
     """Activations and weights as 8-bit integers, ranges of activations from data."""
     seen = setting.observed(between_layers(setting.graph, setting.layers))
-    plan = plan_static(setting.graph, setting.layers, seen, setting.options.static)
+    plan = plan_static(
+        setting.graph, setting.layers, seen, setting.options.static, scratch=setting.scratch
+    )
     forms: dict[Layer, Form] = dict(plan.layers)
     return Plan(forms, plan.between, plan.calibrators, plan.errors, plan.refused)
 
@@ -282,7 +287,10 @@ def sparse_int8(setting: Setting) -> Plan:
     seen = setting.observed(between, takes_moments=True)
     chosen = _sparsified(setting, Plan(), pattern, seen)
     matrices = {layer: weights.matrices for layer, weights in chosen.items()}
-    static = plan_static(setting.graph, setting.layers, seen, setting.options.static, matrices)
+    static = plan_static(
+        *(setting.graph, setting.layers, seen, setting.options.static, matrices),
+        scratch=setting.scratch,
+    )
     plan = Plan({}, static.between, static.calibrators, static.errors, static.refused)
     for layer, form in static.layers.items():
         weights = chosen.get(layer)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from infuse.analysis.dataset import Feeds
+from infuse.analysis.dataset import Feeds, in_turn
 from infuse.codegen.compile import compile_graph
-from infuse.compression.freed import give_back_freed_memory
+from infuse.compression.freed import give_back_after_compiling, give_back_freed_memory
 from infuse.compression.layers import Floats, Layer
 from infuse.compression.row_store import RowStore
 from infuse.ir.clone import clone_exposing
@@ -100,8 +100,9 @@ def observe(
     counts = dict.fromkeys(products, 0)
     exposing, names = clone_exposing(graph, values)
     each, stride = -(-ELEMENTS // len(runs)), -(-len(runs) // SAMPLED_RUNS)
-    with compile_graph(exposing, threads=threads) as model:
-        for number, feeds in enumerate(runs):
+    with compile_graph(exposing, threads=threads, compact=True) as model:
+        give_back_after_compiling(exposing)
+        for number, feeds in enumerate(in_turn(runs)):
             outputs = model.run(feeds)
             arrays = {value: outputs.pop(name) for value, name in zip(values, names)}
             for value, array in arrays.items():

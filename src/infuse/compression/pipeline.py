@@ -10,6 +10,7 @@ import numpy as np
 
 from infuse.analysis.dataset import Data, Feeds, feeds_of
 from infuse.analysis.metrics import Metric, metric as metric_of
+from infuse.analysis.sequences import sequence_notes
 from infuse.codegen.autotune.precision.request import Timer
 from infuse.compression.candidates import candidates
 from infuse.compression.contract import Bound, Deadline
@@ -17,7 +18,7 @@ from infuse.compression.control import Control
 from infuse.compression.costs import bytes_of_weights
 from infuse.compression.equalization import equalize, mark_equalized
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
-from infuse.compression.freed import give_back_freed_memory
+from infuse.compression.freed import give_back_constants, give_back_freed_memory
 from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
 from infuse.compression.methods import FEW_BITS, METHODS, MethodOptions, Plan, Setting, plans_of
 from infuse.compression.planning import Selection
@@ -109,6 +110,7 @@ def compress_graph(
     give_back_freed_memory()
     mark_equalized(plans, serials)
     source, layers = setting.graph, [*setting.embeddings, *setting.layers]
+    memory = Memory(_facts(source, request, calibration, runs, labels))
     with Evaluation(
         original,
         runs,
@@ -128,7 +130,8 @@ def compress_graph(
         )
         if calibration is None:
             report.notes.append("measured on random inputs, which say little of accuracy")
-        memory = Memory(_facts(source, request, calibration, runs, labels))
+        else:
+            report.notes += sequence_notes(original)
         control = Control(
             *(source, plans, evaluation, memory, bound, deadline, report, progress),
             by_size=request.by_size,
@@ -192,9 +195,12 @@ def _facts(
     labels: Any,
 ) -> list[str]:
     """What measurements belong to."""
-    arrays = digest_of([*(calibration or ()), *runs, np.asarray(labels)])
+    told = runs if calibration is None or calibration is runs else [*calibration, *runs]
+    arrays = digest_of([*told, None if labels is None else np.asarray(labels)])
     settings = (request.methods, request.options, request.threads, request.seed, request.batch)
-    return [digest_of([print_graph(graph)]), arrays, repr(settings)]
+    text = digest_of([print_graph(graph)])
+    give_back_constants(graph)
+    return [text, arrays, repr(settings)]
 
 
 def named(graph: Graph) -> Graph:

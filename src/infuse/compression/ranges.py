@@ -33,8 +33,13 @@ class Scale:
     def rounded(self, x: Array) -> Array:
         """Numbers as what their integers stand for."""
         low, high = limits(self.dtype)
-        whole = np.clip(np.rint(x / self.step) + self.zero, low, high) - self.zero
-        return np.asarray(whole * self.step, np.float32)
+        whole = x / self.step
+        np.rint(whole, out=whole)
+        whole += self.zero
+        np.clip(whole, low, high, out=whole)
+        whole -= self.zero
+        whole *= self.step
+        return np.asarray(whole, np.float32)
 
 
 def scale_of(low: float, high: float, dtype: DType, symmetric: bool) -> Scale:

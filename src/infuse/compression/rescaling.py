@@ -13,8 +13,10 @@ import numpy as np
 from infuse import dtypes
 from infuse.compression.forms import bias_of
 from infuse.compression.layers import Floats, Layer, along_depth
+from infuse.compression.scratch import ScratchArrays
 from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph, Node, Value, constant
+from infuse.mapped import give_back
 from infuse.ops.core.traits import Trait, has_trait
 
 NORMALIZATIONS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
@@ -66,9 +68,10 @@ def _behind(layer: Layer) -> int:
     return layer.activation.rank - 2 if layer.kind == "Conv" else 0
 
 
-def rescaled(graph: Graph, scales: Mapping[Site, Floats]) -> Graph:
+def rescaled(graph: Graph, scales: Mapping[Site, Floats], scratch: ScratchArrays) -> Graph:
     """A copy of a graph in which the activations of sites are divided by scales [channels], and the
-    weights that read them are multiplied. Its nodes have the serial numbers of the graph's.
+    weights that read them are multiplied; what is new lies in `scratch`. Its nodes have the serial
+    numbers of the graph's.
     """
     values: dict[Value, Value] = {}
     copy = clone(graph, values)
@@ -76,10 +79,10 @@ def rescaled(graph: Graph, scales: Mapping[Site, Floats]) -> Graph:
     for site, each in scales.items():
         for fold in site.folds:
             factor = (1 / each).reshape(-1, *(1,) * fold.behind)
-            _multiply(_copy_of(fold.node, values), fold.operand, factor)
+            _multiply(_copy_of(fold.node, values), fold.operand, factor, scratch)
         for layer in site.layers:
-            spread = np.broadcast_to(along_depth(layer, each)[:, :, None], layer.matrices.shape)
-            _multiply(_copy_of(layer.node, values), 1, layer.in_layout(spread))
+            spread = np.broadcast_to(along_depth(layer, each)[:, :, None], layer.sizes)
+            _multiply(_copy_of(layer.node, values), 1, layer.in_layout(spread), scratch)
     return copy
 
 
@@ -89,12 +92,14 @@ def _copy_of(node: Node, values: Mapping[Value, Value]) -> Node:
     return copy
 
 
-def _multiply(node: Node, operand: int, factor: Array) -> None:
+def _multiply(node: Node, operand: int, factor: Array, scratch: ScratchArrays) -> None:
     """Multiply a constant operand of a node, which nobody else then shares."""
     value = node.inputs[operand]
     assert value is not None
     assert value.const is not None
-    node.set_operand(operand, constant(np.asarray(value.const * factor, np.float32)))
+    product = np.asarray(value.const * factor, np.float32)
+    give_back(value.const)
+    node.set_operand(operand, constant(scratch.store(product)))
 
 
 # -- where scales go -------------------------------------------------------------------------------

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from infuse.compression.layers import Floats, Layer
-from infuse.errors import RuntimeFailure
+from infuse.compression.scratch import scratch_file, write_at
 
 
 class RowStore(Mapping[Layer, Floats]):
@@ -19,23 +18,15 @@ class RowStore(Mapping[Layer, Floats]):
     """
 
     def __init__(self, layers: Iterable[Layer]) -> None:
-        # closed with the store
-        self._file = tempfile.TemporaryFile(prefix="infuse-rows-")  # noqa: SIM115
+        self._file, self._end = scratch_file(), 0
         weakref.finalize(self, self._file.close)
         self._parts: dict[Layer, list[tuple[int, int]]] = {layer: [] for layer in layers}
 
     def add(self, layer: Layer, rows: Floats) -> None:
         """Append rows [rows, groups, depth]; RuntimeFailure where there is no room for them."""
-        try:
-            place = self._file.seek(0, 2)
-            self._file.write(rows.astype(np.float32).tobytes())
-            self._file.flush()
-        except OSError as error:
-            raise RuntimeFailure(
-                f"sampled activations cannot be stored: {error.strerror or error}",
-                where=tempfile.gettempdir(),
-                hint="free some room there, or name another folder in $TMPDIR",
-            ) from error
+        place, data = self._end, np.asarray(rows, np.float32)
+        write_at(self._file, place, data)
+        self._end += data.nbytes
         self._parts[layer].append((place, len(rows)))
 
     def __getitem__(self, layer: Layer) -> Floats:
@@ -45,8 +36,9 @@ class RowStore(Mapping[Layer, Floats]):
         begin = 0
         for place, count in parts:
             self._file.seek(place)
-            read = self._file.read(count * groups * depth * rows.itemsize)
-            rows[begin : begin + count] = np.frombuffer(read, np.float32).reshape(-1, groups, depth)
+            left = rows[begin : begin + count].reshape(-1).view(np.uint8).data
+            while left:
+                left = left[self._file.readinto(left) :]
             begin += count
         return rows
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from infuse.analysis.cost import totals
 from infuse.analysis.dataset import Data, Feeds, feeds_of
+from infuse.analysis.sequences import sequence_notes
 from infuse.compression.candidates import candidates_of_both
 from infuse.compression.contract import Bound
 from infuse.compression.evaluation import Evaluation, settled
 from infuse.compression.layers import find_layers
-from infuse.compression.learning import HELD_OUT, Examples
+from infuse.compression.learning import HELD_OUT, Examples, require_examples
 from infuse.compression.methods import CALIBRATION_RUNS
 from infuse.compression.pipeline import Request, compress_graph, examples_of, metric_for, named
 from infuse.compression.report import CompressionReport
@@ -154,12 +155,14 @@ def stages(
         raise OptionError("tuning needs data to learn from", hint="give some (--data, data=)")
     source = named(graph)
     source.report = None  # What is measured and given away is optimized further.
+    if is_tuned and data is not None:
+        require_examples(source, data)
     examples = Examples.divided(data, labels, validation, is_tuned)
     learned = (
         None if examples.learned is None else feeds_of(source, examples.learned, request.batch)
     )
     runs = examples_of(source, learned, examples.measured, request)
-    notes = []
+    notes = [] if data is None else sequence_notes(source)
     if examples.measured is not validation:
         notes.append(f"one in {HELD_OUT} examples was not learned from, and tells the score")
     if data is None:

@@ -15,9 +15,11 @@ from infuse.compression.insertion import passes_bytes
 from infuse.compression.layers import Floats, Layer, multiply
 from infuse.compression.observation import Observations
 from infuse.compression.ranges import CALIBRATORS, Scale, candidates
+from infuse.compression.scratch import ScratchArrays
 from infuse.compression.weights import IntegerWeights, importance_of, round_to_nearest
 from infuse.errors import OptionError
 from infuse.ir.graph import Array, Graph, Node, Value
+from infuse.mapped import give_back
 
 COMPENSATED_DEPTH = 1024
 """Products of a sum beyond which errors of rounding are as good as independent, and cancel."""
@@ -65,9 +67,11 @@ def plan_static(
     seen: Observations,
     options: StaticOptions,
     replaced: Mapping[Layer, Floats] | None = None,
+    *,
+    scratch: ScratchArrays | None = None,
 ) -> StaticPlan:
     """How each layer is computed on integers; `replaced` are matrices that are rounded in place of
-    its weights.
+    its weights. The integers lie in `scratch`, if there is one.
     """
     others = replaced or {}
     plan = StaticPlan({}, {})
@@ -90,10 +94,10 @@ def plan_static(
             rows = rows_of[layer]
             matrices = others.get(layer, layer.matrices)
             integers = _compensated(matrices, nearest, scale.rounded(rows), exact[layer])
-            plan.layers[layer], plan.errors[layer] = _settled(
-                rows, exact[layer], scale, integers, options
-            )
+            form, plan.errors[layer] = _settled(rows, exact[layer], scale, integers, options)
+            plan.layers[layer] = form.stored(layer, scratch)
             plan.calibrators[layer] = name
+            give_back(layer.weights)
         give_back_freed_memory()
     for value in between_layers(graph, plan.layers):
         observed = seen.ranges.get(value)
@@ -156,9 +160,14 @@ def best_scale(
 
 def relative_error(values: Array, exact: Array) -> float:
     """The power of a difference over that of the exact values."""
-    power = float(np.sum(exact.astype(np.float64) ** 2))
-    noise = float(np.sum((values.astype(np.float64) - exact) ** 2))
+    power = _power(exact.astype(np.float64))
+    noise = _power(values.astype(np.float64) - exact)
     return noise / power if power > 0 else float(noise > 0)
+
+
+def _power(values: Array) -> float:
+    flat = values.reshape(-1)
+    return float(np.dot(flat, flat))
 
 
 def _settled(

@@ -17,6 +17,8 @@ from infuse.ir.graph import Array
 SHRINKS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85, 0.8, 0.75)
 """Parts of the largest weight of a channel that are tried as the largest integer."""
 MOST = 127
+PART = 1 << 18
+"""Weights that are rounded at once, in whole columns: some copies in float64 are made of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,21 +46,39 @@ def round_to_nearest(
 
     `importance` [groups, depth] weighs the errors: the mean square of what is multiplied.
     """
-    axes = 1 if per_channel else (0, 1, 2)
-    largest = np.abs(matrices).max(axis=axes, keepdims=True)
-    full = np.broadcast_to(largest, (matrices.shape[0], 1, matrices.shape[2]))
+    groups, depth, columns = matrices.shape
+    wide = max(1, PART // (groups * depth))
+    parts = [slice(start, start + wide) for start in range(0, columns, wide)]
+    if per_channel:
+        scales = np.concatenate([_best_scales(matrices[..., p], importance) for p in parts], 2)
+    else:
+        largest = max(float(np.abs(matrices[..., part]).max()) for part in parts)
+        scales = _above_zero(np.full((groups, 1, columns), largest / MOST, np.float32))
+    integers = np.empty(matrices.shape, np.int8)
+    for part in parts:
+        integers[..., part] = nearest_integers(matrices[..., part], scales[..., part])
+    return IntegerWeights(integers, scales)
+
+
+def _best_scales(matrices: Floats, importance: Array | None) -> Floats:
+    """The scale of each channel with the least squared error, weighed by `importance`."""
+    full = np.abs(matrices).max(axis=1, keepdims=True)
     weight = 1.0 if importance is None else importance[:, :, None]
     best = np.full(full.shape, np.inf)
     scales = np.ones(full.shape, np.float32)
-    for part in SHRINKS if per_channel else (1.0,):
-        trial = np.asarray(full * (part / MOST), np.float32)
-        trial[trial < 1e-30] = 1
+    for part in SHRINKS:
+        trial = _above_zero(np.asarray(full * (part / MOST), np.float32))
         error = (weight * (nearest_integers(matrices, trial) * trial - matrices) ** 2).sum(
             1, keepdims=True
         )
         better = error < best
         best, scales = np.where(better, error, best), np.where(better, trial, scales)
-    return IntegerWeights(nearest_integers(matrices, scales).astype(np.int8), scales)
+    return scales
+
+
+def _above_zero(scales: Floats) -> Floats:
+    """Scales that divide: 1 for channels of zeros."""
+    return np.where(scales < 1e-30, np.float32(1), scales)
 
 
 def nearest_integers(matrices: Floats, scales: Floats) -> Floats:

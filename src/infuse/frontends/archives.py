@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import zipfile
 import zlib
 from struct import error as StructError
 from typing import Final
 
+import numpy as np
+
 from infuse.errors import ModelFileError
+from infuse.mapped import give_back
 
 _LOCAL: Final = 30
 """Bytes of the header in front of a member, before its name."""
+_CHUNK: Final = 1 << 24
+"""Bytes of a member that are in memory at once while it is checked."""
 _MOST_PACKED: Final = 1 << 31
 """Bytes that a compressed member may have."""
 _MOST_TIMES: Final = 1100
@@ -73,6 +79,17 @@ class Archive:
         except _DAMAGED as error:
             raise self._damaged(f"member {name!r}: {error}") from error
 
+    def check(self, name: str) -> None:
+        """ModelFileError where a stored member has not the checksum that the archive tells."""
+        checksum = 0
+        data = self.read(name)
+        for start in range(0, len(data), _CHUNK):
+            part = data[start : start + _CHUNK]
+            checksum = zlib.crc32(part, checksum)
+            give_back(np.frombuffer(part, np.uint8))
+        if checksum != self._members[name].CRC:
+            raise self._damaged(f"member {name!r} has not its checksum")
+
     def _stored(self, info: zipfile.ZipInfo) -> memoryview:
         head = bytes(self._data[info.header_offset : info.header_offset + _LOCAL])
         if len(head) < _LOCAL or head[:4] != b"PK\x03\x04":
@@ -106,7 +123,7 @@ class View(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: len(self._data)}[whence]
         if base + offset < 0:
-            raise ValueError("a place before the start")
+            raise OSError(errno.EINVAL, "a place before the start")  # as files do
         self._place = base + offset
         return self._place
 

@@ -12,7 +12,10 @@ import numpy as np
 from infuse.analysis.cost import number
 from infuse.analysis.dataset import Data, Feeds
 from infuse.analysis.metrics import Metric, metric as metric_of
+from infuse.analysis.sequences import sequence_notes
+from infuse.analysis.sheets import render_sheet
 from infuse.errors import InputError, OptionError
+from infuse.ir.html import frame
 from infuse.profiling.agreement import Agreement, finite
 from infuse.profiling.inner import Build, LayerAgreement, layer_agreements
 from infuse.profiling.inputs import describe
@@ -103,6 +106,10 @@ class ModelComparison:
     layer_runs: int
     notes: list[str] = field(default_factory=list)
 
+    def _repr_html_(self) -> str:
+        """The page of the report, as notebooks show it."""
+        return frame(render_sheet("pair", self.to_dict(), f"{self.a.name} | {self.b.name}"))
+
     @property
     def speedup(self) -> float:
         """A's least time over B's: above 1 where B is faster."""
@@ -169,6 +176,8 @@ def compare_sides(
     inner, inner_runs = _inner(a, b, feeds, build, report, notes) if layers else ([], 0)
     if data is None:
         notes.append("the inputs are random, which says little about accuracy: give data")
+    else:
+        notes += sequence_notes(a.interface)
     return ModelComparison(
         _figures(a, times["a"], feeds[0][0], scores[0]),
         _figures(b, times["b"], feeds[0][1], scores[1]),

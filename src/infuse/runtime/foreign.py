@@ -55,6 +55,9 @@ class ForeignModel:
         """OptionError, always."""
         self._refuse()
 
+    def give_back_weights(self) -> None:
+        """Nothing: its weights are in memory nowhere here."""
+
     def close(self) -> None:
         """Nothing is held."""
 

@@ -171,6 +171,11 @@ class HostedModel:
         """
         return self
 
+    def give_back_weights(self) -> None:
+        """Let the weights of native stages leave the memory until a run reads them again."""
+        for part in self.native:
+            part.give_back_weights()
+
     def close(self) -> None:
         """Free what the native stages hold."""
         for part in self.native:

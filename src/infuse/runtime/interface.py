@@ -93,6 +93,12 @@ class Model(Protocol):
         """A context of the caller's own, for one thread."""
         ...
 
+    def give_back_weights(self) -> None:
+        """Let the weights of native code leave the memory of this process until a run reads them
+        again.
+        """
+        ...
+
     def close(self) -> None:
         """Free what the model holds."""
         ...

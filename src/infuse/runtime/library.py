@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from infuse.errors import CompiledModelError, RuntimeFailure
-from infuse.mapped import contents
+from infuse.mapped import contents, give_back
 from infuse.runtime.folder import LIBRARY, WEIGHTS, check_abi
 
 _POINTER = ctypes.c_void_p
@@ -57,7 +57,7 @@ class Library:
         self._functions: Any = SimpleNamespace()
         weakref.finalize(self, _ctypes.dlclose, self._library._handle).atexit = False
         for name, (result, arguments) in _PROTOTYPES.items():
-            function = getattr(self._library, self._named(name), None)
+            function = self._function(name)
             if function is None:
                 raise CompiledModelError(
                     f"the library has no function {self._named(name)}",
@@ -75,8 +75,17 @@ class Library:
         """The name of a function of the interface in this library."""
         return f"{self._prefix}{function.removeprefix('infuse')}"
 
+    def _function(self, name: str) -> Any:
+        """A new function object, None where the library has none. The library refers to those that
+        are its attributes, so that it would stay until garbage is collected, with its weights.
+        """
+        try:
+            return self._library[self._named(name)]
+        except AttributeError:
+            return None
+
     def _find_profile(self) -> Any:
-        function = getattr(self._library, self._named("infuse_profile"))
+        function = self._function("infuse_profile")
         function.restype, function.argtypes = _POINTER, [_POINTER] * 3
         return function
 
@@ -97,6 +106,10 @@ class Library:
     def weights_bytes(self) -> int:
         """Bytes of the weights file."""
         return int(self._weights.nbytes)
+
+    def give_back(self) -> None:
+        """Let the weights leave the memory of this process until a run reads them again."""
+        give_back(self._weights)
 
     def open(self, threads: int) -> int:
         """A new context with its own arena and threads; to be given to `close`."""

@@ -144,6 +144,12 @@ class CompiledModel:
             raise self._closed_error()
         return Session(self._signature, self.threads if threads is None else threads)
 
+    def give_back_weights(self) -> None:
+        """Let the weights leave the memory of this process until a run reads them again, where they
+        are mapped.
+        """
+        self._signature.library.give_back()
+
     def close(self) -> None:
         """Free all contexts that no call is using, and the others as their calls end. Closing twice
         does nothing.

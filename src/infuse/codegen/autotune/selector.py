@@ -20,6 +20,11 @@ CLEAR: Final = 0.97
 it would take.
 """
 
+TRANSFORMED: Final = "winograd"
+"""What the names of candidates begin with that store transformed weights, larger than the
+model's.
+"""
+
 Times = Mapping[str, float]
 """Seconds of candidates by name."""
 
@@ -76,7 +81,8 @@ class Chooser:
 
     `measured` holds times by the text of a key. `forced` may name the candidate to take instead, or
     None; it is what measuring and tests use. Sizes that only the run knows count as those that are
-    usual for their symbols.
+    usual for their symbols. With `compact`, no candidate is taken whose weights are larger than the
+    model's, where there is another.
     """
 
     def __init__(
@@ -85,15 +91,19 @@ class Chooser:
         threads: int = 1,
         measured: Mapping[str, Times] | None = None,
         forced: Callable[[Key], str | None] | None = None,
+        *,
+        compact: bool = False,
     ) -> None:
-        self.machine, self.threads = machine, threads
+        self.machine, self.threads, self.compact = machine, threads, compact
         self.measured = measured or {}
         self._forced = forced
         self._by_precision: Mapping[str, Chooser] = {}
 
     def apart(self, choosers: Mapping[str, Chooser]) -> Chooser:
         """A chooser with others for layers of these precisions."""
-        result = Chooser(self.machine, self.threads, self.measured, self._forced)
+        result = Chooser(
+            self.machine, self.threads, self.measured, self._forced, compact=self.compact
+        )
         result._by_precision = choosers
         return result
 
@@ -103,6 +113,8 @@ class Chooser:
 
     def choose(self, family: str, sizes: Sequence[Dim], names: Sequence[str]) -> Choice:
         """The choice among candidates `names` of a family, of a call with these sizes."""
+        if self.compact:
+            names = [name for name in names if not name.startswith(TRANSFORMED)] or names
         key = Key(family, tuple(map(usual, sizes)), tuple(names))
         costs = {
             name: predict(family, name, key.sizes, self.machine, self.threads) for name in names

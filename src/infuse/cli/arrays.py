@@ -1,0 +1,70 @@
+"""Arrays in NumPy's files. Those that are stored as they are lie in the mapped file, so that data
+larger than memory can be read.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from infuse.errors import InputError, ModelFileError
+from infuse.frontends.archives import Archive, View
+from infuse.frontends.files import map_file
+from infuse.ir.graph import Array
+
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+"""How an archive begins, and one without members."""
+_SUFFIX = ".npy"
+
+
+def load_arrays(path: Path) -> Array | dict[str, Array]:
+    """The array of an .npy file, or the arrays of an .npz file by name, read-only. InputError where
+    the file cannot be read, or holds anything else.
+    """
+    try:
+        data = map_file(path, "file")
+        if bytes(data[:4]) not in _ZIP:
+            return _array(data)
+        archive = Archive(data, str(path))
+        folder = f"{archive.folder}/" if archive.folder else ""
+        arrays = {}
+        for name in archive.names:
+            archive.check(name)
+            arrays[(folder + name).removesuffix(_SUFFIX)] = _array(archive.read(name))
+        return arrays
+    except ModelFileError as error:
+        raise InputError(error.what, where=str(path), hint=error.hint) from error
+    except (ValueError, EOFError) as error:
+        raise InputError(
+            "the file holds no NumPy arrays",
+            where=str(path),
+            hint="numpy.save and numpy.savez write such files",
+        ) from error
+
+
+def _array(data: memoryview) -> Array:
+    """The array of the bytes of an .npy file, in their memory; ValueError where they are none."""
+    file: Any = io.BufferedReader(View(data))
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    elif version == (2, 0):
+        shape, is_fortran, dtype = np.lib.format.read_array_header_2_0(file)
+    else:
+        file.seek(0)
+        return _copied(file)
+    count = math.prod(shape)
+    if dtype.hasobject or not dtype.itemsize or not count:
+        file.seek(0)
+        return _copied(file)
+    flat = np.frombuffer(data, dtype, count, file.tell())
+    return flat.reshape(shape[::-1]).T if is_fortran else flat.reshape(shape)
+
+
+def _copied(file: Any) -> Array:
+    array: Array = np.lib.format.read_array(file, allow_pickle=False)
+    return array
