@@ -77,6 +77,15 @@ print(session.run(["sum"], {"x": x, "y": x})[0].tolist(), "infuse.ops" in sys.mo
     assert answers == [f"{result} True\n", f"{result} False\n"]
 
 
+def test_a_program_in_the_place_of_onnxruntime_finds_the_model_too(
+    compiled: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    InferenceSession(ADDER)
+    monkeypatch.setenv("INFUSE_AS_ONNXRUNTIME", "1")
+    InferenceSession(ADDER)
+    assert len(compiled) == 1
+
+
 def test_other_content_is_compiled_anew(compiled: list[Any], tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     for model, factor in ((scaled(location="w.bin"), 1), (scaled(location="w.bin"), 2)):

@@ -19,6 +19,8 @@ _COMPILERS: Final = (
     "clang++",
     "c++",
 )  # which one is taken without $CXX, another part of Infuse decides
+REPLACING: Final = "INFUSE_AS_ONNXRUNTIME"
+"""The variable that changes nothing of what is compiled, only who asks for it."""
 EXTENSIONS: Final = "infuse.rules"
 """Where packages that extend Infuse register: as `infuse.passes` has it, which is not loaded for
 this.
@@ -35,7 +37,11 @@ def key_of(content: str, main: str, options: Mapping[str, Any]) -> str:
     """
     if entry_points(group=EXTENSIONS):
         return ""
-    variables = {name: value for name, value in os.environ.items() if name.startswith("INFUSE_")}
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("INFUSE_") and name != REPLACING
+    }
     chosen = os.environ.get("CXX", "")
     programs = [*_COMPILERS, chosen, *chosen.split()[:1]]
     stamps = [(shutil.which(program), _stamp(shutil.which(program))) for program in programs]
