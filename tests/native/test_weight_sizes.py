@@ -96,6 +96,7 @@ def test_sizes_are_told(network: Graph, tmp_path: Path, cli: Cli) -> None:
     facts = cli("compile", path, "-o", tmp_path / "out", *common, "--json").json
     assert (facts["weights"], facts["constants_bytes"]) == ("small", constants)
     assert facts["weights_bytes"] == (tmp_path / "out" / "weights.bin").stat().st_size
+    assert cli("show", tmp_path / "out", "--json").json["weights"] == "small"
     kernels = cli("show", path, "--kernels", *common, "--json").json["kernels"]
     assert kernels["packed_weights_bytes"] == facts["weights_bytes"]
     assert kernels["constants_bytes"] == constants

@@ -58,20 +58,34 @@ def compiler(folder: Path, monkeypatch: pytest.MonkeyPatch, deed: str) -> None:
     monkeypatch.setenv("CXX", str(script))
 
 
-async def built(content: bytes, folder: Path, memory: int | None) -> Signature:
+async def built(
+    content: bytes, folder: Path, memory: int | None, weights: str = "fast"
+) -> Signature:
     source = folder / "model.onnx"
     source.write_bytes(content)
     return await build(
         source,
         folder / "made",
         precision="fp32",
-        weights="fast",
+        weights=weights,
         tune=False,
         threads=1,
         compiled=False,
         seconds=200,
         memory=memory,
     )
+
+
+def test_models_are_compiled_with_the_weights_that_are_asked_for(tmp_path: Path) -> None:
+    filters = np.zeros((64, 64, 3, 3), np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    ends = [models.tensor(name, sizes=["rows", 64, 32, 32]) for name in ("x", "y")]
+    content = models.model([node], ends[:1], ends[1:], [numpy_helper.from_array(filters, "w")])
+    fast, small = (
+        asyncio.run(built(content, tmp_path, None, weights)).weights_bytes
+        for weights in ("fast", "small")
+    )
+    assert small <= 1.1 * filters.nbytes < fast
 
 
 def test_a_model_that_needs_more_memory_is_refused_with_what_helps(tmp_path: Path) -> None:

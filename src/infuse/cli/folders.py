@@ -30,9 +30,25 @@ def describe_folder(folder: Path) -> dict[str, Any]:
             specs = map(TensorSpec.from_metadata, metadata[kind])
             metadata[kind] = [str(spec) for spec in specs]
     facts = dict.fromkeys(
-        ("name", "inputs", "outputs", "target", "machine", "precision", "precision_report")
+        (
+            "name",
+            "inputs",
+            "outputs",
+            "target",
+            "machine",
+            "precision",
+            "precision_report",
+            "weights",
+        )
     )
-    facts |= {"arena": None, "kept_in_fp32": {}, "host_steps": [], "toolchain": None, "model": {}}
+    facts |= {
+        "weights": None,
+        "arena": None,
+        "kept_in_fp32": {},
+        "host_steps": [],
+        "toolchain": None,
+        "model": {},
+    }
     facts |= {name: metadata[name] for name in facts if name in metadata}
     return {**facts, "files": file_sizes(folder)}
 
@@ -65,6 +81,7 @@ def say_compiled(title: str, facts: Mapping[str, Any]) -> None:
         "target": facts["target"],
         "machine": facts["machine"],
         "precision": facts["precision"],
+        "weights": facts["weights"],
         "compiler": facts["toolchain"],
     }
     terminal.say(", ".join(f"{key}: {value}" for key, value in made.items() if value))

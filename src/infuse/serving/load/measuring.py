@@ -76,12 +76,9 @@ class Measurement:
 
 def connect(target: Target, connections: int) -> Client:
     """A client for a target. OptionError for a URL of another scheme; nothing is sent yet."""
-    parts = urllib.parse.urlsplit(target.url)
-    if parts.scheme not in _SCHEMES or not parts.hostname:
-        raise OptionError(
-            f"{target.url!r} is not the address of a server",
-            hint="write it as http://host:8000 or grpc://host:8001",
-        )
+    parts = _address(target.url)
+    if not (target.token.isascii() and target.token.isprintable()):
+        raise OptionError("the token has characters that no header can carry")
     common = (target.model, target.version, target.token, target.seconds, connections)
     if parts.scheme.startswith("http"):
         from infuse.serving.load.http_client import HttpClient
@@ -94,6 +91,21 @@ def connect(target: Target, connections: int) -> Client:
     from infuse.serving.load.rpc_client import RpcClient
 
     return RpcClient(parts.netloc, *common, secure=parts.scheme == "grpcs")
+
+
+def _address(url: str) -> urllib.parse.SplitResult:
+    """The parts of a server's URL; OptionError where it is none."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        is_complete = bool(parts.hostname) and (parts.port or parts.scheme.startswith("http"))
+    except ValueError:
+        is_complete = False
+    if not is_complete or parts.scheme not in _SCHEMES:
+        raise OptionError(
+            f"{url!r} is not the address of a server",
+            hint="write it as http://host:8000 or grpc://host:8001",
+        )
+    return parts
 
 
 async def measure(
