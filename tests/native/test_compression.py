@@ -10,9 +10,9 @@ import pytest
 
 import infuse
 from infuse.analysis.dataset import feeds_of
-from infuse.analysis.metrics import signal_to_noise
+from infuse.analysis.metrics import metric, signal_to_noise
 from infuse.compression import Request, candidates, compress_graph, control
-from infuse.compression.evaluation import Memory
+from infuse.compression.evaluation import Evaluation, Memory
 from infuse.compression.layers import Layer, find_layers
 from infuse.compression.sensitivity import sensitivities
 from infuse.compression.speed import Region
@@ -324,8 +324,11 @@ def test_what_is_no_faster_as_a_whole_stays_as_it_was(
         ({"method": "int4", "max_drop": "1%"}, "needs data to measure"),
         ({"data": {"x": np.ones((1, 64), np.float32)}, "max_drop": "-1"}, "bounds nothing"),
         ({"data": {"x": np.ones((1, 64), np.float32)}, "calibrator": "guess"}, "no calibrator"),
-        ({"data": {"x": np.ones((1, 64), np.float32)}, "minutes": 0}, "no number of minutes"),
-        ({"data": {"x": np.ones((1, 64), np.float32)}, "batch": 0}, "no size of a batch"),
+        (
+            {"data": {"x": np.ones((1, 64), np.float32)}, "minutes": 0},
+            "not a valid number of minutes",
+        ),
+        ({"data": {"x": np.ones((1, 64), np.float32)}, "batch": 0}, "not a size of a batch"),
     ],
 )
 def test_requests_that_mean_nothing_are_refused(options: dict[str, Any], said: str) -> None:
@@ -394,3 +397,14 @@ def test_sparse_weights_answer_as_the_interpreter_says(
     exact = np.concatenate([evaluate(graph, f)["scores"] for f in feeds_of(graph, data)])
     assert signal_to_noise(answers(result, data), expected) > (35 if "int8" in method else 100)
     assert signal_to_noise(expected, exact) > 3
+
+
+def test_every_run_on_examples_is_counted(rng: np.random.Generator) -> None:
+    network = image_network(rng)
+    runs = [{"x": each[None]} for each in images(rng, 3)["x"]]
+    with Evaluation(network, runs, metric("cosine"), None, threads=1) as evaluation:
+        assert (evaluation.validations, evaluation.model_runs) == (1, 3)
+        assert evaluation.score_once(network) == pytest.approx(1.0, abs=1e-6)
+        assert (evaluation.validations, evaluation.model_runs) == (2, 6)
+        evaluation.score(network)  # those of the latest graph are there
+        assert evaluation.model_runs == 6
