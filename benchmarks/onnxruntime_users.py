@@ -71,8 +71,8 @@ def remove_foreign_torchvision(python: Path) -> None:
     test = [python, "-c", "import torchvision"]
     if subprocess.run(test, check=False, capture_output=True).returncode:
         where = "import importlib.util as u; print(u.find_spec('torchvision').origin)"
-        found = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True)
-        shutil.rmtree(Path(found.stdout.strip()).parent)
+        origin = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True)
+        shutil.rmtree(Path(origin.stdout.strip()).parent)
 
 
 def compared(python: Path, name: str, folder: Path) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class _Metadata(Distribution):
     """What `importlib.metadata` says of the package `onnxruntime`."""
 
     def read_text(self, filename: str) -> str | None:
-        return _METADATA if filename == "METADATA" else None
+        return {"METADATA": _METADATA, "top_level.txt": NAME}.get(filename)
 
     def locate_file(self, path: Any) -> Path:
         """A path below `infuse.onnxruntime`."""

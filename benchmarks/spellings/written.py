@@ -28,6 +28,7 @@ TYPES = {
     "half": TensorProto.FLOAT16,
     "int64": TensorProto.INT64,
     "int32": TensorProto.INT32,
+    "uint32": TensorProto.UINT32,
     "bool": TensorProto.BOOL,
 }
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from infuse.api import (
         compile,
+        extract,
         from_jax,
         from_torch,
         from_torchscript,
@@ -48,6 +49,7 @@ __all__ = [
     "compile",
     "compress",
     "cond",
+    "extract",
     "from_jax",
     "from_torch",
     "from_torchscript",
@@ -66,7 +68,15 @@ __all__ = [
 
 _MODULES = {
     "api": (
-        *("compile", "from_jax", "from_torch", "from_torchscript", "load", "load_compiled"),
+        *(
+            "compile",
+            "extract",
+            "from_jax",
+            "from_torch",
+            "from_torchscript",
+            "load",
+            "load_compiled",
+        ),
         *("optimize", "save", "trace"),
     ),
     "compressing": ("compress",),

@@ -242,6 +242,26 @@ def optimize(
     return result
 
 
+@bounded
+def extract(
+    graph: Graph | PathLike,
+    *,
+    inputs: str | Sequence[str] = (),
+    outputs: str | Sequence[str] = (),
+) -> Graph:
+    """The part of a graph that computes the values `outputs` from the values `inputs`, by name; the
+    original stays as it is.
+
+    No inputs stand for those of the graph that are needed, no outputs for those of the graph.
+    OptionError for a name that no value has, for inputs that nothing depends on, and where the
+    outputs need other inputs too.
+    """
+    from infuse.ir.extraction import extract as cut
+
+    names = ([each] if isinstance(each, str) else list(each) for each in (inputs, outputs))
+    return cut(graph_of(graph), *names)
+
+
 def improved(
     graph: Graph,
     seconds: float,

@@ -95,7 +95,7 @@ def test_a_function_of_a_file_is_the_metric(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--prune", "half"), "no part of the model"),
+        (("--prune", "half"), "not a part of the model"),
         (("--prune", "50%", "--tune", "1"), "tuning needs data"),
         (("--tune-epochs", "1"), "tuning needs data"),
         (("--int4", "--tune-epochs", "1"), "int4 cannot be tuned"),

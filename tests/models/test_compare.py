@@ -252,7 +252,7 @@ X = np.ones((2, 3), np.float32)
         (plain, {"data": {"x": X}, "batch": 0}, "0 is not a valid number of rows"),
         (plain, {"batch": 2}, "a batch cuts data"),
         (plain, {"rounds": 0}, "0 is not a valid number of rounds"),
-        (plain, {"seconds": -1.0}, "is not a length of a turn"),
+        (plain, {"seconds": -1.0}, "not a length of a turn"),
         (plain, {"set_dims": {"m": 2}}, "no dynamic axis 'm'"),
         (lambda: plain(size="4"), {"data": {"x": X}, "batch": 2}, "takes 4 rows a run"),
         (lambda: plain(size="4"), {"data": {"x": X}}, "must be 4"),

@@ -218,7 +218,7 @@ def test_what_cannot_be_read_is_told() -> None:
 
 
 def test_bad_arguments_are_told() -> None:
-    with pytest.raises(InputError, match="no function"):
+    with pytest.raises(InputError, match="not a function"):
         infuse.from_jax(3, ())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="not a tuple"):
         infuse.from_jax(jnp.sin, X)

@@ -47,7 +47,7 @@ def test_the_examples_run(
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(PYTHON, names)
-    (logits,) = names["outputs"]
+    (logits,) = names["outputs"].values()
     assert logits.shape == (1, 1000)
     assert re.search(r"\d+ → \d+ nodes", capsys.readouterr().out)
 

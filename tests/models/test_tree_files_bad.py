@@ -98,7 +98,7 @@ LIGHTGBM_CASES: dict[str, tuple[str, str, str]] = {
     "trees that do not match": (
         "num_tree_per_iteration=1",
         "num_tree_per_iteration=3",
-        "no multiple of 3",
+        "not a multiple of 3",
     ),
     "categories that are not there": ("cat_boundaries=0", "cat_boundaries=900", "categories"),
 }

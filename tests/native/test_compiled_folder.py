@@ -63,7 +63,7 @@ BREAKS: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda f: (f / "metadata.json").write_bytes(b"\xff\xfe\0"),
         "cannot be read",
     ),
-    "list as metadata": (lambda f: (f / "metadata.json").write_text("[]"), "no JSON object"),
+    "list as metadata": (lambda f: (f / "metadata.json").write_text("[]"), "not a JSON object"),
     "foreign interface": (
         lambda f: change(f / "metadata.json", lambda m: m.update(abi=99)),
         (

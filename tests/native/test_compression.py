@@ -324,8 +324,11 @@ def test_what_is_no_faster_as_a_whole_stays_as_it_was(
         ({"method": "int4", "max_drop": "1%"}, "needs data to measure"),
         ({"data": {"x": np.ones((1, 64), np.float32)}, "max_drop": "-1"}, "bounds nothing"),
         ({"data": {"x": np.ones((1, 64), np.float32)}, "calibrator": "guess"}, "no calibrator"),
-        ({"data": {"x": np.ones((1, 64), np.float32)}, "minutes": 0}, "no number of minutes"),
-        ({"data": {"x": np.ones((1, 64), np.float32)}, "batch": 0}, "no size of a batch"),
+        (
+            {"data": {"x": np.ones((1, 64), np.float32)}, "minutes": 0},
+            "not a valid number of minutes",
+        ),
+        ({"data": {"x": np.ones((1, 64), np.float32)}, "batch": 0}, "not a size of a batch"),
     ],
 )
 def test_requests_that_mean_nothing_are_refused(options: dict[str, Any], said: str) -> None:

@@ -1,6 +1,7 @@
 """Infuse in the place of ONNX Runtime: by `python -m`, by the environment, by `install`."""
 
 import importlib
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 import infuse
 import infuse.onnxruntime as ours
+from _infuse_as_onnxruntime import Replacement
 from tests.native.ort_fixtures import onnxruntime
 from tests.native.session_models import ADDER
 
@@ -131,6 +133,18 @@ print(onnxruntime.__file__)
     run = started_with(site, text, **value)
     assert run.stderr == ""
     assert run.stdout.splitlines() == ["[]", onnxruntime.__file__]
+
+
+def test_the_package_is_listed_where_onnxruntime_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "meta_path", [Replacement(), *sys.meta_path])
+    assert importlib.metadata.version("onnxruntime") == ours.__version__
+    assert importlib.metadata.packages_distributions() == {"onnxruntime": ["onnxruntime"]}
+    (own,) = importlib.metadata.distributions()
+    assert own.metadata["Name"] == "onnxruntime"
+    assert own.files is None
 
 
 def test_installing_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:

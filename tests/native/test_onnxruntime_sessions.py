@@ -220,8 +220,8 @@ def test_a_value_is_an_input_too(ort: ModuleType) -> None:
 
 def test_texts_go_in_and_out(ort: ModuleType) -> None:
     session = session_of(ort, unary("Identity", STRING))
-    for given in (np.array(["ab", "ü"]), np.array(["ab", "ü"], object)):
-        (result,) = session.run(None, {"x": given})
+    for texts in (np.array(["ab", "ü"]), np.array(["ab", "ü"], object)):
+        (result,) = session.run(None, {"x": texts})
         assert result.dtype == object
         assert result.tolist() == ["ab", "ü"]
 

@@ -296,9 +296,9 @@ def test_devices_have_numbers(ort: ModuleType) -> None:
     with pytest.raises(Exception, match="device"):
         ort.OrtDevice.make("no such device", 0)
     assert ort.get_device() == "CPU"
-    (found,) = ort.get_ep_devices()
-    assert found.ep_name == "CPUExecutionProvider"
-    assert found.device.type == ort.OrtHardwareDeviceType.CPU
+    (processor,) = ort.get_ep_devices()
+    assert processor.ep_name == "CPUExecutionProvider"
+    assert processor.device.type == ort.OrtHardwareDeviceType.CPU
 
 
 def test_memory_of_the_processor(ort: ModuleType) -> None:

@@ -150,7 +150,7 @@ def test_files() -> None:
         feeds.append({"file": np.frombuffer(file.getvalue(), np.uint8)})
     check(program, {"file": ("bytes",)}, feeds, atol=0.004, steps=["ImageDecoder"])
     _, model = compiled(program, {"file": ("bytes",)}, feeds)
-    with pytest.raises(DataError, match="no image that can be decoded"):
+    with pytest.raises(DataError, match="not an image that can be decoded"):
         model.run({"file": np.arange(50, dtype=np.uint8)})
 
 

@@ -227,7 +227,7 @@ def test_the_command_answers_with_data(cli: Cli, tmp_path: Path) -> None:
 def test_the_command_refuses_with_a_reason(cli: Cli, tmp_path: Path) -> None:
     network = small_network(tmp_path / "small.onnx")
     (tmp_path / "folder").mkdir()
-    assert "no clocks" in cli.refused("profile", tmp_path / "folder")
+    assert "without clocks" in cli.refused("profile", tmp_path / "folder")
     assert "does not end in .json" in cli.refused("profile", network, "--trace", tmp_path / "t.txt")
     assert "does not exist" in cli.refused(
         "profile", network, "--trace", tmp_path / "nowhere" / "t.json"

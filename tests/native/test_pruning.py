@@ -307,13 +307,16 @@ def test_examples_that_lie_otherwise_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"prune": "half"}, "no part of the model"),
-        ({"prune": "150%"}, "no part of the model"),
-        ({"prune": 1.5}, "no part of the model"),
+        ({"prune": "half"}, "not a part of the model"),
+        ({"prune": "150%"}, "not a part of the model"),
+        ({"prune": 1.5}, "not a part of the model"),
         ({"prune": "50%", "prune_goal": "energy"}, "no goal"),
         ({"prune": "50%", "prune_rounds": 0}, "rounds prune nothing"),
         ({"prune": "50%", "tune_epochs": 0, "data": examples(20)}, "learns nothing"),
-        ({"prune": "50%", "tune_minutes": -1, "data": examples(20)}, "no number of minutes"),
+        (
+            {"prune": "50%", "tune_minutes": -1, "data": examples(20)},
+            "not a valid number of minutes",
+        ),
         ({"prune": "50%", "tune_epochs": 1}, "needs data"),
         ({"prune": "50%", "tune_epochs": 1, "data": examples(3)}, "too few"),
         ({"tune_epochs": 1}, "needs data"),

@@ -10,7 +10,7 @@ from infuse import dtypes, ops
 from infuse.ir.expression import Call
 from infuse.ops.core.samples import Ints
 from infuse.ops.core.sizes import int64s
-from tests.pure.refused_operands import FILTERS, IMAGE, STATISTICS, M, P, V, f32
+from tests.pure.refused_operands import FILTERS, IMAGE, STATISTICS, M, P, V, X, f32
 
 STATISTICS5 = {"scale": (5,), "shift": (5,), "mean": (5,), "var": (5,)}
 MINUS = -P
@@ -281,4 +281,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {"x": (3, 4), "i": int64s(1), "wider": {"to": dtypes.float16}},
         "it makes elements smaller",
     ),
+    "MergeDifferences": (
+        {"x": (3, 4), "a": f32(2.0**25)[0], "b": f32(2.0**25)[0]},
+        "the constants cancel each other",
+    ),
+    "MergeExponentials": ({"x": (3, 4), "y": (4,)}, "an exponent is broadcast"),
+    "SquareOfRoot": ({"x": (3, 4)}, "x may be negative, and its root NaN"),
+    "RootOfSquare": (ops.sqrt(X**3.0), "the constant 2.0 is needed as input of Pow"),
+    "IntegerTimesZero": ({"x": (3, 4), "c": f32(0)[0]}, "zero times an element of float32"),
 }

@@ -84,4 +84,17 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "DivideByConstant": ({"x": (2,), "c": f32(2, 0)}, "the reciprocal is not a normal number"),
     "PowAsProduct": ({"x": Ints((3,))}, "it needs floats, found int64"),
     "RemoveNotBeforeWhere": (ops.where(Bools((3, 4)), M, M), "Not is needed as input of Where"),
+    "RemoveReductionOfNothing": (
+        {"x": (3, 4), "axes": int64s(), "root": {"noop_with_empty_axes": 0}},
+        "without axes it reduces all",
+    ),
+    "ShiftBitsAfterSum": (
+        {
+            "x": Call("Cast", (Ints((3, 4), 0, 9),), {"to": 12}),
+            "k": np.uint32(3),
+            "axes": int64s(1),
+            "inner": {"direction": "RIGHT"},
+        },
+        "bits that fall out would be summed",
+    ),
 }

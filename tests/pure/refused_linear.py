@@ -6,7 +6,7 @@ import numpy as np
 
 from infuse import ops
 from infuse.ops.core.sizes import int64s
-from tests.pure.refused_operands import FILTERS, IMAGE, STATISTICS, M, f32
+from tests.pure.refused_operands import FILTERS, IMAGE, STATISTICS, M, X, f32
 
 # Rule → operands on which its pattern fits (or a graph on which it does not), and what the refusal
 # says.
@@ -71,4 +71,42 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {"x": (2, 3), "a": f32(1e20)[0], "y": (3, 2), "b": f32(1e20)[0]},
         "the product of the factors is too large or too small",
     ),
+    "NegateWeights": (-ops.gemm(M, (4, 5)), "w must be a constant"),
+    "MatMulOfTranspose": (
+        ops.matmul(ops.transpose(X, perm=(0, 2, 1)), X),
+        "the operands are not matrices",
+    ),
+    "TransposeOfProduct": (
+        ops.transpose(ops.matmul(X, (4, 5)), perm=(0, 2, 1)),
+        "the operands are not matrices",
+    ),
+    "FuseGemmFactor": (
+        {"x": (3, 4), "y": (4, 5), "c": f32(0)[0]},
+        "the factor is zero, infinite or no number",
+    ),
+    "FuseFlattenedAffine": (
+        ops.matmul(ops.reshape(X * f32(2), int64s(-1, 4)), np.ones((4, 5), np.float32)),
+        "it does not flatten each row",
+    ),
+    "RemoveUnitBlocks": ({"x": (2, 4, 4, 6), "root": {"blocksize": 2}}, "a block has several"),
+    "RemoveBlocksAround": (
+        {
+            "x": (2, 16, 4, 8),
+            "inner": {"blocksize": 4},
+            "root": {"blocksize": 2},
+        },
+        "the blocks differ",
+    ),
+    "ConvTransposeAsConv": (
+        {"x": (2, 3, 4, 5), "w": (3, 6, 2, 1), "b": (6,)},
+        "it spreads a pixel over several",
+    ),
+    "CutFilters": (
+        {
+            **{"x": (2, 4, 5), "w": (6, 2, 3), "b": (6,), "conv": {"group": 2}},
+            **{"cut": [int64s(1), int64s(5), int64s(1)], "i": int64s(1), "read": {"axis": 1}},
+        },
+        "there are groups",
+    ),
+    "RowsAsConv": ({"x": (5, 3), "w": (3, 6)}, "the operands are not batches of rows"),
 }

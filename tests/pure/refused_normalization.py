@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from infuse import dtypes
+from infuse import dtypes, ops
 from infuse.ops.core.sizes import int64s
-from tests.pure.refused_operands import f32
+from tests.pure.refused_operands import X, f32
 
 # Rule → operands on which its pattern fits (or a graph on which it does not), and what the refusal
 # says.
@@ -89,5 +89,26 @@ REFUSED: dict[str, tuple[Any, str]] = {
             "down": {"to": dtypes.float32},
         },
         "float32 is not half precision",
+    ),
+    "FuseShiftedInstance": (
+        {"x": (2, 3, 4, 5), "a": int64s(3), "e": f32(1e-3)[0], "s": (1, 3, 1, 1), "b": (3, 1, 1)},
+        "it does not run over pixels",
+    ),
+    "SumAsMean": (
+        {"x": (2, 3, 4), "a": int64s(-1), "c": f32(5)[0], "sum": {"keepdims": 1}},
+        "it is not the mean of 4 elements",
+    ),
+    "FuseLogSumExp": (
+        ops.log(ops.reduce_sum(ops.abs(X), int64s(1))),
+        "Exp is needed",
+    ),
+    "RemoveShiftBeforeSoftmax": (
+        {"x": (2, 3, 4), "a": int64s(1), "root": {"axis": 2}},
+        "it runs over other axes",
+    ),
+    "ExpOfLogSoftmax": (ops.exp(ops.softmax(X)), "LogSoftmax is needed, Softmax found"),
+    "FuseFastVariance": (
+        {"x": (2, 3, 4), "a": int64s(1), "e": f32(1e-5)[0], "s": (4,)},
+        "it does not normalize the last axes",
     ),
 }

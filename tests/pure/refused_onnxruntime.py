@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.ops.core.samples import Floats
+from infuse.ops.core.samples import Floats, Ints
 from infuse.ops.core.sizes import int64s
 from tests.pure.refused_operands import f32
 
@@ -64,5 +64,17 @@ REFUSED: dict[str, tuple[Any, str]] = {
         | {"more": [int64s(8, 8, 8)], "split": {"axis": 2}, "attention": {"num_heads": 2}}
         | {"padding": np.ones((2, 5), np.int32)},
         "heads have odd sizes",
+    ),
+    "TransposeOfFusedMatMul": (
+        {"a": (2, 3, 4), "b": (2, 4, 5), "moved": {"perm": (1, 0, 2)}},
+        "other axes move",
+    ),
+    "FuseEmbedNormalization": (
+        {
+            **{"w": (9, 4), "ids": Ints((2, 3), 0, 9), "t": (2, 4), "kinds": Ints((3,), 0, 2)},
+            **{"p": (7, 4), "cut": [int64s(0), int64s(3), int64s(0)]},
+            **{"gamma": np.ones(4, np.float32), "beta": (4,)},
+        },
+        "segments are repeated",
     ),
 }

@@ -404,7 +404,7 @@ def test_a_deadline_ends() -> None:
     now[0] = 121
     assert deadline.is_over
     assert not Deadline().is_over
-    with pytest.raises(OptionError, match="no number of minutes"):
+    with pytest.raises(OptionError, match="not a valid number of minutes"):
         Deadline(0)
 
 

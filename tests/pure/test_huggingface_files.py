@@ -60,7 +60,7 @@ def test_weights_are_read_in_place(folder: Path) -> None:
     ("name", "content", "what"),
     [
         ("config.json", "{", "not JSON"),
-        ("config.json", "[]", "no JSON object"),
+        ("config.json", "[]", "not a JSON object"),
         ("config.json", "{}", "no 'model_type'"),
         ("config.json", json.dumps(CONFIG | {"model_type": "strange"}), "'strange'"),
         ("config.json", json.dumps(CONFIG | {"architectures": ["GPT2Odd"]}), "'GPT2Odd'"),
@@ -68,14 +68,14 @@ def test_weights_are_read_in_place(folder: Path) -> None:
         ("config.json", json.dumps(CONFIG | {"n_layer": 1}), "no weight 'h.0.ln_1.weight'"),
         ("config.json", json.dumps(CONFIG | {"layer_norm_epsilon": None}), "layer_norm_epsilon"),
         ("config.json", json.dumps(CONFIG | {"n_layer": "many"}), "do not fit"),
-        ("model.safetensors", stored(WEIGHTS)[:7], "no safetensors file"),
-        ("model.safetensors", stored(WEIGHTS)[:60], "no safetensors file"),
+        ("model.safetensors", stored(WEIGHTS)[:7], "not a safetensors file"),
+        ("model.safetensors", stored(WEIGHTS)[:60], "not a safetensors file"),
         ("model.safetensors", stored(WEIGHTS)[:-4], "damaged"),
         ("model.safetensors", stored(WEIGHTS, shape=[1 << 62, 4]), "damaged"),
         ("model.safetensors", stored(WEIGHTS, shape=[-1]), "damaged"),
         ("model.safetensors", stored(WEIGHTS, data_offsets=[-8, 8]), "damaged"),
         ("model.safetensors", stored(WEIGHTS, dtype="F7"), "damaged"),
-        ("model.safetensors", (1 << 62).to_bytes(8, "little") + b"{}", "no safetensors file"),
+        ("model.safetensors", (1 << 62).to_bytes(8, "little") + b"{}", "not a safetensors file"),
     ],
 )
 def test_bad_files_are_refused(folder: Path, name: str, content: str | bytes, what: str) -> None:

@@ -166,18 +166,18 @@ LIES: dict[str, tuple[Change, str]] = {
     ),
     "no such type": (lambda n: tensor_changed(n, "x", type=99), "there is no type number 99"),
     "no such weight": (lambda n: tensor_changed(n, "w", weight=99), "there is no weight number 98"),
-    "constant of unknown size": (lambda n: tensor_changed(n, "w", type=0), "no possible shape"),
+    "constant of unknown size": (lambda n: tensor_changed(n, "w", type=0), "not a possible shape"),
     "constant of another size": (
         lambda n: changed(n, "types", 1, shape=[38]),
         r"float32\[38\] has 148 bytes",
     ),
     "constant that overflows": (
         lambda n: changed(n, "types", 1, shape=[2**62, 4]),
-        "no possible shape",
+        "not a possible shape",
     ),
     "empty constant that overflows": (
         lambda n: changed(n, "types", 1, shape=[0, 2**62]),
-        "no possible shape",
+        "not a possible shape",
     ),
     "negative size": (lambda n: changed(n, "types", 1, shape=[-37]), "negative size"),
     "no such element type": (
@@ -236,7 +236,7 @@ LIES: dict[str, tuple[Change, str]] = {
             0,
             attributes=[records.Attribute("a", records.AttributeKind.BigInt, text="9e9")],
         ),
-        "no whole number",
+        "not a whole number",
     ),
     "array of other size": (
         lambda n: changed(
@@ -249,11 +249,11 @@ LIES: dict[str, tuple[Change, str]] = {
     ),
     "content of other size": (
         lambda n: tensor_changed(n, "c", content=records.Content([3], [1, 2])),
-        "no possible shape",
+        "not a possible shape",
     ),
     "content of negative size": (
         lambda n: tensor_changed(n, "c", content=records.Content([-1, -2], [1, 2])),
-        "no possible shape",
+        "not a possible shape",
     ),
 }
 

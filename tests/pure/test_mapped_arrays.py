@@ -85,7 +85,7 @@ def test_bad_files_are_refused(tmp_path) -> None:
     good = (tmp_path / "good.npz").read_bytes()
     assert "cannot be opened" in bad(None)
     assert "no NumPy arrays" in bad(b"")
-    assert "no NumPy arrays" in bad(b"junk that is no array")
+    assert "no NumPy arrays" in bad(b"junk that is not an array")
     assert "damaged" in bad(good[:-40])
     assert "has not its checksum" in bad(good[:1000] + b"?" + good[1001:])
     np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)

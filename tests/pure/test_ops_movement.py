@@ -157,7 +157,7 @@ def test_what_is_inferred_holds(name: str, knowledge: str, rng: np.random.Genera
         (Squeeze(), (X, [0, -3]), "names an axis twice"),
         (Unsqueeze(), (X, [5]), "axis 5 of Unsqueeze"),
         (Expand(), (tensor(dtypes.float32, 3), [4]), "do not broadcast"),
-        (Transpose(perm=(0, 1)), (X,), "no order of the axes"),
+        (Transpose(perm=(0, 1)), (X,), "not an order of the axes"),
         (Concat(axis=0), (X, tensor(dtypes.float32, 2, 2, 2)), "must be equal"),
         (Concat(axis=0), (X, tensor(dtypes.float32, 2)), "equal ranks"),
         (Concat(axis=3), (X,), "axis 3 of Concat"),

@@ -52,7 +52,7 @@ def test_files_are_decoded(format: str) -> None:
 
 
 def test_what_is_no_image_is_refused_by_the_run() -> None:
-    with pytest.raises(DataError, match="no image that can be decoded"):
+    with pytest.raises(DataError, match="not an image that can be decoded"):
         decode_image(np.arange(50, dtype=np.uint8))
 
 

@@ -73,7 +73,9 @@ BAD = [
 @pytest.mark.parametrize("content", BAD, ids=range(len(BAD)))
 def test_what_is_no_tokenizer_is_refused(content: bytes) -> None:
     x = strings("the cat")
-    with pytest.raises(ModelFileError, match=r"no file of the tokenizers library|no JSON|random"):
+    with pytest.raises(
+        ModelFileError, match=r"not a file of the tokenizers library|not JSON|random"
+    ):
         processing.tokenize(x, tokenizer=content, pad_token="[PAD]")
     with pytest.raises(ModelFileError):
         processing.detokenize(np.array([[1]]), tokenizer=content)
@@ -84,7 +86,7 @@ def test_a_broken_tokenizer_in_a_file_is_told_when_a_model_is_made(tmp_path: Pat
     bad = parse(print_graph(graph).replace("WordPiece", "Words"))
     infuse.save(bad, tmp_path / "bad.infuse")
     loaded = infuse.load(tmp_path / "bad.infuse")
-    what = r"Tokenize.*no file of the tokenizers library"
+    what = r"Tokenize.*not a file of the tokenizers library"
     with pytest.raises(InfuseError, match=what):
         infuse.InferenceSession(tmp_path / "bad.infuse")
     with pytest.raises(InfuseError, match=what):
@@ -115,7 +117,7 @@ def test_texts_that_a_tokenizer_cannot_cut_are_named() -> None:
         with pytest.raises(DataError, match=what):
             processing.tokenize(strings("cat", "the cat"), tokenizer=SMALL, **named)  # type: ignore[arg-type]
     graph = traced(small, [strings("a")], ())
-    for item, what in ((b"\xff", "no UTF-8"), (5, "no text but int")):
+    for item, what in ((b"\xff", "not UTF-8"), (5, "not text but int")):
         bad = np.array([item], dtype=object)
         with pytest.raises(InfuseError, match=what):
             evaluate(graph, {"text": bad})
@@ -136,7 +138,7 @@ def test_numbers_of_no_token_are_named(number: int) -> None:
         ({"max_length": 10**12}, "`max_length` is 1000000000000"),
         ({"max_length": 3}, "leaves no room beside 3 special tokens"),
         ({"multiple": 0}, "`multiple` is 0"),
-        ({"max_length": 10, "multiple": 8}, "no multiple"),
+        ({"max_length": 10, "multiple": 8}, "not a multiple"),
         ({"padding": "max_length"}, "needs a `max_length`"),
         ({"padding": "all"}, "`padding` is 'all'"),
         ({"padding_side": "top"}, "`padding_side` is 'top'"),

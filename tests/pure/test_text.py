@@ -284,7 +284,7 @@ WRONG = {
     ),
     'graph "g" (%x: float32[2] %y': ("line 1, column 27", "expected ',' or ')'"),
     'graph "g" (%x: float32[b // 0])': ("line 1, column 26", "by zero"),
-    'graph "g\\q" ()': ("line 1, column 7", "no well-formed string"),
+    'graph "g\\q" ()': ("line 1, column 7", "not a well-formed string"),
     HEAD: ("line 2, column 1", "expected an operator, found the end of the text"),
     HEAD + "  ?": ("line 2, column 3", "expected an operator"),
     HEAD + "  %a = ": ("line 2, column 8", "expected an operator"),
@@ -296,7 +296,7 @@ WRONG = {
     HEAD + "  %a = Toy(int8[1]{300})": ("line 2, column 19", "do not fit int8[1]"),
     HEAD + "  %a = Toy(int8[1]{1.5})": ("line 2, column 19", "do not fit int8[1]"),
     HEAD + "  %a = Toy(int8[n]{1})": ("line 2, column 19", "a shape of numbers"),
-    HEAD + '  %a = Toy(g=hex"0g")': ("line 2, column 17", "no hexadecimal digits"),
+    HEAD + '  %a = Toy(g=hex"0g")': ("line 2, column 17", "not hexadecimal digits"),
     HEAD + '  %a = Toy(g=int16[1]hex"000000")': (
         "line 2, column 22",
         "3 bytes do not make int16[1]",

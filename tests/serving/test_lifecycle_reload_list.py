@@ -157,7 +157,7 @@ def test_files_that_are_sent_stay_in_their_model(path: str, stage: Stage, tmp_pa
 
     async def main() -> None:
         async with stage.engine(control="explicit") as engine:
-            with pytest.raises(RepositoryError, match="no path in a model's folder"):
+            with pytest.raises(RepositoryError, match="not a path in a model's folder"):
                 await engine.admin.load(
                     "sent", files={path: b"nothing", "1/model.onnx": b"times 2"}
                 )

@@ -122,7 +122,7 @@ def test_names_that_do_not_fit_are_refused(folder: Path) -> None:
 def test_files_outside_the_folder_are_refused(name: str, folder: Path) -> None:
     inner = folder / "model"
     inner.mkdir()
-    with pytest.raises(ConfigurationError, match="no name of a file in the model's folder"):
+    with pytest.raises(ConfigurationError, match="not a name of a file in the model's folder"):
         built("topk_labels", [inner], labels=name)
 
 

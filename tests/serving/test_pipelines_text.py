@@ -237,13 +237,13 @@ def test_bytes_that_are_no_text_are_named(folder: Path) -> None:
     ("options", "text"),
     [
         ({"padding": "max_length"}, "needs a `max_length`"),
-        ({"max_length": 10, "multiple": 8}, "no multiple"),
+        ({"max_length": 10, "multiple": 8}, "not a multiple"),
         ({"max_length": 2}, "leaves no room beside 3 special tokens"),
         ({"max_length": 0}, "max_length"),
         ({"truncation": "some"}, "some"),
         ({"tokenizer": "words.json"}, r"no file 'words.json'"),
-        ({"tokenizer": "../tokenizer.json"}, "no name of a file"),
-        ({"tokenizer": "broken.json"}, "no file of the tokenizers library"),
+        ({"tokenizer": "../tokenizer.json"}, "not a name of a file"),
+        ({"tokenizer": "broken.json"}, "not a file of the tokenizers library"),
     ],
 )
 def test_options_without_meaning_are_refused(

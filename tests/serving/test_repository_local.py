@@ -352,7 +352,7 @@ def test_uploaded_files_become_a_model(root: Path) -> None:
     "path", ["../x", "/etc/x", "1/../../x", "1//x", "", "1/.x", "1/a\\b", "1/a\nb"]
 )
 def test_uploads_stay_in_the_models_folder(path: str, root: Path) -> None:
-    with pytest.raises(RepositoryError, match="no path"):
+    with pytest.raises(RepositoryError, match="not a path"):
         asyncio.run(repository(root).fetch_uploaded("u", {path: b"x"}))
     with pytest.raises(RepositoryError):
         asyncio.run(repository(root).fetch_uploaded(path or "..", {"1/model.onnx": b"x"}))

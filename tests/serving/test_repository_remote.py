@@ -126,10 +126,10 @@ def test_names_that_are_no_paths_spoil_their_model_only(bucket: Bucket, tmp_path
     repository = Repository(bucket.config(tmp_path))
     found = scan(repository)
     assert asyncio.run(repository.fetch(found["good"], 1)).main.read_bytes() == b"x"
-    assert "no path" in found["empty"].problem
-    assert "no path" in found["up"].problem
-    assert "no path" in found["bell"].problem
-    assert "no path" in found["back"].versions[1].problem
+    assert "not a path" in found["empty"].problem
+    assert "not a path" in found["up"].problem
+    assert "not a path" in found["bell"].problem
+    assert "not a path" in found["back"].versions[1].problem
 
 
 def test_an_object_that_is_a_folder_too_spoils_its_version_only(

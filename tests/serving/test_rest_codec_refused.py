@@ -37,7 +37,7 @@ BAD_JSON: list[tuple[str, Any, list[int], Any]] = [
     ("BYTES", "int", [1], [1]),
     ("FP16", "no form", [1], [1.0]),
     ("BF16", "no form", [1], [1.0]),
-    ("FP8", "no datatype", [1], [1.0]),
+    ("FP8", "not a datatype", [1], [1.0]),
     ("FP32", "nested", [2, 2], [[1.0, 2.0], [3.0]]),
     ("FP32", "nested", [2, 2], [[1.0], [2.0], [3.0], [4.0]]),
     ("FP32", "nested", [4], [[1.0, 2.0], [3.0, 4.0]]),

@@ -171,7 +171,7 @@ def test_no_traces_no_work() -> None:
 
 @pytest.mark.parametrize("endpoint", ["localhost:4317", "ftp://x", "http://", "file:///etc/passwd"])
 def test_an_endpoint_that_is_none(endpoint: str) -> None:
-    with pytest.raises(ConfigurationError, match="no OTLP endpoint"):
+    with pytest.raises(ConfigurationError, match="not an OTLP endpoint"):
         observer(Telemetry(traces=endpoint))
 
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "show": "show",
     "check": "check",
     "convert": "check",
+    "extract": "extract",
     "optimize": "optimize",
     "why": "why",
     "compile": "compile",

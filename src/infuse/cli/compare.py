@@ -53,7 +53,7 @@ def compare(
         int | None,
         typer.Option(
             min=1,
-            help="Examples of a run, where that is a symbol of both models; default: 1.",
+            help="Examples of a run, where the first axis is dynamic in both models; default: 1.",
             show_default=False,
         ),
     ] = None,

@@ -150,7 +150,7 @@ def compress(
         float | None, typer.Option(metavar="N", help="Time that the search may take.")
     ] = None,
     batch: Annotated[
-        int, typer.Option(min=1, help="Examples of a run, where that is a symbol of the model.")
+        int, typer.Option(min=1, help="Examples of a run, where the first axis is dynamic.")
     ] = 1,
     threads: Threads = None,
     calibrator: Annotated[

@@ -107,7 +107,10 @@ def _missing(name: str) -> str | None:
     except ImportError as error:
         return f"{name} cannot be imported: {error}"
     if module.__name__.startswith("infuse."):
-        return f"{name} is Infuse in this process: unset INFUSE_AS_ONNXRUNTIME"
+        return (
+            f"{name} is Infuse in this process, so there is nothing to compare with: "
+            "unset INFUSE_AS_ONNXRUNTIME"
+        )
     return None
 
 

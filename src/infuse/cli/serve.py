@@ -75,7 +75,7 @@ def serve(
     insecure: Annotated[
         bool,
         typer.Option(
-            "--insecure", help="Listen to other machines although nobody is asked who they are."
+            "--insecure", help="Listen to other machines without tokens or client certificates."
         ),
     ] = False,
     make_token: Annotated[

@@ -92,6 +92,6 @@ def require_examples(graph: Graph, data: Data) -> None:
             if value.name in part and np.ndim(part[value.name]) == value.rank:
                 raise InputError(
                     f"{node.kind} {node.name!r} computes the places of the first axis of input "
-                    f"{value.name!r} from one another, so that they are no examples to learn from",
+                    f"{value.name!r} from one another, so that they are not examples to learn from",
                     hint="give whole sequences along one more axis in front",
                 )

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from infuse.analysis.document import plain
-from infuse.analysis.sheets import write_sheet
+from infuse.analysis.sheets import render_sheet, write_sheet
 from infuse.compression.contract import Bound
 from infuse.compression.frontier import front
+from infuse.ir.html import frame
 
 ORIGINAL, PRUNED, TUNED = "original", "pruned", "tuned"
 AXES = ("seconds", "weight_bytes")
@@ -202,6 +203,10 @@ class CompressionReport:
         all; OptionError for another ending or a path that cannot be written.
         """
         write_sheet(path, "compression", self.to_dict(), title)
+
+    def _repr_html_(self) -> str:
+        """The page of the report, as notebooks show it."""
+        return frame(render_sheet("compression", self.to_dict(), "Compression"))
 
     def lines(self) -> list[str]:
         """What to say of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -13,6 +14,7 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import GraphError
 from infuse.ir.expression import Expression
+from infuse.ir.html import table
 from infuse.ir.types import Shape, TensorType, Type
 
 Array = npt.NDArray[Any]
@@ -342,6 +344,18 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"Graph({self.name!r}, {len(self)} nodes)"
+
+    def _repr_html_(self) -> str:
+        """Inputs, outputs and operators, as notebooks show them."""
+        kinds = Counter(node.kind for inner in self.all_graphs() for node in inner.unordered_nodes)
+        weights = {id(v.const): v.const for g in self.all_graphs() for v in g.constants()}
+        size = sum(array.nbytes for array in weights.values() if array is not None)
+        values = [("input", value.name, value.type) for value in self.inputs]
+        values += [("output", n, v.type) for n, v in zip(self.output_names, self.outputs)]
+        title = f"{self.name}: {kinds.total():,} nodes, {size / 1e6:,.2f} MB of constants"
+        return table(title, ("", "name", "type"), values) + table(
+            "", ("operator", "#count"), kinds.most_common()
+        )
 
 
 def _not_alone(what: str) -> GraphError:

@@ -11,7 +11,7 @@ from infuse.onnxruntime.errors import ValueFault
 WARNING: Final = 2
 _LEVELS: Final = range(5)
 _lock = threading.Lock()
-_given: set[str] = set()
+_warned: set[str] = set()
 _severity = WARNING
 
 
@@ -44,9 +44,9 @@ def no_effect(what: str, why: str = "", *, severity: int = -1, depth: int = 3) -
     if not tells_warnings(severity):
         return
     with _lock:
-        if what in _given:
+        if what in _warned:
             return
-        _given.add(what)
+        _warned.add(what)
     because = f": {why}" if why else ""
     warnings.warn(f"{what} has no effect in Infuse{because}", OptionWarning, stacklevel=depth)
 
@@ -54,4 +54,4 @@ def no_effect(what: str, why: str = "", *, severity: int = -1, depth: int = 3) -
 def forget_notices() -> None:
     """Give every warning once more; for tests."""
     with _lock:
-        _given.clear()
+        _warned.clear()

@@ -95,7 +95,7 @@ class Settings:
 
     def _changed(self) -> list[str]:
         """The options that have another value than the default one."""
-        return [n for n, option in self._listed.items() if getattr(self, n) is not option.default]
+        return [n for n, option in self._listed.items() if getattr(self, n) != option.default]
 
     def _idle(self) -> list[str]:
         """Options without effect that ask for what is not so anyway."""

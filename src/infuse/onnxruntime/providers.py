@@ -75,7 +75,7 @@ def check_providers(
             )
         if any(own for _, own in pairs):
             raise ValueFault("a provider has options in both providers and provider_options")
-        pairs = [(name, dict(given)) for (name, _), given in zip(pairs, options)]
+        pairs = [(name, dict(own)) for (name, _), own in zip(pairs, options)]
     available = get_available_providers()
     names = [name for name, _ in pairs]
     for number, (name, own) in enumerate(pairs):

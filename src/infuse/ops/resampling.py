@@ -13,9 +13,11 @@ from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Value
+from infuse.ir.expression import Call
+from infuse.ir.graph import Node, Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
+from infuse.ops.core.axes import Axes, same_axes
 from infuse.ops.core.base import Array, Inferred, Op, Rounding
 from infuse.ops.core.elementwise import f32
 from infuse.ops.core.flops import Flops, Shapes
@@ -197,6 +199,40 @@ class Resize(Op):
         ratios = [Fraction(after, size) for size, after in zip(before, targets)]
         return min(ratios) if self.keep_aspect_ratio_policy == "not_larger" else max(ratios)
 
+    def shared_axes(self, node: Node) -> Axes | None:
+        x, scales = node.inputs[0], node.input(2)
+        if x is None or x.tensor.shape is None or node.output.tensor.shape is None:
+            return None
+        axes = self._axes(x.rank)
+        if _present(node.input(1)) and self.coordinate_transformation_mode == "tf_crop_and_resize":
+            return same_axes(node, axes)
+        moved = {axis for axis in axes if x.shape[axis] != node.output.shape[axis]}
+        if _present(scales):
+            assert scales is not None
+            if scales.const is None:
+                return None
+            moved |= {axis for axis, s in zip(axes, scales.const.reshape(-1)) if s != 1}
+        return same_axes(node, moved)
+
+    def with_axes(self, node: Node, args: Sequence[Any], axes: Axes) -> Call | None:
+        x, roi, order = node.inputs[0], node.input(1), axes.result
+        assert x is not None
+        if axes.operands[0] != order or not axes.mixed <= set(order):
+            return None
+        own = self._axes(x.rank)
+        left = sorted((axis for axis in own if axis in order), key=order.index)
+        places = [own.index(axis) for axis in left]
+        region: Any = roi
+        if _present(roi):
+            assert roi is not None
+            if roi.const is None:
+                return None
+            region = roi.const.reshape(2, -1)[:, places].reshape(-1)
+        factors = [_picked(factor, places) for factor in (node.input(2), node.input(3))]
+        numbers = tuple(order.index(axis) for axis in left)
+        whole = numbers == tuple(range(len(order)))
+        return self.called((args[0], region, *factors), axes=() if whole else numbers)
+
     def eval(
         self,
         x: Array,
@@ -346,6 +382,15 @@ def _cubic(distance: Array, a: float) -> Array:
 def _present(value: Value | None) -> bool:
     """Whether an optional input is there; exporters write an empty vector for an absent one."""
     return value is not None and value.tensor.size != 0
+
+
+def _picked(factors: Value | None, places: Sequence[int]) -> Any:
+    """The scales or sizes of these axes."""
+    if factors is None or not _present(factors) or list(places) == list(range(len(places))):
+        return factors
+    if factors.const is not None:
+        return factors.const.reshape(-1)[list(places)]
+    return Call("Gather", (factors, int64s(*places)))
 
 
 def _entries(sizes: Value, count: int) -> list[Dim]:

@@ -13,7 +13,9 @@ from infuse.analysis.cost import number
 from infuse.analysis.dataset import Data, Feeds
 from infuse.analysis.metrics import Metric, metric as metric_of
 from infuse.analysis.sequences import sequence_notes
+from infuse.analysis.sheets import render_sheet
 from infuse.errors import InputError, OptionError
+from infuse.ir.html import frame
 from infuse.profiling.agreement import Agreement, finite
 from infuse.profiling.inner import Build, LayerAgreement, layer_agreements
 from infuse.profiling.inputs import describe
@@ -103,6 +105,10 @@ class ModelComparison:
     layers: list[LayerAgreement]
     layer_runs: int
     notes: list[str] = field(default_factory=list)
+
+    def _repr_html_(self) -> str:
+        """The page of the report, as notebooks show it."""
+        return frame(render_sheet("pair", self.to_dict(), f"{self.a.name} | {self.b.name}"))
 
     @property
     def speedup(self) -> float:

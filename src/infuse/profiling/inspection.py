@@ -10,8 +10,10 @@ from typing import Any
 
 from infuse.analysis.cost import number
 from infuse.analysis.layers import Layer, Layers, layers_of
+from infuse.analysis.sheets import render_sheet
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
+from infuse.ir.html import frame
 from infuse.profiling.roof import Roof
 
 INSPECTION_GROUPINGS = ("layer", "kind")
@@ -113,6 +115,10 @@ class Inspection:
     roof: Roof
     layers: list[LayerCost]
     notes: list[str] = field(default_factory=list)
+
+    def _repr_html_(self) -> str:
+        """The page of the report, as notebooks show it."""
+        return frame(render_sheet("inspection", self.to_dict(), self.model))
 
     @property
     def total(self) -> LayerCost:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from infuse.errors import OptionError
 from infuse.ir.graph import Node
+from infuse.ir.html import paragraphs, table
 from infuse.profiling.roof import Roof
 from infuse.profiling.steps import Place, Work
 
@@ -149,6 +150,19 @@ class Profile:
         """The nodes that each step computes, and its least time in seconds."""
         times = self._times.min(axis=0).tolist()
         return [(place.nodes, seconds) for place, seconds in zip(self.places, times)]
+
+    def _repr_html_(self) -> str:
+        """The steps from the longest to the shortest, as notebooks show them."""
+        rows = [
+            (
+                *(row.label, row.kernel, f"{row.time * 1e3:.3f}", f"{row.share:.1%}"),
+                f"{row.efficiency:.0%}" if row.is_known else "–",
+            )
+            for row in self.table()
+        ]
+        columns = ("computes", "kernel", "#ms", "#share", "#of roof")
+        title = f"{self.model}: {self.total.time * 1e3:.3f} ms"
+        return table(title, columns, rows) + paragraphs(self.notes)
 
     @property
     def total(self) -> Row:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from infuse.ir.graph import Graph
+from infuse.ir.html import paragraphs, table
 from infuse.rewrite.verdict import Verdict
 
 ABOUT: dict[str, str] = {
@@ -219,6 +220,23 @@ class Report:
         moved = sorted((n, kind) for kind, n in changes.items() if n)
         operators = ", ".join(f"{kind} {self.before[kind]}→{self.after[kind]}" for _, kind in moved)
         return "\n".join([head, *rules, f"  operators: {operators}", *remarks])
+
+    def _repr_html_(self) -> str:
+        """What each rule did and where, as notebooks show it."""
+        rows = [
+            (
+                name,
+                effect.level,
+                effect.fired,
+                effect.saved,
+                self._places(name).removeprefix(", at "),
+            )
+            for name, effect in self.effects.items()
+        ]
+        seconds = sum(self.seconds.values())
+        title = f"{self.nodes_before} → {self.nodes_after} nodes in {seconds:.2f} s"
+        columns = ("rule", "level", "#fired", "#nodes saved", "at")
+        return table(title, columns, rows) + paragraphs(self.remarks)
 
     def _places(self, rule: str) -> str:
         """Where a rule fired: the first nodes that it replaced."""

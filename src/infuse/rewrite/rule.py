@@ -73,7 +73,7 @@ class Rule:
     """
     error: float = 0.0
     """How far results may be off, relative to the largest, where a rule approximates; such a rule
-    is `opt_in`.
+    is `opt_in`, unless what it builds is the more exact of the two.
     """
     examples: ClassVar[Sequence[Mapping[str, Any]]] = ()
     """Operands for the generated tests, by variable: a shape, or an array. Labels give attributes

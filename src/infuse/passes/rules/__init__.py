@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from infuse.passes.rules.activation import activations, approximate, written_out
-from infuse.passes.rules.attention import attention, causal, heads, rotary
-from infuse.passes.rules.backend import onnxruntime, onnxruntime_attention
+from infuse.passes.rules.attention import attention, causal, heads, rotary, rotary_halves
+from infuse.passes.rules.backend import (
+    onnxruntime,
+    onnxruntime_attention,
+    onnxruntime_embedding,
+    onnxruntime_products,
+)
 from infuse.passes.rules.cleanup import (
     arithmetic,
     composed,
     noop,
+    numbers,
     quantized,
     recurrent,
     reduction,
     tidy,
 )
-from infuse.passes.rules.convolution import convolution, pixels, pooled
+from infuse.passes.rules.convolution import blocks, convolution, pixels, pooled
 from infuse.passes.rules.linear import (
     affine,
     batch_normalization,
@@ -24,6 +30,7 @@ from infuse.passes.rules.linear import (
     factors,
     grouped,
     linear,
+    operands,
     parallel,
 )
 from infuse.passes.rules.movement import (
@@ -33,8 +40,9 @@ from infuse.passes.rules.movement import (
     movement,
     reshaping,
     shape,
+    tables,
 )
-from infuse.passes.rules.normalization import moments, normalization
+from infuse.passes.rules.normalization import moments, normalization, sums
 from infuse.rewrite import Rule
 
 MODULES = (
@@ -44,9 +52,11 @@ MODULES = (
         tidy,
         expansion,
         shape,
+        blocks,
         pixels,
         movement,
         arithmetic,
+        numbers,
         factors,
         activations,
         composed,
@@ -57,6 +67,7 @@ MODULES = (
     ),
     *(
         linear,
+        operands,
         einsum,
         chains,
         convolution_chains,
@@ -66,11 +77,14 @@ MODULES = (
         approximate,
         normalization,
         moments,
+        sums,
         gathering,
+        tables,
     ),
     *(
         quantized,
         rotary,
+        rotary_halves,
         attention,
         causal,
         heads,
@@ -78,6 +92,8 @@ MODULES = (
         motion,
         reduction,
         onnxruntime,
+        onnxruntime_products,
+        onnxruntime_embedding,
         onnxruntime_attention,
     ),
 )

@@ -6,12 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from infuse.runtime.build_keys import key_of
 from infuse.serving.config import Workers
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository import LocalVersion
 from infuse.serving.workers.budget import build_limit_of
 from infuse.serving.workers.build import Signature, build
-from infuse.serving.workers.build_cache import BuildCache, key_of
+from infuse.serving.workers.build_cache import BuildCache
 
 
 async def compiled(

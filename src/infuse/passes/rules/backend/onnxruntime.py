@@ -16,8 +16,12 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.conversion import finite_limit
 from infuse.ops.domains.microsoft import DOMAIN
-from infuse.passes.rules.cleanup.merging import require_factors
-from infuse.passes.rules.common import attribute, number, require_shape, require_unread, wide
+from infuse.passes.rules.common import (
+    attribute,
+    number,
+    require_shape,
+    require_unread,
+)
 from infuse.rewrite import Rule, require
 
 _LIMITS = {"low": np.float32(0), "high": np.float32(6)}
@@ -178,102 +182,6 @@ class UseOwnGelu(RuntimeRule):
         return own("Gelu", x) if b is None else own("BiasGelu", x, b)
 
 
-# -- products --------------------------------------------------------------------------------------
-
-
-def _products(x: Any, y: Any) -> list[Call]:
-    """The patterns of both products of matrices; `product` is the node."""
-    return [
-        ops.matmul(x, y, name="product"),
-        Call("FusedMatMul", (x, y), domain=DOMAIN, label="product"),
-    ]
-
-
-def require_no_softmax(product: Node) -> None:
-    """Refuse where a softmax follows: the whole attention is to be found first, and the runtime
-    fuses what is left.
-    """
-    node, passed = product, ("Mul", "Div", "Add", "Where", "Reshape")
-    while len(users := list(node.output.users())) == 1 and users[0].kind in passed:
-        node = users[0]
-    require(
-        not any(user.kind == "Softmax" for user in users), "it makes the scores of an attention"
-    )
-
-
-class ScaleInsideMatMul(RuntimeRule):
-    """(a · b) · c → FusedMatMul(a, b, alpha=c) for a number c; also a quotient"""
-
-    rows = ("G16",)
-    rounding = "the number multiplies sums and not results"
-
-    def match(self, a: Variable, b: Variable, c: Variable) -> Any:
-        return [s for p in _products(a, b) for s in (p * ops.const(c), p / ops.const(c))]
-
-    def when(self, a: Value, c: Value, product: Node, root: Node) -> None:
-        require_float32(a)
-        require_shape(product.output)
-        require(number(c) != 0 and np.isfinite(number(c)), "the number is zero or none")
-        require_factors(a.dtype, wide(c))
-        require(c.rank <= product.output.rank, "the number stretches the shape")
-        require_no_softmax(product)
-
-    def build(self, a: Value, b: Value, c: Value, product: Node, root: Node) -> Any:
-        attributes = dict(product.op.attributes())
-        factor = 1 / number(c) if root.kind == "Div" else number(c)
-        return own(
-            "FusedMatMul",
-            a,
-            b,
-            **{**attributes, "alpha": float(attributes.get("alpha", 1.0) * factor)},
-        )
-
-
-class TransposeInsideMatMul(RuntimeRule):
-    """a · bᵀ → FusedMatMul(a, b, transB=1), and aᵀ · b alike, where a Transpose swaps the last two
-    axes
-    """
-
-    rows = ("G29",)
-
-    def match(self, a: Variable, b: Variable) -> Any:
-        return [
-            pattern
-            for moved in (ops.transpose(b, name="right"),)
-            for pattern in _products(a, moved)
-        ] + _products(ops.transpose(a, name="left"), b)
-
-    def when(
-        self, a: Value, product: Node, left: Node | None = None, right: Node | None = None
-    ) -> None:
-        require_float32(a)
-        moved = left or right
-        assert moved is not None
-        perm = attribute(moved, "perm")
-        require_shape(*product.operands())
-        require(
-            all(v.rank >= 2 for v in product.operands()),
-            "the runtime does not turn a matrix beside a vector",
-        )
-        rank = moved.output.rank
-        swapped = (*range(rank - 2), rank - 1, rank - 2)
-        require(
-            rank >= 2 and (swapped == (1, 0) if perm is None else tuple(perm) == swapped),
-            "other axes move",
-        )
-        attributes = product.op.attributes()
-        require(
-            not attributes.get("transBatchA") and not attributes.get("transBatchB"),
-            "batches are transposed too",
-        )
-        require_no_softmax(product)
-
-    def build(self, a: Value, b: Value, product: Node, left: Node | None = None) -> Any:
-        attributes = dict(product.op.attributes())
-        side = "transA" if left is not None else "transB"
-        return own("FusedMatMul", a, b, **{**attributes, side: 1 - attributes.get(side, 0)})
-
-
 # -- normalizations --------------------------------------------------------------------------------
 
 
@@ -374,8 +282,6 @@ RULES = (
         FuseGemmActivation,
         SwishAsQuickGelu,
         UseOwnGelu,
-        ScaleInsideMatMul,
-        TransposeInsideMatMul,
     ),
     *(FuseSkipNormalization, UseSimplifiedNormalization),
 )

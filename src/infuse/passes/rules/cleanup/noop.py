@@ -328,6 +328,29 @@ class RemoveReduction(Rule):
         )
 
 
+class RemoveReductionOfNothing(Rule):
+    """ReduceMean, ReduceSum, ReduceProd, ReduceMax, ReduceMin with noop_with_empty_axes and no axes
+    → x
+    """
+
+    rows = ("G5",)
+    examples = tuple(
+        {"x": (3, 4), "axes": int64s(), "root": {"noop_with_empty_axes": 1, "keepdims": keep}}
+        for keep in (0, 1)
+    )
+
+    def match(self, x: Variable, axes: Variable) -> Any:
+        kinds = ("ReduceMean", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin")
+        return [Call(kind, (x, ops.const(ops.maybe(axes)))) for kind in kinds]
+
+    def when(self, axes: Value | None, root: Node) -> None:
+        require(axes is None or axes.tensor.size == 0, "it reduces axes")
+        require(attribute(root, "noop_with_empty_axes"), "without axes it reduces all")
+
+    def build(self, x: Value) -> Any:
+        return x
+
+
 class RemoveClip(Rule):
     """Clip(x, -∞, ∞) → x; without limits infinities become finite"""
 
@@ -365,5 +388,5 @@ RULES = (
         RemoveNeutral,
         RemoveWhere,
     ),
-    *(RemoveReduction, RemoveClip),
+    *(RemoveReduction, RemoveReductionOfNothing, RemoveClip),
 )

@@ -10,6 +10,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
+from infuse.ops.core.samples import Ints
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.cleanup.merging import require_addend
 from infuse.passes.rules.common import (
@@ -120,6 +121,36 @@ class ShiftAfterReduction(_AfterReduction):
         return terms if reduction.kind == "ReduceSum" else 1
 
 
+class ShiftBitsAfterSum(Rule):
+    """ReduceSum(BitShift(x, k)) to the left → BitShift(ReduceSum(x), k) for a number k"""
+
+    rows = ("G25",)
+    examples = tuple(
+        {
+            "x": Call("Cast", (Ints((3, 4), 0, 9),), {"to": 12}),
+            "k": np.uint32(3),
+            "axes": int64s(1),
+            "inner": {"direction": "LEFT"},
+            "reduction": {"keepdims": keep},
+        }
+        for keep in (0, 1)
+    )
+
+    def match(self, x: Variable, k: Variable, axes: Variable) -> Any:
+        shifted = Call("BitShift", (x, ops.const(k)), label="inner")
+        return Call("ReduceSum", (shifted, ops.maybe(axes)), label="reduction")
+
+    def when(self, x: Value, k: Value, inner: Node) -> None:
+        require(attribute(inner, "direction") == "LEFT", "bits that fall out would be summed")
+        require(k.tensor.size == 1, "the shift varies")
+        require(int(data(k).flat[0]) < x.dtype.bits, "it shifts by all bits")
+        require_same_type(x, inner, "the constant stretches the shape")
+
+    def build(self, x: Value, k: Value, axes: Value | None, inner: Node, reduction: Node) -> Any:
+        total = Call("ReduceSum", (x, axes), reduction.op.attributes())
+        return Call("BitShift", (total, data(k).reshape(())), inner.op.attributes())
+
+
 class AffineAfterPool(Rule):
     """AveragePool(x · c), AveragePool(x + c) → AveragePool(x) · c or + c, per channel (global
     too)
@@ -158,4 +189,4 @@ class AffineAfterPool(Rule):
         return Call(inner.kind, (Call(root.kind, (x,), root.op.attributes()), c))
 
 
-RULES = (ScaleAfterReduction, ShiftAfterReduction, AffineAfterPool)
+RULES = (ScaleAfterReduction, ShiftAfterReduction, ShiftBitsAfterSum, AffineAfterPool)

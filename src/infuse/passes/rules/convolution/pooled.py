@@ -10,6 +10,7 @@ import numpy as np
 from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
+from infuse.ops.conversion import finite_limit
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.cleanup.merging import (
     magnitude,
@@ -297,7 +298,7 @@ class PoolAsGlobalPool(Rule):
 
 class FusePadPool(Rule):
     """AveragePool(Pad(x, 0)) that counts padding → AveragePool with larger pads; MaxPool(Pad(x,
-    -∞)) → MaxPool
+    -∞)) → MaxPool (also with the lowest number)
     """
 
     rows = ("G12",)
@@ -305,6 +306,7 @@ class FusePadPool(Rule):
         {"x": x, "p": int64s(0, 0, 1, 0, 0, 0, 0, 1), "fill": fill, "root": root}
         for x, fill, root in (
             ((1, 2, 5, 5), np.float32(0), {"kernel_shape": (2, 2), "count_include_pad": 1}),
+            ((1, 2, 5, 5), np.finfo(np.float32).min, {"kernel_shape": (3, 3)}),
             ((1, 2, 5, 5), np.float32(-np.inf), {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1)}),
             (Call("Relu", ((1, 2, 5, 5),)), np.float32(0), {"kernel_shape": (2, 2)}),
         )
@@ -333,7 +335,9 @@ class FusePadPool(Rule):
         else:
             maker = x.producer
             positive = maker is not None and maker.kind == "Relu" and number == 0
-            require(number == -np.inf or positive, "the padding may be the largest")
+            lowest = finite_limit(x.dtype)
+            least = number == -np.inf or (lowest is not None and number <= -lowest)
+            require(least or positive, "the padding may be the largest")
         total = self._pads(x, p, root)
         reach = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilations)]
         require(all(n < k for n, k in zip(total, reach * 2)), "a window may lie in the padding")

@@ -42,18 +42,20 @@ class EinsumAsMatMul(Rule):
         batch = [c for c in out if c in a and c in b]
         summed = [c for c in a if c in b and c not in out]
         rows, columns = ([c for c in p if c not in other] for p, other in ((a, b), (b, a)))
+        require(set(rows + columns) <= set(out), "it sums over one operand alone")
+        # Batches of rows meet one matrix.
+        many = not batch and len(rows) > 1
         require(
-            len(summed) == 1 and len(rows) == 1 and len(columns) == 1,
+            len(summed) == 1 and (many or len(rows) == 1) and len(columns) == 1,
             "it is not a product of matrices",
         )
-        require(set(rows + columns) <= set(out), "it sums over one operand alone")
         shapes = dict(zip(a, root.inputs[0].shape)), dict(zip(b, root.inputs[1].shape))  # type: ignore[union-attr]
         require(all(shapes[0][c] == shapes[1][c] for c in batch + summed), "an axis is broadcast")
-        lead = "".join(batch)
+        lead, own = "".join(batch), "".join(rows)
         return (
-            lead + rows[0] + summed[0],
+            lead + own + summed[0],
             lead + summed[0] + columns[0],
-            lead + rows[0] + columns[0],
+            lead + own + columns[0],
             out,
         )
 

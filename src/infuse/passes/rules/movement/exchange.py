@@ -231,21 +231,42 @@ def moved_through(top: Value, root: Node) -> tuple[Moved, list[Node]]:
     """
     result: dict[Value, Moved] = {}
     moves: list[Node] = []
-    region = between(top, root, _is_transpose)
+    region = between(top, root, _is_transpose, splits=True)
     for node in region:
         for x in node.operands():
             move = x.producer
             if _is_transpose(move) and x not in result:
                 result[x] = Moved.by(move)
                 moves += [move] * (len(x.uses) == 1)
-        result[node.output] = moved_below(node, result)
+        if _is_split(node):
+            result.update(zip(node.outputs, _split_below(node, result)))
+        else:
+            result[node.output] = moved_below(node, result)
     require(top in result, "nothing is between the two")
     return result[top], [*reversed(region), *moves]
 
 
-def between(top: Value, root: Node, ends: Callable[[Node], bool]) -> list[Node]:
+def _is_split(node: Node) -> bool:
+    return node.kind == "Split" and not node.op.domain
+
+
+def _split_below(node: Node, operands: Mapping[Value, Moved]) -> list[Moved]:
+    """The parts of what a Split reads a Transpose of, each to be transposed."""
+    x = node.inputs[0]
+    require(x in operands, "no operand is transposed")
+    assert x is not None
+    perm = operands[x].perm
+    axis = perm[attribute(node, "axis") % len(perm)]
+    attributes = {**node.op.attributes(), "axis": axis}
+    split = Call("Split", (operands[x].source, *node.inputs[1:]), attributes)
+    return [Moved(split[index], perm) for index in range(len(node.outputs))]
+
+
+def between(
+    top: Value, root: Node, ends: Callable[[Node], bool], splits: bool = False
+) -> list[Node]:
     """The operators that make `top`, each after those that it reads, up to where `ends` holds, or
-    something is read elsewhere.
+    something is read elsewhere; Split is one of them where `splits` says so.
     """
     region: dict[Node, None] = {}
     inside = {root}
@@ -254,7 +275,8 @@ def between(top: Value, root: Node, ends: Callable[[Node], bool]) -> list[Node]:
         node = pending.pop().producer
         if node is None or node in inside or node.graph is not root.graph or ends(node):
             continue
-        if not {u.user for u in node.output.uses} <= inside or shared_axes(node) is None:
+        users = {u.user for output in node.outputs for u in output.uses}
+        if not users <= inside or not (shared_axes(node) or (splits and _is_split(node))):
             continue
         require(len(region) < MOST, "there is much between the two")
         region[node] = None

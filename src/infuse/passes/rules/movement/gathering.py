@@ -347,8 +347,11 @@ class SliceGatheredTable(Rule):
     )
 
     def match(self, t: Variable, i: Variable, n: Variable, axes: Variable) -> Any:
-        cut = ops.slice(ops.const(i), int64s(0), n, ops.const(axes), int64s(1), name="cut")
-        return ops.gather(ops.const(t), cut, axis=0)
+        front = (ops.const(i), int64s(0), n, ops.const(axes))
+        return [
+            ops.gather(ops.const(t), ops.slice(*front, *step, name="cut"), axis=0)
+            for step in ((int64s(1),), ())
+        ]
 
     def when(self, t: Value, i: Value, axes: Value, cut: Node) -> None:
         require(t.rank >= 1 and axes.tensor.shape == (1,), "it cuts several axes")

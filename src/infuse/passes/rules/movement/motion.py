@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
+from infuse.ir import dims
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.core.samples import Bools
@@ -66,10 +67,10 @@ class _CutOperands(Rule):
         moved = [
             x for x, order in zip(node.inputs, axes.operands) if x and order and not x.is_const
         ]
-        self._require_operands(node, moved)
+        self._require_operands(node, moved, root)
         part_of_operands(root, node)
 
-    def _require_operands(self, node: Node, operands: list[Value]) -> None:
+    def _require_operands(self, node: Node, operands: list[Value], root: Node) -> None:
         """Refuse where parts of these operands are more work than the part of the result."""
 
     def build(self, y: Value, root: Node) -> Any:
@@ -103,26 +104,36 @@ class CutOperand(_CutOperands):
         {"y": Call("Conv", ((3, 2, 5, 5), (4, 2, 3, 3))), **_FIRST, "i": int64s(1)},
     )
 
-    def _require_operands(self, node: Node, operands: list[Value]) -> None:
+    def _require_operands(self, node: Node, operands: list[Value], root: Node) -> None:
         require(len(operands) == 1, "there is not one operand")
         require(operands[0].tensor.rank, "the operand has no axes")
 
 
 class CutOperands(_CutOperands):
-    """Slice(x + y) → Slice(x) + Slice(y), where x or y takes work that is saved (and other
-    operators; Gather too)
+    """Slice(x + y) → Slice(x) + Slice(y), where x or y takes work that is saved, or half is left at
+    most (and other operators; Gather too)
     """
 
     level = "extended"
-    examples = ({"y": Call("Add", (Call("Mul", ((3, 4), (4,))), (3, 4))), **_FIRST},)
+    examples = (
+        {"y": Call("Add", (Call("Mul", ((3, 4), (4,))), (3, 4))), **_FIRST},
+        {"y": Call("Add", ((9, 4), (9, 4))), **_FIRST},
+    )
 
-    def _require_operands(self, node: Node, operands: list[Value]) -> None:
+    def _require_operands(self, node: Node, operands: list[Value], root: Node) -> None:
         require(len(operands) > 1, "there is one operand")
         same = all(x.type == node.output.type for x in operands)
         require(same and node.kind in BINARY, "an operand is stretched")
         makers = [maker(x, node) for x in operands]
         works = any(made is not None and made.kind in WORKING for made in makers)
-        require(works, "no operand takes work to make")
+        require(works or self._halves(node, root), "no operand takes work to make")
+
+    def _halves(self, node: Node, root: Node) -> bool:
+        """Whether half of the elements are left at most."""
+        if root.output.tensor.shape is None:
+            return False
+        whole, part = (dims.product(v.shape) for v in (node.output, root.output))
+        return dims.compare("<=", 2 * part, whole) is True
 
 
 # -- transposes ------------------------------------------------------------------------------------

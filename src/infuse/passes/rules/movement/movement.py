@@ -58,10 +58,23 @@ def fixed_range(x: Value, axis: int, cut: tuple[int, int, int]) -> tuple[int, in
 
 
 class MergeSlices(Rule):
-    """Slice(Slice(x)) → Slice(x)"""
+    """Slice(Slice(x)) → Slice(x), with steps too"""
 
     rows = ("G8",)
     shares = True
+    examples = tuple(
+        {
+            "x": (9, 4),
+            "a": [int64s(a[0]), int64s(a[1]), int64s(0), int64s(a[2])],
+            "b": [int64s(b[0]), int64s(b[1]), int64s(0), int64s(b[2])],
+        }
+        for a, b in (
+            ((1, 7, 1), (2, 5, 1)),
+            ((1, 99, 2), (0, 99, 2)),
+            ((-1, -99, -1), (1, 6, 3)),
+            ((0, 99, 3), (-1, -99, -1)),
+        )
+    )
 
     def match(self, x: Variable, a: Variable, b: Variable) -> Any:
         return ops.slice(ops.slice(x, ops.rest(a), name="inner"), ops.rest(b), name="outer")
@@ -76,9 +89,12 @@ class MergeSlices(Rule):
         first, second = cuts(inner), cuts(outer)
         merged = {**first, **second}
         for axis in first.keys() & second.keys():
-            start, _ = fixed_range(x, axis, first[axis])
-            offset, length = fixed_range(inner.output, axis, second[axis])
-            merged[axis] = (start + offset, start + offset + length, 1)
+            size = x.shape[axis]
+            require(isinstance(size, int), "the size is not known")
+            assert isinstance(size, int)
+            places = range(size)[slice(*first[axis])][slice(*second[axis])]
+            end = places.stop if places.stop >= 0 else -size - 1
+            merged[axis] = (places.start, end, places.step) if places else (0, 0, 1)
         return merged
 
 

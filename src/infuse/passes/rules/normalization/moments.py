@@ -87,8 +87,9 @@ class FuseLpNormalization(Rule):
     rows = ("G27",)
     rounding = "vectors shorter than ε get the length one"
     examples = tuple(
-        {"x": (2, 3, 4), "a": int64s(axis), "e": np.float32(1e-12), "high": np.float32(np.inf)}
+        {"x": (2, 3, 4), "a": int64s(axis), "e": np.float32(e), "high": np.float32(np.inf)}
         for axis in (-1, 1)
+        for e in (1e-12, 1e-20)
     )
 
     def match(self, x: Variable, a: Variable, e: Variable, high: Variable) -> Any:
@@ -99,13 +100,25 @@ class FuseLpNormalization(Rule):
             lambda norm: Call("Max", (norm, ops.const(e))),
             lambda norm: ops.clip(norm, ops.const(e), end),
         )
-        return [x / limit(norm) for norm in (one, two) for limit in limits]
+        squared = [ops.sqrt(limit(total), name="rooted") for limit in limits]
+        return [
+            x / part for part in (*(limit(n) for n in (one, two) for limit in limits), *squared)
+        ]
 
-    def when(self, x: Value, a: Value, e: Value, root: Node, high: Value | None = None) -> None:
+    def when(
+        self,
+        x: Value,
+        a: Value,
+        e: Value,
+        root: Node,
+        high: Value | None = None,
+        rooted: Node | None = None,
+    ) -> None:
         require_float(x)
         require(high is None or number(high) == np.inf, "the length has an upper limit")
         require(len(axes_of(a, x)) == 1, "it runs over several axes")
-        require(0 < number(e) <= SHORTEST, "short vectors stay short")
+        shortest = SHORTEST if rooted is None else SHORTEST**2
+        require(0 < number(e) <= shortest, "short vectors stay short")
         require_same_type(x, root, "the constant stretches the shape")
 
     def build(self, x: Value, a: Value, root: Node) -> Any:
@@ -161,6 +174,51 @@ class FuseShiftedNormalization(Rule):
         return ops.layer_normalization(x, s, b, axis=-len(_last_axes(x, a)), epsilon=number(e))
 
 
+def per_channel(x: Value, c: Value) -> Array:
+    """A constant that meets x as one number for each channel; Refusal where it varies otherwise."""
+    shape = (1,) * (x.rank - c.rank) + data(c).shape
+    fits = len(shape) == x.rank and all(n == 1 for i, n in enumerate(shape) if i != 1)
+    require(fits, "the constant varies over pixels or images")
+    channels = x.shape[1]
+    require(
+        isinstance(channels, int) and shape[1] in (1, channels),
+        "the constant stretches the channels",
+    )
+    assert isinstance(channels, int)
+    result: Array = np.broadcast_to(data(c).reshape(-1), (channels,)).copy()
+    return result
+
+
+class FuseShiftedInstance(FuseShiftedNormalization):
+    """x · k + (b - mean(x) · k), k = s / √(var(x) + ε) over pixels → InstanceNormalization(x, s, b)
+    for constants s and b by channel
+    """
+
+    examples = (
+        {
+            "x": (2, 3, 4, 5),
+            "a": int64s(2, 3),
+            "e": np.float32(1e-3),
+            "s": (1, 3, 1, 1),
+            "b": (3, 1, 1),
+        },
+    )
+
+    def when(self, x: Value, a: Value, e: Value, s: Value, b: Value) -> None:
+        require_float(x)
+        number(e)
+        require_shape(x)
+        pixels = sorted(axes_of(a, x)) == list(range(2, x.rank))
+        require(x.rank >= 3 and pixels, "it does not run over pixels")
+        require(math.prod(_last_axes(x, a)) > 1, "there is one pixel")
+        for each in (s, b):
+            per_channel(x, each)
+
+    def build(self, x: Value, a: Value, e: Value, s: Value, b: Value) -> Any:
+        args = [per_channel(x, each) for each in (s, b)]
+        return ops.instance_normalization(x, *args, epsilon=number(e))
+
+
 class FuseInstanceNormalization(Rule):
     """LayerNormalization(x) over the pixels of each channel, · s + b per channel →
     InstanceNormalization(x, s, b)
@@ -193,24 +251,11 @@ class FuseInstanceNormalization(Rule):
         require(not any(v.uses for v in norm.outputs[1:]), "its statistics are read")
         require(bool((data(a) == 1).all()), "pixels are scaled")
         for each in (s, b):
-            self._per_channel(x, each)
+            per_channel(x, each)
 
     def build(self, x: Value, s: Value, b: Value, norm: Node) -> Any:
-        args = [self._per_channel(x, each) for each in (s, b)]
+        args = [per_channel(x, each) for each in (s, b)]
         return ops.instance_normalization(x, *args, epsilon=attribute(norm, "epsilon"))
-
-    def _per_channel(self, x: Value, c: Value) -> Array:
-        shape = (1,) * (x.rank - c.rank) + data(c).shape
-        fits = len(shape) == x.rank and all(n == 1 for i, n in enumerate(shape) if i != 1)
-        require(fits, "the constant varies over pixels or images")
-        channels = x.shape[1]
-        require(
-            isinstance(channels, int) and shape[1] in (1, channels),
-            "the constant stretches the channels",
-        )
-        assert isinstance(channels, int)
-        result: Array = np.broadcast_to(data(c).reshape(-1), (channels,)).copy()
-        return result
 
 
 class FuseGroupedNormalization(Rule):
@@ -266,47 +311,6 @@ class FuseGroupedNormalization(Rule):
         return Call("GroupNormalization", (x, scale, shift), attributes)
 
 
-class FuseUnshiftedSoftmax(Rule):
-    """exp(x) / sum(exp(x)) → Softmax(x), which stays finite where a power does not"""
-
-    level = "extended"
-    rows = ("G27",)
-    rounding = _MOMENTS
-
-    def match(self, x: Variable, a: Variable) -> Any:
-        powers = ops.exp(x)
-        return powers / _reduce("ReduceSum", powers, a)
-
-    def when(self, x: Value, a: Value) -> None:
-        require_float(x)
-        require(len(axes_of(a, x)) == 1, "it runs over several axes")
-
-    def build(self, x: Value, a: Value) -> Any:
-        return ops.softmax(x, axis=axes_of(a, x)[0] - x.rank)
-
-
-class FuseLogSoftmaxParts(Rule):
-    """(x - max(x)) - log(sum(exp(x - max(x)))), x - log(sum(exp(x))) → LogSoftmax(x)"""
-
-    level = "extended"
-    rows = ("G27",)
-    rounding = _MOMENTS
-
-    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
-        shifted = x - _reduce("ReduceMax", x, b)
-        sums = [ops.log(_reduce("ReduceSum", ops.exp(y), a)) for y in (shifted, x)]
-        return [shifted - sums[0], x - sums[1], x - _reduce("ReduceLogSumExp", x, a)]
-
-    def when(self, x: Value, a: Value, b: Value | None = None) -> None:
-        require_float(x)
-        axes = axes_of(a, x)
-        require(len(axes) == 1, "it runs over several axes")
-        require(b is None or axes_of(b, x) == axes, "maximum and sum run over different axes")
-
-    def build(self, x: Value, a: Value) -> Any:
-        return Call("LogSoftmax", (x,), {"axis": axes_of(a, x)[0] - x.rank})
-
-
 class FuseNormalizationCasts(Rule):
     """Cast(LayerNormalization(Cast(x) to float32)) back → LayerNormalization(x), which computes in
     float32 itself
@@ -351,7 +355,8 @@ RULES = (
         FuseL2Normalization,
         FuseLpNormalization,
         FuseShiftedNormalization,
+        FuseShiftedInstance,
         FuseInstanceNormalization,
     ),
-    *(FuseGroupedNormalization, FuseUnshiftedSoftmax, FuseLogSoftmaxParts, FuseNormalizationCasts),
+    *(FuseGroupedNormalization, FuseNormalizationCasts),
 )

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from infuse import ops
-from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.core.sizes import int64s
@@ -18,7 +17,6 @@ from infuse.passes.rules.cleanup.merging import (
     require_factors,
 )
 from infuse.passes.rules.common import (
-    RESHAPES,
     attribute,
     axes_of,
     data,
@@ -34,7 +32,6 @@ from infuse.rewrite import Rule, require
 from infuse.rewrite.matcher import is_number
 
 _MOMENTS = "means are summed in another order"
-REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
 
 
 def _mean(x: Any, axes: Any) -> Call:
@@ -59,8 +56,15 @@ def _ones(x: Value, axis: int) -> Array:
 
 
 _MOMENT_EXAMPLES = tuple(
-    {"x": (2, 3, 4), "a": axes, "e": np.float32(1e-5)} for axes in (int64s(-1), int64s(2, 1))
+    {"x": (2, 3, 4), "a": axes, "e": np.float32(1e-5), "s": (4,)}
+    for axes in (int64s(-1), int64s(2, 1))
 )
+
+
+def _scaled(x: Any, root: Any, inverse: Any) -> list[Any]:
+    """The patterns of x / root that meets a constant scale first."""
+    scale = Variable("s", constant=True)
+    return [x * (scale / root), x * (inverse * scale)]
 
 
 class FuseLayerNormalization(Rule):
@@ -72,45 +76,94 @@ class FuseLayerNormalization(Rule):
     examples = _MOMENT_EXAMPLES
 
     def match(self, x: Variable, a: Variable, e: Variable) -> Any:
-        centred = x - _mean(x, a)
-        variance = _mean(ops.one_of(centred**2.0, centred * centred), a)
+        mean = _mean(x, a)
+        centred = x - mean
+        variance = self._variance(x, mean, centred, a)
         deviation = ops.sqrt(variance + ops.const(e))
         inverse = ops.one_of(
             ops.reciprocal(deviation), 1.0 / deviation, (variance + ops.const(e)) ** -0.5
         )
-        return [centred / deviation, centred * inverse]
+        return [centred / deviation, centred * inverse, *_scaled(centred, deviation, inverse)]
 
-    def when(self, x: Value, a: Value, e: Value) -> None:
+    def when(self, x: Value, a: Value, e: Value, root: Node) -> None:
         require_float(x)
         _last_axes(x, a)
         require(0 <= number(e) < np.inf, "ε is negative or no number")
+        require_same_type(x, root, "the scale stretches the shape")
 
-    def build(self, x: Value, a: Value, e: Value) -> Any:
+    def build(self, x: Value, a: Value, e: Value, s: Value | None = None) -> Any:
         axis = _last_axes(x, a)
-        return ops.layer_normalization(x, _ones(x, axis), axis=axis - x.rank, epsilon=number(e))
+        norm = ops.layer_normalization(x, _ones(x, axis), axis=axis - x.rank, epsilon=number(e))
+        return norm if s is None else norm * s
+
+    def _variance(self, x: Any, mean: Any, centred: Any, a: Any) -> Any:
+        return _mean(ops.one_of(centred**2.0, centred * centred), a)
+
+
+class FuseFastVariance(FuseLayerNormalization):
+    """(x - mean(x)) / √(mean(x²) - mean(x)² + ε) → LayerNormalization, whose variance does not
+    cancel out
+    """
+
+    rounding = "the variance is not the difference of two rounded numbers"
+    error = 1e-3
+
+    def when(self, x: Value, a: Value, e: Value, root: Node) -> None:
+        require(x.dtype.bits >= 32, f"{x.dtype} has too few bits to tell the variance by")
+        super().when(x, a, e, root)
+
+    def _variance(self, x: Any, mean: Any, centred: Any, a: Any) -> Any:
+        square = ops.one_of(mean**2.0, mean * mean)
+        between = _mean(ops.one_of(x**2.0, x * x), a) - square
+        return ops.one_of(between, ops.relu(between), ops.max(between, 0.0))
 
 
 class FuseRMSNormalization(Rule):
-    """x / √(mean(x²) + ε) → RMSNormalization"""
+    """x / √(mean(x²) + ε) → RMSNormalization, also with sum(x²) / n for the mean"""
 
     level = "extended"
     rows = ("G27",)
     rounding = _MOMENTS
-    examples = _MOMENT_EXAMPLES
+    examples = tuple(
+        {"x": (2, 3, 4), "a": axes, "e": np.float32(1e-5), "s": (4,), "c": np.float32(c)}
+        for axes, n in ((int64s(-1), 4), (int64s(2, 1), 12))
+        for c in (n, 1 / n)
+    )
 
     def match(self, x: Variable, a: Variable, e: Variable) -> Any:
-        mean = _mean(ops.one_of(x**2.0, x * x), a) + ops.const(e)
+        total = Call("ReduceSumSquare", (x, ops.const(a)), {"keepdims": 1}, label="total")
+        shared = Variable("c", constant=True)
+        squares = _mean(ops.one_of(x**2.0, x * x), a)
+        mean = ops.one_of(squares, total * shared, total / shared) + ops.const(e)
         root = ops.sqrt(mean)
-        return [x / root, x * ops.one_of(ops.reciprocal(root), 1.0 / root, mean**-0.5)]
+        inverse = ops.one_of(ops.reciprocal(root), 1.0 / root, mean**-0.5)
+        return [x / root, x * inverse, *_scaled(x, root, inverse)]
 
-    def when(self, x: Value, a: Value, e: Value) -> None:
+    def when(
+        self,
+        x: Value,
+        a: Value,
+        e: Value,
+        root: Node,
+        c: Value | None = None,
+        total: Node | None = None,
+    ) -> None:
         require_float(x)
-        _last_axes(x, a)
+        require_same_type(x, root, "the scale stretches the shape")
+        axis = _last_axes(x, a)
+        if c is not None and total is not None:
+            terms = _ones(x, axis).size
+            (use,) = total.output.uses
+            assert isinstance(use.user, Node)
+            require(terms > 0, "there are no terms")
+            by = terms if use.user.kind == "Div" else 1 / terms
+            require(is_number(c, by), f"it is not the mean of {terms} elements")
         require(0 <= number(e) < np.inf, "ε is negative or no number")
 
-    def build(self, x: Value, a: Value, e: Value) -> Any:
+    def build(self, x: Value, a: Value, e: Value, s: Value | None = None) -> Any:
         axis = _last_axes(x, a)
-        return ops.rms_normalization(x, _ones(x, axis), axis=axis - x.rank, epsilon=number(e))
+        norm = ops.rms_normalization(x, _ones(x, axis), axis=axis - x.rank, epsilon=number(e))
+        return norm if s is None else norm * s
 
 
 _EXAMPLES = (
@@ -297,65 +350,17 @@ class GlobalAveragePool(Rule):
         )
 
 
-class MergeReductions(Rule):
-    """ReduceMean over one axis, then over another → ReduceMean over both (also Sum, Max, Min,
-    Prod)
-    """
-
-    rows = ("G31",)
-    rounding = _MOMENTS
-
-    def match(self, x: Variable, a: Variable, b: Variable) -> Any:
-        inner = [Call(kind, (x, ops.const(a)), {"keepdims": 1}) for kind in REDUCTIONS]
-        return [
-            Call(kind, (part, ops.const(b)), {"keepdims": 1})
-            for kind, part in zip(REDUCTIONS, inner)
-        ]
-
-    def when(self, x: Value, a: Value, b: Value, root: Node) -> None:
-        require(root.kind != "ReduceMean" or x.dtype.is_float, "means of integers are rounded")
-        first, second = axes_of(a, x), axes_of(b, x)
-        require(len(first) > 0 and len(second) > 0, "the axes are all or none")
-        require(not set(first) & set(second), "an axis is reduced twice")
-
-    def build(self, x: Value, a: Value, b: Value, root: Node) -> Any:
-        axes = np.asarray(sorted({*axes_of(a, x), *axes_of(b, x)}), dtype=np.int64)
-        return Call(root.kind, (x, axes), {"keepdims": 1})
-
-
-class FuseReductionReshape(Rule):
-    """Squeeze or Unsqueeze of what a reduction keeps or drops → the reduction that drops or keeps
-    it
-    """
-
-    rows = ("G7", "G9")
-
-    def match(self, x: Variable, a: Variable, more: Variable) -> Any:
-        parts = [Call(kind, (x, ops.const(a)), label="reduction") for kind in REDUCTIONS]
-        return [Call(kind, (ops.one_of(*parts), ops.rest(more))) for kind in RESHAPES]
-
-    def when(self, x: Value, a: Value, reduction: Node, root: Node) -> None:
-        axes = axes_of(a, x)
-        require(len(axes) > 0, "the axes are all or none")
-        with_ones: list[Dim] = [1 if i in axes else d for i, d in enumerate(x.shape)]
-        dropped: list[Dim] = [d for i, d in enumerate(x.shape) if i not in axes]
-        expected = dropped if attribute(reduction, "keepdims") else with_ones
-        require(
-            root.output.tensor.shape == tuple(expected),
-            "it does more than to drop or restore the axes",
-        )
-
-    def build(self, x: Value, a: Value, reduction: Node) -> Any:
-        return Call(reduction.kind, (x, a), {"keepdims": 1 - attribute(reduction, "keepdims")})
-
-
 RULES = (
-    *(FuseLayerNormalization, FuseRMSNormalization, FuseNormalizationScale, FuseNormalizationShift),
+    *(
+        FuseLayerNormalization,
+        FuseFastVariance,
+        FuseRMSNormalization,
+        FuseNormalizationScale,
+        FuseNormalizationShift,
+    ),
     *(
         FuseGroupNormalization,
         FuseSoftmax,
-        MergeReductions,
-        FuseReductionReshape,
         GlobalAveragePool,
     ),
 )

@@ -1,0 +1,60 @@
+"""`infuse extract`: a part of a model as a model of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import infuse
+from infuse.cli import options, terminal
+from infuse.cli.options import AsJson, ModelFile
+from infuse.cli.show import describe, print_interface
+
+Names = list[str] | None
+
+
+def extract(
+    model: ModelFile,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="OUT", help="The file to write: .onnx or .infuse."),
+    ],
+    inputs: Annotated[
+        Names,
+        typer.Option(
+            "--input",
+            metavar="VALUE",
+            help="A value that the part takes (repeatable, or with commas); default: the model's "
+            "inputs that it needs.",
+        ),
+    ] = None,
+    outputs: Annotated[
+        Names,
+        typer.Option(
+            "--output-value",
+            metavar="VALUE",
+            help="A value that the part gives (repeatable, or with commas); default: the model's "
+            "outputs.",
+        ),
+    ] = None,
+    opset: Annotated[
+        int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the model's own.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the part of a model that computes some of its values from others.
+
+    Values have the names that infuse show --text and the page of infuse view tell.
+    """
+    options.check_output(output, ".onnx", ".infuse")
+    graph = infuse.load(model)
+    part = infuse.extract(graph, inputs=options.names(inputs), outputs=options.names(outputs))
+    infuse.save(part, output, opset=opset if output.suffix == ".onnx" else None)
+    facts = {**describe(part), "output": {"path": str(output), "bytes": output.stat().st_size}}
+    if as_json:
+        terminal.say_json(facts)
+        return
+    print_interface(facts)
+    terminal.say(f"wrote {output} ({terminal.bytes_text(output.stat().st_size)})")
