@@ -21,7 +21,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
 CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 VERBS = re.findall(r"^\| `infuse (\w+) ", CLI_PAGE, re.MULTILINE)
-SERVER = {"serve", "rollout", "rollback"}
+SERVER = {"serve", "load", "rollout", "rollback"}
 GUIDES = [
     *("cli", "install", "first_steps", "optimize", "compile", "python"),
     *("migration/onnxruntime", "migration/onnxsim", "migration/openvino", "migration/triton"),

@@ -29,7 +29,7 @@ from tests.serving.models import ask, write
 
 pytestmark = pytest.mark.row("S2")
 
-OPTIONS: dict[str, Any] = {"precision": "fp32", "tune": False, "threads": 1}
+OPTIONS: dict[str, Any] = {"precision": "fp32", "tune": False, "weights": "fast", "threads": 1}
 
 
 @pytest.fixture

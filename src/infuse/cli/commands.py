@@ -28,6 +28,7 @@ COMMANDS = {
     "profile": "profile",
     "inspect": "inspect",
     "serve": "serve",
+    "load": "load",
     "rollout": "rollout",
     "rollback": "rollout",
 }

@@ -26,6 +26,7 @@ async def compiled(
         "precision": config.precision,
         "max_difference": config.max_difference or None,
         "tune": config.tune,
+        "weights": config.weights,
         "threads": threads,
     }
     built, ready = BuildCache(cache), main.is_dir()
@@ -36,7 +37,7 @@ async def compiled(
     if folder is None:
         folder = await build(
             main,
-            cache / "hosted" / f"{local.digest}-{config.precision}-{config.max_difference:g}",
+            cache / "hosted" / _hosted_name(local, config),
             compiled=ready,
             seconds=workers.build_seconds,
             memory=build_limit_of(workers.build_memory_mb),
@@ -45,3 +46,8 @@ async def compiled(
         if not ready:
             await asyncio.to_thread(built.keep, key, folder)
     return folder
+
+
+def _hosted_name(local: LocalVersion, config: ModelConfig) -> str:
+    """The folder of a model of which the interpreter runs a part."""
+    return f"{local.digest}-{config.precision}-{config.max_difference:g}-{config.weights}"
