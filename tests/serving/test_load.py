@@ -15,7 +15,8 @@ from infuse.cli.served_inputs import VARIETY, requests_for
 from infuse.errors import NotFoundError, OverloadError, RequestError
 from infuse.serving.config import Limits, Listener, ServerConfig, Workers
 from infuse.serving.datatypes import NUMPY
-from infuse.serving.load.levels import arrivals, open_level
+from infuse.serving.load.levels import Errors, Level, Stage, arrivals, open_level
+from infuse.serving.load.processes import merged, shares
 from infuse.serving.load.remote import Failure, Port, RemoteModel
 from infuse.serving.messages import Tensor
 from infuse.serving.transports.rest.app import DataApp
@@ -116,8 +117,10 @@ def test_inputs_come_from_a_file(cli: Cli, url: str, engine: FakeEngine, tmp_pat
 def test_an_open_loop_sends_as_many_as_it_is_to(cli: Cli, url: str) -> None:
     args = ("load", url, "echo", "--rate", "50,100", "--seconds", 0.5, "--warm-up", 0, "--seed", 3)
     levels = cli(*args, "--json").json["levels"]
-    generator = np.random.default_rng(3)
-    expected = [len(arrivals(rate, 0.5, generator)) for rate in (50, 100)]
+    expected = [
+        len(arrivals(rate, 0.5, np.random.default_rng((3, number))))
+        for number, rate in enumerate((50, 100))
+    ]
     assert [level["requests"] for level in levels] == expected
     assert [level["loop"] for level in levels] == ["open", "open"]
     assert all(level["delay"]["runs"] == level["requests"] for level in levels)
@@ -130,6 +133,40 @@ def test_the_table_says_what_was_measured(cli: Cli, http: str) -> None:
     assert "x: float32[1, 4]" in answer.out
     assert "1 caller" in answer.out
     assert "20 requests/s" in answer.out
+
+
+@pytest.mark.parametrize("load", [("--concurrency", 3), ("--rate", 60)])
+def test_several_processes_send_one_load(
+    cli: Cli, http: str, engine: FakeEngine, load: tuple[str, int]
+) -> None:
+    arguments = ("load", http, "echo", *load, *SHORT, "--processes", 2, "--json")
+    answer = cli(*arguments)
+    assert answer.status == 0
+    (level,) = answer.json["levels"]
+    assert level["load"] == load[1]
+    assert level["failed"] == 0
+    assert level["requests"] == level["latency"]["runs"] > 0
+    assert level["sent_bytes"] == level["requests"] * answer.json["request_bytes"]
+    assert len(engine.requests) > level["requests"]
+
+
+def test_what_processes_saw_is_put_together() -> None:
+    one = Level("closed", 2, 5, [0.1], [0.2], {"timeout": Errors("late", 2)}, 10, 20, 1.0, 0.5)
+    two = Level("closed", 1, 5, [0.3], [], {"timeout": Errors("later", 1)}, 1, 2, 1.5, 0.25, True)
+    errors = {"timeout": Errors("late", 3)}
+    assert merged([one, two]) == Level(
+        "closed", 3, 5, [0.1, 0.3], [0.2], errors, 11, 22, 1.5, 0.75, True
+    )
+    assert one.errors["timeout"].count == 2
+
+
+def test_loads_are_divided() -> None:
+    closed = shares(Stage(5, 0.0, 1.0, 0.0), 3)
+    assert [part.callers for part in closed] == [2, 2, 1]
+    assert len(shares(Stage(2, 0.0, 1.0, 0.0), 8)) == 2
+    parts = shares(Stage(0, 90.0, 1.0, 0.0), 3)
+    assert [part.rate for part in parts] == [30.0] * 3
+    assert len({part.seed for part in parts}) == 3
 
 
 # ------------------------------------------------------------------------------ arrivals and stalls

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib.util
 import math
 import os
 from collections.abc import Sequence
@@ -93,6 +91,10 @@ def load(
     timeout: Annotated[
         float, typer.Option(min=0.001, metavar="S", help="The longest that an answer may take.")
     ] = 60.0,
+    processes: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Processes that send the load together."),
+    ] = 1,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
@@ -104,8 +106,9 @@ def load(
     require_packages(("aiohttp", "grpc", "msgspec"))
     from infuse.cli.served_inputs import requests_for
     from infuse.serving.load.measuring import Plan, Target, measure
+    from infuse.serving.load.processes import runner
 
-    plan = Plan(*_loads(concurrency, rate), seconds, warm_up, seed)
+    plan = Plan(*_loads(concurrency, rate), seconds, warm_up, seed, processes)
     sizes = options.dims(dim)
     if inputs is not None and (sizes or batch is not None):
         raise OptionError("--inputs has sizes of its own", hint="leave --dim and --batch out")
@@ -115,7 +118,7 @@ def load(
         work = measure(
             target, plan, lambda m: requests_for(m, inputs, batch, sizes, seed), progress
         )
-        measured = _runner()(work)
+        measured = runner()(work)
     facts = _facts(measured, plan, url)
     if as_json:
         terminal.say_json(facts)
@@ -126,14 +129,6 @@ def load(
     if not any(level.latencies for level in measured.levels):
         terminal.complain("every request failed")
         raise typer.Exit(1)
-
-
-def _runner() -> Any:
-    if importlib.util.find_spec("uvloop") is None:
-        return asyncio.run
-    import uvloop
-
-    return uvloop.run
 
 
 def _loads(concurrency: str, rate: str) -> tuple[list[int], list[float]]:
@@ -171,12 +166,13 @@ def _facts(measured: Measurement, plan: Plan, url: str) -> dict[str, Any]:
         "request_bytes": measured.request_bytes,
         "seconds": plan.seconds,
         "warm_up": plan.warm_up,
-        "levels": [_level_facts(level) for level in measured.levels],
+        "processes": plan.processes,
+        "levels": [_level_facts(level, plan.processes) for level in measured.levels],
         "interrupted": measured.interrupted,
     }
 
 
-def _level_facts(level: Level) -> dict[str, Any]:
+def _level_facts(level: Level, processes: int) -> dict[str, Any]:
     right = len(level.latencies) / level.seconds
     return {
         "loop": level.loop,
@@ -194,7 +190,7 @@ def _level_facts(level: Level) -> dict[str, Any]:
         "delay": distribution(level.delays) if level.delays else None,
         "sent_bytes": level.sent,
         "received_bytes": level.received,
-        "generator_processors": level.processor_seconds / level.seconds,
+        "generator_processors": level.processor_seconds / level.seconds / processes,
         "interrupted": level.interrupted,
     }
 
@@ -251,7 +247,8 @@ def _note_limits(levels: Sequence[dict[str, Any]]) -> None:
         if level["generator_processors"] > BUSY:
             terminal.note(
                 f"{_load_text(level)}: the load generator itself took "
-                f"{level['generator_processors']:.0%} of a processor: the server may do more"
+                f"{level['generator_processors']:.0%} of a processor for each process: the server "
+                "may do more (--processes)"
             )
         if delay is not None and delay["p99_ms"] > LATE_MS:
             terminal.note(

@@ -78,6 +78,35 @@ class Level:
         return None
 
 
+@dataclass(frozen=True)
+class Stage:
+    """A level to be: so many `callers`, or (none) `rate` requests a second, for `seconds` after
+    `warm_up` seconds of the same.
+    """
+
+    callers: int
+    rate: float
+    seconds: float
+    warm_up: float
+    seed: tuple[int, ...] = (0,)
+
+
+async def staged_level(
+    calls: Sequence[Call], examples: int, stage: Stage, stop: asyncio.Event
+) -> Level:
+    """The level of a stage; what its warm-up saw is not in it."""
+    generator = np.random.default_rng(stage.seed)
+
+    async def level(seconds: float) -> Level:
+        if stage.callers:
+            return await closed_level(calls, examples, stage.callers, seconds, stop)
+        return await open_level(calls, examples, stage.rate, seconds, generator, stop)
+
+    if stage.warm_up:
+        await level(stage.warm_up)
+    return await level(stage.seconds)
+
+
 async def closed_level(
     calls: Sequence[Call], examples: int, callers: int, seconds: float, stop: asyncio.Event
 ) -> Level:
@@ -144,6 +173,11 @@ async def _run(
     level: Level, work: Sequence[Coroutine[Any, Any, None]], stop: asyncio.Event
 ) -> None:
     """Do all of it, or until `stop` is set, and note what it took."""
+    if stop.is_set():
+        level.interrupted = True
+        for each in work:
+            each.close()
+        return
     started, processor = time.perf_counter(), time.process_time()
     tasks = [asyncio.ensure_future(each) for each in work]
     whole: asyncio.Future[Any] = asyncio.gather(*tasks)

@@ -6,15 +6,15 @@ import asyncio
 import signal
 import threading
 import urllib.parse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-import numpy as np
-
 from infuse.errors import OptionError
-from infuse.serving.load.levels import Level, closed_level, open_level
+from infuse.serving.load.levels import Level, Stage, staged_level
+from infuse.serving.load.processes import shared_level, shares
 from infuse.serving.load.remote import REFUSALS, Call, Client, Failure, RemoteModel
 from infuse.serving.messages import Tensor
 
@@ -39,7 +39,8 @@ class Target:
 @dataclass(frozen=True)
 class Plan:
     """Levels of load, in their order, each for so many seconds after `warm_up` seconds of the same;
-    `callers` of closed loops, `rates` of open ones.
+    `callers` of closed loops, `rates` of open ones; `processes` send the
+    load together.
     """
 
     callers: Sequence[int]
@@ -47,6 +48,15 @@ class Plan:
     seconds: float
     warm_up: float
     seed: int = 0
+    processes: int = 1
+
+    def stages(self) -> list[Stage]:
+        """The levels to be."""
+        loads = [*((n, 0.0) for n in self.callers), *((0, rate) for rate in self.rates)]
+        return [
+            Stage(callers, rate, self.seconds, self.warm_up, (self.seed, number))
+            for number, (callers, rate) in enumerate(loads)
+        ]
 
     @property
     def connections(self) -> int:
@@ -103,7 +113,15 @@ async def measure(
         requests = inputs_of(model)
         calls = [client.call(model, inputs) for inputs in requests]
         await _try(calls[0], target.url)
-        levels, interrupted = await _levels(plan, calls, model.examples(requests[0]), progress)
+
+        async def one(stage: Stage, stop: asyncio.Event) -> Level:
+            if plan.processes == 1:
+                return await staged_level(calls, model.examples(requests[0]), stage, stop)
+            parts = shares(stage, plan.processes)
+            own = partial(connect, target, plan.connections)
+            return await shared_level(own, model, requests, parts, stop)
+
+        levels, interrupted = await _levels(plan, one, progress)
         return Measurement(model, requests[0], calls[0].size, levels, interrupted)
     finally:
         await client.close()
@@ -128,27 +146,22 @@ async def _try(call: Call, where: str) -> None:
 
 
 async def _levels(
-    plan: Plan, calls: Sequence[Call], examples: int, progress: Progress
+    plan: Plan, one: Callable[[Stage, asyncio.Event], Awaitable[Level]], progress: Progress
 ) -> tuple[list[Level], bool]:
-    """The levels of a plan as far as they came, and whether they were interrupted."""
-    generator = np.random.default_rng(plan.seed)
+    """The levels of a plan, each by `one`, as far as they came; and whether they were
+    interrupted.
+    """
     levels: list[Level] = []
-    count = len(plan.callers) + len(plan.rates)
+    stages = plan.stages()
     with _interruption() as stop:
-
-        async def at(callers: int, rate: float, seconds: float) -> Level:
-            if callers:
-                return await closed_level(calls, examples, callers, seconds, stop)
-            return await open_level(calls, examples, rate, seconds, generator, stop)
-
-        for callers, rate in [*((n, 0.0) for n in plan.callers), *((0, r) for r in plan.rates)]:
-            name = f"{callers} callers" if callers else f"{rate:g} requests/s"
-            progress(name, len(levels), count)
-            if plan.warm_up:
-                await at(callers, rate, plan.warm_up)
+        for number, stage in enumerate(stages):
+            named = f"{stage.callers} callers" if stage.callers else f"{stage.rate:g} requests/s"
+            progress(named, number, len(stages))
+            level = await one(stage, stop)
+            if level.requests or not level.interrupted:
+                levels.append(level)
             if stop.is_set():
                 break
-            levels.append(await at(callers, rate, plan.seconds))
     return levels, stop.is_set()
 
 
