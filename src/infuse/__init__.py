@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from infuse.errors import InfuseError
     from infuse.frontends.arrays import Spec, cond, loop, scan
     from infuse.ir.graph import Graph
-    from infuse.measuring import compare, inspect, profile
+    from infuse.measuring import compare, inspect, profile, view
     from infuse.onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
     from infuse.passes.registry import register, unregister
     from infuse.runtime import CompiledModel
@@ -64,6 +64,7 @@ __all__ = [
     "scan",
     "trace",
     "unregister",
+    "view",
 ]
 
 _MODULES = {
@@ -83,7 +84,7 @@ _MODULES = {
     "errors": ("InfuseError",),
     "frontends.arrays": ("Spec", "cond", "loop", "scan"),
     "ir.graph": ("Graph",),
-    "measuring": ("compare", "inspect", "profile"),
+    "measuring": ("compare", "inspect", "profile", "view"),
     "passes.registry": ("register", "unregister"),
     "runtime": ("CompiledModel",),
     "onnxruntime": ("GraphOptimizationLevel", "InferenceSession", "SessionOptions"),

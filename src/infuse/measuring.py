@@ -1,4 +1,4 @@
-"""The public verbs that count and measure: inspect, profile, compare.
+"""The public verbs that count, measure and show: inspect, profile, compare, view.
 
 What a verb needs is imported when it is called, as in `api`.
 """
@@ -108,6 +108,30 @@ def inspect(
     if level != "none":
         graph = optimize(graph, level, progress=progress)
     return inspect_graph(graph, measure_roof(resolved, count, again=calibrate), set_dims, level)
+
+
+@bounded
+def view(
+    model: Graph | PathLike,
+    path: PathLike,
+    *,
+    set_dims: Mapping[str, int] | None = None,
+    title: str | None = None,
+) -> None:
+    """Write the graph of a model as one page that loads nothing (.html), or its data (.json): nodes
+    with attributes, operands, costs and bodies, and constants with statistics.
+
+    Costs are counted with the sizes of `set_dims`, usual ones for the other symbols. The title is
+    the name of the file or graph where none is given. OptionError for another ending, a path that
+    cannot be written, and an unknown symbol; what `load` raises.
+    """
+    from infuse.analysis.document import report_format
+    from infuse.analysis.view import write_view
+    from infuse.ir.graph import Graph
+
+    report_format(path)
+    name = model.name if isinstance(model, Graph) else Path(model).name
+    write_view(path, graph_of(model), set_dims, title or name)
 
 
 @bounded

@@ -115,8 +115,8 @@ def test_a_click_on_a_rewrite_shows_it_on_both_sides(page: tuple[Page, Compariso
     shown, comparison = page
     index = next(i for i, s in enumerate(comparison.steps) if s.rule == "FuseErfGelu")
     before = shown.side("before")["view"]
-    shown.run("document.getElementById(`rewrite-${arguments[0]}`).scrollIntoView()", index)
-    shown.find(f"#rewrite-{index}").click()
+    shown.run("document.getElementById(`list-${arguments[0]}`).scrollIntoView()", index)
+    shown.find(f"#list-{index}").click()
     assert shown.state["rewrite"] == index
     assert shown.marked("before", "removed") == comparison.consumed(index)
     assert shown.marked("after", "created") == comparison.produced(index)
@@ -211,7 +211,7 @@ def test_five_thousand_nodes_can_be_used(
         shown.run("infuseReport.choose(arguments[0])", index)
         assert shown.marked("before", "removed") == comparison.consumed(index)
         assert shown.marked("after", "created") == comparison.produced(index)
-    assert len(shown.all("#list .rewrite")) < 60
+    assert len(shown.all("#list .entry")) < 60
     shown.find("#fit").click()
     shown.settle()
     zooms = [shown.side(name)["view"]["zoom"] for name in ("before", "after")]

@@ -24,7 +24,7 @@ def feeds(form: Form, length: int, rng: np.random.Generator) -> dict[str, np.nda
 
 
 @pytest.mark.parametrize(
-    "form", [CAUSAL[0], CAUSAL[2], CAUSAL[5], WINDOWS[0], *CACHES[:2]], ids=str
+    "form", [CAUSAL[0], CAUSAL[2], CAUSAL[5], WINDOWS[0], WINDOWS[2], *CACHES[:2]], ids=str
 )
 def test_memory_grows_with_the_length(form: Form, rng: np.random.Generator) -> None:
     original = infuse.load(form.model().SerializeToString())

@@ -15,13 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from infuse.errors import OptionError
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Operator, Value
 from infuse.ir.types import Shape, TensorType, Type
 from infuse.ops.core.base import Op
-from infuse.ops.core.feeds import default_size, input_symbols
+from infuse.ops.core.feeds import default_size, input_symbols, require_symbols
 from infuse.ops.core.flops import Flops, Shapes
 from infuse.ops.core.traits import Trait
 
@@ -101,6 +102,17 @@ class Sizes:
                 self._assume(name, 1)
             self._known[dim] = max(dims.evaluate(dim, self.values), 0)
         return self._known[dim]
+
+
+def checked_sizes(graph: Graph, values: Mapping[str, int] | None) -> Sizes:
+    """The sizes of a graph's symbols; OptionError for symbols that the graph does not have, and
+    for sizes below zero.
+    """
+    require_symbols(values or {}, input_symbols(graph))
+    negative = [f"{name} = {size}" for name, size in (values or {}).items() if size < 0]
+    if negative:
+        raise OptionError(f"no size is less than zero: {', '.join(negative)}")
+    return Sizes(graph, values)
 
 
 def node_cost(node: Node, sizes: Sizes | None = None) -> Cost:

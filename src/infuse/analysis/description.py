@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from infuse.analysis.cost import Cost, Sizes, Totals, body_of, node_cost, totals
+from infuse.errors import GraphError
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.printer import changed_attributes
 from infuse.ir.text import attribute_text
@@ -134,7 +137,7 @@ def describe(graph: Graph, sizes: Sizes) -> GraphDescription:
     """The description of a graph under these sizes."""
     description = GraphDescription(graph.name, totals=totals(graph, sizes.values))
     description.totals.assumed = dict(sizes.assumed)
-    order = list(_flat(graph))
+    order = list(flat_nodes(graph))
     place: dict[Value, int] = {}
     for number, node in enumerate(order):
         description.nodes.append(_node(node, sizes))
@@ -148,7 +151,7 @@ def describe(graph: Graph, sizes: Sizes) -> GraphDescription:
             (place[v], number, str(v.type)) for v in dict.fromkeys(read) if v in place
         ]
     for name, value in zip(graph.output_names, graph.outputs):
-        description.outputs.append(Operand("output", name, str(value.type), _elements(value)))
+        description.outputs.append(Operand("output", name, str(value.type), elements_text(value)))
         if value in place:
             description.edges.append(
                 (
@@ -160,13 +163,13 @@ def describe(graph: Graph, sizes: Sizes) -> GraphDescription:
     return description
 
 
-def _flat(graph: Graph) -> Iterator[Node]:
+def flat_nodes(graph: Graph) -> Iterator[Node]:
     """The nodes of a graph and its bodies in execution order, a body before the node that has
     it.
     """
     for node in graph.nodes:
         for inner in node.subgraphs.values():
-            yield from _flat(inner)
+            yield from flat_nodes(inner)
         yield node
 
 
@@ -178,11 +181,9 @@ def _node(node: Node, sizes: Sizes) -> NodeDescription:
         name=node.name,
         family=family(node),
         body=body_of(node),
-        attributes={
-            name: short(attribute_text(value)) for name, value in changed_attributes(node).items()
-        },
+        attributes={name: shown(value) for name, value in changed_attributes(node).items()},
         inputs=[
-            Operand(r, v.name, str(v.type), _elements(v))
+            Operand(r, v.name, str(v.type), elements_text(v))
             for r, v in zip(_roles(node), node.inputs)
             if v
         ],
@@ -211,7 +212,7 @@ def _roles(node: Node) -> list[str]:
     return names + names[-1:] * (len(node.inputs) - len(names))
 
 
-def _elements(value: Value) -> str | None:
+def elements_text(value: Value) -> str | None:
     """The elements of a constant where they are few, dots where they are many; None for other
     values.
     """
@@ -225,6 +226,18 @@ def _elements(value: Value) -> str | None:
     return short(texts[0] if value.const.ndim == 0 else f"[{', '.join(texts)}]")
 
 
-def short(text: str) -> str:
+def shown(value: Any) -> str:
+    """An attribute value as people read it: the type of an array with many elements, and of what
+    has no text form.
+    """
+    if isinstance(value, np.ndarray) and value.size > SHOWN_ELEMENTS:
+        return f"{value.dtype}[{', '.join(map(str, value.shape))}] …"
+    try:
+        return short(attribute_text(value))
+    except GraphError:
+        return f"({type(value).__name__})"
+
+
+def short(text: str, most: int = LONGEST_TEXT) -> str:
     """`text`, cut where it is long."""
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 2]} …"
+    return text if len(text) <= most else f"{text[: most - 2]} …"

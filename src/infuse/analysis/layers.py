@@ -15,16 +15,16 @@ from infuse.analysis.cost import (
     Cost,
     Sizes,
     body_of,
+    checked_sizes,
     cost_of,
     count_nodes,
     stored_bytes,
     unknown_notes,
 )
 from infuse.dtypes import DType
-from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
-from infuse.ops.core.feeds import input_symbols, require_symbols
+from infuse.ops.core.feeds import input_symbols
 from infuse.ops.core.traits import Trait, has_trait
 
 FLOAT: Final = "fp32"
@@ -72,11 +72,7 @@ def layers_of(graph: Graph, values: Mapping[str, int] | None = None) -> Layers:
     is stored. OptionError for symbols that the graph does not have, and for
     sizes below zero.
     """
-    require_symbols(values or {}, input_symbols(graph))
-    negative = [f"{name} = {size}" for name, size in (values or {}).items() if size < 0]
-    if negative:
-        raise OptionError(f"no size is less than zero: {', '.join(negative)}")
-    sizes = Sizes(graph, values)
+    sizes = checked_sizes(graph, values)
     entries, notes = count_nodes(graph, sizes)
     weights = _Weights()
     rows = [_layer(node, runs, sizes, weights) for node, runs, _ in entries]

@@ -21,8 +21,8 @@ from infuse.ir.graph import Graph
 
 STYLES = ("base.css", "page.css")
 SCRIPTS = (
-    *("common.js", "data.js", "place.js", "paint.js", "canvas.js"),
-    *("panels.js", "inspector.js", "main.js"),
+    *("common.js", "side.js", "data.js", "place.js", "paint.js", "canvas.js", "lists.js"),
+    *("inspector.js", "rewrites.js", "panels.js", "stage.js", "main.js"),
 )
 WORKER = ("vendor/dagre.min.js", "layout.js")
 
@@ -59,6 +59,8 @@ def render(comparison: Comparison, title: str) -> str:
         comparison.to_dict(),
         STYLES,
         SCRIPTS,
+        aside=asset("comparison_aside.html"),
+        keys=asset("comparison_keys.html"),
         worker=joined_assets(WORKER),
         licence=licence,
     )

@@ -27,6 +27,7 @@ COMMANDS = {
     "compare": "compare",
     "profile": "profile",
     "inspect": "inspect",
+    "view": "view",
     "serve": "serve",
     "load": "load",
     "rollout": "rollout",

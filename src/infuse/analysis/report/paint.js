@@ -3,7 +3,7 @@
 
 const COLOURINGS = {
   family: "by family",
-  change: "by change",
+  ...(Object.keys(model.sides).length > 1 ? { change: "by change" } : {}),
   flops: "by FLOPs",
   memory: "by memory",
 };

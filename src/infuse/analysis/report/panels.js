@@ -1,8 +1,6 @@
 // The panels beside the graphs: totals, rewrites, rules, operators, notes.
 "use strict";
 
-const ROW_HEIGHT = 46;
-
 const tone = (saved) => (saved > 0 ? "good" : saved < 0 ? "bad" : "muted");
 
 /** Whether the optimized graph was compared with the original, as a badge beside the title. */
@@ -37,95 +35,33 @@ function showTotals() {
   );
 }
 
-/** The list of rewrites; only the visible rows exist, and one that stays visible stays the same element. */
-class RewriteList {
-  constructor(choose) {
-    this.choose = choose;
-    this.box = find("list");
-    this.rule = null;
-    this.shown = model.rewrites.map((_, number) => number);
-    this.chosen = -1;
-    this.rows = new Map();
-    this.box.addEventListener("scroll", () => this.draw());
-    this.box.addEventListener("keydown", (event) => {
-      const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
-      if (step) {
-        event.preventDefault();
-        event.stopPropagation();
-        this.step(step);
-      }
-    });
-    new ResizeObserver(() => this.draw()).observe(this.box);
-    find("filter").querySelector("button").addEventListener("click", () => this.filter(null));
-    this.draw();
-  }
-
-  filter(rule) {
-    this.rule = rule;
-    this.shown = [...model.rewrites.keys()].filter((number) => !rule || model.rewrites[number].rule === rule);
-    find("filter").hidden = !rule;
-    find("filter").querySelector("span").textContent = rule ? `${rule} × ${this.shown.length}` : "";
-    this.box.scrollTop = 0;
-    this.rows.clear();
-    this.draw();
-  }
-
-  step(by) {
-    if (!this.shown.length) return;
-    const at = this.shown.indexOf(this.chosen);
-    const next = at < 0 ? (by > 0 ? 0 : this.shown.length - 1) : Math.min(this.shown.length - 1, Math.max(0, at + by));
-    this.choose(this.shown[next]);
-  }
-
-  mark(number) {
-    this.chosen = number;
-    const at = this.shown.indexOf(number);
-    if (at >= 0) {
-      const top = at * ROW_HEIGHT;
-      if (top < this.box.scrollTop) this.box.scrollTop = top;
-      if (top + ROW_HEIGHT > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = top + ROW_HEIGHT - this.box.clientHeight;
-    }
-    this.draw();
-  }
-
-  draw() {
-    const inner = this.box.firstElementChild;
-    inner.style.height = `${this.shown.length * ROW_HEIGHT}px`;
-    const first = Math.max(0, Math.floor(this.box.scrollTop / ROW_HEIGHT) - 4);
-    const last = Math.min(this.shown.length, first + Math.ceil(this.box.clientHeight / ROW_HEIGHT) + 9);
-    const visible = this.shown.slice(first, last);
-    this.rows = new Map(visible.map((number, i) => [number, this.rows.get(number) ?? this.row(number, first + i)]));
-    this.rows.forEach((row, number) => row.setAttribute("aria-selected", String(number === this.chosen)));
-    inner.replaceChildren(...this.rows.values());
-    this.box.setAttribute("aria-activedescendant", this.chosen >= 0 ? `rewrite-${this.chosen}` : "");
-    if (!this.shown.length) inner.append(element("p", { class: "muted", style: "padding:0 12px" }, "No rewrite fired."));
-  }
-
-  row(number, place) {
+/** The list of rewrites, of all rules or of one. */
+function listRewrites(choose) {
+  const row = (number) => {
     const rewrite = model.rewrites[number];
     const { nodes, flops } = rewrite.saved;
     const bytes = rewrite.saved.read + rewrite.saved.written;
     const first = rewrite.removed.length ? labelOf(rewrite.removed[0]).text : "";
     const more = [flops ? `${format.saved(flops)} FLOPs` : "", bytes ? format.saved(bytes, format.bytes) : ""].filter(Boolean);
-    return element("div", {
-      class: "rewrite", role: "option", id: `rewrite-${number}`,
-      style: `top:${place * ROW_HEIGHT}px`, onclick: () => this.choose(number),
-    },
-      element("div", { class: "top" },
+    return [
+      [
         element("span", { class: "number" }, String(number + 1)),
         element("span", { class: "rule" }, rewrite.rule),
         element("span", { class: `nodes ${tone(nodes)}` }, nodes === 0 ? "±0" : `${format.saved(nodes)} node${Math.abs(nodes) === 1 ? "" : "s"}`),
-      ),
-      element("div", { class: "low" }, element("span", { class: "what" }, first), element("span", {}, more.join(" · "))),
-    );
-  }
-}
-
-function table(heads, rows) {
-  return element("table", {},
-    element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", {}, head)))),
-    element("tbody", {}, ...rows),
-  );
+      ],
+      [element("span", { class: "what" }, first), element("span", {}, more.join(" · "))],
+    ];
+  };
+  const all = [...model.rewrites.keys()];
+  const rewrites = new LongList(find("list"), all, row, choose, "No rewrite fired.");
+  const filter = (rule) => {
+    const numbers = all.filter((number) => !rule || model.rewrites[number].rule === rule);
+    find("filter").hidden = !rule;
+    find("filter").querySelector("span").textContent = rule ? `${rule} × ${numbers.length}` : "";
+    rewrites.show(numbers);
+  };
+  find("filter").querySelector("button").addEventListener("click", () => filter(null));
+  return { rewrites, filter };
 }
 
 function showRules(choose) {
@@ -168,33 +104,10 @@ function showNotes() {
     model.verification,
     seconds.length ? `Optimized in: ${seconds.join(", ")}.` : "",
     assumed.length ? `Costs are counted with ${assumed.join(", ")}, sizes that the model leaves open.` : "",
-    "A FLOP is one operation on one element; a multiplication that is added up (MAC) counts two. Memory access is what goes to and from memory when every node reads its operands and writes its results; views cost nothing, selections read what they take.",
+    COST_NOTE,
     ...model.notes,
     ...a.notes.map((note) => `Before: ${note}`),
     ...b.notes.map((note) => `After: ${note}`),
   ];
   find("notes").append(...texts.filter(Boolean).map((text) => element("p", {}, text)));
-}
-
-function showTabs() {
-  const tabs = [...document.querySelectorAll('[role="tab"]')];
-  const open = (tab) => {
-    for (const each of tabs) {
-      each.setAttribute("aria-selected", String(each === tab));
-      each.tabIndex = each === tab ? 0 : -1;
-      find(each.getAttribute("aria-controls")).hidden = each !== tab;
-    }
-  };
-  tabs.forEach((tab, at) => {
-    tab.addEventListener("click", () => open(tab));
-    tab.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (!step) return;
-      event.stopPropagation();
-      const next = tabs[(at + step + tabs.length) % tabs.length];
-      open(next);
-      next.focus();
-    });
-  });
-  return (name) => open(find(`tab-${name}`));
 }

@@ -136,7 +136,7 @@ def _binary_size(output: OutputTensor | _LooseOutput) -> int | None:
     """The bytes of an output behind the JSON, None where its elements are in it."""
     size = output.parameters.get("binary_data_size") if output.parameters else None
     if size is not None and not isinstance(size, int):
-        raise wrong_answer(f"output {output.name!r} has a binary_data_size that is no number")
+        raise wrong_answer(f"output {output.name!r} has a binary_data_size that is not a number")
     return size
 
 
