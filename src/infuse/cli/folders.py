@@ -30,25 +30,10 @@ def describe_folder(folder: Path) -> dict[str, Any]:
             specs = map(TensorSpec.from_metadata, metadata[kind])
             metadata[kind] = [str(spec) for spec in specs]
     facts = dict.fromkeys(
-        (
-            "name",
-            "inputs",
-            "outputs",
-            "target",
-            "machine",
-            "precision",
-            "precision_report",
-            "weights",
-        )
+        ("name", "inputs", "outputs", "target", "machine", "precision", "precision_report")
     )
-    facts |= {
-        "weights": None,
-        "arena": None,
-        "kept_in_fp32": {},
-        "host_steps": [],
-        "toolchain": None,
-        "model": {},
-    }
+    facts |= {"arena": None, "kept_in_fp32": {}, "host_steps": [], "toolchain": None, "model": {}}
+    facts["weights"] = None
     facts |= {name: metadata[name] for name in facts if name in metadata}
     return {**facts, "files": file_sizes(folder)}
 
