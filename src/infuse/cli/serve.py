@@ -131,7 +131,9 @@ def require_packages(names: Sequence[str]) -> None:
     """OptionError where a package is missing that `infuse[serve]` brings."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
-        raise OptionError(f"serving needs {', '.join(missing)}", hint="pip install 'infuse[serve]'")
+        raise OptionError(
+            f"this command needs {', '.join(missing)}", hint="pip install 'infuse[serve]'"
+        )
 
 
 def _run(config: Any) -> None:
