@@ -25,6 +25,8 @@ from benchmarks.process import after_import
 
 BAR = 3.0
 """Times the model, beside the interpreter."""
+MODULES = ("infuse.cli.main", "infuse.cli.compress", "infuse.compression", "infuse.frontends.onnx")
+"""What a compression imports, and with it the compiler."""
 _CHILD = """
 import sys
 from infuse.cli.main import main
@@ -65,7 +67,7 @@ def measure(model: Path, count: int) -> dict[str, float]:
         seconds = time.perf_counter() - begin
     size, data_bytes = model.stat().st_size, sum(array.nbytes for array in data.values())
     peak = int(answer.stdout.split()[-1])
-    base = after_import("infuse.cli.main", "infuse.cli.compress").peak
+    base = after_import(*MODULES).peak
     return {
         "model_bytes": size,
         "data_bytes": data_bytes,

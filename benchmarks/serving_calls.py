@@ -12,21 +12,22 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+
+from infuse.serving.datatypes import name_of
+from infuse.serving.load.encoding import HEADER, METHODS, binary_body, json_body, raw_message
+from infuse.serving.messages import Tensor
 
 Arrays = dict[str, np.ndarray]
 Read = Callable[[Mapping[str, str], bytes], Arrays]
 
 HOST = "127.0.0.1"
 TIMEOUT = 60.0
-METHOD = "/inference.GRPCInferenceService/ModelInfer"
+METHOD = f"{METHODS}/ModelInfer"
 TOLERANCE = 1e-3
 """Largest difference from the right answer, over its largest magnitude."""
 _PREFIX = 5
-_DATATYPES = {"float32": "FP32", "int64": "INT64", "int32": "INT32"}
-_HEADER = "Inference-Header-Content-Length"
 
 
 class CallError(RuntimeError):
@@ -103,38 +104,19 @@ _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_l
 
 def rest_binary(port: int, model: str, feeds: Mapping[str, np.ndarray], outputs: list[str]) -> Call:
     """The Open Inference Protocol over HTTP, with binary tensors both ways."""
-    inputs = [
-        _described(name, x) | {"parameters": {"binary_data_size": x.nbytes}}
-        for name, x in feeds.items()
-    ]
-    wanted = [{"name": name, "parameters": {"binary_data": True}} for name in outputs]
-    head = json.dumps({"inputs": inputs, "outputs": wanted}, separators=(",", ":")).encode()
-    body = head + b"".join(x.tobytes() for x in feeds.values())
-    headers = {"content-type": "application/octet-stream", _HEADER: str(len(head))}
+    body, headers = binary_body(_tensors(feeds), outputs)
     return Call(port, f"/v2/models/{model}/infer", body, _read_binary, headers)
 
 
 def rest_json(port: int, model: str, feeds: Mapping[str, np.ndarray], outputs: list[str]) -> Call:
     """The Open Inference Protocol over HTTP, with tensors as JSON."""
-    inputs = [_described(name, x) | {"data": x.ravel().tolist()} for name, x in feeds.items()]
-    body = json.dumps({"inputs": inputs, "outputs": [{"name": name} for name in outputs]}).encode()
-    return Call(
-        port, f"/v2/models/{model}/infer", body, _read_json, {"content-type": "application/json"}
-    )
+    body, headers = json_body(_tensors(feeds), outputs)
+    return Call(port, f"/v2/models/{model}/infer", body, _read_json, headers)
 
 
 def grpc_raw(port: int, model: str, feeds: Mapping[str, np.ndarray], outputs: list[str]) -> Call:
     """The Open Inference Protocol over gRPC, with raw tensors both ways."""
-    from infuse.serving.transports.rpc.schema import message
-
-    inputs = [_described(name, x) for name, x in feeds.items()]
-    request = message("ModelInferRequest")(
-        model_name=model,
-        inputs=inputs,
-        outputs=[{"name": name} for name in outputs],
-        raw_input_contents=[x.tobytes() for x in feeds.values()],
-    )
-    text = request.SerializeToString()
+    text = raw_message(model, "", _tensors(feeds), outputs)
     frame = struct.pack(">BI", 0, len(text)) + text
     return Call(
         port,
@@ -164,12 +146,12 @@ def plain_bytes(port: int, feeds: Mapping[str, np.ndarray], output: str) -> Call
     )
 
 
-def _described(name: str, x: np.ndarray) -> dict[str, Any]:
-    return {"name": name, "shape": list(x.shape), "datatype": _DATATYPES[x.dtype.name]}
+def _tensors(feeds: Mapping[str, np.ndarray]) -> list[Tensor]:
+    return [Tensor(name, name_of(x.dtype), x) for name, x in feeds.items()]
 
 
 def _read_binary(headers: Mapping[str, str], body: bytes) -> Arrays:
-    start = int(headers[_HEADER.lower()])
+    start = int(headers[HEADER.lower()])
     found: Arrays = {}
     for output in json.loads(body[:start])["outputs"]:
         data = np.frombuffer(body, np.float32, math.prod(output["shape"]), start)

@@ -180,6 +180,58 @@ CACHES = forms(
         + LATER,
     ),
 )
+TRIANGLES = [
+    *forms(
+        *(
+            "Cached causal attention of GPT-2",
+            CACHED,
+            "Concat Concat Shape Expand LessOrEqual Assert Attention",
+        ),
+        (
+            "Hugging Face, a triangle sliced twice",
+            JOINED
+            + LENGTH
+            + TOTAL
+            + """first = Unsqueeze(past, [0])
+            end = Unsqueeze(t, [0])
+            seen = Slice(Slice(triangle, first, end, [2]), [0], end, [3])
+            """
+            + CACHED_SCORES
+            + f"y = MatMul(Softmax(Where(seen, s, {LOWEST}), axis=-1), vv)",
+        ),
+        constants=TRIANGLE,
+    ),
+    *forms(
+        *(
+            "Causal attention of GPT-2",
+            QKV,
+            "Shape Expand LessOrEqual Assert Attention",
+        ),
+        (
+            "Hugging Face, a triangle sliced twice",
+            SCORES + LENGTH + "seen = Slice(Slice(triangle, [0], r, [2]), [0], r, [3])\n" + CHOOSE,
+        ),
+        constants=TRIANGLE,
+    ),
+]
+PADDED = [
+    *forms(
+        *(
+            "Causal attention with padding",
+            QKV + " ones[2,S] bool",
+            "Shape Gather Range Reshape Reshape LessOrEqual Reshape And Where Attention",
+        ),
+        (
+            "Hugging Face, both in one condition",
+            SCORES
+            + PLACES
+            + "seen = And(LessOrEqual(keys, queries), Unsqueeze(ones, [1, 2]))\n"
+            + CHOOSE,
+        ),
+        refused_by="CausalMask",
+        reason="the mask is not known to show a band of keys",
+    ),
+]
 SHARED_HEADS = forms(
     *("Attention with shared heads", SHARED, "Attention"),
     (
@@ -219,41 +271,44 @@ TURNED = [
         *(
             "RotaryEmbedding of single halves",
             "x[2,4,5,8] p[2,5] int64",
-            "Cast Reshape MatMul Cos Sin Split Reshape Mul Reshape Mul Sub Mul Mul Add Concat",
+            "Cast Reshape MatMul Cos Sin RotaryEmbedding",
         ),
         (
             "JAX, halves",
             ANGLES
             + HALVES
             + """cc = Unsqueeze(c, [1])
-        ss = Unsqueeze(s, [1])
-        y = Concat(a * cc - b * ss, b * cc + a * ss, axis=-1)""",
+            ss = Unsqueeze(s, [1])
+            y = Concat(a * cc - b * ss, b * cc + a * ss, axis=-1)""",
         ),
-        refused_by="FuseRotaryEmbedding",
-        reason="Concat is needed, Split found",
-    ),
-    *forms(
-        *(
-            "RotaryEmbedding of single neighbours",
-            "x[2,4,5,8] p[2,5] int64",
-            (
-                "Cast Reshape MatMul Cos Sin Slice Slice Reshape Mul Reshape Mul Sub Mul Mul Add"
-                " Reshape Reshape Concat Reshape"
-            ),
+        (
+            "JAX, Split",
+            ANGLES
+            + """a, b = Split(x, [4, 4], axis=3)
+            cc = Unsqueeze(c, [1])
+            ss = Unsqueeze(s, [1])
+            y = Concat(a * cc - b * ss, a * ss + b * cc, axis=3)""",
         ),
         (
             "GPT-J, neighbours",
             ANGLES
             + """cc = Unsqueeze(c, [1])
-        ss = Unsqueeze(s, [1])
-        a = Slice(x, [0], [8], [3], [2])
-        b = Slice(x, [1], [8], [3], [2])
-        one = Unsqueeze(a * cc - b * ss, [4])
-        two = Unsqueeze(b * cc + a * ss, [4])
-        y = Reshape(Concat(one, two, axis=4), [2, 4, 5, 8])""",
+            ss = Unsqueeze(s, [1])
+            a = Slice(x, [0], [8], [3], [2])
+            b = Slice(x, [1], [8], [3], [2])
+            one = Unsqueeze(a * cc - b * ss, [4])
+            two = Unsqueeze(b * cc + a * ss, [4])
+            y = Reshape(Concat(one, two, axis=4), [2, 4, 5, 8])""",
         ),
-        refused_by="FuseRotaryEmbedding",
-        reason="Concat is needed, Slice found",
     ),
 ]
-FORMS: list[Form] = [*PLAIN, *CAUSAL, *WINDOWS, *CACHES, *SHARED_HEADS, *TURNED]
+FORMS: list[Form] = [
+    *PLAIN,
+    *CAUSAL,
+    *WINDOWS,
+    *CACHES,
+    *TRIANGLES,
+    *PADDED,
+    *SHARED_HEADS,
+    *TURNED,
+]

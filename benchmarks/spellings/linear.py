@@ -52,6 +52,12 @@ GEMM = [
         ("Gemm", "y = Gemm(Transpose(x), Weights(8, 5), Weights(5))"),
     ),
     *forms(
+        *("Product with weights, transposed", ROWS, "MatMul Transpose"),
+        ("torch (x·w)ᵀ", "y = Transpose(MatMul(x, Weights(8, 5)))"),
+        refused_by="TransposeOfProduct",
+        reason="rows meet constant weights, which are packed on the right only",
+    ),
+    *forms(
         *("Gemm of two operands", "x[N,8] z[P,8]", "Gemm"),
         ("torch x @ z.T", "y = MatMul(x, Transpose(z, perm=[1, 0]))"),
         ("CLIP", "y = MatMul(x, Transpose(z, perm=[1, 0])) * 2.5"),

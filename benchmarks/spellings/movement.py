@@ -105,7 +105,7 @@ PIXELS = [
         *(
             "ChannelShuffle, channels last",
             FIXED,
-            "Transpose Reshape Transpose Reshape Transpose",
+            "Reshape Transpose Reshape",
         ),
         (
             "tf2onnx NHWC",
@@ -113,8 +113,6 @@ PIXELS = [
             s = Reshape(Transpose(t, perm=[0, 1, 2, 4, 3]), [2, 6, 5, 8])
             y = Transpose(s, perm=[0, 3, 1, 2])""",
         ),
-        refused_by="RemoveTransposesAround",
-        reason="nothing is between the two",
     ),
     *forms(
         *("Resize", FIXED, "Resize"),
@@ -285,6 +283,17 @@ ARITHMETIC = [
             """n = Slice(Shape(x), [0], [1])
             q = Expand(Weights(1, 3, 8), Concat(n, [3, 8], axis=0))
             y = MatMul(Relu(q), Weights(8, 8)) + x""",
+        ),
+    ),
+    *forms(
+        *("Repeated input", "x[N,3,8] p[1,3,8]", "LayerNormalization MatMul Add"),
+        (
+            "DETR queries, normalized",
+            """n = Slice(Shape(x), [0], [1])
+            q = Expand(p, Concat(n, [3, 8], axis=0))
+            c = q - ReduceMean(q, [-1])
+            l = c / Sqrt(ReduceMean(c * c, [-1]) + 0.00001) * Weights(8) + Weights(8)
+            y = MatMul(l, Weights(8, 8)) + x""",
         ),
     ),
     *forms(

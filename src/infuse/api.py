@@ -339,6 +339,7 @@ def compile(
     data: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     tune: bool = False,
     search: float = 0.0,
+    weights: str = "fast",
     output: PathLike | None = None,
     prefix: str = "infuse",
     progress: Progress | None = None,
@@ -361,9 +362,11 @@ def compile(
     `tune` measures which kernels are fastest, where several compute the same: for up to three
     minutes, and once, as the times are kept in the cache folder (OptionError where this machine
     does not run code for the target); without it a model of their costs chooses; `search` seconds
-    of looking for cheaper forms, as `optimize` does, for a graph that was not optimized; `output` a
-    folder for the compiled model, which `load_compiled` opens without a compiler; `prefix` what the
-    names of its C functions begin with: two models in one C program need two.
+    of looking for cheaper forms, as `optimize` does, for a graph that was not optimized; `weights`
+    small leaves out the kernels that keep transformed copies of weights, which are up to four times
+    as large (Winograd's convolutions), where another kernel computes the same; `output` a folder
+    for the compiled model, which `load_compiled` opens without a compiler; `prefix` what the names
+    of its C functions begin with: two models in one C program need two.
 
     `precision="auto"` compiles the model in each precision that this machine computes in, and times
     them. The fastest is taken if it needs 5 % less time than fp32, or more where times vary more,
@@ -393,6 +396,7 @@ def compile(
         output=output,
         prefix=prefix,
         progress=progress,
+        weights=weights,
     )
 
 

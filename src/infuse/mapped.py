@@ -19,6 +19,8 @@ SMALL: Final = 1 << 20
 """Bytes up to which a file is copied in any case."""
 
 _CHUNK: Final = 1 << 26
+_AROUND: Final = max(1 << 16, mmap.PAGESIZE)
+"""Bytes of the window around a page that is read that come into memory with it."""
 
 
 class MappedFile(mmap.mmap):
@@ -57,8 +59,9 @@ def give_back(array: npt.NDArray[Any]) -> None:
     ends = [(size - 1) * stride for size, stride in zip(array.shape, array.strides)]
     low = place + sum(end for end in ends if end < 0)
     high = place + sum(end for end in ends if end > 0) + array.itemsize
-    start = low // mmap.PAGESIZE * mmap.PAGESIZE
-    owner.madvise(mmap.MADV_DONTNEED, start, high - start)
+    start = low // _AROUND * _AROUND
+    end = min(-(-high // _AROUND) * _AROUND, len(owner))
+    owner.madvise(mmap.MADV_DONTNEED, start, end - start)
 
 
 def is_ours(status: os.stat_result) -> bool:

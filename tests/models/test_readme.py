@@ -21,7 +21,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
 CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 VERBS = re.findall(r"^\| `infuse (\w+) ", CLI_PAGE, re.MULTILINE)
-SERVER = {"serve", "rollout", "rollback"}
+SERVER = {"serve", "load", "rollout", "rollback"}
 GUIDES = [
     *("cli", "install", "first_steps", "optimize", "compile", "python", "view"),
     *("migration/onnxruntime", "migration/onnxsim", "migration/openvino", "migration/triton"),
@@ -47,7 +47,7 @@ def test_the_examples_run(
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(PYTHON, names)
-    (logits,) = names["outputs"]
+    (logits,) = names["outputs"].values()
     assert logits.shape == (1, 1000)
     assert re.search(r"\d+ → \d+ nodes", capsys.readouterr().out)
 

@@ -1,6 +1,10 @@
 """Every form in which an exporter writes an operator is recognised, or refused with the reason."""
 
+from pathlib import Path
+
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
 import infuse
@@ -50,3 +54,21 @@ def test_the_command_prints_what_becomes_of_each_form(capsys: pytest.CaptureFixt
 
 def test_enough_forms_are_written() -> None:
     assert len(FORMS) >= 200
+
+
+MOVED = [form for form in FORMS if "Transpose(" in form.text and not form.runtime]
+
+
+@pytest.mark.parametrize("form", MOVED, ids=str)
+def test_basic_leaves_no_more_transposes_than_onnxruntime(form: Form, tmp_path: Path) -> None:
+    """Its basic level, in whose result only standard operators stand, is the witness."""
+    model = form.model()
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(tmp_path / "basic.onnx")
+    onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    theirs = [node.op_type for node in onnx.load(tmp_path / "basic.onnx").graph.node]
+    ours = infuse.optimize(infuse.load(model.SerializeToString()), "basic")
+    assert operators(ours).split().count("Transpose") <= theirs.count("Transpose")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import infuse
-from benchmarks.spellings.attention import CACHES, CAUSAL, WINDOWS
+from benchmarks.spellings.attention import CACHES, CAUSAL, TRIANGLES, WINDOWS
 from benchmarks.spellings.form import Form
+from infuse.errors import InfuseError
 from infuse.ops.core.evaluate import evaluate
 
 pytestmark = pytest.mark.row("G33")
@@ -23,7 +24,7 @@ def feeds(form: Form, length: int, rng: np.random.Generator) -> dict[str, np.nda
 
 
 @pytest.mark.parametrize(
-    "form", [CAUSAL[0], CAUSAL[2], CAUSAL[5], WINDOWS[0], *CACHES[:2]], ids=str
+    "form", [CAUSAL[0], CAUSAL[2], CAUSAL[5], WINDOWS[0], WINDOWS[2], *CACHES[:2]], ids=str
 )
 def test_memory_grows_with_the_length(form: Form, rng: np.random.Generator) -> None:
     original = infuse.load(form.model().SerializeToString())
@@ -36,3 +37,23 @@ def test_memory_grows_with_the_length(form: Form, rng: np.random.Generator) -> N
             np.testing.assert_allclose(result, expected, rtol=0, atol=2e-5)
             arena.append(session.arena_bytes)
     assert arena[1] <= arena[0] * (LONG // SHORT) * 1.25
+
+
+@pytest.mark.parametrize("form", TRIANGLES, ids=str)
+def test_a_triangle_ends_where_it_did(form: Form, rng: np.random.Generator) -> None:
+    """A mask of 64 rows serves 64 keys: as many compute the same, more are an error as before."""
+    original = infuse.load(form.model().SerializeToString())
+    optimized = form.optimized()
+    past = sum(name == "pk" for name in form.feeds()) * 16
+    inputs, longer = (feeds(form, length - past, rng) for length in (64, 65))
+    expected = evaluate(original, inputs)["y"]
+    with infuse.compile(optimized, threads=1) as model:
+        for result in (evaluate(optimized, inputs)["y"], model.run(inputs)["y"]):
+            np.testing.assert_allclose(result, expected, rtol=0, atol=2e-5)
+        for run in (
+            lambda: evaluate(original, longer),
+            lambda: evaluate(optimized, longer),
+            lambda: model.run(longer),
+        ):
+            with pytest.raises(InfuseError):
+                run()

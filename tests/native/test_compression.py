@@ -10,9 +10,9 @@ import pytest
 
 import infuse
 from infuse.analysis.dataset import feeds_of
-from infuse.analysis.metrics import signal_to_noise
+from infuse.analysis.metrics import metric, signal_to_noise
 from infuse.compression import Request, candidates, compress_graph, control
-from infuse.compression.evaluation import Memory
+from infuse.compression.evaluation import Evaluation, Memory
 from infuse.compression.layers import Layer, find_layers
 from infuse.compression.sensitivity import sensitivities
 from infuse.compression.speed import Region
@@ -171,8 +171,8 @@ def test_candidates_are_timed_and_weighed(
     assert result.weight_bytes == report.weight_bytes
     assert result.forms == {"int8": result.layers}
     assert others[0].forms == {"int8": 4}
-    assert turns == [2, 3]  # the original and the result, and then candidates
-    assert [each.seconds for each in report.tried if each.seconds] == [1.0, 2.0, 3.0]
+    assert turns == [2, 2, 1]  # the original and the result, and then candidates, two at a time
+    assert [each.seconds for each in report.tried if each.seconds] == [1.0, 2.0, 1.0]
     assert None not in (first.seconds, result.seconds)
 
 
@@ -397,3 +397,14 @@ def test_sparse_weights_answer_as_the_interpreter_says(
     exact = np.concatenate([evaluate(graph, f)["scores"] for f in feeds_of(graph, data)])
     assert signal_to_noise(answers(result, data), expected) > (35 if "int8" in method else 100)
     assert signal_to_noise(expected, exact) > 3
+
+
+def test_every_run_on_examples_is_counted(rng: np.random.Generator) -> None:
+    network = image_network(rng)
+    runs = [{"x": each[None]} for each in images(rng, 3)["x"]]
+    with Evaluation(network, runs, metric("cosine"), None, threads=1) as evaluation:
+        assert (evaluation.validations, evaluation.model_runs) == (1, 3)
+        assert evaluation.score_once(network) == pytest.approx(1.0, abs=1e-6)
+        assert (evaluation.validations, evaluation.model_runs) == (2, 6)
+        evaluation.score(network)  # those of the latest graph are there
+        assert evaluation.model_runs == 6

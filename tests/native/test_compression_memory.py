@@ -159,7 +159,7 @@ def test_compact_models_have_no_transformed_weights(rng: np.random.Generator) ->
     with compile_graph(build.graph, threads=1) as fast:
         assert fast.weights_bytes > 1.5 * filters.nbytes
         (expected,) = fast.run(feeds).values()
-    with compile_graph(build.graph, threads=1, compact=True) as compact:
+    with compile_graph(build.graph, threads=1, weights="small") as compact:
         assert compact.weights_bytes < 1.1 * filters.nbytes
         (found,) = compact.run(feeds).values()
     # sums of 576 products of normal numbers, in another order: 2⁻²⁴ · 24² and the tiles' factor

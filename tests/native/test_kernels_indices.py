@@ -146,6 +146,34 @@ def test_scatter_elements(
     assert not run("scatter_each", *call, result=ctypes.c_bool)
 
 
+@pytest.mark.parametrize("join", range(5))
+@pytest.mark.parametrize(
+    ("dims", "index_dims", "axis"),
+    [((5000,), (90_000,), 0), ((40, 300), (30, 2000), 1), ((200, 300), (400, 200), 0)],
+)
+def test_threads_share_large_scatterings(
+    run: Driver, rng: Rng, join: int, dims: tuple[int, ...], index_dims: tuple[int, ...], axis: int
+) -> None:
+    """By rows where they lie along the axis, else by columns: many updates meet in an element."""
+    x = fenced(rng.integers(-1, 2, dims).astype(np.int32))
+    updates = fenced(rng.integers(-1, 2, index_dims).astype(np.int32))
+    index = fenced(rng.integers(-dims[axis], dims[axis], index_dims))
+    where = list(np.indices(index_dims))
+    where[axis] = index
+    expected, y = x.copy(), zeros(*dims, dtype=np.int32)
+    joins = (np.add.at, np.multiply.at, np.minimum.at, np.maximum.at)
+    if join:
+        joins[join - 1](expected, tuple(where), updates)
+    else:
+        for at, update in zip(zip(*(w.ravel().tolist() for w in where)), updates.ravel().tolist()):
+            expected[at] = update
+    call = (join, len(dims), long_array(index_dims), long_array(dims), axis, x, index, updates, y)
+    assert run("scatter_each", *call, result=ctypes.c_bool)
+    np.testing.assert_array_equal(y, expected)
+    index.reshape(-1)[-1] = dims[axis]
+    assert not run("scatter_each", *call, result=ctypes.c_bool)
+
+
 # ---- sequences
 
 

@@ -73,4 +73,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
         },
         "the window lies beside the queries' places",
     ),
+    "FuseRotaryHalves": (
+        {
+            **{"a": (2, 3, 5, 2), "b": (2, 3, 5, 2), "cos": (2, 1, 5, 2), "sin": (2, 1, 5, 2)},
+            "joined": {"axis": -1},
+        },
+        "the parts are not halves of one value",
+    ),
 }

@@ -194,4 +194,13 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {"xs": [Call("Expand", ((1, 3, 4), int64s(5, 3, 4))), (4, 5)]},
         "an operand is computed",
     ),
+    "MergeTransposesAroundReshape": (
+        {
+            "x": (2, 6, 4),
+            "s": int64s(8, 6),
+            "first": {"perm": (1, 2, 0)},
+            "last": {"perm": (1, 0)},
+        },
+        "it cuts and joins axes at once",
+    ),
 }

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from infuse.errors import GraphError, ShapeError
 from infuse.ir import dim_text, dims, text as type_text
+from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim, Expr, symbol
 from infuse.ir.parser import parse_dim
 
@@ -250,3 +251,12 @@ def test_sizes_may_be_nested_deep() -> None:
     assert isinstance(dims.substitute(doubled, {"n": dims.symbol("k")}), dims.Expr)
     with pytest.raises(GraphError, match="too long to be written"):
         type_text.dim_text(doubled)
+
+
+def test_a_limited_size_is_replaced_where_two_sizes_are_equal() -> None:
+    past, length = dims.symbol("past"), dims.symbol("length")
+    limited = dims.minimum(64, past + length)
+    rows = dims.maximum(limited - past, 0)
+    assert dims.replace(rows, limited, past + length) == length
+    assert dims.replace(rows, past + length, 3) == rows
+    assert broadcast_shapes((rows, limited), (length, past + length)) == (length, past + length)

@@ -66,6 +66,7 @@ ALLOWED: dict[str, set[str] | None] = {
 # The rooms of `serving`, each with those that it may import besides what all of them share. The
 # server puts the transports on, and nothing imports it.
 SERVING: dict[str, set[str]] = {
+    "load": {"transports"},
     "transports": {"engine", "control", "workers"},
     "engine": {"control", "workers"},
     "control": {"workers"},

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from infuse.analysis.dataset import feeds_of
+from infuse.analysis.dataset import feeds_of, spread
 from infuse.analysis.metrics import NAMES, metric, signal_to_noise
 from infuse.errors import InfuseError, InputError, OptionError
 from infuse.ir.parser import parse
@@ -111,3 +111,9 @@ def test_different_numbers_of_runs_are_refused() -> None:
     data = {"x": np.zeros((6, 3), np.float32), "s": np.zeros(2, np.float32)}
     with pytest.raises(InputError, match="different numbers of runs: 'x' 3, 's' 2"):
         feeds_of(GRAPH, data)
+
+
+def test_some_runs_are_spread_over_all() -> None:
+    runs = [{"x": np.float32([number])} for number in range(9)]
+    assert [float(feeds["x"][0]) for feeds in spread(runs, 3)] == [0, 4, 8]
+    assert spread(runs, 300) == runs

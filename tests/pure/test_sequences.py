@@ -104,7 +104,7 @@ def test_the_report_of_a_compression_tells_of_whole_runs(rng: np.random.Generato
 def test_sequences_are_no_examples_to_learn_from(rng: np.random.Generator) -> None:
     graph = recurrent(rng, 0)
     steps = rng.standard_normal((7, 1, 6)).astype(np.float32)
-    with pytest.raises(InputError, match="no examples to learn from"):
+    with pytest.raises(InputError, match="not examples to learn from"):
         require_examples(graph, {"x": steps})
     require_examples(graph, [{"x": steps[None]}])
     require_examples(recurrent(rng, 1), {"x": np.repeat(steps, 4, 1)})

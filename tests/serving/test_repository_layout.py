@@ -110,7 +110,7 @@ BROKEN = {
     "no_number": ({"m/v1/model.onnx": "a"}, "it has no version"),
     "unknown_field": ({"m/1/model.onnx": "a", "m/config.yaml": "nonsense: 1"}, "nonsense"),
     "no_yaml": ({"m/1/model.onnx": "a", "m/config.yaml": "a: ]"}, "not YAML"),
-    "no_table": ({"m/1/model.onnx": "a", "m/config.yaml": "- 1"}, "no table"),
+    "no_table": ({"m/1/model.onnx": "a", "m/config.yaml": "- 1"}, "not a table"),
     "no_pbtxt": ({"m/1/model.onnx": "a", "m/config.pbtxt": "name:"}, "text format"),
     "two_configs": (
         {"m/1/model.onnx": "a", "m/config.pbtxt": "", "m/config.yaml": ""},

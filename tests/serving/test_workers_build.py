@@ -65,6 +65,7 @@ async def built(content: bytes, folder: Path, memory: int | None) -> Signature:
         source,
         folder / "made",
         precision="fp32",
+        weights="fast",
         tune=False,
         threads=1,
         compiled=False,

@@ -14,20 +14,22 @@ import numpy as np
 import pytest
 
 from infuse.passes.registry import GROUP
+from infuse.runtime import build_keys
+from infuse.runtime.build_keys import key_of
 from infuse.runtime.folder import LIBRARY
 from infuse.runtime.shapes import TensorSpec
 from infuse.serving.engine import compiled
 from infuse.serving.engine.engine import Engine
 from infuse.serving.workers import build_cache
 from infuse.serving.workers.build import Signature, build
-from infuse.serving.workers.build_cache import BuildCache, key_of
+from infuse.serving.workers.build_cache import BuildCache
 from tests.serving import models
 from tests.serving.engine_stage import served
 from tests.serving.models import ask, write
 
 pytestmark = pytest.mark.row("S2")
 
-OPTIONS: dict[str, Any] = {"precision": "fp32", "tune": False, "threads": 1}
+OPTIONS: dict[str, Any] = {"precision": "fp32", "tune": False, "weights": "fast", "threads": 1}
 
 
 @pytest.fixture
@@ -146,7 +148,7 @@ def test_nothing_is_recorded_where_packages_extend_infuse(
 ) -> None:
     entry = EntryPoint("mine", "my_package:register", GROUP)
     monkeypatch.setattr(
-        build_cache, "entry_points", lambda group: EntryPoints([entry]).select(group=group)
+        build_keys, "entry_points", lambda group: EntryPoints([entry]).select(group=group)
     )
     assert key_of("content", "model.onnx", OPTIONS) == ""
     BuildCache(tmp_path).keep("", signature(tmp_path))
@@ -190,6 +192,6 @@ def test_a_key_stands_for_all_that_a_build_depends_on(
     script.write_text("#!/bin/sh\necho\n")
     others.append(key_of("content", "model.onnx", OPTIONS))
     for name in ("_code", "cpu_description"):
-        monkeypatch.setattr(build_cache, name, lambda: "other")
+        monkeypatch.setattr(build_keys, name, lambda: "other")
         others.append(key_of("content", "model.onnx", OPTIONS))
     assert len({key, *others}) == 1 + len(others)

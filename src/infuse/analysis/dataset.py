@@ -18,6 +18,12 @@ Data = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """Arrays of examples by input name, or a sequence of such."""
 
 
+def spread(runs: Sequence[Feeds], most: int) -> list[Feeds]:
+    """At most so many of the runs, from the first to the last at equal distances."""
+    picked = np.linspace(0, len(runs) - 1, min(len(runs), most))
+    return [runs[int(number)] for number in picked]
+
+
 def in_turn(runs: Iterable[Feeds]) -> Iterator[Feeds]:
     """The feeds of runs one after another. What lies in a mapped file leaves the memory when the
     next ones are asked for.

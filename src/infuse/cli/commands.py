@@ -29,6 +29,7 @@ COMMANDS = {
     "inspect": "inspect",
     "view": "view",
     "serve": "serve",
+    "load": "load",
     "rollout": "rollout",
     "rollback": "rollout",
 }

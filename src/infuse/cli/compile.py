@@ -28,8 +28,11 @@ from infuse.cli.options import (
     Target,
     Threads,
     Tune,
+    WeightSize,
     load_model,
 )
+from infuse.cli.outputs import weights_text
+from infuse.codegen.weights import constant_bytes
 
 
 def compile(
@@ -45,6 +48,7 @@ def compile(
     data: Data = None,
     tune: Tune = False,
     search: Search = 0.0,
+    weights: WeightSize = "fast",
     prefix: Annotated[
         str,
         typer.Option(
@@ -74,6 +78,7 @@ def compile(
             max_difference=max_difference,
             data=sets,
             tune=tune,
+            weights=weights,
             output=output,
             prefix=prefix,
             progress=progress,
@@ -88,6 +93,9 @@ def compile(
                 "arena": compiled.metadata.get("arena"),
                 "kept_in_fp32": compiled.metadata.get("kept_in_fp32", {}),
                 "host_steps": compiled.host_steps,
+                "weights": weights,
+                "weights_bytes": compiled.weights_bytes,
+                "constants_bytes": constant_bytes(better),
             }
     note_search(better)
     facts["optimize_seconds"] = optimized - started
@@ -101,6 +109,7 @@ def compile(
 
 def _print(facts: dict[str, Any]) -> None:
     say_folder(facts["output"], facts)
+    terminal.say(weights_text(facts["weights_bytes"], facts["constants_bytes"], facts["weights"]))
     terminal.say(
         f"optimized in {facts['optimize_seconds']:.2f} s, compiled in "
         f"{facts['compile_seconds']:.2f} s"

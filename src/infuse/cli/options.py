@@ -113,6 +113,17 @@ Tune = Annotated[
         help="Measure the kernels that might be fastest, up to 3 minutes, and keep the times.",
     ),
 ]
+WeightSize = Annotated[
+    str,
+    typer.Option(
+        "--weights",
+        metavar="fast|small",
+        help=(
+            "small: no kernels that keep larger copies of weights (Winograd's convolutions), also "
+            "where they are faster."
+        ),
+    ),
+]
 Dims = Annotated[
     list[str] | None,
     typer.Option(

@@ -88,6 +88,15 @@ def say_precisions(report: Mapping[str, Any] | None) -> None:
         terminal.say_table("precisions of layers", columns, rows)
 
 
+def weights_text(packed: int, constants: int, choice: str) -> str:
+    """What weights take in the order in which kernels read them, beside the graph's constants."""
+    times = f", {packed / constants:.2f} ×" if constants else ", besides"
+    return (
+        f"packed weights ({choice}): {terminal.bytes_text(packed)}{times} the "
+        f"{terminal.bytes_text(constants)} of the optimized graph's constants"
+    )
+
+
 def _part(difference: float | None) -> str:
     return "–" if difference is None else f"{difference:.1e}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -91,9 +92,7 @@ def serve(
     Ports 8000 (HTTP), 8001 (gRPC) and 8002 (metrics, changes, console) of this machine, if nothing
     else is said.
     """
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise OptionError(f"serving needs {', '.join(missing)}", hint="pip install 'infuse[serve]'")
+    require_packages(_NEEDED)
     if make_token:
         _print_token()
         return
@@ -126,6 +125,13 @@ def serve(
             "there is no repository to serve", hint="name a folder, or set repository in --config"
         )
     _run(settings)
+
+
+def require_packages(names: Sequence[str]) -> None:
+    """OptionError where a package is missing that `infuse[serve]` brings."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        raise OptionError(f"serving needs {', '.join(missing)}", hint="pip install 'infuse[serve]'")
 
 
 def _run(config: Any) -> None:

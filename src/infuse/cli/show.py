@@ -26,14 +26,17 @@ from infuse.cli.options import (
     Target,
     Threads,
     Tune,
+    WeightSize,
 )
-from infuse.cli.outputs import kept_lines, say_precisions
+from infuse.cli.outputs import kept_lines, say_precisions, weights_text
 from infuse.codegen.autotune.precision import AnyPrecision, PrecisionReport, requested
+from infuse.codegen.autotune.selector import WeightChoice, weight_choice
 from infuse.codegen.compile import Stages, chosen_precision, stages_of
 from infuse.codegen.listing import listing
 from infuse.codegen.memory import Plan
 from infuse.codegen.precisions import AUTO
 from infuse.codegen.program import Program, Step
+from infuse.codegen.weights import constant_bytes
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.printer import print_graph
@@ -68,6 +71,7 @@ def show(
     data: Data = None,
     tune: Tune = False,
     search: Search = 0.0,
+    weights: WeightSize = "fast",
     as_json: AsJson = False,
 ) -> None:
     """Print a model's inputs, outputs, operators and size; of a compiled model its files, target
@@ -77,6 +81,8 @@ def show(
     """
     if tune and not kernels:
         raise OptionError("--tune measures kernels, and none are listed", hint="add --kernels")
+    if weight_choice(weights) != "fast" and not kernels:
+        raise OptionError("--weights chooses kernels, and none are listed", hint="add --kernels")
     if precision == AUTO and not kernels:
         raise OptionError(
             "--precision auto measures kernels, and none are listed", hint="add --kernels"
@@ -92,7 +98,9 @@ def show(
             "--search changes which kernels are called, and none are listed", hint="add --kernels"
         )
     graph = infuse.load(model)
-    lowered = lower(graph, target, threads, asked, tune, search) if kernels else None
+    lowered = None
+    if kernels:
+        lowered = lower(graph, target, threads, asked, tune, search, weight_choice(weights))
     if text and not as_json:
         print(print_graph(graph) if lowered is None else lowered.text(), end="")
         return
@@ -157,6 +165,7 @@ class Lowered:
     threads: int
     precision: str
     report: PrecisionReport | None
+    weights: WeightChoice
 
     @property
     def parts(self) -> list[tuple[Program, Plan]]:
@@ -188,7 +197,9 @@ class Lowered:
             "precision": self.precision,
             "precision_report": None if self.report is None else self.report.to_dict(),
             "target_remarks": self.target.remarks,
+            "weights": self.weights,
             "packed_weights_bytes": sum(program.weights.bytes for program, _ in self.parts),
+            "constants_bytes": constant_bytes(self.graph),
             "kept_in_fp32": {
                 name: why
                 for program, _ in self.parts
@@ -206,6 +217,7 @@ def lower(
     precision: AnyPrecision = "fp32",
     tune: bool = False,
     search: float = 0.0,
+    weights: WeightChoice = "fast",
 ) -> Lowered:
     """The optimized graph as programs of kernel calls for a target."""
     processor, count = Processor.resolve(target), threads or available_cpus()
@@ -213,10 +225,12 @@ def lower(
         better = infuse.optimize(graph, search=search, progress=report)
         note_search(better)
         better, layers, found = chosen_precision(
-            better, processor, count, precision, tune=tune, progress=report
+            better, processor, count, precision, tune=tune, progress=report, weights=weights
         )
-        stages = stages_of(better, processor, count, layers, tune=tune, progress=report)
-    return Lowered(better, stages, processor, count, str(layers), found)
+        stages = stages_of(
+            better, processor, count, layers, tune=tune, progress=report, weights=weights
+        )
+    return Lowered(better, stages, processor, count, str(layers), found, weights)
 
 
 def _label(node: Node) -> str:
@@ -311,10 +325,8 @@ def _print_kernels(kernels: dict[str, Any]) -> None:
         terminal.say(
             f"unsupported, infuse compile refuses them: {', '.join(kernels['unknown_steps'])}"
         )
-    terminal.say(
-        f"packed weights: {terminal.bytes_text(kernels['packed_weights_bytes'])}, precision "
-        f"{kernels['precision']}"
-    )
+    sizes = (kernels["packed_weights_bytes"], kernels["constants_bytes"])
+    terminal.say(f"{weights_text(*sizes, kernels['weights'])}, precision {kernels['precision']}")
     say_precisions(kernels["precision_report"])
     for line in kernels["target_remarks"]:
         terminal.say(f"target: {line}")

@@ -20,7 +20,7 @@ from infuse.codegen.autotune.precision import (
     PrecisionReport,
     search_precision,
 )
-from infuse.codegen.autotune.selector import Chooser
+from infuse.codegen.autotune.selector import Chooser, WeightChoice, weight_choice
 from infuse.codegen.build import build
 from infuse.codegen.expand import expand
 from infuse.codegen.expand.sequences import flatten
@@ -107,20 +107,18 @@ def compile_graph(
     output: str | os.PathLike[str] | None = None,
     prefix: str = PREFIX,
     progress: Progress | None = None,
-    compact: bool = False,
+    weights: str = "fast",
 ) -> Model:
-    """Compile `graph` (see `infuse.compile`); with `compact`, into a model whose weights take no
-    more memory than the graph's, which may be slower.
-    """
+    """Compile `graph` (see `infuse.compile`)."""
     require_known(graph)
     check_prefix(prefix)
-    resolved = Target.resolve(target)
+    resolved, preferred = Target.resolve(target), weight_choice(weights)
     count = threads or available_cpus()
     graph, precisions, report = chosen_precision(
-        graph, resolved, count, precision, tune=tune, progress=progress
+        graph, resolved, count, precision, tune=tune, progress=progress, weights=preferred
     )
     stages = stages_of(
-        graph, resolved, count, precisions, tune=tune, progress=progress, compact=compact
+        graph, resolved, count, precisions, tune=tune, progress=progress, weights=preferred
     )
     build = partial(
         build_program,
@@ -129,6 +127,7 @@ def compile_graph(
         report=report,
         description=description_of(graph),
         progress=progress,
+        weights=preferred,
     )
     if resolved.is_foreign:
         generated = _foreign(stages, resolved, output)
@@ -144,6 +143,7 @@ def chosen_precision(
     *,
     tune: bool = False,
     progress: Progress | None = None,
+    weights: WeightChoice = "fast",
 ) -> tuple[Graph, Precision, PrecisionReport | None]:
     """The precision to compile a graph in, and the graph whose nodes it means; with the report of
     the search where one was asked for (`autotune/precision/search.py`).
@@ -153,8 +153,12 @@ def chosen_precision(
     graph = separate_labels(flatten(graph))
 
     def build(precisions: LayerPrecisions) -> Built:
-        stages = stages_of(graph, target, threads, precisions, tune=tune, progress=progress)
-        program = partial(build_program, target=target, precision=precisions, progress=progress)
+        stages = stages_of(
+            graph, target, threads, precisions, tune=tune, progress=progress, weights=weights
+        )
+        program = partial(
+            build_program, target=target, precision=precisions, progress=progress, weights=weights
+        )
         return Built(_model(graph, stages, program, threads), stages.layers)
 
     return graph, *search_precision(graph, precision, target, build, tune=tune, progress=progress)
@@ -262,18 +266,19 @@ def stages_of(
     *,
     tune: bool = False,
     progress: Progress | None = None,
-    compact: bool = False,
+    weights: WeightChoice = "fast",
 ) -> Stages:
     """The stages of a graph: the interpreter gets the nodes that have no native code.
 
     Where several kernels compute the same, the cost model chooses; with `tune`, measuring does
-    (`tuning.tuned`). OptionError where the target does not compute in this precision, or this
-    machine cannot measure for it.
+    (`tuning.tuned`); with small `weights`, only among those that keep no larger copies of weights.
+    OptionError where the target does not compute in this precision, or this machine cannot measure
+    for it.
     """
     precisions = LayerPrecisions.of(precision)
     precisions.check(target)
     graph = separate_labels(flatten(graph))
-    chooser = Chooser(target.machine, threads, compact=compact)
+    chooser = Chooser(target.machine, threads, compact=weights == "small")
     if tune:
 
         def tuned_for(name: str) -> Chooser:
@@ -349,13 +354,14 @@ def build_program(
     toolchain: Toolchain | None = None,
     report: PrecisionReport | None = None,
     description: Mapping[str, Any] | None = None,
+    weights: WeightChoice = "fast",
 ) -> Path:
     """The folder of one program, compiled; its metadata has the `report` of how its precision was
-    found, and the `description` of the model (`description_of`).
+    found, the `description` of the model (`description_of`), and what its kernels were chosen for.
     """
     program, memory = generated
     fingerprint = program.weights.fingerprint()
-    info = metadata(program, fingerprint) | {"precision": str(precision)}
+    info = metadata(program, fingerprint) | {"precision": str(precision), "weights": weights}
     if report is not None:
         info["precision_report"] = report.to_dict()
     if description:

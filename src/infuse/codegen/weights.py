@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from infuse.codegen.tensors import Buffer
+from infuse.ir.graph import Graph
 from infuse.mapped import give_back
 from infuse.runtime.cpus import cpu_limit
 
@@ -92,6 +93,13 @@ class Weights:
         """
         for _, source, _ in self._entries:
             give_back(source)
+
+
+def constant_bytes(graph: Graph) -> int:
+    """Bytes of the constants of a graph and its bodies, each array once, and of defaults."""
+    arrays = [v.const for inner in graph.all_graphs() for v in inner.constants()]
+    arrays += [value.default for value in graph.inputs]
+    return sum({id(array): array.nbytes for array in arrays if array is not None}.values())
 
 
 def write_weights(path: Path, weights: Entries, total: int, stop: Event | None = None) -> str:

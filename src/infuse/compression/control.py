@@ -267,7 +267,8 @@ class Control:
             again = self._seconds({"all": selection, name: smaller})
             if again[name] > again["all"] or not self.holds(smaller):
                 break
-            times = self._seconds({"float32": frozenset(), "all": smaller})
+            times = self._seconds({"float32": frozenset(), name: smaller})
+            times["all"] = times[name]
             self.slow |= slower
             selection = smaller
         if self.slow:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from infuse import dtypes
+from infuse.analysis.dataset import spread
 from infuse.compression.layers import (
     Floats,
     Layer,
@@ -172,12 +173,11 @@ def equalize(setting: Setting, methods: Sequence[str]) -> tuple[Setting, frozens
     sites = find_sites(setting.layers) if evenings and setting.runs else []
     if not sites or not setting.runs:
         return setting, frozenset()
-    picked = np.linspace(0, len(setting.runs) - 1, min(len(setting.runs), RUNS))
     seen = observe(
         setting.graph,
         [layer for site in sites for layer in site.layers],
         (),
-        [setting.runs[int(number)] for number in picked],
+        spread(setting.runs, RUNS),
         threads=setting.threads,
         seed=setting.seed,
         progress=setting.progress,

@@ -162,6 +162,7 @@ class Evaluation:
         with compile_graph(settled(graph), threads=self.threads) as model:
             outputs = [model.run(feeds) for feeds in in_turn(self.runs)]
         self.validations += 1
+        self.model_runs += len(self.runs)
         return self.metric(outputs, self._truth)
 
     def seconds_beside_original(self, graph: Graph) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from infuse.analysis.dataset import Feeds
+from infuse.analysis.dataset import Feeds, spread
 from infuse.compression.clusters import ClusteredForm, Clustering, Operands, codebook
 from infuse.compression.forms import (
     BlockForm,
@@ -107,13 +107,11 @@ class Setting:
                 "static quantization needs data that tell the ranges of activations",
                 hint="give some (--data, data=), or quantize dynamically (--int8-dynamic)",
             )
-        picked = np.linspace(0, len(self.runs) - 1, min(len(self.runs), CALIBRATION_RUNS))
-        runs = [self.runs[int(number)] for number in picked]
         return observe(
             self.graph,
             self.layers,
             values,
-            runs,
+            spread(self.runs, CALIBRATION_RUNS),
             takes_moments=takes_moments,
             threads=self.threads,
             seed=self.seed,

@@ -100,7 +100,7 @@ def observe(
     counts = dict.fromkeys(products, 0)
     exposing, names = clone_exposing(graph, values)
     each, stride = -(-ELEMENTS // len(runs)), -(-len(runs) // SAMPLED_RUNS)
-    with compile_graph(exposing, threads=threads, compact=True) as model:
+    with compile_graph(exposing, threads=threads, weights="small") as model:
         give_back_after_compiling(exposing)
         for number, feeds in enumerate(in_turn(runs)):
             outputs = model.run(feeds)

@@ -119,14 +119,7 @@ def _tuned(graph: Graph, stage: Stages, options: TuneOptions) -> tuple[Graph, st
     """The graph with weights that learned, those that are zero excepted; and what to say of it."""
     assert stage.lessons is not None
     tuned, outcome = tune(
-        graph,
-        stage.lessons,
-        options,
-        stage.evaluation.score_once,
-        higher_is_better=stage.evaluation.metric.higher_is_better,
-        seed=stage.request.seed,
-        threads=stage.request.threads,
-        progress=stage.progress,
+        graph, stage.lessons, options, stage.evaluation.score_once, **stage.tuning
     )
     note = (
         f"tuned: {outcome.before:.6g} → {outcome.after:.6g} after {outcome.epochs} epochs "

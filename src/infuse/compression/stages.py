@@ -76,6 +76,16 @@ class Stages:
         )
         return result
 
+    @property
+    def tuning(self) -> dict[str, Any]:
+        """What all tunings of this call are given by name."""
+        return {
+            "higher_is_better": self.evaluation.metric.higher_is_better,
+            "seed": self.request.seed,
+            "threads": self.request.threads,
+            "progress": self.progress,
+        }
+
     def tuned_for_integers(self, graph: Graph, options: TuneOptions) -> tuple[Graph, str]:
         """A graph whose weights learned with all layers rounded to 8 bits, or itself where that is
         no better; and what to say of it.
@@ -91,10 +101,7 @@ class Stages:
             options,
             self.evaluation.score_once,
             static=self.request.options.static,
-            higher_is_better=self.evaluation.metric.higher_is_better,
-            seed=self.request.seed,
-            threads=self.request.threads,
-            progress=self.progress,
+            **self.tuning,
         )
         note = (
             f"tuned for integers: {outcome.before:.6g} → {outcome.after:.6g} after "

@@ -16,17 +16,37 @@ def broadcast_shapes(*shapes: Shape | None, exact: bool = False) -> Shape | None
     """
     if any(s is None for s in shapes):
         return None
-    rank = max((len(s) for s in shapes if s is not None), default=0)
+    known = _resolved_all([s for s in shapes if s is not None])
+    rank = max(map(len, known), default=0)
     result: list[dims.Dim] = []
     for axis in range(rank):
         size: dims.Dim = 1
-        for shape in shapes:
-            assert shape is not None
+        for shape in known:
             position = axis - rank + len(shape)
             if position >= 0:
                 size = _broadcast_dims(size, shape[position], exact)
         result.append(size)
     return tuple(result)
+
+
+def _resolved_all(shapes: list[Shape]) -> list[Shape]:
+    """Shapes that are broadcast with each other, as they are in a run that does not fail."""
+    for limited in tuple(shapes):
+        for whole in tuple(shapes):
+            if limited is not whole:
+                shapes = [resolved(shape, limited, whole) for shape in shapes]
+    return shapes
+
+
+def resolved(shape: Shape, limited: Shape, whole: Shape) -> Shape:
+    """`shape` as it is wherever `limited` is broadcast with `whole`: a size that is one of `whole`
+    with a limit above 1 is that size.
+    """
+    for part, size in zip(limited[::-1], whole[::-1]):
+        if part != size and dims.is_limited(part, size):
+            must_equal(part, size)
+            shape = tuple(dims.replace(own, part, size) for own in shape)
+    return shape
 
 
 def _broadcast_dims(a: dims.Dim, b: dims.Dim, exact: bool) -> dims.Dim:
@@ -60,6 +80,8 @@ def open_broadcasts(node: Node) -> dict[int, Shape]:
     if fixed is None or all(_is_static(shape) for shape in map(_shape_of, node.inputs)):
         return {}
     shapes = {number: shape for number, v in enumerate(node.inputs) if (shape := _shape_of(v))}
+    if fixed == 0:
+        shapes = dict(zip(shapes, _resolved_all(list(shapes.values()))))
     common = broadcast_shapes(*(shape[: len(shape) - fixed] for shape in shapes.values()))
     assert common is not None
     result = {}

@@ -118,25 +118,34 @@ inline Along along(int rank, const long* index_dims, const long* data_dims, int 
   return a;
 }
 
-/** Calls body(element of the index tensor, offset in the data) for the rows [begin, end). */
+/** A part of a scattering that no other one meets in an element of the data. */
+struct Part {
+  long begin, end;   // rows of the index
+  long first, last;  // elements of each row
+};
+
+/** Calls body(element of the index tensor, offset in the data) for a part. */
 template <class Index, class Body>
-inline bool each_element(Context& context, const Along& a, const Index* index, long begin, long end,
+inline void each_element(const Along& a, const Index* index, const Part& part, Verdict* verdict,
                          const Body& body) {
-  bool good = true;
-  long outside = 0;
-  copying::Walk walk(&a.rows, begin);
-  for (long row = begin; row < end; ++row) {
-    for (long i = 0; i < a.width; ++i) {
+  copying::Walk walk(&a.rows, part.begin);
+  for (long row = part.begin; row < part.end; ++row, walk.next())
+    for (long i = part.first; i < part.last; ++i) {
       long at, element = row * a.width + i;
       if (normalise(index[element], a.axis_size, &at))
         body(element, walk.from + i * a.step + at * a.axis_step);
       else
-        good = false, outside = long(index[element]);
+        verdict->fail(long(index[element]), a.axis_size);
     }
-    walk.next();
-  }
-  if (!good) context.note_index(outside, a.axis_size);
-  return good;
+}
+
+/** Copies in parts of their own for the threads. */
+inline void copy_apart(Context& context, void* to, const void* from, long bytes) {
+  const long part = 1L << 16;
+  context.parallel((bytes + part - 1) / part, [&](long begin, long end, int) {
+    const long first = begin * part, last = end * part < bytes ? end * part : bytes;
+    copy_bytes(static_cast<char*>(to) + first, static_cast<const char*>(from) + first, last - first);
+  });
 }
 
 /** to[i] = from[i * step + index[i] * axis_step]; false, and nothing stored, where an index is bad. */
@@ -318,11 +327,23 @@ inline bool scatter_elements(Context& context, int rank, const long* index_dims,
                              int axis, const T* x, const Index* index, const T* updates, T* y) {
   using namespace gather_detail;
   Along a = along(rank, index_dims, data_dims, axis);
-  long all = volume(data_dims, rank);
-  if (x != y) copy_bytes(y, x, all * long(sizeof(T)));
-  return each_element(context, a, index, 0, copying::product(a.rows), [&](long element, long offset) {
-    y[offset] = Join::join(y[offset], updates[element]);
-  });
+  Verdict verdict{context};
+  if (x != y) copy_apart(context, y, x, volume(data_dims, rank) * long(sizeof(T)));
+  const long rows = copying::product(a.rows), each = long(sizeof(T) + sizeof(Index));
+  const auto run = [&](const Part& part) {
+    each_element(a, index, part, &verdict, [&](long element, long offset) {
+      y[offset] = Join::join(y[offset], updates[element]);
+    });
+  };
+  if (axis == rank - 1)
+    context.parallel(
+        rows, [&](long begin, long end, int) { run({begin, end, 0, a.width}); },
+        grain(a.width * each));
+  else
+    context.parallel(
+        a.width, [&](long begin, long end, int) { run({0, rows, begin, end}); },
+        grain(rows * each));
+  return verdict();
 }
 
 }  // namespace infuse

@@ -25,6 +25,7 @@ from infuse.onnxruntime.errors import (
 from infuse.onnxruntime.notices import no_effect, tells_warnings
 from infuse.onnxruntime.options import SessionOptions
 from infuse.onnxruntime.pool import pool_threads
+from infuse.onnxruntime.reuse import Reuse
 from infuse.onnxruntime.values import OrtValue
 from infuse.runtime.folder import is_compiled
 from infuse.runtime.interface import Model
@@ -100,7 +101,7 @@ def _is_model(source: Any) -> bool:
 
 def load_model(source: Any, options: SessionOptions, precision: str) -> tuple[Model, Graph | None]:
     """The compiled model of a session, and its optimized graph; None for a model that was compiled
-    before.
+    before, by hand or by a session of the same content and options.
     """
     if options._is_cancelled:
         stopped = RuntimeFailure("loading was cancelled", hint="clear the flag of the options")
@@ -109,6 +110,10 @@ def load_model(source: Any, options: SessionOptions, precision: str) -> tuple[Mo
     if isinstance(source, str) and is_compiled(source):
         _refuse_for_compiled(source, options, precision)
         return api.load_compiled(source, threads), None
+    reuse = Reuse(source, options, precision, threads)
+    before = reuse.load()
+    if before is not None:
+        return before, None
     graph = _graph(source, options)
     level = LEVELS[GraphOptimizationLevel(options.graph_optimization_level)]
     better = api.optimize(
@@ -127,6 +132,7 @@ def load_model(source: Any, options: SessionOptions, precision: str) -> tuple[Mo
         data=options.data,
         tune=options.tune,
     )
+    reuse.keep(model)
     return model, better
 
 

@@ -103,7 +103,7 @@ class Driver:
         """Apply the first of `rules` that fits at a node."""
         for rule, pattern in rules.fitting(node):
             for match in matches(pattern, node):
-                if _refusal(rule, match) is not None or any(map(open_broadcasts, match.nodes)):
+                if _refusal(rule, match) is not None:
                     continue
                 touched = self._apply(rule, match, limits)
                 if touched is not None:
@@ -229,6 +229,9 @@ def _refusal(rule: Rule, match: Match) -> str | None:
         return unknown.what
     except Exception as error:
         raise _blame(rule, match.root, "when", error) from error
+    for node in match.nodes:
+        if open_broadcasts(node):
+            return f"whether an operand of {node.kind} is repeated is known in a run only"
     return None
 
 

@@ -64,7 +64,7 @@ def tuned(
         )
         times = {**times, **measured}
         measurements.add(measured)
-    return Chooser(plain.machine, plain.threads, times)
+    return Chooser(plain.machine, plain.threads, times, compact=plain.compact)
 
 
 def require_runnable(target: Target, hint: str) -> None:
@@ -104,7 +104,9 @@ def trials(lowered: Lowered, plain: Chooser, choices: Mapping[str, Sequence[str]
             picked = choices.get(str(key), ())
             return picked[number] if number < len(picked) else None
 
-        for program in lowered(Chooser(plain.machine, plain.threads, forced=nth)):
+        for program in lowered(
+            Chooser(plain.machine, plain.threads, forced=nth, compact=plain.compact)
+        ):
             for trial in trials_of(program):
                 if trial.choice.by == "forced":
                     by_key.setdefault((str(trial.choice.key), trial.choice.chosen), trial)

@@ -58,11 +58,12 @@ def gemm(low: Lowering, node: Node, group: Group) -> None:
         bias = low.tensor(c)
         if c.const is not None and beta != 1.0:
             bias = low.program.weight(c.const * np.float32(beta))
-    if b.const is not None and not attributes["transA"]:
-        packed_product(low, node, group, a, b, bool(attributes["transB"]), bias, alpha)
+    turned = bool(attributes["transA"])
+    if b.const is not None:
+        packed_product(low, node, group, a, b, bool(attributes["transB"]), bias, alpha, turned)
         return
     left, right = low.tensor(a), low.tensor(b)
-    left = left.permute((1, 0)) if attributes["transA"] else left
+    left = left.permute((1, 0)) if turned else left
     right = right.permute((1, 0)) if attributes["transB"] else right
     batched_product(low, node, group, left, right, bias, alpha)
 
@@ -76,13 +77,17 @@ def packed_product(
     transposed: bool,
     bias: Tensor | None = None,
     scale: float = 1.0,
+    turned: bool = False,
 ) -> None:
-    """Rows of `a` times a constant matrix that is packed at compile time."""
-    k, n = a.shape[-1], node.output.shape[-1]
-    rows = dims.product(a.shape[:-1])
-    left = low.tensor(a).reshape((rows, k))
+    """Rows of `a`, or its columns where it is `turned`, times a constant matrix that is packed at
+    compile time.
+    """
+    shape = a.shape[::-1] if turned else a.shape
+    k, n = shape[-1], node.output.shape[-1]
+    rows = dims.product(shape[:-1])
+    left = None if turned else low.tensor(a).reshape((rows, k))
     if left is None or left.strides[1] != 1:
-        whole = low.dense(a, natural(a.rank))
+        whole = low.dense(a, (1, 0) if turned else natural(a.rank))
         left = dense(whole.buffer, whole.dtype, (rows, k))
         left = replace(left, offset=whole.offset)
     f = low.function("matmul", *group.nodes)

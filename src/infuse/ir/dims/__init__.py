@@ -36,7 +36,7 @@ from infuse.ir.dims.order import (
     maximum,
     minimum,
 )
-from infuse.ir.dims.substitution import evaluate, product, substitute
+from infuse.ir.dims.substitution import evaluate, product, replace, substitute
 
 __all__ = [
     "COMPARISONS",
@@ -64,6 +64,7 @@ __all__ = [
     "minimum",
     "mod",
     "product",
+    "replace",
     "substitute",
     "symbol",
     "symbols",

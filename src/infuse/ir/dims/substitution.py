@@ -15,8 +15,26 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
     """`dim` with the named symbols replaced; the others stay."""
     if not isinstance(dim, Expr):
         return dim
-    done: dict[Atom, Dim] = {}
-    pending = list(_atoms(dim))
+    return _rebuilt(dim, values, {})
+
+
+def replace(dim: Dim, part: Dim, whole: Dim) -> Dim:
+    """`dim` with a minimum, a maximum or a quotient in it, `part`, replaced; where `part` is a sum
+    or a product, nothing changes.
+    """
+    factors = list(part.terms.items()) if isinstance(part, Expr) else []
+    if len(factors) != 1 or factors[0][1] != 1 or not isinstance(dim, Expr):
+        return dim
+    monomial = factors[0][0]
+    if len(monomial) != 1 or monomial[0][1] != 1 or monomial[0][0].kind == "symbol":
+        return dim
+    atom = monomial[0][0]
+    return _rebuilt(dim, {name: symbol(name) for name in atom.names}, {atom: whole})
+
+
+def _rebuilt(dim: Expr, values: Mapping[str, Dim], done: dict[Atom, Dim]) -> Dim:
+    """`dim` with symbols replaced, and factors that are `done` already."""
+    pending = [atom for atom in _atoms(dim) if atom not in done]
     while pending:
         atom = pending[-1]
         inner = (

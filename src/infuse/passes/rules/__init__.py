@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infuse.passes.rules.activation import activations, approximate, written_out
-from infuse.passes.rules.attention import attention, causal, heads, rotary
+from infuse.passes.rules.attention import attention, causal, heads, rotary, rotary_halves
 from infuse.passes.rules.backend import (
     onnxruntime,
     onnxruntime_attention,
@@ -84,6 +84,7 @@ MODULES = (
     *(
         quantized,
         rotary,
+        rotary_halves,
         attention,
         causal,
         heads,

@@ -146,7 +146,8 @@ class ModelConfig(Config, frozen=True, kw_only=True):
     inferred.
 
     `max_difference`: how far outputs may be from those of fp32 with the precision auto, in parts of
-    their largest element (0: 0.01). `replicas`: workers per version (0: the placement decides);
+    their largest element (0: 0.01). `weights`: whether kernels are chosen that keep larger copies
+    of weights where that is faster. `replicas`: workers per version (0: the placement decides);
     `threads` of each (0: all of its cores). `load_order`: whether a new version is loaded before
     the old one is unloaded. `labels`:
     version numbers by label. `split`: weights by version or label; `shadow`: part of the traffic
@@ -164,6 +165,7 @@ class ModelConfig(Config, frozen=True, kw_only=True):
     precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
     max_difference: Annotated[float, msgspec.Meta(ge=0)] = 0
     tune: bool = False
+    weights: Literal["fast", "small"] = "fast"
     batching: Batching = Batching()
     replicas: Natural = 0
     threads: Natural = 0

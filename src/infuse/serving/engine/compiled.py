@@ -6,12 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from infuse.runtime.build_keys import key_of
 from infuse.serving.config import Workers
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository import LocalVersion
 from infuse.serving.workers.budget import build_limit_of
 from infuse.serving.workers.build import Signature, build
-from infuse.serving.workers.build_cache import BuildCache, key_of
+from infuse.serving.workers.build_cache import BuildCache
 
 
 async def compiled(
@@ -25,6 +26,7 @@ async def compiled(
         "precision": config.precision,
         "max_difference": config.max_difference or None,
         "tune": config.tune,
+        "weights": config.weights,
         "threads": threads,
     }
     built, ready = BuildCache(cache), main.is_dir()
@@ -35,7 +37,7 @@ async def compiled(
     if folder is None:
         folder = await build(
             main,
-            cache / "hosted" / f"{local.digest}-{config.precision}-{config.max_difference:g}",
+            cache / "hosted" / _hosted_name(local, config),
             compiled=ready,
             seconds=workers.build_seconds,
             memory=build_limit_of(workers.build_memory_mb),
@@ -44,3 +46,8 @@ async def compiled(
         if not ready:
             await asyncio.to_thread(built.keep, key, folder)
     return folder
+
+
+def _hosted_name(local: LocalVersion, config: ModelConfig) -> str:
+    """The folder of a model of which the interpreter runs a part."""
+    return f"{local.digest}-{config.precision}-{config.max_difference:g}-{config.weights}"

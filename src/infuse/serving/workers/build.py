@@ -63,6 +63,7 @@ async def build(
     precision: str,
     max_difference: float | None = None,
     tune: bool,
+    weights: str,
     threads: int,
     compiled: bool,
     seconds: float,
@@ -81,6 +82,7 @@ async def build(
         "precision": precision,
         "max_difference": max_difference,
         "tune": tune,
+        "weights": weights,
         "threads": threads,
         "compiled": compiled,
         "memory": memory,
@@ -227,6 +229,7 @@ def made(order: JsonObject) -> dict[str, Any]:
             precision=order["precision"],
             max_difference=order["max_difference"],
             tune=order["tune"],
+            weights=order["weights"],
             threads=order["threads"],
         )
         folder = str(getattr(model, "folder", ""))

@@ -9,6 +9,7 @@ import numpy as np
 
 from infuse import ops
 from infuse.ir import dims
+from infuse.ir.broadcasting import resolved
 from infuse.ir.expression import Call, OneOf, Variable
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.core.samples import Bools
@@ -217,7 +218,8 @@ def _require_fit(mask: Value, scores: Value) -> None:
     """
     require_shape(mask)
     require(2 <= mask.rank <= scores.rank, "the mask does not have the axes of the scores")
-    pairs = list(zip(mask.shape[::-1], scores.shape[::-1]))
+    shape = resolved(mask.shape, mask.shape, scores.shape)
+    pairs = list(zip(shape[::-1], scores.shape[::-1]))
     require(
         all(is_one(a) or a == b for a, b in pairs), "the mask does not broadcast against the scores"
     )

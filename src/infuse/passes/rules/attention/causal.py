@@ -10,6 +10,7 @@ import numpy as np
 
 from infuse import ops
 from infuse.ir import dims
+from infuse.ir.broadcasting import resolved
 from infuse.ir.dims import Dim
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph, Node, Value
@@ -18,7 +19,7 @@ from infuse.passes.rules.attention.attention import FAR_BELOW
 from infuse.passes.rules.attention.bands import Band, visible_band
 from infuse.passes.rules.attention.rotary import size_of
 from infuse.passes.rules.common import attribute, require_shape
-from infuse.rewrite import Patch, Rule, require
+from infuse.rewrite import Patch, Refusal, Rule, require
 
 _NUMBERS = Call("Range", (np.array(0), np.array(5), np.array(1)))
 _EARLIER = Call("LessOrEqual", (_NUMBERS, Call("Unsqueeze", (_NUMBERS, np.array([1])))))
@@ -48,10 +49,9 @@ class _Masked(Rule):
             "it has a window already",
         )
         rows, columns = _lengths(q, k)
-        require(
-            mask.rank >= 2 and mask.shape[-2:] == (rows, columns),
-            "the mask is not a row of keys for each query",
-        )
+        require(mask.rank >= 2, "the mask is not a row of keys for each query")
+        shape = resolved(mask.shape[-2:], mask.shape[-2:], (rows, columns))
+        require(shape == (rows, columns), "the mask is not a row of keys for each query")
         found = visible_band(mask, FAR_BELOW.get(q.dtype.bits, -1e9))
         require(found is not None, "the mask is not known to show a band of keys")
         assert found is not None
@@ -81,6 +81,7 @@ class CausalMask(_Masked):
     def when(self, q: Value, k: Value, mask: Value, root: Node) -> None:
         band = self._band(q, k, mask, root)
         require(band == Band(None, 0), "the mask hides other keys, or shows some later ones")
+        require(_room(mask, q, k) is None, "the mask may end before the last key")
 
     def build(self, q: Value, k: Value, v: Value, root: Node) -> Any:
         return Call("Attention", (q, k, v), {**root.op.attributes(), "is_causal": 1})
@@ -105,16 +106,18 @@ class BandedMask(_Masked):
 
     def when(self, q: Value, k: Value, mask: Value, root: Node) -> None:
         band = self._band(q, k, mask, root)
-        require(band != Band(None, 0), "the mask is causal, which another rule knows")
+        other = band != Band(None, 0) or _room(mask, q, k) is not None
+        require(other, "the mask is causal, which another rule knows")
         self._options(band, q, k)
 
     def build(self, patch: Patch, q: Value, k: Value, v: Value, mask: Value, root: Node) -> Any:
         band = self._band(q, k, mask, root)
         options, past = self._options(band, q, k)
         attributes = {**root.op.attributes(), **options}
-        if past == 0:
+        room = _room(mask, q, k)
+        if past == 0 and room is None:
             return Call("Attention", (q, k, v), attributes)
-        counts = _counts(q, k, patch.graph)
+        counts = _counts(q, k, patch.graph, room)
         return Call("Attention", (q, k, v, None, None, None, counts), attributes)
 
     def _options(self, band: Band, q: Value, k: Value) -> tuple[dict[str, int], Dim]:
@@ -155,14 +158,34 @@ def _lengths(q: Value, k: Value) -> tuple[Dim, Dim]:
     return rows, columns
 
 
-def _counts(q: Value, k: Value, graph: Graph | None) -> Any:
-    """The number of keys, once for each batch."""
+def _room(mask: Value, q: Value, k: Value) -> int | None:
+    """How many keys a mask is for at most, where that is less than there may be: a run with more
+    ends in an error. None where it always has all.
+    """
+    room: int | None = None
+    for part, size in zip(mask.shape[-2:], _lengths(q, k)):
+        limit = dims.limit_of(size, part)
+        if limit is None:
+            continue
+        most = limit[1]
+        if not isinstance(most, int):
+            raise Refusal("how many keys the mask is for is not known")
+        room = most if room is None else min(room, most)
+    return room
+
+
+def _counts(q: Value, k: Value, graph: Graph | None, room: int | None) -> Any:
+    """The number of keys, once for each batch; an error where there are more than `room`."""
     axis = 2 if k.rank == 4 else 1
     count = size_of(k.shape[axis], graph, k, axis)
     batch = q.shape[0]
-    if isinstance(batch, int):
-        return ops.expand(count, int64s(batch))
-    return ops.expand(count, size_of(batch, graph, q, 0))
+    sizes = int64s(batch) if isinstance(batch, int) else size_of(batch, graph, q, 0)
+    counts = ops.expand(count, sizes)
+    if room is None:
+        return counts
+    message = {"message": f"Attention has a mask for {room} keys, and is given more"}
+    fits = ops.less_or_equal(count, int64s(room))
+    return Call("Assert", (counts, fits), message, domain="infuse")
 
 
 RULES = (CausalMask, BandedMask)

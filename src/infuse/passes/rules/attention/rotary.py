@@ -41,7 +41,7 @@ def size_of(size: Dim, graph: Graph | None, like: Value, axis: int) -> Any:
 # -- the pattern -----------------------------------------------------------------------------------
 
 
-def _are_halves(x: Value, a: Value, b: Value, neighbours: bool) -> bool:
+def are_halves(x: Value, a: Value, b: Value, neighbours: bool) -> bool:
     """Whether `a` and `b` are the first and the second half of the last axis of `x`, or its even
     and odd places.
     """
@@ -98,14 +98,74 @@ def _example(
     }
 
 
-class FuseRotaryEmbedding(Rule):
-    """x · cos + (-b next to a) · sin, a and b the halves of x (or its even and odd places) →
-    RotaryEmbedding(x)
-    """
+class RotaryRule(Rule):
+    """Pairs of elements turned by cosines and sines → RotaryEmbedding."""
 
     level = "extended"
     rows = ("G33",)
     rounding = "products are added in another order"
+    tables_of = 1
+    """How many elements of a head share one of a table."""
+
+    def _rotary(self, x: Value, cos: Value, sin: Value, root: Node, stacked: Node | None) -> Any:
+        """The operator, on tables of half the size."""
+        axis = self._length_axis(x, cos, sin)
+        tables = [self._table(x, table, axis, stacked is not None, root) for table in (cos, sin)]
+        attributes = {"interleaved": int(stacked is not None)}
+        if axis == 2:
+            return Call("RotaryEmbedding", (x, *tables), attributes)
+        return _over_rows(x, x.shape, tables, attributes)
+
+    def _length_axis(self, x: Value, cos: Value, sin: Value) -> int:
+        """Which axis the tables run along; Refusal when it cannot be the length."""
+        require(
+            cos.shape == sin.shape and cos.rank in (3, 4),
+            "the tables do not have the axes of what is turned",
+        )
+        shape = (1,) * (4 - cos.rank) + cos.shape
+        require(
+            shape[3] * self.tables_of == x.shape[3]
+            and (shape[0] == x.shape[0] or is_one(shape[0])),
+            "the tables are stretched",
+        )
+        for axis, heads in ((2, 1), (1, 2)):
+            if (
+                is_one(shape[heads])
+                and shape[axis] == x.shape[axis]
+                and isinstance(x.shape[heads], int)
+            ):
+                unambiguous = axis == 2 or all(isinstance(n, int) and n > 0 for n in x.shape[2:])
+                require(unambiguous, "the heads are not known")
+                return axis
+        raise Refusal("the tables do not run along the length")
+
+    def _half(self, table: Value, neighbours: bool) -> Any:
+        """The part of a table that the operator takes."""
+        raise NotImplementedError
+
+    def _table(self, x: Value, table: Value, axis: int, neighbours: bool, root: Node) -> Any:
+        half = self._half(table, neighbours)
+        if table.rank == 4:
+            half = ops.squeeze(half, int64s(3 - axis))
+            if table.shape[0] == x.shape[0]:
+                return half
+        elif axis == 1:
+            half = ops.unsqueeze(ops.squeeze(half, int64s(1)), int64s(0))
+        elif is_one(x.shape[0]):
+            return half
+        batch = size_of(x.shape[0], root.graph, x, 0)
+        wide = (
+            np.append(batch, [1, 1])
+            if isinstance(batch, np.ndarray)
+            else ops.concat(batch, int64s(1, 1), axis=0)
+        )
+        return ops.expand(half, wide)
+
+
+class FuseRotaryEmbedding(RotaryRule):
+    """x · cos + (-b next to a) · sin, a and b the halves of x (or its even and odd places) →
+    RotaryEmbedding(x)
+    """
 
     examples = (
         *(
@@ -165,7 +225,7 @@ class FuseRotaryEmbedding(Rule):
             "the parts are not joined along the last axis",
         )
         require(
-            _are_halves(x, a, b, stacked is not None), "the parts are not halves of what is turned"
+            are_halves(x, a, b, stacked is not None), "the parts are not halves of what is turned"
         )
         stack = (*a.shape, 2)
         require(
@@ -182,52 +242,10 @@ class FuseRotaryEmbedding(Rule):
     def build(
         self, x: Value, cos: Value, sin: Value, root: Node, stacked: Node | None = None
     ) -> Any:
-        axis = self._length_axis(x, cos, sin)
-        tables = [self._table(x, table, axis, stacked is not None, root) for table in (cos, sin)]
-        attributes = {"interleaved": int(stacked is not None)}
-        if axis == 2:
-            return Call("RotaryEmbedding", (x, *tables), attributes)
-        return _over_rows(x, x.shape, tables, attributes)
+        return self._rotary(x, cos, sin, root, stacked)
 
-    def _length_axis(self, x: Value, cos: Value, sin: Value) -> int:
-        """Which axis the tables run along; Refusal when it cannot be the length."""
-        require(
-            cos.shape == sin.shape and cos.rank in (3, 4),
-            "the tables do not have the axes of what is turned",
-        )
-        shape = (1,) * (4 - cos.rank) + cos.shape
-        require(
-            shape[3] == x.shape[3] and (shape[0] == x.shape[0] or is_one(shape[0])),
-            "the tables are stretched",
-        )
-        for axis, heads in ((2, 1), (1, 2)):
-            if (
-                is_one(shape[heads])
-                and shape[axis] == x.shape[axis]
-                and isinstance(x.shape[heads], int)
-            ):
-                unambiguous = axis == 2 or all(isinstance(n, int) and n > 0 for n in x.shape[2:])
-                require(unambiguous, "the heads are not known")
-                return axis
-        raise Refusal("the tables do not run along the length")
-
-    def _table(self, x: Value, table: Value, axis: int, neighbours: bool, root: Node) -> Any:
-        half = half_table(table, neighbours)
-        if table.rank == 4:
-            half = ops.squeeze(half, int64s(3 - axis))
-            if table.shape[0] == x.shape[0]:
-                return half
-        elif axis == 1:
-            half = ops.unsqueeze(ops.squeeze(half, int64s(1)), int64s(0))
-        elif is_one(x.shape[0]):
-            return half
-        batch = size_of(x.shape[0], root.graph, x, 0)
-        wide = (
-            np.append(batch, [1, 1])
-            if isinstance(batch, np.ndarray)
-            else ops.concat(batch, int64s(1, 1), axis=0)
-        )
-        return ops.expand(half, wide)
+    def _half(self, table: Value, neighbours: bool) -> Any:
+        return half_table(table, neighbours)
 
 
 def _over_rows(x: Any, shape: Shape, tables: Sequence[Any], attributes: Mapping[str, Any]) -> Any:

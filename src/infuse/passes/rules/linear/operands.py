@@ -115,6 +115,7 @@ class TransposeOfProduct(Rule):
         require_shape(x, y)
         require(x.rank == 2 and y.rank == 2, "the operands are not matrices")
         require(permutation(moved) == (1, 0), "the order of the axes stays")
+        require(not y.is_const, "rows meet constant weights, which are packed on the right only")
 
     def build(self, x: Value, y: Value, product: Node) -> Any:
         attributes = product.op.attributes()

@@ -11,6 +11,9 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.core.sizes import int64s
 from infuse.passes.rules.common import (
+    permutation,
+    regroup,
+    require_shape,
     reshapes,
 )
 from infuse.passes.rules.movement.rows import Rows
@@ -113,4 +116,53 @@ class UnflattenRows(Rule):
         return Rows(y, root, anywhere=True).nodes
 
 
-RULES = (RemoveReshapesAround, UnflattenRows)
+class MergeTransposesAroundReshape(Rule):
+    """Transpose(Reshape(Transpose(x))) → one Transpose beside the Reshape, which cuts each axis on
+    its own, or joins neighbours
+    """
+
+    rows = ("G8", "G24")
+    examples = tuple(
+        {"x": shape, "s": s, "first": {"perm": first}, "last": {"perm": last}}
+        for shape, first, s, last in (
+            ((2, 6, 3, 5), (0, 2, 3, 1), int64s(2, 3, 5, 2, 3), (0, 1, 2, 4, 3)),
+            ((2, 3, 4, 5), (0, 2, 3, 1), int64s(2, 20, 3), (0, 2, 1)),
+            ((2, 3, 4, 5), (1, 0, 2, 3), int64s(6, 20), (1, 0)),
+        )
+    )
+
+    def match(self, x: Variable, s: Variable) -> Any:
+        between = ops.reshape(ops.transpose(x, name="first"), s, name="between")
+        return ops.transpose(between, name="last")
+
+    def when(self, x: Value, first: Node, between: Node, last: Node) -> None:
+        require_shape(x, between.output, last.output)
+        sizes = (*x.shape, *between.output.shape)
+        require(all(isinstance(n, int) and n > 1 for n in sizes), "a size is one, or is not known")
+        self._merged(x, first, between, last)
+
+    def build(self, x: Value, first: Node, between: Node, last: Node) -> Any:
+        return self._merged(x, first, between, last)
+
+    def _merged(self, x: Value, first: Node, between: Node, last: Node) -> Any:
+        moved, shape = permutation(first), between.output.shape
+        middle = [x.shape[axis] for axis in moved]
+        cut = regroup(shape, middle)
+        if cut is not None:
+            by_axis = [cut[moved.index(axis)] for axis in range(x.rank)]
+            order = [axis for group in by_axis for axis in group]
+            target = np.asarray([shape[axis] for axis in order], dtype=np.int64)
+            perm = tuple(order.index(axis) for axis in permutation(last))
+            return _in_order(ops.reshape(x, target), perm)
+        joined = regroup(middle, shape)
+        require(joined is not None, "it cuts and joins axes at once")
+        places = [moved[m] for axis in permutation(last) for m in (joined or [])[axis]]
+        target = np.asarray(last.output.shape, dtype=np.int64)
+        return ops.reshape(_in_order(x, tuple(places)), target)
+
+
+def _in_order(x: Any, perm: tuple[int, ...]) -> Any:
+    return x if perm == tuple(range(len(perm))) else ops.transpose(x, perm=perm)
+
+
+RULES = (RemoveReshapesAround, UnflattenRows, MergeTransposesAroundReshape)

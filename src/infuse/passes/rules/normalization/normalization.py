@@ -56,9 +56,8 @@ def _ones(x: Value, axis: int) -> Array:
 
 
 _MOMENT_EXAMPLES = tuple(
-    {"x": (2, 3, 4), "a": axes, "e": np.float32(1e-5), "s": (4,), "c": np.float32(c)}
-    for axes, n in ((int64s(-1), 4), (int64s(2, 1), 12))
-    for c in (n, 1 / n)
+    {"x": (2, 3, 4), "a": axes, "e": np.float32(1e-5), "s": (4,)}
+    for axes in (int64s(-1), int64s(2, 1))
 )
 
 
@@ -125,7 +124,11 @@ class FuseRMSNormalization(Rule):
     level = "extended"
     rows = ("G27",)
     rounding = _MOMENTS
-    examples = _MOMENT_EXAMPLES
+    examples = tuple(
+        {"x": (2, 3, 4), "a": axes, "e": np.float32(1e-5), "s": (4,), "c": np.float32(c)}
+        for axes, n in ((int64s(-1), 4), (int64s(2, 1), 12))
+        for c in (n, 1 / n)
+    )
 
     def match(self, x: Variable, a: Variable, e: Variable) -> Any:
         total = Call("ReduceSumSquare", (x, ops.const(a)), {"keepdims": 1}, label="total")
