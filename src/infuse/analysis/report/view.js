@@ -23,7 +23,7 @@ function detailOfNode(node, act) {
   const paragraph = (text) => (text ? [element("p", { class: "documentation" }, text)] : []);
   const listed = (entries) => (Object.keys(entries ?? {}).length ? [pairs(Object.entries(entries))] : []);
   const bodies = Object.entries(node.bodies ?? {}).flatMap(([name, body]) => [
-    ...nodeChips(`body ${name}: ${body.nodes.length} nodes`, body.nodes, act),
+    ...nodeChips(`body ${name}: ${several(body.nodes.length, "node")}`, body.nodes, act),
     pairs([["inputs", body.inputs.join(", ") || "–"], ["outputs", body.outputs.join(", ") || "–"]]),
   ]);
   const { into, outof, edges } = model.sides.graph;
