@@ -16,7 +16,7 @@ from infuse.testing.patterns import graph_of
 from tests.browser.chromium import Page
 from tests.browser.report_page import browser, choose, pixels
 from tests.pure.costs import X
-from tests.pure.test_view import CHOICE
+from tests.pure.test_view import CHOICE, opaque
 
 __all__ = ["browser"]
 pytestmark = pytest.mark.row("A1")
@@ -116,6 +116,15 @@ def test_inputs_and_outputs_can_be_chosen(page: Page) -> None:
     escape = "new KeyboardEvent('keydown', { key: 'Escape', bubbles: true })"
     page.run(f"document.body.dispatchEvent({escape})")
     assert page.side("graph")["selected"] == -1
+
+
+def test_operators_that_are_not_known_are_shown(browser: Any, tmp_path: Path) -> None:
+    page = opened(browser, tmp_path, opaque())
+    choose(page, "magic")
+    text = page.find("#detail").text
+    for each in ("custom", "float32[100000] …", "(object)", "not known"):
+        assert each in text
+    assert page.said() == []
 
 
 def test_bodies_can_be_entered(browser: Any, tmp_path: Path) -> None:

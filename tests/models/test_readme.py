@@ -23,7 +23,7 @@ CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 VERBS = re.findall(r"^\| `infuse (\w+) ", CLI_PAGE, re.MULTILINE)
 SERVER = {"serve", "load", "rollout", "rollback"}
 GUIDES = [
-    *("cli", "install", "first_steps", "optimize", "compile", "python"),
+    *("cli", "install", "first_steps", "optimize", "compile", "python", "view"),
     *("migration/onnxruntime", "migration/onnxsim", "migration/openvino", "migration/triton"),
     *("zh/first_steps", "zh/optimize", "zh/compile", "zh/python", "zh/extending"),
     "zh/install",

@@ -90,6 +90,8 @@ class NodeDescription:
     inputs: list[Operand]
     outputs: list[Operand]
     cost: Cost
+    is_counted: bool
+    """Whether its arithmetic is known; that of bodies is the cost of their nodes."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -103,6 +105,7 @@ class NodeDescription:
             "inputs": [x.to_dict() for x in self.inputs],
             "outputs": [x.to_dict() for x in self.outputs],
             "cost": self.cost.to_dict(),
+            "is_counted": self.is_counted,
         }
 
 
@@ -174,6 +177,7 @@ def flat_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def _node(node: Node, sizes: Sizes) -> NodeDescription:
+    cost = node_cost(node, sizes)
     return NodeDescription(
         id=node.serial,
         kind=node.kind,
@@ -188,7 +192,8 @@ def _node(node: Node, sizes: Sizes) -> NodeDescription:
             if v
         ],
         outputs=[Operand("", v.name, str(v.type)) for v in node.outputs],
-        cost=node_cost(node, sizes),
+        cost=cost,
+        is_counted=cost.is_known or bool(node.subgraphs),
     )
 
 

@@ -96,7 +96,7 @@ def _data(graph: Graph, values: Mapping[str, int] | None) -> dict[str, Any]:
     _point(description["outputs"], graph.outputs, constants)
     for told, value in zip(description["inputs"], graph.inputs):
         told["default"] = value.default is not None
-    data = {
+    return {
         "model": {
             "name": graph.name,
             "documentation": short(graph.doc, MOST_DOCUMENTATION),
@@ -106,8 +106,6 @@ def _data(graph: Graph, values: Mapping[str, int] | None) -> dict[str, Any]:
         "graph": description,
         "constants": constants.told,
     }
-    result: dict[str, Any] = plain(data)
-    return result
 
 
 def _more(node: Node, places: Mapping[Node, int]) -> dict[str, Any]:
@@ -166,7 +164,7 @@ def _constant(value: Value, readers: list[int]) -> dict[str, Any]:
         "bytes": stored_bytes(value),
         "elements": elements_text(value),
         "readers": readers,
-        "statistics": statistics_of(value.const, value.dtype).to_dict(),
+        "statistics": plain(statistics_of(value.const, value.dtype).to_dict()),
     }
 
 

@@ -58,6 +58,8 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+const several = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+
 const find = (id) => document.getElementById(id);
 
 /** Puts the tooltip beside the pointer, inside of the window. */

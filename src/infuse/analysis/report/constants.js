@@ -64,8 +64,8 @@ function detailOfConstant(number, act) {
     element("div", { class: "muted mono" }, nameOf(constant)),
     element("div", { class: "mono" }, constant.type),
     ...part("elements", ...(constant.elements === "…" ? [] : [element("div", { class: "mono" }, constant.elements)])),
-    ...part("statistics", pairs(statisticsRows(statistics))),
     ...part("histogram", ...(statistics.histogram.length ? bars(statistics) : [])),
+    ...part("statistics", pairs(statisticsRows(statistics))),
     ...nodeChips("read by", constant.readers, act),
   );
   find("detail").scrollTop = 0;

@@ -29,10 +29,11 @@ function showNode(node, { value = textOf, notes = [], more = [] } = {}) {
   find("detail").scrollTop = 0;
 }
 
-function costRows({ cost }) {
+function costRows({ cost, is_counted: isCounted }) {
+  const work = (count) => (isCounted ? format.quantity(count) : "not known");
   return [
-    ["FLOPs", format.quantity(cost.flops)],
-    ["MACs", format.quantity(cost.macs)],
+    ["FLOPs", work(cost.flops)],
+    ["MACs", work(cost.macs)],
     ["reads", format.bytes(cost.read)],
     ["writes", format.bytes(cost.written)],
   ];

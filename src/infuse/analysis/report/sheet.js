@@ -15,8 +15,6 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "t" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.matches("input, select")) toggleTheme();
 });
 
-const several = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
-
 const write = {
   number: (value) => (value === null ? "–" : format.quantity(value)),
   bytes: (value) => (value === null ? "–" : format.bytes(value)),

@@ -15,7 +15,7 @@ function setTheme(theme) {
 function openPanes(texts, events) {
   const sections = Object.values(model.sides).map(({ name, count }) =>
     element("section", { class: "pane", id: `pane-${name}`, "aria-label": texts[name].label },
-      element("h2", {}, `${texts[name].heading} `, element("span", {}, `${count.toLocaleString("en")} nodes`)),
+      element("h2", {}, `${texts[name].heading} `, element("span", {}, several(count, "node"))),
       element("canvas", { tabindex: "0", "aria-label": `${texts[name].label}; arrow keys move it, + and − zoom` }),
       element("div", { class: "busy" }, "placing nodes…"),
     ));

@@ -21,9 +21,9 @@ function operand(value, act) {
 /** What a graph says of a node beside its attributes, operands and cost. */
 function detailOfNode(node, act) {
   const paragraph = (text) => (text ? [element("p", { class: "documentation" }, text)] : []);
-  const table_ = (entries) => (Object.keys(entries ?? {}).length ? [pairs(Object.entries(entries))] : []);
+  const listed = (entries) => (Object.keys(entries ?? {}).length ? [pairs(Object.entries(entries))] : []);
   const bodies = Object.entries(node.bodies ?? {}).flatMap(([name, body]) => [
-    ...nodeChips(`body ${name}: ${body.nodes.length} nodes`, body.nodes, act),
+    ...nodeChips(`body ${name}: ${several(body.nodes.length, "node")}`, body.nodes, act),
     pairs([["inputs", body.inputs.join(", ") || "–"], ["outputs", body.outputs.join(", ") || "–"]]),
   ]);
   const { into, outof, edges } = model.sides.graph;
@@ -32,9 +32,9 @@ function detailOfNode(node, act) {
     value: (each) => operand(each, act),
     notes: paragraph(node.documentation),
     more: [
-      ...part("attributes with their default", ...table_(node.defaults)),
+      ...part("attributes with their default", ...listed(node.defaults)),
       ...bodies,
-      ...part("metadata", ...table_(node.metadata)),
+      ...part("metadata", ...listed(node.metadata)),
       ...part("stems from", ...(node.origin?.length ? [element("div", { class: "mono" }, node.origin.join(", "))] : [])),
       ...nodeChips("from", unique(into[node.index].map((edge) => edges[edge][0])), act),
       ...nodeChips("to", unique(outof[node.index].map((edge) => edges[edge][1])), act),
