@@ -116,7 +116,6 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(
         (["why", "m.onnx"], "--list"),
         (["shwo", "m.onnx"], "shwo"),
         (["bench", "m.onnx", "--rounds", "0"], "--rounds"),
-        (["bench", "m.onnx", "--against", "abacus"], "onnxruntime"),
         (["run", "m.onnx", "--threads", "0"], "--threads"),
     ],
 )
