@@ -17,7 +17,7 @@ SURFACE = ("__init__", "api", "compressing", "measuring", "dynamo", "onnxruntime
 PROGRAM = ("__main__",)
 ROOMS = [name for name in FOLDERS if name not in SURFACE]
 SINGLE = {"infuse": SURFACE, "cli": PROGRAM, **{name: (name,) for name in BASE}}
-ALL = [*ROOMS, *SINGLE.keys() - {"cli"}]
+ALL = [*ROOMS, *sorted(SINGLE.keys() - {"cli"})]
 # None for no limit.
 ALLOWED: dict[str, set[str] | None] = {
     "errors": set(),
