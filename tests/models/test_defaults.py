@@ -224,6 +224,7 @@ def test_a_server_takes_them_as_constants(tmp_path: Path) -> None:
         tmp_path / "model.onnx",
         tmp_path / "made",
         precision="fp32",
+        weights="fast",
         tune=False,
         threads=1,
         compiled=False,
