@@ -203,7 +203,7 @@ def test_sizes_have_the_names_of_their_dims() -> None:
 
 
 def test_names_that_are_none_are_refused() -> None:
-    with pytest.raises(InputError, match="no name"):
+    with pytest.raises(InputError, match="not a name"):
         infuse.from_torch(torch.nn.ReLU().eval(), (torch.randn(3),), dynamic_shapes=({0: "a b"},))
 
 

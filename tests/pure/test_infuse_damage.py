@@ -249,11 +249,11 @@ LIES: dict[str, tuple[Change, str]] = {
     ),
     "content of other size": (
         lambda n: tensor_changed(n, "c", content=records.Content([3], [1, 2])),
-        "not a possible shape",
+        "no possible shape",
     ),
     "content of negative size": (
         lambda n: tensor_changed(n, "c", content=records.Content([-1, -2], [1, 2])),
-        "not a possible shape",
+        "no possible shape",
     ),
 }
 

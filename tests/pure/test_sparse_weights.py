@@ -150,11 +150,11 @@ def test_layers_that_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "0x1", "16x0", "4:2", "0:4", "16", "-1x4", "16x1x1"])
 def test_patterns_that_mean_nothing(text: str) -> None:
-    with pytest.raises(OptionError, match="no pattern"):
+    with pytest.raises(OptionError, match="not a pattern"):
         Pattern.parse(text)
 
 
 @pytest.mark.parametrize("part", [0.0, 1.0, -1.0, 2.0, float("nan"), float("inf")])
 def test_parts_that_mean_nothing(part: float) -> None:
-    with pytest.raises(OptionError, match="no part"):
+    with pytest.raises(OptionError, match="not a part"):
         SparseOptions(part)

@@ -40,7 +40,7 @@ def test_a_broken_model_leaves_the_others_alone(strict: bool, how: str, stage: S
                 await ask(engine, "bad")
             (entry,) = [entry for entry in await engine.admin.index() if entry["name"] == "bad"]
             assert entry["state"] == "UNAVAILABLE"
-            assert {"model": "no model", "config": "replica", "no version": "no version"}[
+            assert {"model": "not a model", "config": "replica", "no version": "no version"}[
                 how
             ] in entry["reason"]
 
