@@ -9,16 +9,14 @@ cannot be written, each process reads once.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import stat
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from infuse.runtime.places import cache_root
+from infuse.runtime.records import Records
 
 _MOST: Final = 4096  # records, of some 200 bytes
 _RACY_SECONDS: Final = (
@@ -63,12 +61,12 @@ def _identity(status: os.stat_result) -> list[int]:
     return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _folder() -> Path:
-    return cache_root() / "checked"
+def _records() -> Records:
+    return Records(cache_root() / "checked", _MOST)
 
 
-def _file(place: str) -> Path:
-    return _folder() / hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+def _name(place: str) -> str:
+    return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 
 def _recalled(place: str) -> tuple[str, list[int]] | None:
@@ -76,27 +74,11 @@ def _recalled(place: str) -> tuple[str, list[int]] | None:
     it.
     """
     try:
-        folder = _folder().stat()
-        if folder.st_uid != os.geteuid() or folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return None
-        sha256, identity = json.loads(_file(place).read_bytes())
-    except (OSError, ValueError, TypeError, RecursionError):
+        sha256, identity = _records().read(_name(place))
+    except (ValueError, TypeError):
         return None
     return sha256, identity
 
 
 def _record(place: str, sha256: str, identity: list[int]) -> None:
-    with suppress(OSError):  # without a record, the next process reads the file
-        folder = _folder()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        records = [entry.path for entry in os.scandir(folder)]
-        for old in sorted(records)[: _MOST // 2] if len(records) >= _MOST else ():
-            Path(old).unlink(missing_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".new-", dir=folder)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump([sha256, identity], file)
-            Path(name).replace(_file(place))
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+    _records().write(_name(place), [sha256, identity])
