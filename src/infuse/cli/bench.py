@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +35,13 @@ from infuse.runtime.shapes import TensorSpec
 
 OURS = "infuse"
 Arrays = dict[str, Array]
+_COLUMNS = (
+    *("", "#batch", "#min ms", *(f"#p{percent} ms" for percent in PERCENTILES)),
+    *("#max ms", "#examples/s", "#runs", "#Infuse is"),
+)
+_NARROW = ("", "#batch", "#min ms", "#p50 ms", "#p99 ms", "#examples/s", "#Infuse is")
+"""What is printed on terminals that are narrower than _WIDE."""
+_WIDE = 120
 
 
 def bench(
@@ -90,8 +98,8 @@ def bench(
         for chosen in _sweep(compiled.inputs, sizes, batches):
             feeds = _feeds(opened, chosen, seed)
             case = _compared(compiled.run, exact and exact.run, others, feeds)
-            runs: dict[str, Callable[[], Any]] = {OURS: lambda f=feeds: compiled.run(f)}  # type: ignore[misc]
-            runs |= {peer.name: lambda p=peer, f=feeds: p.run(f) for peer in others}  # type: ignore[misc]
+            runs: dict[str, Callable[[], Any]] = {OURS: partial(compiled.run, feeds)}
+            runs |= {peer.name: partial(peer.run, feeds) for peer in others}
             with terminal.progress(model.name) as progress:
                 times = alternate(
                     runs, rounds, seconds, lambda done: progress("measure", done, rounds)
@@ -202,10 +210,6 @@ def _figures(times: Mapping[str, Sequence[float]], rows: int) -> dict[str, Any]:
 
 def _print(facts: dict[str, Any]) -> None:
     count = facts["threads"]
-    columns = (
-        *("", "#batch", "#min ms", *(f"#p{percent} ms" for percent in PERCENTILES)),
-        *("#max ms", "#examples/s", "#runs", "#Infuse is"),
-    )
     rows = []
     for case in facts["cases"]:
         described = ", ".join(f"{name}: {kind}" for name, kind in case["inputs"].items())
@@ -216,7 +220,7 @@ def _print(facts: dict[str, Any]) -> None:
             figures = (f"{taken['min_ms']:.3f}", *spread, f"{taken['max_ms']:.3f}")
             rate = f"{taken['throughput']:.1f}"
             rows.append((name, case["batch"], *figures, rate, taken["runs"], speed))
-    terminal.say_table("", columns, rows)
+    terminal.say_table("", *terminal.fitted(_COLUMNS, _NARROW, _WIDE, rows))
     for case in facts["cases"]:
         for name, difference in case["difference"].items():
             terminal.say(

@@ -156,9 +156,7 @@ def _print(report: Profile, by: str, top: int) -> None:
         ("", outside.label, "", "", *_times(outside), f"{outside.share:.1%}", "", "", "", "", "")
     )
     lines.append(_total(report))
-    columns = _COLUMNS if terminal.console().width >= _WIDE else _NARROW
-    picked = [_COLUMNS.index(name) for name in columns]
-    terminal.say_table("", columns, [[line[i] for i in picked] for line in lines], last_bold=True)
+    terminal.say_table("", *terminal.fitted(_COLUMNS, _NARROW, _WIDE, lines), last_bold=True)
     for remark in report.remarks:
         terminal.say(f"note: {remark}")
 

@@ -53,6 +53,17 @@ def say_json(data: Any) -> None:
     print(json.dumps(plain(data), indent=1, ensure_ascii=False))
 
 
+def fitted(
+    columns: Sequence[str], narrow: Sequence[str], wide: int, rows: Iterable[Sequence[object]]
+) -> tuple[Sequence[str], list[list[object]]]:
+    """Columns and rows of a table for this terminal: all, or where it has fewer than `wide`
+    characters, those of `narrow` alone.
+    """
+    shown = columns if console().width >= wide else narrow
+    places = [columns.index(name) for name in shown]
+    return shown, [[row[place] for place in places] for row in rows]
+
+
 def say_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, last_bold: bool = False
 ) -> None:
