@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -12,11 +10,8 @@ from sphinx.util.docutils import SphinxDirective
 from typer.cli import get_docs_for_click
 from typer.main import get_command
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
-
-import infuse  # noqa: E402
-from infuse.cli.main import app  # noqa: E402
+import infuse
+from infuse.cli.main import app
 
 project = "Infuse"
 version = release = infuse.__version__

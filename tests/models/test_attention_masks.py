@@ -9,8 +9,8 @@ import pytest
 
 import infuse
 from infuse.ir.expression import Call, Variable
+from infuse.ir.graph import count_operators
 from infuse.ops.core.evaluate import evaluate
-from infuse.rewrite.record import count_operators
 from infuse.testing.patterns import graph_of
 from tests.models.onnx_tools import session
 

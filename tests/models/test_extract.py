@@ -53,6 +53,16 @@ def test_the_head_the_middle_and_the_tail(
     assert "wrote" in cli("extract", network, "-o", out, "--output-value", "b").out
 
 
+def test_an_opset_is_for_onnx(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli = Cli(capsys)
+    refused = cli.refused("extract", network, "-o", tmp_path / "part.infuse", "--opset", 17)
+    assert "--opset is for .onnx files" in refused
+    assert cli("extract", network, "-o", tmp_path / "part.onnx", "--opset", 18).status == 0
+    assert onnx.load(tmp_path / "part.onnx").opset_import[0].version == 18
+
+
 def test_the_original_stays(network: Path) -> None:
     graph = infuse.load(network)
     before = print_graph(graph)

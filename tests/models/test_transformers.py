@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.ir.graph import Graph
-from infuse.rewrite.record import count_operators
+from infuse.ir.graph import Graph, count_operators
 
 for package in ("torch", "transformers", "onnxscript", "onnxruntime"):
     if find_spec(package) is None:

@@ -10,10 +10,9 @@ import pytest
 import infuse
 from infuse import ops
 from infuse.ir.expression import Call, Variable
-from infuse.ir.graph import Graph
+from infuse.ir.graph import Graph, count_operators
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.core.sizes import int64s
-from infuse.rewrite.record import count_operators
 from infuse.testing.patterns import graph_of
 
 X, Y, PAST_K, PAST_V = (Variable(name) for name in ("x", "y", "past_k", "past_v"))

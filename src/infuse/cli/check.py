@@ -5,17 +5,15 @@ the same graph in another format.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import infuse
 from infuse.cli import options, terminal
-from infuse.cli.options import AsJson, Cache, Described, ModelFile, Signature
+from infuse.cli.options import AsJson, Cache, Described, ModelFile, ModelOutput, Opset, Signature
 from infuse.cli.show import describe, print_interface
 from infuse.codegen.compile import stages_of
-from infuse.errors import OptionError
 from infuse.frontends.formats import format_name
 from infuse.ir.graph import Graph, Node
 from infuse.ops.core.opaque import unknown_nodes
@@ -53,13 +51,8 @@ def check(
 
 def convert(
     model: ModelFile,
-    output: Annotated[
-        Path,
-        typer.Option("-o", "--output", metavar="OUT", help="The file to write: .onnx or .infuse."),
-    ],
-    opset: Annotated[
-        int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the model's own.")
-    ] = None,
+    output: ModelOutput,
+    opset: Opset = None,
     coded: Annotated[
         bool,
         typer.Option("--coded", help="Entropy code the weights of an .infuse file, without loss."),
@@ -77,9 +70,7 @@ def convert(
     cache: Cache = False,
 ) -> None:
     """Write a model in another format, as it is: no rule is applied."""
-    options.check_output(output, ".onnx", ".infuse")
-    if opset is not None and output.suffix != ".onnx":
-        raise OptionError("--opset is for .onnx files", where=f"output {output}")
+    options.check_model_output(output, opset)
     graph = options.load_model(model, described, signature, cache)
     infuse.save(graph, output, opset=opset, coded=coded, cluster_bits=cluster_bits)
     size = terminal.bytes_text(output.stat().st_size)

@@ -12,7 +12,7 @@ import infuse
 from infuse.analysis.metrics import NAMES
 from infuse.cli import options, terminal
 from infuse.cli.inputs import read_array, read_data, read_metric
-from infuse.cli.options import AsJson, ModelFile, ReportFile, Seed, Threads
+from infuse.cli.options import AsJson, ModelFile, ModelOutput, ReportFile, Seed, Threads
 from infuse.compression import CompressionReport
 from infuse.compression.report import PruningReport
 from infuse.errors import ContractError, OptionError
@@ -37,10 +37,7 @@ class Calibrator(str, Enum):
 
 def compress(
     model: ModelFile,
-    output: Annotated[
-        Path,
-        typer.Option("-o", "--output", metavar="OUT", help="The file to write: .infuse or .onnx."),
-    ],
+    output: ModelOutput,
     int8: Annotated[
         bool,
         typer.Option(

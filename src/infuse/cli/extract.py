@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import infuse
 from infuse.cli import options, terminal
-from infuse.cli.options import AsJson, ModelFile
+from infuse.cli.options import AsJson, ModelFile, ModelOutput, Opset
 from infuse.cli.show import describe, print_interface
 
 Names = list[str] | None
@@ -17,10 +16,7 @@ Names = list[str] | None
 
 def extract(
     model: ModelFile,
-    output: Annotated[
-        Path,
-        typer.Option("-o", "--output", metavar="OUT", help="The file to write: .onnx or .infuse."),
-    ],
+    output: ModelOutput,
     inputs: Annotated[
         Names,
         typer.Option(
@@ -39,19 +35,17 @@ def extract(
             "outputs.",
         ),
     ] = None,
-    opset: Annotated[
-        int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the model's own.")
-    ] = None,
+    opset: Opset = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the part of a model that computes some of its values from others.
 
     Values have the names that infuse show --text and the page of infuse view tell.
     """
-    options.check_output(output, ".onnx", ".infuse")
+    options.check_model_output(output, opset)
     graph = infuse.load(model)
     part = infuse.extract(graph, inputs=options.names(inputs), outputs=options.names(outputs))
-    infuse.save(part, output, opset=opset if output.suffix == ".onnx" else None)
+    infuse.save(part, output, opset=opset)
     facts = {**describe(part), "output": {"path": str(output), "bytes": output.stat().st_size}}
     if as_json:
         terminal.say_json(facts)

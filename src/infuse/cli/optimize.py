@@ -14,7 +14,7 @@ from infuse.analysis import totals, write_report
 from infuse.api import improved
 from infuse.cli import options, terminal
 from infuse.cli.inputs import read_inputs
-from infuse.cli.options import AsJson, Dims, Level, ModelFile, Search
+from infuse.cli.options import AsJson, Dims, Level, ModelFile, ModelOutput, Opset, Search
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.feeds import trial_sizes
@@ -42,10 +42,7 @@ class Runtime(str, Enum):
 
 def optimize(
     model: ModelFile,
-    output: Annotated[
-        Path,
-        typer.Option("-o", "--output", metavar="OUT", help="The file to write: .onnx or .infuse."),
-    ],
+    output: ModelOutput,
     level: Annotated[
         Level | None,
         typer.Option(
@@ -66,9 +63,7 @@ def optimize(
     enable: Annotated[
         RuleNames, typer.Option(metavar="RULE", help="Try this opt-in rule too (repeatable).")
     ] = None,
-    opset: Annotated[
-        int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the model's own.")
-    ] = None,
+    opset: Opset = None,
     runtime: Annotated[
         Runtime,
         typer.Option(
@@ -124,9 +119,7 @@ def optimize(
     as_json: AsJson = False,
 ) -> None:
     """Write an optimized copy of a model and report which rules fired."""
-    options.check_output(output, ".onnx", ".infuse")
-    if opset is not None and output.suffix != ".onnx":
-        raise OptionError("--opset is for .onnx files", where=f"output {output}")
+    options.check_model_output(output, opset)
     if report is not None:
         options.check_output(report, ".html", ".json")
     if archive is not None and verification is False:

@@ -44,6 +44,13 @@ ModelOrFolder = Annotated[
         show_default=False,
     ),
 ]
+ModelOutput = Annotated[
+    Path,
+    typer.Option("-o", "--output", metavar="OUT", help="The file to write: .onnx or .infuse."),
+]
+Opset = Annotated[
+    int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the model's own.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
 ChosenLevel = Annotated[Level, typer.Option("--level", help="How much of the graph is rewritten.")]
 Target = Annotated[
@@ -234,6 +241,13 @@ def dims(texts: Iterable[str] | None, option: str = "--dim") -> dict[str, int]:
                 f"{option} gives {name} the sizes {sizes[name]} and {size}", hint="give it one"
             )
     return sizes
+
+
+def check_model_output(output: Path, opset: int | None) -> None:
+    """OptionError for an output that is no model file, and an opset of one that is not .onnx."""
+    check_output(output, ".onnx", ".infuse")
+    if opset is not None and output.suffix != ".onnx":
+        raise OptionError("--opset is for .onnx files", where=f"output {output}")
 
 
 def check_output(path: Path, *endings: str) -> None:

@@ -38,12 +38,11 @@ from infuse.codegen.precisions import AUTO
 from infuse.codegen.program import Program, Step
 from infuse.codegen.weights import constant_bytes
 from infuse.errors import OptionError
-from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.graph import Graph, Node, Value, count_operators
 from infuse.ir.printer import print_graph
 from infuse.ops.core.inference import symbols_of
 from infuse.ops.core.opaque import unknown_nodes
 from infuse.profiling.steps import kernels_in
-from infuse.rewrite.record import count_operators
 from infuse.runtime import available_cpus
 from infuse.runtime.folder import is_compiled
 from infuse.targets import Target as Processor

@@ -8,6 +8,8 @@ from infuse.ir.graph import (
     Value as Value,
     constant as constant,
 )
+
+# Registers how graphs are pickled and copied.
 from infuse.ir.pickling import flattened as flattened
 from infuse.ir.types import (
     DataFormat as DataFormat,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from infuse.errors import OptionError
 from infuse.ir.clone import clone
-from infuse.ir.graph import Graph, Value
+from infuse.ir.graph import Graph, Use, Value
 
 
 def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
@@ -52,7 +52,7 @@ def _value(values: dict[str, Value], name: str, role: str) -> Value:
 
 def _give(graph: Graph, results: Iterable[tuple[str, Value]]) -> None:
     for number, value in enumerate(graph.outputs):
-        value.uses.pop(next(u for u in value.uses if u.user is graph and u.index == number))
+        del value.uses[Use(graph, number)]
     graph.outputs, graph.output_names = [], []
     for name, value in results:
         graph.add_output(value, name)

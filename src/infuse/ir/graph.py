@@ -347,7 +347,7 @@ class Graph:
 
     def _repr_html_(self) -> str:
         """Inputs, outputs and operators, as notebooks show them."""
-        kinds = Counter(node.kind for inner in self.all_graphs() for node in inner.unordered_nodes)
+        kinds = count_operators(self)
         weights = {id(v.const): v.const for g in self.all_graphs() for v in g.constants()}
         size = sum(array.nbytes for array in weights.values() if array is not None)
         values = [("input", value.name, value.type) for value in self.inputs]
@@ -356,6 +356,11 @@ class Graph:
         return table(title, ("", "name", "type"), values) + table(
             "", ("operator", "#count"), kinds.most_common()
         )
+
+
+def count_operators(graph: Graph) -> Counter[str]:
+    """Operators of a graph and its bodies by kind."""
+    return Counter(node.kind for g in graph.all_graphs() for node in g.unordered_nodes)
 
 
 def _not_alone(what: str) -> GraphError:

@@ -11,7 +11,7 @@ from functools import partial
 from infuse.budgets import check_time
 from infuse.errors import InfuseError, RuleError
 from infuse.ir.collection import uncollected
-from infuse.ir.graph import Graph
+from infuse.ir.graph import Graph, count_operators
 from infuse.ir.nesting import room_for
 from infuse.ir.verify import verify
 from infuse.ops.core.inference import symbols_of
@@ -21,7 +21,6 @@ from infuse.passes.options import Options, check_names
 from infuse.passes.order import FIRST, LAST
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import LEVELS, Driver, Pass, Report, Rule
-from infuse.rewrite.record import count_operators
 
 ROUNDS = 50
 Progress = Callable[[str, int, int], None]

@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from infuse.ir.graph import Graph
 from infuse.ir.html import paragraphs, table
 from infuse.rewrite.verdict import Verdict
 
@@ -245,8 +244,3 @@ class Report:
             return ""
         rest = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
         return f", at {', '.join(places[:MOST_PLACES])}{rest}"
-
-
-def count_operators(graph: Graph) -> Counter[str]:
-    """Operators of a graph and its bodies by kind."""
-    return Counter(node.kind for g in graph.all_graphs() for node in g.unordered_nodes)

@@ -12,14 +12,13 @@ from dataclasses import replace
 from infuse.analysis.cost import Sizes
 from infuse.errors import OptionError, VerificationError
 from infuse.ir.clone import clone
-from infuse.ir.graph import Graph, Node, Value
+from infuse.ir.graph import Graph, Node, Value, count_operators
 from infuse.passes.options import Options
 from infuse.passes.run import optimize_in_place
 from infuse.passes.verification import Witness
 from infuse.rewrite import Improvement, Patch, Report, Rewrite, Search, remove_dead
 from infuse.rewrite.node_ref import label
 from infuse.rewrite.patch import redirect
-from infuse.rewrite.record import count_operators
 from infuse.search.building import Builder
 from infuse.search.checking import difference
 from infuse.search.cost import Prices, Pricing, Roofline, SizeOf
