@@ -105,6 +105,21 @@ def image(low: Lowering, node: Node) -> Tensor:
     return low.dense(x, channels_last(x.rank))
 
 
+def pixels(low: Lowering, node: Node) -> Tensor:
+    """The input, channels last: a copy only where its pixels do not lie equally far apart, or the
+    channels of a pixel not side by side.
+    """
+    tensor = low.tensor(operand(node))
+    return image(low, node) if _rows(tensor) is None else tensor
+
+
+def pixel_pitch(low: Lowering, node: Node) -> Dim:
+    """Elements from one pixel of `pixels` to the next."""
+    rows = _rows(low.tensor(operand(node)))
+    channels = operand(node).shape[1]
+    return channels if rows is None or rows.shape[0] == 1 else rows.strides[0]
+
+
 def plane(shape: Sequence[Dim]) -> list[Dim]:
     """Height and width of a logical N, C, (H,) W shape."""
     return [1, shape[2]] if len(shape) == 3 else list(shape[2:])
@@ -130,10 +145,8 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
     elif groups == x.shape[1] and groups > 1:
         _depthwise(low, node, f, win, sink)
     else:
-        sizes = depthwise_sizes(node, win)
-        _windows(
-            low, node, f, win, ConvSizes(*sizes[:6], node.output.shape[1], *sizes[6:], groups), sink
-        )
+        s, out, pitch = depthwise_sizes(node, win), node.output.shape[1], pixel_pitch(low, node)
+        _windows(low, node, f, win, ConvSizes(*s[:6], out, *s[6:], groups, pitch), sink)
     f.finish(label(group))
 
 
@@ -185,7 +198,7 @@ def _windows(
     if form.startswith("merged"):
         sizes = sizes._replace(groups=sizes.groups // merged(sizes, int(form[-1]), low.lanes))
     groups = sizes.groups
-    tensor = low.tensor(operand(node)) if planar else image(low, node)
+    tensor = low.tensor(operand(node)) if planar else pixels(low, node)
     store = sink()
     if form.startswith("winograd"):
         call_winograd(low, node, f, form, sizes, tensor, store)

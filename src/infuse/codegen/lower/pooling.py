@@ -5,7 +5,13 @@ from __future__ import annotations
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
-from infuse.codegen.lower.convolution import depthwise_sizes, image, window
+from infuse.codegen.lower.convolution import (
+    depthwise_sizes,
+    image,
+    pixel_pitch,
+    pixels,
+    window,
+)
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.windows import plain_pool
@@ -31,12 +37,12 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
         plain_pool(low, node)
         return
     win = window(node, low)
-    tensor = image(low, node)
+    tensor, pitch = pixels(low, node), pixel_pitch(low, node)
     f = low.function("pool", *group.nodes)
     f.include("pool.hpp")
     sink = low.sink(f, group, channels_last(node.output.rank))
     counted = bool(attributes.get("count_include_pad"))
-    sizes = PoolSizes._make([*depthwise_sizes(node, win), *win.after, counted])
+    sizes = PoolSizes._make([*depthwise_sizes(node, win), *win.after, counted, pitch])
     if not bytes_too:
         f.scratch(f"pool_scratch({sizes_text(sizes)})", "pool.hpp")
     p = float(attributes.get("p", 0))
