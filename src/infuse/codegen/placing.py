@@ -200,13 +200,17 @@ class Placing:
         `strided`: the writer takes any strides whose innermost is 1, so the place may be inside
         another tensor. `rounded`: its readers take bfloat16 in place of float32.
         """
-        shape = value.shape
-        axes = order or natural(len(shape))
-        target = dense(Buffer("none", 0), value.dtype, shape, axes)
+        axes = order or natural(value.rank)
         if strided and value in self.homes.slots:
             slot = self._slot(value, axes)
             if slot is not None:
                 return slot
+        return self._own_place(value, axes, rounded)
+
+    def _own_place(self, value: Value, axes: Order, rounded: bool = False) -> Tensor:
+        """Memory of the caller for an output that lies so, else of the arena."""
+        shape = value.shape
+        target = dense(Buffer("none", 0), value.dtype, shape, axes)
         home = self.homes.outputs.get(value)
         if home is not None and target.is_dense(natural(len(shape))):
             return dense(home, value.dtype, shape, axes)
@@ -224,13 +228,20 @@ class Placing:
 
     def _slot(self, value: Value, order: Order) -> Tensor | None:
         """The part of the concatenation's result that `value` fills, None where the orders
-        differ.
+        differ. Results of which that one is a part get their places first.
         """
+        *inner, outermost = self.homes.path(value)
+        if outermost not in self.tensors:
+            self.tensors[outermost] = self._own_place(outermost, order)
+        for part in reversed(inner[1:]):
+            if part not in self.tensors:
+                fitting = self._part(part, order)
+                self.tensors[part] = fitting or self._own_place(part, order)
+        return self._part(value, order)
+
+    def _part(self, value: Value, order: Order) -> Tensor | None:
         whole, axis, offset = self.homes.slots[value]
-        target = self.tensors.get(whole)
-        if target is None:
-            target = self.allocate(whole, order, strided=True)
-            self.tensors[whole] = target
+        target = self.tensors[whole]
         if target.order != order or target.dtype != value.dtype:
             return None
         return target.slice(axis, offset, value.shape[axis])

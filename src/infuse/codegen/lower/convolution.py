@@ -125,7 +125,14 @@ def plane(shape: Sequence[Dim]) -> list[Dim]:
     return [1, shape[2]] if len(shape) == 3 else list(shape[2:])
 
 
-@lowers("Conv", has_epilogue=True)
+def _reads_parts(node: Node, axis: int) -> bool:
+    """Channels of floats, unless each has a filter of its own."""
+    x = operand(node)
+    is_window = x.dtype == dtypes.float32 and x.rank < 5
+    return axis == 1 and is_window and not 1 < node.op.attributes()["group"] == x.shape[1]
+
+
+@lowers("Conv", has_epilogue=True, reads_parts=_reads_parts)
 def conv(low: Lowering, node: Node, group: Group) -> None:
     x = operand(node)
     if not operand(node, 1).tensor.is_static:

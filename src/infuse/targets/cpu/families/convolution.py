@@ -128,8 +128,9 @@ def image_of(x: Array, sizes: Any, planar: bool = False) -> Array:
     batch, height, width, channels = sizes[:4]
     count = batch * height * width
     if planar:
-        planes: Array = x[: count * channels].reshape(batch, channels, height, width)
-        return planes.transpose(0, 2, 3, 1)
+        planes = x[: count * channels].reshape(batch, channels, height, width)
+        image: Array = planes.transpose(0, 2, 3, 1)
+        return image
     pixels = matrix(x, (count, channels), (getattr(sizes, "pitch", channels), 1))
     return pixels.reshape(batch, height, width, channels)
 
