@@ -3,15 +3,23 @@
 // Weights are packed by units of P blocks of hidden units: [unit][k][P][gate][width], width numbers
 // being a vector. So one pass over a unit gives all gates of its hidden units, and the cell
 // finds them side by side. Hidden units past the last one are zeros. W is what a packed weight is in memory: T, or
-// halves where T is float.
+// halves or steps of 8 bits where T is float; these have a scale for each column, [unit][P][gate][width].
 #pragma once
 
 #include "cells.hpp"
 #include "half.hpp"
+#include "narrow.hpp"
 #include "threads.hpp"
 
 namespace infuse {
 namespace recur {
+
+// Whether weights are counts of steps, with a scale for each column.
+template <class W> constexpr bool HAS_SCALES = false;
+template <> constexpr bool HAS_SCALES<int8_t> = true;
+template <class W, class T> constexpr const T* of_unit(const T* scales, long first) {
+  return HAS_SCALES<W> ? scales + first : nullptr;
+}
 
 namespace detail {
 
@@ -25,6 +33,14 @@ constexpr int SUMS = INFUSE_REGISTERS * 3 / 4;
 
 // Rows of a tile of V vectors.
 constexpr int most_rows(int v) { return SUMS / v < 8 ? SUMS / v : 8; }
+
+// A vector of packed weights.
+template <class T, class W> INFUSE_INLINE typename Wide<T>::type vector_at(const W* packed) {
+  if constexpr (HAS_SCALES<W>)
+    return to_float(load_wide(packed, Full{}));
+  else
+    return load(packed, typename Wide<T>::Whole{});
+}
 
 // out[R][V] = rows of k numbers times a unit [k][V].
 template <class T, class W, int R, int V>
@@ -46,7 +62,7 @@ INFUSE_NOINLINE void tile(const T* const* rows, long k, const W* unit,
     Sum x[V];
 #pragma GCC unroll 32
     for (int v = 0; v < V; ++v) {
-      x[v] = load(unit + v * Wide<T>::width, typename Wide<T>::Whole{});
+      x[v] = vector_at<T>(unit + v * Wide<T>::width);
       INFUSE_KEEP(x[v]);
     }
 #pragma GCC unroll 32
@@ -85,9 +101,11 @@ INFUSE_INLINE Tile<T, W> tile_of(long rows) {
     return rows == R ? tile<T, W, R, V> : tile_of<T, W, V, R - 1>(rows);
 }
 
-// Calls finish(i, sums[V]) for each of n rows, row(i) being a pointer to its k numbers.
+// Calls finish(i, sums[V]) for each of n rows, row(i) being a pointer to its k numbers. `scales` are
+// those of the unit's columns, where its weights have some.
 template <class T, int V, class W, class Row, class Finish>
-INFUSE_INLINE void product(long n, long k, const W* unit, const Row& row, const Finish& finish) {
+INFUSE_INLINE void product(long n, long k, const W* unit, [[maybe_unused]] const T* scales,
+                           const Row& row, const Finish& finish) {
   constexpr long most = most_rows(V);
   typename Wide<T>::type out[most * V];
   const T* rows[most];
@@ -96,6 +114,9 @@ INFUSE_INLINE void product(long n, long k, const W* unit, const Row& row, const 
     const long count = (n - begin + tiles - 1) / tiles;
     for (long i = 0; i < count; ++i) rows[i] = row(begin + i);
     tile_of<T, W, V>(count)(rows, k, unit, out);
+    if constexpr (HAS_SCALES<W>)
+      for (long i = 0; i < count * V; ++i)
+        out[i] *= load(scales + i % V * Wide<T>::width, typename Wide<T>::Whole{});
     for (long i = 0; i < count; ++i) finish(begin + i, out + i * V);
     begin += count;
   }
@@ -132,10 +153,10 @@ inline void pack_gates(Context& ctx, const T* from, const T* also, long both, lo
 }
 
 // out[row][column] = rows of `in` (`stride` apart) times packed units of V vectors, plus `bias`
-// [column] or nothing; `columns` apart.
+// [column] or nothing; `columns` apart. `scales` [column] where weights have some.
 template <int V, class T, class W>
 inline void gate_inputs(Context& ctx, long rows, long k, long units, const T* in, long stride,
-                        const W* packed, const T* bias, long columns, T* out) {
+                        const W* packed, const T* scales, const T* bias, long columns, T* out) {
   using namespace detail;
   typedef typename Wide<T>::Whole Whole;
   constexpr long width = Wide<T>::width;
@@ -149,7 +170,7 @@ inline void gate_inputs(Context& ctx, long rows, long k, long units, const T* in
           const long count = min(rows - first, share);
           const T* shift = bias ? bias + u * V * width : nullptr;
           product<T, V>(
-              count, k, packed + u * k * V * width,
+              count, k, packed + u * k * V * width, of_unit<W>(scales, u * V * width),
               [&](long i) { return in + (first + i) * stride; },
               [&](long i, const typename Wide<T>::type* sums) {
                 T* place = out + (first + i) * columns + u * V * width;
@@ -191,11 +212,11 @@ template <class T> struct Walk {
   long length(long b) const { return r.lengths ? r.lengths[b] : r.steps; }
   long time(long b) const { return backward ? length(b) - 1 - step : step; }
 
-  // One pass of the cell over all hidden units: sums are those of `from` and packed weights, the gates of
-  // X Wᵀ begin at `column`.
+  // One pass of the cell over all hidden units: sums are those of `from` and packed weights (with `scales` where they
+  // have some), the gates of X Wᵀ begin at `column`.
   template <int P, class W, class Cell>
-  INFUSE_INLINE void pass(Context& ctx, const T* from, const W* packed, long column,
-                          const Cell& cell) const {
+  INFUSE_INLINE void pass(Context& ctx, const T* from, const W* packed, const T* scales,
+                          long column, const Cell& cell) const {
     using namespace detail;
     constexpr long width = Wide<T>::width;
     constexpr int G = Cell::gates, V = P * G;
@@ -203,7 +224,8 @@ template <class T> struct Walk {
     auto some = [&](long begin, long end, int) {
       for (long u = begin; u < end; ++u)
         product<T, V>(
-            count, k, packed + u * k * V * width, [&](long i) { return from + live[i] * k; },
+            count, k, packed + u * k * V * width, of_unit<W>(scales, u * V * width),
+            [&](long i) { return from + live[i] * k; },
             [&](long i, const typename Wide<T>::type* sums) {
               const long b = live[i], t = time(b);
               const T* x = r.x + t * r.x_time + b * r.x_batch + direction * r.x_direction + column;

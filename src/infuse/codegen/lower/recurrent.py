@@ -12,6 +12,7 @@ from infuse import dtypes
 from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
+from infuse.codegen.lower.gate_weights import integer_rows
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.recurrent_cells import Cells
 from infuse.codegen.lower.runtime_operands import operand
@@ -21,7 +22,7 @@ from infuse.codegen.writer import FunctionWriter
 from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, Value
+from infuse.ir.graph import Node, Value, constant
 from infuse.ops.recurrent_base import Recurrent
 from infuse.targets.cpu.emit.statements import Aggregate, elements
 
@@ -51,6 +52,18 @@ class Pass:
     def vectors(self) -> int:
         """Vectors of a unit."""
         return self.gates * self.blocks
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """Packed weights of a pass: numbers, or integers of 8 bits with the scales of their columns."""
+
+    numbers: Tensor
+    scales: Tensor | None = None
+
+    def read(self, f: FunctionWriter) -> tuple[str, str | None]:
+        """Both as `f` reads them."""
+        return f.read(self.numbers), None if self.scales is None else f.read(self.scales)
 
 
 class Layer:
@@ -94,11 +107,24 @@ class Layer:
 
     # -- weights -----------------------------------------------------------------------------------
 
-    def packed(self, weights: Value, one: Pass, k: Dim, *, halves: int = 1) -> Tensor:
+    def weights(self, value: Value, k: Dim) -> list[_Weights]:
+        """W or R of each pass."""
+        rows = integer_rows(value)
+        if rows is None:
+            return [_Weights(self.packed(value, one, k)) for one in self.passes]
+        integers, scales = (constant(np.ascontiguousarray(a)) for a in (rows.integers, rows.scales))
+        return [
+            _Weights(self.packed(integers, one, k), self.packed(scales, one, 1, is_exact=True))
+            for one in self.passes
+        ]
+
+    def packed(
+        self, weights: Value, one: Pass, k: Dim, *, halves: int = 1, is_exact: bool = False
+    ) -> Tensor:
         """[directions][unit][k][block][gate][width] of one pass, from
         [directions][halves][gates][hidden][k].
 
-        `halves` is 2 for biases.
+        `halves` is 2 for biases, which are `is_exact` as scales are: stored as they are.
         """
         size = one.units * (one.vectors * self.width) * k
         if (
@@ -109,7 +135,7 @@ class Layer:
         ):
             count, (hidden, width) = self.directions * size, (self.hidden, self.width)
             shape = (self.directions, halves, self.op.gates, hidden, k)
-            dtype = weight_type(self.low, weights) if halves == 1 else self.dtype
+            dtype = self.dtype if is_exact else weight_type(self.low, weights)
             how = (
                 "gates",
                 one.first,
@@ -161,9 +187,10 @@ class Layer:
         total = self.columns * self.directions
         result = self.low.scratch_tensor(self.dtype, (self.time * self.batch, total), natural(2))
         k, bias = self.x.shape[2], self.node.input(3)
-        weights = [self.packed(self.w, one, k) for one in self.passes]
+        weights = self.weights(self.w, k)
         biases = [
-            None if bias is None else self.packed(bias, one, 1, halves=2) for one in self.passes
+            None if bias is None else self.packed(bias, one, 1, halves=2, is_exact=True)
+            for one in self.passes
         ]
         f = self.low.function("gate_inputs", self.node)
         f.include("recurrent.hpp")
@@ -174,9 +201,23 @@ class Layer:
         for one, w, b in zip(self.passes, weights, biases):
             units, step = f.number(one.units), f"{one.vectors * self.width}L"
             shift = self.null if b is None else f"{f.read(b)} + i * {units} * {step}"
-            weights_of = f"{f.read(w)} + i * {units} * {step} * {depth}"
+            weights_of = f"{f.read(w.numbers)} + i * {units} * {step} * {depth}"
+            scales = self.null
+            if w.scales is not None:
+                scales = f"{f.read(w.scales)} + i * {units} * {step}"
             place = f"{write} + i * {columns} + {f.number(one.column)}"
-            arguments = rows, depth, units, read, depth, weights_of, shift, all_columns, place
+            arguments = (
+                rows,
+                depth,
+                units,
+                read,
+                depth,
+                weights_of,
+                scales,
+                shift,
+                all_columns,
+                place,
+            )
             with f.repeat(f"i < {self.directions}"):
                 f.call("recur::gate_inputs", *arguments, template=(one.vectors,))
         f.finish(f"{self.node.kind}: inputs")
@@ -189,7 +230,7 @@ class Layer:
         """The step that goes along the sequence."""
         low, node = self.low, self.node
         arguments, strides = self.inputs()
-        weights = [self.packed(self.r, one, self.hidden) for one in self.passes]
+        weights = self.weights(self.r, self.hidden)
         states = low.scratch_tensor(
             self.dtype, (self.directions, 5, self.batch, self.hidden), natural(4)
         )
@@ -211,7 +252,7 @@ class Layer:
         for name, pointer in pointers.items():
             f.assign(f"r.{name}", pointer)
         f.assign("r.reverse", "true" if self.op.direction == "reverse" else "false")
-        self._step(f, [f.read(w) for w in weights])
+        self._step(f, [w.read(f) for w in weights])
         f.call("recurrent", "r", "step", failure="BAD_SIZES")
         f.finish(node.kind)
 
@@ -246,11 +287,16 @@ class Layer:
 
     # -- the cell ----------------------------------------------------------------------------------
 
-    def _step(self, f: FunctionWriter, weights: Sequence[str]) -> None:
+    def _step(self, f: FunctionWriter, weights: Sequence[tuple[str, str | None]]) -> None:
         """Define `step`, which takes all live examples of one direction one step further."""
         c = self.dtype.c_name
-        sizes = [
-            f.number(one.units * (one.vectors * self.width) * self.hidden) for one in self.passes
+        wide = [one.units * (one.vectors * self.width) for one in self.passes]
+        places = [
+            (
+                f"{numbers} + w.direction * {f.number(size * self.hidden)}",
+                f"{scales} + w.direction * {f.number(size)}" if scales else self.null,
+            )
+            for (numbers, scales), size in zip(weights, wide)
         ]
         columns = [f.number(one.column) for one in self.passes]
         functions = self.op.functions()
@@ -259,24 +305,22 @@ class Layer:
             last = cells[0]
             if len(set(functions)) > 1:
                 with f.when("w.direction == 0"):
-                    self._run_cells(f, weights, sizes, columns, cells[0])
+                    self._run_cells(f, places, columns, cells[0])
                 f.end_when("w.direction == 0", "")
                 last = cells[1]
-            self._run_cells(f, weights, sizes, columns, last)
+            self._run_cells(f, places, columns, last)
 
     def _run_cells(
         self,
         f: FunctionWriter,
-        weights: Sequence[str],
-        sizes: Sequence[str],
+        places: Sequence[tuple[str, str]],
         columns: Sequence[str],
         cells: Sequence[Aggregate],
     ) -> None:
         """The passes of one direction."""
         for i, (one, cell) in enumerate(zip(self.passes, cells)):
             source = "w.h" if i == 0 else "w.reset"
-            place = f"{weights[i]} + w.direction * {sizes[i]}"
-            f.call("w.pass", source, place, columns[i], cell, template=(one.blocks,))
+            f.call("w.pass", source, *places[i], columns[i], cell, template=(one.blocks,))
 
 
 def _order(value: Value) -> Order | None:
