@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cells.hpp"
+#include "gate_words.hpp"
 #include "half.hpp"
 #include "narrow.hpp"
 #include "threads.hpp"
@@ -198,6 +199,8 @@ template <class T> struct Recurrent {
   long last_direction, last_batch;
   T* states;   // [direction][5][batch][hidden]
   long* live;  // [direction][batch]
+  int32_t* words;      // [direction][batch][DIGITS][quads(hidden)] where passes are of digits
+  float* digit_steps;  // [direction][batch]
 };
 
 // One direction on its way: where the states lie, and which examples still go on.
@@ -217,29 +220,62 @@ template <class T> struct Walk {
   template <int P, class W, class Cell>
   INFUSE_INLINE void pass(Context& ctx, const T* from, const W* packed, const T* scales,
                           long column, const Cell& cell) const {
-    using namespace detail;
     constexpr long width = Wide<T>::width;
-    constexpr int G = Cell::gates, V = P * G;
-    const long k = r.hidden, units = gate_units(k, P, width);
-    auto some = [&](long begin, long end, int) {
-      for (long u = begin; u < end; ++u)
-        product<T, V>(
-            count, k, packed + u * k * V * width, of_unit<W>(scales, u * V * width),
-            [&](long i) { return from + live[i] * k; },
-            [&](long i, const typename Wide<T>::type* sums) {
-              const long b = live[i], t = time(b);
-              const T* x = r.x + t * r.x_time + b * r.x_batch + direction * r.x_direction + column;
-              T* y = r.y ? r.y + t * r.y_time + b * r.y_batch + direction * r.y_direction : nullptr;
-              for (int p = 0; p < P; ++p) {
-                const long j = (u * P + p) * width, o = b * k + j;
-                const Place<T> at = {x + (u * V + p * G) * width, h + o, next + o, c + o,
-                                     y ? y + j : nullptr, z + o, reset + o, j};
-                if (j + width <= k)
-                  cell(at, sums + p * G, typename Wide<T>::Whole{});
-                else if (j < k)
-                  cell(at, sums + p * G, Wide<T>::part(k - j));
-              }
-            });
+    constexpr int V = P * Cell::gates;
+    const long k = r.hidden;
+    by_units<P, V>(ctx, [&](long u) {
+      detail::product<T, V>(
+          count, k, packed + u * k * V * width, of_unit<W>(scales, u * V * width),
+          [&](long i) { return from + live[i] * k; },
+          [&](long i, const typename Wide<T>::type* sums) {
+            finish<P>(u, live[i], sums, column, cell);
+          });
+    });
+  }
+
+  // The same of weights of 8 bits in quads, whose columns have these `sums`.
+  template <int P, class Cell>
+  INFUSE_INLINE void pass_digits(Context& ctx, const float* from, const int8_t* packed,
+                                 const float* scales, const int32_t* sums, long column,
+                                 const Cell& cell) const {
+    constexpr int V = P * Cell::gates;
+    const long k = r.hidden, first = direction * r.batch;
+    const Digits digits = {from, r.words + first * DIGITS * quads(k), r.digit_steps + first, k};
+    for (long i = 0; i < count; ++i) digits.make(live[i]);
+    by_units<P, V>(ctx, [&](long u) {
+      const long begin = u * V * LANES;
+      digits.product<V>(live, count, packed + begin * 4 * quads(k), sums + begin, scales + begin,
+                        [&](long i, const vf* row) { finish<P>(u, live[i], row, column, cell); });
+    });
+  }
+
+ private:
+  // What the cell makes of the sums of a unit of one example.
+  template <int P, class Cell>
+  INFUSE_INLINE void finish(long u, long b, const typename Wide<T>::type* sums, long column,
+                            const Cell& cell) const {
+    constexpr long width = Wide<T>::width;
+    constexpr int G = Cell::gates;
+    const long k = r.hidden, t = time(b);
+    const T* x = r.x + t * r.x_time + b * r.x_batch + direction * r.x_direction + column;
+    T* y = r.y ? r.y + t * r.y_time + b * r.y_batch + direction * r.y_direction : nullptr;
+    for (int p = 0; p < P; ++p) {
+      const long j = (u * P + p) * width, o = b * k + j;
+      const Place<T> at = {x + (u * P * G + p * G) * width, h + o, next + o, c + o,
+                           y ? y + j : nullptr, z + o, reset + o, j};
+      if (j + width <= k)
+        cell(at, sums + p * G, typename Wide<T>::Whole{});
+      else if (j < k)
+        cell(at, sums + p * G, Wide<T>::part(k - j));
+    }
+  }
+
+  template <int P, int V, class Unit>
+  INFUSE_INLINE void by_units(Context& ctx, const Unit& unit) const {
+    const long k = r.hidden, units = gate_units(k, P, Wide<T>::width);
+    constexpr long width = Wide<T>::width;
+    const auto some = [&](long begin, long end, int) {
+      for (long u = begin; u < end; ++u) unit(u);
     };
     if (spread)
       ctx.parallel(units, some, 1 + 32768 / (count * k * V * width + 1));

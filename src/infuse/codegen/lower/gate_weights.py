@@ -56,6 +56,16 @@ def _scales_of_rows(op: DequantizeLinear, shape: tuple[int, ...], scales: Array)
     return np.broadcast_to(scales.reshape((-1, 1) if axis == 0 else (1, -1)), shape[:2])
 
 
+def quads_of(packed: Array) -> Array:
+    """[directions, unit, k, block, gate, width] with four k side by side, zeros behind the last:
+    [directions, unit, quad, block, gate, width, 4].
+    """
+    directions, units, k, *rest = packed.shape
+    padded = np.pad(packed, ((0, 0), (0, 0), (0, -k % 4), (0, 0), (0, 0), (0, 0)))
+    parts = padded.reshape(directions, units, -1, 4, *rest)
+    return np.ascontiguousarray(np.moveaxis(parts, 3, -1))
+
+
 def serves_gates_alone(node: Node) -> bool:
     """Whether nobody but recurrent layers of the same graph reads what a DequantizeLinear gives,
     and these read its integers.

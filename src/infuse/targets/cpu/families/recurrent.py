@@ -99,13 +99,15 @@ class Steps:
         self.width = _width(call, self.layer.x)
         self.direction = direction
         names = SimpleNamespace(direction=direction, h="h", reset="reset")
-        self.passes = [(int(c.template[0]), *values) for c, values in step.calls(w=names)]
+        self.passes = [(int(c.template[0]), values) for c, values in step.calls(w=names)]
 
     def take(self, places: Array, h: Array, c: Array) -> tuple[Array, Array]:
         """The states after a step whose inputs begin at these places of X · Wᵀ."""
         notes: dict[str, Array] = {"h": h, "c": c}
-        for blocks, source, packed, scales, column, cell in self.passes:
+        for blocks, (source, packed, scales, *totals, column, cell) in self.passes:
             gates = _GATES[cell.type]
+            if totals:
+                packed = self._of_quads(packed, totals[0], blocks, gates)
             sums = notes[source] @ self._weights(packed, scales, blocks, gates)
             n = sums.shape[1]
             inputs = self.layer.x[(places + column)[:, None] + np.arange(n)].astype(np.float64)
@@ -114,6 +116,16 @@ class Steps:
             both = [_gates(part, sizes, self.width, hidden) for part in (sums, inputs)]
             _CELLS[cell.type](cell, np.moveaxis(both[0], 1, 0), np.moveaxis(both[1], 1, 0), notes)
         return notes["next"], notes["c"]
+
+    def _of_quads(self, packed: Array, sums: Array, blocks: int, gates: int) -> Array:
+        """Weights with four k side by side as without; NaN where `sums` are not theirs."""
+        k, size = self.layer.hidden, blocks * gates * self.width
+        units, quads = -(-k // (blocks * self.width)), -(-k // 4)
+        whole = packed[: units * quads * size * 4].reshape(units, quads, size, 4)
+        numbers = np.moveaxis(whole, 3, 2).reshape(units, quads * 4, size).astype(np.float64)
+        agree = (numbers.sum(1) == sums[: units * size].reshape(units, size)).all()
+        weights: Array = numbers[:, :k].reshape(-1)
+        return weights if agree else np.full_like(weights, np.nan)
 
     def _weights(self, packed: Array, scales: Array | None, blocks: int, gates: int) -> Array:
         k, size = self.layer.hidden, blocks * gates * self.width
