@@ -26,7 +26,9 @@ from infuse.testing.generators.networks import random_network
 from infuse.testing.hostile import Case, Feeds, cases, feeds
 from infuse.testing.samples import rows
 from infuse.testing.sanitizing import Job, Outcome, build_sanitized, run_sanitized
+from tests.native.concat_models import MODELS
 from tests.native.kernel_tools import targets
+from tests.native.recurrent_models import recurrent
 
 OPS = [op for _, op in sorted(ops.REGISTRY.items()) if op.samples]
 OFTEN = (
@@ -230,3 +232,25 @@ def test_a_process_that_ends_is_told_and_the_next_run_goes_on(
     monkeypatch.setattr(sanitizing.shutil, "which", lambda _: None)
     with pytest.raises(InfuseError):
         sanitizing.compiler()
+
+
+@pytest.mark.parametrize(
+    "target", ["native", "x86-64-v3"] if "x86-64-v3" in targets() else ["native"]
+)
+def test_joined_parts_and_stored_weights_stay_inside_their_tensors(
+    target: str, tmp_path: Path
+) -> None:
+    """Kernels that read images whose pixels lie apart, and recurrent layers with weights of 8 bits."""
+    rng = np.random.default_rng(3)
+    made = [MODELS[name].make("n", "side") for name in ("odd_chain", "skip", "halves", "rows")]
+    layers = [recurrent(kind, steps="n", batch="side", hidden=21) for kind in ("LSTM", "GRU")]
+    builders = [*made, *layers]
+    programs = [lower_graph(b.graph, Target.resolve(target), 2) for b in builders]
+    jobs = []
+    for b, model in zip(builders, build_sanitized(programs, tmp_path, target)):
+        own = [b.feeds({"n": n, "side": side}) for n, side in ((1, 10), (3, 6), (2, 13))]
+        jobs.append(Job(model, [*own, *(disturbed(one, rng) for one in own for _ in range(3))]))
+    run_sanitized(jobs)
+    found = [message for job in jobs for message in faults(None, job)]
+    assert not found, f"{len(found)} runs:\n" + "\n".join(found[:6])
+    assert all(job.outcomes[0].outputs is not None for job in jobs)
