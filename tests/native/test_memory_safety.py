@@ -235,12 +235,12 @@ def test_a_process_that_ends_is_told_and_the_next_run_goes_on(
 
 
 @pytest.mark.parametrize(
-    "target", ["native", "x86-64-v3"] if "x86-64-v3" in targets() else ["native"]
+    "target", ["native", *(pytest.param(n, marks=pytest.mark.full) for n in targets(())[1:])]
 )
 def test_joined_parts_and_stored_weights_stay_inside_their_tensors(
     target: str, tmp_path: Path
 ) -> None:
-    """Kernels that read images whose pixels lie apart, and recurrent layers with weights of 8 bits."""
+    """Kernels that read images whose pixels lie apart, and recurrent layers of 8 bits."""
     rng = np.random.default_rng(3)
     made = [MODELS[name].make("n", "side") for name in ("odd_chain", "skip", "halves", "rows")]
     layers = [recurrent(kind, steps="n", batch="side", hidden=21) for kind in ("LSTM", "GRU")]

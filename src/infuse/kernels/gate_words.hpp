@@ -1,6 +1,6 @@
-// Sums of states times weights of 8 bits by instructions that add four products of bytes.
+// Sums of inputs or states times weights of 8 bits by instructions that add four products of bytes.
 //
-// The states of an example become integers in steps of 1 / LARGEST of the largest of them, as three digits to the base
+// The numbers of a row become integers in steps of 1 / LARGEST of the largest of them, as three digits to the base
 // 256, so that they keep the 24 bits of a float: sum h w = step (sum d0 w + 256 sum d1 w + 65536 sum d2 w), and all but
 // the last two additions is exact. A digit is stored with LIFT added to it, which comes off by the sums of the weights.
 // Weights are packed as [unit][quad of k][vector][width][4].
@@ -16,16 +16,16 @@ constexpr int DIGITS = 3;
 constexpr float LARGEST = 4194303.0f;
 constexpr int LIFT = integer_detail::SIGNED_BYTES ? 0 : 128;
 
-// Words of one digit of k states.
+// Words of one digit of k numbers.
 constexpr long quads(long k) { return (k + 3) / 4; }
 
 namespace detail {
 
-// Writes the digits [DIGITS][quads(k)] of states; their step, or NaN where one is not finite.
-INFUSE_NOINLINE inline float to_digits(const float* states, long k, int32_t* words) {
+// Writes the digits [DIGITS][quads(k)] of k numbers; their step, or NaN where one is not finite.
+INFUSE_NOINLINE inline float to_digits(const float* numbers, long k, int32_t* words) {
   vf most{}, wrong{};  // what is not finite is not 0 less itself
   sweep(0, k, [&](long i, auto lanes) {
-    const vf x = load(states + i, lanes);
+    const vf x = load(numbers + i, lanes);
     most = max(most, abs(x));
     wrong += x - x;
   });
@@ -39,7 +39,7 @@ INFUSE_NOINLINE inline float to_digits(const float* states, long k, int32_t* wor
   for (int d = 0; d < DIGITS; ++d) words[(d + 1) * quads(k) - 1] = 0;
   sweep(0, k, [&](long i, auto lanes) {
     constexpr float ROUND = 12582912.0f;  // floats around it are the integers
-    const vi whole = as_int(load(states + i, lanes) * factor + splat(ROUND)) - as_int(splat(ROUND));
+    const vi whole = as_int(load(numbers + i, lanes) * factor + splat(ROUND)) - as_int(splat(ROUND));
     const vi lifted = whole + 0x808080, flip = splat(int32_t(128 - LIFT));
     for (int d = 0; d < DIGITS; ++d)
       store_narrow(to + d * digit + i, ((lifted >> 8 * d) & 255) ^ flip, lanes);
@@ -47,7 +47,7 @@ INFUSE_NOINLINE inline float to_digits(const float* states, long k, int32_t* wor
   return largest / LARGEST;
 }
 
-// out[R][V] = digits of R examples times a unit [quads][V], times the step of each.
+// out[R][V] = digits of R rows times a unit [quads][V], times the step of each.
 template <int R, int V>
 INFUSE_NOINLINE void quad_tile(const int32_t* const* words, const float* steps, long n,
                                const int8_t* unit, const int32_t* sums, vf* out) {
@@ -83,48 +83,48 @@ INFUSE_NOINLINE void quad_tile(const int32_t* const* words, const float* steps, 
     }
 }
 
-// out[V] = states times a unit, number by number: for those that have no digits.
+// out[V] = k numbers times a unit, one by one: for those that have no digits.
 template <int V>
-INFUSE_NOINLINE void plain_tile(const float* states, long k, const int8_t* unit, vf* out) {
+INFUSE_NOINLINE void plain_tile(const float* numbers, long k, const int8_t* unit, vf* out) {
   for (int v = 0; v < V; ++v) out[v] = vf{};
   for (long p = 0; p < k; ++p)
     for (int v = 0; v < V; ++v) {
       const vi w = load((const int32_t*)unit + (p / 4 * V + v) * LANES, Full{});
       const int shift = int(24 - 8 * (p % 4));
-      out[v] = fma(splat(states[p]), to_float(w << shift >> 24), out[v]);
+      out[v] = fma(splat(numbers[p]), to_float(w << shift >> 24), out[v]);
     }
 }
 
 }  // namespace detail
 
-// The states of some examples as digits, and where these lie.
+// Rows of k numbers as digits, and where these lie.
 struct Digits {
-  const float* states;
-  int32_t* words;  // [example][DIGITS][quads(k)]
-  float* steps;    // [example]
+  const float* rows;
+  int32_t* words;  // [row][DIGITS][quads(k)]
+  float* steps;    // [row]
   long k;
 
-  void make(long example) const {
+  void make(long row) const {
     const long size = DIGITS * quads(k);
-    steps[example] = detail::to_digits(states + example * k, k, words + example * size);
+    steps[row] = detail::to_digits(rows + row * k, k, words + row * size);
   }
 
-  // Calls finish(i, sums[V]) for each of n live examples: their states times a unit and `scales`.
-  template <int V, class Finish>
-  INFUSE_INLINE void product(const long* live, long n, const int8_t* unit, const int32_t* sums,
+  // Calls finish(i, sums[V]) for n rows at(i): their numbers times a unit and `scales`.
+  template <int V, class At, class Finish>
+  INFUSE_INLINE void product(const At& at, long n, const int8_t* unit, const int32_t* sums,
                              const float* scales, const Finish& finish) const {
     vf out[2 * V];
     for (long i = 0, count; i < n; i += count) {
-      const long size = DIGITS * quads(k), a = live[i], b = live[i + 1 < n ? i + 1 : i];
-      const int32_t* rows[2] = {words + a * size, words + b * size};
+      const long size = DIGITS * quads(k), a = at(i), b = at(i + 1 < n ? i + 1 : i);
+      const int32_t* both[2] = {words + a * size, words + b * size};
       const float own[2] = {steps[a], steps[b]};
       count = 1;
       if (own[0] != own[0])
-        detail::plain_tile<V>(states + a * k, k, unit, out);
+        detail::plain_tile<V>(rows + a * k, k, unit, out);
       else if (INFUSE_REGISTERS > 16 && i + 1 < n && own[1] == own[1])
-        detail::quad_tile<2, V>(rows, own, quads(k), unit, sums, out), count = 2;
+        detail::quad_tile<2, V>(both, own, quads(k), unit, sums, out), count = 2;
       else
-        detail::quad_tile<1, V>(rows, own, quads(k), unit, sums, out);
+        detail::quad_tile<1, V>(both, own, quads(k), unit, sums, out);
       for (long j = 0; j < count; ++j) {
         for (int v = 0; v < V; ++v) out[j * V + v] *= load(scales + v * LANES, Full{});
         finish(i + j, out + j * V);

@@ -123,6 +123,34 @@ INFUSE_INLINE void product(long n, long k, const W* unit, [[maybe_unused]] const
   }
 }
 
+// Calls body(unit, first, count) for all units of weights and parts of the rows, on all threads;
+// `work` is what a unit takes for a row.
+template <class Body>
+INFUSE_INLINE void by_parts(Context& ctx, long units, long rows, long work, const Body& body) {
+  const long parts = ctx.threads > units ? (ctx.threads + units - 1) / units : 1;
+  const long share = (rows + parts - 1) / parts;
+  ctx.parallel(
+      units * parts,
+      [&](long begin, long end, int) {
+        for (long task = begin; task < end; ++task) {
+          const long first = task % parts * share;
+          body(task / parts, first, min(rows - first, share));
+        }
+      },
+      1 + 32768 / (share * work + 1));
+}
+
+// Stores sums of unit u with their biases, if there are any.
+template <class T, int V>
+INFUSE_INLINE void put_gates(const typename Wide<T>::type* sums, const T* bias, long u, T* row) {
+  constexpr long width = Wide<T>::width;
+  typedef typename Wide<T>::Whole Whole;
+  for (int v = 0; v < V; ++v) {
+    const long at = (u * V + v) * width;
+    store(row + at, bias ? sums[v] + load(bias + at, Whole{}) : sums[v], Whole{});
+  }
+}
+
 }  // namespace detail
 
 // Numbers of packed weights of one direction.
@@ -159,29 +187,43 @@ template <int V, class T, class W>
 inline void gate_inputs(Context& ctx, long rows, long k, long units, const T* in, long stride,
                         const W* packed, const T* scales, const T* bias, long columns, T* out) {
   using namespace detail;
-  typedef typename Wide<T>::Whole Whole;
   constexpr long width = Wide<T>::width;
-  const long parts = ctx.threads > units ? (ctx.threads + units - 1) / units : 1;
-  const long share = (rows + parts - 1) / parts;
+  by_parts(ctx, units, rows, k * V * width, [&](long u, long first, long count) {
+    product<T, V>(
+        count, k, packed + u * k * V * width, of_unit<W>(scales, u * V * width),
+        [&](long i) { return in + (first + i) * stride; },
+        [&](long i, const typename Wide<T>::type* sums) {
+          put_gates<T, V>(sums, bias, u, out + (first + i) * columns);
+        });
+  });
+}
+
+// Rows [rows][k] as digits.
+inline void input_digits(Context& ctx, long rows, long k, const float* in, int32_t* words,
+                         float* steps) {
+  const Digits digits = {in, words, steps, k};
   ctx.parallel(
-      units * parts,
+      rows,
       [&](long begin, long end, int) {
-        for (long task = begin; task < end; ++task) {
-          const long u = task / parts, first = task % parts * share;
-          const long count = min(rows - first, share);
-          const T* shift = bias ? bias + u * V * width : nullptr;
-          product<T, V>(
-              count, k, packed + u * k * V * width, of_unit<W>(scales, u * V * width),
-              [&](long i) { return in + (first + i) * stride; },
-              [&](long i, const typename Wide<T>::type* sums) {
-                T* place = out + (first + i) * columns + u * V * width;
-                for (int v = 0; v < V; ++v)
-                  store(place + v * width,
-                        shift ? sums[v] + load(shift + v * width, Whole{}) : sums[v], Whole{});
-              });
-        }
+        for (long i = begin; i < end; ++i) digits.make(i);
       },
-      1 + 32768 / (share * k * V * width + 1));
+      1 + 4096 / (k + 1));
+}
+
+// gate_inputs of rows [rows][k] that have digits, and weights in quads whose columns have these `sums`.
+template <int V>
+inline void gate_inputs_of_digits(Context& ctx, long rows, long k, long units, const float* in,
+                                  const int32_t* words, const float* steps, const int8_t* packed,
+                                  const float* scales, const int32_t* sums, const float* bias,
+                                  long columns, float* out) {
+  const Digits digits = {in, (int32_t*)words, (float*)steps, k};
+  detail::by_parts(ctx, units, rows, k * V * LANES, [&](long u, long first, long count) {
+    const long begin = u * V * LANES;
+    digits.product<V>([&](long i) { return first + i; }, count, packed + begin * 4 * quads(k),
+                      sums + begin, scales + begin, [&](long i, const vf* row) {
+                        detail::put_gates<float, V>(row, bias, u, out + (first + i) * columns);
+                      });
+  });
 }
 
 // One layer. Strides count numbers; outputs and initial states may be null.
@@ -244,7 +286,7 @@ template <class T> struct Walk {
     for (long i = 0; i < count; ++i) digits.make(live[i]);
     by_units<P, V>(ctx, [&](long u) {
       const long begin = u * V * LANES;
-      digits.product<V>(live, count, packed + begin * 4 * quads(k), sums + begin, scales + begin,
+      digits.product<V>([&](long i) { return live[i]; }, count, packed + begin * 4 * quads(k), sums + begin, scales + begin,
                         [&](long i, const vf* row) { finish<P>(u, live[i], row, column, cell); });
     });
   }

@@ -15,13 +15,13 @@ namespace infuse_model {
 
 struct Sizes { long s_batch; };  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const float* p8, const long n9);
+__attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const float* p10, const long n11);
 __attribute__((visibility("hidden"))) int lstm_1(Context& c, const Sizes& d, const float* p0, float* p1, int64_t* p2, float* p3, float* p4, float* p5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const float* p20, const long n21, const long n22, const long n23, const long n24);
 
-__attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const float* p8, const long n9) {
+__attribute__((visibility("hidden"))) int gate_inputs_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const float* p10, const long n11) {
   (void)d, (void)c;
   for (long i = 0; i < 2; ++i) {
-    recur::gate_inputs<4>(c, n2, n3, n6, p0, n3, p8 + i * n6 * 32L * n3, (const float*)nullptr, p7 + i * n6 * 32L, n5, p1 + i * n4 + n9);
+    recur::gate_inputs<4>(c, n2, n3, n6, p0, n3, p10 + i * n11, (const float*)nullptr, p7 + i * n8, n5, p1 + i * n4 + n9);
   }
   return 0;
 }
@@ -188,7 +188,7 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   f.turn ^= 0;
   Block* own = f.own + f.turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
-  if ((448L*d.s_batch) > 0) gate_inputs_0(c, d, (const float*)(in[0]), (float*)(f.arena.data + at[0]), (7L*d.s_batch), 5L, 32L, 64L, 1L, (const float*)(m.weights + 1280L), (const float*)(m.weights + 0L), 0L);  // LSTM: inputs: LSTM_0
+  if ((448L*d.s_batch) > 0) gate_inputs_0(c, d, (const float*)(in[0]), (float*)(f.arena.data + at[0]), (7L*d.s_batch), 5L, 32L, 64L, 1L, (const float*)(m.weights + 1280L), 32L, 0L, (const float*)(m.weights + 0L), 160L);  // LSTM: inputs: LSTM_0
   if ((80L*d.s_batch) + (2L*d.s_batch) + (112L*d.s_batch) + (16L*d.s_batch) > 0) if (int failed = lstm_1(c, d, (const float*)(f.arena.data + at[0]), (float*)(f.arena.data + at[1]), (int64_t*)(f.arena.data + at[2]), (float*)(out[0]), (float*)(out[1]), (float*)(out[2]), 7L, d.s_batch, 8L, 2L, (64L*d.s_batch), 64L, 32L, (8L*d.s_batch), 8L, (8L*d.s_batch), 8L, (16L*d.s_batch), 8L, (8L*d.s_batch), (const float*)(m.weights + 1536L), 256L, 0L, 8L, 8L)) return fail(m, failed, "LSTM \047LSTM_0\047");  // LSTM: LSTM_0
   return 0;
 }

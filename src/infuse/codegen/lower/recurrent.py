@@ -113,22 +113,40 @@ class Layer:
 
     # -- weights -----------------------------------------------------------------------------------
 
-    def weights(self, value: Value, k: Dim, *, takes_quads: bool = False) -> list[_Weights]:
-        """W or R of each pass, in quads where the machine adds up four products at once and the
-        kernel `takes_quads`.
-        """
+    def weights(self, value: Value, k: Dim) -> list[_Weights]:
+        """W or R of each pass, in quads where the machine adds up four products at once."""
         rows = integer_rows(value)
         if rows is None:
             return [_Weights(self.packed(value, one, k)) for one in self.passes]
         integers, scales = (constant(np.ascontiguousarray(a)) for a in (rows.integers, rows.scales))
         numbers = [self.packed(scales, one, 1, is_exact=True) for one in self.passes]
-        if not takes_quads or not self._has_quads(rows.integers.shape[2]):
+        if not self._has_quads(rows.integers.shape[2]):
             parts = [self.packed(integers, one, k) for one in self.passes]
             return [_Weights(*pair) for pair in zip(parts, numbers)]
         totals = constant(rows.integers.sum(2, dtype=np.int32))
         parts = [self.packed(integers, one, k, in_quads=True) for one in self.passes]
         sums = [self.packed(totals, one, 1, is_exact=True) for one in self.passes]
         return [_Weights(*each) for each in zip(parts, numbers, sums)]
+
+    def _digits(self, rows: Dim, k: Dim) -> tuple[Tensor, Tensor]:
+        """Memory for the digits of rows, and for their steps."""
+        words = (rows, DIGITS * dims.ceildiv(k, QUAD))
+        return (
+            self.low.scratch_tensor(dtypes.int32, words, natural(2)),
+            self.low.scratch_tensor(self.dtype, (rows,), natural(1)),
+        )
+
+    def _input_digits(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The digits of the input, and their steps: by a step of their own."""
+        rows, k = self.time * self.batch, self.x.shape[2]
+        digits = self._digits(rows, k)
+        f = self.low.function("input_digits", self.node)
+        f.include("recurrent.hpp")
+        f.call(
+            "recur::input_digits", *f.numbers(rows, k).split(", "), f.read(x), *map(f.write, digits)
+        )
+        f.finish(f"{self.node.kind}: digits of the input")
+        return digits
 
     def _has_quads(self, k: int) -> bool:
         unit = self.low.machine.dot(DotType.U8S8)
@@ -225,28 +243,20 @@ class Layer:
         rows, depth, columns, all_columns = f.numbers(
             self.time * self.batch, k, self.columns, total
         ).split(", ")
+        kernel, digits = "recur::gate_inputs", [depth]
+        if weights[0].sums is not None:
+            kernel = "recur::gate_inputs_of_digits"
+            digits = [f.read(each) for each in self._input_digits(tensor)]
         for one, w, b in zip(self.passes, weights, biases):
-            units, step = f.number(one.units), f"{one.vectors * self.width}L"
-            shift = self.null if b is None else f"{f.read(b)} + i * {units} * {step}"
-            weights_of = f"{f.read(w.numbers)} + i * {units} * {step} * {depth}"
-            scales = self.null
-            if w.scales is not None:
-                scales = f"{f.read(w.scales)} + i * {units} * {step}"
+            units = f.number(one.units)
+            shift = self.null if b is None else f"{f.read(b)} + i * {f.number(b.shape[1])}"
             place = f"{write} + i * {columns} + {f.number(one.column)}"
-            arguments = (
-                rows,
-                depth,
-                units,
-                read,
-                depth,
-                weights_of,
-                scales,
-                shift,
-                all_columns,
-                place,
-            )
+            operands = [read, *digits, *self._places(f, w, "i"), shift]
             with f.repeat(f"i < {self.directions}"):
-                f.call("recur::gate_inputs", *arguments, template=(one.vectors,))
+                f.call(
+                    *(kernel, rows, depth, units, *operands, all_columns, place),
+                    template=(one.vectors,),
+                )
         f.finish(f"{self.node.kind}: inputs")
         time_first = (order[0] == 0) == (self.op.layout == 0)
         return result, (total * self.batch, total) if time_first else (total, total * self.time)
@@ -257,7 +267,7 @@ class Layer:
         """The step that goes along the sequence."""
         low, node = self.low, self.node
         arguments, strides = self.inputs()
-        weights = self.weights(self.r, self.hidden, takes_quads=True)
+        weights = self.weights(self.r, self.hidden)
         states = low.scratch_tensor(
             self.dtype, (self.directions, 5, self.batch, self.hidden), natural(4)
         )
@@ -272,14 +282,9 @@ class Layer:
         fields["x_direction"] = self.columns
         pointers = {"x": f.read(arguments), "states": f.write(states)}
         pointers["live"] = f"(long*){f.write(live)}"
-        if any(w.sums is not None for w in weights):
-            words = low.scratch_tensor(
-                dtypes.int32,
-                (self.directions, self.batch, DIGITS * dims.ceildiv(self.hidden, QUAD)),
-                natural(3),
-            )
-            steps = low.scratch_tensor(self.dtype, (self.directions, self.batch), natural(2))
-            pointers |= {"words": f.write(words), "digit_steps": f.write(steps)}
+        if weights[0].sums is not None:
+            words, steps = map(f.write, self._digits(self.directions * self.batch, self.hidden))
+            pointers |= {"words": words, "digit_steps": steps}
         self._states(f, fields, pointers)
         self._outputs(f, fields, pointers)
         for name, size in fields.items():
@@ -325,7 +330,7 @@ class Layer:
     def _step(self, f: FunctionWriter, weights: Sequence[_Weights]) -> None:
         """Define `step`, which takes all live examples of one direction one step further."""
         c = self.dtype.c_name
-        places = [self._places(f, w) for w in weights]
+        places = [self._places(f, w, "w.direction") for w in weights]
         columns = [f.number(one.column) for one in self.passes]
         functions = self.op.functions()
         cells = [Cells(self.low, self.node, f).of(chosen) for chosen in functions]
@@ -338,11 +343,11 @@ class Layer:
                 last = cells[1]
             self._run_cells(f, places, columns, last)
 
-    def _places(self, f: FunctionWriter, weights: _Weights) -> list[str]:
+    def _places(self, f: FunctionWriter, weights: _Weights, direction: str) -> list[str]:
         """Where what a direction reads of the weights of a pass begins."""
         tensors = (weights.numbers, weights.scales, weights.sums)
         places = [
-            f"{f.read(t)} + w.direction * {f.number(t.shape[1])}" for t in tensors if t is not None
+            f"{f.read(t)} + {direction} * {f.number(t.shape[1])}" for t in tensors if t is not None
         ]
         return places if len(places) > 1 else [*places, self.null]
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from infuse.targets.cpu.families.base import Arguments, Array, Stores, matrix, writes
 
+LARGEST: Final = 4194303.0
+"""The largest integer that digits stand for (kernels/gate_words.hpp)."""
 Function = Callable[[Array], Array]
 _FUNCTIONS: Final[dict[str, Callable[[Array, float, float], Array]]] = {
     "Affine": lambda x, a, b: a * x + b,
@@ -63,12 +65,59 @@ def gate_inputs(call: Arguments) -> Stores:
     """Rows times packed units, and their biases; rows of the result are `columns` apart."""
     rows, k, units, x, pitch, packed, scales, bias, columns = call.arguments[:9]
     wide = int(call.template[0]) * _width(call, x)
-    weights = _scaled(packed, scales, (units, k, wide))
-    product = matrix(x.astype(np.float64), (rows, k), (pitch, 1)) @ weights
+    sums = matrix(x.astype(np.float64), (rows, k), (pitch, 1)) @ _scaled(
+        packed, scales, (units, k, wide)
+    )
+    return {9: _biased(sums, bias, columns)}
+
+
+@writes("recur::input_digits")
+def input_digits(call: Arguments) -> Stores:
+    """Rows as integers of three bytes, [row, byte, k] in words, and the steps of the rows."""
+    rows, k, x = call.arguments[:3]
+    numbers = matrix(x, (rows, k), (k, 1)).astype(np.float64)
+    largest = np.abs(numbers).max(1, initial=0, keepdims=True)
+    whole = np.rint(numbers * np.divide(LARGEST, largest, where=largest > 1e-30, out=0 * largest))
+    lifted = whole.astype(np.int64) + 0x808080
+    digits = np.zeros((rows, 3, -(-k // 4) * 4), np.uint8)
+    for place in range(3):
+        digits[:, place, :k] = lifted >> 8 * place & 255
+    steps = (largest / LARGEST).reshape(-1).astype(np.float32)
+    return {3: digits.reshape(-1).view(np.int32), 4: steps}
+
+
+@writes("recur::gate_inputs_of_digits")
+def gate_inputs_of_digits(call: Arguments) -> Stores:
+    """The same of weights in quads; what the digits are follows from the rows."""
+    rows, k, units, x, _, _, packed, scales, totals, bias, columns = call.arguments[:11]
+    shape = units, k, int(call.template[0]) * _width(call, x)
+    numbers = _of_quads(packed, totals, shape)
+    sums = matrix(x.astype(np.float64), (rows, k), (k, 1)) @ _scaled(numbers, scales, shape)
+    return {11: _biased(sums, bias, columns)}
+
+
+def _biased(sums: Array, bias: Array | None, columns: int) -> tuple[Array, Array]:
+    """Sums [unit, row, column of the unit] with biases, and where they lie: rows are `columns`
+    apart.
+    """
+    units, rows, wide = sums.shape
     if bias is not None:
-        product = product + bias[: units * wide].reshape(units, 1, wide)
+        sums = sums + bias[: units * wide].reshape(units, 1, wide)
     places = np.add.outer(np.arange(rows) * columns, np.arange(units * wide))
-    return {9: (places, product.transpose(1, 0, 2))}
+    return places, sums.transpose(1, 0, 2)
+
+
+def _of_quads(packed: Array, totals: Array, shape: tuple[int, int, int]) -> Array:
+    """Packed weights [unit, k, columns] with four k side by side as without; NaN where `totals` are
+    not the sums of their columns.
+    """
+    units, k, wide = shape
+    quads = -(-k // 4)
+    whole = packed[: units * quads * wide * 4].reshape(units, quads, wide, 4)
+    numbers = np.moveaxis(whole, 3, 2).reshape(units, quads * 4, wide).astype(np.float64)
+    agree = (numbers.sum(1) == totals[: units * wide].reshape(units, wide)).all()
+    weights: Array = numbers[:, :k].reshape(-1)
+    return weights if agree else np.full_like(weights, np.nan)
 
 
 def _scaled(packed: Array, scales: Array | None, shape: tuple[int, int, int]) -> Array:
@@ -107,7 +156,7 @@ class Steps:
         for blocks, (source, packed, scales, *totals, column, cell) in self.passes:
             gates = _GATES[cell.type]
             if totals:
-                packed = self._of_quads(packed, totals[0], blocks, gates)
+                packed = _of_quads(packed, totals[0], self._shape(blocks, gates))
             sums = notes[source] @ self._weights(packed, scales, blocks, gates)
             n = sums.shape[1]
             inputs = self.layer.x[(places + column)[:, None] + np.arange(n)].astype(np.float64)
@@ -117,19 +166,13 @@ class Steps:
             _CELLS[cell.type](cell, np.moveaxis(both[0], 1, 0), np.moveaxis(both[1], 1, 0), notes)
         return notes["next"], notes["c"]
 
-    def _of_quads(self, packed: Array, sums: Array, blocks: int, gates: int) -> Array:
-        """Weights with four k side by side as without; NaN where `sums` are not theirs."""
+    def _shape(self, blocks: int, gates: int) -> tuple[int, int, int]:
+        """Units, k and columns of a unit."""
         k, size = self.layer.hidden, blocks * gates * self.width
-        units, quads = -(-k // (blocks * self.width)), -(-k // 4)
-        whole = packed[: units * quads * size * 4].reshape(units, quads, size, 4)
-        numbers = np.moveaxis(whole, 3, 2).reshape(units, quads * 4, size).astype(np.float64)
-        agree = (numbers.sum(1) == sums[: units * size].reshape(units, size)).all()
-        weights: Array = numbers[:, :k].reshape(-1)
-        return weights if agree else np.full_like(weights, np.nan)
+        return -(-k // (blocks * self.width)), k, size
 
     def _weights(self, packed: Array, scales: Array | None, blocks: int, gates: int) -> Array:
-        k, size = self.layer.hidden, blocks * gates * self.width
-        units = -(-k // (blocks * self.width))
+        units, k, size = self._shape(blocks, gates)
         whole = _scaled(packed, scales, (units, k, size))
         weights: Array = whole.transpose(1, 0, 2).reshape(k, units * size)
         return weights
