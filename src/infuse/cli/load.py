@@ -127,7 +127,9 @@ def load(
     if measured.interrupted:
         raise typer.Exit(INTERRUPTED)
     if any(level.failed for level in levels) and not any(level.latencies for level in levels):
-        terminal.complain("every request failed")
+        is_binary = url.startswith("http") and not json_tensors
+        advice = "; a server without binary tensors needs --json-tensors" if is_binary else ""
+        terminal.complain(f"every request failed{advice}")
         raise typer.Exit(1)
 
 
