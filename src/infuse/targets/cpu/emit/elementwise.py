@@ -77,11 +77,16 @@ class Applied:
 class Elementwise:
     """Definitions in order, of which one is the result: stored in `target`, or returned without
     one.
+
+    Where a kernel makes several `pixels` in each row, `columns` of each, every pixel is a row here;
+    the vectors of the kernel do not reach from one to the next.
     """
 
     definitions: tuple[Place | Applied, ...]
     result: Source
     target: Place | None
+    pixels: int = 1
+    columns: Dim = 0
 
     @property
     def divides(self) -> bool:
@@ -101,6 +106,11 @@ class Elementwise:
             else:
                 leaves = {number: name(source) for number, source in definition.leaves.items()}
                 names.append(printer.print(definition.term, leaves))
+        first: list[str] = []
+        if self.pixels > 1:
+            columns = f"(unsigned long){size_text(self.columns)}"
+            first.append(f"row = row * {self.pixels} + long(col / {columns});")
+            first.append(f"col = long(col % {columns});")
         result = name(self.result)
         last = f"return {result};" if self.target is None else self.target.store(result)
-        return [*printer.lines, last]
+        return [*first, *printer.lines, last]
