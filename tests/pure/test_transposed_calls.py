@@ -3,97 +3,28 @@ there are, and what they leave, for processors that this machine need not be.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
-from infuse import optimize
 from infuse.codegen import memory
 from infuse.codegen.compile import generate
 from infuse.codegen.program import Program, Step
 from infuse.codegen.tensors import Tensor
-from infuse.ir import dims
-from infuse.ir.dims import Dim
-from infuse.ir.graph import Array, Graph, Value, constant
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 from infuse.testing import lowered
 from infuse.testing.epilogues import EpilogueError
-from tests.native.builder import Builder
+from tests.decoders import CASES, drawn, network, sizes_of
 from tests.pure.kernel_runs import TARGETS, run
 
 pytestmark = pytest.mark.row("R1")
 
 
-class Case(NamedTuple):
-    """`filters`: (C, M / group, taps …). `calls`: kernel calls with 128-bit vectors."""
-
-    filters: tuple[int, ...]
-    strides: tuple[int, ...]
-    calls: int
-    how: dict[str, Any] = {}
-    group: int = 1
-
-
-CASES = {
-    "blocks": Case((5, 32, 2, 2), (2, 2), 1),
-    "blocks of lines": Case((5, 16, 3), (3,), 1),
-    "blocks of volumes": Case((3, 16, 2, 2, 2), (2, 2, 2), 1),
-    "blocks of windows": Case((5, 16, 4, 4), (2, 2), 1),
-    "channels that fill no vector": Case((5, 17, 2, 2), (2, 2), 4),
-    "windows that overlap": Case((6, 16, 4, 4), (2, 2), 4, {"pads": (1, 1, 1, 1)}),
-    "phases of different taps": Case(
-        (6, 16, 3, 3), (2, 2), 4, {"pads": (1, 1, 1, 1), "output_padding": (1, 1)}
-    ),
-    "cut to an odd size": Case((6, 16, 3, 3), (2, 2), 4, {"pads": (1, 1, 1, 1)}),
-    "a step of one": Case((6, 3, 3, 3), (1, 1), 1, {"pads": (1, 1, 1, 1)}),
-    "taps apart": Case((4, 16, 3, 4), (2, 3), 6, {"dilations": (3, 2), "pads": (2, 1, 2, 0)}),
-    "groups": Case((8, 16, 2, 2), (2, 2), 4, group=2),
-    "a channel each": Case((20, 1, 4, 4), (2, 2), 4, {"pads": (1, 1, 1, 1)}, group=20),
-    "lines that overlap": Case((4, 16, 4), (2,), 2, {"pads": (1, 1)}),
-}
-
-
-def network(case: Case, size: tuple[Dim | str, ...], tail: str = "skip") -> Graph:
-    """A transposed convolution between convolutions of single pixels, with what decoders have
-    behind it: a normalization, a skip that is added, an activation.
-
-    The inputs have their channels last.
-    """
-    b = Builder("decoder")
-    rank, (depth, per_group, *_) = len(size), case.filters
-    channels = per_group * case.group
-
-    def pixels(value: Value, filters: int) -> Value:
-        return b("Conv", value, b.weight(filters, int(str(value.shape[1])), *(1,) * rank))
-
-    def image(name: str, *sizes: Dim | str) -> Value:
-        first = (0, rank + 1, *range(1, rank + 1))
-        return b("Transpose", b.input("n", *sizes, 3, name=name), perm=first)
-
-    weights = b.weight(*case.filters), b.weight(channels)
-    x = pixels(image("x", *size), depth)
-    value = b("ConvTranspose", x, *weights, strides=case.strides, group=case.group, **case.how)
-    sizes = value.shape[2:]
-    if tail == "normalization":
-        statistics = [b.weight(channels) for _ in range(3)]
-        variance = constant(b.rng.uniform(0.5, 2, channels).astype(np.float32))
-        value = b("BatchNormalization", value, *statistics, variance)
-        value = b("Mul", value, b("Sigmoid", value))
-    if tail == "skip":
-        value = b("Relu", b("Add", value, pixels(image("skip", *sizes), channels)))
-    b.output(pixels(value, 2))
-    return optimize(b.graph)
-
-
 def copies(program: Program) -> list[str]:
     """The copies of a program, but for those of its outputs."""
     return [s.label for s in program.steps if "copy" in s.function.name and s.label != "output"]
-
-
-def sizes_of(case: Case) -> tuple[int, ...]:
-    return (5, 4, 3)[: len(case.strides)]
 
 
 @pytest.mark.parametrize("tail", ["none", "normalization", "skip"])
@@ -121,12 +52,6 @@ def test_kernels_leave_all_pixels_in_their_places(target: str, name: str) -> Non
             # Sums of some hundred products of numbers below 3.
             np.testing.assert_allclose(result.outputs[key], array, rtol=1e-4, atol=1e-3)
         assert result.calls >= 3
-
-
-def drawn(value: Value, **sizes: int) -> Array:
-    """A random operand; symbols have these sizes."""
-    shape = [int(str(dims.substitute(d, sizes))) for d in value.shape]
-    return np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", CASES)

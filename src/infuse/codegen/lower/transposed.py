@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import partial
 from itertools import product
 
@@ -22,6 +24,7 @@ from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.parts import Blocks, Part, Pixels
 from infuse.codegen.phases import Phase, are_alike, are_points, kernel_phases
+from infuse.codegen.program import Step
 from infuse.codegen.tensors import channels_last
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ir.registry import make_operator
@@ -41,15 +44,17 @@ def conv_transpose(low: Lowering, node: Node, group: Group) -> None:
     if op.group == 1 and fills_lanes and are_alike(phases):
         _call(low, node, group, [*product(*phases)], Blocks(shape, steps))
         return
+    taps = math.prod(sum(len(p.taps) for p in axis) for axis in phases)
     for each in product(*phases):
         first, counts = tuple(p.first for p in each), tuple(p.count for p in each)
         if 0 not in counts:
-            _call(low, node, group, [each], Pixels(shape, first, steps, counts))
+            step = _call(low, node, group, [each], Pixels(shape, first, steps, counts))
+            step.share = Fraction(math.prod(len(p.taps) for p in each), taps)
 
 
 def _call(
     low: Lowering, node: Node, group: Group, phases: Sequence[Sequence[Phase]], part: Part
-) -> None:
+) -> Step:
     """A kernel call that makes a part of the result: the pixels of these phases, which read the
     same inputs.
     """
@@ -61,7 +66,7 @@ def _call(
             call_point_product(low, conv, f, image_rows(low, conv), sink)
         else:
             call_convolution(low, conv, f, sink)
-    f.finish(label(group))
+    return f.finish(label(group))
 
 
 def _has_one_group(node: Node) -> bool:
