@@ -27,16 +27,19 @@ CASES = {
     "blocks of volumes": Case((3, 16, 2, 2, 2), (2, 2, 2), 1),
     "blocks of windows": Case((5, 16, 4, 4), (2, 2), 1),
     "channels that fill no vector": Case((5, 17, 2, 2), (2, 2), 4),
-    "windows that overlap": Case((6, 16, 4, 4), (2, 2), 4, {"pads": (1, 1, 1, 1)}),
+    "windows that overlap": Case((6, 16, 4, 4), (2, 2), 1, {"pads": (1, 1, 1, 1)}),
     "phases of different taps": Case(
         (6, 16, 3, 3), (2, 2), 4, {"pads": (1, 1, 1, 1), "output_padding": (1, 1)}
     ),
+    "blocks that are cut": Case((6, 16, 6, 4), (3, 2), 1, {"pads": (2, 1, 2, 1)}),
+    "blocks that are cut, in no whole vectors": Case((6, 18, 4, 4), (2, 2), 4, {"pads": (1,) * 4}),
+    "blocks along one axis": Case((6, 16, 3, 4), (1, 2), 1, {"pads": (1, 1, 1, 1)}),
     "cut to an odd size": Case((6, 16, 3, 3), (2, 2), 4, {"pads": (1, 1, 1, 1)}),
     "a step of one": Case((6, 3, 3, 3), (1, 1), 1, {"pads": (1, 1, 1, 1)}),
     "taps apart": Case((4, 16, 3, 4), (2, 3), 6, {"dilations": (3, 2), "pads": (2, 1, 2, 0)}),
     "groups": Case((8, 16, 2, 2), (2, 2), 4, group=2),
     "a channel each": Case((20, 1, 4, 4), (2, 2), 4, {"pads": (1, 1, 1, 1)}, group=20),
-    "lines that overlap": Case((4, 16, 4), (2,), 2, {"pads": (1, 1)}),
+    "lines that overlap": Case((4, 16, 4), (2,), 1, {"pads": (1, 1)}),
 }
 
 

@@ -90,7 +90,7 @@ def written(step: Step) -> int:
 
 
 def test_a_phase_that_is_left_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = CASES["windows that overlap"]
+    case = CASES["channels that fill no vector"]
     graph = network(case, (3, 3), "none")
     feeds = {v.name: drawn(v, n=1) for v in graph.inputs}
 
@@ -105,7 +105,7 @@ def test_a_phase_that_is_left_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_phase_in_the_place_of_another_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = CASES["windows that overlap"]
+    case = CASES["channels that fill no vector"]
     graph = network(case, (3, 3), "none")
     feeds = {v.name: drawn(v, n=1) for v in graph.inputs}
 

@@ -5,7 +5,6 @@ kernel.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from infuse import dtypes
 from infuse.codegen.bf16_values import stored_rounded
@@ -114,7 +113,7 @@ class Fusing(Placing):
         if rounded:
             f.include("half.hpp")
         if part is not None:
-            space, target = IterationSpace(part.shape, part.order), part.of(target)
+            space, target = part.space, part.of(target)
             tensors = {v: part.of(tensor) for v, tensor in tensors.items()}
             bias = None if bias is None else part.of(bias)
         body = Epilogue(f, group, space, tensors, target)
@@ -125,7 +124,7 @@ class Fusing(Placing):
             start = body.apply(_SUM * scale, start)
         work = body.statement(self._biased(body, start, bias))
         if part is not None:
-            work = replace(work, pixels=part.side_by_side, columns=value.shape[1])
+            work = part.told(work)
         _define(f, name, "auto acc, long row, long col, auto lanes", work)
         return name
 

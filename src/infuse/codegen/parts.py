@@ -4,13 +4,13 @@ pixels side by side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from infuse.codegen.tensors import Order, Tensor, channels_last
-from infuse.ir import dims
-from infuse.ir.dims import Dim
+from infuse.codegen.iteration_space import IterationSpace
+from infuse.codegen.tensors import Tensor, channels_last
 from infuse.ir.types import Shape
+from infuse.targets.cpu.emit.blocks import BlockAxis, BlockRows
+from infuse.targets.cpu.emit.elementwise import Elementwise
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,9 @@ class Pixels:
         return (*self.whole[:2], *self.counts)
 
     @property
-    def order(self) -> Order:
-        """The axes of the part in the order of the kernel's rows and columns."""
-        return channels_last(len(self.whole))
-
-    @property
-    def side_by_side(self) -> int:
-        """Pixels that one row of the kernel holds."""
-        return 1
+    def space(self) -> IterationSpace:
+        """The rows and columns of the kernel."""
+        return IterationSpace(self.shape, channels_last(len(self.whole)))
 
     def of(self, tensor: Tensor) -> Tensor:
         """The part of a tensor that broadcasts to the whole result."""
@@ -47,10 +42,15 @@ class Pixels:
             view = view.slice(axis, first, count, step)
         return view
 
+    def told(self, work: Elementwise) -> Elementwise:
+        """What is done with the results of a kernel that makes the part."""
+        return replace(work, makes_part=True)
+
 
 @dataclass(frozen=True)
 class Blocks:
-    """A result (N, C, …) in blocks of `steps` pixels.
+    """A result (N, C, …) in `counts` blocks of `steps` pixels, of which the first ones begin `cut`
+    pixels before the first pixel.
 
     The rows of the kernel are the blocks; its columns are the channels of the first pixel of a
     block, then those of the next.
@@ -58,43 +58,22 @@ class Blocks:
 
     whole: Shape
     steps: tuple[int, ...]
+    cut: tuple[int, ...]
+    counts: Shape
 
     @property
-    def counts(self) -> Shape:
-        """Blocks of every spatial axis."""
-        return tuple(dims.floordiv(n, step) for n, step in zip(self.whole[2:], self.steps))
-
-    @property
-    def shape(self) -> Shape:
-        """The logical shape: N, C, and for each spatial axis blocks and pixels."""
-        pairs = zip(self.counts, self.steps)
-        return (*self.whole[:2], *(size for pair in pairs for size in pair))
-
-    @property
-    def order(self) -> Order:
-        """The axes in the order of the kernel's rows and columns."""
-        rank = len(self.steps)
-        blocks, pixels = (range(start, start + 2 * rank, 2) for start in (2, 3))
-        return (0, *blocks, *pixels, 1)
-
-    @property
-    def side_by_side(self) -> int:
-        """Pixels that one row of the kernel holds."""
-        return product(self.steps)
+    def space(self) -> IterationSpace:
+        """Rows and columns of the result, into which those of the kernel are turned."""
+        return IterationSpace(self.whole, channels_last(len(self.whole)))
 
     def of(self, tensor: Tensor) -> Tensor:
-        """A tensor that broadcasts to the whole result, in blocks."""
-        view = tensor.expand(self.whole)
-        for i, (count, step) in enumerate(zip(self.counts, self.steps)):
-            view = view.unfold(2 + 2 * i, count, step)
-        return view
+        """A tensor that broadcasts to the whole result, as it is."""
+        return tensor
+
+    def told(self, work: Elementwise) -> Elementwise:
+        """What is done with the results of a kernel that makes the blocks."""
+        axes = map(BlockAxis, self.counts, self.steps, self.cut, self.whole[2:])
+        return replace(work, blocks=BlockRows(tuple(axes), self.whole[1]))
 
 
 Part = Pixels | Blocks
-
-
-def product(steps: Sequence[int]) -> int:
-    """Pixels of a block."""
-    result: Dim = dims.product(steps)
-    assert isinstance(result, int)
-    return result

@@ -5,7 +5,7 @@ stride after another.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,11 +40,6 @@ class Phase:
         """Whether the windows are the inputs, one after another, as far as there are any."""
         return len(self.taps) == 1 and self.before == 0
 
-    def resembles(self, other: Phase) -> bool:
-        """Whether both read the same inputs for as many pixels."""
-        window = len(self.taps), self.apart, self.before, self.count
-        return window == (len(other.taps), other.apart, other.before, other.count)
-
 
 def phases_along(kernel: int, step: int, dilation: int, cut: int, out: Dim) -> list[Phase] | None:
     """The phases of one axis of `out` pixels, of which `cut` were cut off before; None where a
@@ -63,6 +58,31 @@ def phases_along(kernel: int, step: int, dilation: int, cut: int, out: Dim) -> l
     return phases
 
 
+Along = Callable[[int, int, int, int, Dim], "list[Phase] | None"]
+"""The phases of one axis: of its kernel, step and dilation, what is cut off before, the result."""
+
+
+def phases_of(node: Node, along: Along = phases_along) -> list[list[Phase]] | None:
+    """The phases of every axis of a ConvTranspose with constant filters; None where an axis has
+    none of this kind, or where what is cut off is not known.
+    """
+    op, x, w = node.op, node.inputs[0], node.inputs[1]
+    assert isinstance(op, ConvTranspose)
+    assert x is not None
+    assert w is not None
+    assert w.const is not None
+    kernel = w.const.shape[2:]
+    rank, (_, pads) = len(kernel), op.placement(x.shape[2:], kernel)
+    rows = zip(kernel, op.steps(rank), op.spread(rank), pads, node.output.shape[2:])
+    phases = []
+    for size, step, dilation, (cut, _), out in rows:
+        found = along(size, step, dilation, cut, out) if isinstance(cut, int) else None
+        if found is None:
+            return None
+        phases.append(found)
+    return phases
+
+
 def kernel_phases(node: Node) -> list[list[Phase]] | None:
     """The phases of every axis of a ConvTranspose whose kernels write the result themselves; None
     where it has to be expressed in other operators.
@@ -73,19 +93,11 @@ def kernel_phases(node: Node) -> list[list[Phase]] | None:
     assert w is not None
     if x.dtype != dtypes.float32 or w.const is None or 0 in w.const.shape:
         return None
-    kernel = w.const.shape[2:]
-    steps = op.steps(len(kernel))
-    if not _fills_vectors(op.group, w.const.shape, steps):
+    if not _fills_vectors(op.group, w.const.shape, op.steps(w.const.ndim - 2)):
         return None
-    _, pads = op.placement(x.shape[2:], kernel)
-    rows = zip(kernel, steps, op.spread(len(kernel)), pads, node.output.shape[2:])
-    phases = []
-    for size, step, dilation, (cut, _), out in rows:
-        found = phases_along(size, step, dilation, cut, out) if isinstance(cut, int) else None
-        if found is None:
-            return None
-        phases.append(found)
-    return phases if len(kernel) <= 2 or are_points(phases, x.shape[2:]) else None
+    phases = phases_of(node)
+    is_image = w.const.ndim <= 4
+    return phases if phases and (is_image or are_points(phases, x.shape[2:])) else None
 
 
 def _fills_vectors(group: int, filters: Sequence[int], steps: Sequence[int]) -> bool:
@@ -101,8 +113,18 @@ def are_points(phases: Sequence[Sequence[Phase]], sizes: Sequence[Dim]) -> bool:
     return all(p.is_point and p.count == n for axis, n in zip(phases, sizes) for p in axis)
 
 
-def are_alike(phases: Sequence[Sequence[Phase]]) -> bool:
-    """Whether all phases of every axis read the same inputs, so that their pixels may be columns
-    of one product.
+def block_phases(kernel: int, step: int, dilation: int, cut: int, out: Dim) -> list[Phase] | None:
+    """Phases that all read the same inputs: those of blocks of `step` pixels, before anything is
+    cut off, so that the first and the last block may lie outside of the result in part. None where
+    phases have different numbers of taps.
     """
-    return all(phase.resembles(axis[0]) for axis in phases for phase in axis)
+    if step == 1:
+        return phases_along(kernel, step, dilation, cut, out)
+    taps, begin = kernel // step, cut // step
+    if kernel % step or dilation != 1 or begin >= taps:
+        return None
+    count = dims.floordiv(cut % step + out + step - 1, step)
+    return [
+        Phase(first, count, tuple(range(first, kernel, step))[::-1], 1, taps - 1 - begin)
+        for first in range(step)
+    ]

@@ -46,9 +46,9 @@ def check_calls(step: Step, memory: Memory) -> int:
     (call,) = calls
     *_, sink = apart(call)
     name = sink if isinstance(sink, str) else ""
-    makes_part = _makes_part(step, name)
-    expected = None if makes_part else expected_of(node, call, step, memory)
-    if expected is None and not makes_part:
+    is_told = _tells_places(step, name)
+    expected = None if is_told else expected_of(node, call, step, memory)
+    if expected is None and not is_told:
         return 0
     try:
         each = scope_of(step, memory).run(step.function.statements)
@@ -63,10 +63,10 @@ def check_calls(step: Step, memory: Memory) -> int:
     return 1
 
 
-def _makes_part(step: Step, sink: str) -> bool:
-    """Whether a step makes only a part of the result of its nodes, or its pixels side by side."""
+def _tells_places(step: Step, sink: str) -> bool:
+    """Whether the rows and columns of a kernel are not those of the result of its nodes."""
     work = sink_of(step, sink)
-    return work is not None and work.columns != 0
+    return work is not None and (work.makes_part or work.blocks is not None)
 
 
 def anchor_of(step: Step) -> Node | None:

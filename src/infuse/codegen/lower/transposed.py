@@ -18,31 +18,39 @@ from infuse.codegen.lower.convolution import (
     call_point_product,
     channel_bias,
     image_rows,
+    plane,
 )
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.parts import Blocks, Part, Pixels
-from infuse.codegen.phases import Phase, are_alike, are_points, kernel_phases
+from infuse.codegen.phases import Phase, are_points, block_phases, kernel_phases, phases_of
 from infuse.codegen.program import Step
 from infuse.codegen.tensors import channels_last
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
 from infuse.ops.convolution import ConvTranspose
+from infuse.targets.cpu.families.convolution import ConvSizes, forms
+from infuse.targets.cpu.families.winograd import tile_forms
+
+Axes = Sequence[Sequence[Phase]]
+"""By axis, its phases."""
 
 
 @lowers("ConvTranspose", has_epilogue=True)
 def conv_transpose(low: Lowering, node: Node, group: Group) -> None:
-    """One kernel call for all phases where they read the same inputs, else one for each."""
-    op, phases = node.op, kernel_phases(node)
-    assert isinstance(op, ConvTranspose)
+    """One kernel call for blocks of pixels, or one for each phase."""
+    phases = kernel_phases(node)
     if phases is None:
         low.unsupported(node, "these filters and strides")
-    shape, steps = node.output.shape, op.steps(len(phases))
-    fills_lanes = isinstance(shape[1], int) and shape[1] % low.lanes == 0
-    if op.group == 1 and fills_lanes and are_alike(phases):
-        _call(low, node, group, [*product(*phases)], Blocks(shape, steps))
+    shape, steps = node.output.shape, _op(node).steps(len(phases))
+    blocks = _blocks(low, node, phases)
+    if blocks is not None:
+        _, pads = _op(node).placement(operand(node).shape[2:], operand(node, 1).shape[2:])
+        cut = tuple(int(str(begin)) % step for (begin, _), step in zip(pads, steps))
+        part = Blocks(shape, steps, cut, tuple(axis[0].count for axis in blocks))
+        _call(low, node, group, [*product(*blocks)], part)
         return
     taps = math.prod(sum(len(p.taps) for p in axis) for axis in phases)
     for each in product(*phases):
@@ -52,9 +60,39 @@ def conv_transpose(low: Lowering, node: Node, group: Group) -> None:
             step.share = Fraction(math.prod(len(p.taps) for p in each), taps)
 
 
-def _call(
-    low: Lowering, node: Node, group: Group, phases: Sequence[Sequence[Phase]], part: Part
-) -> Step:
+def _op(node: Node) -> ConvTranspose:
+    assert isinstance(node.op, ConvTranspose)
+    return node.op
+
+
+def _blocks(low: Lowering, node: Node, phases: Axes) -> Axes | None:
+    """The phases of blocks, where these can be made and cost no more than the phases one by one."""
+    blocks, channels = phases_of(node, block_phases), node.output.shape[1]
+    fills_lanes = isinstance(channels, int) and channels % low.lanes == 0
+    if blocks is None or not fills_lanes or _op(node).group != 1:
+        return None
+    if are_points(blocks, operand(node).shape[2:]):
+        return blocks
+    if len(blocks) > 2:
+        return None
+    together = _seconds(low, node, [axis[0] for axis in blocks], math.prod(map(len, blocks)))
+    return blocks if together <= sum(_seconds(low, node, p, 1) for p in product(*phases)) else None
+
+
+def _seconds(low: Lowering, node: Node, window: Sequence[Phase], pixels: int) -> float:
+    """What a convolution with such windows costs that makes so many pixels of each."""
+    x, line = operand(node), [Phase(0, 1, (0,), 1, 0)] if len(window) == 1 else []
+    axes = [*line, *window]
+    taps, aparts = [len(p.taps) for p in axes], [p.apart for p in axes]
+    made = node.output.shape[1] * pixels
+    image = [x.shape[0], *plane(x.shape), x.shape[1], *(p.count for p in axes), made]
+    sizes = ConvSizes._make([*image, *taps, 1, 1, *aparts, *(p.before for p in axes), 1])
+    names = [*forms(sizes, planes=False, rounds=False), *tile_forms(sizes, low.precision)]
+    choice = low.chooser.of(low.precision).choose("conv", sizes, names)
+    return choice.costs[choice.chosen]
+
+
+def _call(low: Lowering, node: Node, group: Group, phases: Axes, part: Part) -> Step:
     """A kernel call that makes a part of the result: the pixels of these phases, which read the
     same inputs.
     """
@@ -62,15 +100,11 @@ def _call(
     order, bias = channels_last(node.output.rank), channel_bias(low, node, 2)
     sink = partial(low.sink, f, group, order, bias=bias, part=part)
     with _convolution(node, phases, part) as conv:
-        if are_points([[p] for p in phases[0]], operand(node).shape[2:]) and _has_one_group(node):
+        if _op(node).group == 1 and are_points([[p] for p in phases[0]], operand(node).shape[2:]):
             call_point_product(low, conv, f, image_rows(low, conv), sink)
         else:
             call_convolution(low, conv, f, sink)
     return f.finish(label(group))
-
-
-def _has_one_group(node: Node) -> bool:
-    return bool(node.op.attributes()["group"] == 1)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from infuse.ir.dims import Dim
 from infuse.ops.core.formula import Term
+from infuse.targets.cpu.emit.blocks import BlockRows
 from infuse.targets.cpu.emit.formulas import FormulaPrinter, divides
 from infuse.targets.cpu.emit.sizes import size_text
 
@@ -78,15 +79,16 @@ class Elementwise:
     """Definitions in order, of which one is the result: stored in `target`, or returned without
     one.
 
-    Where a kernel makes several `pixels` in each row, `columns` of each, every pixel is a row here;
-    the vectors of the kernel do not reach from one to the next.
+    `makes_part`: other calls make the rest of the result. `blocks`: what the rows and columns of
+    the kernel are, where they are not those of the result; no vector of it reaches from one pixel
+    to the next.
     """
 
     definitions: tuple[Place | Applied, ...]
     result: Source
     target: Place | None
-    pixels: int = 1
-    columns: Dim = 0
+    makes_part: bool = False
+    blocks: BlockRows | None = None
 
     @property
     def divides(self) -> bool:
@@ -106,11 +108,7 @@ class Elementwise:
             else:
                 leaves = {number: name(source) for number, source in definition.leaves.items()}
                 names.append(printer.print(definition.term, leaves))
-        first: list[str] = []
-        if self.pixels > 1:
-            columns = f"(unsigned long){size_text(self.columns)}"
-            first.append(f"row = row * {self.pixels} + long(col / {columns});")
-            first.append(f"col = long(col % {columns});")
         result = name(self.result)
         last = f"return {result};" if self.target is None else self.target.store(result)
+        first = [] if self.blocks is None else self.blocks.lines()
         return [*first, *printer.lines, last]
