@@ -11,6 +11,7 @@ from infuse.codegen.bf16_values import stored_rounded
 from infuse.codegen.epilogue import Epilogue
 from infuse.codegen.groups import Group, cost, is_vector_term
 from infuse.codegen.iteration_space import IterationSpace
+from infuse.codegen.parts import Part
 from infuse.codegen.placing import Placing
 from infuse.codegen.tensors import Order, Tensor, natural
 from infuse.codegen.writer import FunctionWriter
@@ -91,22 +92,30 @@ class Fusing(Placing):
         inner: int = 1,
         before: tuple[Term, Sequence[Tensor]] | None = None,
         name: str = "sink",
+        part: Part | None = None,
     ) -> str:
         """Define the sink of an anchored group in `f`: scale, bias, fused elementwise work, store.
         Returns its name.
 
         `before` comes first: a formula of what the kernel gives (its input 0) and of tensors that
         are repeated. The kernel's rows and columns run over the result's axes in `order`, the last
-        `inner` of them being columns.
+        `inner` of them being columns; with `part`, over those of that part of the result, to which
+        other calls add theirs.
         """
         value = group.result
         space = IterationSpace(value.shape, order, inner)
         operands = group.operands()
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
         rounded = order[-1:] == (value.rank - 1,) and stored_rounded(value, self.precisions)
-        target = self.allocate(value, order, strided=True, rounded=rounded)
+        if part is None or value not in self.tensors:
+            self.tensors[value] = self.allocate(value, order, strided=True, rounded=rounded)
+        target = self.tensors[value]
         if rounded:
             f.include("half.hpp")
+        if part is not None:
+            space, target = part.space, part.of(target)
+            tensors = {v: part.of(tensor) for v, tensor in tensors.items()}
+            bias = None if bias is None else part.of(bias)
         body = Epilogue(f, group, space, tensors, target)
         start: Source = "acc"
         if before is not None:
@@ -114,8 +123,9 @@ class Fusing(Placing):
         if scale != 1.0:
             start = body.apply(_SUM * scale, start)
         work = body.statement(self._biased(body, start, bias))
+        if part is not None:
+            work = part.told(work)
         _define(f, name, "auto acc, long row, long col, auto lanes", work)
-        self.tensors[value] = target
         return name
 
     def stage(

@@ -33,7 +33,8 @@ def check_work(
     memory: Memory,
     tolerance: float,
 ) -> None:
-    """EpilogueError unless the work leaves the result of the step's nodes where that lies.
+    """EpilogueError unless the work leaves the result of the step's nodes where that lies, or the
+    part of it that it says that it makes.
 
     `start`: what the kernel hands over, rows × columns. `tolerance`: relative to the largest
     element.
@@ -45,14 +46,26 @@ def check_work(
     except IndexError as error:
         raise EpilogueError(f"{what} reads outside of its operands: {error}") from error
     meant = memory.values[value].astype(target.dtype.numpy)
+    if work.makes_part:
+        whole = memory.places[value]
+        places = places + memory.number(target.offset) - memory.number(whole.offset)
+        target = whole
+        memory.parts.setdefault(value, []).append(places.reshape(-1))
     expected, where = meant.reshape(-1), strided(target, memory.number).reshape(-1)
-    if sorted(places.reshape(-1).tolist()) != sorted(where.tolist()):
+    if not _are_the_places(places, where, in_part=work.makes_part):
         raise EpilogueError(f"{what} leaves elements elsewhere than in its result")
     order = np.argsort(where, kind="stable")
     ours = order[np.searchsorted(where[order], places.reshape(-1))]
     result = elements.reshape(-1).astype(target.dtype.numpy)
     if not _near(result, expected[ours], tolerance):
         raise EpilogueError(f"{what} makes something else than its nodes mean")
+
+
+def _are_the_places(places: Array, where: Array, *, in_part: bool) -> bool:
+    """Whether elements were stored in all places of a result, or in some of it."""
+    if in_part:
+        return bool(np.isin(places, where).all())
+    return bool(np.array_equal(np.sort(places, axis=None), np.sort(where)))
 
 
 def _near(a: Array, b: Array, tolerance: float) -> bool:
@@ -97,37 +110,51 @@ def stored(
     work: Elementwise, step: Step, start: Array | None, shape: tuple[int, int], memory: Memory
 ) -> tuple[Tensor, Array, Array]:
     """The tensor that work stores its result in, the places there from its first element on, and
-    the elements, both rows × columns.
+    the elements, both flat.
 
     `start`: what the kernel hands over. IndexError where an operand is read outside of its memory.
     """
     assert work.target is not None
     names = scope_of(step, memory).names
     made: list[Array] = []
+    rows, columns, inside = _handed(work, shape, memory)
 
     def value(source: Source) -> Array:
         if isinstance(source, int):
             return made[source]
         assert start is not None
-        return start
+        return start[inside]
 
     for definition in work.definitions:
         if isinstance(definition, Place):
             tensor = names[definition.pointer].tensor
-            made.append(memory.elements(tensor)[_places(definition, names, shape, memory)])
+            made.append(memory.elements(tensor)[_places(definition, names, rows, columns, memory)])
         else:
             leaves = {number: value(source) for number, source in definition.leaves.items()}
             operands = [leaves.get(i, np.zeros(())) for i in range(max(leaves, default=-1) + 1)]
             made.append(interpret(definition.term, operands))
     target = names[work.target.pointer].tensor
-    places = _places(work.target, names, shape, memory)
-    return target, places, np.broadcast_to(value(work.result), shape)
+    places = _places(work.target, names, rows, columns, memory)
+    return target, places, np.broadcast_to(value(work.result), places.shape)
+
+
+def _handed(
+    work: Elementwise, shape: tuple[int, int], memory: Memory
+) -> tuple[Array, Array, Array]:
+    """The rows and columns of the result that a kernel hands over, and which of its own they
+    are.
+    """
+    if work.blocks is None:
+        rows, columns = np.indices(shape)
+        inside = np.ones(shape, bool)
+    else:
+        rows, columns, inside = work.blocks.places(*shape, memory.number)
+    return rows[inside], columns[inside], inside
 
 
 def _places(
-    place: Place, names: Mapping[str, Any], shape: tuple[int, int], memory: Memory
+    place: Place, names: Mapping[str, Any], rows: Array, columns: Array, memory: Memory
 ) -> Array:
-    rows, columns = np.arange(shape[0])[:, None], np.arange(shape[1])[None]
     offsets = np.zeros_like(rows)
     for part in place.rows:
         index = rows // memory.number(part.below)

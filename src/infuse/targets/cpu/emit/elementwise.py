@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from infuse.ir.dims import Dim
 from infuse.ops.core.formula import Term
+from infuse.targets.cpu.emit.blocks import BlockRows
 from infuse.targets.cpu.emit.formulas import FormulaPrinter, divides
 from infuse.targets.cpu.emit.sizes import size_text
 
@@ -77,11 +78,17 @@ class Applied:
 class Elementwise:
     """Definitions in order, of which one is the result: stored in `target`, or returned without
     one.
+
+    `makes_part`: other calls make the rest of the result. `blocks`: what the rows and columns of
+    the kernel are, where they are not those of the result; no vector of it reaches from one pixel
+    to the next.
     """
 
     definitions: tuple[Place | Applied, ...]
     result: Source
     target: Place | None
+    makes_part: bool = False
+    blocks: BlockRows | None = None
 
     @property
     def divides(self) -> bool:
@@ -103,4 +110,5 @@ class Elementwise:
                 names.append(printer.print(definition.term, leaves))
         result = name(self.result)
         last = f"return {result};" if self.target is None else self.target.store(result)
-        return [*printer.lines, last]
+        first = [] if self.blocks is None else self.blocks.lines()
+        return [*first, *printer.lines, last]
