@@ -28,7 +28,7 @@ class Memory:
 
     `number`: a size as a number. `elements`: what lies from the first element of a tensor on, flat.
     `put`: stores elements so many behind the first one of a tensor. `sizes`: by symbol. `machine`:
-    what kernels are made for.
+    what kernels are made for. `places`: where values lie.
     """
 
     values: Mapping[Value, Array]
@@ -37,3 +37,4 @@ class Memory:
     put: Callable[[Tensor, Array, Array], None]
     sizes: dict[str, int]
     machine: Machine
+    places: Mapping[Value, Tensor]

@@ -1,5 +1,5 @@
 """Elementwise work by row and column as data: what lies in memory, formulas of it, and where the
-result goes.
+results go.
 """
 
 from __future__ import annotations
@@ -74,14 +74,23 @@ class Applied:
 
 
 @dataclass(frozen=True)
+class Store:
+    """What is stored, and where."""
+
+    source: Source
+    place: Place
+
+
+@dataclass(frozen=True)
 class Elementwise:
-    """Definitions in order, of which one is the result: stored in `target`, or returned without
-    one.
+    """Definitions in order, some of which are stored.
+
+    `result`: what is returned; None where nothing is.
     """
 
     definitions: tuple[Place | Applied, ...]
-    result: Source
-    target: Place | None
+    stores: tuple[Store, ...] = ()
+    result: Source | None = None
 
     @property
     def divides(self) -> bool:
@@ -101,6 +110,6 @@ class Elementwise:
             else:
                 leaves = {number: name(source) for number, source in definition.leaves.items()}
                 names.append(printer.print(definition.term, leaves))
-        result = name(self.result)
-        last = f"return {result};" if self.target is None else self.target.store(result)
-        return [*printer.lines, last]
+        stores = [store.place.store(name(store.source)) for store in self.stores]
+        returned = [] if self.result is None else [f"return {name(self.result)};"]
+        return [*printer.lines, *stores, *returned]
