@@ -148,10 +148,12 @@ class Lowering(Fusing):
             waiting[inner] = self._check(inner, relations_of(inner))
         first = len(self.program.steps)
         last, node = group.nodes[-1], group.anchor
+        results = [v for part in (*group.producers, group) for v in part.results]
         family = KernelFamily() if node is None else KERNELS.of(node)
         function = family.fusion.lower if family.fusion and group.producers else family.lower
         if all(v.tensor.size == 0 for v in last.outputs) and not last.subgraphs:
-            self.tensors.update((v, self.allocate(v)) for v in last.outputs)
+            results = list(dict.fromkeys([*results, *last.outputs]))
+            self.tensors.update((v, self.allocate(v)) for v in results)
         elif node is None:
             self.elementwise(group)
         elif function is None:
