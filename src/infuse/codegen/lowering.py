@@ -67,7 +67,7 @@ class Lowering(Fusing):
             if value.default is not None:
                 self.program.defaults[number] = self.program.weight(value.default)
         self.needed = live_nodes(self.graph, set(self.program.symbols), self.reads)
-        self.homes = ConcatSlots(self.graph, self.needed, self.available_sizes)
+        self.homes = ConcatSlots(self.graph, self.needed, self.available_sizes, _reads_parts)
         expanded = list(self.relied.get(self.graph, ()))
         for group in fuse_producers(
             self.graph, partition(self.needed), set(self.needed), self._producers
@@ -239,6 +239,10 @@ class Lowering(Fusing):
                 continue
             target = dense(Buffer("output", 0, number), value.dtype, value.shape)
             self.copy(tensor, target, "output")
+
+
+def _reads_parts(node: Node, axis: int) -> bool:
+    return KERNELS.of(node).reads_parts(node, axis)
 
 
 def _is_low(step: Step) -> bool:

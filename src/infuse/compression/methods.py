@@ -18,6 +18,7 @@ from infuse.compression.forms import (
     Form,
     RowsForm,
 )
+from infuse.compression.gates import Gates, add_gates
 from infuse.compression.gptq import gptq
 from infuse.compression.layers import Embedding, Floats, Layer
 from infuse.compression.low_rank import (
@@ -95,6 +96,7 @@ class Setting:
     graph: Graph
     layers: Sequence[Layer]
     embeddings: Sequence[Embedding]
+    recurrent: Sequence[Gates]
     runs: Sequence[Feeds] | None
     options: MethodOptions
     threads: int | None
@@ -217,13 +219,14 @@ def in_blocks_by_moments(
     return best, offers[best], errors[best]
 
 
-def _with_embeddings(method: Callable[[Setting], Plan], bits: int = 8) -> Callable[[Setting], Plan]:
+def _with_others(method: Callable[[Setting], Plan], bits: int = 8) -> Callable[[Setting], Plan]:
     """A method that stores rows of embeddings, too: as 8-bit integers with a scale each, or in
-    blocks of fewer bits where these divide them.
+    blocks of fewer bits where these divide them; and weights of recurrent layers in 8 bits.
     """
 
     def both(setting: Setting) -> Plan:
         plan = method(setting)
+        add_gates(plan, setting.recurrent)
         for layer in setting.embeddings:
             if not layer.is_finite:
                 plan.refused[layer] = "its weights are not finite"
@@ -373,16 +376,16 @@ def _alone(method: Callable[[Setting], Plan]) -> Callable[[Setting], list[Plan]]
 
 
 METHODS: Mapping[str, Callable[[Setting], list[Plan]]] = {
-    "int8": _alone(_with_embeddings(static_int8)),
-    "int8-dynamic": _alone(_with_embeddings(dynamic_int8)),
-    "int8-weights": _alone(_with_embeddings(_weights_of(8))),
-    "int4": _alone(_with_embeddings(_weights_of(4), 4)),
-    "int3": _alone(_with_embeddings(_weights_of(3), 4)),
-    "int2": _alone(_with_embeddings(_weights_of(2), 4)),
+    "int8": _alone(_with_others(static_int8)),
+    "int8-dynamic": _alone(_with_others(dynamic_int8)),
+    "int8-weights": _alone(_with_others(_weights_of(8))),
+    "int4": _alone(_with_others(_weights_of(4), 4)),
+    "int3": _alone(_with_others(_weights_of(3), 4)),
+    "int2": _alone(_with_others(_weights_of(2), 4)),
     "low-rank": low_rank,
     "clusters": clusters,
     "sparse": _alone(sparse),
-    "sparse-int8": _alone(_with_embeddings(sparse_int8)),
+    "sparse-int8": _alone(_with_others(sparse_int8)),
 }
 
 
