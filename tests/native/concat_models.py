@@ -152,7 +152,7 @@ MODELS: Final = {
     for each in (
         Joined(chain, 0, 3),
         Joined(odd_chain, 0, 3),
-        Joined(skip, 1, 2),
+        Joined(skip, 0, 1),
         Joined(inception, 0, 1),
         Joined(halves, 0, 2),
         Joined(rows, 0, 2),

@@ -1,12 +1,14 @@
 """Results that are written where they are wanted: outputs of the graph, operands of a
-concatenation.
+concatenation, and what these are only views of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
 
-from infuse.codegen.tensors import Buffer
+from infuse.codegen.tensors import Buffer, Tensor, dense
+from infuse.codegen.view_chains import chain_to, place_before
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Use, Value
@@ -18,14 +20,28 @@ axis.
 """
 
 
-class ConcatSlots:
-    """`outputs`: the buffer of a graph output, by value. `slots`: values that are a part of a
-    concatenation's result, with that result, the axis, and where along it they begin; only where
-    its size is in `sizes`, available before the run.
+class Slot(NamedTuple):
+    """A part of a concatenation's result: where it begins along the axis, and the views between
+    what is written there and the operand.
+    """
 
-    Such a result may be a part of a larger one itself, so that a chain of concatenations, each of
-    the one before and something new, needs the memory of the last and no copy. Who else reads a
-    part must do with its strides, or nothing is gained: that is asked of `reads_parts`.
+    whole: Value
+    axis: int
+    size: Dim
+    offset: Dim = 0
+    views: tuple[Node, ...] = ()
+
+
+class ConcatSlots:
+    """`outputs`: where values may lie that are an output of the graph, or that one is a view of.
+    `slots`: values that are a part of a concatenation's result, or that such a part is a view of.
+
+    Both only where the sizes of the whole are in `sizes`, available before the run, but for outputs
+    themselves.
+
+    The result of a concatenation may be a part of a larger one itself, so that a chain of them,
+    each of the one before and something new, needs the memory of the last and no copy. Who else
+    reads a part must do with its strides, or nothing is gained: that is asked of `reads_parts`.
     """
 
     def __init__(
@@ -35,18 +51,22 @@ class ConcatSlots:
         sizes: Collection[str],
         reads_parts: ReadsParts,
     ) -> None:
-        self.outputs: dict[Value, Buffer] = {}
-        self.slots: dict[Value, tuple[Value, int, Dim]] = {}
+        self.graph = graph
+        self.outputs: dict[Value, list[Tensor]] = {}
+        self.slots: dict[Value, Slot] = {}
         self._roots: dict[Value, Value] = {}
         """The outermost result of which a result in a slot is a part."""
         self._reads_parts = reads_parts
-        for number, value in enumerate(graph.outputs):
-            if (
-                value not in self.outputs
-                and value.producer is not None
-                and value.producer.graph is graph
-            ):
-                self.outputs[value] = Buffer("output", 0, number)
+        homes = [
+            (value, dense(Buffer("output", 0, number), value.dtype, value.shape))
+            for number, value in enumerate(graph.outputs)
+            if self._makes(value)
+        ]
+        for value, home in homes:
+            self.outputs.setdefault(value, []).append(home)
+        for value, home in homes:
+            if _is_known(value, sizes):
+                self._choose_home(value, home)
         concats = [
             n
             for n in nodes
@@ -62,18 +82,22 @@ class ConcatSlots:
         for node in reversed(concats):
             self._choose_slots(node)
 
-    def path(self, value: Value) -> list[Value]:
-        """A value and the results of which it is a part, the smallest first."""
-        path = [value]
-        while path[-1] in self.slots:
-            path.append(self.slots[path[-1]][0])
-        return path
+    def _makes(self, value: Value) -> bool:
+        """Whether a node of the graph makes a value, whose elements are not known before."""
+        return value.producer is not None and value.producer.graph is self.graph
+
+    def _choose_home(self, value: Value, home: Tensor) -> None:
+        """What an output is a view of is written to its memory."""
+        source, views = chain_to(value, lambda v: self._makes(v) and v.content is None)
+        place = place_before(views, home)
+        if views and place is not None:
+            self.outputs.setdefault(source, []).append(place)
 
     def _root(self, node: Node) -> Value:
         return self._roots.get(node.output, node.output)
 
-    def _put(self, value: Value, node: Node, offset: Dim) -> None:
-        self.slots[value] = (node.output, _axis(node), offset)
+    def _put(self, value: Value, node: Node, size: Dim, offset: Dim, views: Sequence[Node]) -> None:
+        self.slots[value] = Slot(node.output, _axis(node), size, offset, tuple(views))
         self._roots[value] = self._root(node)
 
     def _nest_concats(self, concats: list[Node]) -> None:
@@ -83,7 +107,7 @@ class ConcatSlots:
         by_first: dict[tuple[Value | None, int], list[Node]] = {}
         for node in concats:
             by_first.setdefault((node.inputs[0], _axis(node)), []).append(node)
-        for family in by_first.values():
+        for (_, axis), family in by_first.items():
             family.sort(key=lambda n: len(n.inputs), reverse=True)
             whole = family[0]
             for node in family[1:]:
@@ -91,25 +115,29 @@ class ConcatSlots:
                     node.output not in self.outputs
                     and node.inputs == whole.inputs[: len(node.inputs)]
                 ):
-                    self._put(node.output, whole, 0)
+                    self._put(node.output, whole, node.output.shape[axis], 0, ())
 
     def _choose_slots(self, node: Node) -> None:
         axis = _axis(node)
         offset: Dim = 0
         for value in self._parts[node]:
-            makes = (
-                value.producer is not None
-                and value.producer.graph is node.graph
-                and value.content is None
-            )
+            size = value.shape[axis]
+            source, views = chain_to(value, self._is_seen_alone)
+            if views and len(value.uses) > 1:
+                source, views = value, []
             if (
-                makes
-                and value not in self.slots
-                and value not in self.outputs
-                and self._fits(value, node)
+                self._makes(source)
+                and source.content is None
+                and source not in self.slots
+                and source not in self.outputs
+                and (self._is_seen_alone(source) if views else self._fits(value, node))
             ):
-                self._put(value, node, offset)
-            offset = offset + value.shape[axis]
+                self._put(source, node, size, offset, views)
+            offset = offset + size
+
+    def _is_seen_alone(self, value: Value) -> bool:
+        """Whether one node reads a value that the graph makes, and nobody else."""
+        return self._makes(value) and len(value.uses) == 1 and not value.is_graph_output
 
     def _fits(self, value: Value, node: Node) -> bool:
         """Whether concatenations that share their memory have the value as a part, each once, and

@@ -19,7 +19,7 @@ from infuse.codegen.liveness import is_known, live_nodes, relations_of
 from infuse.codegen.precisions import Precision
 from infuse.codegen.producers import Producers, fuse_producers
 from infuse.codegen.program import Program, Step
-from infuse.codegen.tensors import Buffer, Tensor, dense
+from infuse.codegen.tensors import Buffer, Tensor, dense, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
@@ -148,10 +148,12 @@ class Lowering(Fusing):
             waiting[inner] = self._check(inner, relations_of(inner))
         first = len(self.program.steps)
         last, node = group.nodes[-1], group.anchor
+        results = [v for part in (*group.producers, group) for v in part.results]
         family = KernelFamily() if node is None else KERNELS.of(node)
         function = family.fusion.lower if family.fusion and group.producers else family.lower
         if all(v.tensor.size == 0 for v in last.outputs) and not last.subgraphs:
-            self.tensors.update((v, self.allocate(v)) for v in last.outputs)
+            results = list(dict.fromkeys([*results, *last.outputs]))
+            self.tensors.update((v, self.allocate(v)) for v in results)
         elif node is None:
             self.elementwise(group)
         elif function is None:
@@ -232,7 +234,8 @@ class Lowering(Fusing):
                 continue
             tensor = self.tensor(value)
             home = tensor.buffer
-            if home.kind == "output" and home.number == number and tensor.offset == 0:
+            lies_there = home.kind == "output" and home.number == number and tensor.offset == 0
+            if lies_there and tensor.is_dense(natural(tensor.rank)):
                 continue
             target = dense(Buffer("output", 0, number), value.dtype, value.shape)
             self.copy(tensor, target, "output")

@@ -9,7 +9,7 @@ from typing import Any
 
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice, Chooser
-from infuse.codegen.concat_slots import ConcatSlots
+from infuse.codegen.concat_slots import ConcatSlots, Slot
 from infuse.codegen.precisions import LayerPrecisions, Precision
 from infuse.codegen.program import Program
 from infuse.codegen.tensors import (
@@ -21,6 +21,7 @@ from infuse.codegen.tensors import (
     is_native_type,
     natural,
 )
+from infuse.codegen.view_chains import place_before, seen_through
 from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
@@ -210,10 +211,9 @@ class Placing:
     def _own_place(self, value: Value, axes: Order, rounded: bool = False) -> Tensor:
         """Memory of the caller for an output that lies so, else of the arena."""
         shape = value.shape
-        target = dense(Buffer("none", 0), value.dtype, shape, axes)
-        home = self.homes.outputs.get(value)
-        if home is not None and target.is_dense(natural(len(shape))):
-            return dense(home, value.dtype, shape, axes)
+        for home in self.homes.outputs.get(value, ()):
+            if home.is_dense(axes):
+                return dense(home.buffer, value.dtype, shape, axes)
         return self.scratch_tensor(
             dtypes.bfloat16 if rounded else value.dtype, shape, axes, value.name
         )
@@ -227,24 +227,40 @@ class Placing:
         )
 
     def _slot(self, value: Value, order: Order) -> Tensor | None:
-        """The part of the concatenation's result that `value` fills, None where the orders
-        differ. Results of which that one is a part get their places first.
+        """The part of the concatenation's result that `value` fills, or that is a view of it; None
+        where the orders differ. Results of which that one is a part get their places first.
         """
-        *inner, outermost = self.homes.path(value)
-        if outermost not in self.tensors:
-            self.tensors[outermost] = self._own_place(outermost, order)
-        for part in reversed(inner[1:]):
-            if part not in self.tensors:
-                fitting = self._part(part, order)
-                self.tensors[part] = fitting or self._own_place(part, order)
+        path = [(value, order)]
+        while path[-1][0] not in self.tensors:
+            inner, axes = path[-1]
+            slot = self.homes.slots.get(inner)
+            seen = None if slot is None else self._seen(inner, axes, slot)
+            if slot is None or seen is None:
+                break
+            path.append((slot.whole, seen.order))
+        for whole, axes in reversed(path[1:]):
+            if whole not in self.tensors:
+                fitting = self._part(whole, axes)
+                self.tensors[whole] = fitting or self._own_place(whole, axes)
         return self._part(value, order)
 
+    def _seen(self, value: Value, order: Order, slot: Slot) -> Tensor | None:
+        """A value in a slot as the concatenation sees it; None where that would be a copy."""
+        return seen_through(slot.views, dense(Buffer("none", 0), value.dtype, value.shape, order))
+
     def _part(self, value: Value, order: Order) -> Tensor | None:
-        whole, axis, offset = self.homes.slots[value]
-        target = self.tensors[whole]
-        if target.order != order or target.dtype != value.dtype:
+        """The place of a value in its slot, whose whole may have one; None where it does not fit
+        there.
+        """
+        slot = self.homes.slots.get(value)
+        target = None if slot is None else self.tensors.get(slot.whole)
+        seen = None if slot is None else self._seen(value, order, slot)
+        if slot is None or target is None or seen is None:
             return None
-        return target.slice(axis, offset, value.shape[axis])
+        if target.order != seen.order or target.dtype != value.dtype:
+            return None
+        part = place_before(slot.views, target.slice(slot.axis, slot.offset, slot.size))
+        return None if part is None or part.order != order else part
 
     def dense(self, value: Value, order: Order | None = None) -> Tensor:
         """The value without gaps, its axes in `order` (default: as they lie); copied when it is
@@ -284,7 +300,10 @@ class Placing:
         there = (
             tensor.buffer is part.buffer
             and tensor.offset == part.offset
-            and tensor.strides == part.strides
+            and all(
+                size == 1 or have == need
+                for size, have, need in zip(tensor.shape, tensor.strides, part.strides)
+            )
         )
         key = (value, id(part.buffer), part.offset)
         if not there and key not in self._joined:

@@ -224,4 +224,4 @@ def _batch_offset(f: FunctionWriter, tensor: Tensor, lead: int) -> str:
 
 def label(group: Group) -> str:
     """The kinds of a group's nodes for people."""
-    return " + ".join(n.kind for n in group.nodes)
+    return " + ".join(n.kind for n in group.all_nodes)
