@@ -42,6 +42,7 @@ class Epilogue:
         if self.target is None:
             return Elementwise(tuple(self._definitions), result, None)
         place = self._place(self.f.write(self.target), self.target)
+        assert place.column in ("", "1"), "columns are stored side by side"
         return Elementwise(tuple(self._definitions), result, place)
 
     def _result(self, start: Source) -> Source:
