@@ -71,6 +71,8 @@ def add_decoder(b: Builder, case: Case, size: tuple[Dim | str, ...], tail: str) 
         value = b("Mul", value, b("Sigmoid", value))
     if tail == "skip":
         value = b("Relu", b("Add", value, pixels(image(f"skip{number}", *sizes), channels)))
+    if tail == "concatenation":
+        value = b("Concat", b("Relu", value), pixels(image(f"skip{number}", *sizes), 8), axis=1)
     b.output(pixels(value, 2))
 
 

@@ -97,7 +97,8 @@ def inspect(
     its operands and writes its results, quantized weights as they are stored. Dynamic axes have
     the sizes of `set_dims`, the others usual ones. The roof is that of `threads` threads (default:
     what this process may use) and of `target`; it is measured once and kept, and `calibrate`
-    measures it again. Nothing of the model is compiled. OptionError for an unknown level, target or axis.
+    measures it again. Nothing of the model is compiled. OptionError for an unknown level, target or
+    axis.
     """
     from infuse.profiling import inspect_graph, measure_roof, runnable_target
     from infuse.runtime.cpus import available_cpus, usable_threads

@@ -49,6 +49,7 @@ def windows() -> Graph:
         (24, 17, (5, 5), 1),
         (3, 40, (1, 3), 1),
         (36, 20, (3, 3), 2),
+        (36, 20, (2, 2), 1),
     ):
         repeat(b, partial(conv, b, image(b, channels, 11, 26), out, kernel, step))
     for channels, out, sides in (

@@ -110,7 +110,7 @@ def agree(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> None:
         np.testing.assert_allclose(ours[name], expected, **NEAR, err_msg=name)
 
 
-@pytest.mark.parametrize("tail", ["normalization", "skip"])
+@pytest.mark.parametrize("tail", ["normalization", "skip", "concatenation"])
 @pytest.mark.parametrize("target", X86)
 def test_decoders_are_those_of_onnx_runtime(target: str, tail: str, tmp_path: Path) -> None:
     resolved = Target.resolve(target)

@@ -33,6 +33,9 @@ FORMS = [
     (4, (3, 3), (1, 2)),
     (4, (1, 3), (2, 2)),
     (4, (3, 1), (2, 1)),
+    (3, (2, 2), (1, 1)),
+    (5, (2, 2), (1, 1)),
+    (5, (1, 2), (1, 1)),
 ]
 # How much larger the largest error is than the root mean square of float32 sums as long.
 ERRORS = {1: 10, 2: 10, 3: 12, 5: 20, 7: 40}
@@ -116,6 +119,8 @@ def test_forms_that_lose_too_much_are_none() -> None:
     assert lines(4, (3, 3), (3, 3)) is None
     assert tiles_of(64, 64, 3, 3, 1, 1, 1, 1) == ["winograd2", "winograd4"]
     assert tiles_of(64, 64, 5, 5, 1, 1, 1, 1) == ["winograd2"]
+    assert tiles_of(64, 64, 2, 2, 1, 1, 1, 1) == ["winograd3", "winograd5"]
+    assert tiles_of(64, 64, 2, 3, 1, 1, 1, 1) == []
     assert tiles_of(64, 64, 3, 3, 1, 1, 2, 1) == []
     assert tiles_of(3, 64, 3, 3, 1, 1, 1, 1) == []
 

@@ -22,6 +22,7 @@ EXPORT bool run_winograd(int tile, int threads, const ConvSizes* s, const float*
   FORM(4, 3, 3, 2, 2) FORM(4, 1, 7, 1, 1) FORM(4, 7, 1, 1, 1) FORM(2, 1, 7, 1, 1)
   FORM(4, 1, 3, 1, 1) FORM(4, 3, 1, 1, 1) FORM(4, 1, 5, 1, 1) FORM(2, 3, 5, 1, 1)
   FORM(4, 1, 3, 2, 2) FORM(4, 3, 1, 2, 1) FORM(4, 3, 3, 1, 2)
+  FORM(3, 2, 2, 1, 1) FORM(5, 2, 2, 1, 1) FORM(5, 1, 2, 1, 1)
 #undef FORM
   return false;
 }

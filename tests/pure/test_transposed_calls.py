@@ -27,7 +27,7 @@ def copies(program: Program) -> list[str]:
     return [s.label for s in program.steps if "copy" in s.function.name and s.label != "output"]
 
 
-@pytest.mark.parametrize("tail", ["none", "normalization", "skip"])
+@pytest.mark.parametrize("tail", ["none", "normalization", "skip", "concatenation"])
 @pytest.mark.parametrize("name", CASES)
 def test_what_follows_is_done_where_the_pixels_are_made(name: str, tail: str) -> None:
     case = CASES[name]
@@ -35,7 +35,7 @@ def test_what_follows_is_done_where_the_pixels_are_made(name: str, tail: str) ->
     assert copies(program) == []
     up = [s.label for s in program.steps if s.label.startswith("ConvTranspose")]
     assert len(up) == case.calls
-    others = 3 if tail == "skip" else 2
+    others = 3 if tail in ("skip", "concatenation") else 2
     assert len(program.steps) == case.calls + others + 1, "the last one delivers the output"
 
 
@@ -43,7 +43,7 @@ def test_what_follows_is_done_where_the_pixels_are_made(name: str, tail: str) ->
 @pytest.mark.parametrize("target", TARGETS)
 def test_kernels_leave_all_pixels_in_their_places(target: str, name: str) -> None:
     case = CASES[name]
-    for tail in ("normalization", "skip"):
+    for tail in ("normalization", "skip", "concatenation"):
         graph = network(case, sizes_of(case), tail)
         feeds = {v.name: drawn(v, n=2) for v in graph.inputs}
         result = run(graph, target, "fp32", feeds=feeds)

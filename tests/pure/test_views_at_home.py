@@ -92,3 +92,13 @@ def test_a_part_that_is_read_twice_has_a_place_of_its_own() -> None:
         b("Concat", b("Reshape", y, [2, 12]), b.input(2, 1, name="z"), axis=1),
     )
     agree(b.graph, "x86-64-v3")
+
+
+def test_elements_that_lie_apart_are_copied_to_their_places() -> None:
+    """Kernels store vectors, so they cannot write every second element."""
+    b = Builder()
+    x = b.input(3, 20, name="x")
+    even, odd = (b("Reshape", b(kind, x), [3, 20, 1]) for kind in ("Exp", "Tanh"))
+    b.output(b("Concat", even, odd, axis=-1))
+    assert copied(b.graph) == ["concat", "concat"]
+    agree(b.graph, "x86-64-v3")

@@ -260,7 +260,9 @@ class Placing:
         if target.order != seen.order or target.dtype != value.dtype:
             return None
         part = place_before(slot.views, target.slice(slot.axis, slot.offset, slot.size))
-        return None if part is None or part.order != order else part
+        if part is None or part.order != order:
+            return None
+        return part if not slot.views or part.last_stride == 1 else None
 
     def dense(self, value: Value, order: Order | None = None) -> Tensor:
         """The value without gaps, its axes in `order` (default: as they lie); copied when it is

@@ -133,14 +133,14 @@ INFUSE_NOINLINE void winograd_output(const float* from, long step, float* out) {
 #pragma GCC unroll 10
     for (int r = 0; r < Down::N; ++r) column[r] = load(from + (r * Across::N + q) * step, Full{});
     Down::from_tile(column, turned);
-#pragma GCC unroll 4
+#pragma GCC unroll 5
     for (int r = 0; r < Down::M; ++r) half[r][q] = turned[r];
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 5
   for (int r = 0; r < Down::M; ++r) {
     vf turned[Across::M];
     Across::from_tile(half[r], turned);
-#pragma GCC unroll 4
+#pragma GCC unroll 5
     for (int q = 0; q < Across::M; ++q)
       store(out + (r * Across::M + q) * LANES, turned[q], Full{});
   }

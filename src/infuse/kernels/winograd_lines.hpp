@@ -16,7 +16,7 @@
 // The points are those with the least error among multiples of 1/16 and sqrt(2). The largest error of
 // a result is that without Winograd times the root of the sum over points of (|A^T| |G| |B^T|)^2 / R,
 // norms of their rows: 1.3 for F(2, 3), 2.7 for F(4, 3), 2.3 for F(2, 5), 5.5 for F(4, 5), 5.0 for
-// F(2, 7), 12.5 for F(4, 7), and in steps of two 1.4 for F(2, 3), 2.1 for F(4, 3); the product of both
+// F(2, 7), 12.5 for F(4, 7), 1.4 for F(3, 2), 3.1 for F(5, 2), and in steps of two 1.4 for F(2, 3), 2.1 for F(4, 3); the product of both
 // in two dimensions.
 #pragma once
 
@@ -109,7 +109,7 @@ INFUSE_INLINE void pairs_from_tile(const vf* x, vf (&to)[M]) {
     sums[i] = x[2 * i] + x[2 * i + 1];
     differences[i] = x[2 * i] - x[2 * i + 1];
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 5
   for (int j = 0; j < M; ++j) {
     const vf* part = j % 2 ? differences : sums;
     to[j] = power(At::at[0], j) == 1 ? part[0] : part[0] * float(power(At::at[0], j));

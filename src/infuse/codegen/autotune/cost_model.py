@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from infuse.targets import Caches, Machine
+from infuse.targets.cpu.families.winograd import AS_MANY_POINTS
 from infuse.targets.cpu.families.work import work
 
 FILE: Final = Path(__file__).parents[1] / "costs.json"
@@ -62,6 +63,10 @@ def _fits() -> list[Fit]:
 
 @lru_cache(maxsize=1 << 10)
 def _weights(family: str, name: str, machine: Machine) -> Sequence[float]:
-    """The weights that were fitted on the machine that is most like this one."""
+    """The weights that were fitted on the machine that is most like this one; those of the form
+    that does the same work for one that was not measured.
+    """
     fits = [fit for fit in _fits() if name in fit.weights.get(family, ())]
+    if not fits and name in AS_MANY_POINTS:
+        return _weights(family, AS_MANY_POINTS[name], machine)
     return min(fits, key=lambda fit: machine.distance(fit.machine)).weights[family][name]

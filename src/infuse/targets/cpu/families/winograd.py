@@ -49,6 +49,8 @@ _ERRORS: Final = {
     (4, 5, 1): 5.5,
     (2, 7, 1): 5.0,
     (4, 7, 1): 12.5,
+    (3, 2, 1): 1.4,
+    (5, 2, 1): 3.1,
     (2, 3, 2): 1.5,
     (4, 3, 2): 2.1,
 }
@@ -56,6 +58,12 @@ _ERRORS: Final = {
 line.
 """
 _LARGEST_ERROR: Final = 13.0
+_RESULTS: Final = (2, 3, 4, 5)
+"""Results a line; windows of an even number have an odd number of them."""
+AS_MANY_POINTS: Final = {"winograd3": "winograd2", "winograd5": "winograd4"}
+"""Forms for windows of two numbers, and those with the same points, which take as long for the same
+work.
+"""
 _LEAST: Final = 16
 """Channels below which tiles are not worth their transforms."""
 
@@ -133,7 +141,7 @@ def tiles_of(
         return []
     return [
         f"winograd{tile}"
-        for tile in (2, 4)
+        for tile in _RESULTS
         if lines(tile, (kh, kw), (stride_h, stride_w)) is not None
     ]
 
@@ -358,6 +366,16 @@ def _rounded_tiles(sizes: Sequence[int], machine: Machine, threads: int) -> Work
     fma, *rest = _tiles(sizes, machine, threads, 2)
     tiles = s.batch * ceil_div(s.out_height, 2) * ceil_div(s.out_width, 2)
     return (rounded_products(fma, tiles, machine), *rest)
+
+
+@counts("conv", "winograd3")
+def _tiles_of_3(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    return _tiles(sizes, machine, threads, 3)
+
+
+@counts("conv", "winograd5")
+def _tiles_of_5(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    return _tiles(sizes, machine, threads, 5)
 
 
 @counts("conv", "winograd4")
