@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +14,17 @@ from onnx import helper, numpy_helper
 
 import infuse
 from infuse.codegen.compile import generate
+from infuse.ir.graph import Array, Graph
+from infuse.runtime.foreign import ForeignModel
 from infuse.targets import Target
+from tests.decoders import CASES as decoding, add_decoder, drawn, sizes_of
+from tests.native.builder import Builder
+from tests.native.foreign import needs_emulator, run_foreign
 
 pytestmark = pytest.mark.row("R1")
+X86 = ["x86-64", "x86-64-v3", "x86-64-v4"]
+# Sums of up to 576 products of numbers up to 4, and of 16 of those.
+NEAR = {"rtol": 1e-4, "atol": 5e-4}
 
 
 class Case(NamedTuple):
@@ -76,6 +86,57 @@ def test_results_are_those_of_onnx_runtime(name: str, *, dynamic: bool) -> None:
         (expected,) = theirs.run(None, {"x": x})
         # Sums of up to 72 products of numbers around 1, in another order.
         np.testing.assert_allclose(ours.run({"x": x})["y"], expected, rtol=1e-5, atol=1e-5)
+
+
+def decoders(tail: str, sizes: tuple[str, ...] | None = None) -> Graph:
+    """All decoders in one graph."""
+    b = Builder("decoders")
+    for case in decoding.values():
+        add_decoder(b, case, sizes_of(case) if sizes is None else sizes[: len(case.strides)], tail)
+    return b.graph
+
+
+def by_onnx_runtime(graph: Graph, folder: Path, feeds: dict[str, Array]) -> dict[str, Any]:
+    """What ONNX Runtime makes of a graph that was not optimized."""
+    infuse.save(graph, folder / "decoders.onnx")
+    session = onnxruntime.InferenceSession(folder / "decoders.onnx")
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds)))
+
+
+def agree(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> None:
+    assert ours.keys() == theirs.keys()
+    for name, expected in theirs.items():
+        np.testing.assert_allclose(ours[name], expected, **NEAR, err_msg=name)
+
+
+@pytest.mark.parametrize("tail", ["normalization", "skip"])
+@pytest.mark.parametrize("target", X86)
+def test_decoders_are_those_of_onnx_runtime(target: str, tail: str, tmp_path: Path) -> None:
+    resolved = Target.resolve(target)
+    if not resolved.is_runnable:
+        pytest.skip(f"this machine does not run {target}")
+    graph = decoders(tail)
+    feeds = {v.name: drawn(v, n=2) for v in graph.inputs}
+    ours = infuse.compile(infuse.optimize(graph), target=target, threads=2).run(feeds)
+    agree(ours, by_onnx_runtime(graph, tmp_path, feeds))
+
+
+@needs_emulator
+def test_decoders_on_arm_are_those_of_onnx_runtime(tmp_path: Path) -> None:
+    graph = decoders("skip")
+    feeds = {v.name: drawn(v, n=1) for v in graph.inputs}
+    model = infuse.compile(infuse.optimize(graph), target="aarch64", output=tmp_path / "model")
+    assert isinstance(model, ForeignModel)
+    agree(run_foreign(model, feeds, tmp_path), by_onnx_runtime(graph, tmp_path, feeds))
+
+
+def test_decoders_take_images_of_any_size(tmp_path: Path) -> None:
+    graph = decoders("skip", ("h", "w", "d"))
+    model = infuse.compile(infuse.optimize(graph), threads=2)
+    for sizes in ({"n": 1, "h": 1, "w": 1, "d": 1}, {"n": 2, "h": 3, "w": 8, "d": 2}):
+        feeds = {v.name: drawn(v, **sizes) for v in graph.inputs}
+        agree(model.run(feeds), by_onnx_runtime(graph, tmp_path, feeds))
 
 
 def test_no_zeros_are_multiplied_where_phases_have_different_taps() -> None:

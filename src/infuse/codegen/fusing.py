@@ -11,6 +11,7 @@ from infuse.codegen.bf16_values import stored_rounded
 from infuse.codegen.epilogue import Epilogue
 from infuse.codegen.groups import Group, cost, is_vector_term
 from infuse.codegen.iteration_space import IterationSpace
+from infuse.codegen.parts import Part
 from infuse.codegen.placing import Placing
 from infuse.codegen.tensors import Order, Tensor, natural
 from infuse.codegen.writer import FunctionWriter
@@ -90,18 +91,26 @@ class Fusing(Placing):
         inner: int = 1,
         before: tuple[Term, Sequence[Tensor]] | None = None,
         name: str = "sink",
+        part: Part | None = None,
     ) -> str:
         """Define the sink of an anchored group in `f`: scale, bias, fused elementwise work, stores.
         Returns its name.
 
         `before` comes first: a formula of what the kernel gives (its input 0) and of tensors that
         are repeated. The kernel's rows and columns run over the result's axes in `order`, the last
-        `inner` of them being columns.
+        `inner` of them being columns; with `part`, over those of that part of the result, to which
+        other calls add theirs.
         """
         space = IterationSpace(group.result.shape, order, inner)
         operands = group.operands()
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
-        targets = {v: self._target(f, v, order) for v in group.results}
+        places = {v: self._target(f, v, order, makes_part=part is not None) for v in group.results}
+        targets = places
+        if part is not None:
+            space = part.space
+            targets = {v: part.of(place) for v, place in places.items()}
+            tensors = {v: part.of(tensor) for v, tensor in tensors.items()}
+            bias = None if bias is None else part.of(bias)
         body = Epilogue(f, group, space, tensors, targets)
         start: Source = "acc"
         if before is not None:
@@ -109,15 +118,23 @@ class Fusing(Placing):
         if scale != 1.0:
             start = body.apply(_SUM * scale, start)
         work = body.statement(self._biased(body, start, bias))
+        if part is not None:
+            work = part.told(work)
         _define(f, name, "auto acc, long row, long col, auto lanes", work)
-        self.tensors.update(targets)
+        self.tensors.update(places)
         return name
 
-    def _target(self, f: FunctionWriter, value: Value, order: Order) -> Tensor:
-        """A place for what a sink stores: as bfloat16 where its readers take that."""
+    def _target(
+        self, f: FunctionWriter, value: Value, order: Order, *, makes_part: bool = False
+    ) -> Tensor:
+        """A place for what a sink stores: as bfloat16 where its readers take that; the one that
+        there is, where sinks of other calls made parts of the value.
+        """
         rounded = order[-1:] == (value.rank - 1,) and stored_rounded(value, self.precisions)
         if rounded:
             f.include("half.hpp")
+        if makes_part and value in self.tensors:
+            return self.tensors[value]
         return self.allocate(value, order, strided=True, rounded=rounded)
 
     def stage(

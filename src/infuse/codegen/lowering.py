@@ -20,7 +20,7 @@ from infuse.codegen.partition import join_readers, partition
 from infuse.codegen.precisions import Precision
 from infuse.codegen.producers import Producers, fuse_producers
 from infuse.codegen.program import Program, Step
-from infuse.codegen.tensors import Buffer, Tensor, dense
+from infuse.codegen.tensors import Buffer, Tensor, dense, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
@@ -239,7 +239,8 @@ class Lowering(Fusing):
                 continue
             tensor = self.tensor(value)
             home = tensor.buffer
-            if home.kind == "output" and home.number == number and tensor.offset == 0:
+            lies_there = home.kind == "output" and home.number == number and tensor.offset == 0
+            if lies_there and tensor.is_dense(natural(tensor.rank)):
                 continue
             target = dense(Buffer("output", 0, number), value.dtype, value.shape)
             self.copy(tensor, target, "output")

@@ -21,6 +21,7 @@ from infuse.codegen.tensors import (
     is_native_type,
     natural,
 )
+from infuse.codegen.view_chains import place_before, seen_through
 from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir import dims
@@ -202,14 +203,13 @@ class Placing:
         """
         shape = value.shape
         axes = order or natural(len(shape))
-        target = dense(Buffer("none", 0), value.dtype, shape, axes)
         if strided and value in self.homes.slots:
             slot = self._slot(value, axes)
             if slot is not None:
                 return slot
-        home = self.homes.outputs.get(value)
-        if home is not None and target.is_dense(natural(len(shape))):
-            return dense(home, value.dtype, shape, axes)
+        for home in self.homes.outputs.get(value, ()):
+            if home.is_dense(axes):
+                return dense(home.buffer, value.dtype, shape, axes)
         return self.scratch_tensor(
             dtypes.bfloat16 if rounded else value.dtype, shape, axes, value.name
         )
@@ -223,17 +223,21 @@ class Placing:
         )
 
     def _slot(self, value: Value, order: Order) -> Tensor | None:
-        """The part of the concatenation's result that `value` fills, None where the orders
-        differ.
+        """The part of the concatenation's result that `value` fills, or that is a view of it; None
+        where the orders differ.
         """
-        whole, axis, offset = self.homes.slots[value]
-        target = self.tensors.get(whole)
-        if target is None:
-            target = self.allocate(whole, order, strided=True)
-            self.tensors[whole] = target
-        if target.order != order or target.dtype != value.dtype:
+        slot = self.homes.slots[value]
+        seen = seen_through(slot.views, dense(Buffer("none", 0), value.dtype, value.shape, order))
+        if seen is None:
             return None
-        return target.slice(axis, offset, value.shape[axis])
+        target = self.tensors.get(slot.whole)
+        if target is None:
+            target = self.allocate(slot.whole, seen.order, strided=True)
+            self.tensors[slot.whole] = target
+        if target.order != seen.order or target.dtype != value.dtype:
+            return None
+        part = place_before(slot.views, target.slice(slot.axis, slot.offset, slot.size))
+        return None if part is None or part.order != order else part
 
     def dense(self, value: Value, order: Order | None = None) -> Tensor:
         """The value without gaps, its axes in `order` (default: as they lie); copied when it is
@@ -273,7 +277,10 @@ class Placing:
         there = (
             tensor.buffer is part.buffer
             and tensor.offset == part.offset
-            and tensor.strides == part.strides
+            and all(
+                size == 1 or have == need
+                for size, have, need in zip(tensor.shape, tensor.strides, part.strides)
+            )
         )
         key = (value, id(part.buffer), part.offset)
         if not there and key not in self._joined:

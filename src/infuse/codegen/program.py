@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,8 @@ class Step:
     """
     precision: str = "fp32"
     """What its layer computes in, where that is one of several."""
+    share: Fraction = Fraction(1)
+    """How much of the arithmetic of its nodes it does, where several steps share it."""
 
 
 @dataclass

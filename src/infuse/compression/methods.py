@@ -9,6 +9,7 @@ import numpy as np
 
 from infuse.analysis.dataset import Feeds, spread
 from infuse.compression.clusters import ClusteredForm, Clustering, Operands, codebook
+from infuse.compression.descent import descended
 from infuse.compression.forms import (
     BlockForm,
     BlockOptions,
@@ -55,6 +56,8 @@ CLUSTER_BITS = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0)
 CLUSTER_ERROR = 0.01
 BLOCKS = (64, 32)
 """Rows of weights of few bits that share a scale, the largest that divides them all."""
+MOST_DESCENDED_BITS = 4
+"""Bits of a weight up to which better rounding than GPTQ's is worth its time."""
 
 
 @dataclass
@@ -150,7 +153,7 @@ def dynamic_int8(setting: Setting) -> Plan:
 def _weights_of(bits: int) -> Callable[[Setting], Plan]:
     def method(setting: Setting) -> Plan:
         """Weights of products in blocks: rounded to nearest, or, with data, by what the
-        activations are (GPTQ), whichever errs less.
+        activations are (GPTQ, and with few bits by descent from there), whichever errs less.
         """
         plan = Plan()
         seen = None if setting.runs is None else setting.observed(takes_moments=True)
@@ -205,6 +208,8 @@ def in_blocks_by_moments(
         "nearest": blocks(matrix, bits, block, np.diag(moments)),
         "GPTQ": gptq(matrix, moments, bits, block),
     }
+    if bits <= MOST_DESCENDED_BITS:
+        offers["descent"] = descended(offers["GPTQ"], matrix, moments)
     errors = {
         name: products_error(offer.numbers, matrix, moments) for name, offer in offers.items()
     }

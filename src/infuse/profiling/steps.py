@@ -46,7 +46,9 @@ class Place:
     kernel: str
     nodes: tuple[Node, ...]
     counted: tuple[Node, ...] = ()
-    """The nodes whose arithmetic it does: of several steps of one node, the last one counts it."""
+    """The nodes whose arithmetic it does, or its share of it; of several steps of one node that do
+    not share it, the last one counts it.
+    """
     step: Step | None = None
     runs_bodies: bool = False
     _works: dict[tuple[int, ...], Work] = field(default_factory=dict)
@@ -68,6 +70,8 @@ class Place:
     def _count(self, values: Mapping[str, int]) -> Work:
         costs = [node_cost(node) for node in self.counted if not node.subgraphs]
         flops = sum(_number(cost.flops, values) for cost in costs)
+        if self.step is not None:
+            flops = round(flops * self.step.share)
         size = (
             sum(_number(cost.bytes, values) for cost in costs)
             if self.step is None
@@ -105,7 +109,8 @@ def places_of(program: Program) -> list[Place]:
         last.update((node, number) for node in step.sources)
     places = []
     for number, step in enumerate(program.steps):
-        counted = tuple(node for node in step.sources if last[node] == number)
+        shares = step.share != 1
+        counted = tuple(node for node in step.sources if shares or last[node] == number)
         kernel = kernels_in(step.function)
         places.append(
             Place(step.label, kernel, step.sources, counted, step, step.function.is_control)

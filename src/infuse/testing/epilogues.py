@@ -4,7 +4,7 @@ by which formulas, and where the results go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -12,7 +12,7 @@ import numpy as np
 
 from infuse.codegen.program import Step
 from infuse.codegen.tensors import Tensor
-from infuse.ir.graph import Array
+from infuse.ir.graph import Array, Value
 from infuse.targets.cpu.emit.elementwise import Applied, Elementwise, Place, Source
 from infuse.targets.cpu.emit.statements import Define, MapCall, Statement
 from infuse.testing.compare import is_near
@@ -34,7 +34,7 @@ def check_work(
     tolerance: float,
 ) -> None:
     """EpilogueError unless the work leaves what it stores of the results of the step's nodes where
-    these lie.
+    these lie, or the parts of them that it says that it makes.
 
     `start`: what the kernel hands over, rows × columns. `tolerance`: relative to the largest
     element.
@@ -47,18 +47,42 @@ def check_work(
         raise EpilogueError(f"{what} reads outside of its operands: {error}") from error
     made = [value for node in step.sources for value in node.outputs]
     for target, places, elements in stored:
-        lying = [value for value in made if memory.places.get(value) == target]
-        if not lying:
+        value = _stored_value(target, made, memory, in_part=work.makes_part)
+        if value is None:
             raise EpilogueError(f"{what} stores what none of its nodes makes")
-        where = strided(target, memory.number).reshape(-1)
-        if sorted(places.reshape(-1).tolist()) != sorted(where.tolist()):
+        whole = memory.places[value]
+        if work.makes_part:
+            places = places + memory.number(target.offset) - memory.number(whole.offset)
+            memory.parts.setdefault(value, []).append(places)
+        where = strided(whole, memory.number).reshape(-1)
+        if not _are_the_places(places, where, in_part=work.makes_part):
             raise EpilogueError(f"{what} leaves elements elsewhere than in its result")
         order = np.argsort(where, kind="stable")
-        ours = order[np.searchsorted(where[order], places.reshape(-1))]
-        expected = memory.values[lying[-1]].astype(target.dtype.numpy).reshape(-1)[ours]
-        result = elements.reshape(-1).astype(target.dtype.numpy)
-        if not _near(result, expected, tolerance):
+        ours = order[np.searchsorted(where[order], places)]
+        expected = memory.values[value].astype(target.dtype.numpy).reshape(-1)[ours]
+        if not _near(elements.astype(target.dtype.numpy), expected, tolerance):
             raise EpilogueError(f"{what} makes something else than its nodes mean")
+
+
+def _stored_value(
+    target: Tensor, made: Sequence[Value], memory: Memory, *, in_part: bool
+) -> Value | None:
+    """The last value that lies in a tensor, or of which that is a part."""
+    for value in reversed(made):
+        place = memory.places.get(value)
+        if place is not None and (
+            place == target
+            or (in_part and place.buffer is target.buffer and place.dtype == target.dtype)
+        ):
+            return value
+    return None
+
+
+def _are_the_places(places: Array, where: Array, *, in_part: bool) -> bool:
+    """Whether elements were stored in all places of a result, or in some of it."""
+    if in_part:
+        return bool(np.isin(places, where).all())
+    return bool(np.array_equal(np.sort(places), np.sort(where)))
 
 
 def _near(a: Array, b: Array, tolerance: float) -> bool:
@@ -101,7 +125,8 @@ def elementwise_of(body: tuple[Statement, ...]) -> Elementwise | None:
 
 
 class Done:
-    """Work done on rows × columns. `start`: what the kernel hands over.
+    """Work done on rows × columns, of which it gives flat arrays. `start`: what the kernel hands
+    over.
 
     IndexError where an operand is read outside of its memory.
     """
@@ -114,7 +139,8 @@ class Done:
         shape: tuple[int, int],
         memory: Memory,
     ) -> None:
-        self._start, self._shape, self._memory = start, shape, memory
+        self._start, self._memory = start, memory
+        self._rows, self._columns, self._inside = _handed(work, shape, memory)
         self._names = scope_of(step, memory).names
         self._made: list[Array] = []
         for definition in work.definitions:
@@ -133,24 +159,37 @@ class Done:
         if isinstance(source, int):
             return self._made[source]
         assert self._start is not None
-        return self._start
+        return np.asarray(self._start[self._inside])
 
     def elements(self, source: Source) -> Array:
         """What a definition gives."""
-        return np.broadcast_to(self._value(source), self._shape)
+        return np.broadcast_to(self._value(source), self._rows.shape)
 
     def place(self, place: Place) -> tuple[Tensor, Array]:
         """A tensor, and the places in it from its first element on."""
         names, memory = self._names, self._memory
-        rows, columns = (np.arange(count) for count in self._shape)
-        offsets = np.zeros_like(rows)
+        offsets = np.zeros_like(self._rows)
         for part in place.rows:
-            index = rows // memory.number(part.below)
+            index = self._rows // memory.number(part.below)
             if part.size is not None:
                 index = index % memory.number(part.size)
             offsets = offsets + index * _step(part.stride, names)
-        places = offsets[:, None] + columns * _step(place.column, names)
-        return names[place.pointer].tensor, places
+        places = offsets + self._columns * _step(place.column, names)
+        return names[place.pointer].tensor, np.asarray(places)
+
+
+def _handed(
+    work: Elementwise, shape: tuple[int, int], memory: Memory
+) -> tuple[Array, Array, Array]:
+    """The rows and columns of the result that a kernel hands over, and which of its own they
+    are.
+    """
+    if work.blocks is None:
+        rows, columns = np.indices(shape)
+        inside = np.ones(shape, bool)
+    else:
+        rows, columns, inside = work.blocks.places(*shape, memory.number)
+    return rows[inside], columns[inside], inside
 
 
 def _step(stride: str, names: Mapping[str, Any]) -> int:

@@ -25,7 +25,7 @@ from infuse.ir.graph import Array, Graph, Value
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Machine, Target
 from infuse.targets.cpu.emit.statements import KernelCall, Return
-from infuse.testing.epilogues import check_work, mapped
+from infuse.testing.epilogues import EpilogueError, check_work, mapped
 from infuse.testing.function_values import scope_of
 from infuse.testing.kernel_calls import ROUNDING, KernelError, check_calls
 from infuse.testing.kernel_repeats import check_repeated
@@ -99,6 +99,7 @@ class _Machine(ProgramMemory):
                 self._copy(step, *copied)
             else:
                 self._compute(step)
+        self._require_whole()
         return LoweredRun(
             dict(self._outputs()), len(self.program.steps), self.reads, self.calls, self.mapped
         )
@@ -177,6 +178,17 @@ class _Machine(ProgramMemory):
             for value in node.outputs
             if self._place_in(step.writes, value) is not None
         }
+
+    def _require_whole(self) -> None:
+        """EpilogueError where the parts of a result that several steps make leave some of it out,
+        or overlap.
+        """
+        for value, parts in self._hand.parts.items():
+            steps = [s for s in self.program.steps if s.sources and s.sources[-1].output is value]
+            together = np.concatenate(parts)
+            size = self.values[value].size
+            if len(parts) == len(steps) and not np.unique(together).size == together.size == size:
+                raise EpilogueError(f"the parts of {value.name!r} do not make up the whole")
 
     def _copy(self, step: Step, source: Tensor, target: Tensor) -> None:
         self._require_apart(step, [source], [target])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -28,7 +28,8 @@ class Memory:
 
     `number`: a size as a number. `elements`: what lies from the first element of a tensor on, flat.
     `put`: stores elements so many behind the first one of a tensor. `sizes`: by symbol. `machine`:
-    what kernels are made for. `places`: where values lie.
+    what kernels are made for. `places`: where values lie. `parts`: of results that several steps
+    make, which elements of the buffer each of those left.
     """
 
     values: Mapping[Value, Array]
@@ -38,3 +39,4 @@ class Memory:
     sizes: dict[str, int]
     machine: Machine
     places: Mapping[Value, Tensor]
+    parts: dict[Value, list[Array]] = field(default_factory=dict)

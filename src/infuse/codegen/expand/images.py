@@ -75,7 +75,8 @@ def convolution_of_volumes(make: Composer, node: Node) -> Results:
         make.reshape(make.permute(v, 0, 2, 1, *range(3, x.rank)), n, out, group, 1, each, *plane)
         for v in layers
     ]
-    joined = make.reshape(make("Concat", *turned, axis=3), n * out, x.shape[1] * taps, *plane)
+    together = turned[0] if taps == 1 else make("Concat", *turned, axis=3)
+    joined = make.reshape(together, n * out, x.shape[1] * taps, *plane)
     filters = make.reshape(
         make.permute(w, 0, 2, 1, *range(3, w.rank)), w.shape[0], each * taps, *w.shape[3:]
     )

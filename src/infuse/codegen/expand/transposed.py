@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
 from math import gcd
-from typing import Final
 
 import numpy as np
 
 from infuse.codegen.expand.composer import Composer, Results, expands
+from infuse.codegen.phases import WIDE, kernel_phases
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, constant
 from infuse.ops.convolution import ConvTranspose
-
-_WIDE: Final = 16
-"""Output channels that fill vectors, so that each phase may have a convolution of its own."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +82,10 @@ class _Phase:
 @expands("ConvTranspose")
 def conv_transpose(make: Composer, node: Node) -> Results:
     """One convolution whose output channels are the pixels of a block, or one for each of these
-    phases, where they have different taps.
+    phases, where they have different taps; nothing where kernels write the pixels to their places.
     """
+    if kernel_phases(node) is not None:
+        return None
     x, w = node.inputs[:2]
     assert x is not None
     assert w is not None
@@ -148,7 +147,7 @@ class _Blocks:
             return False
         if self.per_group == self.each == 1:
             return True
-        wide = isinstance(self.per_group, int) and self.per_group >= _WIDE
+        wide = isinstance(self.per_group, int) and self.per_group >= WIDE
         return wide and not all(a.is_even for a in self.axes)
 
     # -- a convolution for each phase --------------------------------------------------------------

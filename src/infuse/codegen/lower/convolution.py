@@ -112,21 +112,26 @@ def plane(shape: Sequence[Dim]) -> list[Dim]:
 
 @lowers("Conv", has_epilogue=True)
 def conv(low: Lowering, node: Node, group: Group) -> None:
-    x = operand(node)
     if not operand(node, 1).tensor.is_static:
         low.unsupported(node, "filters of unknown size")
-    if x.dtype != dtypes.float32:
+    if operand(node).dtype != dtypes.float32:
         plain_conv(low, node)
         return
-    groups = int(node.op.attributes()["group"])
-    win = window(node, low)
     f = low.function("conv", *group.nodes)
+    order, bias = channels_last(node.output.rank), channel_bias(low, node, 2)
+    call_convolution(low, node, f, partial(low.sink, f, group, order, bias=bias))
+    f.finish(label(group))
+
+
+def call_convolution(low: Lowering, node: Node, f: FunctionWriter, sink: Callable[[], str]) -> None:
+    """Write the call of the kernel that computes a Conv of float32 without its bias; `sink` defines
+    what takes its results, and returns the name.
+    """
+    groups, x = int(node.op.attributes()["group"]), operand(node)
+    win = window(node, low)
     rows = pixel_rows(low, node)
-    sink = partial(
-        low.sink, f, group, channels_last(node.output.rank), bias=channel_bias(low, node, 2)
-    )
     if rows is not None:
-        _matrix(low, node, f, rows, sink)
+        call_point_product(low, node, f, rows, sink)
     elif groups == x.shape[1] and groups > 1:
         _depthwise(low, node, f, win, sink)
     else:
@@ -134,12 +139,12 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
         _windows(
             low, node, f, win, ConvSizes(*sizes[:6], node.output.shape[1], *sizes[6:], groups), sink
         )
-    f.finish(label(group))
 
 
-def _matrix(
+def call_point_product(
     low: Lowering, node: Node, f: FunctionWriter, rows: Tensor, sink: Callable[[], str]
 ) -> None:
+    """Write the call of the kernel that multiplies pixels by the filters of single pixels."""
     count, channels = rows.shape
     sizes = GemmSizes(
         count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels
@@ -222,6 +227,8 @@ def _forms(low: Lowering, node: Node, sizes: ConvSizes) -> list[str]:
 def is_point(low: Lowering, node: Node) -> bool:
     """Whether a convolution is a product of pixels and a matrix."""
     win = window(node, low)
+    if node.output.shape[2:] != operand(node).shape[2:]:
+        return False
     plain = win.kernel == [1, 1] and win.strides == [1, 1] and node.op.attributes()["group"] == 1
     return plain and all(p == 0 for p in (*win.before, *win.after))
 
@@ -230,11 +237,16 @@ def pixel_rows(low: Lowering, node: Node) -> Tensor | None:
     """The pixels as rows of a matrix, where the convolution is a matrix product; they need not lie
     without gaps.
     """
-    if not is_point(low, node):
-        return None
-    x = operand(node)
-    view = _rows(low.tensor(x))
-    return _rows(image(low, node)) if view is None else view
+    return image_rows(low, node) if is_point(low, node) else None
+
+
+def image_rows(low: Lowering, node: Node) -> Tensor:
+    """The pixels of the input as rows of a matrix, which need not lie without gaps."""
+    view = _rows(low.tensor(operand(node)))
+    if view is None:
+        view = _rows(image(low, node))
+    assert view is not None
+    return view
 
 
 def _rows(tensor: Tensor) -> Tensor | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from infuse.ir.dims import Dim
 from infuse.ops.core.formula import Term
+from infuse.targets.cpu.emit.blocks import BlockRows
 from infuse.targets.cpu.emit.formulas import FormulaPrinter, divides
 from infuse.targets.cpu.emit.sizes import size_text
 
@@ -85,12 +86,16 @@ class Store:
 class Elementwise:
     """Definitions in order, some of which are stored.
 
-    `result`: what is returned; None where nothing is.
+    `result`: what is returned; None where nothing is. `makes_part`: other calls make the rest of
+    what is stored. `blocks`: what the rows and columns of the kernel are, where they are not those
+    of the result; no vector of it reaches from one pixel to the next.
     """
 
     definitions: tuple[Place | Applied, ...]
     stores: tuple[Store, ...] = ()
     result: Source | None = None
+    makes_part: bool = False
+    blocks: BlockRows | None = None
 
     @property
     def divides(self) -> bool:
@@ -112,4 +117,5 @@ class Elementwise:
                 names.append(printer.print(definition.term, leaves))
         stores = [store.place.store(name(store.source)) for store in self.stores]
         returned = [] if self.result is None else [f"return {name(self.result)};"]
-        return [*printer.lines, *stores, *returned]
+        first = [] if self.blocks is None else self.blocks.lines()
+        return [*first, *printer.lines, *stores, *returned]

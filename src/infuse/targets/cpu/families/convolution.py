@@ -168,7 +168,7 @@ def _of_groups(packed: Array, groups: int, depth: int, out: int, lanes: int) -> 
 def _grouped(read: Array, filters: list[Array]) -> Array:
     """The products of each group's channels and filters, side by side."""
     parts = np.split(read, len(filters), axis=2)
-    rows = [part.reshape(len(part), -1) @ own for part, own in zip(parts, filters)]
+    rows = [part.reshape(len(part), len(own)) @ own for part, own in zip(parts, filters)]
     return np.concatenate(rows, axis=1)
 
 
