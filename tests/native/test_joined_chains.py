@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import parser
 
+import infuse
 from infuse import dtypes
 from infuse.codegen.compile import compile_graph, generate
+from infuse.errors import UnsupportedOperatorError
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.evaluate import evaluate
@@ -169,6 +172,14 @@ def around_a_product(b: Builder) -> list[str]:
     return ["Sub + Relu", "MatMul + Mul + Add"]
 
 
+def two_products(b: Builder) -> list[str]:
+    """Each product has its own activation in its epilogue, the second one the rest as well."""
+    x = b.input("n", 8)
+    gate, up = b("MatMul", x, b.weight(8, 9)), b("MatMul", x, b.weight(8, 9))
+    b.output(b("Mul", b("Sigmoid", b("Add", gate, b.weight(9))), up))
+    return ["MatMul + Add + Sigmoid", "MatMul + Mul"]
+
+
 def joined(b: Builder) -> list[str]:
     """Both results lie in a concatenation."""
     x = b.input("n", 10)
@@ -189,7 +200,8 @@ GRAPHS: dict[str, Callable[[Builder], list[str]]] = {
     function.__name__: function
     for function in (
         *(activation, square, diamond, stored, several, variance, convolution, product),
-        *(normalized, masks, integers, needed_before, around_a_product, joined, resized),
+        *(normalized, masks, integers, needed_before, around_a_product, two_products),
+        *(joined, resized),
     )
 }
 
@@ -204,6 +216,15 @@ def graph_of(name: str) -> Graph:
 def test_kernel_calls(name: str) -> None:
     b = Builder(name)
     assert GRAPHS[name](b) == labels(b.graph)
+
+
+def test_values_that_are_no_tensors_are_refused_by_the_name_of_their_operator() -> None:
+    text = """<ir_version: 8, opset_import: ["": 18]> g (float[n, 6] x) => (float[n, 6] z) {
+        y = Relu(x)  o = Optional(y)  e = OptionalGetElement(o)  z = Tanh(e)
+    }"""
+    graph = infuse.load(parser.parse_model(text))
+    with pytest.raises(UnsupportedOperatorError, match="operator Optional"):
+        labels(graph)
 
 
 @pytest.mark.parametrize("name", GRAPHS)

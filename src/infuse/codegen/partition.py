@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from infuse import dtypes
 from infuse.codegen.autotune.selector import usual
@@ -29,15 +29,20 @@ def partition(nodes: Sequence[Node]) -> list[Group]:
     in one, so no circle can arise. All formulas of a group run on vectors, or none.
     """
     needed, position = set(nodes), {node: i for i, node in enumerate(nodes)}
+    terms = {node: formula(node) for node in nodes}
+    behind = _behind_anchors(terms, needed)
     groups: list[Group] = []
     member: dict[Node, Group] = {}
+    claims: dict[int, Node] = {}
     for node in reversed(nodes):
-        term = formula(node)
-        readers = _readers(node, needed)
+        term, readers, own = terms[node], _readers(node, needed), behind.get(node)
         group = member.get(readers[0]) if readers else None
-        if group is None or not _joins(node, term, group, readers):
+        claimed = own is not None and claims.get(id(group), own) is not own
+        if group is None or claimed or not _joins(node, term, group, readers):
             group = Group([])
             groups.append(group)
+        if own is not None:
+            claims[id(group)] = own
         group.nodes.insert(0, node)
         if term is None:
             group.anchor = node
@@ -47,6 +52,27 @@ def partition(nodes: Sequence[Node]) -> list[Group]:
     for group in groups:
         group.nodes.sort(key=lambda node: node is not group.anchor)
     return sorted(groups, key=lambda g: position[g.nodes[-1]])
+
+
+def _behind_anchors(
+    terms: Mapping[Node, Term | None], needed: Collection[Node]
+) -> dict[Node, Node]:
+    """The nodes that may be a part of the epilogue of a kernel, as each alone reads the one before,
+    with the node that has the kernel, which is there, too. Of two kernels, the last operand's
+    counts: the other one keeps the work behind it.
+    """
+    behind: dict[Node, Node] = {}
+    for node, term in terms.items():
+        if term is None and has_epilogue(node):
+            behind[node] = node
+        if term is None or not is_vector_term(term) or _widens(node):
+            continue
+        for value in node.operands():
+            before = value.producer
+            fits = before in behind and value.shape == node.output.shape
+            if before is not None and fits and _readers(before, needed) == [node]:
+                behind[node] = behind[before]
+    return behind
 
 
 def _readers(node: Node, needed: Collection[Node]) -> list[Node]:
