@@ -6,20 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from infuse import dtypes
-from infuse.compression.forms import Writer
+from infuse.compression.forms import Form, Writer
 from infuse.compression.layers import Layer
 from infuse.compression.static import relative_error
 from infuse.compression.weights import IntegerWeights, round_to_nearest
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.recurrent_base import Recurrent
-
-if TYPE_CHECKING:
-    from infuse.compression.methods import Plan
 
 OPERANDS = (1, 2)
 """W, which multiplies the input, and R, which multiplies the state."""
@@ -85,15 +81,20 @@ def _dequantized(write: Writer, weights: IntegerWeights) -> Value:
     return write.integers(integers, scales, 2, block_size=k)
 
 
-def add_gates(plan: Plan, layers: Sequence[Gates]) -> None:
-    """Give recurrent layers their form in a plan."""
+def add_gates(
+    layers: Sequence[Gates],
+    forms: dict[Layer, Form],
+    errors: dict[Layer, float],
+    refused: dict[Layer, str],
+) -> None:
+    """Give recurrent layers their forms, with the errors of their weights, in what a plan has."""
     for layer in layers:
         if not layer.is_finite:
-            plan.refused[layer] = "its weights are not finite"
+            refused[layer] = "its weights are not finite"
             continue
         exact = [np.ascontiguousarray(array.transpose(0, 2, 1)) for array in layer.arrays]
         weights = [round_to_nearest(matrices) for matrices in exact]
-        plan.forms[layer] = GatesForm(weights)
-        plan.errors[layer] = max(
+        forms[layer] = GatesForm(weights)
+        errors[layer] = max(
             relative_error(each.numbers, matrices) for each, matrices in zip(weights, exact)
         )

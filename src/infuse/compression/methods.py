@@ -226,7 +226,7 @@ def _with_others(method: Callable[[Setting], Plan], bits: int = 8) -> Callable[[
 
     def both(setting: Setting) -> Plan:
         plan = method(setting)
-        add_gates(plan, setting.recurrent)
+        add_gates(setting.recurrent, plan.forms, plan.errors, plan.refused)
         for layer in setting.embeddings:
             if not layer.is_finite:
                 plan.refused[layer] = "its weights are not finite"
