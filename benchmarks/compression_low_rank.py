@@ -100,7 +100,7 @@ def ranks(name: str, graph: Graph, data: list[Feeds], judged: Any) -> list[dict[
     for share, *plans in zip(
         SHARES,
         *(
-            low_rank(Setting(source, layers, [], seen, MethodOptions(), 1, 0, None))
+            low_rank(Setting(source, layers, [], [], seen, MethodOptions(), 1, 0, None))
             for seen in (None, data)
         ),
     ):

@@ -7,9 +7,12 @@ Infuse.
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
+_LONGEST_NAME = 256
 _CODE = re.compile(r"\[INF-\d{3}\] ?")
 
 
@@ -266,3 +269,18 @@ class ContractError(InfuseError):
     code = "INF-801"
     best: Any = None
     report: Any = None
+
+
+def did_you_mean(
+    name: str, names: Iterable[str], *, otherwise: str = "", likeness: float = 0.6
+) -> str:
+    """A hint for a name that is none of `names`: the one that is most like it, else `otherwise`.
+
+    `likeness`: from 0 (nothing in common) to 1 (equal but for case), as `difflib` counts it. Names
+    of more than 256 characters are like no other.
+    """
+    if len(name) > _LONGEST_NAME:
+        return otherwise
+    lower = {each.lower(): each for each in sorted(names)}
+    nearest = difflib.get_close_matches(name.lower(), lower, 1, cutoff=likeness)
+    return f"did you mean {lower[nearest[0]]!r}?" if nearest else otherwise

@@ -99,6 +99,13 @@ def fenced(values: NDArray[Any]) -> NDArray[Any]:
     return copy
 
 
+def apart(image: NDArray[Any], gap: int) -> NDArray[Any]:
+    """A copy whose pixels lie `gap` elements further apart, with NaN in between; as `fenced`."""
+    wide = np.full((*image.shape[:-1], image.shape[-1] + gap), np.nan, image.dtype)
+    wide[..., gap:] = image
+    return fenced(wide)[..., gap:]
+
+
 def empty(*shape: int) -> Floats:
     """A fenced result, filled with NaN."""
     result: Floats = fenced(np.full(shape, np.nan, np.float32))

@@ -202,7 +202,7 @@ API void depthwise_generic(Context* c, const long* sizes, long multiplier, const
 
 static PoolSizes pool_sizes(const long* s) {
   return {s[0], s[1],  s[2],  s[3],  s[4],  s[5],  s[6],  s[7],      s[8],
-          s[9], s[10], s[11], s[12], s[13], s[14], s[15], s[16] != 0};
+          s[9], s[10], s[11], s[12], s[13], s[14], s[15], s[16] != 0, s[17]};
 }
 
 API void pool_image(Context* c, int kind, float p, const long* sizes, const float* x, float* y) {

@@ -20,6 +20,7 @@ from infuse.testing.emulation import NARROW_DOTS, NEWEST, resolve
 from tests.native.kernel_tools import (
     Doubles,
     Floats,
+    apart,
     assert_close,
     build,
     empty,
@@ -234,6 +235,7 @@ def test_ties_are_rounded_to_even(library: ctypes.CDLL, tiled: bool) -> None:
     ],
 )
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("gap", [0, 3])
 def test_convolutions(
     library: ctypes.CDLL,
     tiled: bool,
@@ -248,10 +250,11 @@ def test_convolutions(
     dilations: tuple[int, int],
     pads: tuple[int, int],
     groups: int,
+    gap: int,
     threads: int,
 ) -> None:
     x, weights = (
-        numbers(rng, n, h, w, c),
+        apart(numbers(rng, n, h, w, c), gap),
         rng.uniform(-1, 1, (oc, c // groups, *kernel)).astype(np.float32),
     )
     (kh, kw), (sh, sw), (dh, dw), (top, left) = kernel, strides, dilations, pads
@@ -265,7 +268,7 @@ def test_convolutions(
         numbers(rng, oc),
         empty(n, oh, ow, oc),
     )
-    shape = longs(n, h, w, c, oh, ow, oc, kh, kw, sh, sw, dh, dw, top, left, groups, 0)
+    shape = longs(n, h, w, c, oh, ow, oc, kh, kw, sh, sw, dh, dw, top, left, groups, c + gap, 0)
     low = ctypes.c_float(LOW)
     library.run_conv_bf16(
         threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out)
@@ -293,6 +296,7 @@ def test_convolutions(
     [(1, 8, 8, 16, 32, 1), (2, 7, 5, 33, 50, 1), (1, 14, 15, 64, 17, 0), (1, 4, 6, 520, 8, 1)],
 )
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("gap", [0, 3])
 def test_winograd(
     library: ctypes.CDLL,
     tiled: bool,
@@ -303,16 +307,18 @@ def test_winograd(
     c: int,
     oc: int,
     pad: int,
+    gap: int,
     threads: int,
 ) -> None:
-    x, weights = numbers(rng, n, h, w, c), rng.uniform(-1, 1, (oc, c, 3, 3)).astype(np.float32)
+    x = apart(numbers(rng, n, h, w, c), gap)
+    weights = rng.uniform(-1, 1, (oc, c, 3, 3)).astype(np.float32)
     oh, ow = h + 2 * pad - 2, w + 2 * pad - 2
     packed, bias = (
         fenced(winograd_weights(weights, 2, library.lanes(), pairs=True, tiled=tiled)),
         numbers(rng, oc),
     )
     shape, out = (
-        longs(n, h, w, c, oh, ow, oc, 3, 3, 1, 1, 1, 1, pad, pad, 1, 0),
+        longs(n, h, w, c, oh, ow, oc, 3, 3, 1, 1, 1, 1, pad, pad, 1, c + gap, 0),
         empty(n, oh, ow, oc),
     )
     low = ctypes.c_float(-1e9)

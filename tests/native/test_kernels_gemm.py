@@ -16,6 +16,7 @@ from infuse.targets.cpu.families.convolution import pack_conv
 from infuse.targets.cpu.families.gemm import pack_gemm_b
 from tests.native.kernel_tools import (
     Floats,
+    apart,
     assert_close,
     build,
     empty,
@@ -245,8 +246,11 @@ def check_conv(
     threads: int = 1,
     planar: bool = False,
     kind: Any = np.float32,
+    gap: int = 0,
 ) -> None:
-    """The kernel for weights that are stored as `kind`: float32 or float16."""
+    """The kernel for weights that are stored as `kind`: float32 or float16; pixels lie `gap` floats
+    further apart.
+    """
     n, h, w, c = image
     x, bias = numbers(rng, *image), numbers(rng, out_channels)
     weights = rng.uniform(-1, 1, (out_channels, c // groups, *kernel)).astype(kind)
@@ -282,9 +286,10 @@ def check_conv(
         pads[0],
         pads[1],
         groups,
+        c + gap,
         planar,
     )
-    low, given = ctypes.c_float(LOW), fenced(x.transpose(0, 3, 1, 2)) if planar else x
+    low, given = ctypes.c_float(LOW), fenced(x.transpose(0, 3, 1, 2)) if planar else apart(x, gap)
     run = library.run_conv if kind == np.float32 else library.run_conv_fp16
     run(threads, shape, pointer(given), pointer(packed), pointer(bias), low, pointer(out))
     assert_close(out, np.maximum(expected, LOW), magnitude + np.abs(bias), weights[0].size)
@@ -385,6 +390,26 @@ def test_conv_of_planar_images(library: ctypes.CDLL, rng: Rng, channels: int, th
             pads=pads,
             threads=threads,
             planar=True,
+        )
+
+
+@pytest.mark.parametrize("gap", [1, 16])
+@pytest.mark.parametrize(("channels", "groups"), [(3, 1), (5, 1), (32, 1), (40, 4)])
+def test_conv_of_pixels_apart(
+    library: ctypes.CDLL, rng: Rng, channels: int, groups: int, gap: int
+) -> None:
+    for kernel, strides, threads in product([(1, 1), (3, 3), (1, 7)], [(1, 1), (2, 1)], (1, 3)):
+        check_conv(
+            library,
+            rng,
+            (2, 7, 9, channels),
+            20,
+            kernel,
+            strides,
+            pads=(kernel[0] // 2, kernel[1] // 2) * 2,
+            groups=groups,
+            threads=threads,
+            gap=gap,
         )
 
 

@@ -26,7 +26,7 @@ from tests.native.kernel_driver import (
     run,
     zeros,
 )
-from tests.native.kernel_tools import fenced
+from tests.native.kernel_tools import apart, fenced
 
 __all__ = ["libraries", "run"]
 
@@ -148,7 +148,7 @@ POOLS = [  # h, w, kh, kw, sh, sw, dh, dw, pads, ceil
 ]  # fmt: skip
 
 
-def pool_case(n: int, c: int, case: tuple[Any, ...], counts: bool) -> dict[str, int]:
+def pool_case(n: int, c: int, case: tuple[Any, ...], counts: bool, gap: int = 0) -> dict[str, int]:
     h, w, kh, kw, sh, sw, dh, dw, (top, left, bottom, right), ceil = case
     sizes = [out_size(h, kh, sh, dh, top, bottom, ceil), out_size(w, kw, sw, dw, left, right, ceil)]
     for i, (size, stride, before) in enumerate(((h, sh, top), (w, sw, left))):
@@ -171,10 +171,10 @@ def pool_case(n: int, c: int, case: tuple[Any, ...], counts: bool) -> dict[str, 
         "bottom",
         "right",
         "count",
+        "pitch",
     )
-    return dict(
-        zip(names, (n, h, w, c, *sizes, kh, kw, sh, sw, dh, dw, top, left, bottom, right, counts))
-    )
+    window = (kh, kw, sh, sw, dh, dw, top, left, bottom, right)
+    return dict(zip(names, (n, h, w, c, *sizes, *window, counts, c + gap)))
 
 
 def pool_windows(x: Array, s: dict[str, int], value: float) -> Array:
@@ -184,11 +184,12 @@ def pool_windows(x: Array, s: dict[str, int], value: float) -> Array:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("gap", [0, 3])
 @pytest.mark.parametrize("channels", [1, 5, 16, 70])
 @pytest.mark.parametrize("case", POOLS)
-def test_max_pool(run: Driver, rng: Rng, channels: int, case: tuple[Any, ...]) -> None:
-    s = pool_case(2, channels, case, False)
-    x = floats(rng, 2, s["h"], s["w"], channels)
+def test_max_pool(run: Driver, rng: Rng, channels: int, gap: int, case: tuple[Any, ...]) -> None:
+    s = pool_case(2, channels, case, False, gap)
+    x = apart(floats(rng, 2, s["h"], s["w"], channels), gap)
     x[0, 0, 0, 0] = np.nan
     x[1, :2] = -INF
     expected = pool_windows(x, s, -INF).max(axis=(3, 4))
@@ -236,9 +237,9 @@ def test_power_pool(run: Driver, rng: Rng, p: float) -> None:
 def test_max_pool_tells_where(
     run: Driver, rng: Rng, case: tuple[Any, ...], columns_lead: bool
 ) -> None:
-    s = pool_case(2, 3, case, False)
-    x = fenced(
-        rng.permutation(2 * s["h"] * s["w"] * 3).astype(np.float32).reshape(2, s["h"], s["w"], 3)
+    s = pool_case(2, 3, case, False, gap=1)
+    x = apart(
+        rng.permutation(2 * s["h"] * s["w"] * 3).astype(np.float32).reshape(2, s["h"], s["w"], 3), 1
     )
     y = zeros(2, s["oh"], s["ow"], 3)
     index = zeros(*y.shape, dtype=np.int64)

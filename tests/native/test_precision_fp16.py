@@ -209,7 +209,7 @@ def test_winograd(
             + bias
         )
         packed = fenced(winograd_weights(weights, tile, library.lanes(), kind=np.float16))
-        shape = longs(n, h, w, c, oh, ow, out_channels, 3, 3, 1, 1, 1, 1, pads, pads, 1, 0)
+        shape = longs(n, h, w, c, oh, ow, out_channels, 3, 3, 1, 1, 1, 1, pads, pads, 1, c, 0)
         out, low = empty(n, oh, ow, out_channels), ctypes.c_float(-np.inf)
         run = getattr(library, f"run_winograd{tile}")
         run(threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out))

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from infuse.targets.cpu.families.gemm import pack_gemm_b
 from infuse.targets.cpu.families.winograd import depths, growth, lines, tiles_of, winograd_weights
-from tests.native.kernel_tools import build, empty, fenced, longs, pointer, seldom, targets
+from tests.native.kernel_tools import apart, build, empty, fenced, longs, pointer, seldom, targets
 
 Rng = np.random.Generator
 LOW = -0.25
@@ -55,6 +55,7 @@ def check(
     out_channels: int,
     pads: tuple[int, int, int, int] | None = None,
     threads: int = 1,
+    gap: int = 0,
 ) -> None:
     (tile, (kh, kw), (sh, sw)), (n, h, w, c) = form, image
     top, left, bottom, right = pads or (kh // 2, kw // 2, kh // 2, kw // 2)
@@ -68,7 +69,8 @@ def check(
     expected = np.maximum(np.einsum("nhwcab,ocab->nhwo", view, weights, optimize=True) + bias, LOW)
     out = empty(n, oh, ow, out_channels)
     packed = fenced(winograd_weights(weights, tile, library.lanes(), steps=(sh, sw)))
-    shape = longs(n, h, w, c, oh, ow, out_channels, kh, kw, sh, sw, 1, 1, top, left, 1, 0)
+    shape = longs(n, h, w, c, oh, ow, out_channels, kh, kw, sh, sw, 1, 1, top, left, 1, c + gap, 0)
+    x = apart(x, gap)
     arrays = [pointer(array) for array in (x, packed, bias)]
     assert library.run_winograd(tile, threads, shape, *arrays, ctypes.c_float(LOW), pointer(out))
     assert not np.isnan(out).any(), "not every element was stored"
@@ -100,6 +102,14 @@ def test_sizes_of_networks(
     check(library, rng, form, (1, 17, 17, 192), 96, threads=threads)
     check(library, rng, form, (3, 8, 8, 384), 64, threads=threads)
     check(library, rng, form, (1, 35, 35, 96), 96, (0, 0, 0, 0), threads)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_pixels_apart(
+    library: ctypes.CDLL, rng: Rng, form: tuple[int, tuple[int, int], tuple[int, int]]
+) -> None:
+    for channels, gap in product([1, 20, 32], [1, 16]):
+        check(library, rng, form, (2, 8, 9, channels), 19, threads=2, gap=gap)
 
 
 def test_forms_that_lose_too_much_are_none() -> None:

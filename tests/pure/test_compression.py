@@ -273,7 +273,7 @@ def test_rows_of_embeddings_are_integers(rng: np.random.Generator) -> None:
       return x = %x, y = %y
     }}""")
     (embedding,) = find_embeddings(graph)
-    setting = Setting(graph, [], [embedding], None, MethodOptions(), None, 0, None)
+    setting = Setting(graph, [], [embedding], [], None, MethodOptions(), None, 0, None)
     (plan,) = METHODS["int8-dynamic"](setting)
     result = with_forms(graph, plan.forms, {})
     verify(result)

@@ -14,7 +14,7 @@ from infuse.codegen.iteration_space import IterationSpace
 from infuse.ir.graph import Graph
 from infuse.ops.core.formula import E, inputs
 from infuse.targets import Target
-from infuse.targets.cpu.emit.elementwise import Applied, Elementwise, Place, RowStep
+from infuse.targets.cpu.emit.elementwise import Applied, Elementwise, Place, RowStep, Store
 from infuse.testing import kernel_calls, lowered
 from infuse.testing.epilogues import EpilogueError, check_work
 from infuse.testing.lowered import run_lowered
@@ -90,20 +90,21 @@ def test_it_prints_as_definitions() -> None:
     acc, other = inputs(dtypes.float32, dtypes.float32)
     place = Place("p0", (RowStep(6, None, "n1"), RowStep(2, 3, "1")), "")
     target = Place("p2", (), "1")
-    work = Elementwise((place, Applied(E.max(acc + other, 0.0), {0: "acc", 1: 0})), 1, target)
+    sum_or_zero = Applied(E.max(acc + other, 0.0), {0: "acc", 1: 0})
+    work = Elementwise((place, sum_or_zero), (Store(1, target),))
     assert work.lines() == [
         "const auto t0 = splat<L>(load(p0 + (row / 6L) * n1 + ((row / 2L) % 3L), One{}));",
         "const auto t1 = acc + t0;",
         "const auto t2 = infuse::max(t1, splat<L>(0.0f));",
         "store(p2 + 0L + col, t2, lanes);",
     ]
-    assert replace(work, result="acc", target=None).lines()[-1] == "return acc;"
+    assert replace(work, result="acc").lines() == [*work.lines(), "return acc;"]
 
 
 def test_integers_that_may_be_divided_by_zero_are_told() -> None:
     x, y = inputs(dtypes.int32, dtypes.int32)
-    assert Elementwise((Applied(x / y + 1, {0: "a", 1: "b"}),), 0, None).divides
-    assert not Elementwise((Applied(x / 2, {0: "a"}),), 0, None).divides
+    assert Elementwise((Applied(x / y + 1, {0: "a", 1: "b"}),)).divides
+    assert not Elementwise((Applied(x / 2, {0: "a"}),)).divides
 
 
 # -- what is wrong is seen -------------------------------------------------------------------------

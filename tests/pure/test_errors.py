@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from infuse import errors
-from infuse.errors import InfuseError, ShapeError
+from infuse.errors import InfuseError, ShapeError, did_you_mean
 
 LEAVES = [
     kind
@@ -45,3 +45,20 @@ def test_errors_cross_process_borders(kind: type[InfuseError]) -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is kind
     assert str(copy) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("sofmax", "did you mean 'Softmax'?"),
+        ("SOFTMAX", "did you mean 'Softmax'?"),
+        ("xyz", "no such operator"),
+        ("s" * 300, "no such operator"),
+    ],
+)
+def test_a_hint_names_what_is_most_alike(name: str, hint: str) -> None:
+    assert did_you_mean(name, ["Relu", "Softmax", ""], otherwise="no such operator") == hint
+
+
+def test_a_hint_may_ask_for_more_likeness() -> None:
+    assert did_you_mean("sofmax", ["Softmax"], likeness=0.95) == ""

@@ -31,7 +31,7 @@ def samples(noise: float = 0.0, count: int = 60) -> list[Sample]:
             rng.choice((16, 48, 64, 128)),
             rng.choice((16, 32, 96, 256)),
         )
-        sizes = (1, side, side, c, side, side, oc, 3, 3, 1, 1, 1, 1, 1, 1, 1)
+        sizes = (1, side, side, c, side, side, oc, 3, 3, 1, 1, 1, 1, 1, 1, 1, c)
         times = {}
         for name in NAMES:
             counted = np.array(work("conv", name, sizes, WIDE, 1))

@@ -58,6 +58,6 @@ def test_every_field_is_named() -> None:
     assert text.endswith(
         ".pad_left = 2L}, .in_channels = 0L, .pitch = (d.s_seq + 1L), .out_channels = 4L}"
     )
-    assert struct_text(PoolSizes._make([*[1] * 16, True]), size_text).endswith(
-        ", .count_padding = true}"
+    assert struct_text(PoolSizes._make([*[1] * 16, True, 1]), size_text).endswith(
+        ", .count_padding = true, .pitch = 1L}"
     )

@@ -104,7 +104,7 @@ def test_costs_count_the_tiles_that_the_machine_has() -> None:
 
 
 def test_costs_depend_on_the_second_level_cache() -> None:
-    sizes = (1, 56, 56, 512, 56, 56, 512, 3, 3, 1, 1, 1, 1, 1, 1, 1)
+    sizes = (1, 56, 56, 512, 56, 56, 512, 3, 3, 1, 1, 1, 1, 1, 1, 1, 512)
     small, large = (
         Machine.of("x86_64", AVX2, replace(USUAL, l2=size << 10)) for size in (1024, 4096)
     )
@@ -115,7 +115,7 @@ def test_tile_registers_make_products_of_bfloat16_cheaper() -> None:
     """But not those of a few rows, which vectors multiply."""
     vectors = Machine.of("x86_64", AVX512 | {"avx512_bf16"}, USUAL)
     tiles = Machine.of("x86_64", AVX512 | {"avx512_bf16", "amx_tile", "amx_bf16"}, USUAL)
-    image = (1, 14, 14, 256, 14, 14, 256, 3, 3, 1, 1, 1, 1, 1, 1, 1)
+    image = (1, 14, 14, 256, 14, 14, 256, 3, 3, 1, 1, 1, 1, 1, 1, 1, 256)
     for family, name, sizes in (
         ("gemm", "bf16", (64, 512, 512)),
         ("conv", "taps_bf16", image),

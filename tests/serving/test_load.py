@@ -206,7 +206,7 @@ def test_failures_are_counted_by_kind(cli: Cli, http: str, engine: FakeEngine) -
     engine.error = OverloadError("the queue is full")
     answer = cli("load", http, "echo", "--concurrency", 2, *SHORT, "--json")
     assert answer.status == 1
-    assert "every request failed" in answer.err
+    assert "every request failed; a server without binary tensors needs --json-ten" in answer.err
     (level,) = answer.json["levels"]
     (error,) = level["errors"]
     assert error["kind"] in ("HTTP 429", "HTTP 503")

@@ -88,6 +88,9 @@ def load(
             show_default=False,
         ),
     ] = None,
+    ca: options.Authorities = None,
+    certificate: options.CallerCertificate = None,
+    key: options.CallerKey = None,
     timeout: Annotated[
         float, typer.Option(min=0.001, metavar="S", help="The longest that an answer may take.")
     ] = 60.0,
@@ -105,6 +108,7 @@ def load(
     """
     require_packages(("aiohttp", "grpc", "msgspec"))
     from infuse.cli.served_inputs import requests_for
+    from infuse.serving.load.caller_tls import CallerTls
     from infuse.serving.load.measuring import Plan, Target, measure
     from infuse.serving.load.processes import runner
 
@@ -113,7 +117,8 @@ def load(
     if inputs is not None and (sizes or batch is not None):
         raise OptionError("--inputs has sizes of its own", hint="leave --dim and --batch out")
     secret = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
-    target = Target(url, model, version, secret, timeout, json_tensors)
+    tls = CallerTls(ca, certificate, key)
+    target = Target(url, model, version, secret, timeout, json_tensors, tls)
     with terminal.progress(model) as progress:
         work = measure(
             target, plan, lambda m: requests_for(m, inputs, batch, sizes, seed), progress
@@ -127,7 +132,9 @@ def load(
     if measured.interrupted:
         raise typer.Exit(INTERRUPTED)
     if any(level.failed for level in levels) and not any(level.latencies for level in levels):
-        terminal.complain("every request failed")
+        is_binary = url.startswith("http") and not json_tensors
+        advice = "; a server without binary tensors needs --json-tensors" if is_binary else ""
+        terminal.complain(f"every request failed{advice}")
         raise typer.Exit(1)
 
 

@@ -183,6 +183,23 @@ ReportFile = Annotated[
         "--report", metavar="FILE", help="Also write a page (.html), or its data (.json)."
     ),
 ]
+Authorities = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca",
+        metavar="FILE",
+        help="Authorities whose certificates are trusted (PEM); by default the system's.",
+    ),
+]
+CallerCertificate = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate", metavar="FILE", help="The certificate that is shown to the server (PEM)."
+    ),
+]
+CallerKey = Annotated[
+    Path | None, typer.Option("--key", metavar="FILE", help="The key of --certificate (PEM).")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
 
 

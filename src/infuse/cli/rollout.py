@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from infuse.cli import terminal
-from infuse.cli.options import AsJson
+from infuse.cli.options import AsJson, Authorities, CallerCertificate, CallerKey
+from infuse.cli.serve import require_packages
 from infuse.errors import OptionError, UnavailableError
 
 TOKEN_VARIABLE = "INFUSE_TOKEN"  # noqa: S105 (the name of a variable)
@@ -48,6 +52,9 @@ def rollout(
     pause: Annotated[bool, typer.Option("--pause", help="Hold the rollout at its share.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Let a paused rollout go on.")] = False,
     admin: Admin = _ADMIN,
+    ca: Authorities = None,
+    certificate: CallerCertificate = None,
+    key: CallerKey = None,
     as_json: AsJson = False,
 ) -> None:
     """Move a model's traffic to another version in steps; without a version, show how it stands.
@@ -60,8 +67,9 @@ def rollout(
     ]
     if len(verbs) + (version is not None) > 1:
         raise OptionError("a version, --promote, --pause and --resume exclude each other")
+    port = AdminPort(admin, _context(admin, ca, certificate, key))
     if verbs:
-        call(admin, f"{path}/{verbs[0]}", {})
+        port.call(f"{path}/{verbs[0]}", {})
     elif version is not None:
         canary: dict[str, Any] = {}
         if steps:
@@ -69,8 +77,8 @@ def rollout(
         if step_seconds is not None:
             canary["step_seconds"] = step_seconds
         body = {"version": version} | ({"canary": canary} if canary else {})
-        call(admin, f"{path}/rollout", body, _LOAD_SECONDS)
-    _show(call(admin, f"{path}/traffic"), as_json)
+        port.call(f"{path}/rollout", body, _LOAD_SECONDS)
+    _show(port.call(f"{path}/traffic"), as_json)
 
 
 def rollback(
@@ -79,6 +87,9 @@ def rollback(
         str, typer.Option(metavar="TEXT", help="For the log and the console.")
     ] = "by hand",
     admin: Admin = _ADMIN,
+    ca: Authorities = None,
+    certificate: CallerCertificate = None,
+    key: CallerKey = None,
     as_json: AsJson = False,
 ) -> None:
     """Take a model's traffic back from the version that is being rolled out, or to the one before.
@@ -86,34 +97,61 @@ def rollback(
     That one is loaded again, and stays, also where the model's version policy would not keep it.
     """
     path = f"/v2/models/{urllib.parse.quote(model, safe='')}"
-    call(admin, f"{path}/rollback", {"reason": reason}, _LOAD_SECONDS)
-    _show(call(admin, f"{path}/traffic"), as_json)
+    port = AdminPort(admin, _context(admin, ca, certificate, key))
+    port.call(f"{path}/rollback", {"reason": reason}, _LOAD_SECONDS)
+    _show(port.call(f"{path}/traffic"), as_json)
 
 
-def call(admin: str, path: str, body: Any = None, seconds: float = 60.0) -> Any:
-    """Ask the admin port of a server. UnavailableError when it is not there or needs more than
-    `seconds`, OptionError when it refuses.
-    """
-    if not admin.startswith(("http://", "https://")):
-        raise OptionError(f"{admin!r} is not an address of a server", hint=f"write it as {_ADMIN}")
-    headers = {"Content-Type": "application/json"}
-    if token := os.environ.get(TOKEN_VARIABLE, ""):
-        headers["Authorization"] = f"Bearer {token}"
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(admin.rstrip("/") + path, data, headers)  # noqa: S310 (checked above)
-    try:
-        with urllib.request.urlopen(request, timeout=seconds) as answer:  # noqa: S310
-            text = answer.read()
-    except urllib.error.HTTPError as error:
-        raise OptionError(_refusal(error), where=admin) from error
-    except OSError as error:
-        reason = getattr(error, "reason", None) or error
-        raise UnavailableError(
-            f"no server answers: {reason}",
-            where=admin,
-            hint="start `infuse serve`, or name its port with --admin",
-        ) from error
-    return json.loads(text) if text else None
+@dataclass(frozen=True)
+class AdminPort:
+    """The admin port of a server; `context` is for https."""
+
+    url: str
+    context: ssl.SSLContext | None = None
+
+    def call(self, path: str, body: Any = None, seconds: float = 60.0) -> Any:
+        """What it answers. UnavailableError when it is not there or needs more than `seconds`,
+        OptionError when it refuses.
+        """
+        if not self.url.startswith(("http://", "https://")):
+            raise OptionError(
+                f"{self.url!r} is not an address of a server", hint=f"write it as {_ADMIN}"
+            )
+        headers = {"Content-Type": "application/json"}
+        if token := os.environ.get(TOKEN_VARIABLE, ""):
+            headers["Authorization"] = f"Bearer {token}"
+        data = None if body is None else json.dumps(body).encode()
+        url = self.url.rstrip("/") + path
+        request = urllib.request.Request(url, data, headers)  # noqa: S310 (checked above)
+        try:
+            with urllib.request.urlopen(  # noqa: S310
+                request, timeout=seconds, context=self.context
+            ) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            raise OptionError(_refusal(error), where=self.url) from error
+        except OSError as error:
+            reason = getattr(error, "reason", None) or error
+            raise UnavailableError(
+                f"no server answers: {reason}",
+                where=self.url,
+                hint="start `infuse serve`, or name its port with --admin",
+            ) from error
+        return json.loads(text) if text else None
+
+
+def _context(
+    url: str, ca: Path | None, certificate: Path | None, key: Path | None
+) -> ssl.SSLContext | None:
+    """TLS as the options have it; None without any."""
+    if ca is None and certificate is None and key is None:
+        return None
+    require_packages(("msgspec",))
+    from infuse.serving.load.caller_tls import CallerTls
+
+    tls = CallerTls(ca, certificate, key)
+    tls.check_scheme(url)
+    return tls.context()
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:

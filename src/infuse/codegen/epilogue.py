@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+
 from infuse.codegen.groups import Group
 from infuse.codegen.iteration_space import IterationSpace
 from infuse.codegen.tensors import Tensor
@@ -9,12 +11,14 @@ from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ops.core.formula import Term
-from infuse.targets.cpu.emit.elementwise import Applied, Elementwise, Place, RowStep, Source
+from infuse.targets.cpu.emit.elementwise import Applied, Elementwise, Place, RowStep, Source, Store
 
 
 class Epilogue:
-    """Collects the fused elementwise work of a group, which a function of row and column stores in
-    `target` or returns.
+    """Collects the fused elementwise work of a group in a function of row and column.
+
+    `targets`: where it stores values of the group. `tensors`: where its operands lie. `later`: what
+    is written, and `read_again`: which operands are read, when a row of it is done.
     """
 
     def __init__(
@@ -23,29 +27,39 @@ class Epilogue:
         group: Group,
         space: IterationSpace,
         tensors: dict[Value, Tensor],
-        target: Tensor | None = None,
+        targets: Mapping[Value, Tensor],
+        later: Sequence[Tensor] = (),
+        read_again: Collection[Value] = (),
     ) -> None:
-        self.f, self.group, self.space, self.tensors, self.target = f, group, space, tensors, target
+        self.f, self.group, self.space = f, group, space
+        self.tensors, self.targets = tensors, targets
+        self._written, self._read_again = (*targets.values(), *later), read_again
         self._definitions: list[Place | Applied] = []
 
     def load(self, tensor: Tensor) -> Source:
         """An operand's elements at (row, col)."""
-        return self._define(self._place(self.f.read(tensor, self.target), tensor))
+        return self._define(self._place(self.f.read(tensor, *self._written), tensor))
 
     def apply(self, term: Term, *leaves: Source) -> Source:
         """A formula whose input leaves stand for these, in order."""
         return self._define(Applied(term, dict(enumerate(leaves))))
 
-    def statement(self, start: Source) -> Elementwise:
-        """The group's work on the anchor's result `start`."""
-        result = self._result(start)
-        if self.target is None:
-            return Elementwise(tuple(self._definitions), result, None)
-        place = self._place(self.f.write(self.target), self.target)
-        assert place.column in ("", "1"), "columns are stored side by side"
-        return Elementwise(tuple(self._definitions), result, place)
+    def statement(self, start: Source, returned: Value | None = None) -> Elementwise:
+        """The group's work on the anchor's result `start`; `returned`: what of it the function
+        gives.
+        """
+        sources = self._sources(start)
+        stores = tuple(
+            Store(sources[value], self._place(self.f.write(target), target))
+            for value, target in self.targets.items()
+        )
+        apart = [store for store in stores if store.place.column not in ("", "1")]
+        assert not apart, "columns are stored side by side"
+        result = None if returned is None else sources[returned]
+        return Elementwise(tuple(self._definitions), stores, result)
 
-    def _result(self, start: Source) -> Source:
+    def _sources(self, start: Source) -> dict[Value, Source]:
+        """What stands for each value of the group."""
         sources: dict[Value, Source] = {}
         if self.group.anchor is not None:
             sources[self.group.anchor.output] = start
@@ -54,11 +68,17 @@ class Epilogue:
                 continue
             for value in self.group.reads(node):
                 if value not in sources:
-                    sources[value] = self.load(self.tensors[value])
+                    sources[value] = self._operand(value)
             operands = {i: v for i, v in enumerate(node.inputs) if v is not None and v in sources}
             leaves = {i: sources[v] for i, v in operands.items()}
             sources[node.output] = self._define(Applied(self.group.formulas[node], leaves))
-        return sources[self.group.result]
+        return sources
+
+    def _operand(self, value: Value) -> Source:
+        tensor = self.tensors[value]
+        if value in self._read_again:
+            return self._define(self._place(self.f.read(tensor), tensor))
+        return self.load(tensor)
 
     def _define(self, definition: Place | Applied) -> Source:
         self._definitions.append(definition)

@@ -35,14 +35,13 @@ class Fusing(Placing):
         vector = all(map(is_vector_term, terms))
         space = IterationSpace(value.shape, order)
         tensors = {v: self._operand(v, space, vector) for v in operands}
-        target = self.allocate(value, order, strided=True)
-        space = space.widened([*tensors.values(), target])
+        targets = {v: self.allocate(v, order, strided=True) for v in group.results}
+        space = space.widened([*tensors.values(), *targets.values()])
         f = self.function(
             "_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes
         )
         f.include("map.hpp", "element.hpp")
-        body = Epilogue(f, group, space, tensors, target)
-        work = body.statement("")
+        work = Epilogue(f, group, space, tensors, targets).statement("")
         if work.divides:
             f.variable("bool", **{"zero": "false", "*const found_zero": "&zero"})
         rows, columns = f.number(space.rows), f.number(space.columns)
@@ -54,7 +53,7 @@ class Fusing(Placing):
             f.add(work)
         if work.divides:
             f.fail_unless("!zero", "DIVIDES_BY_ZERO")
-        self.tensors[value] = target
+        self.tensors.update(targets)
         f.finish(" + ".join(n.kind for n in group.nodes))
 
     def _main_order(self, value: Value, operands: Iterable[Value]) -> Order:
@@ -94,7 +93,7 @@ class Fusing(Placing):
         name: str = "sink",
         part: Part | None = None,
     ) -> str:
-        """Define the sink of an anchored group in `f`: scale, bias, fused elementwise work, store.
+        """Define the sink of an anchored group in `f`: scale, bias, fused elementwise work, stores.
         Returns its name.
 
         `before` comes first: a formula of what the kernel gives (its input 0) and of tensors that
@@ -102,21 +101,17 @@ class Fusing(Placing):
         `inner` of them being columns; with `part`, over those of that part of the result, to which
         other calls add theirs.
         """
-        value = group.result
-        space = IterationSpace(value.shape, order, inner)
+        space = IterationSpace(group.result.shape, order, inner)
         operands = group.operands()
         tensors = {v: self._operand(v, space, vector=True) for v in operands}
-        rounded = order[-1:] == (value.rank - 1,) and stored_rounded(value, self.precisions)
-        if part is None or value not in self.tensors:
-            self.tensors[value] = self.allocate(value, order, strided=True, rounded=rounded)
-        target = self.tensors[value]
-        if rounded:
-            f.include("half.hpp")
+        places = {v: self._target(f, v, order, makes_part=part is not None) for v in group.results}
+        targets = places
         if part is not None:
-            space, target = part.space, part.of(target)
+            space = part.space
+            targets = {v: part.of(place) for v, place in places.items()}
             tensors = {v: part.of(tensor) for v, tensor in tensors.items()}
             bias = None if bias is None else part.of(bias)
-        body = Epilogue(f, group, space, tensors, target)
+        body = Epilogue(f, group, space, tensors, targets)
         start: Source = "acc"
         if before is not None:
             start = body.apply(before[0], start, *map(body.load, before[1]))
@@ -126,7 +121,21 @@ class Fusing(Placing):
         if part is not None:
             work = part.told(work)
         _define(f, name, "auto acc, long row, long col, auto lanes", work)
+        self.tensors.update(places)
         return name
+
+    def _target(
+        self, f: FunctionWriter, value: Value, order: Order, *, makes_part: bool = False
+    ) -> Tensor:
+        """A place for what a sink stores: as bfloat16 where its readers take that; the one that
+        there is, where sinks of other calls made parts of the value.
+        """
+        rounded = order[-1:] == (value.rank - 1,) and stored_rounded(value, self.precisions)
+        if rounded:
+            f.include("half.hpp")
+        if makes_part and value in self.tensors:
+            return self.tensors[value]
+        return self.allocate(value, order, strided=True, rounded=rounded)
 
     def stage(
         self, f: FunctionWriter, group: Group, order: Order, bias: Tensor | None, name: str
@@ -137,21 +146,42 @@ class Fusing(Placing):
         Beside the sums it may read only what has the same value in every row.
         """
         body = self._inner_body(f, group, order)
-        work = body.statement(self._biased(body, "acc", bias))
+        work = body.statement(self._biased(body, "acc", bias), group.result)
         _define(f, name, "auto acc, long col, auto lanes", work)
 
     def values(self, f: FunctionWriter, group: Group, order: Order, name: str) -> None:
         """Define in `f` what elementwise work makes by row and column, for the kernel of the group
         that reads it.
         """
-        work = self._inner_body(f, group, order).statement("")
+        work = self._inner_body(f, group, order).statement("", group.result)
         _define(f, name, "long row, long col, auto lanes", work)
+
+    def made_rows(self, f: FunctionWriter, group: Group, reader: Group, name: str) -> None:
+        """Define in `f` what elementwise work makes by row and column, for the kernel of `reader`,
+        whose sink is there. That asks for each element of a row once, before its sink gets the row.
+        Values that others read are stored.
+        """
+        value = group.result
+        space = IterationSpace(value.shape, natural(value.rank))
+        tensors = {v: self._operand(v, space, vector=True) for v in group.operands()}
+        targets = {v: self.allocate(v, space.order, strided=True) for v in group.results}
+        later = [self.tensors[v] for v in reader.results]
+        body = Epilogue(f, group, space, tensors, targets, later, reader.operands())
+        _define(f, name, "long row, long col, auto lanes", body.statement("", value))
+        self.tensors.update(targets)
+
+    def lie_in_rows(self, group: Group) -> bool:
+        """Whether a function of row and column can load all operands of elementwise work where they
+        lie, the rows in natural order.
+        """
+        space = IterationSpace(group.result.shape, natural(group.result.rank))
+        tensors = (self.tensor(v) for v in group.operands() if v.const is None)
+        return all(space.column_stride(tensor) in (0, 1) for tensor in tensors)
 
     def _inner_body(self, f: FunctionWriter, group: Group, order: Order) -> Epilogue:
         space = IterationSpace(group.result.shape, order)
-        return Epilogue(
-            f, group, space, {v: self._operand(v, space, vector=True) for v in group.operands()}
-        )
+        tensors = {v: self._operand(v, space, vector=True) for v in group.operands()}
+        return Epilogue(f, group, space, tensors, {})
 
     def _biased(self, body: Epilogue, start: Source, bias: Tensor | None) -> Source:
         """The sum of `start` and a bias."""

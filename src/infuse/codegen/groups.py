@@ -18,17 +18,26 @@ from infuse.targets.cpu.emit.formulas import is_half
 class Group:
     """Nodes computed together; `nodes` in order, the last one's output is the result.
 
-    `producers` are groups that only this one's kernel needs: it computes them as it goes.
+    `producers` are groups that this one's kernel computes as it goes. `stored`: further values of
+    the nodes, of the result's shape, that others read. `handed_on`: values that only the kernel
+    reads that computes this group as it goes.
     """
 
     nodes: list[Node]
     anchor: Node | None = None
     formulas: dict[Node, Term] = field(default_factory=dict)
     producers: list[Group] = field(default_factory=list)
+    stored: list[Value] = field(default_factory=list)
+    handed_on: set[Value] = field(default_factory=set)
 
     @property
     def result(self) -> Value:
         return self.nodes[-1].output
+
+    @property
+    def results(self) -> list[Value]:
+        """The values that the kernel stores, those of producers aside."""
+        return [v for v in (*self.stored, self.result) if v not in self.handed_on]
 
     @property
     def all_nodes(self) -> list[Node]:

@@ -26,13 +26,19 @@ class ProducerFusion:
     lower: Lower
 
 
+def _never(node: Node, axis: int) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class KernelFamily:
     """How code generation computes an operator.
 
     `epilogue`: the type of the elements that its kernel hands to a sink, where it ends in one.
     `runtime_inputs`: those whose elements are read at run time (None: all). `resolve_sizes`: a step
-    that finds the sizes of results from elements of inputs (lowering, node).
+    that finds the sizes of results from elements of inputs (lowering, node). `reads_parts`: whether
+    the kernel of a node reads its first operand as it lies where that is a part, along an axis, of
+    a larger tensor.
     """
 
     lower: Lower | None = None
@@ -40,6 +46,7 @@ class KernelFamily:
     runtime_inputs: tuple[int, ...] | None = None
     resolve_sizes: Callable[..., None] | None = None
     fusion: ProducerFusion | None = None
+    reads_parts: Callable[[Node, int], bool] = _never
 
     def reads(self, number: int) -> bool:
         """Whether the elements of an input are read at run time."""
@@ -79,13 +86,14 @@ def lowers(
     has_epilogue: bool = False,
     accumulates: DType = dtypes.float32,
     runtime_inputs: tuple[int, ...] | None = None,
+    reads_parts: Callable[[Node, int], bool] = _never,
 ) -> Callable[[_Lower], _Lower]:
     """Register how operators become steps; what was said of them before is forgotten, but for
     `fuses_producers` and `resolves_sizes`.
 
     `has_epilogue`: the kernel ends in a sink, which gets elements of the type that it
     `accumulates`. `runtime_inputs`: those whose elements are read at run time (the others only
-    shape the result).
+    shape the result). `reads_parts`: as in `KernelFamily`.
     """
 
     def register(function: _Lower) -> _Lower:
@@ -94,7 +102,11 @@ def lowers(
             domain,
             kinds,
             lambda family: replace(
-                family, lower=function, epilogue=epilogue, runtime_inputs=runtime_inputs
+                family,
+                lower=function,
+                epilogue=epilogue,
+                runtime_inputs=runtime_inputs,
+                reads_parts=reads_parts,
             ),
         )
         return function

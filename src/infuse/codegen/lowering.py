@@ -67,7 +67,7 @@ class Lowering(Fusing):
             if value.default is not None:
                 self.program.defaults[number] = self.program.weight(value.default)
         self.needed = live_nodes(self.graph, set(self.program.symbols), self.reads)
-        self.homes = ConcatSlots(self.graph, self.needed, self.available_sizes)
+        self.homes = ConcatSlots(self.graph, self.needed, self.available_sizes, _reads_parts)
         expanded = list(self.relied.get(self.graph, ()))
         for group in fuse_producers(
             self.graph, partition(self.needed), set(self.needed), self._producers
@@ -148,10 +148,12 @@ class Lowering(Fusing):
             waiting[inner] = self._check(inner, relations_of(inner))
         first = len(self.program.steps)
         last, node = group.nodes[-1], group.anchor
+        results = [v for part in (*group.producers, group) for v in part.results]
         family = KernelFamily() if node is None else KERNELS.of(node)
         function = family.fusion.lower if family.fusion and group.producers else family.lower
         if all(v.tensor.size == 0 for v in last.outputs) and not last.subgraphs:
-            self.tensors.update((v, self.allocate(v)) for v in last.outputs)
+            results = list(dict.fromkeys([*results, *last.outputs]))
+            self.tensors.update((v, self.allocate(v)) for v in results)
         elif node is None:
             self.elementwise(group)
         elif function is None:
@@ -237,6 +239,10 @@ class Lowering(Fusing):
                 continue
             target = dense(Buffer("output", 0, number), value.dtype, value.shape)
             self.copy(tensor, target, "output")
+
+
+def _reads_parts(node: Node, axis: int) -> bool:
+    return KERNELS.of(node).reads_parts(node, axis)
 
 
 def _is_low(step: Step) -> bool:

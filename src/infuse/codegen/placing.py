@@ -9,7 +9,7 @@ from typing import Any
 
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice, Chooser
-from infuse.codegen.concat_slots import ConcatSlots
+from infuse.codegen.concat_slots import ConcatSlots, Slot
 from infuse.codegen.precisions import LayerPrecisions, Precision
 from infuse.codegen.program import Program
 from infuse.codegen.tensors import (
@@ -201,12 +201,16 @@ class Placing:
         `strided`: the writer takes any strides whose innermost is 1, so the place may be inside
         another tensor. `rounded`: its readers take bfloat16 in place of float32.
         """
-        shape = value.shape
-        axes = order or natural(len(shape))
+        axes = order or natural(value.rank)
         if strided and value in self.homes.slots:
             slot = self._slot(value, axes)
             if slot is not None:
                 return slot
+        return self._own_place(value, axes, rounded)
+
+    def _own_place(self, value: Value, axes: Order, rounded: bool = False) -> Tensor:
+        """Memory of the caller for an output that lies so, else of the arena."""
+        shape = value.shape
         for home in self.homes.outputs.get(value, ()):
             if home.is_dense(axes):
                 return dense(home.buffer, value.dtype, shape, axes)
@@ -224,16 +228,35 @@ class Placing:
 
     def _slot(self, value: Value, order: Order) -> Tensor | None:
         """The part of the concatenation's result that `value` fills, or that is a view of it; None
-        where the orders differ.
+        where the orders differ. Results of which that one is a part get their places first.
         """
-        slot = self.homes.slots[value]
-        seen = seen_through(slot.views, dense(Buffer("none", 0), value.dtype, value.shape, order))
-        if seen is None:
+        path = [(value, order)]
+        while path[-1][0] not in self.tensors:
+            inner, axes = path[-1]
+            slot = self.homes.slots.get(inner)
+            seen = None if slot is None else self._seen(inner, axes, slot)
+            if slot is None or seen is None:
+                break
+            path.append((slot.whole, seen.order))
+        for whole, axes in reversed(path[1:]):
+            if whole not in self.tensors:
+                fitting = self._part(whole, axes)
+                self.tensors[whole] = fitting or self._own_place(whole, axes)
+        return self._part(value, order)
+
+    def _seen(self, value: Value, order: Order, slot: Slot) -> Tensor | None:
+        """A value in a slot as the concatenation sees it; None where that would be a copy."""
+        return seen_through(slot.views, dense(Buffer("none", 0), value.dtype, value.shape, order))
+
+    def _part(self, value: Value, order: Order) -> Tensor | None:
+        """The place of a value in its slot, whose whole may have one; None where it does not fit
+        there.
+        """
+        slot = self.homes.slots.get(value)
+        target = None if slot is None else self.tensors.get(slot.whole)
+        seen = None if slot is None else self._seen(value, order, slot)
+        if slot is None or target is None or seen is None:
             return None
-        target = self.tensors.get(slot.whole)
-        if target is None:
-            target = self.allocate(slot.whole, seen.order, strided=True)
-            self.tensors[slot.whole] = target
         if target.order != seen.order or target.dtype != value.dtype:
             return None
         part = place_before(slot.views, target.slice(slot.axis, slot.offset, slot.size))

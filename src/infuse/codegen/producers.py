@@ -15,33 +15,48 @@ class Producers:
 
     def __init__(self, graph: Graph, groups: Sequence[Group], needed: Collection[Node]) -> None:
         self.graph, self._needed = graph, needed
-        self._groups = {g.result: g for g in groups if len(g.nodes[-1].outputs) == 1}
+        single = [g for g in groups if len(g.nodes[-1].outputs) == 1]
+        self._groups = {value: g for g in single for value in g.results}
         self._positions = {node: i for i, g in enumerate(groups) for node in g.nodes}
 
     def alone(self, value: Value) -> Group | None:
-        """The group that makes a value, where only one node reads that value, once."""
-        return (
-            self._groups.get(value)
-            if len(self._readers(value)) == 1 and self._stays(value)
-            else None
-        )
+        """The group that makes a value, and nothing else, where only one node reads that value,
+        once.
+        """
+        group = self._groups.get(value)
+        if group is None or group.stored or len(self._readers(value)) != 1:
+            return None
+        return group if self._stays(value) else None
 
     def first(self, value: Value, reader: Node) -> Group | None:
-        """The group that makes a value, where no other node needs that value before `reader`
-        does.
+        """The group that makes a value, where no other node needs that value, or another result
+        of the group, before `reader` does.
         """
-        own = self._positions[reader]
-        others = [
-            user for user in self._readers(value) if isinstance(user, Node) and user is not reader
-        ]
-        fits = self._stays(value) and all(self._positions[user] > own for user in others)
-        return self._groups.get(value) if fits else None
+        group = self._groups.get(value)
+        if group is None:
+            return None
+        own, inside = self._positions[reader], {reader, *group.nodes}
+        others = [user for result in group.results for user in self._readers(result)]
+        return group if all(self._comes_after(u, own) for u in others if u not in inside) else None
+
+    def handed_on(self, group: Group, reader: Group) -> set[Value]:
+        """The results of a group that only `reader` needs."""
+        nodes = {*group.nodes, *reader.nodes}
+        return {v for v in group.results if all(user in nodes for user in self._readers(v))}
+
+    def _comes_after(self, user: Node | Graph, position: int) -> bool:
+        """Whether a value is not needed before the groups up to a position ran."""
+        if not isinstance(user, Node):
+            return user is self.graph
+        return user.graph is self.graph and self._positions[user] > position
 
     def _readers(self, value: Value) -> list[Node | Graph]:
         return [
             use.user
             for use in value.uses
-            if use.user in self._needed or not isinstance(use.user, Node)
+            if not isinstance(use.user, Node)
+            or use.user in self._needed
+            or use.user.graph is not self.graph
         ]
 
     def _stays(self, value: Value) -> bool:
@@ -69,5 +84,8 @@ def fuse_producers(
         chosen = choose(group, producers)
         if fused.isdisjoint(map(id, chosen)):
             group.producers = chosen
+            for inner in chosen:
+                if inner.anchor is None:
+                    inner.handed_on = producers.handed_on(inner, group)
             fused.update(map(id, chosen))
     return [group for group in groups if id(group) not in fused]

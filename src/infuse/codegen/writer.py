@@ -51,15 +51,15 @@ class FunctionWriter:
         self._scratch: list[str] = []
         self._known: dict[tuple[int, DType, str, Any], str] = {}
 
-    def read(self, tensor: Tensor, target: Tensor | None = None) -> str:
+    def read(self, tensor: Tensor, *targets: Tensor) -> str:
         """The name of a pointer to the first element of a tensor that is read.
 
-        With `target` given, every element is read just before the element of `target` at the same
-        index is written.
+        Every element is read before the elements of `targets` at the same index are written, and
+        not again afterwards.
         """
-        if target is not None and same_place(tensor, target):
-            self._in_place[target.buffer, tensor.buffer] = None
-        else:
+        fitting = [target for target in targets if same_place(tensor, target)]
+        self._in_place.update(((target.buffer, tensor.buffer), None) for target in fitting)
+        if not fitting:
             self._elsewhere.update(tensor.buffer.memory())
         return self._pointer(tensor, "const ", self.reads)
 

@@ -278,6 +278,7 @@ class Control:
         self._report.float_seconds, self._report.seconds = times["float32"], times["all"]
         if selection and times["all"] > times["float32"]:
             self._report.notes.append("the whole is slower than float32 here, so nothing changes")
+            self.slow |= {layer for layer, _ in selection}
             selection = frozenset()
         if not selection:
             self._report.seconds = self._report.float_seconds

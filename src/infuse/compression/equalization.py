@@ -12,6 +12,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.analysis.dataset import spread
+from infuse.compression.gates import find_gates
 from infuse.compression.layers import (
     Floats,
     Layer,
@@ -194,9 +195,9 @@ def equalize(setting: Setting, methods: Sequence[str]) -> tuple[Setting, frozens
     if not scales:
         return setting, frozenset()
     graph = rescaled(setting.graph, scales, setting.scratch)
-    layers, embeddings = find_layers(graph), find_embeddings(graph)
     serials = frozenset(layer.node.serial for site in scales for layer in site.layers)
-    return replace(setting, graph=graph, layers=layers, embeddings=embeddings), serials
+    setting = replace(setting, graph=graph, layers=find_layers(graph), recurrent=find_gates(graph))
+    return replace(setting, embeddings=find_embeddings(graph)), serials
 
 
 def mark_equalized(plans: Sequence[Plan], serials: Collection[int]) -> None:

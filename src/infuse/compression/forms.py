@@ -57,9 +57,12 @@ class Writer(GraphBuilder):
         """What they stand for."""
         return self("DequantizeLinear", integers, *_parameters(scale))
 
-    def integers(self, array: Array, scales: Array, axis: int) -> Value:
-        """Constant integers with a scale for each index of an axis, as numbers."""
-        return self("DequantizeLinear", constant(array), constant(scales), axis=axis)
+    def integers(self, array: Array, scales: Array, axis: int, block_size: int = 0) -> Value:
+        """Constant integers with a scale for each index of an axis, or each block of that size, as
+        numbers.
+        """
+        how = {"axis": axis, **({"block_size": block_size} if block_size else {})}
+        return self("DequantizeLinear", constant(array), constant(scales), **how)
 
 
 def _parameters(scale: Scale) -> tuple[Value, Value]:

@@ -14,6 +14,7 @@ from infuse import dtypes
 from infuse.analysis.cost import node_cost
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.convolution import Convolving
+from infuse.ops.recurrent_base import Recurrent
 from infuse.ops.spatial import padded, static, windows
 
 Floats = NDArray[np.float32]
@@ -265,10 +266,11 @@ def products_left_out(graph: Graph, layers: Sequence[Layer]) -> list[tuple[Node,
 
 
 def _reason(node: Node) -> str:
-    weights = node.input(1)
+    operands = [node.input(i) for i in ((1, 2) if isinstance(node.op, Recurrent) else (1,))]
+    weights = next((v for v in operands if v is not None and v.const is None), operands[0])
     if any(v.dtype.is_integer for v in node.operands() if v.dtype.bits == 8):
         return "it multiplies integers already"
-    if node.kind not in _FITS:
+    if node.kind not in _FITS and not isinstance(node.op, Recurrent):
         return f"{node.kind} is computed in float32"
     maker = None if weights is None else weights.producer
     if maker is not None and maker.kind == "DequantizeLinear":

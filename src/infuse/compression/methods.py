@@ -9,6 +9,7 @@ import numpy as np
 
 from infuse.analysis.dataset import Feeds, spread
 from infuse.compression.clusters import ClusteredForm, Clustering, Operands, codebook
+from infuse.compression.descent import descended
 from infuse.compression.forms import (
     BlockForm,
     BlockOptions,
@@ -17,6 +18,7 @@ from infuse.compression.forms import (
     Form,
     RowsForm,
 )
+from infuse.compression.gates import Gates, add_gates
 from infuse.compression.gptq import gptq
 from infuse.compression.layers import Embedding, Floats, Layer
 from infuse.compression.low_rank import (
@@ -55,6 +57,8 @@ CLUSTER_BITS = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0)
 CLUSTER_ERROR = 0.01
 BLOCKS = (64, 32)
 """Rows of weights of few bits that share a scale, the largest that divides them all."""
+MOST_DESCENDED_BITS = 4
+"""Bits of a weight up to which better rounding than GPTQ's is worth its time."""
 
 
 @dataclass
@@ -92,6 +96,7 @@ class Setting:
     graph: Graph
     layers: Sequence[Layer]
     embeddings: Sequence[Embedding]
+    recurrent: Sequence[Gates]
     runs: Sequence[Feeds] | None
     options: MethodOptions
     threads: int | None
@@ -150,7 +155,7 @@ def dynamic_int8(setting: Setting) -> Plan:
 def _weights_of(bits: int) -> Callable[[Setting], Plan]:
     def method(setting: Setting) -> Plan:
         """Weights of products in blocks: rounded to nearest, or, with data, by what the
-        activations are (GPTQ), whichever errs less.
+        activations are (GPTQ, and with few bits by descent from there), whichever errs less.
         """
         plan = Plan()
         seen = None if setting.runs is None else setting.observed(takes_moments=True)
@@ -205,6 +210,8 @@ def in_blocks_by_moments(
         "nearest": blocks(matrix, bits, block, np.diag(moments)),
         "GPTQ": gptq(matrix, moments, bits, block),
     }
+    if bits <= MOST_DESCENDED_BITS:
+        offers["descent"] = descended(offers["GPTQ"], matrix, moments)
     errors = {
         name: products_error(offer.numbers, matrix, moments) for name, offer in offers.items()
     }
@@ -212,13 +219,14 @@ def in_blocks_by_moments(
     return best, offers[best], errors[best]
 
 
-def _with_embeddings(method: Callable[[Setting], Plan], bits: int = 8) -> Callable[[Setting], Plan]:
+def _with_others(method: Callable[[Setting], Plan], bits: int = 8) -> Callable[[Setting], Plan]:
     """A method that stores rows of embeddings, too: as 8-bit integers with a scale each, or in
-    blocks of fewer bits where these divide them.
+    blocks of fewer bits where these divide them; and weights of recurrent layers in 8 bits.
     """
 
     def both(setting: Setting) -> Plan:
         plan = method(setting)
+        add_gates(plan, setting.recurrent)
         for layer in setting.embeddings:
             if not layer.is_finite:
                 plan.refused[layer] = "its weights are not finite"
@@ -368,16 +376,16 @@ def _alone(method: Callable[[Setting], Plan]) -> Callable[[Setting], list[Plan]]
 
 
 METHODS: Mapping[str, Callable[[Setting], list[Plan]]] = {
-    "int8": _alone(_with_embeddings(static_int8)),
-    "int8-dynamic": _alone(_with_embeddings(dynamic_int8)),
-    "int8-weights": _alone(_with_embeddings(_weights_of(8))),
-    "int4": _alone(_with_embeddings(_weights_of(4), 4)),
-    "int3": _alone(_with_embeddings(_weights_of(3), 4)),
-    "int2": _alone(_with_embeddings(_weights_of(2), 4)),
+    "int8": _alone(_with_others(static_int8)),
+    "int8-dynamic": _alone(_with_others(dynamic_int8)),
+    "int8-weights": _alone(_with_others(_weights_of(8))),
+    "int4": _alone(_with_others(_weights_of(4), 4)),
+    "int3": _alone(_with_others(_weights_of(3), 4)),
+    "int2": _alone(_with_others(_weights_of(2), 4)),
     "low-rank": low_rank,
     "clusters": clusters,
     "sparse": _alone(sparse),
-    "sparse-int8": _alone(_with_embeddings(sparse_int8)),
+    "sparse-int8": _alone(_with_others(sparse_int8)),
 }
 
 

@@ -19,6 +19,7 @@ from infuse.compression.costs import bytes_of_weights
 from infuse.compression.equalization import equalize, mark_equalized
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
 from infuse.compression.freed import give_back_constants, give_back_freed_memory
+from infuse.compression.gates import find_gates
 from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
 from infuse.compression.methods import FEW_BITS, METHODS, MethodOptions, Plan, Setting, plans_of
 from infuse.compression.planning import Selection
@@ -100,8 +101,11 @@ def compress_graph(
     runs = examples_of(original, calibration, validation, request)
     measured = metric_for(request.metric, labels, bound, has_data=calibration is not None)
     setting = Setting(
-        *(original, find_layers(original), find_embeddings(original), calibration),
-        *(request.options, request.threads, request.seed, progress),
+        original,
+        find_layers(original),
+        find_embeddings(original),
+        find_gates(original),
+        *(calibration, request.options, request.threads, request.seed, progress),
     )
     serials: frozenset[int] = frozenset()
     if request.options.equalize:
@@ -109,7 +113,7 @@ def compress_graph(
     plans = plans_of(request.methods, setting)
     give_back_freed_memory()
     mark_equalized(plans, serials)
-    source, layers = setting.graph, [*setting.embeddings, *setting.layers]
+    source, layers = setting.graph, [*setting.embeddings, *setting.recurrent, *setting.layers]
     memory = Memory(_facts(source, request, calibration, runs, labels))
     with Evaluation(
         original,

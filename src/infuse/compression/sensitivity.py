@@ -49,15 +49,16 @@ def with_switches(graph: Graph, forms: Mapping[Layer, Form]) -> tuple[Graph, str
 
 
 def _switch(graph: Graph, node: Node, switches: Value, number: int) -> None:
-    exact = Value(UNKNOWN, f"{node.output.name}/exact")
-    twin = graph.add_node(Node(node.op, node.inputs, [exact], name=f"{node.name}/exact"))
+    exact = [Value(UNKNOWN, f"{value.name}/exact") for value in node.outputs]
+    twin = graph.add_node(Node(node.op, node.inputs, exact, name=f"{node.name}/exact"))
     twin.op.infer_node(twin)
     write = Writer(graph, twin, f"{node.name}/switch")
-    readers = list(node.output.uses)
     switch = write("Gather", switches, constant(np.asarray(number, np.int64)), axis=0)
-    chosen = write("Where", switch, node.output, exact)
-    for user, index in readers:
-        user.set_operand(index, chosen)
+    for rounded, other in zip(node.outputs, exact):
+        readers = list(rounded.uses)
+        chosen = write("Where", switch, rounded, other) if readers else rounded
+        for user, index in readers:
+            user.set_operand(index, chosen)
 
 
 def sensitivities(

@@ -192,10 +192,15 @@ def in_blocks(codes: Floats, grids: Sequence[Grid], bits: int, block: int) -> Bl
     """Codes [depth, columns] with the grids of their blocks."""
     kind = CODES[bits].numpy
     scales, zeros = (np.stack([getattr(g, name) for g in grids]) for name in ("scales", "zeros"))
+    return BlockWeights(
+        codes.astype(kind), with_short_scales(scales), zeros.astype(kind), block, bits
+    )
+
+
+def with_short_scales(scales: Floats) -> Array:
+    """Scales as float16 where that holds them all."""
     short = np.clip(scales, None, HALF.max).astype(np.float16)
-    if np.array_equal(short.astype(np.float32), scales):
-        scales = short
-    return BlockWeights(codes.astype(kind), scales, zeros.astype(kind), block, bits)
+    return short if np.array_equal(short.astype(np.float32), scales) else scales
 
 
 def importance_of(rows: Floats) -> Array:

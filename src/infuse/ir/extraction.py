@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
-from infuse.errors import OptionError
+from infuse.errors import OptionError, did_you_mean
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Use, Value
 
@@ -42,8 +41,7 @@ def _by_name(graph: Graph) -> dict[str, Value]:
 
 def _value(values: dict[str, Value], name: str, role: str) -> Value:
     if name not in values:
-        close = difflib.get_close_matches(name, values, 1)
-        hint = f"did you mean {close[0]!r}?" if close else "infuse show --text names all values"
+        hint = did_you_mean(name, values, otherwise="infuse show --text names all values")
         raise OptionError(f"the graph has no value {name!r} for an {role}", hint=hint)
     if values[name].is_const:
         raise OptionError(f"the {role} {name!r} is a constant")

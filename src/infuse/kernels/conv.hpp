@@ -1,6 +1,6 @@
 // Convolution of channels-last images as a matrix product without im2col.
 //
-// x[n][h][w][c], weights packed as [group][panel][k][NR] with k in the order kh, kw, channel of the
+// x[n][h][w][c], its pixels `pitch` floats apart, weights packed as [group][panel][k][NR] with k in the order kh, kw, channel of the
 // group, result row = (n, oh, ow) flattened and col = output channel. A 1-D convolution has h = 1.
 #pragma once
 
@@ -16,6 +16,7 @@ struct ConvSizes {
   long stride_height, stride_width, dilation_height, dilation_width;
   long pad_top, pad_left;
   long groups;
+  long pitch;           // floats from one pixel of x to the next
   bool planar = false;  // x is [batch][channels][height][width]; only where conv_takes_planar
   bool taps = false;    // TAPS also where LINES would do
 };
@@ -115,12 +116,12 @@ INFUSE_NOINLINE inline void tap_pointers(const ConvSizes& s, const float* x, con
     const float** to = table + i;
     for (long ky = 0; ky < s.kernel_height; ++ky) {
       const long y = at.y * s.stride_height - s.pad_top + ky * s.dilation_height;
-      const float* line = x + (at.n * s.height + y) * s.width * s.channels;
+      const float* line = x + (at.n * s.height + y) * s.width * s.pitch;
       for (long kx = 0; kx < s.kernel_width; ++kx, to += count) {
         const long j = at.x * s.stride_width - s.pad_left + kx * s.dilation_width;
         const bool inside =
             (unsigned long)y < (unsigned long)s.height && (unsigned long)j < (unsigned long)s.width;
-        *to = inside ? line + j * s.channels : zeros;
+        *to = inside ? line + j * s.pitch : zeros;
       }
     }
   }
@@ -178,8 +179,13 @@ INFUSE_NOINLINE inline void copy_line(const ConvSizes& s, const float* x, long n
          size_t((all - left - count) * s.channels) * sizeof(float));
   to += left * s.channels;
   if (!s.planar) {
-    memcpy(to, x + (n * s.height + (inside ? y : 0)) * s.width * s.channels,
-           size_t(count * s.channels) * sizeof(float));
+    const float* from = x + (n * s.height + (inside ? y : 0)) * s.width * s.pitch;
+    if (s.pitch == s.channels) {
+      memcpy(to, from, size_t(count * s.channels) * sizeof(float));
+      return;
+    }
+    for (long i = 0; i < count; ++i, to += s.channels, from += s.pitch)
+      memcpy(to, from, size_t(s.channels) * sizeof(float));
     return;
   }
   const float* from = x + (n * s.channels * s.height + (inside ? y : 0)) * s.width;
@@ -284,7 +290,7 @@ inline void conv_gathered(const ConvSizes& s, const float* x, const W* w, long m
   auto source = [&](long) {
     const float* from =
         x +
-        ((at.n * s.height + at.y * s.stride_height) * s.width + at.x * s.stride_width) * s.channels;
+        ((at.n * s.height + at.y * s.stride_height) * s.width + at.x * s.stride_width) * s.pitch;
     at.next(s);
     return from;
   };
@@ -309,7 +315,7 @@ INFUSE_INLINE void conv_part(ConvMode mode, const ConvSizes& s, const float* x, 
 constexpr long conv_scratch(const ConvSizes& s) {
   switch (detail::conv_mode(s)) {
     case PLAIN:
-      return gemm_scratch({s.batch * s.height * s.width, s.out_channels, s.channels, s.channels});
+      return gemm_scratch({s.batch * s.height * s.width, s.out_channels, s.channels, s.pitch});
     case GATHERED:
       return detail::copied_bytes(s.out_channels, s.channels);
     case LINES:
@@ -338,7 +344,7 @@ void conv(Context& ctx, ConvSizes s, const float* x, const float* packed_w, cons
   switch (detail::conv_mode(s)) {
     case PLAIN: {
       const long m = s.batch * s.out_height * s.out_width;
-      return gemm(ctx, {m, s.out_channels, s.channels, s.channels}, x, packed_w, sink);
+      return gemm(ctx, {m, s.out_channels, s.channels, s.pitch}, x, packed_w, sink);
     }
     case GATHERED:
       return conv<GATHERED>(ctx, s, x, packed_w, sink);

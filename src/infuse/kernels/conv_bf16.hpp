@@ -27,12 +27,15 @@ constexpr Segments conv_segments(const ConvSizes& s) {
 // One segment of a line: `steps` columns of the image from x on, those outside of it zeros.
 INFUSE_INLINE void round_segment(const ConvSizes& s, const float* line, long x, long steps,
                                  const Segments& cut, float* held, int32_t* to) {
-  if (x >= 0 && x + steps <= s.width) return round_row(to, line + x * s.channels, cut.width);
+  const bool apart = steps > 1 && s.pitch != s.channels;
+  if (x >= 0 && x + steps <= s.width && !apart)
+    return round_row(to, line + x * s.pitch, cut.width);
   const long c = cut.width / steps, first = min(max(-x, 0L), steps);
   const long last = max(min(s.width - x, steps), first);
   memset(held, 0, size_t(cut.width) * sizeof(float));
-  memcpy(held + first * c, line + (x + first) * s.channels,
-         size_t((last - first) * c) * sizeof(float));
+  const long pixels = apart ? 1 : last - first;
+  for (long i = first; i < last; i += pixels)
+    memcpy(held + i * c, line + (x + i) * s.pitch, size_t(pixels * c) * sizeof(float));
   round_row(to, held, cut.width);
 }
 
@@ -49,7 +52,7 @@ struct WindowRows {
     const long steps = cut.in_line == 1 ? s.kernel_width : 1;
     for (long ky = 0; ky < s.kernel_height; ++ky) {
       const long y = at.y * s.stride_height - s.pad_top + ky * s.dilation_height;
-      const float* line = x + (at.n * s.height + y) * s.width * s.channels;
+      const float* line = x + (at.n * s.height + y) * s.width * s.pitch;
       for (long i = 0; i < cut.in_line; ++i, to += cut.pairs)
         if ((unsigned long)y < (unsigned long)s.height)
           round_segment(s, line, at.x * s.stride_width - s.pad_left + i * s.dilation_width, steps,

@@ -46,7 +46,7 @@ constexpr long conv_own_bytes(const ConvSizes& s) { return ceil_div(conv_scratch
 // Bytes of scratch that a worker needs for conv_fp16.
 constexpr long conv_fp16_scratch(const ConvSizes& s) {
   const long m = s.batch * s.out_height * s.out_width, k = detail::conv_depth(s);
-  if (detail::conv_mode(s) == PLAIN) return gemm_fp16_scratch({m, s.out_channels, k, k});
+  if (detail::conv_mode(s) == PLAIN) return gemm_fp16_scratch({m, s.out_channels, k, s.pitch});
   return detail::conv_own_bytes(s) + detail::widened_bytes(m, detail::conv_panels(s) * NR, k);
 }
 
@@ -58,7 +58,7 @@ void conv_fp16(Context& ctx, ConvSizes s, const float* x, const float16* packed_
              panels = detail::conv_panels(s);
   const ConvMode mode = detail::conv_mode(s);
   if (m <= 0 || s.out_channels <= 0) return;
-  if (mode == PLAIN) return gemm_fp16(ctx, {m, s.out_channels, k, k}, x, packed_w, sink);
+  if (mode == PLAIN) return gemm_fp16(ctx, {m, s.out_channels, k, s.pitch}, x, packed_w, sink);
   detail::gemm_parallel(ctx, m, panels, k, [&](long m0, long m1, long p0, long p1, int worker) {
     char* own = ctx.scratch(worker);
     detail::by_panels(m1 - m0, panels * NR, k, packed_w, p0, p1,

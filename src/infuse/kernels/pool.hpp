@@ -13,6 +13,7 @@ struct PoolSizes {
   long stride_height, stride_width, dilation_height, dilation_width;
   long pad_top, pad_left, pad_bottom, pad_right;
   bool count_padding;
+  long pitch;  // elements from one pixel of the image to the next
 };
 
 /** The largest value; NaN wins. */
@@ -89,9 +90,9 @@ INFUSE_INLINE void window(const PoolSizes& shape, const Op& op, const T* corner,
     for (long kx = 0; kx < x.count; ++kx) {
 #pragma GCC unroll 4
       for (int i = 0; i < N; ++i) sum[i] = op.step(sum[i], load(pixel + i * LANES, lanes));
-      pixel += shape.dilation_width * shape.channels;
+      pixel += shape.dilation_width * shape.pitch;
     }
-    line += shape.dilation_height * shape.width * shape.channels;
+    line += shape.dilation_height * shape.width * shape.pitch;
   }
 #pragma GCC unroll 4
   for (int i = 0; i < N; ++i) sink(op.finish(sum[i], count), row, c + i * LANES, lanes);
@@ -107,7 +108,7 @@ INFUSE_NOINLINE void pool_row(const PoolSizes& shape, const Op& op, const T* x, 
     Taps side = taps(ox, shape.stride_width, shape.pad_left, shape.pad_right, shape.kernel_width,
                      shape.dilation_width, shape.width);
     const T* corner =
-        x + ((image * shape.height + y.first) * shape.width + side.first) * shape.channels;
+        x + ((image * shape.height + y.first) * shape.width + side.first) * shape.pitch;
     float count = float(shape.count_padding ? y.counted * side.counted : y.count * side.count);
     long row = index * shape.out_width + ox, c = 0;
     for (; c + 4 * LANES <= shape.channels; c += 4 * LANES)
@@ -150,13 +151,13 @@ INFUSE_NOINLINE void pool_line(const PoolSizes& shape, const Op& op, const float
   for (long ox = 0; ox < shape.out_width; ++ox, to += wide) {
     const Taps x =
         taps(ox, shape.stride_width, shape.pad_left, 0, shape.kernel_width, 1, shape.width);
-    const float* pixels = line + x.first * shape.channels + first;
+    const float* pixels = line + x.first * shape.pitch + first;
     by_fours(count, [&](auto vectors, long c, auto lanes) __attribute__((always_inline)) {
       vf sum[vectors.N];
 #pragma GCC unroll 4
       for (int i = 0; i < vectors.N; ++i) sum[i] = op.start();
       const float* pixel = pixels + c;
-      for (long kx = 0; kx < x.count; ++kx, pixel += shape.channels)
+      for (long kx = 0; kx < x.count; ++kx, pixel += shape.pitch)
 #pragma GCC unroll 4
         for (int i = 0; i < vectors.N; ++i)
           sum[i] = op.step(sum[i], load(pixel + i * LANES, lanes));
@@ -179,7 +180,7 @@ INFUSE_NOINLINE void pool_lines(const PoolSizes& shape, const Op& op, const floa
                           shape.pad_bottom, shape.kernel_height, 1, shape.height);
       if (index / shape.out_height != image) image = index / shape.out_height, next = y.first;
       for (next = max(next, y.first); next < y.first + y.count; ++next)
-        pool_line(shape, op, x + (image * shape.height + next) * shape.width * shape.channels,
+        pool_line(shape, op, x + (image * shape.height + next) * shape.width * shape.pitch,
                   first, count, wide, ring + next % shape.kernel_height * size);
       // The lines lie in two runs, as those at the end of the ring go on at its begin.
       const long top = y.first % shape.kernel_height,
@@ -280,7 +281,7 @@ inline void max_pool_index(Context& context, const PoolSizes& shape, const float
           for (long kx = 0; kx < side.count; ++kx) {
             long iy = y.first + ky * shape.dilation_height,
                  ix = side.first + kx * shape.dilation_width;
-            float value = x[((image * shape.height + iy) * shape.width + ix) * shape.channels + c];
+            float value = x[((image * shape.height + iy) * shape.width + ix) * shape.pitch + c];
             if (place >= 0 && !(value > best || (value != value && best == best))) continue;
             best = value;
             place = columns_lead ? ix * shape.height + iy : iy * shape.width + ix;

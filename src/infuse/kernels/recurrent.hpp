@@ -3,15 +3,24 @@
 // Weights are packed by units of P blocks of hidden units: [unit][k][P][gate][width], width numbers
 // being a vector. So one pass over a unit gives all gates of its hidden units, and the cell
 // finds them side by side. Hidden units past the last one are zeros. W is what a packed weight is in memory: T, or
-// halves where T is float.
+// halves or steps of 8 bits where T is float; these have a scale for each column, [unit][P][gate][width].
 #pragma once
 
 #include "cells.hpp"
+#include "gate_words.hpp"
 #include "half.hpp"
+#include "narrow.hpp"
 #include "threads.hpp"
 
 namespace infuse {
 namespace recur {
+
+// Whether weights are counts of steps, with a scale for each column.
+template <class W> constexpr bool HAS_SCALES = false;
+template <> constexpr bool HAS_SCALES<int8_t> = true;
+template <class W, class T> constexpr const T* of_unit(const T* scales, long first) {
+  return HAS_SCALES<W> ? scales + first : nullptr;
+}
 
 namespace detail {
 
@@ -25,6 +34,14 @@ constexpr int SUMS = INFUSE_REGISTERS * 3 / 4;
 
 // Rows of a tile of V vectors.
 constexpr int most_rows(int v) { return SUMS / v < 8 ? SUMS / v : 8; }
+
+// A vector of packed weights.
+template <class T, class W> INFUSE_INLINE typename Wide<T>::type vector_at(const W* packed) {
+  if constexpr (HAS_SCALES<W>)
+    return to_float(load_wide(packed, Full{}));
+  else
+    return load(packed, typename Wide<T>::Whole{});
+}
 
 // out[R][V] = rows of k numbers times a unit [k][V].
 template <class T, class W, int R, int V>
@@ -46,7 +63,7 @@ INFUSE_NOINLINE void tile(const T* const* rows, long k, const W* unit,
     Sum x[V];
 #pragma GCC unroll 32
     for (int v = 0; v < V; ++v) {
-      x[v] = load(unit + v * Wide<T>::width, typename Wide<T>::Whole{});
+      x[v] = vector_at<T>(unit + v * Wide<T>::width);
       INFUSE_KEEP(x[v]);
     }
 #pragma GCC unroll 32
@@ -85,9 +102,11 @@ INFUSE_INLINE Tile<T, W> tile_of(long rows) {
     return rows == R ? tile<T, W, R, V> : tile_of<T, W, V, R - 1>(rows);
 }
 
-// Calls finish(i, sums[V]) for each of n rows, row(i) being a pointer to its k numbers.
+// Calls finish(i, sums[V]) for each of n rows, row(i) being a pointer to its k numbers. `scales` are
+// those of the unit's columns, where its weights have some.
 template <class T, int V, class W, class Row, class Finish>
-INFUSE_INLINE void product(long n, long k, const W* unit, const Row& row, const Finish& finish) {
+INFUSE_INLINE void product(long n, long k, const W* unit, [[maybe_unused]] const T* scales,
+                           const Row& row, const Finish& finish) {
   constexpr long most = most_rows(V);
   typename Wide<T>::type out[most * V];
   const T* rows[most];
@@ -96,6 +115,9 @@ INFUSE_INLINE void product(long n, long k, const W* unit, const Row& row, const 
     const long count = (n - begin + tiles - 1) / tiles;
     for (long i = 0; i < count; ++i) rows[i] = row(begin + i);
     tile_of<T, W, V>(count)(rows, k, unit, out);
+    if constexpr (HAS_SCALES<W>)
+      for (long i = 0; i < count * V; ++i)
+        out[i] *= load(scales + i % V * Wide<T>::width, typename Wide<T>::Whole{});
     for (long i = 0; i < count; ++i) finish(begin + i, out + i * V);
     begin += count;
   }
@@ -132,10 +154,10 @@ inline void pack_gates(Context& ctx, const T* from, const T* also, long both, lo
 }
 
 // out[row][column] = rows of `in` (`stride` apart) times packed units of V vectors, plus `bias`
-// [column] or nothing; `columns` apart.
+// [column] or nothing; `columns` apart. `scales` [column] where weights have some.
 template <int V, class T, class W>
 inline void gate_inputs(Context& ctx, long rows, long k, long units, const T* in, long stride,
-                        const W* packed, const T* bias, long columns, T* out) {
+                        const W* packed, const T* scales, const T* bias, long columns, T* out) {
   using namespace detail;
   typedef typename Wide<T>::Whole Whole;
   constexpr long width = Wide<T>::width;
@@ -149,7 +171,7 @@ inline void gate_inputs(Context& ctx, long rows, long k, long units, const T* in
           const long count = min(rows - first, share);
           const T* shift = bias ? bias + u * V * width : nullptr;
           product<T, V>(
-              count, k, packed + u * k * V * width,
+              count, k, packed + u * k * V * width, of_unit<W>(scales, u * V * width),
               [&](long i) { return in + (first + i) * stride; },
               [&](long i, const typename Wide<T>::type* sums) {
                 T* place = out + (first + i) * columns + u * V * width;
@@ -177,6 +199,8 @@ template <class T> struct Recurrent {
   long last_direction, last_batch;
   T* states;   // [direction][5][batch][hidden]
   long* live;  // [direction][batch]
+  int32_t* words;      // [direction][batch][DIGITS][quads(hidden)] where passes are of digits
+  float* digit_steps;  // [direction][batch]
 };
 
 // One direction on its way: where the states lie, and which examples still go on.
@@ -191,33 +215,67 @@ template <class T> struct Walk {
   long length(long b) const { return r.lengths ? r.lengths[b] : r.steps; }
   long time(long b) const { return backward ? length(b) - 1 - step : step; }
 
-  // One pass of the cell over all hidden units: sums are those of `from` and packed weights, the gates of
-  // X Wᵀ begin at `column`.
+  // One pass of the cell over all hidden units: sums are those of `from` and packed weights (with `scales` where they
+  // have some), the gates of X Wᵀ begin at `column`.
   template <int P, class W, class Cell>
-  INFUSE_INLINE void pass(Context& ctx, const T* from, const W* packed, long column,
-                          const Cell& cell) const {
-    using namespace detail;
+  INFUSE_INLINE void pass(Context& ctx, const T* from, const W* packed, const T* scales,
+                          long column, const Cell& cell) const {
     constexpr long width = Wide<T>::width;
-    constexpr int G = Cell::gates, V = P * G;
-    const long k = r.hidden, units = gate_units(k, P, width);
-    auto some = [&](long begin, long end, int) {
-      for (long u = begin; u < end; ++u)
-        product<T, V>(
-            count, k, packed + u * k * V * width, [&](long i) { return from + live[i] * k; },
-            [&](long i, const typename Wide<T>::type* sums) {
-              const long b = live[i], t = time(b);
-              const T* x = r.x + t * r.x_time + b * r.x_batch + direction * r.x_direction + column;
-              T* y = r.y ? r.y + t * r.y_time + b * r.y_batch + direction * r.y_direction : nullptr;
-              for (int p = 0; p < P; ++p) {
-                const long j = (u * P + p) * width, o = b * k + j;
-                const Place<T> at = {x + (u * V + p * G) * width, h + o, next + o, c + o,
-                                     y ? y + j : nullptr, z + o, reset + o, j};
-                if (j + width <= k)
-                  cell(at, sums + p * G, typename Wide<T>::Whole{});
-                else if (j < k)
-                  cell(at, sums + p * G, Wide<T>::part(k - j));
-              }
-            });
+    constexpr int V = P * Cell::gates;
+    const long k = r.hidden;
+    by_units<P, V>(ctx, [&](long u) {
+      detail::product<T, V>(
+          count, k, packed + u * k * V * width, of_unit<W>(scales, u * V * width),
+          [&](long i) { return from + live[i] * k; },
+          [&](long i, const typename Wide<T>::type* sums) {
+            finish<P>(u, live[i], sums, column, cell);
+          });
+    });
+  }
+
+  // The same of weights of 8 bits in quads, whose columns have these `sums`.
+  template <int P, class Cell>
+  INFUSE_INLINE void pass_digits(Context& ctx, const float* from, const int8_t* packed,
+                                 const float* scales, const int32_t* sums, long column,
+                                 const Cell& cell) const {
+    constexpr int V = P * Cell::gates;
+    const long k = r.hidden, first = direction * r.batch;
+    const Digits digits = {from, r.words + first * DIGITS * quads(k), r.digit_steps + first, k};
+    for (long i = 0; i < count; ++i) digits.make(live[i]);
+    by_units<P, V>(ctx, [&](long u) {
+      const long begin = u * V * LANES;
+      digits.product<V>(live, count, packed + begin * 4 * quads(k), sums + begin, scales + begin,
+                        [&](long i, const vf* row) { finish<P>(u, live[i], row, column, cell); });
+    });
+  }
+
+ private:
+  // What the cell makes of the sums of a unit of one example.
+  template <int P, class Cell>
+  INFUSE_INLINE void finish(long u, long b, const typename Wide<T>::type* sums, long column,
+                            const Cell& cell) const {
+    constexpr long width = Wide<T>::width;
+    constexpr int G = Cell::gates;
+    const long k = r.hidden, t = time(b);
+    const T* x = r.x + t * r.x_time + b * r.x_batch + direction * r.x_direction + column;
+    T* y = r.y ? r.y + t * r.y_time + b * r.y_batch + direction * r.y_direction : nullptr;
+    for (int p = 0; p < P; ++p) {
+      const long j = (u * P + p) * width, o = b * k + j;
+      const Place<T> at = {x + (u * P * G + p * G) * width, h + o, next + o, c + o,
+                           y ? y + j : nullptr, z + o, reset + o, j};
+      if (j + width <= k)
+        cell(at, sums + p * G, typename Wide<T>::Whole{});
+      else if (j < k)
+        cell(at, sums + p * G, Wide<T>::part(k - j));
+    }
+  }
+
+  template <int P, int V, class Unit>
+  INFUSE_INLINE void by_units(Context& ctx, const Unit& unit) const {
+    const long k = r.hidden, units = gate_units(k, P, Wide<T>::width);
+    constexpr long width = Wide<T>::width;
+    const auto some = [&](long begin, long end, int) {
+      for (long u = begin; u < end; ++u) unit(u);
     };
     if (spread)
       ctx.parallel(units, some, 1 + 32768 / (count * k * V * width + 1));

@@ -89,7 +89,7 @@ INFUSE_NOINLINE void winograd_input(const ConvSizes& s, const float* x, const fl
         const bool inside = (unsigned long)(y + r) < (unsigned long)s.height &&
                             (unsigned long)(i + q) < (unsigned long)s.width;
         from[r][q] =
-            inside ? x + ((image * s.height + y + r) * s.width + i + q) * s.channels : zeros;
+            inside ? x + ((image * s.height + y + r) * s.width + i + q) * s.pitch : zeros;
       }
     sweep(0, s.channels, [&](long c, auto lanes) {
       vf half[Down::PLANES][Down::N][L];

@@ -4,10 +4,9 @@ documents.
 
 from __future__ import annotations
 
-import difflib
 from typing import Final
 
-from infuse.errors import OptionError
+from infuse.errors import OptionError, did_you_mean
 from infuse.onnxruntime.errors import ArgumentTypeError, UnknownEntry
 
 _LONGEST: Final = 1024
@@ -125,13 +124,10 @@ class Entries:
         self._texts[name] = text
 
     def _refuse_misspelt(self, name: str) -> None:
-        lower = {documented.lower(): documented for documented in self._documented}
-        near = difflib.get_close_matches(name.lower(), lower, 1, cutoff=0.9)
-        if near:
+        hint = did_you_mean(name, self._documented, likeness=0.9)
+        if hint:
             raise OptionError(
-                f"{name!r} is not an entry of ONNX Runtime",
-                where=self._owner,
-                hint=f"did you mean {lower[near[0]]!r}?",
+                f"{name!r} is not an entry of ONNX Runtime", where=self._owner, hint=hint
             )
 
     def get(self, name: str) -> str:

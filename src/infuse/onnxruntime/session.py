@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import threading
 import time
 import weakref
@@ -12,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from infuse.errors import InfuseError, InputError, RuntimeFailure
+from infuse.errors import InfuseError, InputError, RuntimeFailure, did_you_mean
 from infuse.onnxruntime.binding import IOBinding
 from infuse.onnxruntime.devices import CPU, CPU_PROVIDER, OrtEpDevice, OrtMemoryInfo
 from infuse.onnxruntime.errors import (
@@ -343,10 +342,10 @@ class InferenceSession:
 def _check_arguments(arguments: Mapping[str, Any]) -> None:
     for name in arguments:
         if name not in _ARGUMENTS:
-            near = difflib.get_close_matches(name, (*_ARGUMENTS, "precision", "providers"), 1)
+            names = (*_ARGUMENTS, "precision", "providers")
             raise ArgumentTypeError(
                 f"a session has no argument {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else "leave it out",
+                hint=did_you_mean(name, names, otherwise="leave it out"),
             )
         no_effect(f"the argument {name} of InferenceSession", depth=4)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infuse.errors import OptionError, RuleError
+from infuse.errors import OptionError, RuleError, did_you_mean
 from infuse.passes.fold import GROWTH_LIMIT
 from infuse.passes.order import PASSES
 from infuse.passes.registry import extensions_of, registered
@@ -117,8 +116,7 @@ def find_rule(name: str, extra: Sequence[Rule] = ()) -> Rule:
 
 
 def _no_rule(name: str, names: Iterable[str]) -> OptionError:
-    close = difflib.get_close_matches(name, sorted(names), 1)
-    hint = f"did you mean {close[0]!r}?" if close else "infuse why --list names all rules"
+    hint = did_you_mean(name, names, otherwise="infuse why --list names all rules")
     return OptionError(f"there is no rule {name!r}", hint=hint)
 
 

@@ -5,18 +5,18 @@ function.
 from __future__ import annotations
 
 import ctypes
-import difflib
 import math
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
 from numpy import empty, ndarray
 from numpy.typing import NDArray
 
-from infuse.errors import DataError, InputError, RuntimeFailure
+from infuse.errors import DataError, InputError, RuntimeFailure, did_you_mean
 from infuse.runtime.cpus import usable_threads
 from infuse.runtime.library import Library
 from infuse.runtime.shapes import ShapeBinder, TensorSpec, returned
@@ -135,13 +135,10 @@ class Signature:
             parts.append(f"the input {', '.join(map(repr, missing))} is missing")
         if unknown:
             parts.append(f"the model has no input {', '.join(map(repr, unknown))}")
-        nearest = [
-            difflib.get_close_matches(str(name), missing or self.input_names, 1) for name in unknown
-        ]
-        guess = next((f"did you mean {matches[0]!r}? " for matches in nearest if matches), "")
-        return InputError(
-            " and ".join(parts), hint=f"{guess}the model takes {', '.join(map(str, self.inputs))}"
-        )
+        candidates = missing or self.input_names
+        guesses = filter(None, (did_you_mean(str(name), candidates) for name in unknown))
+        inputs = f"the model takes {', '.join(map(str, self.inputs))}"
+        return InputError(" and ".join(parts), hint=" ".join([*islice(guesses, 1), inputs]))
 
 
 class Session:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
+from infuse.dtypes import DType
 from infuse.errors import InfuseError, VerificationError
 from infuse.ir.graph import Array, Node, Value
 from infuse.ops.core.evaluate import evaluate_node
@@ -16,6 +18,8 @@ from infuse.search.cost import SizeOf
 TOLERANCE = 1e-5
 """Largest difference in parts of the largest element: folded constants are rounded to their type.
 """
+_ROUNDINGS = 2
+"""So many steps of a type with few bits, where they are more: two folded constants."""
 
 
 def difference(
@@ -37,12 +41,20 @@ def difference(
         except InfuseError as error:
             raise VerificationError(f"it cannot be evaluated: {error}") from error
         apart = relative_difference(actual, expected)
-        if not apart <= TOLERANCE:
+        if not apart <= tolerance(old.dtype):
             raise VerificationError(
                 f"value {old.name!r} differs by {apart:.1e} of its largest element"
             )
         worst = max(worst, apart)
     return worst
+
+
+def tolerance(dtype: DType) -> float:
+    """The largest difference between values of a type, in parts of the largest element."""
+    if not dtype.is_float:
+        return TOLERANCE
+    step = float(ml_dtypes.finfo(dtype.numpy).eps)  # type: ignore[no-untyped-call]
+    return max(TOLERANCE, _ROUNDINGS * step)
 
 
 def _evaluated(

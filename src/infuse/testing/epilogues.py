@@ -1,10 +1,10 @@
 """The elementwise work of a lowered program, done in NumPy as its data say: what is loaded where,
-by which formulas, and where the result goes.
+by which formulas, and where the results go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -12,8 +12,8 @@ import numpy as np
 
 from infuse.codegen.program import Step
 from infuse.codegen.tensors import Tensor
-from infuse.ir.graph import Array
-from infuse.targets.cpu.emit.elementwise import Elementwise, Place, Source
+from infuse.ir.graph import Array, Value
+from infuse.targets.cpu.emit.elementwise import Applied, Elementwise, Place, Source
 from infuse.targets.cpu.emit.statements import Define, MapCall, Statement
 from infuse.testing.compare import is_near
 from infuse.testing.formulas import interpret
@@ -33,39 +33,56 @@ def check_work(
     memory: Memory,
     tolerance: float,
 ) -> None:
-    """EpilogueError unless the work leaves the result of the step's nodes where that lies, or the
-    part of it that it says that it makes.
+    """EpilogueError unless the work leaves what it stores of the results of the step's nodes where
+    these lie, or the parts of them that it says that it makes.
 
     `start`: what the kernel hands over, rows × columns. `tolerance`: relative to the largest
     element.
     """
-    value = step.sources[-1].output
-    what = f"step {step.label} of {value.name!r}"
+    what = f"step {step.label} of {step.sources[-1].output.name!r}"
     try:
-        target, places, elements = stored(work, step, start, shape, memory)
+        done = Done(work, step, start, shape, memory)
+        stored = [(*done.place(store.place), done.elements(store.source)) for store in work.stores]
     except IndexError as error:
         raise EpilogueError(f"{what} reads outside of its operands: {error}") from error
-    meant = memory.values[value].astype(target.dtype.numpy)
-    if work.makes_part:
+    made = [value for node in step.sources for value in node.outputs]
+    for target, places, elements in stored:
+        value = _stored_value(target, made, memory, in_part=work.makes_part)
+        if value is None:
+            raise EpilogueError(f"{what} stores what none of its nodes makes")
         whole = memory.places[value]
-        places = places + memory.number(target.offset) - memory.number(whole.offset)
-        target = whole
-        memory.parts.setdefault(value, []).append(places.reshape(-1))
-    expected, where = meant.reshape(-1), strided(target, memory.number).reshape(-1)
-    if not _are_the_places(places, where, in_part=work.makes_part):
-        raise EpilogueError(f"{what} leaves elements elsewhere than in its result")
-    order = np.argsort(where, kind="stable")
-    ours = order[np.searchsorted(where[order], places.reshape(-1))]
-    result = elements.reshape(-1).astype(target.dtype.numpy)
-    if not _near(result, expected[ours], tolerance):
-        raise EpilogueError(f"{what} makes something else than its nodes mean")
+        if work.makes_part:
+            places = places + memory.number(target.offset) - memory.number(whole.offset)
+            memory.parts.setdefault(value, []).append(places)
+        where = strided(whole, memory.number).reshape(-1)
+        if not _are_the_places(places, where, in_part=work.makes_part):
+            raise EpilogueError(f"{what} leaves elements elsewhere than in its result")
+        order = np.argsort(where, kind="stable")
+        ours = order[np.searchsorted(where[order], places)]
+        expected = memory.values[value].astype(target.dtype.numpy).reshape(-1)[ours]
+        if not _near(elements.astype(target.dtype.numpy), expected, tolerance):
+            raise EpilogueError(f"{what} makes something else than its nodes mean")
+
+
+def _stored_value(
+    target: Tensor, made: Sequence[Value], memory: Memory, *, in_part: bool
+) -> Value | None:
+    """The last value that lies in a tensor, or of which that is a part."""
+    for value in reversed(made):
+        place = memory.places.get(value)
+        if place is not None and (
+            place == target
+            or (in_part and place.buffer is target.buffer and place.dtype == target.dtype)
+        ):
+            return value
+    return None
 
 
 def _are_the_places(places: Array, where: Array, *, in_part: bool) -> bool:
     """Whether elements were stored in all places of a result, or in some of it."""
     if in_part:
         return bool(np.isin(places, where).all())
-    return bool(np.array_equal(np.sort(places, axis=None), np.sort(where)))
+    return bool(np.array_equal(np.sort(places), np.sort(where)))
 
 
 def _near(a: Array, b: Array, tolerance: float) -> bool:
@@ -89,7 +106,7 @@ def sink_of(step: Step, name: str) -> Elementwise | None:
     """The work that a function of this name inside of a step does; None without one."""
     for statement in step.function.statements:
         if isinstance(statement, Define) and statement.name == name:
-            return _work(statement.body)
+            return elementwise_of(statement.body)
     return None
 
 
@@ -97,45 +114,68 @@ def mapped(step: Step) -> tuple[Elementwise, tuple[str, str]] | None:
     """The work of a step that does nothing else, and the names of its rows and columns."""
     for statement in step.function.statements:
         if isinstance(statement, MapCall):
-            work, (rows, columns) = _work(statement.body), statement.arguments
+            work, (rows, columns) = elementwise_of(statement.body), statement.arguments
             return None if work is None else (work, (rows, columns))
     return None
 
 
-def _work(body: tuple[Statement, ...]) -> Elementwise | None:
+def elementwise_of(body: tuple[Statement, ...]) -> Elementwise | None:
+    """The elementwise work among statements; None without one."""
     return next((s for s in body if isinstance(s, Elementwise)), None)
 
 
-def stored(
-    work: Elementwise, step: Step, start: Array | None, shape: tuple[int, int], memory: Memory
-) -> tuple[Tensor, Array, Array]:
-    """The tensor that work stores its result in, the places there from its first element on, and
-    the elements, both flat.
+class Done:
+    """Work done on rows × columns, of which it gives flat arrays. `start`: what the kernel hands
+    over.
 
-    `start`: what the kernel hands over. IndexError where an operand is read outside of its memory.
+    IndexError where an operand is read outside of its memory.
     """
-    assert work.target is not None
-    names = scope_of(step, memory).names
-    made: list[Array] = []
-    rows, columns, inside = _handed(work, shape, memory)
 
-    def value(source: Source) -> Array:
+    def __init__(
+        self,
+        work: Elementwise,
+        step: Step,
+        start: Array | None,
+        shape: tuple[int, int],
+        memory: Memory,
+    ) -> None:
+        self._start, self._memory = start, memory
+        self._rows, self._columns, self._inside = _handed(work, shape, memory)
+        self._names = scope_of(step, memory).names
+        self._made: list[Array] = []
+        for definition in work.definitions:
+            if isinstance(definition, Place):
+                tensor, places = self.place(definition)
+                self._made.append(memory.elements(tensor)[places])
+            else:
+                self._made.append(self._applied(definition))
+
+    def _applied(self, definition: Applied) -> Array:
+        leaves = {number: self._value(source) for number, source in definition.leaves.items()}
+        operands = [leaves.get(i, np.zeros(())) for i in range(max(leaves, default=-1) + 1)]
+        return interpret(definition.term, operands)
+
+    def _value(self, source: Source) -> Array:
         if isinstance(source, int):
-            return made[source]
-        assert start is not None
-        return start[inside]
+            return self._made[source]
+        assert self._start is not None
+        return np.asarray(self._start[self._inside])
 
-    for definition in work.definitions:
-        if isinstance(definition, Place):
-            tensor = names[definition.pointer].tensor
-            made.append(memory.elements(tensor)[_places(definition, names, rows, columns, memory)])
-        else:
-            leaves = {number: value(source) for number, source in definition.leaves.items()}
-            operands = [leaves.get(i, np.zeros(())) for i in range(max(leaves, default=-1) + 1)]
-            made.append(interpret(definition.term, operands))
-    target = names[work.target.pointer].tensor
-    places = _places(work.target, names, rows, columns, memory)
-    return target, places, np.broadcast_to(value(work.result), places.shape)
+    def elements(self, source: Source) -> Array:
+        """What a definition gives."""
+        return np.broadcast_to(self._value(source), self._rows.shape)
+
+    def place(self, place: Place) -> tuple[Tensor, Array]:
+        """A tensor, and the places in it from its first element on."""
+        names, memory = self._names, self._memory
+        offsets = np.zeros_like(self._rows)
+        for part in place.rows:
+            index = self._rows // memory.number(part.below)
+            if part.size is not None:
+                index = index % memory.number(part.size)
+            offsets = offsets + index * _step(part.stride, names)
+        places = offsets + self._columns * _step(place.column, names)
+        return names[place.pointer].tensor, np.asarray(places)
 
 
 def _handed(
@@ -150,18 +190,6 @@ def _handed(
     else:
         rows, columns, inside = work.blocks.places(*shape, memory.number)
     return rows[inside], columns[inside], inside
-
-
-def _places(
-    place: Place, names: Mapping[str, Any], rows: Array, columns: Array, memory: Memory
-) -> Array:
-    offsets = np.zeros_like(rows)
-    for part in place.rows:
-        index = rows // memory.number(part.below)
-        if part.size is not None:
-            index = index % memory.number(part.size)
-        offsets = offsets + index * _step(part.stride, names)
-    return np.asarray(offsets + columns * _step(place.column, names))
 
 
 def _step(stride: str, names: Mapping[str, Any]) -> int:

@@ -6,6 +6,11 @@ strides, and where pointers begin, for any target.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 
 from infuse.codegen.kernel_table import has_kernel
@@ -13,10 +18,10 @@ from infuse.codegen.program import Step
 from infuse.codegen.tensors import Tensor
 from infuse.ir.graph import Array, Node
 from infuse.targets.cpu.emit.statements import KernelCall
-from infuse.targets.cpu.families.base import MEANINGS
+from infuse.targets.cpu.families.base import MEANINGS, Arguments
 from infuse.testing.compare import is_near
-from infuse.testing.epilogues import check_work, sink_of
-from infuse.testing.function_values import apart, scope_of
+from infuse.testing.epilogues import Done, check_work, elementwise_of, sink_of
+from infuse.testing.function_values import Inner, apart, scope_of
 from infuse.testing.kernel_results import Made, result_of
 from infuse.testing.step_memory import Memory
 
@@ -52,7 +57,10 @@ def check_calls(step: Step, memory: Memory) -> int:
         return 0
     try:
         each = scope_of(step, memory).run(step.function.statements)
-        results = [MEANINGS[call.kernel](names.all_of(call)) for call, names in each]
+        results = [
+            MEANINGS[call.kernel](_with_rows(names.all_of(call), step, node, memory))
+            for call, names in each
+        ]
     except (IndexError, ValueError) as error:
         raise KernelError(f"{described(call, step, node)} leaves its operands: {error}") from error
     if not results or results[0] is None:
@@ -67,6 +75,28 @@ def _tells_places(step: Step, sink: str) -> bool:
     """Whether the rows and columns of a kernel are not those of the result of its nodes."""
     work = sink_of(step, sink)
     return work is not None and (work.makes_part or work.blocks is not None)
+
+
+def _with_rows(arguments: Arguments, step: Step, node: Node, memory: Memory) -> Arguments:
+    """The arguments of a call, rows that elementwise work makes of the node's first operand in
+    place of a function that gives them.
+
+    EpilogueError where the work stores something else than its nodes mean.
+    """
+    value = node.input(0)
+    assert value is not None
+    sizes = [memory.number(size) for size in value.shape] or [1]
+    shape = math.prod(sizes[:-1]), sizes[-1]
+
+    def made(argument: Any) -> Any:
+        work = elementwise_of(argument.define.body) if isinstance(argument, Inner) else None
+        if work is None or work.result is None:
+            return argument
+        check_work(work, step, None, shape, memory, ROUNDING)
+        rows = Done(work, step, None, shape, memory).elements(work.result)
+        return SimpleNamespace(type="Loader", items=(rows.reshape(-1), shape[1]))
+
+    return replace(arguments, arguments=tuple(map(made, arguments.arguments)))
 
 
 def anchor_of(step: Step) -> Node | None:

@@ -197,9 +197,14 @@ class _Machine(ProgramMemory):
     def _require_apart(
         self, step: Step, sources: Sequence[Tensor], targets: Sequence[Tensor]
     ) -> None:
-        """PlacementError where a target overlaps a source otherwise than element by element."""
-        for target in targets:
+        """PlacementError where a target overlaps a source otherwise than element by element, or
+        another target.
+        """
+        for number, target in enumerate(targets):
             key, written = self.byte_places(target)
+            for other, also in map(self.byte_places, targets[:number]):
+                if other == key and np.intersect1d(written, also).size:
+                    raise PlacementError(f"step {step.label} writes two results to one place")
             for source in sources:
                 other, read = self.byte_places(source)
                 if other != key or np.array_equal(read, written):

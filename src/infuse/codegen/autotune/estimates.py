@@ -68,6 +68,8 @@ def _convolution(
         return predict("depthwise", "rows", sizes, machine, threads)
     if op.group == kh == kw == 1 and strides == (1, 1) and not any(pads):
         return predict("gemm", "fp32", (n * oh * ow, oc, c), machine, threads)
-    fields = ConvSizes._make([n, h, w, c, oh, ow, oc, kh, kw, *strides, *spread, *pads, op.group])
+    fields = ConvSizes._make(
+        [n, h, w, c, oh, ow, oc, kh, kw, *strides, *spread, *pads, op.group, c]
+    )
     names = ["taps", *(tiles_of(c, oc, kh, kw, *strides, *spread) if op.group == 1 else [])]
     return min(predict("conv", name, fields, machine, threads) for name in names)

@@ -8,6 +8,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
+from infuse.codegen.lower.gate_weights import serves_gates_alone
 from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.graph import Array, Node, Value, constant
@@ -321,6 +322,8 @@ def _share(make: Composer, value: Value, scale: Value) -> tuple[Value, float, fl
 def dequantize_linear(make: Composer, node: Node) -> Results:
     x, scale, zero, op = *_operands(node), node.op
     assert isinstance(op, DequantizeLinear)
+    if serves_gates_alone(node):
+        return None
     content = folded(make, node)
     if content is not None:
         return content

@@ -105,12 +105,34 @@ def image(low: Lowering, node: Node) -> Tensor:
     return low.dense(x, channels_last(x.rank))
 
 
+def pixels(low: Lowering, node: Node) -> Tensor:
+    """The input, channels last: a copy only where its pixels do not lie equally far apart, or the
+    channels of a pixel not side by side.
+    """
+    tensor = low.tensor(operand(node))
+    return image(low, node) if _rows(tensor) is None else tensor
+
+
+def pixel_pitch(low: Lowering, node: Node) -> Dim:
+    """Elements from one pixel of `pixels` to the next."""
+    rows = _rows(low.tensor(operand(node)))
+    channels = operand(node).shape[1]
+    return channels if rows is None or rows.shape[0] == 1 else rows.strides[0]
+
+
 def plane(shape: Sequence[Dim]) -> list[Dim]:
     """Height and width of a logical N, C, (H,) W shape."""
     return [1, shape[2]] if len(shape) == 3 else list(shape[2:])
 
 
-@lowers("Conv", has_epilogue=True)
+def _reads_parts(node: Node, axis: int) -> bool:
+    """Channels of floats, unless each has a filter of its own."""
+    x = operand(node)
+    is_window = x.dtype == dtypes.float32 and x.rank < 5
+    return axis == 1 and is_window and not 1 < node.op.attributes()["group"] == x.shape[1]
+
+
+@lowers("Conv", has_epilogue=True, reads_parts=_reads_parts)
 def conv(low: Lowering, node: Node, group: Group) -> None:
     if not operand(node, 1).tensor.is_static:
         low.unsupported(node, "filters of unknown size")
@@ -135,10 +157,8 @@ def call_convolution(low: Lowering, node: Node, f: FunctionWriter, sink: Callabl
     elif groups == x.shape[1] and groups > 1:
         _depthwise(low, node, f, win, sink)
     else:
-        sizes = depthwise_sizes(node, win)
-        _windows(
-            low, node, f, win, ConvSizes(*sizes[:6], node.output.shape[1], *sizes[6:], groups), sink
-        )
+        s, out, pitch = depthwise_sizes(node, win), node.output.shape[1], pixel_pitch(low, node)
+        _windows(low, node, f, win, ConvSizes(*s[:6], out, *s[6:], groups, pitch), sink)
 
 
 def call_point_product(
@@ -190,7 +210,7 @@ def _windows(
     if form.startswith("merged"):
         sizes = sizes._replace(groups=sizes.groups // merged(sizes, int(form[-1]), low.lanes))
     groups = sizes.groups
-    tensor = low.tensor(operand(node)) if planar else image(low, node)
+    tensor = low.tensor(operand(node)) if planar else pixels(low, node)
     store = sink()
     if form.startswith("winograd"):
         call_winograd(low, node, f, form, sizes, tensor, store)

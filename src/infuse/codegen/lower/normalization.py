@@ -6,11 +6,12 @@ from infuse import dtypes
 from infuse.codegen.autotune.selector import usual
 from infuse.codegen.groups import Group
 from infuse.codegen.iteration_space import IterationSpace
-from infuse.codegen.kernel_table import lowers
+from infuse.codegen.kernel_table import fuses_producers, lowers
 from infuse.codegen.lower.convolution import channel_bias
 from infuse.codegen.lower.linear import label, require_float32
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
+from infuse.codegen.producers import Producers
 from infuse.codegen.tensors import Order, Tensor, channels_last, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.ir import dims
@@ -76,6 +77,36 @@ def reader(f: FunctionWriter, tensor: Tensor, columns: str) -> None:
     f.loader("input", pointer, columns)
 
 
+def _norm_producers(low: Lowering, group: Group, producers: Producers) -> list[Group]:
+    """The elementwise work before a normalization of rows, such as the sum with a skip connection:
+    the kernel computes each element once.
+
+    A sum that is the epilogue of a product stays there, where it costs a load and an addition in
+    registers. Constants as large as the rows come from memory, which one loop over all of them
+    reads faster than rows in turns with arithmetic, unless the kernel saves a store as well.
+    """
+    assert group.anchor is not None
+    x = operand(group.anchor)
+    before = producers.first(x, group.anchor)
+    if before is None or before.anchor is not None or not before.is_vector:
+        return []
+    if x.dtype != dtypes.float32 or group.anchor.inputs.count(x) != 1:
+        return []
+    streamed = any(v.is_const and v.shape == x.shape for v in before.operands())
+    return [] if streamed and x not in producers.handed_on(before, group) else [before]
+
+
+@fuses_producers("RMSNormalization", _norm_producers)
+@fuses_producers("LayerNormalization", _norm_producers)
+def norm_with_producer(low: Lowering, node: Node, group: Group) -> None:
+    (before,) = group.producers
+    if not low.lie_in_rows(before):
+        before.handed_on.clear()
+        group.producers.clear()
+        low.elementwise(before)
+    layer_norm(low, node, group)
+
+
 @lowers("LayerNormalization", "RMSNormalization", has_epilogue=True)
 def layer_norm(low: Lowering, node: Node, group: Group) -> None:
     require_float32(low, node)
@@ -88,13 +119,16 @@ def layer_norm(low: Lowering, node: Node, group: Group) -> None:
     rows = dims.product(x.shape[:axis])
     if x.rank - axis > 1:
         low.unsupported(node, "more than one normalized axis")
-    tensor = low.dense(x, natural(x.rank))
+    tensor = None if group.producers else low.dense(x, natural(x.rank))
     scale, bias = node.input(1), node.input(2)
-    f = low.function("norm", *group.nodes)
+    f = low.function("norm", *group.all_nodes)
     f.include("norm.hpp")
     sink = low.sink(f, group, natural(x.rank))
     width = f.number(columns)
-    reader(f, tensor, width)
+    if tensor is None:
+        low.made_rows(f, group.producers[0], group, "input")
+    else:
+        reader(f, tensor, width)
     pointers = ["nullptr" if v is None else f.read(low.dense(v)) for v in (scale, bias)]
     sizes = f"{f.number(rows)}, {width}"
     epsilon = f"{float(attributes['epsilon'])!r}f"

@@ -5,38 +5,55 @@ from __future__ import annotations
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
-from infuse.codegen.lower.convolution import depthwise_sizes, image, window
+from infuse.codegen.lower.convolution import (
+    depthwise_sizes,
+    image,
+    pixel_pitch,
+    pixels,
+    window,
+)
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.windows import plain_pool
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import channels_last, natural
 from infuse.ir import dims
-from infuse.ir.graph import Node
+from infuse.ir.graph import Node, Value
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.emit.statements import elements
 from infuse.targets.cpu.families.pooling import PoolSizes
 from infuse.targets.cpu.families.reduction import ReduceSizes
 
 
-@lowers("MaxPool", "AveragePool", "LpPool", has_epilogue=True)
+def _pools_vectors(node: Node) -> bool:
+    """Whether the kernel for images of floats, or of the largest bytes, does for a node."""
+    x = operand(node)
+    fits = x.dtype == dtypes.float32 or (node.kind == "MaxPool" and _has_bytes(x))
+    return fits and x.rank <= 4 and not any(v.uses for v in node.outputs[1:])
+
+
+def _has_bytes(value: Value) -> bool:
+    return value.dtype in (dtypes.int8, dtypes.uint8)
+
+
+def _reads_parts(node: Node, axis: int) -> bool:
+    return axis == 1 and _pools_vectors(node)
+
+
+@lowers("MaxPool", "AveragePool", "LpPool", has_epilogue=True, reads_parts=_reads_parts)
 def pool(low: Lowering, node: Node, group: Group) -> None:
-    x, attributes = operand(node), node.op.attributes()
-    bytes_too = node.kind == "MaxPool" and x.dtype in (dtypes.int8, dtypes.uint8)
-    if (
-        not (x.dtype == dtypes.float32 or bytes_too)
-        or x.rank > 4
-        or any(v.uses for v in node.outputs[1:])
-    ):
+    if not _pools_vectors(node):
         plain_pool(low, node)
         return
+    x, attributes = operand(node), node.op.attributes()
+    bytes_too = _has_bytes(x)
     win = window(node, low)
-    tensor = image(low, node)
+    tensor, pitch = pixels(low, node), pixel_pitch(low, node)
     f = low.function("pool", *group.nodes)
     f.include("pool.hpp")
     sink = low.sink(f, group, channels_last(node.output.rank))
     counted = bool(attributes.get("count_include_pad"))
-    sizes = PoolSizes._make([*depthwise_sizes(node, win), *win.after, counted])
+    sizes = PoolSizes._make([*depthwise_sizes(node, win), *win.after, counted, pitch])
     if not bytes_too:
         f.scratch(f"pool_scratch({sizes_text(sizes)})", "pool.hpp")
     p = float(attributes.get("p", 0))

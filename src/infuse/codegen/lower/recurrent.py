@@ -12,6 +12,7 @@ from infuse import dtypes
 from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
+from infuse.codegen.lower.gate_weights import integer_rows, quads_of
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.recurrent_cells import Cells
 from infuse.codegen.lower.runtime_operands import operand
@@ -21,10 +22,17 @@ from infuse.codegen.writer import FunctionWriter
 from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.dims import Dim
-from infuse.ir.graph import Node, Value
+from infuse.ir.graph import Node, Value, constant
 from infuse.ops.recurrent_base import Recurrent
+from infuse.targets import DotType
 from infuse.targets.cpu.emit.statements import Aggregate, elements
 
+QUAD = 4
+"""Products of bytes that an instruction adds up."""
+DIGITS = 3
+"""Bytes of a state as an integer (kernels/gate_words.hpp)."""
+MOST_OF_QUADS = 1 << 16
+"""Products whose sums 32 bits hold."""
 _MOST_BLOCKS = {1: 4, 2: 2, 3: 1, 4: 1}
 """Blocks of hidden units that share a unit of packed weights, by the number of gates: about four
 vectors.
@@ -51,6 +59,17 @@ class Pass:
     def vectors(self) -> int:
         """Vectors of a unit."""
         return self.gates * self.blocks
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """Packed weights of a pass: numbers, or integers of 8 bits with the scales of their columns;
+    `sums` are those of the columns where four integers of each lie side by side.
+    """
+
+    numbers: Tensor
+    scales: Tensor | None = None
+    sums: Tensor | None = None
 
 
 class Layer:
@@ -94,13 +113,45 @@ class Layer:
 
     # -- weights -----------------------------------------------------------------------------------
 
-    def packed(self, weights: Value, one: Pass, k: Dim, *, halves: int = 1) -> Tensor:
+    def weights(self, value: Value, k: Dim, *, takes_quads: bool = False) -> list[_Weights]:
+        """W or R of each pass, in quads where the machine adds up four products at once and the
+        kernel `takes_quads`.
+        """
+        rows = integer_rows(value)
+        if rows is None:
+            return [_Weights(self.packed(value, one, k)) for one in self.passes]
+        integers, scales = (constant(np.ascontiguousarray(a)) for a in (rows.integers, rows.scales))
+        numbers = [self.packed(scales, one, 1, is_exact=True) for one in self.passes]
+        if not takes_quads or not self._has_quads(rows.integers.shape[2]):
+            parts = [self.packed(integers, one, k) for one in self.passes]
+            return [_Weights(*pair) for pair in zip(parts, numbers)]
+        totals = constant(rows.integers.sum(2, dtype=np.int32))
+        parts = [self.packed(integers, one, k, in_quads=True) for one in self.passes]
+        sums = [self.packed(totals, one, 1, is_exact=True) for one in self.passes]
+        return [_Weights(*each) for each in zip(parts, numbers, sums)]
+
+    def _has_quads(self, k: int) -> bool:
+        unit = self.low.machine.dot(DotType.U8S8)
+        return unit is not None and unit.products == QUAD and k <= MOST_OF_QUADS
+
+    def packed(
+        self,
+        weights: Value,
+        one: Pass,
+        k: Dim,
+        *,
+        halves: int = 1,
+        is_exact: bool = False,
+        in_quads: bool = False,
+    ) -> Tensor:
         """[directions][unit][k][block][gate][width] of one pass, from
         [directions][halves][gates][hidden][k].
 
-        `halves` is 2 for biases.
+        `halves` is 2 for biases, which are `is_exact` as scales are: stored as they are. With
+        `in_quads`, four k lie side by side, filled up with zeros.
         """
-        size = one.units * (one.vectors * self.width) * k
+        depth = dims.ceildiv(k, QUAD) * QUAD if in_quads else k
+        size = one.units * (one.vectors * self.width) * depth
         if (
             weights.const is not None
             and isinstance(size, int)
@@ -109,7 +160,7 @@ class Layer:
         ):
             count, (hidden, width) = self.directions * size, (self.hidden, self.width)
             shape = (self.directions, halves, self.op.gates, hidden, k)
-            dtype = weight_type(self.low, weights) if halves == 1 else self.dtype
+            dtype = weights.dtype if is_exact else weight_type(self.low, weights)
             how = (
                 "gates",
                 one.first,
@@ -120,10 +171,12 @@ class Layer:
                 hidden,
                 width,
                 dtype.name,
+                in_quads,
             )
 
             def make(w: Any) -> Any:
-                return pack_gates(w.reshape(shape), one, width).astype(dtype.numpy, copy=False)
+                packed = pack_gates(w.reshape(shape), one, width)
+                return (quads_of(packed) if in_quads else packed).astype(dtype.numpy, copy=False)
 
             buffer = self.low.program.weights.add(weights.const, how, dtype.bytes * count, make)
             return dense(buffer, dtype, (self.directions, size))
@@ -161,9 +214,10 @@ class Layer:
         total = self.columns * self.directions
         result = self.low.scratch_tensor(self.dtype, (self.time * self.batch, total), natural(2))
         k, bias = self.x.shape[2], self.node.input(3)
-        weights = [self.packed(self.w, one, k) for one in self.passes]
+        weights = self.weights(self.w, k)
         biases = [
-            None if bias is None else self.packed(bias, one, 1, halves=2) for one in self.passes
+            None if bias is None else self.packed(bias, one, 1, halves=2, is_exact=True)
+            for one in self.passes
         ]
         f = self.low.function("gate_inputs", self.node)
         f.include("recurrent.hpp")
@@ -174,9 +228,23 @@ class Layer:
         for one, w, b in zip(self.passes, weights, biases):
             units, step = f.number(one.units), f"{one.vectors * self.width}L"
             shift = self.null if b is None else f"{f.read(b)} + i * {units} * {step}"
-            weights_of = f"{f.read(w)} + i * {units} * {step} * {depth}"
+            weights_of = f"{f.read(w.numbers)} + i * {units} * {step} * {depth}"
+            scales = self.null
+            if w.scales is not None:
+                scales = f"{f.read(w.scales)} + i * {units} * {step}"
             place = f"{write} + i * {columns} + {f.number(one.column)}"
-            arguments = rows, depth, units, read, depth, weights_of, shift, all_columns, place
+            arguments = (
+                rows,
+                depth,
+                units,
+                read,
+                depth,
+                weights_of,
+                scales,
+                shift,
+                all_columns,
+                place,
+            )
             with f.repeat(f"i < {self.directions}"):
                 f.call("recur::gate_inputs", *arguments, template=(one.vectors,))
         f.finish(f"{self.node.kind}: inputs")
@@ -189,7 +257,7 @@ class Layer:
         """The step that goes along the sequence."""
         low, node = self.low, self.node
         arguments, strides = self.inputs()
-        weights = [self.packed(self.r, one, self.hidden) for one in self.passes]
+        weights = self.weights(self.r, self.hidden, takes_quads=True)
         states = low.scratch_tensor(
             self.dtype, (self.directions, 5, self.batch, self.hidden), natural(4)
         )
@@ -204,6 +272,14 @@ class Layer:
         fields["x_direction"] = self.columns
         pointers = {"x": f.read(arguments), "states": f.write(states)}
         pointers["live"] = f"(long*){f.write(live)}"
+        if any(w.sums is not None for w in weights):
+            words = low.scratch_tensor(
+                dtypes.int32,
+                (self.directions, self.batch, DIGITS * dims.ceildiv(self.hidden, QUAD)),
+                natural(3),
+            )
+            steps = low.scratch_tensor(self.dtype, (self.directions, self.batch), natural(2))
+            pointers |= {"words": f.write(words), "digit_steps": f.write(steps)}
         self._states(f, fields, pointers)
         self._outputs(f, fields, pointers)
         for name, size in fields.items():
@@ -211,7 +287,7 @@ class Layer:
         for name, pointer in pointers.items():
             f.assign(f"r.{name}", pointer)
         f.assign("r.reverse", "true" if self.op.direction == "reverse" else "false")
-        self._step(f, [f.read(w) for w in weights])
+        self._step(f, weights)
         f.call("recurrent", "r", "step", failure="BAD_SIZES")
         f.finish(node.kind)
 
@@ -246,12 +322,10 @@ class Layer:
 
     # -- the cell ----------------------------------------------------------------------------------
 
-    def _step(self, f: FunctionWriter, weights: Sequence[str]) -> None:
+    def _step(self, f: FunctionWriter, weights: Sequence[_Weights]) -> None:
         """Define `step`, which takes all live examples of one direction one step further."""
         c = self.dtype.c_name
-        sizes = [
-            f.number(one.units * (one.vectors * self.width) * self.hidden) for one in self.passes
-        ]
+        places = [self._places(f, w) for w in weights]
         columns = [f.number(one.column) for one in self.passes]
         functions = self.op.functions()
         cells = [Cells(self.low, self.node, f).of(chosen) for chosen in functions]
@@ -259,24 +333,31 @@ class Layer:
             last = cells[0]
             if len(set(functions)) > 1:
                 with f.when("w.direction == 0"):
-                    self._run_cells(f, weights, sizes, columns, cells[0])
+                    self._run_cells(f, places, columns, cells[0])
                 f.end_when("w.direction == 0", "")
                 last = cells[1]
-            self._run_cells(f, weights, sizes, columns, last)
+            self._run_cells(f, places, columns, last)
+
+    def _places(self, f: FunctionWriter, weights: _Weights) -> list[str]:
+        """Where what a direction reads of the weights of a pass begins."""
+        tensors = (weights.numbers, weights.scales, weights.sums)
+        places = [
+            f"{f.read(t)} + w.direction * {f.number(t.shape[1])}" for t in tensors if t is not None
+        ]
+        return places if len(places) > 1 else [*places, self.null]
 
     def _run_cells(
         self,
         f: FunctionWriter,
-        weights: Sequence[str],
-        sizes: Sequence[str],
+        places: Sequence[Sequence[str]],
         columns: Sequence[str],
         cells: Sequence[Aggregate],
     ) -> None:
         """The passes of one direction."""
         for i, (one, cell) in enumerate(zip(self.passes, cells)):
             source = "w.h" if i == 0 else "w.reset"
-            place = f"{weights[i]} + w.direction * {sizes[i]}"
-            f.call("w.pass", source, place, columns[i], cell, template=(one.blocks,))
+            kernel = "w.pass" if len(places[i]) == 2 else "w.pass_digits"
+            f.call(kernel, source, *places[i], columns[i], cell, template=(one.blocks,))
 
 
 def _order(value: Value) -> Order | None:

@@ -214,6 +214,7 @@ def _pool_producers(low: Lowering, group: Group, producers: Producers) -> list[G
         or x.dtype != dtypes.float32
         or before is None
         or before.anchor is None
+        or before.stored
     ):
         return []
     if (

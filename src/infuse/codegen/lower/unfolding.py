@@ -126,7 +126,7 @@ def deform_conv(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("deform_conv", *group.nodes)
     sink = low.sink(f, group, channels_last(out.rank), bias=channel_bias(low, node, 3))
     sizes = ConvSizes._make(
-        [x.shape[0], 1, pixels, depth, 1, pixels, out.shape[1], *[1] * 6, 0, 0, op.group]
+        [x.shape[0], 1, pixels, depth, 1, pixels, out.shape[1], *[1] * 6, 0, 0, op.group, depth]
     )
     weights = packed_filters(low, node, op.group)
     kernel = "conv" + SUFFIXES[weights.dtype]

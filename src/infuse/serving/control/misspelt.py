@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import types
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+
+from infuse.errors import did_you_mean
 
 _UNIONS: Final = (Union, types.UnionType)
 _UNKNOWN_FIELD: Final = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$(.*)`)?")
@@ -24,14 +25,8 @@ def meant(kind: Any, message: str) -> str:
     for name in re.findall(r"\.(\w+)|\[", place):
         kinds = [inner for outer in kinds for inner in _inside(outer, name)]
     fields = [field for outer in kinds for field in getattr(outer, "__struct_fields__", ())]
-    close = difflib.get_close_matches(unknown[1][:256], fields, 1)
-    return (
-        f"did you mean {close[0]!r}?"
-        if close
-        else f"fields here are {', '.join(fields)}"
-        if fields
-        else ""
-    )
+    every = f"fields here are {', '.join(fields)}" if fields else ""
+    return did_you_mean(unknown[1], fields, otherwise=every)
 
 
 def _inside(kind: Any, name: str) -> list[Any]:

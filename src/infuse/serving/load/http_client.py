@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import urllib.parse
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +18,6 @@ import msgspec
 from infuse.serving.load.encoding import HEADER, binary_body, json_body
 from infuse.serving.load.remote import Call, Cause, Failure, RemoteModel, described, wrong_answer
 from infuse.serving.messages import Tensor
-from infuse.serving.transports.rest.wire import Answer, OutputTensor
 
 _MOST_TEXT: Final = 300  # characters of a refusal
 _CAUSES: Final[Mapping[int, Cause]] = {
@@ -30,14 +30,24 @@ _TRANSIENT: Final = frozenset(
 )  # refusals that depend on the load
 
 
-class _LooseOutput(msgspec.Struct):
-    """An output whose elements are Python's objects already."""
+class _Output(msgspec.Struct):
+    """An output of an answer. Some servers write null for what they leave out."""
 
     name: str
     datatype: str
     shape: tuple[int, ...]
-    parameters: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    parameters: dict[str, Any] | None = None
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _LooseOutput(_Output):
+    """An output whose elements are Python's objects already."""
+
     data: Any = msgspec.UNSET
+
+
+class _Answer(msgspec.Struct):
+    outputs: list[_Output]
 
 
 class _LooseAnswer(msgspec.Struct):
@@ -46,7 +56,7 @@ class _LooseAnswer(msgspec.Struct):
     outputs: list[_LooseOutput]
 
 
-_answers: Final = msgspec.json.Decoder(Answer)
+_answers: Final = msgspec.json.Decoder(_Answer)
 
 
 class HttpClient:
@@ -64,6 +74,7 @@ class HttpClient:
         seconds: float,
         connections: int,
         json_tensors: bool = False,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._model, self._json = model, json_tensors
         path = f"/v2/models/{urllib.parse.quote(model, safe='')}"
@@ -71,7 +82,7 @@ class HttpClient:
             path += f"/versions/{urllib.parse.quote(version, safe='')}"
         self._url = url.rstrip("/") + path
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections),
+            connector=aiohttp.TCPConnector(limit=connections, ssl=tls or True),
             timeout=aiohttp.ClientTimeout(total=seconds),
             headers={"Authorization": f"Bearer {token}"} if token else None,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -132,7 +143,7 @@ class _HttpCall:
         self.model.check([(o.name, o.datatype, o.shape, n) for o, n in zip(outputs, sizes)])
 
 
-def _binary_size(output: OutputTensor | _LooseOutput) -> int | None:
+def _binary_size(output: _Output) -> int | None:
     """The bytes of an output behind the JSON, None where its elements are in it."""
     size = output.parameters.get("binary_data_size") if output.parameters else None
     if size is not None and not isinstance(size, int):
@@ -140,7 +151,7 @@ def _binary_size(output: OutputTensor | _LooseOutput) -> int | None:
     return size
 
 
-def _outputs(head: bytes) -> Sequence[OutputTensor | _LooseOutput]:
+def _outputs(head: bytes) -> Sequence[_Output]:
     """The outputs of an answer's JSON; Failure where it is none of the protocol."""
     try:
         try:

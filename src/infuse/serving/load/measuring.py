@@ -8,11 +8,12 @@ import threading
 import urllib.parse
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from infuse.errors import OptionError
+from infuse.serving.load.caller_tls import CallerTls
 from infuse.serving.load.levels import Level, Stage, staged_level
 from infuse.serving.load.processes import shared_level, shares
 from infuse.serving.load.remote import REFUSALS, Call, Client, Failure, RemoteModel
@@ -26,7 +27,9 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Target:
-    """A model of a server. `seconds`: the longest that an answer may take."""
+    """A model of a server. `seconds`: the longest that an answer may take; `tls` is for https and
+    grpcs.
+    """
 
     url: str
     model: str
@@ -34,6 +37,7 @@ class Target:
     token: str = ""
     seconds: float = 60.0
     json_tensors: bool = False
+    tls: CallerTls = field(default_factory=CallerTls)
 
 
 @dataclass(frozen=True)
@@ -80,17 +84,20 @@ def connect(target: Target, connections: int) -> Client:
     if not (target.token.isascii() and target.token.isprintable()):
         raise OptionError("the token has characters that no header can carry")
     common = (target.model, target.version, target.token, target.seconds, connections)
+    target.tls.check_scheme(target.url)
     if parts.scheme.startswith("http"):
         from infuse.serving.load.http_client import HttpClient
 
-        return HttpClient(target.url, *common, json_tensors=target.json_tensors)
+        context = target.tls.context() if parts.scheme == "https" else None
+        return HttpClient(target.url, *common, json_tensors=target.json_tensors, tls=context)
     if target.json_tensors:
         raise OptionError("gRPC has no JSON tensors", hint="leave --json-tensors out")
     if parts.path.strip("/") or parts.query:
         raise OptionError(f"the address {target.url!r} has a path", hint="gRPC takes host:port")
     from infuse.serving.load.rpc_client import RpcClient
 
-    return RpcClient(parts.netloc, *common, secure=parts.scheme == "grpcs")
+    credentials = target.tls.credentials() if parts.scheme == "grpcs" else None
+    return RpcClient(parts.netloc, *common, credentials=credentials)
 
 
 def _address(url: str) -> urllib.parse.SplitResult:

@@ -26,7 +26,7 @@ _ERRORS: Final[Mapping[Cause, type[InfuseError]]] = {
 REFUSALS: Final = frozenset(_ERRORS)
 """Causes that every other request of the same kind would meet too."""
 _HINTS: Final[Mapping[Cause, str]] = {
-    "connection": "is a server there, and is it the right port and scheme?",
+    "connection": "is a server there, and are port, scheme and certificates right?",
     "access": "the token is taken from $INFUSE_TOKEN, or from --token",
 }
 

@@ -48,13 +48,13 @@ class RpcClient:
         token: str,
         seconds: float,
         connections: int,
-        secure: bool = False,
+        credentials: grpc.ChannelCredentials | None = None,
     ) -> None:
         self._model, self._version, self._seconds = model, version, seconds
         self._metadata = (("authorization", f"Bearer {token}"),) if token else None
         self._channels = [
-            grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(), _UNLIMITED)
-            if secure
+            grpc.aio.secure_channel(address, credentials, _UNLIMITED)
+            if credentials is not None
             else grpc.aio.insecure_channel(address, _UNLIMITED)
             for _ in range(min(connections, MOST_CHANNELS))
         ]

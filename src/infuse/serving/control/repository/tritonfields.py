@@ -7,12 +7,11 @@ refuse.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Final
 
-from infuse.errors import ConfigurationError
+from infuse.errors import ConfigurationError, did_you_mean
 from infuse.serving.control.repository.textformat import Message, Value
 
 # A message, and its fields: `*`: repeated, `map:`: entries of text and such a value, `=`: one of an
@@ -158,14 +157,11 @@ def check(message: Message, where: str, kind: str = "ModelConfig", path: str = "
         )
     for name, values in message.items():
         if name not in fields:
-            close = difflib.get_close_matches(name, fields, 1)
-            hint = (
-                f"did you mean {close[0]!r}?"
-                if close
-                else f"its fields are {', '.join(fields) or 'none'}"
-            )
+            every = f"its fields are {', '.join(fields) or 'none'}"
             raise ConfigurationError(
-                f"{path}{name}: there is no such field", where=where, hint=hint
+                f"{path}{name}: there is no such field",
+                where=where,
+                hint=did_you_mean(name, fields, otherwise=every),
             )
         form, place = fields[name], f"{path}{name}"
         if len(values) > 1 and not form.startswith(("*", "map:")):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from infuse.errors import ConfigurationError
+from infuse.errors import ConfigurationError, did_you_mean
 from infuse.serving.control.model_config import TensorConfig
 from infuse.serving.datatypes import NUMPY
 from infuse.serving.messages import JsonObject
@@ -65,10 +64,6 @@ def declared(tensors: Iterable[TensorConfig], what: str, where: str) -> dict[str
     return ports
 
 
-MOST_NAME: Final = 256
-"""Characters of a name that others are compared with."""
-
-
 def described(tensors: Iterable[JsonObject]) -> dict[str, Port]:
     """The inputs or outputs of a model, by name, from its metadata in the form of the protocol."""
     return {
@@ -81,10 +76,8 @@ def described(tensors: Iterable[JsonObject]) -> dict[str, Port]:
     }
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint: the known name that is most like `name`, else all of them."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1) if len(name) <= MOST_NAME else []
-    if close:
-        return f"did you mean '{close[0]}'?"
-    return f"known are {', '.join(names)}" if names else "there are none"
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A hint: the one of `names` that is most like `name`, else all of them."""
+    names = sorted(names)
+    every = f"there are {', '.join(names)}" if names else "there are none"
+    return did_you_mean(name, names, otherwise=every)

@@ -1,5 +1,5 @@
 """Elementwise work by row and column as data: what lies in memory, formulas of it, and where the
-result goes.
+results go.
 """
 
 from __future__ import annotations
@@ -75,18 +75,25 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Elementwise:
-    """Definitions in order, of which one is the result: stored in `target`, or returned without
-    one.
+class Store:
+    """What is stored, and where."""
 
-    `makes_part`: other calls make the rest of the result. `blocks`: what the rows and columns of
-    the kernel are, where they are not those of the result; no vector of it reaches from one pixel
-    to the next.
+    source: Source
+    place: Place
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """Definitions in order, some of which are stored.
+
+    `result`: what is returned; None where nothing is. `makes_part`: other calls make the rest of
+    what is stored. `blocks`: what the rows and columns of the kernel are, where they are not those
+    of the result; no vector of it reaches from one pixel to the next.
     """
 
     definitions: tuple[Place | Applied, ...]
-    result: Source
-    target: Place | None
+    stores: tuple[Store, ...] = ()
+    result: Source | None = None
     makes_part: bool = False
     blocks: BlockRows | None = None
 
@@ -108,7 +115,7 @@ class Elementwise:
             else:
                 leaves = {number: name(source) for number, source in definition.leaves.items()}
                 names.append(printer.print(definition.term, leaves))
-        result = name(self.result)
-        last = f"return {result};" if self.target is None else self.target.store(result)
+        stores = [store.place.store(name(store.source)) for store in self.stores]
+        returned = [] if self.result is None else [f"return {name(self.result)};"]
         first = [] if self.blocks is None else self.blocks.lines()
-        return [*first, *printer.lines, last]
+        return [*first, *printer.lines, *stores, *returned]

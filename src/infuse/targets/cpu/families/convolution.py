@@ -9,7 +9,14 @@ import numpy as np
 from ml_dtypes import bfloat16
 from numpy.typing import NDArray
 
-from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in
+from infuse.targets.cpu.families.base import (
+    Arguments,
+    Array,
+    Size,
+    computes,
+    declared_in,
+    matrix,
+)
 from infuse.targets.cpu.families.gemm import (
     pack_gemm_b,
     pack_gemm_bf16,
@@ -29,7 +36,9 @@ from infuse.targets.machine import Machine
 
 @declared_in("conv.hpp")
 class ConvSizes(NamedTuple):
-    """A convolution of images, or of lines of height 1, channels last."""
+    """A convolution of images, or of lines of height 1, channels last; `pitch`: floats from one
+    pixel to the next.
+    """
 
     batch: Size
     height: Size
@@ -47,6 +56,7 @@ class ConvSizes(NamedTuple):
     pad_top: Size
     pad_left: Size
     groups: Size
+    pitch: Size
 
 
 def pack_conv(
@@ -112,14 +122,17 @@ def taps(image: Array, sizes: Any) -> Array:
 
 
 def image_of(x: Array, sizes: Any, planar: bool = False) -> Array:
-    """An image [N, H, W, C] from where it lies, channels last or first."""
+    """An image [N, H, W, C] from where it lies: channels first, or last with its pixels
+    `sizes.pitch` apart (without that side by side).
+    """
     batch, height, width, channels = sizes[:4]
-    pixels = x[: batch * height * width * channels]
+    count = batch * height * width
     if planar:
-        planes: Array = pixels.reshape(batch, channels, height, width).transpose(0, 2, 3, 1)
-        return planes
-    image: Array = pixels.reshape(batch, height, width, channels)
-    return image
+        planes = x[: count * channels].reshape(batch, channels, height, width)
+        image: Array = planes.transpose(0, 2, 3, 1)
+        return image
+    pixels = matrix(x, (count, channels), (getattr(sizes, "pitch", channels), 1))
+    return pixels.reshape(batch, height, width, channels)
 
 
 @computes("conv", "conv_fp16")

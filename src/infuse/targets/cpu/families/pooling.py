@@ -12,7 +12,7 @@ from infuse.targets.cpu.families.convolution import image_of, taps
 
 @declared_in("pool.hpp")
 class PoolSizes(NamedTuple):
-    """Pooling of images, channels last."""
+    """Pooling of images, channels last; `pitch`: elements from one pixel to the next."""
 
     batch: Size
     height: Size
@@ -31,6 +31,7 @@ class PoolSizes(NamedTuple):
     pad_bottom: Size
     pad_right: Size
     count_padding: bool
+    pitch: Size
 
 
 @computes("pool")

@@ -61,14 +61,21 @@ def pack_gates(call: Arguments) -> Stores:
 @writes("recur::gate_inputs")
 def gate_inputs(call: Arguments) -> Stores:
     """Rows times packed units, and their biases; rows of the result are `columns` apart."""
-    rows, k, units, x, pitch, packed, bias, columns = call.arguments[:8]
+    rows, k, units, x, pitch, packed, scales, bias, columns = call.arguments[:9]
     wide = int(call.template[0]) * _width(call, x)
-    weights = packed[: units * k * wide].astype(np.float64).reshape(units, k, wide)
+    weights = _scaled(packed, scales, (units, k, wide))
     product = matrix(x.astype(np.float64), (rows, k), (pitch, 1)) @ weights
     if bias is not None:
         product = product + bias[: units * wide].reshape(units, 1, wide)
     places = np.add.outer(np.arange(rows) * columns, np.arange(units * wide))
-    return {8: (places, product.transpose(1, 0, 2))}
+    return {9: (places, product.transpose(1, 0, 2))}
+
+
+def _scaled(packed: Array, scales: Array | None, shape: tuple[int, int, int]) -> Array:
+    """Packed weights [unit, k, columns]: integers times the scales of their columns."""
+    units, k, wide = shape
+    weights: Array = packed[: units * k * wide].astype(np.float64).reshape(shape)
+    return weights if scales is None else weights * scales[: units * wide].reshape(units, 1, wide)
 
 
 def _gates(elements: Array, sizes: tuple[int, int], width: int, hidden: int) -> Array:
@@ -92,14 +99,16 @@ class Steps:
         self.width = _width(call, self.layer.x)
         self.direction = direction
         names = SimpleNamespace(direction=direction, h="h", reset="reset")
-        self.passes = [(int(c.template[0]), *values) for c, values in step.calls(w=names)]
+        self.passes = [(int(c.template[0]), values) for c, values in step.calls(w=names)]
 
     def take(self, places: Array, h: Array, c: Array) -> tuple[Array, Array]:
         """The states after a step whose inputs begin at these places of X · Wᵀ."""
         notes: dict[str, Array] = {"h": h, "c": c}
-        for blocks, source, packed, column, cell in self.passes:
+        for blocks, (source, packed, scales, *totals, column, cell) in self.passes:
             gates = _GATES[cell.type]
-            sums = notes[source] @ self._weights(packed, blocks, gates)
+            if totals:
+                packed = self._of_quads(packed, totals[0], blocks, gates)
+            sums = notes[source] @ self._weights(packed, scales, blocks, gates)
             n = sums.shape[1]
             inputs = self.layer.x[(places + column)[:, None] + np.arange(n)].astype(np.float64)
             sizes = blocks, gates
@@ -108,10 +117,20 @@ class Steps:
             _CELLS[cell.type](cell, np.moveaxis(both[0], 1, 0), np.moveaxis(both[1], 1, 0), notes)
         return notes["next"], notes["c"]
 
-    def _weights(self, packed: Array, blocks: int, gates: int) -> Array:
+    def _of_quads(self, packed: Array, sums: Array, blocks: int, gates: int) -> Array:
+        """Weights with four k side by side as without; NaN where `sums` are not theirs."""
+        k, size = self.layer.hidden, blocks * gates * self.width
+        units, quads = -(-k // (blocks * self.width)), -(-k // 4)
+        whole = packed[: units * quads * size * 4].reshape(units, quads, size, 4)
+        numbers = np.moveaxis(whole, 3, 2).reshape(units, quads * 4, size).astype(np.float64)
+        agree = (numbers.sum(1) == sums[: units * size].reshape(units, size)).all()
+        weights: Array = numbers[:, :k].reshape(-1)
+        return weights if agree else np.full_like(weights, np.nan)
+
+    def _weights(self, packed: Array, scales: Array | None, blocks: int, gates: int) -> Array:
         k, size = self.layer.hidden, blocks * gates * self.width
         units = -(-k // (blocks * self.width))
-        whole = packed[: units * k * size].astype(np.float64).reshape(units, k, size)
+        whole = _scaled(packed, scales, (units, k, size))
         weights: Array = whole.transpose(1, 0, 2).reshape(k, units * size)
         return weights
 
