@@ -144,7 +144,7 @@ def from_jax(
     constants: Iterable[str] = (),
 ) -> Graph:
     """The graph of a function of JAX, as JAX traces it on these arguments: trees of arrays, or of
-    `jax.ShapeDtypeStruct`, in which sizes may be symbols (`jax.export.symbolic_shape`).
+    `jax.ShapeDtypeStruct`, in which sizes may be dynamic (`jax.export.symbolic_shape`).
 
     Arrays of arguments are inputs, called by their place (`params.dense.kernel`). Those of the
     arguments that `constants` names are constants, as are arrays that the function closes over.

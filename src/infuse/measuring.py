@@ -50,7 +50,7 @@ def profile(
     its bytes and the time that this machine needs for them at least.
 
     The model is compiled with clocks around every call, and kept in the cache as such. `feeds` are
-    inputs by name; random ones are made for the others, in which symbols have the sizes of
+    inputs by name; random ones are made for the others, in which dynamic axes have the sizes of
     `set_dims`. A graph that was not optimized is optimized at `level`, with `search` as in
     `optimize`. The peaks of the machine are measured once and kept; `calibrate` measures them
     again. `target`, `threads`, `precision`, `tune` are those of `compile`; with the precision auto,
@@ -94,10 +94,11 @@ def inspect(
     roof).
 
     The graph is counted as it is, or as it is after an optimization at `level`; every layer reads
-    its operands and writes its results, quantized weights as they are stored. Symbols have the
-    sizes of `set_dims`, the others usual ones. The roof is that of `threads` threads (default: what
-    this process may use) and of `target`; it is measured once and kept, and `calibrate` measures it
-    again. Nothing of the model is compiled. OptionError for an unknown level, target or symbol.
+    its operands and writes its results, quantized weights as they are stored. Dynamic axes have
+    the sizes of `set_dims`, the others usual ones. The roof is that of `threads` threads (default:
+    what this process may use) and of `target`; it is measured once and kept, and `calibrate`
+    measures it again. Nothing of the model is compiled. OptionError for an unknown level, target or
+    axis.
     """
     from infuse.profiling import inspect_graph, measure_roof, runnable_target
     from infuse.runtime.cpus import available_cpus, usable_threads
@@ -155,8 +156,8 @@ def compare(
     """Two models side by side: graphs, model files or folders of compiled models.
 
     `data` are arrays of examples by input name, along the first axis, or a sequence of such: they
-    are cut into runs of as many rows as the models take, or of `batch` (default 1) where that is a
-    symbol. Without data, both get the same random inputs, in which symbols have the sizes of
+    are cut into runs of as many rows as the models take, or of `batch` (default 1) where that is
+    dynamic. Without data, both get the same random inputs, in which dynamic axes have the sizes of
     `set_dims`. Every output of B is compared with A's. With `labels`, both get the score of
     `metric` (`infuse.analysis.metrics`: a name such as `top1`, `top1:output` or `mse`, or a
     function of the outputs of all runs and the labels; default: top1 for numbers of classes, else

@@ -250,7 +250,7 @@ def dims(texts: Iterable[str] | None, option: str = "--dim") -> dict[str, int]:
         name, equals, size = text.rpartition("=")
         if not equals or not name or not size.isdecimal():
             raise OptionError(
-                f"{option} {text} does not give a symbol its size",
+                f"{option} {text} does not give a dynamic axis its size",
                 hint=f"write it as {option} batch=2",
             )
         if sizes.setdefault(name, int(size)) != int(size):

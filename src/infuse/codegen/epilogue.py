@@ -53,8 +53,7 @@ class Epilogue:
             Store(sources[value], self._place(self.f.write(target), target))
             for value, target in self.targets.items()
         )
-        apart = [store for store in stores if store.place.column not in ("", "1")]
-        assert not apart, "columns are stored side by side"
+        assert all(store.place.column in ("", "1") for store in stores), "columns lie side by side"
         result = None if returned is None else sources[returned]
         return Elementwise(tuple(self._definitions), stores, result)
 

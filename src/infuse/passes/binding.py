@@ -28,7 +28,7 @@ def set_dims(graph: Graph, sizes: Mapping[str, int]) -> None:
     for name, size in sizes.items():
         if size < 0:
             raise OptionError(
-                f"symbolic dimension {name!r} cannot be {size}", hint="sizes are not negative"
+                f"the dynamic axis {name!r} cannot be {size}", hint="sizes are not negative"
             )
     for value in graph.inputs:
         value.type = _bound(value.type, sizes)

@@ -175,7 +175,7 @@ class ShapeBinder:
         visible |= {symbol for formula in self._formulas.values() for symbol in formula.symbols}
         if unknown := sorted(visible ^ set(symbols)):
             raise CompiledModelError(
-                f"no input shape and list of symbols agree on {', '.join(map(str, unknown))}"
+                f"no input shape and list of dynamic axes agree on {', '.join(map(str, unknown))}"
             )
 
     def bind(self, shapes: Sequence[tuple[int, ...]]) -> list[int]:

@@ -286,7 +286,7 @@ def _sizes(graph: Graph, examples: Mapping[str, Array], batch: int) -> dict[str,
                 what = "batches" if axis == 0 else f"axis {axis}"
                 raise InputError(
                     f"input {value.name!r} takes {type}: {what} of {expected}, found {size}",
-                    hint="choose that batch_size, or a graph whose batch is a symbol"
+                    hint="choose that batch_size, or a graph whose batch is dynamic"
                     if axis == 0
                     else None,
                 )
