@@ -30,12 +30,13 @@ def partition(nodes: Sequence[Node]) -> list[Group]:
     """
     needed, position = set(nodes), {node: i for i, node in enumerate(nodes)}
     terms = {node: formula(node) for node in nodes}
-    behind = _behind_anchors(terms, needed)
+    readers_of = {node: _readers(node, needed) for node in nodes}
+    behind = _behind_anchors(terms, readers_of)
     groups: list[Group] = []
     member: dict[Node, Group] = {}
     claims: dict[int, Node] = {}
     for node in reversed(nodes):
-        term, readers, own = terms[node], _readers(node, needed), behind.get(node)
+        term, readers, own = terms[node], readers_of[node], behind.get(node)
         group = member.get(readers[0]) if readers else None
         claimed = own is not None and claims.get(id(group), own) is not own
         if group is None or claimed or not _joins(node, term, group, readers):
@@ -55,7 +56,7 @@ def partition(nodes: Sequence[Node]) -> list[Group]:
 
 
 def _behind_anchors(
-    terms: Mapping[Node, Term | None], needed: Collection[Node]
+    terms: Mapping[Node, Term | None], readers_of: Mapping[Node, list[Node]]
 ) -> dict[Node, Node]:
     """The nodes that may be a part of the epilogue of a kernel, as each alone reads the one before,
     with the node that has the kernel, which is there, too. Of two kernels, the last operand's
@@ -69,8 +70,9 @@ def _behind_anchors(
             continue
         for value in node.operands():
             before = value.producer
-            fits = before in behind and value.shape == node.output.shape
-            if before is not None and fits and _readers(before, needed) == [node]:
+            if before is None or before not in behind or readers_of[before] != [node]:
+                continue
+            if value.shape == node.output.shape:
                 behind[node] = behind[before]
     return behind
 
@@ -124,6 +126,7 @@ class _Joining:
         self._graph, self._groups, self._needed = graph, list(groups), needed
         self._positions = {id(group): i for i, group in enumerate(groups)}
         self._member = {node: group for group in groups for node in group.all_nodes}
+        self._readers_of: dict[Value, list[Node | Graph]] = {}
 
     def run(self) -> list[Group]:
         """The groups that are left."""
@@ -151,17 +154,17 @@ class _Joining:
             return False
         inside = {*earlier.all_nodes, *group.formulas}
         made = [v for part in (*earlier.producers, earlier) for v in part.results]
-        others = [u for v in made for u in self._readers(v) if u not in inside]
-        if not all(self._comes_after(user, group) for user in others):
+        readers = (user for v in made for user in self._readers(v))
+        if not all(user in inside or self._comes_after(user, group) for user in readers):
             return False
         if earlier.anchor is None:
             return _run_alike(earlier, group)
-        readers = [u for v in earlier.results for u in v.users() if u in group.formulas]
+        inner = [u for u in group.formulas for v in earlier.results if v in u.inputs]
         return (
             group.anchor is None
             and group.is_vector
             and has_epilogue(earlier.anchor)
-            and not any(map(_widens, readers))
+            and not any(map(_widens, inner))
             and _is_bound_by_memory(earlier.anchor)
         )
 
@@ -173,12 +176,18 @@ class _Joining:
         return own is not None and self._positions[id(own)] > self._positions[id(group)]
 
     def _readers(self, value: Value) -> list[Node | Graph]:
-        users = (use.user for use in value.uses)
-        return [
-            user
-            for user in users
-            if not isinstance(user, Node) or user in self._needed or user.graph is not self._graph
-        ]
+        """Who reads a value, as far as that is computed."""
+        readers = self._readers_of.get(value)
+        if readers is None:
+            users = dict.fromkeys(use.user for use in value.uses)
+            readers = self._readers_of[value] = [
+                user
+                for user in users
+                if not isinstance(user, Node)
+                or user in self._needed
+                or user.graph is not self._graph
+            ]
+        return readers
 
     def _join(self, earlier: Group, group: Group) -> None:
         """Let a group compute another one, too."""
