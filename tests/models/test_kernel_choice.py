@@ -101,7 +101,7 @@ MACHINES = [
     Machine.of("aarch64", frozenset(), USUAL),
 ]
 WIDE = MACHINES[2]
-SQUARE = (1, 28, 28, 128, 28, 28, 128, 3, 3, 1, 1, 1, 1, 1, 1, 1)
+SQUARE = (1, 28, 28, 128, 28, 28, 128, 3, 3, 1, 1, 1, 1, 1, 1, 1, 128)
 EVEN = (*SQUARE[:7], 2, 2, *SQUARE[9:])
 """A window of two numbers, which have tiles of their own."""
 FORMS = ("taps", "winograd2", "winograd4")
