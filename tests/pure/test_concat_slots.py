@@ -73,3 +73,13 @@ def test_a_long_chain_is_placed_without_recursion() -> None:
     b.output(x)
     program, _ = generate(b.graph, Target.resolve("x86-64-v3"))
     assert not [step for step in program.steps if step.label == "concat"]
+
+
+def test_a_long_chain_is_lowered_without_recursion() -> None:
+    b = Builder("chain")
+    x = value = b("Relu", b.input(1, 4))
+    for _ in range(700):
+        value = b("Concat", value, b("Tanh", x), axis=1)
+    b.output(value)
+    program, _ = generate(b.graph, Target.resolve("x86-64-v3"))
+    assert not [step for step in program.steps if step.label in ("concat", "reorder")]

@@ -54,6 +54,20 @@ def test_kernels_leave_all_pixels_in_their_places(target: str, name: str) -> Non
         assert result.calls >= 3
 
 
+@pytest.mark.parametrize(
+    ("precision", "target"), [("bf16", TARGETS[2]), ("bf16", TARGETS[4]), ("fp16", TARGETS[1])]
+)
+def test_operands_may_be_rounded(precision: str, target: str) -> None:
+    for case in CASES.values():
+        graph = network(case, sizes_of(case), "skip")
+        feeds = {v.name: drawn(v, n=2) for v in graph.inputs}
+        outputs = run(graph, target, precision, feeds=feeds).outputs
+        for name, expected in evaluate(graph, feeds).items():
+            # Three layers round numbers to 8 bits, or 11.
+            error = np.abs(outputs[name] - expected).max() / np.abs(expected).max()
+            assert error < 2e-2, case
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_sizes_may_be_unknown(name: str, size: int) -> None:

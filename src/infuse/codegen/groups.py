@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from infuse import dtypes
-from infuse.codegen.kernel_table import has_epilogue
 from infuse.dtypes import DType
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Node, Value
@@ -139,99 +138,3 @@ def cost(term: Term) -> int:
     """The price of a formula in cheap operations."""
     own = 10 if term.op in _COSTLY else 4 if term.op in ("div", "sqrt") else int(bool(term.args))
     return own + sum(map(cost, term.args))
-
-
-MOST_NODES = 64
-"""Nodes of one group: a longer chain gains nothing from one loop and compiles slowly."""
-
-
-def partition(nodes: list[Node]) -> list[Group]:
-    """Groups in execution order.
-
-    A node joins the group that makes its operand when nobody else reads that operand, so no cycle
-    can arise.
-    """
-    member: dict[Value, Group] = {}
-    needed = set(nodes)
-    groups: dict[int, Group] = {}
-    for node in nodes:
-        term = formula(node)
-        group = Group([node], node if term is None else None)
-        if term is not None:
-            joined = _joinable(node, term, member, needed)
-            group = _merge(joined, groups) if joined else Group([])
-            group.nodes.append(node)
-            group.formulas[node] = term
-        groups[id(group)] = group
-        member.update((v, group) for v in node.outputs)
-    position = {node: i for i, node in enumerate(nodes)}
-    return sorted(groups.values(), key=lambda g: position[g.nodes[-1]])
-
-
-def _merge(joined: list[Group], groups: dict[int, Group]) -> Group:
-    """One group of several: the anchored one, else the largest, takes in the others."""
-    whole = max(joined, key=lambda g: (g.anchor is not None, len(g.nodes)))
-    for other in joined:
-        if other is not whole:
-            whole.nodes += other.nodes
-            whole.formulas |= other.formulas
-            del groups[id(other)]
-    return whole
-
-
-def _joinable(node: Node, term: Term, member: dict[Value, Group], needed: set[Node]) -> list[Group]:
-    """The groups that `node` can extend: at most one of them anchored."""
-    chosen: list[Group] = []
-    size = 1
-    for value in reversed(list(dict.fromkeys(node.operands()))):
-        group = member.get(value)
-        if group is None or group in chosen or not _extends(group, value, node, needed):
-            continue
-        anchored = group.anchor is not None and any(g.anchor is not None for g in chosen)
-        if anchored or size + len(group.nodes) > MOST_NODES or not _fits(group, term):
-            continue
-        size += len(group.nodes)
-        chosen.append(group)
-    if any(g.anchor is not None for g in chosen) and not all(g.is_vector for g in chosen):
-        return [g for g in chosen if g.is_vector]
-    return chosen
-
-
-def _fits(group: Group, term: Term) -> bool:
-    """Whether a formula may follow those of a group: work on vectors does not become work on single
-    elements.
-    """
-    if group.anchor is not None:
-        return is_vector_term(term)
-    if group.is_vector == is_vector_term(term):
-        return True
-    return (
-        sum(map(cost, group.formulas.values())) < CHEAP if group.is_vector else cost(term) < CHEAP
-    )
-
-
-CHEAP = 8
-"""Operations that may run element by element to save a pass over memory."""
-
-
-def _extends(group: Group, value: Value, node: Node, needed: set[Node]) -> bool:
-    """Whether `value` is the group's result, is read by `node` alone, and has the shape of `node`'s
-    result.
-    """
-    if group.result is not value or value.is_graph_output:
-        return False
-    if any(
-        user is not node for user in value.users() if user in needed or user.graph is not node.graph
-    ):
-        return False
-    if group.anchor is not None and (not has_epilogue(group.anchor) or _widens(node)):
-        return False
-    return value.shape == node.output.shape
-
-
-def _widens(node: Node) -> bool:
-    """Whether a node only makes floats of narrow integers, which are better kept in memory as they
-    are.
-    """
-    narrow = [v for v in node.operands() if v.dtype.is_integer and v.dtype.bits <= 16]
-    return node.kind == "Cast" and bool(narrow) and node.output.dtype == dtypes.float32

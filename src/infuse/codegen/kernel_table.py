@@ -148,8 +148,10 @@ def has_kernel(domain: str, kind: str) -> bool:
 
 def has_epilogue(node: Node) -> bool:
     """Whether elementwise work may follow a node inside of its kernel."""
-    alone = not any(v.uses for v in node.outputs[1:])
-    return alone and KERNELS.of(node).epilogue == node.output.dtype
+    epilogue = KERNELS.of(node).epilogue
+    if epilogue is None or any(v.uses for v in node.outputs[1:]):
+        return False
+    return epilogue == node.output.dtype
 
 
 def runtime_operands(node: Node, is_fixed: Callable[[Value], bool]) -> list[Value]:

@@ -13,9 +13,10 @@ from infuse import dtypes
 from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.concat_slots import ConcatSlots
 from infuse.codegen.fusing import Fusing
-from infuse.codegen.groups import Group, partition
+from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import KERNELS, KernelFamily, runtime_operands
 from infuse.codegen.liveness import is_known, live_nodes, relations_of
+from infuse.codegen.partition import join_readers, partition
 from infuse.codegen.precisions import Precision
 from infuse.codegen.producers import Producers, fuse_producers
 from infuse.codegen.program import Program, Step
@@ -69,9 +70,7 @@ class Lowering(Fusing):
         self.needed = live_nodes(self.graph, set(self.program.symbols), self.reads)
         self.homes = ConcatSlots(self.graph, self.needed, self.available_sizes, _reads_parts)
         expanded = list(self.relied.get(self.graph, ()))
-        for group in fuse_producers(
-            self.graph, partition(self.needed), set(self.needed), self._producers
-        ):
+        for group in self._groups():
             expanded = self._check_all(expanded)
             try:
                 self._lower_group(group)
@@ -90,6 +89,12 @@ class Lowering(Fusing):
         )
         made.run(aliases)
         return made
+
+    def _groups(self) -> list[Group]:
+        """What becomes one kernel each, in execution order."""
+        needed = set(self.needed)
+        groups = fuse_producers(self.graph, partition(self.needed), needed, self._producers)
+        return join_readers(self.graph, groups, needed)
 
     def _producers(self, group: Group, producers: Producers) -> list[Group]:
         """The groups that the kernel of a group's anchor computes itself, in its own precision."""

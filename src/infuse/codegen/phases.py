@@ -76,10 +76,10 @@ def phases_of(node: Node, along: Along = phases_along) -> list[list[Phase]] | No
     rows = zip(kernel, op.steps(rank), op.spread(rank), pads, node.output.shape[2:])
     phases = []
     for size, step, dilation, (cut, _), out in rows:
-        found = along(size, step, dilation, cut, out) if isinstance(cut, int) else None
-        if found is None:
+        one = along(size, step, dilation, cut, out) if isinstance(cut, int) else None
+        if one is None:
             return None
-        phases.append(found)
+        phases.append(one)
     return phases
 
 

@@ -15,29 +15,24 @@ class Producers:
 
     def __init__(self, graph: Graph, groups: Sequence[Group], needed: Collection[Node]) -> None:
         self.graph, self._needed = graph, needed
-        single = [g for g in groups if len(g.nodes[-1].outputs) == 1]
-        self._groups = {value: g for g in single for value in g.results}
+        self._groups = {g.result: g for g in groups if len(g.nodes[-1].outputs) == 1}
         self._positions = {node: i for i, g in enumerate(groups) for node in g.nodes}
 
     def alone(self, value: Value) -> Group | None:
-        """The group that makes a value, and nothing else, where only one node reads that value,
-        once.
-        """
-        group = self._groups.get(value)
-        if group is None or group.stored or len(self._readers(value)) != 1:
-            return None
-        return group if self._stays(value) else None
+        """The group that makes a value, where only one node reads that value, once."""
+        return (
+            self._groups.get(value)
+            if len(self._readers(value)) == 1 and self._stays(value)
+            else None
+        )
 
     def first(self, value: Value, reader: Node) -> Group | None:
-        """The group that makes a value, where no other node needs that value, or another result
-        of the group, before `reader` does.
+        """The group that makes a value, where no other node needs that value before `reader`
+        does.
         """
-        group = self._groups.get(value)
-        if group is None:
-            return None
-        own, inside = self._positions[reader], {reader, *group.nodes}
-        others = [user for result in group.results for user in self._readers(result)]
-        return group if all(self._comes_after(u, own) for u in others if u not in inside) else None
+        own = self._positions[reader]
+        others = [user for user in self._readers(value) if user is not reader]
+        return self._groups.get(value) if all(self._comes_after(u, own) for u in others) else None
 
     def handed_on(self, group: Group, reader: Group) -> set[Value]:
         """The results of a group that only `reader` needs."""

@@ -16,14 +16,13 @@ namespace infuse_model {
 
 struct Sizes { long s_batch; };  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int add_mul_tanh_0(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, float* p5, const long n6, const long n7, const long n8);
-__attribute__((visibility("hidden"))) int neg_exp_1(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3);
-__attribute__((visibility("hidden"))) int ReduceMax_2(Context& c, const Sizes& d, const ReduceSizes& sizes0, float* p1, const long n2, const float* p3);
-__attribute__((visibility("hidden"))) int less_where_cast_3(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, const long n5, int32_t* p6, const long n7, const long n8, const long n9);
+__attribute__((visibility("hidden"))) int add_mul_tanh_neg_exp_0(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, float* p5, const long n6, float* p7, const long n8, const long n9, const long n10);
+__attribute__((visibility("hidden"))) int ReduceMax_1(Context& c, const Sizes& d, const ReduceSizes& sizes0, float* p1, const long n2, const float* p3);
+__attribute__((visibility("hidden"))) int less_where_cast_2(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, const long n5, int32_t* p6, const long n7, const long n8, const long n9);
 
-__attribute__((visibility("hidden"))) int add_mul_tanh_0(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, float* p5, const long n6, const long n7, const long n8) {
+__attribute__((visibility("hidden"))) int add_mul_tanh_neg_exp_0(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, float* p5, const long n6, float* p7, const long n8, const long n9, const long n10) {
   (void)d, (void)c;
-  map2d(c, n7, n8, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n9, n10, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + row * n1 + col, lanes);
     const auto t1 = load(p2 + (row / 3L) * n3 + col, lanes);
@@ -31,24 +30,15 @@ __attribute__((visibility("hidden"))) int add_mul_tanh_0(Context& c, const Sizes
     const auto t3 = load(p4 + 0L + col, lanes);
     const auto t4 = t2 * t3;
     const auto t5 = infuse::tanh(t4);
+    const auto t6 = infuse::neg(t5);
+    const auto t7 = infuse::exp(t6);
     store(p5 + row * n6 + col, t5, lanes);
-  }, 12);
+    store(p7 + row * n8 + col, t7, lanes);
+  }, 23);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int neg_exp_1(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3) {
-  (void)d, (void)c;
-  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
-    using L = decltype(lanes);
-    const auto t0 = load(p0 + 0L + col, lanes);
-    const auto t1 = infuse::neg(t0);
-    const auto t2 = infuse::exp(t1);
-    store(p1 + 0L + col, t2, lanes);
-  }, 11);
-  return 0;
-}
-
-__attribute__((visibility("hidden"))) int ReduceMax_2(Context& c, const Sizes& d, const ReduceSizes& sizes0, float* p1, const long n2, const float* p3) {
+__attribute__((visibility("hidden"))) int ReduceMax_1(Context& c, const Sizes& d, const ReduceSizes& sizes0, float* p1, const long n2, const float* p3) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -58,7 +48,7 @@ __attribute__((visibility("hidden"))) int ReduceMax_2(Context& c, const Sizes& d
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int less_where_cast_3(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, const long n5, int32_t* p6, const long n7, const long n8, const long n9) {
+__attribute__((visibility("hidden"))) int less_where_cast_2(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, const long n5, int32_t* p6, const long n7, const long n8, const long n9) {
   (void)d, (void)c;
   map2d(c, n8, n9, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -76,8 +66,8 @@ __attribute__((visibility("hidden"))) int less_where_cast_3(Context& c, const Si
 constexpr int BUFFERS_0 = 1;
 
 // The first and the last step that needs a buffer.
-static const int first_step_0[] = {1};
-static const int last_step_0[] = {2};
+static const int first_step_0[] = {0};
+static const int last_step_0[] = {1};
 
 struct BufferSizes_0 {
   long bytes[BUFFERS_0 + 1];
@@ -106,7 +96,7 @@ static const char* misfit_0(const Sizes& d) {
 static inline long live_bytes_0(const Sizes& d) {
   const BufferSizes_0 sizes = buffer_sizes_0(d);
   long most = 0;
-  for (int step = 0; step < 4; ++step) {
+  for (int step = 0; step < 3; ++step) {
     long live = 0;
     for (int i = 0; i < BUFFERS_0; ++i)
       if (first_step_0[i] <= step && step <= last_step_0[i])
@@ -203,10 +193,9 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   f.turn ^= 0;
   Block* own = f.own + f.turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
-  if ((24L*d.s_batch) > 0) add_mul_tanh_0(c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(m.weights + 0L), (float*)(out[0]), 8L, (3L*d.s_batch), 8L);  // Add + Mul + Tanh: Add_0, Mul_1, Tanh_2
-  if ((24L*d.s_batch) > 0) neg_exp_1(c, d, (const float*)(out[0]), (float*)(f.arena.data + at[0]), 1L, (24L*d.s_batch));  // Neg + Exp: Neg_3, Exp_4
-  if ((3L*d.s_batch) > 0) ReduceMax_2(c, d, ReduceSizes{.outer = (3L*d.s_batch), .reduce = 8L, .inner = 1L, .cols = 3L}, (float*)(out[1]), 3L, (const float*)(f.arena.data + at[0]));  // ReduceMax: ReduceMax_5
-  if ((24L*d.s_batch) > 0) less_where_cast_3(c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(out[0]), 8L, (int32_t*)(out[2]), 8L, (3L*d.s_batch), 8L);  // Less + Where + Cast: Less_6, Where_7, Cast_8
+  if ((24L*d.s_batch) > 0) add_mul_tanh_neg_exp_0(c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(m.weights + 0L), (float*)(out[0]), 8L, (float*)(f.arena.data + at[0]), 8L, (3L*d.s_batch), 8L);  // Add + Mul + Tanh + Neg + Exp: Add_0, Mul_1, Tanh_2, Neg_3, 1 more
+  if ((3L*d.s_batch) > 0) ReduceMax_1(c, d, ReduceSizes{.outer = (3L*d.s_batch), .reduce = 8L, .inner = 1L, .cols = 3L}, (float*)(out[1]), 3L, (const float*)(f.arena.data + at[0]));  // ReduceMax: ReduceMax_5
+  if ((24L*d.s_batch) > 0) less_where_cast_2(c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(out[0]), 8L, (int32_t*)(out[2]), 8L, (3L*d.s_batch), 8L);  // Less + Where + Cast: Less_6, Where_7, Cast_8
   return 0;
 }
 

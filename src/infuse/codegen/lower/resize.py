@@ -206,7 +206,8 @@ def _finish(low: Lowering, node: Node, group: Group) -> None:
     """The elementwise work after a kernel without a sink."""
     rest = [n for n in group.nodes if n is not node]
     if rest:
-        low.elementwise(Group(rest, None, group.formulas))
+        stored = [v for v in group.stored if v is not node.output]
+        low.elementwise(Group(rest, None, group.formulas, stored=stored))
 
 
 # -- sizes and scales ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infuse import dtypes
-from infuse.codegen.groups import CHEAP, Group, cost
+from infuse.codegen.groups import Group, cost
 from infuse.codegen.kernel_table import fuses_producers
 from infuse.codegen.lower.convolution import (
     channel_bias,
@@ -22,6 +22,7 @@ from infuse.codegen.lower.convolution import (
 )
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
+from infuse.codegen.partition import CHEAP
 from infuse.codegen.producers import Producers
 from infuse.codegen.tensors import channels_last
 from infuse.codegen.writer import FunctionWriter
@@ -214,7 +215,6 @@ def _pool_producers(low: Lowering, group: Group, producers: Producers) -> list[G
         or x.dtype != dtypes.float32
         or before is None
         or before.anchor is None
-        or before.stored
     ):
         return []
     if (

@@ -84,9 +84,10 @@ def _seconds(low: Lowering, node: Node, window: Sequence[Phase], pixels: int) ->
     x, line = operand(node), [Phase(0, 1, (0,), 1, 0)] if len(window) == 1 else []
     axes = [*line, *window]
     taps, aparts = [len(p.taps) for p in axes], [p.apart for p in axes]
-    made = node.output.shape[1] * pixels
-    image = [x.shape[0], *plane(x.shape), x.shape[1], *(p.count for p in axes), made]
-    sizes = ConvSizes._make([*image, *taps, 1, 1, *aparts, *(p.before for p in axes), 1])
+    channels, made = x.shape[1], node.output.shape[1] * pixels
+    image = [x.shape[0], *plane(x.shape), channels, *(p.count for p in axes), made]
+    pads = (p.before for p in axes)
+    sizes = ConvSizes._make([*image, *taps, 1, 1, *aparts, *pads, 1, channels])
     names = [*forms(sizes, planes=False, rounds=False), *tile_forms(sizes, low.precision)]
     choice = low.chooser.of(low.precision).choose("conv", sizes, names)
     return choice.costs[choice.chosen]
