@@ -8,6 +8,7 @@ from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir.graph import Array, Value, constant
 from tests.native.builder import Builder
+from tests.native.recurrent_models import feeds_of, recurrent
 from tests.pure.kernel_runs import Case
 
 
@@ -117,6 +118,12 @@ def layer(
     return case(b, *outputs)
 
 
+def stored(kind: str, **how: object) -> Case:
+    """A recurrent layer with weights of 8 bits."""
+    b = recurrent(kind, steps=5, batch=3, **how)
+    return Case(b.graph, feeds_of(b, 5, 3))
+
+
 BOTH = {"direction": "bidirectional"}
 BACK = {"direction": "reverse"}
 FUNCTIONS = {
@@ -139,6 +146,8 @@ LAYERS = {
     "memory, coupled": layer("LSTM", 5, input_forget=1, states=True, **FUNCTIONS),
     "memory, halves": replace(layer("LSTM", 20, **BOTH), precision="fp16"),
     "memory, double": layer("LSTM", 5, dtype=dtypes.float64, states=True, bias=False),
+    "memory, bytes": stored("LSTM", **BOTH),
+    "gates, bytes": stored("GRU", hidden=9),
 }
 
 
