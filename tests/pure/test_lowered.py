@@ -43,6 +43,16 @@ def agree(outputs: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> No
         assert not difference(outputs[name], array, accuracy), name
 
 
+def test_operators_without_outputs_have_no_kernels() -> None:
+    """An LSTM may have none: all of its outputs are optional."""
+    b = Builder("none")
+    x = b.input(3, 2, 5)
+    b.several(0, "LSTM", x, b.weight(1, 24, 5), b.weight(1, 24, 6), hidden_size=6)
+    b.output(b("Relu", x))
+    program, _ = generate(b.graph, Target.resolve("x86-64-v3"))
+    assert [step.label for step in program.steps] == ["Relu"]
+
+
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: f"{op.domain}::{op.name}")
 def test_operators_find_their_operands_and_leave_their_results(op: type[Op]) -> None:
     for row in rows(op, np.random.default_rng(1))[:8]:
@@ -180,3 +190,14 @@ def test_steps_in_another_order_are_seen(
 
     with pytest.raises(PlacementError, match="does not lie where step"):
         run_broken(monkeypatch, spoil, *images)
+
+
+def test_offsets_of_other_windows_are_refused_by_the_interpreter() -> None:
+    """Sizes by name that do not fit: the operator says so when it is evaluated, as kernels do."""
+    b = Builder("deformed")
+    x, offsets = b.input(1, 2, "m", "m", name="x"), b.input(1, 8, 3, 3, name="offsets")
+    b.output(b("DeformConv", x, b.weight(4, 2, 2, 2), offsets, strides=(2, 2)))
+    feeds = {"x": np.zeros((1, 2, 6, 6), np.float32), "offsets": np.zeros((1, 8, 3, 3), np.float32)}
+    evaluate(b.graph, feeds)
+    with pytest.raises(InfuseError, match="windows of DeformConv"):
+        evaluate(b.graph, feeds | {"x": np.zeros((1, 2, 9, 9), np.float32)})

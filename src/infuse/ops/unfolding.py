@@ -318,6 +318,8 @@ class DeformConv(Op):
         batch, channels, *sizes = X.shape
         filters, depth, *kernel = W.shape
         counts, rank, groups = offset.shape[2:], len(kernel), self.offset_group
+        windows = blocks_along(self, tuple(sizes), tuple(kernel))
+        agree_shapes(counts, windows, "windows of DeformConv")
         strides, dilations, pads = steps_of(self, rank)
         moved = widened(offset).reshape(batch, groups, *kernel, rank, *counts)
         weights = None if mask is None else widened(mask).reshape(batch, groups, *kernel, *counts)

@@ -46,6 +46,9 @@ def _expand(
     wide: dict[Value, Value] = {}
     while pending:
         node = pending.pop()
+        if not node.outputs:  # as an LSTM may be, whose outputs are all optional
+            graph.remove(node)
+            continue
         if table is EXPANSIONS:
             _repeat_inputs(graph, node, relied)
         for expansion in table.get((node.op.domain, node.kind), ()):
