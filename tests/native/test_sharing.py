@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux tells what processes share (/proc)"
 )
 
-ROWS, COLUMNS = 1024, 2048
+ROWS, COLUMNS = 1024, 4096
 COMPILER = (
     "ops",
     "ir",
@@ -45,7 +45,7 @@ sys.stdin.read()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A compiled model with 8 MiB of weights."""
+    """A compiled model with 16 MiB of weights."""
     b = Builder()
     b.output(b("MatMul", b.input(1, ROWS), b.weight(ROWS, COLUMNS)))
     path = tmp_path_factory.mktemp("shared") / "model"
