@@ -98,7 +98,7 @@ def test_bad_input_is_refused(cli: Cli, network: Path, tmp_path: Path) -> None:
     for arguments, said in (
         ([tmp_path / "compiled"], "the graph of a compiled model is not in it"),
         ([network, "--dim", "bath=2"], "no dynamic axis 'bath'"),
-        ([network, "--dim", "batch"], "does not give a symbol its size"),
+        ([network, "--dim", "batch"], "does not give a dynamic axis its size"),
         ([network, "--target", "z80"], "no target 'z80'"),
         ([network, "--report", tmp_path / "page.txt"], "does not end in .html or .json"),
         ([network, "--report", tmp_path / "none" / "page.html"], "does not exist"),
