@@ -55,15 +55,12 @@ class Model:
         return helper.make_model(graph, opset_imports=[opset], ir_version=8)
 
 
-def skip_norm() -> onnx.ModelProto:
-    """A sum that is normalized and read later, four times."""
+def skip_norm(rows: int, columns: int, *, is_read: bool) -> onnx.ModelProto:
+    """A sum that is normalized, and an output, too, where it is read."""
     m = Model()
-    x, other = m.input(384, 768), m.input(384, 768)
-    for _ in range(4):
-        x = m("Add", x, other)
-        normal = m("LayerNormalization", x, m.weight(768), m.weight(768), axis=-1)
-        other = m("Tanh", normal)
-    return m.finished(x, other)
+    x = m("Add", m.input(rows, columns), m.input(rows, columns))
+    y = m("LayerNormalization", x, m.weight(columns), m.weight(columns), axis=-1)
+    return m.finished(y, *[x] * is_read)
 
 
 def diamond() -> onnx.ModelProto:
@@ -109,7 +106,9 @@ def dense() -> onnx.ModelProto:
 
 
 REGIONS: dict[str, Callable[[], onnx.ModelProto]] = {
-    "skip_norm": skip_norm,
+    "skip_norm": lambda: skip_norm(384, 768, is_read=False),
+    "skip_norm_read": lambda: skip_norm(384, 768, is_read=True),
+    "skip_norm_narrow": lambda: skip_norm(784, 192, is_read=True),
     "diamond": diamond,
     "stored": stored,
     "upsampled_2x2_deep": lambda: upsampled(2, 256, 128, 32),
