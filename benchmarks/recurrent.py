@@ -115,7 +115,7 @@ def main() -> None:
             )
     console().print(table)
     if options.json is not None:
-        save(options.json, rows)
+        save(options.json, {"rows": rows})
 
 
 if __name__ == "__main__":
