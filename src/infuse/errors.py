@@ -7,7 +7,6 @@ Infuse.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -281,6 +280,8 @@ def did_you_mean(
     """
     if len(name) > _LONGEST_NAME:
         return otherwise
+    import difflib
+
     lower = {each.lower(): each for each in sorted(names)}
     nearest = difflib.get_close_matches(name.lower(), lower, 1, cutoff=likeness)
     return f"did you mean {lower[nearest[0]]!r}?" if nearest else otherwise

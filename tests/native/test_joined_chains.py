@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import parser
 
@@ -14,25 +13,16 @@ import infuse
 from infuse import dtypes
 from infuse.codegen.compile import compile_graph, generate
 from infuse.errors import UnsupportedOperatorError
-from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 from infuse.testing.lowered import run_lowered
 from tests.native.builder import Builder, assert_plan_is_safe
 from tests.native.foreign import needs_emulator, run_foreign
+from tests.native.joined_kernels import SIZES, labels, witnessed
 from tests.native.kernel_tools import seldom, targets
 
 pytestmark = [pytest.mark.row("C8"), pytest.mark.usefixtures("emulation")]
-SIZES = {"n": 3, "length": 5}
-
-
-def labels(graph: Graph) -> list[str]:
-    """What each kernel call computes."""
-    program, memory = generate(graph, Target.resolve("native"))
-    if not program.symbols:
-        assert_plan_is_safe(program, memory)
-    return [step.label for step in program.steps if step.sources]
 
 
 def feeds_of(graph: Graph, sizes: dict[str, int] = SIZES) -> dict[str, Any]:
@@ -42,19 +32,15 @@ def feeds_of(graph: Graph, sizes: dict[str, int] = SIZES) -> dict[str, Any]:
     return {k: np.where(v == 0, 1, v) if v.dtype.kind == "i" else v for k, v in feeds.items()}
 
 
-def agree(found: dict[str, Any], graph: Graph, feeds: dict[str, Any]) -> None:
+def agree(results: dict[str, Any], graph: Graph, feeds: dict[str, Any]) -> None:
     """Beside ONNX Runtime and the operators' meaning, up to float32's rounding; other types are
     equal.
     """
-    session = onnxruntime.InferenceSession(
-        to_model(graph).SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    for witness in (evaluate(graph, feeds), dict(zip(found, session.run(list(found), feeds)))):
-        for name, expected in witness.items():
-            assert found[name].dtype == expected.dtype
-            bound = 2e-6 * float(np.abs(expected.astype(np.float64)).max(initial=0))
-            bound = bound if expected.dtype.kind == "f" else 0
-            np.testing.assert_allclose(found[name], expected, 2e-6, bound, err_msg=name)
+    for name, expected in witnessed(graph, feeds):
+        assert results[name].dtype == expected.dtype
+        bound = 2e-6 * float(np.abs(expected.astype(np.float64)).max(initial=0))
+        bound = bound if expected.dtype.kind == "f" else 0
+        np.testing.assert_allclose(results[name], expected, 2e-6, bound, err_msg=name)
 
 
 # -- graphs, and the kernel calls that they become -------------------------------------------------

@@ -6,45 +6,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 import infuse
 from infuse.codegen.compile import compile_graph, generate
-from infuse.exporters.onnx import to_model
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value
-from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 from infuse.testing.lowered import run_lowered
-from tests.native.builder import Builder, assert_plan_is_safe, planned
+from tests.native.builder import Builder, planned
 from tests.native.foreign import needs_emulator, run_foreign
+from tests.native.joined_kernels import SIZES, labels, witnessed
 from tests.native.kernel_tools import seldom, targets
 
 pytestmark = [pytest.mark.row("C8"), pytest.mark.usefixtures("emulation")]
-SIZES = {"n": 3, "length": 5}
 
 
-def labels(graph: Graph) -> list[str]:
-    """What each kernel call computes."""
-    program, memory = generate(graph, Target.resolve("native"))
-    if not program.symbols:
-        assert_plan_is_safe(program, memory)
-    return [step.label for step in program.steps if step.sources]
-
-
-def agree(found: dict[str, Any], graph: Graph, feeds: dict[str, Any]) -> None:
+def agree(results: dict[str, Any], graph: Graph, feeds: dict[str, Any]) -> None:
     """Beside ONNX Runtime and the operators' meaning, up to float32's rounding of sums: a part of
     the largest element.
     """
-    session = onnxruntime.InferenceSession(
-        to_model(graph).SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    for witness in (evaluate(graph, feeds), dict(zip(found, session.run(list(found), feeds)))):
-        for name, expected in witness.items():
-            bound = 1e-5 * float(np.abs(expected).max())
-            np.testing.assert_allclose(found[name], expected, 1e-5, bound, err_msg=name)
+    for name, expected in witnessed(graph, feeds):
+        bound = 1e-5 * float(np.abs(expected).max())
+        np.testing.assert_allclose(results[name], expected, 1e-5, bound, err_msg=name)
 
 
 def normalized(b: Builder, x: Value, kind: str = "LayerNormalization") -> Value:

@@ -4,20 +4,16 @@ concatenation, and what these are only views of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from infuse.codegen.kernel_table import ReadsParts
 from infuse.codegen.tensors import Buffer, Tensor, dense
 from infuse.codegen.view_chains import chain_to, place_before
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Use, Value
 from infuse.ops.core.base import Elementwise
-
-ReadsParts = Callable[[Node, int], bool]
-"""Whether a node reads its first operand as it lies where that is a part of a larger value along an
-axis.
-"""
 
 
 class Slot(NamedTuple):
@@ -83,7 +79,7 @@ class ConcatSlots:
             self._choose_slots(node)
 
     def _makes(self, value: Value) -> bool:
-        """Whether a node of the graph makes a value, whose elements are not known before."""
+        """Whether a node of the graph makes a value."""
         return value.producer is not None and value.producer.graph is self.graph
 
     def _choose_home(self, value: Value, home: Tensor) -> None:

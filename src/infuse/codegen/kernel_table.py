@@ -26,6 +26,12 @@ class ProducerFusion:
     lower: Lower
 
 
+ReadsParts = Callable[[Node, int], bool]
+"""Whether a node reads its first operand as it lies where that is a part of a larger value along an
+axis.
+"""
+
+
 def _never(node: Node, axis: int) -> bool:
     return False
 
@@ -46,7 +52,7 @@ class KernelFamily:
     runtime_inputs: tuple[int, ...] | None = None
     resolve_sizes: Callable[..., None] | None = None
     fusion: ProducerFusion | None = None
-    reads_parts: Callable[[Node, int], bool] = _never
+    reads_parts: ReadsParts = _never
 
     def reads(self, number: int) -> bool:
         """Whether the elements of an input are read at run time."""
@@ -86,7 +92,7 @@ def lowers(
     has_epilogue: bool = False,
     accumulates: DType = dtypes.float32,
     runtime_inputs: tuple[int, ...] | None = None,
-    reads_parts: Callable[[Node, int], bool] = _never,
+    reads_parts: ReadsParts = _never,
 ) -> Callable[[_Lower], _Lower]:
     """Register how operators become steps; what was said of them before is forgotten, but for
     `fuses_producers` and `resolves_sizes`.

@@ -20,6 +20,7 @@ from infuse.codegen.partition import join_readers, partition
 from infuse.codegen.precisions import Precision
 from infuse.codegen.producers import Producers, fuse_producers
 from infuse.codegen.program import Program, Step
+from infuse.codegen.readers import Readers
 from infuse.codegen.tensors import Buffer, Tensor, dense, natural
 from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
@@ -92,9 +93,9 @@ class Lowering(Fusing):
 
     def _groups(self) -> list[Group]:
         """What becomes one kernel each, in execution order."""
-        needed = set(self.needed)
-        groups = fuse_producers(self.graph, partition(self.needed), needed, self._producers)
-        return join_readers(self.graph, groups, needed)
+        readers = Readers(self.graph, set(self.needed))
+        groups = fuse_producers(self.graph, partition(self.needed), readers, self._producers)
+        return join_readers(self.graph, groups, readers)
 
     def _producers(self, group: Group, producers: Producers) -> list[Group]:
         """The groups that the kernel of a group's anchor computes itself, in its own precision."""

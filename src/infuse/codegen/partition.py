@@ -8,6 +8,7 @@ from infuse import dtypes
 from infuse.codegen.autotune.selector import usual
 from infuse.codegen.groups import Group, cost, formula, is_vector_term
 from infuse.codegen.kernel_table import has_epilogue
+from infuse.codegen.readers import Readers
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ops.core.base import Op
@@ -110,23 +111,22 @@ def _widens(node: Node) -> bool:
     return node.kind == "Cast" and bool(narrow) and node.output.dtype == dtypes.float32
 
 
-def join_readers(graph: Graph, groups: Sequence[Group], needed: Collection[Node]) -> list[Group]:
+def join_readers(graph: Graph, groups: Sequence[Group], readers: Readers) -> list[Group]:
     """The groups, elementwise work joined with those that make what it reads.
 
     A value that others read later is stored, too: a further store in place of a kernel that reads
     the value again. What others need before stays a group of its own.
     """
-    return _Joining(graph, groups, needed).run()
+    return _Joining(graph, groups, readers).run()
 
 
 class _Joining:
     """Groups in execution order, of which later ones take in earlier ones."""
 
-    def __init__(self, graph: Graph, groups: Sequence[Group], needed: Collection[Node]) -> None:
-        self._graph, self._groups, self._needed = graph, list(groups), needed
+    def __init__(self, graph: Graph, groups: Sequence[Group], readers: Readers) -> None:
+        self._graph, self._groups, self._readers = graph, list(groups), readers
         self._positions = {id(group): i for i, group in enumerate(groups)}
         self._member = {node: group for group in groups for node in group.all_nodes}
-        self._readers_of: dict[Value, list[Node | Graph]] = {}
 
     def run(self) -> list[Group]:
         """The groups that are left."""
@@ -154,7 +154,7 @@ class _Joining:
             return False
         inside = {*earlier.all_nodes, *group.formulas}
         made = [v for part in (*earlier.producers, earlier) for v in part.results]
-        readers = (user for v in made for user in self._readers(v))
+        readers = (user for v in made for user in self._readers.of(v))
         if not all(user in inside or self._comes_after(user, group) for user in readers):
             return False
         if earlier.anchor is None:
@@ -175,20 +175,6 @@ class _Joining:
         own = self._member.get(user)
         return own is not None and self._positions[id(own)] > self._positions[id(group)]
 
-    def _readers(self, value: Value) -> list[Node | Graph]:
-        """Who reads a value, as far as that is computed."""
-        readers = self._readers_of.get(value)
-        if readers is None:
-            users = dict.fromkeys(use.user for use in value.uses)
-            readers = self._readers_of[value] = [
-                user
-                for user in users
-                if not isinstance(user, Node)
-                or user in self._needed
-                or user.graph is not self._graph
-            ]
-        return readers
-
     def _join(self, earlier: Group, group: Group) -> None:
         """Let a group compute another one, too."""
         results = [*earlier.results, *group.stored]
@@ -198,7 +184,7 @@ class _Joining:
             group.anchor, group.producers = earlier.anchor, earlier.producers
         group.nodes.sort(key=lambda node: node is not group.anchor)
         inside = set(group.nodes)
-        group.stored = [v for v in results if not inside.issuperset(self._readers(v))]
+        group.stored = [v for v in results if not inside.issuperset(self._readers.of(v))]
         self._member.update(dict.fromkeys(group.all_nodes, group))
         earlier.nodes = []
 

@@ -4,17 +4,18 @@ through memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from infuse.codegen.groups import Group
+from infuse.codegen.readers import Readers
 from infuse.ir.graph import Graph, Node, Value
 
 
 class Producers:
     """Which group makes a value, and who reads it."""
 
-    def __init__(self, graph: Graph, groups: Sequence[Group], needed: Collection[Node]) -> None:
-        self.graph, self._needed = graph, needed
+    def __init__(self, graph: Graph, groups: Sequence[Group], readers: Readers) -> None:
+        self.graph, self._readers = graph, readers
         self._groups = {g.result: g for g in groups if len(g.nodes[-1].outputs) == 1}
         self._positions = {node: i for i, g in enumerate(groups) for node in g.nodes}
 
@@ -22,7 +23,7 @@ class Producers:
         """The group that makes a value, where only one node reads that value, once."""
         return (
             self._groups.get(value)
-            if len(self._readers(value)) == 1 and self._stays(value)
+            if len(self._readers.of(value)) == 1 and self._stays(value)
             else None
         )
 
@@ -31,13 +32,13 @@ class Producers:
         does.
         """
         own = self._positions[reader]
-        others = [user for user in self._readers(value) if user is not reader]
+        others = [user for user in self._readers.of(value) if user is not reader]
         return self._groups.get(value) if all(self._comes_after(u, own) for u in others) else None
 
     def handed_on(self, group: Group, reader: Group) -> set[Value]:
         """The results of a group that only `reader` needs."""
         nodes = {*group.nodes, *reader.nodes}
-        return {v for v in group.results if all(user in nodes for user in self._readers(v))}
+        return {v for v in group.results if all(user in nodes for user in self._readers.of(v))}
 
     def _comes_after(self, user: Node | Graph, position: int) -> bool:
         """Whether a value is not needed before the groups up to a position ran."""
@@ -45,19 +46,10 @@ class Producers:
             return user is self.graph
         return user.graph is self.graph and self._positions[user] > position
 
-    def _readers(self, value: Value) -> list[Node | Graph]:
-        return [
-            use.user
-            for use in value.uses
-            if not isinstance(use.user, Node)
-            or use.user in self._needed
-            or use.user.graph is not self.graph
-        ]
-
     def _stays(self, value: Value) -> bool:
         """Whether only nodes of this graph read a value."""
         return all(
-            isinstance(user, Node) and user.graph is self.graph for user in self._readers(value)
+            isinstance(user, Node) and user.graph is self.graph for user in self._readers.of(value)
         )
 
 
@@ -66,12 +58,12 @@ Choose = Callable[[Group, Producers], list[Group]]
 
 
 def fuse_producers(
-    graph: Graph, groups: Sequence[Group], needed: Collection[Node], choose: Choose
+    graph: Graph, groups: Sequence[Group], readers: Readers, choose: Choose
 ) -> list[Group]:
     """The groups without those that the kernel of another one computes; those are in its
     `producers`.
     """
-    producers = Producers(graph, groups, needed)
+    producers = Producers(graph, groups, readers)
     fused: set[int] = set()
     for group in reversed(groups):
         if group.anchor is None or id(group) in fused:

@@ -71,14 +71,14 @@ def serves_gates_alone(node: Node) -> bool:
     and these read its integers.
     """
     uses = list(node.output.uses)
-    return bool(uses) and all(
+    serves_gates = all(
         isinstance(use.user, Node)
         and use.user.graph is node.graph
         and isinstance(use.user.op, Recurrent)
         and use.index in (1, 2)
-        and integer_rows(node.output) is not None
         for use in uses
     )
+    return bool(uses) and serves_gates and integer_rows(node.output) is not None
 
 
 @lowers("DequantizeLinear", runtime_inputs=())
