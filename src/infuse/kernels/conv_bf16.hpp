@@ -78,7 +78,7 @@ constexpr long conv_bf16_scratch(const ConvSizes& s) {
   const long m = s.batch * s.out_height * s.out_width, pairs = cut.count * cut.pairs;
   // The vector that ends the last segment of the last row may go past it.
   return detail::held_bytes(s) + 64 +
-         (detail::takes_tiles(m) ? detail::tiled_bytes(m, detail::gemm_pitch(pairs), panels)
+         (detail::takes_tiles(m, pairs) ? detail::tiled_bytes(m, detail::gemm_pitch(pairs), panels)
                                  : detail::pair_bytes(m, pairs, panels));
 }
 
@@ -89,10 +89,10 @@ void conv_bf16(Context& ctx, ConvSizes s, const float* x, const bfloat16* packed
   const detail::Segments cut = detail::conv_segments(s);
   const long m = s.batch * s.out_height * s.out_width, pairs = cut.count * cut.pairs,
              own = s.out_channels / s.groups;
-  const bool tiled = detail::takes_tiles(m);
+  const bool tiled = detail::takes_tiles(m, pairs);
   const long panels = detail::ceil_div(own, NR), pitch = detail::gemm_pitch(pairs);
   const long chunk =
-      tiled ? detail::tiled_chunk(pitch, panels) : detail::pair_chunk(pairs, panels);
+      tiled ? detail::tiled_chunk(m, pitch, panels) : detail::pair_chunk(pairs, panels);
   if (m <= 0 || s.out_channels <= 0) return;
   const int32_t* w = (const int32_t*)packed_w;
   detail::gemm_parallel(

@@ -244,8 +244,10 @@ INFUSE_INLINE void tiled_pair_part(long pairs, const Rows& rows, const int32_t* 
       });
 }
 
-// Whether tile registers multiply so many rows.
-constexpr bool takes_tiles(long m) { return BF16_TILES && m > FEW_ROWS; }
+// Whether tile registers multiply so many rows of so many pairs.
+constexpr bool takes_tiles(long m, long pairs) {
+  return BF16_TILES && m > FEW_ROWS && pairs > 0;
+}
 
 // The product of a matrix whose rows fill(i, to, step) writes as pairs.
 template <class Fill, class Sink>
@@ -253,8 +255,8 @@ INFUSE_INLINE void gemm_pairs(Context& ctx, GemmSizes s, const Fill& fill, const
                               const Sink& sink) {
   const long pairs = bf16_pairs(s.k), panels = ceil_div(s.n, NR), pitch = gemm_pitch(pairs);
   if constexpr (BF16_TILES)
-    if (takes_tiles(s.m)) {
-      const long blocks = tiled_blocks(pairs), chunk = tiled_chunk(blocks * TILE_SIDE, panels);
+    if (takes_tiles(s.m, pairs)) {
+      const long blocks = tiled_blocks(pairs), chunk = tiled_chunk(s.m, blocks * TILE_SIDE, panels);
       gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
         const CompactRows held = {(int32_t*)ctx.scratch(worker), blocks};
         const auto rows = [&](long row, long end) {
@@ -281,7 +283,7 @@ INFUSE_INLINE void gemm_pairs(Context& ctx, GemmSizes s, const Fill& fill, const
 // Bytes of scratch that a worker needs for gemm_bf16.
 constexpr long gemm_bf16_scratch(GemmSizes s) {
   const long pairs = bf16_pairs(s.k), panels = detail::ceil_div(s.n, NR);
-  return detail::takes_tiles(s.m) ? detail::tiled_bytes(s.m, panel_words(pairs, true), panels)
+  return detail::takes_tiles(s.m, pairs) ? detail::tiled_bytes(s.m, panel_words(pairs, true), panels)
                                   : detail::pair_bytes(s.m, pairs, panels);
 }
 
@@ -302,7 +304,7 @@ void gemm_bf16(Context& ctx, GemmSizes s, const bfloat16* a, const bfloat16* pac
                const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
   const long pairs = bf16_pairs(s.k), pitch = s.lda / 2, panels = detail::ceil_div(s.n, NR);
-  if (detail::takes_tiles(s.m) || s.k % 2 || s.lda % 2 || (uintptr_t)a % 4 ||
+  if (detail::takes_tiles(s.m, pairs) || s.k % 2 || s.lda % 2 || (uintptr_t)a % 4 ||
       detail::collides(pitch, pairs)) {
     const auto fill = [&](long i, int32_t* to, long step) {
       detail::copy_row(to, a + i * s.lda, s.k, step);

@@ -8,17 +8,34 @@ namespace detail {
 
 constexpr long tiled_blocks(long words) { return panel_words(words, true) / TILE_SIDE; }
 
-// Rows that are held at a time, `pitch` words each: few where B stays in the second level cache,
-// else as many as that holds, so that B passes by as seldom as can be.
-constexpr long tiled_chunk(long pitch, long panels) {
+// What 32 rows and 32 columns need of this many blocks of k, 4 KiB each, stays in a first level cache of 48 KiB; the
+// products of more are summed up in parts, which also leave room for what passes by.
+constexpr long TILED_MOST = 12, TILED_DEPTH = 10;
+
+// Panels that are multiplied by 32 rows one after another, while those stay in the first level cache and the panels
+// in the second; fewer where the next ones are asked for meanwhile.
+constexpr long TILED_GROUP = 8;
+
+// Rows up to which the time of a product is that of reading B from behind the second level cache.
+constexpr long TILED_FEW = 8 * TILED_ROWS;
+
+constexpr long tiled_group(long blocks, bool cold) {
+  const long panel = blocks * 2 * TILE_WORDS * 4;
+  return max(min(INFUSE_BLOCK_BYTES / (cold ? 16 : 4) / panel, TILED_GROUP), 1L);
+}
+
+// Rows of m that are held at a time, `pitch` words each: few where B stays in the second level
+// cache, else many, so that B passes by seldom; all where that holds them beside some panels.
+constexpr long tiled_chunk(long m, long pitch, long panels) {
   const long row = 4 * max(pitch, TILE_SIDE), held = panels * NR * row;
-  const long budget = held <= INFUSE_BLOCK_BYTES / 2 ? INFUSE_BLOCK_BYTES / 16 : INFUSE_BLOCK_BYTES;
-  return max(budget / row / TILED_ROWS * TILED_ROWS, TILED_ROWS);
+  const bool near = held <= INFUSE_BLOCK_BYTES / 2;
+  if (!near && m * row <= INFUSE_BLOCK_BYTES / 4 * 3) return round_up(m, TILED_ROWS);
+  return max(INFUSE_BLOCK_BYTES / (near ? 16 : 2) / row / TILED_ROWS * TILED_ROWS, TILED_ROWS);
 }
 
 // Bytes of the rows that are held: whole registers of them.
 constexpr long tiled_bytes(long m, long pitch, long panels) {
-  return min(round_up(m, TILED_ROWS), tiled_chunk(pitch, panels)) * pitch * 4;
+  return min(round_up(m, TILED_ROWS), tiled_chunk(m, pitch, panels)) * pitch * 4;
 }
 
 // Rows whose words lie in registers of 16 rows, a block of 16 words after another: 1 KiB each, which
@@ -42,20 +59,40 @@ struct CompactRows {
 template <class Unit, class Rows, class Drain>
 INFUSE_INLINE void tiled_part(long blocks, const Rows& rows, const int32_t* b, long m0, long m1,
                               long p0, long p1, long n, long chunk, const Drain& drained) {
-  alignas(64) int32_t sums[TILED_ROWS * TILED_ROWS];
+  struct {
+    const int32_t* sums;
+    long rows, row, panel;
+  } ready = {};
+  alignas(64) int32_t sums[TILED_GROUP][TILED_ROWS * TILED_ROWS];
+  const long parts = blocks <= TILED_MOST ? 1 : ceil_div(blocks, TILED_DEPTH);
+  const long panel = blocks * 2 * TILE_WORDS;
+  const bool cold = (p1 - p0) * panel * 4 > INFUSE_BLOCK_BYTES / 2 && m1 - m0 <= TILED_FEW;
+  const long group = tiled_group(blocks, cold);
   const TileRegisters registers;
+  TileSums<Unit> running;
   for (long row = m0, end; row < m1; row = end) {
     end = min(row + chunk, m1);
     const TiledRows a = rows(row, end);
-    for (long p = p0; p < p1; ++p) {
-      const int32_t* panel = b + p * blocks * 2 * TILE_WORDS;
-      for (long i = row; i < end; i += TILED_ROWS) {
-        const long count = min(end - i, TILED_ROWS);
-        tile_product<Unit>(a.from(i - row), panel, blocks, count, n - (p - p0) * NR, sums);
-        drained(sums, count, i, p);
-      }
+    for (long g = p0; g < p1; g += group) {
+      // The next group, as often as there are rows for this one.
+      const bool more = cold && g + group < p1;
+      running.ahead = {(const char*)(b + (g + group) * panel), more ? ceil_div(2 * TILE_SIDE, ceil_div(end - row, TILED_ROWS)) : 0};
+      for (long i = row; i < end; i += TILED_ROWS)
+        for (long part = 0, first = 0, last; part < parts; ++part, first = last) {
+          last = split(blocks, parts, part + 1);
+          for (long p = g; p < min(g + group, p1); ++p) {
+            const long count = min(end - i, TILED_ROWS);
+            int32_t* own = sums[parts == 1 ? 0 : p - g];
+            running.block(a.from(i - row).behind(first), b + p * panel + first * 2 * TILE_WORDS,
+                          last - first, count, n - (p - p0) * NR, part ? own : nullptr, own);
+            if (ready.sums) drained(ready.sums, ready.rows, ready.row, ready.panel);
+            ready = {last == blocks ? own : nullptr, count, i, p};
+          }
+        }
     }
   }
+  running.finish();
+  if (ready.sums) drained(ready.sums, ready.rows, ready.row, ready.panel);
 }
 
 }  // namespace detail

@@ -258,7 +258,7 @@ inline void integer_matmul(Context& c, long m, long n, long k, long row, const T
   typedef typename Layout::Left Left;
   const Zeros<T> zeros = {zero, step};
   if constexpr (Layout::TILED)
-    if (m > FEW_ROWS) {
+    if (m > FEW_ROWS && k > 0) {
       const long blocks = detail::tiled_blocks(lanes_of<Layout>(k));
       const auto compact = [&](long first, long rows, char* scratch) {
         const detail::CompactRows held = {(int32_t*)scratch, blocks};
@@ -303,7 +303,7 @@ inline void integer_conv(Context& c, const Windows& shape, long filters, long gr
     };
     const typename Layout::Right* own = w + g * integer_packed<Layout>(k, wide);
     if constexpr (Layout::TILED)
-      if (shape.n * all > FEW_ROWS) {
+      if (shape.n * all > FEW_ROWS && k > 0) {
         const auto strided = [&](long first, long rows, char* scratch) {
           const LaneRows held = gather(first, rows, scratch);
           return strided_rows(held.start, held.stride);

@@ -30,7 +30,7 @@ struct WinogradPairs {
   static INFUSE_NOINLINE void product(const int32_t* a, long pitch, long pairs, long count,
                                       const int32_t* panel, long width, float* out) {
 #if defined(INFUSE_BF16_TILES)
-    if (detail::takes_tiles(count)) return tiled(a, pitch, pairs, panel, count, width, out);
+    if (detail::takes_tiles(count, pairs)) return tiled(a, pitch, pairs, panel, count, width, out);
 #endif
     for (long rows; count > 0; count -= rows, a += rows * pitch, out += rows * NR) {
       rows = detail::tile_rows(count);
