@@ -6,6 +6,7 @@
 #pragma once
 
 #include "conv.hpp"
+#include "conv_tiles.hpp"
 #include "gemm_bf16.hpp"
 
 namespace infuse {
@@ -69,10 +70,53 @@ constexpr long held_bytes(const ConvSizes& s) {
   return ceil_div(conv_segments(s).width, 16) * 16 * long(sizeof(float));
 }
 
+constexpr PhasedImage phased_pairs(const ConvSizes& s) {
+  const long depth = s.channels / s.groups;
+  return {{s.height, s.out_height, s.kernel_height, s.stride_height, s.dilation_height, s.pad_top},
+          {s.width, s.out_width, s.kernel_width, s.stride_width, s.dilation_width, s.pad_left},
+          depth % (2 * TILE_SIDE) ? 0 : depth / 2};
+}
+
+constexpr bool takes_phases(const ConvSizes& s) {
+  return takes_tiles(s.batch * s.out_height * s.out_width, 1) && phased_pairs(s).worth();
+}
+
+// conv_bf16 of windows that registers read in place.
+template <class Sink>
+void conv_phases(Context& ctx, ConvSizes s, const float* x, const int32_t* w, const Sink& sink) {
+  const PhasedImage image = phased_pairs(s);
+  const long own = s.out_channels / s.groups, panels = ceil_div(own, NR), depth = s.channels / s.groups;
+  const long area = s.out_height * s.out_width;
+  const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
+    char* scratch = (char*)ctx.scratch(worker);
+    for (long p = p0, end; p < p1; p = end) {
+      const long g = p / panels;
+      end = min(p1, (g + 1) * panels);
+      const long n = (g + 1) * own, col = g * own + p % panels * NR;
+      for (long l = m0 / s.out_width, last = m1 / s.out_width, stop; l < last; l = stop) {
+        const long number = l / s.out_height, first = number * s.out_height;
+        stop = min(last, first + s.out_height);
+        const float* plane = x + number * s.height * s.width * s.pitch + g * depth;
+        phased_part<TiledPairs>(
+            image, scratch, w, l - first, stop - first, p, end, n - col,
+            [&](char* to, long y, long at) {
+              round_row((int32_t*)to, plane + (y * s.width + at) * s.pitch, depth);
+            },
+            [&](char* to) { memset(to, 0, size_t(depth) * 2); },
+            [&](const int32_t* sums, long count, long row, long panel) {
+              drain((const float*)sums, count, number * area + row, col + (panel - p) * NR, n, sink);
+            });
+      }
+    }
+  };
+  gemm_parallel(ctx, s.batch * area, conv_panels(s), image.blocks() * TILE_SIDE * 2, part);
+}
+
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for conv_bf16.
 constexpr long conv_bf16_scratch(const ConvSizes& s) {
+  if (detail::takes_phases(s)) return detail::phased_pairs(s).bytes();
   const detail::Segments cut = detail::conv_segments(s);
   const long panels = detail::ceil_div(s.out_channels / s.groups, NR);
   const long m = s.batch * s.out_height * s.out_width, pairs = cut.count * cut.pairs;
@@ -95,6 +139,8 @@ void conv_bf16(Context& ctx, ConvSizes s, const float* x, const bfloat16* packed
       tiled ? detail::tiled_chunk(m, pitch, panels) : detail::pair_chunk(pairs, panels);
   if (m <= 0 || s.out_channels <= 0) return;
   const int32_t* w = (const int32_t*)packed_w;
+  if constexpr (BF16_TILES)
+    if (detail::takes_phases(s)) return detail::conv_phases(ctx, s, x, w, sink);
   detail::gemm_parallel(
       ctx, m, detail::conv_panels(s), 2 * pairs,
       [&](long m0, long m1, long p0, long p1, int worker) {

@@ -72,7 +72,7 @@ INFUSE_INLINE void tiled_part(long blocks, const Rows& rows, const int32_t* b, l
   TileSums<Unit> running;
   for (long row = m0, end; row < m1; row = end) {
     end = min(row + chunk, m1);
-    const TiledRows a = rows(row, end);
+    const auto a = rows(row, end);
     for (long g = p0; g < p1; g += group) {
       // The next group, as often as there are rows for this one.
       const bool more = cold && g + group < p1;

@@ -4,7 +4,7 @@
 // a group fills a lane of 32 bits; in tiles where the processor multiplies those (tiles.hpp). `sums`
 // has the sum of every column of it for U8S8x4, else nothing.
 #pragma once
-#include "gemm_tiles.hpp"
+#include "conv_tiles.hpp"
 #include "integer_rows.hpp"
 
 namespace infuse {
@@ -209,6 +209,52 @@ inline void tiled_product(Context& c, long m, long n, long k, const Source& sour
   detail::gemm_parallel(c, m, panels(n), count, part);
 }
 
+/** An image of `depth` channels as registers read it in place; without words where they do not. */
+template <class Layout>
+constexpr detail::PhasedImage phased_bytes(long depth, detail::TapAxis down,
+                                           detail::TapAxis across) {
+  return {down, across, Layout::TILED && depth % (4 * TILE_SIDE) == 0 ? depth / 4 : 0};
+}
+
+/** The same of windows over images, or lines. */
+template <class Layout>
+inline detail::PhasedImage phased_bytes(const Windows& shape, long depth) {
+  const auto axis = [&](const WindowAxis& a) {
+    return detail::TapAxis{a.in, a.out, a.kernel, a.stride, a.dilation, a.before};
+  };
+  const detail::TapAxis none = {1, 1, 1, 1, 1, 0}, last = axis(shape.axis[shape.rank - 1]);
+  return phased_bytes<Layout>(shape.rank > 2 ? 0 : depth, shape.rank == 2 ? axis(shape.axis[0]) : none,
+                              last);
+}
+
+/** Windows that tile registers read in place times one group's filters. */
+template <class Layout, class T, class Sink>
+inline void phased_product(Context& c, const detail::PhasedImage& image, const Gather<Layout, T>& from,
+                           long n, Zeros<T> zeros, const typename Layout::Right* b,
+                           const int32_t* sums, long shift, const Sink& sink) {
+  typedef typename Layout::Left Left;
+  const long lines = image.down.out, width = image.across.out, area = lines * width;
+  const long channels = from.shape.c, pixels = image.down.in * image.across.in;
+  const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
+    for (long l = m0 / width, last = m1 / width, stop; l < last; l = stop) {
+      const long number = l / lines, first = number * lines;
+      stop = min(last, first + lines);
+      const T* plane = from.x + number * pixels * channels;
+      detail::phased_part<TiledQuads>(
+          image, c.scratch(worker), (const int32_t*)b, l - first, stop - first, p0, p1, n - p0 * PANEL,
+          [&](char* to, long y, long x) {
+            left_line<Layout>((Left*)to, plane + (y * image.across.in + x) * channels, from.depth,
+                              from.zero, from.end);
+          },
+          [&](char* to) { from.blank((Left*)to, from.depth); },
+          [&](const int32_t* out, long count, long row, long p) {
+            drain<Layout>(out, count, number * area + row, p * PANEL, n, zeros, sums, shift, sink);
+          });
+    }
+  };
+  detail::gemm_parallel(c, from.shape.n * area, panels(n), image.blocks() * TILE_SIDE, part);
+}
+
 }  // namespace integer_detail
 
 /** Bytes of scratch of a product of rows of k integers. */
@@ -217,6 +263,14 @@ inline long integer_scratch(long k) {
   using namespace integer_detail;
   const long rows = Layout::TILED ? max(tiled_rows<Layout>(k), long(BLOCK + ROWS)) : BLOCK + ROWS;
   return rows * pitch<Layout>(k) + SLACK;
+}
+
+/** Bytes of scratch of integer_conv over images, or lines, of `depth` channels in each group. */
+template <class Layout>
+inline long integer_conv_scratch(long k, long depth, detail::TapAxis down, detail::TapAxis across) {
+  const detail::PhasedImage image = integer_detail::phased_bytes<Layout>(depth, down, across);
+  const long held = integer_scratch<Layout>(k);
+  return image.worth() ? max(held, image.bytes()) : held;
 }
 
 /** How many integers a packed matrix of k rows and n columns has. */
@@ -304,6 +358,11 @@ inline void integer_conv(Context& c, const Windows& shape, long filters, long gr
     const typename Layout::Right* own = w + g * integer_packed<Layout>(k, wide);
     if constexpr (Layout::TILED)
       if (shape.n * all > FEW_ROWS && k > 0) {
+        const detail::PhasedImage image = phased_bytes<Layout>(shape, depth);
+        if (image.worth()) {
+          phased_product<Layout>(c, image, plane, wide, zeros, own, sums + g * wide, g * wide, sink);
+          continue;
+        }
         const auto strided = [&](long first, long rows, char* scratch) {
           const LaneRows held = gather(first, rows, scratch);
           return strided_rows(held.start, held.stride);

@@ -116,6 +116,23 @@ struct TiledRows {
   INFUSE_INLINE TiledRows behind(long blocks) const {
     return {start + blocks * block, row, block, group};
   }
+  INFUSE_INLINE const char* at() const { return start; }
+  INFUSE_INLINE void next() { start += block; }
+};
+
+/** The same of blocks that lie anywhere: each has its offset. */
+struct OffsetRows {
+  const char* start;
+  long row;
+  const long* offset;
+  long group;
+
+  INFUSE_INLINE OffsetRows from(long first) const {
+    return {start + first / TILE_SIDE * group, row, offset, group};
+  }
+  INFUSE_INLINE OffsetRows behind(long blocks) const { return {start, row, offset + blocks, group}; }
+  INFUSE_INLINE const char* at() const { return start + *offset; }
+  INFUSE_INLINE void next() { ++offset; }
 };
 
 /** Rows that lie `stride` bytes apart. */
@@ -183,12 +200,12 @@ INFUSE_INLINE void end_sum(const TileBlock& before) {
  * products run while the others are stored. Stored at the end of a block, they cost 20 ns of its
  * 180 (8 blocks, Granite Rapids).
  */
-template <class Unit, int R, int V>
-INFUSE_NOINLINE void tile_block(TiledRows a, const int32_t* b, long blocks, void* from,
+template <class Unit, int R, int V, class Rows>
+INFUSE_NOINLINE void tile_block(Rows a, const int32_t* b, long blocks, void* from,
                                 const TileBlock& before, LinesAhead ahead) {
   begin_sum<0>(before, from);
   INFUSE_TILE_LOAD(6, b, TILE_SIDE * 4);
-  INFUSE_TILE_LOAD(4, a.start, a.row);
+  INFUSE_TILE_LOAD(4, a.at(), a.row);
   Unit::template add<0, 4, 6>();
   if constexpr (V == 2) {
     begin_sum<1>(before, from);
@@ -197,7 +214,7 @@ INFUSE_NOINLINE void tile_block(TiledRows a, const int32_t* b, long blocks, void
   }
   if constexpr (R == 2) {
     begin_sum<2>(before, from);
-    INFUSE_TILE_LOAD(5, a.start + a.group, a.row);
+    INFUSE_TILE_LOAD(5, a.at() + a.group, a.row);
     Unit::template add<2, 5, 6>();
   }
   if constexpr (R == 2 && V == 2) {
@@ -210,16 +227,16 @@ INFUSE_NOINLINE void tile_block(TiledRows a, const int32_t* b, long blocks, void
   ahead.ask();
 #pragma GCC unroll 1
   while (--blocks > 0) {
-    a.start += a.block, b += 2 * TILE_WORDS;
+    a.next(), b += 2 * TILE_WORDS;
     INFUSE_TILE_LOAD(6, b, TILE_SIDE * 4);
-    INFUSE_TILE_LOAD(4, a.start, a.row);
+    INFUSE_TILE_LOAD(4, a.at(), a.row);
     Unit::template add<0, 4, 6>();
     if constexpr (V == 2) {
       INFUSE_TILE_LOAD(7, b + TILE_WORDS, TILE_SIDE * 4);
       Unit::template add<1, 4, 7>();
     }
     if constexpr (R == 2) {
-      INFUSE_TILE_LOAD(5, a.start + a.group, a.row);
+      INFUSE_TILE_LOAD(5, a.at() + a.group, a.row);
       Unit::template add<2, 5, 6>();
     }
     if constexpr (R == 2 && V == 2) Unit::template add<3, 5, 7>();
@@ -239,12 +256,13 @@ class TileSums {
    * Begins a block of up to 32 rows, of which all registers are there, and `width` wanted columns,
    * from zeros or the sums at `from`; what the block before was is stored.
    */
-  INFUSE_INLINE void block(TiledRows a, const int32_t* b, long blocks, long rows, long width,
+  template <class Rows>
+  INFUSE_INLINE void block(const Rows& a, const int32_t* b, long blocks, long rows, long width,
                            void* from, void* to) {
-    const auto run = rows > TILE_SIDE
-                         ? width > TILE_SIDE ? tile_block<Unit, 2, 2> : tile_block<Unit, 2, 1>
-                     : width > TILE_SIDE ? tile_block<Unit, 1, 2>
-                                         : tile_block<Unit, 1, 1>;
+    const bool tall = rows > TILE_SIDE, wide = width > TILE_SIDE;
+    const auto run = tall ? wide ? tile_block<Unit, 2, 2, Rows> : tile_block<Unit, 2, 1, Rows>
+                     : wide ? tile_block<Unit, 1, 2, Rows>
+                            : tile_block<Unit, 1, 1, Rows>;
     run(a, b, blocks, from, current, ahead);
     ahead.at += blocks * ahead.lines * CACHE_LINE;
     current = {to, rows, width};

@@ -262,11 +262,27 @@ def conv_integer(low: Lowering, node: Node, group: Group) -> None:
     else:
         packed = _filters(low, node, op.group)
         _windows(low, node, f, w.shape[2:])
-        depth = dims.product(w.shape[1:])
-        f.scratch(f"integer_scratch<{packed.layout.name}>({size_text(depth)})", "integer.hpp")
+        f.scratch(_scratch_text(node, packed.layout, win), "integer.hpp")
         text = ", ".join((f.numbers(w.shape[0], op.group), *pointers, *packed.text(f), sink))
         f.call("integer_conv", "windows", text, template=(packed.layout.name,))
     f.finish(label(group))
+
+
+def _scratch_text(node: Node, layout: Layout, win: Window | None) -> str:
+    """C++ text of the bytes of scratch that a convolution needs."""
+    w, x, out = operand(node, 1), operand(node), node.output
+    depth = size_text(dims.product(w.shape[1:]))
+    if win is None:
+        return f"integer_scratch<{layout.name}>({depth})"
+    sides = [(1, 1), *zip(x.shape[2:], out.shape[2:], strict=True)][-2:]
+    axes = zip(sides, win.kernel, win.strides, win.dilations, win.before, strict=True)
+    texts = [
+        ", ".join(map(size_text, (*side, kernel, stride, dilation, before)))
+        for side, kernel, stride, dilation, before in axes
+    ]
+    down, across = (f"detail::TapAxis{{{text}}}" for text in texts)
+    channels = size_text(w.shape[1])
+    return f"integer_conv_scratch<{layout.name}>({depth}, {channels}, {down}, {across})"
 
 
 def _places(node: Node) -> Dim:
