@@ -22,7 +22,9 @@ constexpr Segments conv_segments(const ConvSizes& s) {
   const bool whole = s.groups == 1 && s.dilation_width == 1;
   const long in_line = whole ? 1 : s.kernel_width,
              width = (whole ? s.kernel_width : 1) * (s.channels / s.groups);
-  return {s.kernel_height * in_line, in_line, width, bf16_pairs(width)};
+  const long pairs = bf16_pairs(width);
+  return {s.kernel_height * in_line, in_line, width,
+          whole && BF16_TILES ? round_up(pairs, TILE_SIDE) : pairs};
 }
 
 // One segment of a line: `steps` columns of the image from x on, those outside of it zeros.
@@ -74,7 +76,8 @@ constexpr PhasedImage phased_pairs(const ConvSizes& s) {
   const long depth = s.channels / s.groups;
   return {{s.height, s.out_height, s.kernel_height, s.stride_height, s.dilation_height, s.pad_top},
           {s.width, s.out_width, s.kernel_width, s.stride_width, s.dilation_width, s.pad_left},
-          depth % (2 * TILE_SIDE) ? 0 : depth / 2};
+          depth * 2,
+          depth * 2 % TILE_BLOCK != 0 && s.groups == 1};
 }
 
 constexpr bool takes_phases(const ConvSizes& s) {
@@ -99,24 +102,27 @@ void conv_phases(Context& ctx, ConvSizes s, const float* x, const int32_t* w, co
         const float* plane = x + number * s.height * s.width * s.pitch + g * depth;
         phased_part<TiledPairs>(
             image, scratch, w, l - first, stop - first, p, end, n - col,
-            [&](char* to, long y, long at) {
-              round_row((int32_t*)to, plane + (y * s.width + at) * s.pitch, depth);
+            [&](char* to, long y, long at, long count) {
+              const float* from = plane + (y * s.width + at) * s.pitch;
+              if (s.pitch == depth) return round_row((int32_t*)to, from, count * depth);
+              for (long i = 0; i < count; ++i, to += depth * 2, from += s.pitch)
+                round_row((int32_t*)to, from, depth);
             },
-            [&](char* to) { memset(to, 0, size_t(depth) * 2); },
+            [&](char* to, long count) { memset(to, 0, size_t(count * depth) * 2); },
             [&](const int32_t* sums, long count, long row, long panel) {
               drain((const float*)sums, count, number * area + row, col + (panel - p) * NR, n, sink);
             });
       }
     }
   };
-  gemm_parallel(ctx, s.batch * area, conv_panels(s), image.blocks() * TILE_SIDE * 2, part);
+  gemm_parallel(ctx, s.batch * area, conv_panels(s), image.blocks() * TILE_BLOCK / 2, part);
 }
 
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for conv_bf16.
 constexpr long conv_bf16_scratch(const ConvSizes& s) {
-  if (detail::takes_phases(s)) return detail::phased_pairs(s).bytes();
+  if (detail::takes_phases(s)) return detail::phased_pairs(s).scratch();
   const detail::Segments cut = detail::conv_segments(s);
   const long panels = detail::ceil_div(s.out_channels / s.groups, NR);
   const long m = s.batch * s.out_height * s.out_width, pairs = cut.count * cut.pairs;

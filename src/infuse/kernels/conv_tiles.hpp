@@ -1,16 +1,24 @@
 // Convolutions whose windows tile registers read in place (tiles.hpp).
 //
-// Lines of an image are copied once as words, with their padding, one pixel behind another. Behind
-// the pixel of one window lies that of the next one, for every tap: a register of 16 windows is one
-// of 16 pixels, from an offset on that the tap gives. Between two lines of the result lie windows
-// that nobody asks for, as many as windows reach past a line. Where windows step by S pixels, the
-// pixels of S phases lie apart, each with those of every S-th line and column.
+// Lines of an image are copied once as they are multiplied, with their padding. Behind what one
+// window reads lies what the next one reads: a register of 16 windows is one of 16 pixels, from an
+// offset on that the tap gives. Between two lines of the result lie windows that nobody asks for, as
+// many as windows reach past a line.
+//
+//   apart   a pixel is whole blocks: those of a tap follow its offset. Where windows step by S
+//           pixels, pixels lie in S phases, each with those of every S-th column
+//   tight   pixels lie side by side: a line of the window is one run, which ends with a part of a
+//           block whose weights are zeros
+//
+// Lines lie in phases both ways, as windows step down.
 #pragma once
 #include "gemm_tiles.hpp"
 
 namespace infuse {
 
 namespace detail {
+
+constexpr long TILE_BLOCK = TILE_SIDE * 4;  // bytes of a row of a register
 
 // `out` windows of `kernel` taps over `in` pixels along one axis.
 struct TapAxis {
@@ -21,85 +29,121 @@ struct TapAxis {
   constexpr long shift(long tap) const { return tap * dilation / stride; }
   // Pixels of a phase behind the first one that a window reads.
   constexpr long reach() const { return shift(kernel - 1); }
+  constexpr bool is_simple() const { return dilation == 1 || stride == 1; }
 };
 
-// An image as registers read it: pixels of `words` words, which are whole blocks.
+// An image as registers read it: pixels of so many bytes, tight or apart.
 struct PhasedImage {
   TapAxis down, across;
-  long words;
+  long bytes;
+  bool tight;
 
-  // Whether there are few windows that nobody asks for, and taps that share pixels or steps between.
+  // Whether registers can read it, and there are few windows that nobody asks for.
   constexpr bool worth() const {
-    const bool simple = (down.dilation == 1 || down.stride == 1) &&
-                        (across.dilation == 1 || across.stride == 1);
     const bool point = down.kernel * across.kernel * down.stride * across.stride == 1;
-    return simple && !point && words % TILE_SIDE == 0 && words > 0 && across.out * 4 >= line() * 3;
+    const bool whole = tight ? across.dilation == 1 : bytes % TILE_BLOCK == 0;
+    return down.is_simple() && across.is_simple() && whole && !point && bytes > 0 &&
+           across.out * 4 >= line() * 3;
   }
-  // Pixels of a line.
-  constexpr long line() const { return across.out + across.reach(); }
-  // Bytes of a pixel: lines of the cache that many pixels share would push each other out.
-  constexpr long pixel() const { return words * 4 + (words * 4 % 512 == 0 ? CACHE_LINE : 0); }
-  // Bytes of one phase for so many lines of the result. The last register may go past them.
+  constexpr long columns() const { return tight ? 1 : across.phases(); }
+  // Windows of a line, with those that nobody asks for.
+  constexpr long line() const {
+    return across.out + (tight ? ceil_div(across.kernel, across.stride) - 1 : across.reach());
+  }
+  // Bytes from one window to the next: lines of the cache that many pixels share would push each
+  // other out.
+  constexpr long step() const {
+    return tight ? across.stride * bytes : bytes % 512 == 0 ? bytes + CACHE_LINE : bytes;
+  }
+  // Blocks of a line of the window.
+  constexpr long run() const { return ceil_div(across.kernel * bytes, TILE_BLOCK); }
+  constexpr long blocks() const { return down.kernel * run(); }
+  // Bytes of one phase for so many lines of the result. The last register and the last block may go
+  // past its lines.
   constexpr long phase(long lines) const {
-    return ((lines + down.reach()) * line() + TILED_ROWS) * pixel();
+    const long past = TILED_ROWS * step() + run() * TILE_BLOCK;
+    return round_up((lines + down.reach()) * line() * step() + past, CACHE_LINE);
   }
-  constexpr long blocks() const { return down.kernel * across.kernel * words / TILE_SIDE; }
   constexpr long table() const { return round_up(blocks() * long(sizeof(long)), CACHE_LINE); }
   // Lines of the result whose pixels are held at a time: a part of the second level cache.
   constexpr long lines() const {
-    const long each = down.phases() * across.phases() * line() * pixel();
+    const long each = down.phases() * columns() * line() * step();
     return max(min(INFUSE_BLOCK_BYTES / 4 / each - down.reach(), down.out), 1L);
   }
-  constexpr long bytes() const {
-    return table() + down.phases() * across.phases() * phase(lines());
+  constexpr long scratch() const {
+    return table() + down.phases() * columns() * phase(lines());
   }
 
-  // Where the blocks of all taps begin.
+  // Where all blocks begin.
   void offsets(long* to) const {
-    for (long ky = 0; ky < down.kernel; ++ky)
-      for (long kx = 0; kx < across.kernel; ++kx) {
-        const long phases = down.phase(ky) * across.phases() + across.phase(kx);
-        const long shift = down.shift(ky) * line() + across.shift(kx);
-        for (long word = 0; word < words; word += TILE_SIDE)
-          *to++ = phases * phase(lines()) + shift * pixel() + word * 4;
+    const long each = phase(lines());
+    for (long ky = 0; ky < down.kernel; ++ky) {
+      const long line_at = down.shift(ky) * line() * step();
+      for (long block = 0; block < run(); ++block) {
+        const long kx = tight ? 0 : block * TILE_BLOCK / bytes;
+        const long phases = down.phase(ky) * columns() + (tight ? 0 : across.phase(kx));
+        const long shift = tight ? 0 : across.shift(kx) * step() - kx * bytes;
+        *to++ = phases * each + line_at + shift + block * TILE_BLOCK;
+      }
+    }
+  }
+
+  // Copies what windows of the lines [first, last) of the result read: pixels(to, y, x, count) those
+  // of the image, blank(to, count) what stands for some outside. Both may write a block more.
+  template <class Pixels, class Blank>
+  void copy(char* to, long first, long last, const Pixels& pixels, const Blank& blank) const {
+    for (long py = 0; py < down.phases(); ++py)
+      for (long px = 0; px < columns(); ++px, to += phase(lines())) {
+        char* at = to;
+        for (long i = first; i < last + down.reach(); ++i, at += line() * step()) {
+          const long y = i * down.stride + py - down.before;
+          const bool inside = y >= 0 && y < down.in;
+          if (tight)
+            copy_run(at, y, inside, pixels, blank);
+          else
+            copy_apart(at, y, px - across.before, inside, pixels, blank);
+        }
+        // No number that lay here before may be multiplied, not even by zero.
+        if (tight) memset(at, 0, size_t(run() * TILE_BLOCK));
       }
   }
 
-  // Copies what windows of the lines [first, last) of the result read: pixel(to, y, x) copies one of
-  // the image, blank(to) what stands for one outside.
-  template <class Pixel, class Blank>
-  void copy(char* to, long first, long last, const Pixel& pixel_at, const Blank& blank) const {
-    for (long py = 0; py < down.phases(); ++py)
-      for (long px = 0; px < across.phases(); ++px, to += phase(lines())) {
-        char* at = to;
-        for (long line_y = first; line_y < last + down.reach(); ++line_y) {
-          const long y = line_y * down.stride + py - down.before;
-          const bool inside = y >= 0 && y < down.in;
-          long x = px - across.before;
-          for (long i = 0; i < line(); ++i, x += across.stride, at += pixel())
-            if (inside && x >= 0 && x < across.in)
-              pixel_at(at, y, x);
-            else
-              blank(at);
-        }
-      }
+ private:
+  template <class Pixels, class Blank>
+  INFUSE_INLINE void copy_apart(char* at, long y, long x, bool inside, const Pixels& pixels,
+                                const Blank& blank) const {
+    for (long i = 0; i < line(); ++i, x += across.stride, at += step())
+      if (inside && x >= 0 && x < across.in)
+        pixels(at, y, x, 1);
+      else
+        blank(at, 1);
+  }
+
+  template <class Pixels, class Blank>
+  INFUSE_INLINE void copy_run(char* at, long y, bool inside, const Pixels& pixels,
+                              const Blank& blank) const {
+    const long all = line() * across.stride, before = min(across.before, all);
+    const long count = inside ? min(across.in, all - before) : 0;
+    blank(at, inside ? before : all);
+    if (!inside) return;
+    pixels(at + before * bytes, y, 0, count);
+    blank(at + (before + count) * bytes, all - before - count);
   }
 };
 
-// Windows of all lines of one image times panels [p0, p1): lines [first, last) of the result. Sums of
-// windows side by side go to drained(sums, rows, row, panel), where rows count the results of the
-// image.
-template <class Unit, class Pixel, class Blank, class Drain>
+// Windows of the lines [first, last) of the result of one image times panels [p0, p1). Sums of windows
+// side by side go to drained(sums, rows, row, panel), where rows count the results of the image.
+template <class Unit, class Pixels, class Blank, class Drain>
 INFUSE_INLINE void phased_part(const PhasedImage& image, char* scratch, const int32_t* b,
                                long first, long last, long p0, long p1, long n,
-                               const Pixel& pixel, const Blank& blank, const Drain& drained) {
-  const long line = image.line(), out = image.across.out, step = image.lines();
+                               const Pixels& pixels, const Blank& blank, const Drain& drained) {
+  const long line = image.line(), out = image.across.out, lines = image.lines();
   long* offsets = (long*)scratch;
   char* held = scratch + image.table();
   image.offsets(offsets);
   const auto rows = [&](long row, long end) {
-    image.copy(held, row / line, ceil_div(end, line), pixel, blank);
-    return OffsetRows{held, image.pixel(), offsets, TILE_SIDE * image.pixel()};
+    image.copy(held, row / line, ceil_div(end, line), pixels, blank);
+    return OffsetRows{held, image.step(), offsets, TILE_SIDE * image.step()};
   };
   const auto wanted = [&](const int32_t* sums, long count, long row, long p) {
     for (long i = 0, run; i < count; i += run) {
@@ -108,7 +152,8 @@ INFUSE_INLINE void phased_part(const PhasedImage& image, char* scratch, const in
       if (x < out) drained(sums + i * TILED_ROWS, run, y * out + x, p);
     }
   };
-  tiled_part<Unit>(image.blocks(), rows, b, first * line, last * line, p0, p1, n, step * line, wanted);
+  tiled_part<Unit>(image.blocks(), rows, b, first * line, last * line, p0, p1, n, lines * line,
+                   wanted);
 }
 
 }  // namespace detail

@@ -209,11 +209,11 @@ inline void tiled_product(Context& c, long m, long n, long k, const Source& sour
   detail::gemm_parallel(c, m, panels(n), count, part);
 }
 
-/** An image of `depth` channels as registers read it in place; without words where they do not. */
+/** An image of `depth` channels a group as registers read it in place; without bytes where they do not. */
 template <class Layout>
-constexpr detail::PhasedImage phased_bytes(long depth, detail::TapAxis down,
+constexpr detail::PhasedImage phased_bytes(long depth, long groups, detail::TapAxis down,
                                            detail::TapAxis across) {
-  return {down, across, Layout::TILED && depth % (4 * TILE_SIDE) == 0 ? depth / 4 : 0};
+  return {down, across, Layout::TILED ? depth : 0, depth % detail::TILE_BLOCK != 0 && groups == 1};
 }
 
 /** The same of windows over images, or lines. */
@@ -223,8 +223,8 @@ inline detail::PhasedImage phased_bytes(const Windows& shape, long depth) {
     return detail::TapAxis{a.in, a.out, a.kernel, a.stride, a.dilation, a.before};
   };
   const detail::TapAxis none = {1, 1, 1, 1, 1, 0}, last = axis(shape.axis[shape.rank - 1]);
-  return phased_bytes<Layout>(shape.rank > 2 ? 0 : depth, shape.rank == 2 ? axis(shape.axis[0]) : none,
-                              last);
+  return phased_bytes<Layout>(shape.rank > 2 ? 0 : depth, shape.c / depth,
+                              shape.rank == 2 ? axis(shape.axis[0]) : none, last);
 }
 
 /** Windows that tile registers read in place times one group's filters. */
@@ -242,11 +242,11 @@ inline void phased_product(Context& c, const detail::PhasedImage& image, const G
       const T* plane = from.x + number * pixels * channels;
       detail::phased_part<TiledQuads>(
           image, c.scratch(worker), (const int32_t*)b, l - first, stop - first, p0, p1, n - p0 * PANEL,
-          [&](char* to, long y, long x) {
-            left_line<Layout>((Left*)to, plane + (y * image.across.in + x) * channels, from.depth,
-                              from.zero, from.end);
+          [&](char* to, long y, long x, long count) {
+            left_line<Layout>((Left*)to, plane + (y * image.across.in + x) * channels,
+                              count * from.depth, from.zero, from.end);
           },
-          [&](char* to) { from.blank((Left*)to, from.depth); },
+          [&](char* to, long count) { from.blank((Left*)to, count * from.depth); },
           [&](const int32_t* out, long count, long row, long p) {
             drain<Layout>(out, count, number * area + row, p * PANEL, n, zeros, sums, shift, sink);
           });
@@ -267,10 +267,11 @@ inline long integer_scratch(long k) {
 
 /** Bytes of scratch of integer_conv over images, or lines, of `depth` channels in each group. */
 template <class Layout>
-inline long integer_conv_scratch(long k, long depth, detail::TapAxis down, detail::TapAxis across) {
-  const detail::PhasedImage image = integer_detail::phased_bytes<Layout>(depth, down, across);
-  const long held = integer_scratch<Layout>(k);
-  return image.worth() ? max(held, image.bytes()) : held;
+inline long integer_conv_scratch(long k, long depth, long groups, detail::TapAxis down,
+                                 detail::TapAxis across) {
+  const detail::PhasedImage image = integer_detail::phased_bytes<Layout>(depth, groups, down, across);
+  const long held = integer_scratch<Layout>(max(k, image.blocks() * detail::TILE_BLOCK));
+  return image.worth() ? max(held, image.scratch()) : held;
 }
 
 /** How many integers a packed matrix of k rows and n columns has. */
@@ -345,12 +346,14 @@ inline void integer_conv(Context& c, const Windows& shape, long filters, long gr
   using namespace integer_detail;
   using namespace window_detail;
   const long all = outputs(shape), pixels = inputs(shape);
-  const long depth = shape.c / groups, wide = filters / groups, k = taps(shape) * depth;
+  const long depth = shape.c / groups, wide = filters / groups;
+  const long line = filled_line<Layout>(shape, depth);
+  const long k = taps(shape) / max(shape.axis[shape.rank - 1].kernel, 1L) * line;
   const Zeros<T> zeros = {zero, 0};
   const int off = zeros.of(0);
   const long stride = pitch<Layout>(k);
   for (long g = 0; g < groups; ++g) {
-    const Gather<Layout, T> plane = {shape, x + g * depth, x + shape.n * pixels * shape.c, depth, off};
+    const Gather<Layout, T> plane = {shape, x + g * depth, x + shape.n * pixels * shape.c, depth, off, line};
     const auto gather = [&](long first, long rows, char* scratch) {
       plane.windows(first, rows, scratch, stride);
       return LaneRows{scratch, stride};

@@ -43,6 +43,19 @@ INFUSE_INLINE void left_line(typename Layout::Left* to, const T* from, long n, i
   if (n > 0) left_row<Layout>(to, from, n, zero);
 }
 
+/**
+ * Elements of a line of the window in a gathered row: tile registers take whole blocks, where a line
+ * is a run and a pixel none of them (conv_tiles.hpp).
+ */
+template <class Layout>
+inline long filled_line(const Windows& shape, long depth) {
+  const WindowAxis& across = shape.axis[shape.rank - 1];
+  const long size = across.kernel * depth, block = TILE_SIDE * Layout::GROUP;
+  const bool fills = Layout::TILED && shape.rank <= 2 && depth == shape.c && across.dilation == 1 &&
+                     depth % block != 0;
+  return fills ? round_up(size, block) : size;
+}
+
 /** Where windows over lines or planes take what they multiply from: `depth` channels of each pixel. */
 template <class Layout, class T>
 struct Gather {
@@ -51,6 +64,7 @@ struct Gather {
   const T *x, *end;
   long depth;
   int zero;
+  long filled;  // elements of a line of the window
 
   INFUSE_INLINE Left* blank(Left* to, long n) const {
     const Left nothing = Layout::template nothing<T>(zero);
@@ -81,6 +95,7 @@ struct Gather {
   void rows(long first, long rows, char* to, long stride) const {
     const WindowAxis& across = shape.axis[shape.rank - 1];
     const WindowAxis down = shape.rank == 2 ? shape.axis[0] : WindowAxis{1, 1, 1, 1, 1, 0, 0};
+    const long more = filled - across.kernel * depth;
     long ox = first % across.out, oy = first / across.out % down.out, n = first / (across.out * down.out);
     for (long r = 0; r < rows; ++r, to += stride) {
       Left* at = (Left*)to;
@@ -89,8 +104,10 @@ struct Gather {
       if (is_inside(left, across) && is_inside(top, down)) {
         const long width = across.kernel * depth, step = down.dilation * across.in * shape.c;
         const T* from = image + (top * across.in + left) * shape.c;
-        for (long ky = 0; ky < down.kernel; ++ky, at += width, from += step)
+        for (long ky = 0; ky < down.kernel; ++ky, at += filled, from += step) {
           left_line<Layout>(at, from, width, zero, end);
+          blank(at + width, more);
+        }
         advance(ox, oy, n, across, down);
         continue;
       }
@@ -100,6 +117,7 @@ struct Gather {
           at = blank(at, across.kernel * depth);
         else
           at = line(at, image + y * across.in * shape.c, left, across);
+        at = blank(at, more);
       }
       advance(ox, oy, n, across, down);
     }

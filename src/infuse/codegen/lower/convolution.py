@@ -42,6 +42,7 @@ from infuse.targets.cpu.families.convolution import (
     merged_forms,
     pack_conv,
     pack_conv_bf16,
+    segment_pairs,
 )
 from infuse.targets.cpu.families.depthwise import (
     MOST_PLANES,
@@ -314,7 +315,7 @@ def _packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor
     out, depth, height, width = planar(w.const).shape
     segments, size = (height, depth * width) if whole else (height * width, depth)
     tiled = DotType.BF16 in low.machine.tiled
-    pairs = panel_words(segments * -(-size // 2), tiled)
+    pairs = panel_words(segments * segment_pairs(size, whole, tiled), tiled)
     count = groups * -(-(out // groups) // (2 * lanes)) * pairs * 4 * lanes
     how = ("conv_bf16", groups, whole, lanes, tiled)
     return low.program.packed(

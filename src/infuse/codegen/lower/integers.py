@@ -30,6 +30,8 @@ from infuse.targets.cpu.families.integers import (
     U8S8X4,
     Integers,
     Layout,
+    filled_lines,
+    fills_lines,
     pack_columns,
     pack_groups,
     packed_groups,
@@ -189,11 +191,18 @@ def _block_texts(low: Lowering, f: FunctionWriter, blocks: Blocks) -> list[str]:
     return [*(f.read(part) for part in blocks.matrix.parts(low)), sums]
 
 
-def _stored(low: Lowering, matrices: Integers, lead: Sequence[Dim], what: str) -> Packed:
-    """Known matrices [.., k, n] less their zero points in the weight file."""
-    k, n = matrices.shape[-2:]
+def _stored(
+    low: Lowering, matrices: Integers, lead: Sequence[Dim], what: str, lines: int = 0
+) -> Packed:
+    """Known matrices [.., k, n] less their zero points in the weight file; tile registers take each
+    of the `lines` along k as whole blocks.
+    """
     layout = layout_of(low, matrices) if what == "filters" or not lead else I16X2
     tiled = layout is U8S8X4 and DotType.U8S8 in low.machine.tiled
+    sums = _sums(low, matrices, layout)
+    if tiled and lines:
+        matrices = filled_lines(matrices, lines, layout)
+    k, n = matrices.shape[-2:]
     each = packed_groups(k, n, low.lanes, layout, tiled)
     count = int(np.prod(matrices.shape[:-2], dtype=np.int64))
     buffer = low.program.weights.add(
@@ -204,7 +213,6 @@ def _stored(low: Lowering, matrices: Integers, lead: Sequence[Dim], what: str) -
             [pack_groups(one, low.lanes, layout, tiled) for one in array.reshape(-1, k, n)]
         ),
     )
-    sums = _sums(low, matrices, layout)
     return Packed(layout, dense(buffer, layout.dtype, (*lead, each)), sums)
 
 
@@ -281,8 +289,21 @@ def _scratch_text(node: Node, layout: Layout, win: Window | None) -> str:
         for side, kernel, stride, dilation, before in axes
     ]
     down, across = (f"detail::TapAxis{{{text}}}" for text in texts)
-    channels = size_text(w.shape[1])
-    return f"integer_conv_scratch<{layout.name}>({depth}, {channels}, {down}, {across})"
+    channels, groups = size_text(w.shape[1]), dims.floordiv(x.shape[1], w.shape[1])
+    sizes = f"{depth}, {channels}, {size_text(groups)}, {down}, {across}"
+    return f"integer_conv_scratch<{layout.name}>({sizes})"
+
+
+def _line_count(low: Lowering, node: Node) -> int:
+    """Lines of the window that tile registers take as whole blocks; 0 where they do not."""
+    op, x, w = node.op, operand(node), operand(node, 1)
+    assert isinstance(op, Convolving)
+    channels, rank = x.shape[1], x.rank - 2
+    if rank > 2 or _is_point(window(node, low)) or not isinstance(channels, int):
+        return 0
+    if not fills_lines(channels, op.group, op.spread(rank)[-1]):
+        return 0
+    return int(dims.product(w.shape[2:-1]))
 
 
 def _places(node: Node) -> Dim:
@@ -394,9 +415,8 @@ def _filters(low: Lowering, node: Node, groups: int) -> Packed:
     wide, depth, taps = dims.floordiv(w.shape[0], groups), w.shape[1], dims.product(w.shape[2:])
     if w.const is not None and _known(zero):
         matrices = _shifted_filters(node).reshape(groups, wide, depth, taps).transpose(0, 3, 2, 1)
-        return _stored(
-            low, matrices.reshape(groups, int(taps) * int(depth), int(wide)), (groups,), "filters"
-        )
+        whole = matrices.reshape(groups, int(taps) * int(depth), int(wide))
+        return _stored(low, whole, (groups,), "filters", _line_count(low, node))
     whole = low.dense(w, natural(w.rank)).reshape((groups, wide, depth, taps))
     if whole is None:
         low.unsupported(node, "filters of unknown sizes")

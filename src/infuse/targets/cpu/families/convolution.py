@@ -94,15 +94,23 @@ def pack_conv_bf16(
     """Convolution weights [out, in / groups, kh, kw] as [group, panel, pair, 2 · lanes, 2] for
     kernels/conv_bf16.hpp.
 
-    A segment is a line of the window where `whole`, else the channels of one tap; an odd one is
-    padded with a zero. The matrices are those of `pack_gemm_bf16`.
+    A segment is a line of the window where `whole`, else the channels of one tap, filled up with
+    zeros as `segment_pairs` says. The matrices are those of `pack_gemm_bf16`.
     """
     out, _, height, width = weights.shape
     segments = height if whole else height * width
     columns = weights.transpose(2, 3, 1, 0).reshape(segments, -1, groups, out // groups)
-    odd = columns.shape[1] % 2
-    padded = np.pad(columns, ((0, 0), (0, odd), (0, 0), (0, 0))).reshape(-1, groups, out // groups)
+    size = columns.shape[1]
+    more = 2 * segment_pairs(size, whole, tiled) - size
+    padded = np.pad(columns, ((0, 0), (0, more), (0, 0), (0, 0))).reshape(-1, groups, out // groups)
     return np.stack([pack_gemm_bf16(padded[:, g], lanes, tiled) for g in range(groups)])
+
+
+def segment_pairs(size: int, whole: bool, tiled: bool) -> int:
+    """Pairs of a segment of `size` numbers: of lines of the window, tile registers take whole
+    blocks.
+    """
+    return panel_words(-(-size // 2), whole and tiled)
 
 
 def taps(image: Array, sizes: Any) -> Array:
@@ -159,7 +167,8 @@ def conv_bf16(call: Arguments) -> Array:
     lines = s.groups == 1 and s.dilation_width == 1
     segments = s.kernel_height * (1 if lines else s.kernel_width)
     size = channels * (s.kernel_width if lines else 1)
-    depth, tiled = segments * (size + size % 2), call.has_tiled_pairs
+    tiled = call.has_tiled_pairs
+    depth = segments * 2 * segment_pairs(size, lines, tiled)
     filters = []
     rows = 2 * panel_words(depth // 2, tiled)
     for part in _of_groups(packed, s.groups, rows, out, call.lanes):

@@ -20,7 +20,7 @@ from infuse.targets.cpu.families.base import (
 from infuse.targets.cpu.families.convolution import image_of, taps
 from infuse.targets.cpu.families.panels import in_tiles, panel_words, panels_of
 from infuse.targets.cpu.families.windows import windowed
-from infuse.targets.machine import DotType
+from infuse.targets.machine import TILE_SIDE, DotType
 
 Integers = NDArray[np.integer[Any]]
 
@@ -59,6 +59,26 @@ def pack_groups(b: Integers, lanes: int, layout: Layout, tiled: bool = False) ->
     return in_tiles(packed) if tiled else np.ascontiguousarray(packed)
 
 
+def fills_lines(depth: int, groups: int, dilation: int) -> bool:
+    """Whether tile registers read lines of a window over so many channels as runs, the last block
+    of which is filled up with zeros (kernels/conv_tiles.hpp).
+    """
+    return groups == 1 and dilation == 1 and depth % (4 * TILE_SIDE) != 0
+
+
+def filled_line(size: int, layout: Layout) -> int:
+    """Elements of a line of the window with those zeros."""
+    return panel_words(-(-size // layout.group), True) * layout.group
+
+
+def filled_lines(matrices: Integers, lines: int, layout: Layout) -> Integers:
+    """Filters [groups, taps · C, n] whose lines are filled up."""
+    groups, depth, columns = matrices.shape
+    whole = matrices.reshape(groups, lines, depth // lines, columns)
+    more = filled_line(depth // lines, layout) - depth // lines
+    return np.pad(whole, ((0, 0), (0, 0), (0, more), (0, 0))).reshape(groups, -1, columns)
+
+
 def pack_columns(filters: Integers, together: int, layout: Layout) -> Integers:
     """Filters [channels, height, width] as [⌈height / together⌉, width, channels, layout.group]."""
     channels, height, width = filters.shape
@@ -93,11 +113,17 @@ def integer_conv(call: Arguments) -> Array:
     shift = _shift(zero)
     read = windowed(x.astype(np.float64), windows, shift)
     depth, wide, layout = read.shape[1] * windows.c // groups, filters // groups, layout_of(call)
-    size = packed_groups(depth, wide, call.lanes, layout, _tiled(call))
+    last, tiled = windows.axis[windows.rank - 1], _tiled(call)
+    line = last.kernel * windows.c
+    fills = tiled and windows.rank <= 2 and fills_lines(windows.c, groups, last.dilation)
+    filled = depth // line * filled_line(line, layout) if fills else depth
+    size = packed_groups(filled, wide, call.lanes, layout, tiled)
     parts = []
     for group, rows in enumerate(np.split(read, groups, axis=2)):
         part = packed[group * size :]
-        own = unpacked_groups(part, depth, wide, call.lanes, layout, _tiled(call))
+        own = unpacked_groups(part, filled, wide, call.lanes, layout, tiled)
+        if fills:
+            own = own.reshape(depth // line, -1, wide)[:, :line].reshape(depth, wide)
         own_sums = None if sums is None else sums[group * wide :]
         flat = rows.reshape(len(rows), depth)
         parts.append(shifted_products(flat, np.full(len(flat), shift), own, own_sums))
