@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from infuse import dtypes
-from infuse.codegen.bf16_values import stored_rounded
+from infuse.codegen.bf16_values import rounded_axis
 from infuse.codegen.epilogue import Epilogue
 from infuse.codegen.groups import Group, cost, is_vector_term
 from infuse.codegen.iteration_space import IterationSpace
@@ -130,7 +130,8 @@ class Fusing(Placing):
         """A place for what a sink stores: as bfloat16 where its readers take that; the one that
         there is, where sinks of other calls made parts of the value.
         """
-        rounded = order[-1:] == (value.rank - 1,) and stored_rounded(value, self.precisions)
+        axis = rounded_axis(value, self.precisions, self.machine)
+        rounded = axis is not None and order[-1:] == (axis,)
         if rounded:
             f.include("half.hpp")
         if makes_part and value in self.tensors:

@@ -28,34 +28,36 @@ constexpr Segments conv_segments(const ConvSizes& s) {
 }
 
 // One segment of a line: `steps` columns of the image from x on, those outside of it zeros.
-INFUSE_INLINE void round_segment(const ConvSizes& s, const float* line, long x, long steps,
-                                 const Segments& cut, float* held, int32_t* to) {
+template <class T>
+INFUSE_INLINE void round_segment(const ConvSizes& s, const T* line, long x, long steps,
+                                 const Segments& cut, T* held, int32_t* to) {
   const bool apart = steps > 1 && s.pitch != s.channels;
   if (x >= 0 && x + steps <= s.width && !apart)
     return round_row(to, line + x * s.pitch, cut.width);
   const long c = cut.width / steps, first = min(max(-x, 0L), steps);
   const long last = max(min(s.width - x, steps), first);
-  memset(held, 0, size_t(cut.width) * sizeof(float));
+  memset(held, 0, size_t(cut.width) * sizeof(T));
   const long pixels = apart ? 1 : last - first;
   for (long i = first; i < last; i += pixels)
-    memcpy(held + i * c, line + (x + i) * s.pitch, size_t(pixels * c) * sizeof(float));
+    memcpy(held + i * c, line + (x + i) * s.pitch, size_t(pixels * c) * sizeof(T));
   round_row(to, held, cut.width);
 }
 
 // Writes the windows of one pixel after another, from `at` on. The vector that ends a segment may go past it: the next
 // one, or the next row, is written over that.
+template <class T>
 struct WindowRows {
   const ConvSizes& s;
   Segments cut;
-  const float* x;
-  float* held;
+  const T* x;
+  T* held;
   Pixel at;
 
   INFUSE_INLINE void operator()(int32_t* to) {
     const long steps = cut.in_line == 1 ? s.kernel_width : 1;
     for (long ky = 0; ky < s.kernel_height; ++ky) {
       const long y = at.y * s.stride_height - s.pad_top + ky * s.dilation_height;
-      const float* line = x + (at.n * s.height + y) * s.width * s.pitch;
+      const T* line = x + (at.n * s.height + y) * s.width * s.pitch;
       for (long i = 0; i < cut.in_line; ++i, to += cut.pairs)
         if ((unsigned long)y < (unsigned long)s.height)
           round_segment(s, line, at.x * s.stride_width - s.pad_left + i * s.dilation_width, steps,
@@ -85,8 +87,8 @@ constexpr bool takes_phases(const ConvSizes& s) {
 }
 
 // conv_bf16 of windows that registers read in place.
-template <class Sink>
-void conv_phases(Context& ctx, ConvSizes s, const float* x, const int32_t* w, const Sink& sink) {
+template <class T, class Sink>
+void conv_phases(Context& ctx, ConvSizes s, const T* x, const int32_t* w, const Sink& sink) {
   const PhasedImage image = phased_pairs(s);
   const long own = s.out_channels / s.groups, panels = ceil_div(own, NR), depth = s.channels / s.groups;
   const long area = s.out_height * s.out_width;
@@ -99,11 +101,11 @@ void conv_phases(Context& ctx, ConvSizes s, const float* x, const int32_t* w, co
       for (long l = m0 / s.out_width, last = m1 / s.out_width, stop; l < last; l = stop) {
         const long number = l / s.out_height, first = number * s.out_height;
         stop = min(last, first + s.out_height);
-        const float* plane = x + number * s.height * s.width * s.pitch + g * depth;
+        const T* plane = x + number * s.height * s.width * s.pitch + g * depth;
         phased_part<TiledPairs>(
             image, scratch, w, l - first, stop - first, p, end, n - col,
             [&](char* to, long y, long at, long count) {
-              const float* from = plane + (y * s.width + at) * s.pitch;
+              const T* from = plane + (y * s.width + at) * s.pitch;
               if (s.pitch == depth) return round_row((int32_t*)to, from, count * depth);
               for (long i = 0; i < count; ++i, to += depth * 2, from += s.pitch)
                 round_row((int32_t*)to, from, depth);
@@ -132,9 +134,10 @@ constexpr long conv_bf16_scratch(const ConvSizes& s) {
                                  : detail::pair_bytes(m, pairs, panels));
 }
 
-// As conv() of conv.hpp, but for weights packed in pairs; not for planar images.
-template <class Sink>
-void conv_bf16(Context& ctx, ConvSizes s, const float* x, const bfloat16* packed_w,
+// As conv() of conv.hpp, but for weights packed in pairs; not for planar images. T: float, or
+// bfloat16 of an image that is rounded already.
+template <class T, class Sink>
+void conv_bf16(Context& ctx, ConvSizes s, const T* x, const bfloat16* packed_w,
                const Sink& sink) {
   const detail::Segments cut = detail::conv_segments(s);
   const long m = s.batch * s.out_height * s.out_width, pairs = cut.count * cut.pairs,
@@ -150,12 +153,12 @@ void conv_bf16(Context& ctx, ConvSizes s, const float* x, const bfloat16* packed
   detail::gemm_parallel(
       ctx, m, detail::conv_panels(s), 2 * pairs,
       [&](long m0, long m1, long p0, long p1, int worker) {
-        float* held = (float*)ctx.scratch(worker);
+        T* held = (T*)ctx.scratch(worker);
         int32_t* rows = (int32_t*)(ctx.scratch(worker) + detail::held_bytes(s));
         for (long p = p0, end; p < p1; p = end) {
           const long g = p / panels;
           end = min(p1, (g + 1) * panels);
-          detail::WindowRows fill = {s, cut, x + g * (s.channels / s.groups), held, {s, m0}};
+          detail::WindowRows<T> fill = {s, cut, x + g * (s.channels / s.groups), held, {s, m0}};
           const auto windows = [&](long row, long last) {
             for (long i = 0; i < last - row; ++i) fill(rows + i * pitch);
             return rows;

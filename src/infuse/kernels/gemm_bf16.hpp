@@ -78,6 +78,10 @@ INFUSE_INLINE void copy_row(int32_t* to, const bfloat16* from, long k, long step
   memcpy(to, from, size_t(k) * sizeof(bfloat16));
 }
 
+INFUSE_INLINE void round_row(int32_t* to, const bfloat16* from, long k, long step = LANES) {
+  copy_row(to, from, k, step);
+}
+
 typedef PanelSteps<BF16_TILES> PairSteps;
 
 // out[R][NR] = R rows of pairs times the first V vectors of a panel.

@@ -170,11 +170,12 @@ def call_point_product(
     sizes = GemmSizes(
         count, node.output.shape[1], channels, rows.strides[0] if count != 1 else channels
     )
-    sparse = faster_blocks(low, sizes[:3], _sparse_filters(low, node))
+    rounded = rows.dtype == dtypes.bfloat16
+    sparse = None if rounded else faster_blocks(low, sizes[:3], _sparse_filters(low, node))
     if sparse is not None:
         call_sparse_gemm(low, f, sizes, rows, sparse, sink())
         return
-    pairs = operand(node, 1).is_const and takes_pairs(low, sizes)
+    pairs = rounded or (operand(node, 1).is_const and takes_pairs(low, sizes))
     weights = _packed_pairs(low, node, 1, True) if pairs else packed_filters(low, node, 1)
     call_gemm(low, f, sizes, rows, weights, sink())
 
@@ -206,7 +207,8 @@ def _windows(
     sizes: ConvSizes,
     sink: Callable[[], str],
 ) -> None:
-    form = low.choose("conv", sizes, *_forms(low, node, sizes))
+    rounded = low.tensor(operand(node)).dtype == dtypes.bfloat16
+    form = "taps_bf16" if rounded else low.choose("conv", sizes, *_forms(low, node, sizes))
     planar, pairs = form == "planar", form.endswith("_bf16")
     if form.startswith("merged"):
         sizes = sizes._replace(groups=sizes.groups // merged(sizes, int(form[-1]), low.lanes))
