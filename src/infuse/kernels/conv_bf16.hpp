@@ -117,7 +117,7 @@ void conv_phases(Context& ctx, ConvSizes s, const T* x, const int32_t* w, const 
       }
     }
   };
-  gemm_parallel(ctx, s.batch * area, conv_panels(s), image.blocks() * TILE_BLOCK / 2, part);
+  tiled_parallel(ctx, s.batch * area, conv_panels(s), image.blocks() * TILE_BLOCK / 2, s.out_width, part);
 }
 
 }  // namespace detail

@@ -261,14 +261,15 @@ INFUSE_INLINE void gemm_pairs(Context& ctx, GemmSizes s, const Fill& fill, const
   if constexpr (BF16_TILES)
     if (takes_tiles(s.m, pairs)) {
       const long blocks = tiled_blocks(pairs), chunk = tiled_chunk(s.m, blocks * TILE_SIDE, panels);
-      gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
+      const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
         const CompactRows held = {(int32_t*)ctx.scratch(worker), blocks};
         const auto rows = [&](long row, long end) {
           for (long i = row; i < end; ++i) fill(i, held.row(i - row), TILE_WORDS);
           return held.all();
         };
         tiled_pair_part(pairs, rows, (const int32_t*)b, m0, m1, p0, p1, p0 * NR, s.n, chunk, sink);
-      });
+      };
+      tiled_parallel(ctx, s.m, panels, s.k, TILED_ROWS, part);
       return;
     }
   const long chunk = pair_chunk(pairs, panels);

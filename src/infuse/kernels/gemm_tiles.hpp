@@ -53,6 +53,58 @@ struct CompactRows {
   }
 };
 
+// The time of a part of a product, in columns that are multiplied with a row: to pack a row takes as
+// long as this many columns, to read a column from behind the second level cache as this many rows
+// (Granite Rapids: 76 ps, 50 ps and 1.4 ps a number).
+constexpr double TILED_PACKING = 48, TILED_READING = 24;
+
+constexpr double tiled_time(Grid grid, long units, long panels, long unit) {
+  const double rows = double(ceil_div(units, grid.rows) * unit),
+               columns = double(ceil_div(panels, grid.panels) * NR);
+  return (rows + TILED_READING) * (columns + TILED_PACKING);
+}
+
+// The best split into `parts` for so many threads, and what each of them then takes.
+INFUSE_NOINLINE inline double tiled_split(long threads, long parts, long units, long panels,
+                                          long unit, Grid& best) {
+  double least = -1;
+  for (long r = 1; r <= parts && r <= units; ++r) {
+    const Grid grid = {r, min(parts / r, panels)};
+    const double each = tiled_time(grid, units, panels, unit);
+    const double all = each * double(ceil_div(grid.rows * grid.panels, threads));
+    if (least < 0 || all < least) best = grid, least = all;
+  }
+  return least;
+}
+
+// Parts for whoever is free, unless packing the same rows again takes long.
+INFUSE_NOINLINE inline Grid tiled_grid(long threads, long units, long panels, long unit) {
+  Grid grid = {1, 1}, finer = {1, 1};
+  if (threads <= 1) return grid;
+  const double least = tiled_split(threads, threads, units, panels, unit, grid);
+  for (long pieces = PIECES; pieces > 1; pieces /= 2)
+    if (tiled_split(threads, threads * pieces, units, panels, unit, finer) <= least * 1.1)
+      return finer;
+  return grid;
+}
+
+// As gemm_parallel, of registers of `unit` rows.
+template <class Body>
+inline void tiled_parallel(Context& ctx, long m, long panels, long k, long unit,
+                           const Body& body) {
+  const double worth = 1 + double(m) * double(panels * NR) * double(k) / 131072;
+  const long threads = worth < double(ctx.threads) ? long(worth) : ctx.threads;
+  const long units = ceil_div(m, unit);
+  const Grid grid = tiled_grid(threads, units, panels, unit);
+  ctx.parallel(grid.rows * grid.panels, [&](long begin, long end, int worker) {
+    for (long t = begin; t < end; ++t) {
+      const long i = t / grid.panels, j = t % grid.panels;
+      body(min(split(units, grid.rows, i) * unit, m), min(split(units, grid.rows, i + 1) * unit, m),
+           split(panels, grid.panels, j), split(panels, grid.panels, j + 1), worker);
+    }
+  });
+}
+
 // Rows [m0, m1) times panels [p0, p1). rows(i, end) gives those from i to end, one chunk after
 // another; each block of sums goes to drained(sums, rows, row, panel). `n` columns begin with panel
 // p0.

@@ -206,7 +206,7 @@ inline void tiled_product(Context& c, long m, long n, long k, const Source& sour
     detail::tiled_part<TiledQuads>(blocks, rows, (const int32_t*)b, m0, m1, p0, p1, n - p0 * PANEL,
                                    tiled_rows<Layout>(k), drained);
   };
-  detail::gemm_parallel(c, m, panels(n), count, part);
+  detail::tiled_parallel(c, m, panels(n), count, TILED_ROWS, part);
 }
 
 /** An image of `depth` channels a group as registers read it in place; without bytes where they do not. */
@@ -252,7 +252,7 @@ inline void phased_product(Context& c, const detail::PhasedImage& image, const G
           });
     }
   };
-  detail::gemm_parallel(c, from.shape.n * area, panels(n), image.blocks() * TILE_SIDE, part);
+  detail::tiled_parallel(c, from.shape.n * area, panels(n), image.blocks() * TILE_SIDE, width, part);
 }
 
 }  // namespace integer_detail
