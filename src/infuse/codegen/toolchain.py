@@ -37,6 +37,12 @@ _COMPILE: Final = (
 )
 _CALLS: Final = "-O1"
 """How sources that only call others are optimized: in two thirds of the time."""
+_GCC: Final = (
+    "-fno-gnu-unique",
+    # GCC 12.2 takes the flags of a comparison that an increment between has changed, where it makes
+    # two conditional moves of a branch (`sparse_detail::tile_of`, x86-64 with AVX-512): wrong sums.
+    "-fno-if-conversion",
+)
 _SANITIZE: Final = (
     *("-O0", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"),
     *("-fsanitize-recover=address,undefined", "-fno-sanitize=vptr"),
@@ -278,7 +284,7 @@ class Toolchain:
             return ["-mcpu=native", *further]
         return [
             f"-march={target.march}",
-            *(["-fno-gnu-unique"] if self.kind == "gcc" else []),
+            *(_GCC if self.kind == "gcc" else ()),
             *further,
         ]
 

@@ -81,7 +81,8 @@ inline void sparse_integer_conv(Context& c, const Windows& shape, long filters, 
   const long k = window_detail::taps(shape) * shape.c;
   const Zeros<T> zeros = {zero, 0};
   const T* end = x + shape.n * window_detail::inputs(shape) * shape.c;
-  const Gather<Layout, T> images = {shape, x, end, shape.c, zeros.of(0), shape.axis[shape.rank - 1].kernel * shape.c};
+  const long line = shape.axis[shape.rank - 1].kernel * shape.c;
+  const Gather<Layout, T> images = {shape, x, end, shape.c, zeros.of(0), line};
   const auto lines = [&](long first, long rows, char* scratch) {
     images.windows(first, rows, scratch, pitch<Layout>(k));
     return LaneRows{scratch, pitch<Layout>(k)};
