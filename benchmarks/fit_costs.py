@@ -1,8 +1,8 @@
 """Fits the model of kernel costs (`src/infuse/codegen/costs.json`) to this machine, and says how
 good it is.
 
-`python -m benchmarks.fit_costs [--seed N] [--threads N …] [--families NAME …] [--json FILE]
-[--dry]`
+`python -m benchmarks.fit_costs [--seed N] [--threads N …] [--families NAME …]
+[--kinds TARGET/PRECISION …] [--json FILE] [--dry]`
 
 Every candidate of every family is measured as `--tune` does it, on layers of usual networks and on
 random ones, for vectors of each width that this processor has and for one and all threads. Weights
@@ -71,17 +71,17 @@ class Sample:
         return np.array(work(self.family, name, self.sizes, self.machine, self.threads))
 
 
-def measured(seed: int, threads: Sequence[int], chosen: Sequence[str]) -> list[Sample]:
-    """Times of all cases of the chosen families, for every width of vectors and precision that can
-    be had.
-    """
+KINDS = ("native/fp32", "native/bf16", "x86-64-v3/fp32", "x86-64/fp32")
+"""Targets and precisions: every width of vectors."""
+
+
+def measured(
+    seed: int, threads: Sequence[int], chosen: Sequence[str], kinds: Sequence[str] = KINDS
+) -> list[Sample]:
+    """Times of all cases of the chosen families, for those kinds that this machine has."""
     found = []
-    for name, precision in (
-        ("native", "fp32"),
-        ("native", "bf16"),
-        ("x86-64-v3", "fp32"),
-        ("x86-64", "fp32"),
-    ):
+    for kind in kinds:
+        name, precision = kind.split("/")
         target = replace(Target.resolve(name), caches=Caches.of_host())
         try:
             check_precision(precision, target)
@@ -236,12 +236,13 @@ def main() -> None:
     parser.add_argument(
         "--families", nargs="+", default=families(), choices=families(), help="what to measure"
     )
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, help="of code")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the quality of the fit there"
     )
     parser.add_argument("--dry", action="store_true", help="leave the shipped weights as they are")
     given = parser.parse_args()
-    samples = measured(given.seed, given.threads, given.families)
+    samples = measured(given.seed, given.threads, given.families, given.kinds)
     held = [s for i, s in enumerate(samples) if i % HELD_OUT == 0]
     kept = [s for i, s in enumerate(samples) if i % HELD_OUT]
     known = fit(kept)

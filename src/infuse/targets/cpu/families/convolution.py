@@ -25,13 +25,14 @@ from infuse.targets.cpu.families.gemm import (
 )
 from infuse.targets.cpu.families.panels import panel_words
 from infuse.targets.cpu.families.work import (
+    FEW_ROWS,
     Work,
     ceil_div,
     counts,
-    rounded_products,
+    products_in_tiles,
     weights_read_again,
 )
-from infuse.targets.machine import Machine
+from infuse.targets.machine import TILE_SIDE, DotType, Machine
 
 
 @declared_in("conv.hpp")
@@ -271,8 +272,27 @@ def _window_products(sizes: Sequence[int], machine: Machine, threads: int) -> Wo
 def _rounded_windows(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     s = ConvSizes(*sizes)
     fma, tiles, numbers, *rest = _window_products(sizes, machine, threads)
-    products = rounded_products(fma, s.batch * s.out_height * s.out_width, machine)
-    return (products, tiles, numbers * s.groups, *rest)
+    rows = s.batch * s.out_height * s.out_width
+    if DotType.BF16 not in machine.tiled or rows <= FEW_ROWS:
+        return (fma, tiles, numbers * s.groups, *rest)
+    own, depth, in_place = s.out_channels // s.groups, s.channels // s.groups, _in_place(s)
+    segments = s.kernel_height * (1 if s.groups == 1 else s.kernel_width)
+    pairs = segments * segment_pairs(
+        depth * s.kernel_width if s.groups == 1 else depth, s.groups == 1, True
+    )
+    products = rows * 2 * panel_words(pairs, True) * s.groups * ceil_div(own, machine.lanes)
+    return (
+        products_in_tiles(products / threads, rows, DotType.BF16, machine),
+        ceil_div(rows, 2 * TILE_SIDE) * s.groups * ceil_div(own, machine.tile_columns) / threads,
+        0.0 if in_place else numbers * s.groups,
+        *rest,
+    )
+
+
+def _in_place(s: ConvSizes) -> bool:
+    """Whether tile registers read the windows where they lie (kernels/conv_tiles.hpp)."""
+    blocks = s.channels // s.groups % (2 * TILE_SIDE) == 0
+    return bool(blocks or (s.groups == 1 and s.dilation_width == 1))
 
 
 @counts("conv", "merged1")
