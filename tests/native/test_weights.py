@@ -47,3 +47,12 @@ def test_the_digest_is_that_of_the_file(tmp_path: Path) -> None:
     assert len(content) == total
     for position, entry in entries:
         assert content[position : position + entry.nbytes] == entry.tobytes()
+
+
+def test_an_array_without_elements_hides_none_at_its_position() -> None:
+    """The places of a matrix of zeros take no room; what follows stands at the same position."""
+    weights, empty = Weights(), np.zeros(0, np.uint16)
+    first = weights.add(empty, "empty", 0, lambda a: a)
+    second = weights.add(np.arange(3, dtype=np.int32), "starts", 12, lambda a: a)
+    assert first.position == second.position
+    np.testing.assert_array_equal(weights.at(second.position), [0, 1, 2])

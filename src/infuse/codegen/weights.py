@@ -77,8 +77,9 @@ class Weights:
         return self._hash.hexdigest()
 
     def at(self, position: int) -> Array:
-        """What stands at a position of the file."""
-        source, make = next(entry[1:] for entry in self._entries if entry[0] == position)
+        """What stands at a position of the file, behind what takes no room there."""
+        entries = reversed(self._entries)
+        source, make = next(entry[1:] for entry in entries if entry[0] == position)
         return np.ascontiguousarray(make(source))
 
     def __iter__(self) -> Iterator[tuple[int, Array]]:
