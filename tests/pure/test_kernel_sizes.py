@@ -9,7 +9,7 @@ import pytest
 
 import infuse
 from infuse.ir import dims
-from infuse.targets import TILE_SIDE
+from infuse.targets import TILE_SIDE, DotType
 from infuse.targets.cpu.emit.sizes import size_text, struct_text
 from infuse.targets.cpu.families.base import HEADERS
 from infuse.targets.cpu.families.depthwise import ChainSizes, DepthwiseSizes
@@ -38,8 +38,13 @@ def fields(name: str, header: str) -> list[tuple[str, bool]]:
 
 def test_tiles_have_the_numbers_of_their_header() -> None:
     text = (KERNELS / "tiles.hpp").read_text("utf-8")
-    for name, number in (("TILE_SIDE", TILE_SIDE), ("FEW_ROWS", FEW_ROWS)):
-        assert re.search(rf"constexpr long {name} = {number};", text)
+    numbers = {
+        "TILE_SIDE": TILE_SIDE,
+        "FEW_ROWS": FEW_ROWS[DotType.U8S8],
+        "FEW_PAIR_ROWS": FEW_ROWS[DotType.BF16],
+    }
+    for name, number in numbers.items():
+        assert re.search(rf"constexpr long (\w+ = \d+, )?{name} = {number}[,;]", text), name
 
 
 @pytest.mark.parametrize("kind", HEADERS, ids=lambda kind: kind.__name__)

@@ -250,7 +250,7 @@ INFUSE_INLINE void tiled_pair_part(long pairs, const Rows& rows, const int32_t* 
 
 // Whether tile registers multiply so many rows of so many pairs.
 constexpr bool takes_tiles(long m, long pairs) {
-  return BF16_TILES && m > FEW_ROWS && pairs > 0;
+  return BF16_TILES && m > FEW_PAIR_ROWS && pairs > 0;
 }
 
 // The product of a matrix whose rows fill(i, to, step) writes as pairs.

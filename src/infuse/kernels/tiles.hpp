@@ -15,10 +15,11 @@ constexpr long TILE_SIDE = 16;                      // rows of a register, and w
 constexpr long TILE_WORDS = TILE_SIDE * TILE_SIDE;  // words of a register
 constexpr long TILED_ROWS = 2 * TILE_SIDE;          // rows and columns of a block of sums
 
-// Rows up to which vectors multiply: a register with so few rows is mostly empty, and what takes
-// the time is to read the right operand. PyTorch and ktransformers measured that tiles win from
-// five rows on; it was not measured here.
-constexpr long FEW_ROWS = 4;
+// Rows up to which vectors multiply bytes and pairs of bfloat16: a register with so few rows is mostly
+// empty, and what takes the time is to read the right operand. Measured on a Granite Rapids core,
+// whose vectors multiply bfloat16 at half of the speed of float32: 4 rows of 768 × 768 take 20 us by
+// registers and 44 by vectors, those of bytes 9 and 11, of 768 × 3072 71 and 65.
+constexpr long FEW_ROWS = 4, FEW_PAIR_ROWS = 1;
 
 #if defined(INFUSE_BF16_TILES)
 static_assert(INFUSE_LANES == TILE_SIDE, "what tiles leave over is for vectors of 16 words");

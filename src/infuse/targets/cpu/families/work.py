@@ -46,7 +46,7 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-FEW_ROWS: Final = 4
+FEW_ROWS: Final = {DotType.BF16: 1, DotType.U8S8: 4}
 """Rows that vectors multiply also where there are tile registers (kernels/tiles.hpp)."""
 _TILED_SPEED: Final = 8.0
 """How much less time tile registers take for products of bfloat16 than vectors of 512 bits do that
@@ -62,7 +62,7 @@ def rounded_products(products: float, rows: int, machine: Machine) -> float:
 
 def products_in_tiles(products: float, rows: int, unit: DotType, machine: Machine) -> float:
     """Products by a unit, counted as the vectors that take as long: tile registers take less."""
-    tiled = unit in machine.tiled and rows > FEW_ROWS
+    tiled = unit in machine.tiled and rows > FEW_ROWS[unit]
     return products / _TILED_SPEED if tiled else products
 
 
