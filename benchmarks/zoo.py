@@ -3,6 +3,13 @@
 `python -m benchmarks.zoo --against onnxruntime[,openvino,ncnn,mnn] --threads 1,2 --models 'resnet*'
 --json FILE`
 
+With `--dims batch=8` (or `batch=8,seq=77`) the networks are those that `python -m
+benchmarks.zoo_models FOLDER --free-batch` exports. Peers beside those above: `tract` (one thread),
+`openvino-default` (OpenVINO in the precision that it chooses), and of the same networks in PyTorch
+`torch-inductor` (torch.compile with freezing and max-autotune) and `litert` (converted by
+litert-torch). A peer whose answer is beyond the tolerance is timed and named, but is never the
+best.
+
 Each engine runs in a process of its own; rounds alternate between them (A B A B), so that a change
 of the machine's speed meets all of them. Speed is the peer's best time over ours. Exit status 1
 where Infuse fails or is wrong.
@@ -27,6 +34,7 @@ from rich.table import Table
 import infuse
 from benchmarks import machine, options, terminal
 from benchmarks.engines import PRECISIONS, REFERENCE, Arrays
+from benchmarks.inputs import symbols
 from benchmarks.measure import Timing, difference, geomean
 from benchmarks.worker import Worker, WorkerError, alternate
 from infuse.analysis import totals
@@ -36,7 +44,7 @@ from infuse.targets import Target
 OURS = "infuse"
 TOLERANCES = {"fp32": 1e-4, "bf16": 3e-2, "fp16": 3e-3}
 BEST = "the best"
-"""In place of a peer: the fastest of them, for each model another one."""
+"""In place of a peer: the fastest of them that are right, for each model another one."""
 
 
 @dataclass
@@ -54,12 +62,15 @@ class Row:
     """Seconds that the machine needs at least, `roof`."""
     peers: dict[str, float] = field(default_factory=dict)
     """The same of the others' answers."""
+    wrong: list[str] = field(default_factory=list)
+    """Peers whose answers are beyond the tolerance."""
 
     def speed(self, peer: str) -> float | None:
         """Best time of the peer over our best."""
         times = {name: timing.best for name, timing in self.times.items()}
         ours = times.pop(OURS, None)
-        theirs = min(times.values(), default=None) if peer == BEST else times.get(peer)
+        right = [seconds for name, seconds in times.items() if name not in self.wrong]
+        theirs = min(right, default=None) if peer == BEST else times.get(peer)
         return theirs / ours if ours and theirs else None
 
     def share(self) -> float | None:
@@ -119,6 +130,7 @@ def run(path: Path, threads: int, given: argparse.Namespace) -> Row:
             row.peers = {
                 name: difference(answers[name], answers[REFERENCE]) for name in sorted(others)
             }
+            row.wrong = [name for name, far in row.peers.items() if far > given.tolerance]
         timed = {name: worker for name, worker in workers.items() if name in (OURS, *given.against)}
         times = alternate(timed, row.errors, given.rounds, given.seconds, given.least)
         row.times = {name: Timing.of(found) for name, found in times.items()}
@@ -196,7 +208,8 @@ def report(rows: list[Row], given: argparse.Namespace, console: Console) -> None
     """Print the table, what failed, and the summary."""
     console.print(table(rows, given.against, given.tolerance, given.precision))
     for row in rows:
-        terminal.complain(console, f"{row.model}, {row.threads} threads", row.errors)
+        wrong = {peer: f"its answer differs by {row.peers[peer]:.1e}" for peer in row.wrong}
+        terminal.complain(console, f"{row.model}, {row.threads} threads", row.errors | wrong)
     for name, speed in summarize(rows, given.against).items():
         console.print(
             f"{name}: geomean {speed['geomean']:.2f}×, worst {speed['worst']:.2f}×, "
@@ -242,6 +255,12 @@ def parse(arguments: list[str] | None) -> tuple[argparse.Namespace, list[Path]]:
     )
     given, models = options.parse(parser, arguments)
     given.tolerance = given.tolerance or TOLERANCES[given.precision]
+    free = given.dims["batch"] == 1
+    if fixed := [path.stem for path in models if not free and "batch" not in symbols(path)]:
+        parser.error(
+            f"{', '.join(fixed)}: the batch is fixed; `python -m benchmarks.zoo_models FOLDER "
+            "--free-batch` exports for any"
+        )
     return given, models
 
 
