@@ -184,7 +184,7 @@ def _shown(value: Any) -> str:
 def _cells(row: dict[str, Any]) -> list[str]:
     times = {name: timing["best"] * 1e3 for name, timing in row["times"].items()}
     ours = times.pop("infuse")
-    peer = min(times.keys() - row.get("wrong", ()), key=lambda name: times[name])
+    peer = min(times.keys() - row.get("apart", ()), key=lambda name: times[name])
     return [
         f"{ours:.2f}",
         f"{times[peer]:.2f} {NAMES[peer]}",

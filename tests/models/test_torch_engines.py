@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from benchmarks import torch_engines  # noqa: E402
 from benchmarks.engines import ENGINES, REFERENCE  # noqa: E402
-from benchmarks.inputs import make_inputs, symbols  # noqa: E402
+from benchmarks.inputs import VOCABULARY, make_inputs, symbols  # noqa: E402
 from benchmarks.measure import difference  # noqa: E402
 from benchmarks.torchvision_schemas import make_importable  # noqa: E402
 from benchmarks.zoo_models import Recipe, free_batch, recipe, write  # noqa: E402
@@ -22,17 +22,18 @@ TOLERANCE = 1e-5
 
 
 class Small(torch.nn.Module):
-    """A convolution, a product, and two outputs."""
+    """A convolution, tokens, a product, and two outputs."""
 
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
         self.convolution = torch.nn.Conv2d(3, 8, 3)
+        self.embedding = torch.nn.Embedding(VOCABULARY, 8)
         self.linear = torch.nn.Linear(8, 4)
 
-    def forward(self, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Pooled channels, and their product with a matrix."""
-        pooled = self.convolution(input).relu().mean((2, 3))
+    def forward(self, input: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Pooled channels with the token's row, and their product with a matrix."""
+        pooled = self.convolution(input).relu().mean((2, 3)) + self.embedding(ids)
         return pooled, self.linear(pooled)
 
 
@@ -57,7 +58,8 @@ def test_a_network_with_a_free_batch_takes_any(tmp_path: Path, dynamo: bool) -> 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The file of a network that stands in for one of the zoo."""
-    made = Recipe(Small().eval(), (torch.zeros(2, 3, 8, 8),), ["input"], ["a", "b"], {})
+    example = torch.zeros(2, 3, 8, 8), torch.zeros(2, dtype=torch.int64)
+    made = Recipe(Small().eval(), example, ["input", "ids"], ["a", "b"], {})
     path = tmp_path / "resnet18.onnx"
     write(made, path, dynamo=False)
     monkeypatch.setattr(torch_engines, "recipe", {"resnet18": made}.__getitem__)
@@ -81,7 +83,7 @@ def test_engines_of_modules_answer_as_the_file_does(small: Path, engine: str, pa
     assert {name: array.dtype for name, array in answer.items()} == dict.fromkeys("ab", np.float32)
     assert difference(answer, expected) < TOLERANCE
     assert opened.facts["compile_s"] > 0
-    other = {"input": -inputs["input"]}
+    other = {"input": -inputs["input"], "ids": inputs["ids"] // 2}
     expected = ENGINES[REFERENCE](small, 1).answer(other)
     assert difference(opened.answer(other), expected) < TOLERANCE
 

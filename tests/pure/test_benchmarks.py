@@ -16,7 +16,7 @@ from benchmarks.engines import ENGINES, REFERENCE
 from benchmarks.inputs import make_inputs, parse_dims, symbols
 from benchmarks.measure import Timing, difference
 from benchmarks.worker import ROOT
-from benchmarks.zoo import Row, is_good, parse, precision_of, summarize
+from benchmarks.zoo import Row, is_apart, is_good, parse, precision_of, summarize
 
 
 @pytest.fixture
@@ -154,17 +154,26 @@ def test_the_best_peer_is_another_one_for_each_model() -> None:
     assert best == {"geomean": pytest.approx(2.0), "worst": 0.5, "models": 3}
 
 
-def test_a_peer_that_is_wrong_is_never_the_best() -> None:
+def test_a_peer_apart_is_never_the_best() -> None:
     times = {"infuse": Timing(1.0, 1.0, 1), "x": Timing(2.0, 2.0, 1), "y": Timing(3.0, 3.0, 1)}
-    row = Row("a", 1, times, wrong=["x"])
+    row = Row("a", 1, times, apart=["x"])
     assert (row.speed("x"), row.speed("y"), row.speed("the best")) == (2.0, 3.0, 3.0)
-    assert Row("a", 1, times, wrong=["x", "y"]).speed("the best") is None
+    assert Row("a", 1, times, apart=["x", "y"]).speed("the best") is None
 
 
-def test_the_page_names_the_best_that_is_right_and_leaves_out_what_was_not_measured() -> None:
-    def row(threads: int, peers: dict[str, float], wrong: list[str]) -> dict[str, object]:
+def test_peers_of_fewer_bits_and_wrong_ones_are_apart() -> None:
+    assert not is_apart(2e-4, {}, "fp32")
+    assert not is_apart(2e-4, {"bits": 32}, "fp32")
+    assert is_apart(2e-4, {"bits": 16}, "fp32")
+    assert is_apart(2e-4, {"bits": 16}, "fp16")
+    assert not is_apart(2e-2, {"bits": 16}, "bf16")
+    assert is_apart(math.inf, {}, "fp32")
+
+
+def test_the_page_names_the_best_of_its_equals_and_leaves_out_what_was_not_measured() -> None:
+    def row(threads: int, peers: dict[str, float], apart: list[str]) -> dict[str, object]:
         times = {name: Timing(s, s, 1) for name, s in {"infuse": 0.5, **peers}.items()}
-        made = Row("m", threads, times, difference=1e-7, bound=0.25, wrong=wrong)
+        made = Row("m", threads, times, difference=1e-7, bound=0.25, apart=apart)
         names = ("onnxruntime", "openvino-default", "tract", "the best")
         speeds = {name: made.speed(name) for name in names}
         return asdict(made) | {"speed": speeds, "share": made.share()}
