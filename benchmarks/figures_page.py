@@ -16,7 +16,22 @@ from benchmarks.zoo import BEST
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "figures.md"
 ZOO, OPTIMIZER = "figures", "optimizer figures"
-NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "ncnn": "ncnn", "mnn": "MNN"}
+NAMES = {
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "openvino-default": "OpenVINO by default",
+    "ncnn": "ncnn",
+    "mnn": "MNN",
+    "tract": "tract",
+    "torch-inductor": "torch.compile",
+    "litert": "LiteRT",
+}
+PACKAGES = {
+    "openvino-default": "openvino",
+    "torch-inductor": "torch",
+    "litert": "ai-edge-litert",
+}
+"""Of engines that are not named as their packages."""
 PLOT = Path("docs") / "speed.svg"
 TOOLS = (
     ("(a) Infuse", "infuse basic"),
@@ -48,12 +63,17 @@ def text(results: dict[str, Any], source: str, plot: str) -> str:
         lines.append(f"| {model} | {' | '.join(cells)} | {worst:.0e} |")
     means = []
     for n in threads:
-        of = [f"{_mean(rows, n, peer)} {NAMES[peer]}" for peer in peers]
+        of = [
+            f"{_mean(rows, n, peer)} {NAMES[peer]}"
+            for peer in peers
+            if any(row["threads"] == n and row["speed"].get(peer) for row in rows)
+        ]
         means.append(
             f"* {counted(n)}: {_mean(rows, n, BEST)} the best of them for each model; alone: "
             f"{', '.join(of)}."
         )
-    versions = ", ".join(f"{name} {machine['versions'][name]}" for name in ("infuse", *peers))
+    packages = dict.fromkeys(PACKAGES.get(name, name) for name in ("infuse", *peers))
+    versions = ", ".join(f"{name} {machine['versions'][name]}" for name in packages)
     intro = (
         f"Least milliseconds for one call, batch {results['dims'].get('batch', 1)} (text: 128 "
         "tokens), "
@@ -164,7 +184,7 @@ def _shown(value: Any) -> str:
 def _cells(row: dict[str, Any]) -> list[str]:
     times = {name: timing["best"] * 1e3 for name, timing in row["times"].items()}
     ours = times.pop("infuse")
-    peer = min(times, key=lambda name: times[name])
+    peer = min(times.keys() - row.get("apart", ()), key=lambda name: times[name])
     return [
         f"{ours:.2f}",
         f"{times[peer]:.2f} {NAMES[peer]}",

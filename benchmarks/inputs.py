@@ -34,13 +34,14 @@ def make_inputs(path: Path, dims: Mapping[str, int], seed: int = 0) -> dict[str,
 
     `dims` gives every symbolic dimension its size; ValueError where one is missing.
     """
-    import onnx
-
-    graph = onnx.load(path, load_external_data=False).graph
-    weights = {weight.name for weight in graph.initializer}
     rng = np.random.default_rng(seed)
-    inputs = [value for value in graph.input if value.name not in weights]
-    return {value.name: _sample(value, dims, rng) for value in inputs}
+    return {value.name: _sample(value, dims, rng) for value in _inputs(path)}
+
+
+def symbols(path: Path) -> set[str]:
+    """Names of the symbolic dimensions of the ONNX file's inputs."""
+    shapes = (value.type.tensor_type.shape.dim for value in _inputs(path))
+    return {dim.dim_param for shape in shapes for dim in shape if dim.dim_param}
 
 
 def save_inputs(path: Path, dims: Mapping[str, int], file: Path) -> Path:
@@ -53,6 +54,14 @@ def load_arrays(file: Path) -> dict[str, np.ndarray]:
     """All arrays of an .npz file."""
     with np.load(file) as saved:
         return dict(saved)
+
+
+def _inputs(path: Path) -> list[onnx.ValueInfoProto]:
+    import onnx
+
+    graph = onnx.load(path, load_external_data=False).graph
+    weights = {weight.name for weight in graph.initializer}
+    return [value for value in graph.input if value.name not in weights]
 
 
 def _sample(

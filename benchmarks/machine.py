@@ -18,6 +18,9 @@ PACKAGES = (
     "ncnn",
     "mnn",
     "torch",
+    "ai-edge-litert",
+    "litert-torch",
+    "tract",
 )
 
 

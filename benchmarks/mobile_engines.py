@@ -40,12 +40,14 @@ class Ncnn:
             self.net.load_param(str(Path(folder, "model.ncnn.param")))
             self.net.load_model(str(Path(folder, "model.ncnn.bin")))
         self.facts = {"open_s": time.perf_counter() - start}
-        self.outputs = _outputs(path)
+        self.outputs = output_names(path)
 
     def run(self, inputs: Arrays) -> Any:
         """See Engine."""
         import ncnn
 
+        if any(len(array) != 1 for array in inputs.values()):
+            raise ValueError("it takes single images only")
         extractor = self.net.create_extractor()
         for number, array in enumerate(inputs.values()):
             extractor.input(f"in{number}", ncnn.Mat(array[0]))
@@ -66,7 +68,7 @@ class Mnn:
         import MNN
 
         start = time.perf_counter()
-        self.outputs = _outputs(path)
+        self.outputs = output_names(path)
         self.inputs = list(make_inputs(path, DEFAULT_DIMS))
         config = {"backend": "CPU", "precision": "high", "numThread": threads}
         manager = MNN.nn.create_runtime_manager((config,))
@@ -115,7 +117,8 @@ class Mnn:
         }
 
 
-def _outputs(path: Path) -> list[str]:
+def output_names(path: Path) -> list[str]:
+    """Names of an ONNX file's outputs."""
     import onnx
 
     return [value.name for value in onnx.load(path, load_external_data=False).graph.output]

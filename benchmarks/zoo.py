@@ -3,6 +3,13 @@
 `python -m benchmarks.zoo --against onnxruntime[,openvino,ncnn,mnn] --threads 1,2 --models 'resnet*'
 --json FILE`
 
+With `--dims batch=8` (or `batch=8,seq=77`) the networks are those that `python -m
+benchmarks.zoo_models FOLDER --free-batch` exports. Peers beside those above: `tract` (one thread),
+`openvino-default` (OpenVINO in the precision that it chooses), and of the same networks in PyTorch
+`torch-inductor` (torch.compile with freezing and max-autotune) and `litert` (converted by
+litert-torch). A peer whose answer is beyond the tolerance is named; one that computes in fewer bits
+than asked for, or is wrong by more than bfloat16 explains, is timed but never the best.
+
 Each engine runs in a process of its own; rounds alternate between them (A B A B), so that a change
 of the machine's speed meets all of them. Speed is the peer's best time over ours. Exit status 1
 where Infuse fails or is wrong.
@@ -27,6 +34,7 @@ from rich.table import Table
 import infuse
 from benchmarks import machine, options, terminal
 from benchmarks.engines import PRECISIONS, REFERENCE, Arrays
+from benchmarks.inputs import symbols
 from benchmarks.measure import Timing, difference, geomean
 from benchmarks.worker import Worker, WorkerError, alternate
 from infuse.analysis import totals
@@ -54,12 +62,15 @@ class Row:
     """Seconds that the machine needs at least, `roof`."""
     peers: dict[str, float] = field(default_factory=dict)
     """The same of the others' answers."""
+    apart: list[str] = field(default_factory=list)
+    """Peers that are never the best, `is_apart`."""
 
     def speed(self, peer: str) -> float | None:
         """Best time of the peer over our best."""
         times = {name: timing.best for name, timing in self.times.items()}
         ours = times.pop(OURS, None)
-        theirs = min(times.values(), default=None) if peer == BEST else times.get(peer)
+        equals = [seconds for name, seconds in times.items() if name not in self.apart]
+        theirs = min(equals, default=None) if peer == BEST else times.get(peer)
         return theirs / ours if ours and theirs else None
 
     def share(self) -> float | None:
@@ -119,6 +130,11 @@ def run(path: Path, threads: int, given: argparse.Namespace) -> Row:
             row.peers = {
                 name: difference(answers[name], answers[REFERENCE]) for name in sorted(others)
             }
+            row.apart = [
+                name
+                for name, far in row.peers.items()
+                if is_apart(far, row.facts[name], given.precision)
+            ]
         timed = {name: worker for name, worker in workers.items() if name in (OURS, *given.against)}
         times = alternate(timed, row.errors, given.rounds, given.seconds, given.least)
         row.times = {name: Timing.of(found) for name, found in times.items()}
@@ -150,6 +166,11 @@ def compared(peers: list[str]) -> list[str]:
 def is_good(row: Row, tolerance: float) -> bool:
     """Infuse ran, and its answer is within the tolerance."""
     return OURS not in row.errors and row.difference is not None and row.difference <= tolerance
+
+
+def is_apart(far: float, facts: Mapping[str, float], asked: str) -> bool:
+    """A peer computes in fewer bits than asked for, or is wrong by more than bfloat16 explains."""
+    return far > TOLERANCES["bf16"] or facts.get("bits", 32) < (16 if asked == "bf16" else 32)
 
 
 def table(rows: list[Row], peers: list[str], tolerance: float, precision: str = "fp32") -> Table:
@@ -196,7 +217,12 @@ def report(rows: list[Row], given: argparse.Namespace, console: Console) -> None
     """Print the table, what failed, and the summary."""
     console.print(table(rows, given.against, given.tolerance, given.precision))
     for row in rows:
-        terminal.complain(console, f"{row.model}, {row.threads} threads", row.errors)
+        far = {
+            peer: f"its answer differs by {far:.1e}"
+            for peer, far in row.peers.items()
+            if far > given.tolerance
+        }
+        terminal.complain(console, f"{row.model}, {row.threads} threads", row.errors | far)
     for name, speed in summarize(rows, given.against).items():
         console.print(
             f"{name}: geomean {speed['geomean']:.2f}×, worst {speed['worst']:.2f}×, "
@@ -242,6 +268,12 @@ def parse(arguments: list[str] | None) -> tuple[argparse.Namespace, list[Path]]:
     )
     given, models = options.parse(parser, arguments)
     given.tolerance = given.tolerance or TOLERANCES[given.precision]
+    free = given.dims["batch"] == 1
+    if fixed := [path.stem for path in models if not free and "batch" not in symbols(path)]:
+        parser.error(
+            f"{', '.join(fixed)}: the batch is fixed; `python -m benchmarks.zoo_models FOLDER "
+            "--free-batch` exports for any"
+        )
     return given, models
 
 

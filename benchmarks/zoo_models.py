@@ -3,6 +3,9 @@
 `python -m benchmarks.zoo_models FOLDER [NAME…]` writes NAME.onnx (the TorchScript exporter) and
 NAME.dynamo.onnx; files that are there already stay as they are. The two graphs of one network
 differ greatly, and both must be optimized well.
+
+Classifiers and gpt2 take a batch of one. With `--free-batch`, for a FOLDER of its own, all networks
+take any: `python -m benchmarks.zoo --zoo FOLDER --dims batch=8,seq=128`.
 """
 
 import argparse
@@ -131,6 +134,17 @@ def recipe(name: str) -> Recipe:
     return made
 
 
+def free_batch(made: Recipe) -> Recipe:
+    """The same network for any batch; its example has two, as exporters may take one for a
+    constant.
+    """
+    axes = {
+        value: {0: "batch"} | made.axes.get(value, {}) for value in [*made.inputs, *made.outputs]
+    }
+    args = tuple(torch.cat([arg, arg]) for arg in made.args)
+    return made._replace(args=args, axes=axes)
+
+
 def write(made: Recipe, path: Path, dynamo: bool) -> None:
     """Export a network by one of the two exporters, quietly."""
     options: dict[str, Any] = {
@@ -142,12 +156,10 @@ def write(made: Recipe, path: Path, dynamo: bool) -> None:
         dims = {
             name: torch.export.Dim(name, min=low, max=high) for name, (low, high) in BOUNDS.items()
         }
-        shapes = {
-            value: {i: dims[dim] for i, dim in made.axes[value].items()}
-            for value in made.inputs
-            if made.axes
-        }
-        options |= {"external_data": False, "dynamic_shapes": shapes or None}
+        shapes = tuple(
+            {i: dims[dim] for i, dim in made.axes.get(value, {}).items()} for value in made.inputs
+        )
+        options |= {"external_data": False, "dynamic_shapes": shapes if made.axes else None}
     else:
         options |= {"opset_version": 17, "dynamic_axes": made.axes or None}
     with torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -155,7 +167,7 @@ def write(made: Recipe, path: Path, dynamo: bool) -> None:
         torch.onnx.export(made.model, made.args, str(path), **options)
 
 
-def export(name: str, folder: Path) -> None:
+def export(name: str, folder: Path, free: bool = False) -> None:
     """Write the two ONNX files of a network; what an exporter cannot write is said and left out."""
     for file in files(name):
         path = folder / f"{file}.onnx"
@@ -163,7 +175,8 @@ def export(name: str, folder: Path) -> None:
             continue
         part = path.with_suffix(f".{os.getpid()}.part")
         try:
-            write(recipe(name), part, dynamo=file.endswith(".dynamo"))
+            made = free_batch(recipe(name)) if free else recipe(name)
+            write(made, part, dynamo=file.endswith(".dynamo"))
         except Exception as error:  # a gap in the exporter, whatever it raises
             print(
                 f"{path.name}: not exported, {type(error).__name__}: {str(error)[:120]}", flush=True
@@ -183,7 +196,10 @@ def main() -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"default: all of {' '.join(NAMES)}"
     )
-    options = parser.parse_args()
+    parser.add_argument(
+        "--free-batch", action="store_true", help="let every network take any batch"
+    )
+    options = parser.parse_intermixed_args()
     if unknown := set(options.names) - set(NAMES):
         parser.error(f"no such network: {', '.join(sorted(unknown))}")
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -191,7 +207,7 @@ def main() -> None:
     torch.backends.mha.set_fastpath_enabled(False)  # its fused operator has no ONNX form
     logging.disable(logging.WARNING)
     for name in options.names or NAMES:
-        export(name, options.folder)
+        export(name, options.folder, options.free_batch)
 
 
 if __name__ == "__main__":
