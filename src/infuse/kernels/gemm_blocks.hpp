@@ -89,21 +89,21 @@ INFUSE_INLINE void block_sums(const float* const* rows, long step, long taps, lo
     for (int j = 0; j < V; ++j) out(sum[i][j], i, j);
 }
 
-// The same to memory, where `before` may lie, too.
+// The same to rows of memory `pitch` floats apart, where `before` may lie, too.
 template <int R, int V>
 INFUSE_NOINLINE void block_tile(const float* const* rows, long step, long taps, long k, long offset,
                                 const float* b, long gap, const float* before, float* to,
-                                Coming coming) {
+                                long pitch, Coming coming) {
   block_sums<R, V>(
       rows, step, taps, k, offset, b, gap, before,
       [&](vf x, int i, int j) __attribute__((always_inline)) {
-        store(to + i * BLOCK_COLUMNS + j * LANES, x, Full{});
+        store(to + i * pitch + j * LANES, x, Full{});
       },
       [&]() __attribute__((always_inline)) { coming.ask(); });
 }
 
 typedef void (*BlockTile)(const float* const*, long, long, long, long, const float*, long,
-                          const float*, float*, Coming);
+                          const float*, float*, long, Coming);
 
 template <int V>
 INFUSE_INLINE BlockTile block_tile_of(long rows) {
@@ -249,10 +249,27 @@ inline void block_part(const Rows& rows, DepthBlocks depth, const float* b, long
                        sink);
         else
           block_tile_for(count, width)(at, rows.step(), taps, k, first, panel, gap, before, to,
-                                       coming);
+                                       BLOCK_COLUMNS, coming);
         if (last) block_drain(to, BLOCK_COLUMNS, count, i, col, width, sink);
       }
     }
+  }
+}
+
+// out[count][NR] = a[count][k] times a panel of which `width` columns are wanted, as is the one
+// behind it soon: for few rows, which leave little time for it to come.
+inline void few_rows(const float* a, long lda, long k, const float* panel, long count, long width,
+                     float* out) {
+  const float* own[BLOCK_ROWS];
+  const long run = k * NR * long(sizeof(float)) / CACHE_LINE;
+  const long tiles = ceil_div(count, BLOCK_ROWS), steps = ceil_div(k, BLOCK_STEP);
+  const long lines = ceil_div(run, tiles * steps);
+  const char* next = (const char*)(panel + k * NR);
+  for (long rows; count > 0; count -= rows, a += rows * lda, out += rows * NR) {
+    rows = block_rows(count);
+    for (long i = 0; i < rows; ++i) own[i] = a + i * lda;
+    block_tile_for(rows, width)(own, 0, 1, k, 0, panel, 0, nullptr, out, NR, Coming{next, lines});
+    next += lines * steps * CACHE_LINE;
   }
 }
 
