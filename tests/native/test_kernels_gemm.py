@@ -120,6 +120,21 @@ def test_gemm_with_much_to_cache(library: ctypes.CDLL, rng: Rng) -> None:
     check_gemm(library, rng, 30, 500, 3072, threads=2)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [
+        *((13, 100, 300), (8, 33, 700), (100, 130, 11000)),
+        *((2100, 66, 700), (6, 64, 352), (31, 96, 1500)),
+    ],
+)
+def test_gemm_in_blocks(
+    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, threads: int
+) -> None:
+    """Depths of some blocks, the last one shorter; rows of some chunks; tiles at all edges."""
+    check_gemm(library, rng, m, n, k, gap=3, threads=threads)
+
+
 def test_gemm_passes_nan_and_infinity(library: ctypes.CDLL) -> None:
     a = np.array([[np.nan, 1], [np.inf, 1], [-np.inf, 1]], np.float32)
     packed, bias, out = (
@@ -305,6 +320,35 @@ def test_conv_1x1(library: ctypes.CDLL, rng: Rng, out_channels: int, threads: in
     check_conv(
         library, rng, (1, 4, 5, 8), out_channels, (1, 1), (2, 2), pads=(1, 1, 1, 1), threads=threads
     )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("size", "channels", "kernel", "out_channels"),
+    [(9, 40, (3, 3), 100), (40, 130, (1, 1), 70), (7, 400, (2, 2), 65), (48, 17, (5, 5), 33)],
+)
+def test_conv_in_blocks(
+    library: ctypes.CDLL,
+    rng: Rng,
+    size: int,
+    channels: int,
+    kernel: tuple[int, int],
+    out_channels: int,
+    threads: int,
+) -> None:
+    """Taps together and taps in parts, rows of some chunks, tiles at all edges."""
+    pads = (1, 0, 1, 1) if kernel != (1, 1) else (0, 0, 0, 0)
+    for strides in (1, 1), (2, 2):
+        check_conv(
+            library,
+            rng,
+            (1, size, size, channels),
+            out_channels,
+            kernel,
+            strides,
+            pads=pads,
+            threads=threads,
+        )
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -93,6 +93,7 @@ def test_another_cache_is_another_native_target(monkeypatch: pytest.MonkeyPatch)
     large = Target.resolve("native")
     assert small.fingerprint != large.fingerprint
     assert f"-DINFUSE_BLOCK_BYTES={64 << 20}" in large.machine.defines()
+    assert f"-DINFUSE_L1_BYTES={small.caches.l1}" in large.machine.defines()
     monkeypatch.setattr(Caches, "of_host", lambda: replace(small.caches, l2=256 << 10))
     assert f"-DINFUSE_BLOCK_BYTES={1 << 20}" in Target.resolve("native").machine.defines()
 

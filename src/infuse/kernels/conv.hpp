@@ -4,76 +4,11 @@
 // group, result row = (n, oh, ow) flattened and col = output channel. A 1-D convolution has h = 1.
 #pragma once
 
-#include "copy.hpp"
-#include "gemm.hpp"
+#include "conv_windows.hpp"
 
 namespace infuse {
 
-struct ConvSizes {
-  long batch, height, width, channels;
-  long out_height, out_width, out_channels;
-  long kernel_height, kernel_width;
-  long stride_height, stride_width, dilation_height, dilation_width;
-  long pad_top, pad_left;
-  long groups;
-  long pitch;           // floats from one pixel of x to the next
-  bool planar = false;  // x is [batch][channels][height][width]; only where conv_takes_planar
-  bool taps = false;    // TAPS also where LINES would do
-};
-
-constexpr ConvSizes as_planar(ConvSizes s) {
-  s.planar = true;
-  return s;
-}
-
-constexpr ConvSizes as_taps(ConvSizes s) {
-  s.taps = true;
-  return s;
-}
-
-// How the rows of the product are found.
-//   PLAIN     the image is the matrix
-//   GATHERED  one pixel a row, some left out
-//   TAPS      one segment of k per number of the window; outside the image lies a row of zeros
-//   LINES     few channels: lines are copied with their padding, then windows one after another
-enum ConvMode { PLAIN, GATHERED, TAPS, LINES };
-
-// Whether conv can read an image whose channels are planes.
-constexpr bool conv_takes_planar(const ConvSizes& s) {
-  return s.groups == 1 && s.dilation_width == 1 && s.channels < 32;
-}
-
 namespace detail {
-
-constexpr ConvMode conv_mode(const ConvSizes& s) {
-  const bool point = s.kernel_height == 1 && s.kernel_width == 1 && s.groups == 1 &&
-                     s.pad_top == 0 && s.pad_left == 0;
-  const bool inside = (s.out_height - 1) * s.stride_height < s.height &&
-                      (s.out_width - 1) * s.stride_width < s.width;
-  const bool all = s.stride_height == 1 && s.stride_width == 1 && s.out_height == s.height &&
-                   s.out_width == s.width;
-  if (s.planar) return LINES;
-  if (s.taps) return TAPS;
-  if (point && inside) return all ? PLAIN : GATHERED;
-  return conv_takes_planar(s) && s.kernel_width > 1 ? LINES : TAPS;
-}
-
-// Where an output pixel lies.
-struct Pixel {
-  long n, y, x;
-
-  Pixel(const ConvSizes& s, long row)
-      : n(row / (s.out_height * s.out_width)),
-        y(row / s.out_width % s.out_height),
-        x(row % s.out_width) {}
-
-  void next(const ConvSizes& s) {
-    if (++x < s.out_width) return;
-    x = 0;
-    if (++y < s.out_height) return;
-    y = 0, ++n;
-  }
-};
 
 // Rows whose part of the image stays in the second level cache while the weights pass by.
 constexpr long conv_chunk(const ConvSizes& s, long panels) {
@@ -107,25 +42,6 @@ INFUSE_NOINLINE void conv_tiles(const ConvSizes& s, const float* const* table, l
 }
 
 // ---- TAPS ------------------------------------------------------------------------------------
-
-// table[tap * count + i] = where the window of row + i reads tap.
-INFUSE_NOINLINE inline void tap_pointers(const ConvSizes& s, const float* x, const float* zeros,
-                                         long row, long count, const float** table) {
-  Pixel at(s, row);
-  for (long i = 0; i < count; ++i, at.next(s)) {
-    const float** to = table + i;
-    for (long ky = 0; ky < s.kernel_height; ++ky) {
-      const long y = at.y * s.stride_height - s.pad_top + ky * s.dilation_height;
-      const float* line = x + (at.n * s.height + y) * s.width * s.pitch;
-      for (long kx = 0; kx < s.kernel_width; ++kx, to += count) {
-        const long j = at.x * s.stride_width - s.pad_left + kx * s.dilation_width;
-        const bool inside =
-            (unsigned long)y < (unsigned long)s.height && (unsigned long)j < (unsigned long)s.width;
-        *to = inside ? line + j * s.pitch : zeros;
-      }
-    }
-  }
-}
 
 template <class W, class Sink>
 inline void conv_taps(const ConvSizes& s, const float* x, const W* w, long m0, long m1, long p0,
@@ -321,7 +237,8 @@ constexpr long conv_scratch(const ConvSizes& s) {
     case LINES:
       return detail::lines_bytes(s);
     default:
-      return detail::taps_bytes(s);
+      return max(detail::taps_bytes(s),
+                 detail::conv_blocks(s) ? detail::taps_in_blocks_bytes(s) : 0L);
   }
 }
 
@@ -332,11 +249,18 @@ void conv(Context& ctx, ConvSizes s, const float* x, const float* packed_w, cons
   const long m = s.batch * s.out_height * s.out_width,
              k = s.kernel_height * s.kernel_width * (s.channels / s.groups);
   if (m <= 0 || s.out_channels <= 0) return;
-  detail::gemm_parallel(ctx, m, detail::conv_panels(s), k,
-                        [&](long m0, long m1, long p0, long p1, int worker) {
-                          detail::conv_part(MODE, s, x, packed_w, m0, m1, p0, p1,
-                                            ctx.scratch(worker), sink);
-                        });
+  const long panels = detail::conv_panels(s);
+  const bool blocks = MODE == TAPS && detail::conv_blocks(s);
+  const long unit = blocks ? detail::BLOCK_PANELS : 1;
+  detail::gemm_parallel(
+      ctx, m, detail::ceil_div(panels, unit), k * unit,
+      [&](long m0, long m1, long p0, long p1, int worker) {
+        p0 *= unit, p1 = min(p1 * unit, panels);
+        if (blocks)
+          detail::conv_taps_in_blocks(s, x, packed_w, m0, m1, p0, p1, ctx.scratch(worker), sink);
+        else
+          detail::conv_part(MODE, s, x, packed_w, m0, m1, p0, p1, ctx.scratch(worker), sink);
+      });
 }
 
 template <class Sink>

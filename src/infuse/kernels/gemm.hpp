@@ -7,32 +7,12 @@
 // W is what a packed number is in memory: float, or what a load widens to it (gemm_fp16.hpp).
 #pragma once
 
-#include "simd.hpp"
+#include "gemm_blocks.hpp"
 #include "threads.hpp"
 
 namespace infuse {
 
-// Columns of a packed panel, and the most rows of a register tile.
-constexpr long NR = 2 * LANES;
-constexpr long MR = INFUSE_TILE_ROWS;
-static_assert(MR == 4 || MR == 6 || MR == 12, "tiles of other heights are not listed (tile_of)");
-static_assert(2 * MR + 3 <= INFUSE_REGISTERS, "sums, columns and a number of a row fill the registers");
-
-struct GemmSizes {
-  long m, n, k, lda;
-};
-
-// Floats of packed B.
-constexpr long gemm_packed(long n, long k) { return (n + NR - 1) / NR * NR * k; }
-
 namespace detail {
-
-constexpr long ceil_div(long a, long b) { return (a + b - 1) / b; }
-
-// First row of part i when n rows are split into parts whose sizes differ by one at most.
-constexpr long split(long n, long parts, long i) {
-  return n / parts * i + (i < n % parts ? i : n % parts);
-}
 
 // Narrow numbers are used up faster than processors see the need of the next ones.
 template <class W>
@@ -273,7 +253,8 @@ INFUSE_INLINE long tile_rows(long left) {
   return left > MR ? (left + 1) / 2 : left;
 }
 
-// Rows [row, end) times one panel. `cold`: the one behind it is not in the second level cache yet.
+// Rows [row, end) times one panel. `cold`: the one behind it is not in the second level cache yet;
+// with tiles of two panels, products that many of them pass by are left to block_part.
 template <class W, class Sink>
 INFUSE_NOINLINE void gemm_rows(GemmSizes s, const float* a, const W* panel, long row, long end,
                                long col, const Sink& sink, bool cold = false) {
@@ -286,7 +267,7 @@ INFUSE_NOINLINE void gemm_rows(GemmSizes s, const float* a, const W* panel, long
       drain(out, count, row, col, s.n, sink);
       continue;
     }
-    if constexpr (sizeof(W) == sizeof(float))
+    if constexpr (sizeof(W) == sizeof(float) && BLOCK_PANELS == 1)
       if (cold) {
         full_tile(a + row * s.lda, s.lda, s.k, panel, row, col, sink, AskBehind{panel + s.k * NR});
         cold = false;
@@ -395,28 +376,53 @@ inline void gemm_parallel(Context& ctx, long m, long panels, long k, const Body&
   });
 }
 
+// As gemm_part for few rows or columns, without a tile that is compiled for the sink.
+template <class Sink>
+inline void gemm_few(GemmSizes s, const float* a, const float* b, long m0, long m1, long p0,
+                     long p1, const Sink& sink) {
+  alignas(64) float out[MR * NR];
+  for (long p = p0; p < p1; ++p) {
+    const float* panel = b + p * s.k * NR;
+    const long width = min(s.n - p * NR, NR);
+    for (long row = m0, count; row < m1; row += count) {
+      count = tile_rows(m1 - row);
+      const float* rows = a + row * s.lda;
+      if (count == MR && width == NR)
+        full_tile(rows, s.lda, s.k, panel, 0, 0, StoreTile{out});
+      else
+        edge_tile(rows, s.lda, s.k, panel, count, width, out);
+      block_drain(out, NR, count, row, p * NR, width, sink);
+    }
+  }
+}
+
 }  // namespace detail
 
 // Bytes of scratch that a worker can use for gemm; with less it is slower.
 constexpr long gemm_scratch(GemmSizes s) {
-  return detail::collides(s.lda, s.k) ? detail::copied_bytes(s.n, s.k) : 0;
+  return detail::takes_blocks(s) ? detail::block_sums_floats(s.m, s.k) * long(sizeof(float)) : 0;
 }
 
 // C[m][n] = A B with A[m][k] of row stride lda and B packed; row and col of the sink count in C.
 template <class Sink>
 void gemm(Context& ctx, GemmSizes s, const float* a, const float* packed_b, const Sink& sink) {
   if (s.m <= 0 || s.n <= 0) return;
-  const bool copies = detail::collides(s.lda, s.k) && s.n >= 4 * NR && s.m >= MR &&
-                      ctx.scratch_stride >= gemm_scratch(s);
   const long panels = detail::ceil_div(s.n, NR);
-  detail::gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {
-    if (copies)
-      detail::gemm_copied(
-          s.n, s.k, [&](long i) { return a + i * s.lda; }, packed_b, m0, m1, p0, p1,
-          (float*)ctx.scratch(worker), sink);
-    else
-      detail::gemm_part(s, a, packed_b, m0, m1, p0, p1, sink);
-  });
+  const bool blocks = detail::takes_blocks(s) && ctx.scratch_stride >= gemm_scratch(s);
+  const long unit = blocks ? detail::BLOCK_PANELS : 1;
+  detail::gemm_parallel(
+      ctx, s.m, detail::ceil_div(panels, unit), s.k * unit,
+      [&](long m0, long m1, long p0, long p1, int worker) {
+        p0 *= unit, p1 = min(p1 * unit, panels);
+        if (blocks)
+          detail::gemm_blocks(
+              s, s.lda, [&](long, long) { return a; }, packed_b, m0, m1, p0, p1,
+              (float*)ctx.scratch(worker), sink);
+        else if constexpr (detail::BLOCK_PANELS > 1)
+          detail::gemm_few(s, a, packed_b, m0, m1, p0, p1, sink);
+        else
+          detail::gemm_part(s, a, packed_b, m0, m1, p0, p1, sink);
+      });
 }
 
 }  // namespace infuse

@@ -25,11 +25,35 @@
 #else
 #define INFUSE_SHARED_HALVES(how)
 #endif
+#define INFUSE_SHARED_BLOCK(how, R, V)                                                           \
+  how template void block_tile<R, V>(const float* const*, long, long, long, long, const float*,  \
+                                     long, const float*, float*, long, Coming);
+#if INFUSE_LANES == 16
+#define INFUSE_SHARED_BLOCK_ROW(how, R)                                                 \
+  INFUSE_SHARED_BLOCK(how, R, 1) INFUSE_SHARED_BLOCK(how, R, 2)                         \
+  INFUSE_SHARED_BLOCK(how, R, 3) INFUSE_SHARED_BLOCK(how, R, 4)
+#else
+#define INFUSE_SHARED_BLOCK_ROW(how, R) \
+  INFUSE_SHARED_BLOCK(how, R, 1) INFUSE_SHARED_BLOCK(how, R, 2)
+#endif
+#if INFUSE_TILE_ROWS == 4
+#define INFUSE_SHARED_BLOCKS(how)
+#elif INFUSE_TILE_ROWS == 6 || INFUSE_LANES == 16
+#define INFUSE_SHARED_BLOCKS(how) INFUSE_SHARED_BLOCK_ROW(how, 5) INFUSE_SHARED_BLOCK_ROW(how, 6)
+#else
+#define INFUSE_SHARED_BLOCKS(how)                                                       \
+  INFUSE_SHARED_BLOCK_ROW(how, 5) INFUSE_SHARED_BLOCK_ROW(how, 6)                       \
+  INFUSE_SHARED_BLOCK_ROW(how, 7) INFUSE_SHARED_BLOCK_ROW(how, 8)                       \
+  INFUSE_SHARED_BLOCK_ROW(how, 9) INFUSE_SHARED_BLOCK_ROW(how, 10)                      \
+  INFUSE_SHARED_BLOCK_ROW(how, 11) INFUSE_SHARED_BLOCK_ROW(how, 12)
+#endif
 #define INFUSE_SHARED_GEMM(how)                                                                  \
   namespace infuse {                                                                             \
   namespace detail {                                                                             \
   INFUSE_SHARED_TILE(how, 1) INFUSE_SHARED_TILE(how, 2) INFUSE_SHARED_TILE(how, 3)               \
   INFUSE_SHARED_TILE(how, 4) INFUSE_SHARED_TILES(how) INFUSE_SHARED_HALVES(how)                  \
+  INFUSE_SHARED_BLOCK_ROW(how, 1) INFUSE_SHARED_BLOCK_ROW(how, 2)                                \
+  INFUSE_SHARED_BLOCK_ROW(how, 3) INFUSE_SHARED_BLOCK_ROW(how, 4) INFUSE_SHARED_BLOCKS(how)      \
   how template void edge_tile(const float*, long, long, const float*, long, long, float*);       \
   how template void full_tile(const float*, long, long, const float*, long, long,                \
                               const StoreTile&, const AskBehind&);                               \

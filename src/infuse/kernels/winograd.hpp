@@ -188,6 +188,9 @@ struct WinogradOf {
   // out[count][NR] = a[count][k] times a panel of which `width` columns are wanted.
   static INFUSE_NOINLINE void product(const float* a, long pitch, long k, long count,
                                       const W* panel, long width, float* out) {
+    if constexpr (sizeof(W) == sizeof(float))
+      if (count < 2 * MR && count != MR && k > 0)
+        return detail::few_rows(a, pitch, k, panel, count, min(width, NR), out);
     for (long rows, first = count; count > 0; count -= rows, a += rows * pitch, out += rows * NR) {
       rows = detail::tile_rows(count);
       if (sizeof(W) == sizeof(float) && count == first && rows == MR && width >= NR)

@@ -143,6 +143,7 @@ class Machine:
             "LANES": self.lanes,
             "REGISTERS": self.registers,
             "TILE_ROWS": self.tile_rows,
+            "L1_BYTES": self.caches.l1,
             "BLOCK_BYTES": self.block_bytes,
         }
         numbers |= {f"{kind.name}_TILES": 1 for kind, unit in self.dots if unit.tiled}

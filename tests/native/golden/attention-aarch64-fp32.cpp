@@ -6,6 +6,7 @@
 #include "element.hpp"
 #include "failure.hpp"
 #include "gemm.hpp"
+#include "gemm_sizes.hpp"
 #include "norm.hpp"
 #include "threads.hpp"
 #include "model.h"

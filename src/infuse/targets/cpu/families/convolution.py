@@ -35,7 +35,7 @@ from infuse.targets.cpu.families.work import (
 from infuse.targets.machine import TILE_SIDE, DotType, Machine
 
 
-@declared_in("conv.hpp")
+@declared_in("conv_windows.hpp")
 class ConvSizes(NamedTuple):
     """A convolution of images, or of lines of height 1, channels last; `pitch`: floats from one
     pixel to the next.

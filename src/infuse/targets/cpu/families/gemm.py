@@ -19,7 +19,7 @@ SUFFIXES: Final = {dtypes.float32: "", dtypes.bfloat16: "_bf16", dtypes.float16:
 """What the names of kernels end in, by the type of their packed weights."""
 
 
-@declared_in("gemm.hpp")
+@declared_in("gemm_sizes.hpp")
 class GemmSizes(NamedTuple):
     """m rows of k elements, `lda` from one to the next, times a packed matrix of n columns."""
 

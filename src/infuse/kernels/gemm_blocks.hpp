@@ -1,0 +1,310 @@
+// Products whose depth is cut into blocks: the part of packed B that a tile of sums needs stays in
+// the first level cache while all rows pass by, and the part behind it is asked for meanwhile, a
+// little with every tile, so that memory is never waited for.
+//
+// A is read in place through pointers: `taps` segments of k numbers each, as in gemm.hpp. Sums of a
+// block that is not the last lie in `sums`, one tile after another.
+#pragma once
+
+#include "ahead.hpp"
+#include "gemm_sizes.hpp"
+#include "platform.hpp"
+
+namespace infuse {
+namespace detail {
+
+// Rows and panels of a tile. Two panels need fewer loads for as many sums, where registers hold
+// them.
+#if INFUSE_LANES == 16
+constexpr int BLOCK_ROWS = 6, BLOCK_PANELS = 2;
+#else
+constexpr int BLOCK_ROWS = MR, BLOCK_PANELS = 1;
+#endif
+constexpr long BLOCK_COLUMNS = BLOCK_PANELS * NR;
+constexpr int BLOCK_VECTORS = 2 * BLOCK_PANELS;
+
+// The most numbers of k of a block: B takes two thirds of the first level cache.
+constexpr long BLOCK_STEP = 16;
+constexpr long BLOCK_DEPTH =
+    max(INFUSE_L1_BYTES / 3 * 2 / (BLOCK_COLUMNS * long(sizeof(float))) / BLOCK_STEP, 1L) *
+    BLOCK_STEP;
+
+// Lines of memory that will be needed: so many are asked for with every BLOCK_STEP numbers of k.
+struct Coming {
+  const char* next;
+  long lines;
+
+  INFUSE_INLINE void ask() {
+#pragma GCC unroll 1
+    for (long i = 0; i < lines; ++i, next += CACHE_LINE) prefetch_l2(next);
+  }
+};
+
+// The sums of R rows and V vectors, the second pair of them `gap` floats behind the first, and what
+// `before` has of them, to out(sum, row, vector). Segment t of row i starts at
+// rows[t * step + i] + offset. each() is called with every BLOCK_STEP numbers of k.
+template <int R, int V, class Out, class Each>
+INFUSE_INLINE void block_sums(const float* const* rows, long step, long taps, long k, long offset,
+                              const float* b, long gap, const float* before, const Out& out,
+                              const Each& each) {
+  vf sum[R][V];
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < V; ++j) sum[i][j] = vf{};
+#pragma GCC unroll 1
+  for (long t = 0; t < taps; ++t, rows += step) {
+    const float* a[R];
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) a[i] = rows[i] + offset + k;
+    // Counting up to zero leaves a register free.
+#pragma GCC unroll 1
+    for (long p = -k; p < 0;) {
+      each();
+      const long end = min(p + BLOCK_STEP, 0L);
+#pragma GCC unroll 2
+      for (; p < end; ++p, b += NR) {
+        vf x[V];
+#pragma GCC unroll 4
+        for (int j = 0; j < V; ++j) x[j] = load(b + j / 2 * gap + j % 2 * LANES, Full{});
+#pragma GCC unroll 16
+        for (int i = 0; i < R; ++i) {
+          vf z = splat(a[i][p]);
+          INFUSE_HOLD(z);
+#pragma GCC unroll 4
+          for (int j = 0; j < V; ++j) sum[i][j] = fma(z, x[j], sum[i][j]);
+        }
+      }
+    }
+  }
+  if (before)
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j)
+        sum[i][j] += load(before + i * BLOCK_COLUMNS + j * LANES, Full{});
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < V; ++j) out(sum[i][j], i, j);
+}
+
+// The same to rows of memory `pitch` floats apart, where `before` may lie, too.
+template <int R, int V>
+INFUSE_NOINLINE void block_tile(const float* const* rows, long step, long taps, long k, long offset,
+                                const float* b, long gap, const float* before, float* to,
+                                long pitch, Coming coming) {
+  block_sums<R, V>(
+      rows, step, taps, k, offset, b, gap, before,
+      [&](vf x, int i, int j) __attribute__((always_inline)) {
+        store(to + i * pitch + j * LANES, x, Full{});
+      },
+      [&]() __attribute__((always_inline)) { coming.ask(); });
+}
+
+typedef void (*BlockTile)(const float* const*, long, long, long, long, const float*, long,
+                          const float*, float*, long, Coming);
+
+template <int V>
+INFUSE_INLINE BlockTile block_tile_of(long rows) {
+  static constexpr BlockTile tiles[] = {
+      block_tile<1, V>,  block_tile<2, V>,  block_tile<3, V>,  block_tile<4, V>,
+#if INFUSE_TILE_ROWS >= 6
+      block_tile<5, V>,  block_tile<6, V>,
+#endif
+#if INFUSE_TILE_ROWS == 12 && INFUSE_LANES != 16
+      block_tile<7, V>,  block_tile<8, V>,  block_tile<9, V>,
+      block_tile<10, V>, block_tile<11, V>, block_tile<12, V>,
+#endif
+  };
+  return tiles[rows - 1];
+}
+
+// By rows, and columns of which the last vector may have a part only.
+INFUSE_INLINE BlockTile block_tile_for(long rows, long width) {
+#if INFUSE_LANES == 16
+  if (width > 3 * LANES) return block_tile_of<4>(rows);
+  if (width > 2 * LANES) return block_tile_of<3>(rows);
+#endif
+  return width > LANES ? block_tile_of<2>(rows) : block_tile_of<1>(rows);
+}
+
+// Hands rows of finished tiles, `pitch` floats apart, to the sink; `width` columns of them exist.
+template <class Sink>
+INFUSE_NOINLINE void block_drain(const float* sums, long pitch, long rows, long row, long col,
+                                 long width, const Sink& sink) {
+  const Sink own = sink;
+#pragma GCC unroll 1
+  for (long end = row + rows; row < end; ++row, sums += pitch) {
+    if (width == BLOCK_COLUMNS) {
+#pragma GCC unroll 4
+      for (int j = 0; j < BLOCK_VECTORS; ++j)
+        own(load(sums + j * LANES, Full{}), row, col + j * LANES, Full{});
+      continue;
+    }
+#pragma GCC unroll 1
+    for (long j = 0; j < width; j += LANES)
+      own(load(sums + j, Full{}), row, col + j, Tail{int(min(width - j, long(LANES)))});
+  }
+}
+
+// The last block of a whole tile. Memory that the sink needs is asked for row by row meanwhile.
+template <class Sink>
+INFUSE_NOINLINE void block_finish(const float* const* rows, long step, long taps, long k,
+                                  long offset, const float* b, long gap, const float* before,
+                                  float* to, Coming coming, long row, long col, const Sink& sink) {
+  const Sink own = sink;
+  const long each = ceil_div(BLOCK_ROWS, taps * ceil_div(k, BLOCK_STEP));
+  long next = row;
+  block_sums<BLOCK_ROWS, BLOCK_VECTORS>(
+      rows, step, taps, k, offset, b, gap, before,
+      [&](vf x, int i, int j) __attribute__((always_inline)) {
+        store(to + i * BLOCK_COLUMNS + j * LANES, x, Full{});
+      },
+      [&]() __attribute__((always_inline)) {
+        coming.ask();
+#pragma GCC unroll 1
+        for (const long end = min(next + each, row + BLOCK_ROWS); next < end; ++next)
+#pragma GCC unroll 1
+          for (int j = 0; j < BLOCK_VECTORS; ++j) own(vf{}, next, col + j * LANES, Ahead{});
+      });
+}
+
+// Rows of the next tile when `left` remain: as tile_rows.
+INFUSE_INLINE long block_rows(long left) {
+  if (left >= 2 * BLOCK_ROWS || left == BLOCK_ROWS) return BLOCK_ROWS;
+  return left > BLOCK_ROWS ? (left + 1) / 2 : left;
+}
+
+// How the depth of a product is cut: into parts of a segment, or some segments together.
+struct DepthBlocks {
+  long taps, k, count, parts;
+
+  constexpr DepthBlocks(long taps, long k)
+      : taps(taps),
+        k(k),
+        count(k >= BLOCK_DEPTH ? taps * ceil_div(k, BLOCK_DEPTH)
+                               : ceil_div(taps, BLOCK_DEPTH / max(k, 1L))),
+        parts(k >= BLOCK_DEPTH ? ceil_div(k, BLOCK_DEPTH) : 0) {}
+
+  // The first segment of a block, the first number in it, and all numbers before.
+  constexpr long tap(long i) const { return parts ? i / parts : split(taps, count, i); }
+  constexpr long offset(long i) const { return parts ? split(k, parts, i % parts) : 0; }
+  constexpr long start(long i) const { return tap(i) * k + offset(i); }
+};
+
+// The most rows that pass by before the next panels: half of the second level cache, and not so
+// many that their sums fill the other half.
+constexpr long block_chunk(long depth) {
+  const long held = INFUSE_BLOCK_BYTES / 2 / long(sizeof(float)) / max(depth, 1L),
+             most = INFUSE_BLOCK_BYTES / 8 / (BLOCK_COLUMNS * long(sizeof(float)));
+  return max(min(held, most) / BLOCK_ROWS, 4L) * BLOCK_ROWS;
+}
+
+// Floats of `sums` for m rows of k numbers.
+constexpr long block_sums_floats(long m, long k) {
+  return DepthBlocks(1, k).count > 1 ? min(m, block_chunk(k)) * BLOCK_COLUMNS : 0;
+}
+
+// Rows [row, end) times panels [p0, p1), whose columns begin at `col` and end before n.
+// rows.at(i, count, own) gives pointers to `count` rows from i on, the next segments rows.step()
+// behind, and may fill `own`. `cold`: B is not in the second level cache.
+template <class Rows, class Sink>
+inline void block_part(const Rows& rows, DepthBlocks depth, const float* b, long row, long end,
+                       long p0, long p1, long col, long n, float* sums, bool cold,
+                       const Sink& sink) {
+  const long gap = depth.taps * depth.k * NR;
+  const long tiles = ceil_div(end - row, BLOCK_ROWS);
+  alignas(64) float out[BLOCK_ROWS * BLOCK_COLUMNS];
+  const float* own[BLOCK_ROWS];
+  for (long p = p0; p < p1; p += BLOCK_PANELS, col += BLOCK_COLUMNS) {
+    const long panels = min(p1 - p, long(BLOCK_PANELS));
+    const long width = min(n - col, panels * NR);
+    for (long q = 0; q < depth.count; ++q) {
+      const bool last = q + 1 == depth.count;
+      const long start = depth.start(q), stop = depth.start(q + 1);
+      const long taps = depth.parts ? 1 : depth.tap(q + 1) - depth.tap(q);
+      const long k = (stop - start) / taps;
+      const float* panel = b + p * gap + start * NR;
+      // What comes next has as many runs of lines as there are panels. Each is asked for by as many
+      // tiles, which share it evenly.
+      const float* next = last ? b + (p + panels) * gap : b + p * gap + stop * NR;
+      const long behind = last ? depth.start(1) : depth.start(q + 2) - stop;
+      const long run = behind * NR * long(sizeof(float)) / CACHE_LINE;
+      const long askers = max(tiles / panels, 1L), steps = taps * ceil_div(k, BLOCK_STEP);
+      const long lines = cold ? ceil_div(run, askers * steps) : 0;
+      long t = 0;
+      for (long i = row, count; i < end; i += count, ++t) {
+        count = block_rows(end - i);
+        const long asked = t % askers * steps * lines;
+        const Coming coming = {(const char*)(next + t / askers * gap) + asked * CACHE_LINE,
+                               t < askers * panels && asked < run ? lines : 0};
+        const float* const* at = rows.at(i, count, own) + depth.tap(q) * rows.step();
+        float* kept = sums + (i - row) * BLOCK_COLUMNS;
+        const float* before = q ? kept : nullptr;
+        const long first = depth.offset(q);
+        float* to = last ? out : kept;
+        if (last && count == BLOCK_ROWS && width == BLOCK_COLUMNS)
+          block_finish(at, rows.step(), taps, k, first, panel, gap, before, to, coming, i, col,
+                       sink);
+        else
+          block_tile_for(count, width)(at, rows.step(), taps, k, first, panel, gap, before, to,
+                                       BLOCK_COLUMNS, coming);
+        if (last) block_drain(to, BLOCK_COLUMNS, count, i, col, width, sink);
+      }
+    }
+  }
+}
+
+// out[count][NR] = a[count][k] times a panel of which `width` columns are wanted, as is the one
+// behind it soon: for few rows, which leave little time for it to come.
+inline void few_rows(const float* a, long lda, long k, const float* panel, long count, long width,
+                     float* out) {
+  const float* own[BLOCK_ROWS];
+  const long run = k * NR * long(sizeof(float)) / CACHE_LINE;
+  const long tiles = ceil_div(count, BLOCK_ROWS), steps = ceil_div(k, BLOCK_STEP);
+  const long lines = ceil_div(run, tiles * steps);
+  const char* next = (const char*)(panel + k * NR);
+  for (long rows; count > 0; count -= rows, a += rows * lda, out += rows * NR) {
+    rows = block_rows(count);
+    for (long i = 0; i < rows; ++i) own[i] = a + i * lda;
+    block_tile_for(rows, width)(own, 0, 1, k, 0, panel, 0, nullptr, out, NR, Coming{next, lines});
+    next += lines * steps * CACHE_LINE;
+  }
+}
+
+// Rows of a matrix.
+struct RowsApart {
+  const float* a;
+  long lda;
+
+  static constexpr long step() { return 0; }
+  INFUSE_INLINE const float* const* at(long row, long count, const float** own) const {
+    for (long i = 0; i < count; ++i) own[i] = a + (row + i) * lda;
+    return own;
+  }
+};
+
+// Whether a product is worth tiles of blocks: they are wider, or it is deep.
+constexpr bool takes_blocks(GemmSizes s) {
+  return s.m >= BLOCK_ROWS && (BLOCK_PANELS > 1 ? s.n > NR && s.k > 0 : s.k > BLOCK_DEPTH);
+}
+
+// Rows [m0, m1) times panels [p0, p1) on one thread. rows(row, end) gives those from `row` to
+// `end`, lda floats apart, one chunk after another; row 0 would lie where it points to.
+template <class Rows, class Sink>
+inline void gemm_blocks(GemmSizes s, long lda, const Rows& rows, const float* b, long m0, long m1,
+                        long p0, long p1, float* sums, const Sink& sink) {
+  const DepthBlocks depth(1, s.k);
+  const long parts = ceil_div(m1 - m0, block_chunk(s.k)), tiles = ceil_div(m1 - m0, BLOCK_ROWS);
+  const bool passes = (p1 - p0) * s.k * NR * long(sizeof(float)) > INFUSE_BLOCK_BYTES / 2;
+  for (long i = 0; i < parts; ++i) {
+    const long row = m0 + split(tiles, parts, i) * BLOCK_ROWS,
+               end = min(m0 + split(tiles, parts, i + 1) * BLOCK_ROWS, m1);
+    const RowsApart apart = {rows(row, end), lda};
+    block_part(apart, depth, b, row, end, p0, p1, p0 * NR, s.n, sums, passes || i == 0, sink);
+  }
+}
+
+}  // namespace detail
+}  // namespace infuse
