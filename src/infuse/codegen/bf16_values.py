@@ -24,9 +24,7 @@ def rounded_axis(value: Value, precisions: LayerPrecisions, machine: Machine) ->
     return axis if isinstance(size, int) and size % 2 == 0 else None
 
 
-def _axis(
-    use: Use, value: Value, precisions: LayerPrecisions, machine: Machine
-) -> int | None:
+def _axis(use: Use, value: Value, precisions: LayerPrecisions, machine: Machine) -> int | None:
     node, index = use
     if not isinstance(node, Node) or precisions[node] != "bf16":
         return None
