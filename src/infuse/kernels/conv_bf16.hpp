@@ -90,7 +90,8 @@ constexpr bool takes_phases(const ConvSizes& s) {
 template <class T, class Sink>
 void conv_phases(Context& ctx, ConvSizes s, const T* x, const int32_t* w, const Sink& sink) {
   const PhasedImage image = phased_pairs(s);
-  const long own = s.out_channels / s.groups, panels = ceil_div(own, NR), depth = s.channels / s.groups;
+  const long own = s.out_channels / s.groups, depth = s.channels / s.groups;
+  const long panels = ceil_div(own, NR);
   const long area = s.out_height * s.out_width;
   const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
     char* scratch = (char*)ctx.scratch(worker);
@@ -112,12 +113,14 @@ void conv_phases(Context& ctx, ConvSizes s, const T* x, const int32_t* w, const 
             },
             [&](char* to, long count) { memset(to, 0, size_t(count * depth) * 2); },
             [&](const int32_t* sums, long count, long row, long panel) {
-              drain((const float*)sums, count, number * area + row, col + (panel - p) * NR, n, sink);
+              const long at = col + (panel - p) * NR;
+              drain((const float*)sums, count, number * area + row, at, n, sink);
             });
       }
     }
   };
-  tiled_parallel(ctx, s.batch * area, conv_panels(s), image.blocks() * TILE_BLOCK / 2, s.out_width, part);
+  const long k = image.blocks() * TILE_BLOCK / 2;
+  tiled_parallel(ctx, s.batch * area, conv_panels(s), k, s.out_width, part);
 }
 
 }  // namespace detail

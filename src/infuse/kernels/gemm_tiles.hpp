@@ -8,12 +8,13 @@ namespace detail {
 
 constexpr long tiled_blocks(long words) { return panel_words(words, true) / TILE_SIDE; }
 
-// What 32 rows and 32 columns need of this many blocks of k, 4 KiB each, stays in a first level cache of 48 KiB; the
-// products of more are summed up in parts, which also leave room for what passes by.
+// What 32 rows and 32 columns need of this many blocks of k, 4 KiB each, stays in a first level
+// cache of 48 KiB; the products of more are summed up in parts, which also leave room for what
+// passes by.
 constexpr long TILED_MOST = 12, TILED_DEPTH = 10;
 
-// Panels that are multiplied by 32 rows one after another, while those stay in the first level cache and the panels
-// in the second; fewer where the next ones are asked for meanwhile.
+// Panels that are multiplied by 32 rows one after another, while those stay in the first level cache
+// and the panels in the second; fewer where the next ones are asked for meanwhile.
 constexpr long TILED_GROUP = 8;
 
 // Rows up to which the time of a product is that of reading B from behind the second level cache.
@@ -128,7 +129,8 @@ INFUSE_INLINE void tiled_part(long blocks, const Rows& rows, const int32_t* b, l
     for (long g = p0; g < p1; g += group) {
       // The next group, as often as there are rows for this one.
       const bool more = cold && g + group < p1;
-      running.ahead = {(const char*)(b + (g + group) * panel), more ? ceil_div(2 * TILE_SIDE, ceil_div(end - row, TILED_ROWS)) : 0};
+      const long lines = ceil_div(2 * TILE_SIDE, ceil_div(end - row, TILED_ROWS));
+      running.ahead = {(const char*)(b + (g + group) * panel), more ? lines : 0};
       for (long i = row; i < end; i += TILED_ROWS)
         for (long part = 0, first = 0, last; part < parts; ++part, first = last) {
           last = split(blocks, parts, part + 1);

@@ -209,7 +209,7 @@ inline void tiled_product(Context& c, long m, long n, long k, const Source& sour
   detail::tiled_parallel(c, m, panels(n), count, TILED_ROWS, part);
 }
 
-/** An image of `depth` channels a group as registers read it in place; without bytes where they do not. */
+/** An image of `depth` channels a group as registers read it in place; else without bytes. */
 template <class Layout>
 constexpr detail::PhasedImage phased_bytes(long depth, long groups, detail::TapAxis down,
                                            detail::TapAxis across) {
@@ -229,8 +229,8 @@ inline detail::PhasedImage phased_bytes(const Windows& shape, long depth) {
 
 /** Windows that tile registers read in place times one group's filters. */
 template <class Layout, class T, class Sink>
-inline void phased_product(Context& c, const detail::PhasedImage& image, const Gather<Layout, T>& from,
-                           long n, Zeros<T> zeros, const typename Layout::Right* b,
+inline void phased_product(Context& c, const detail::PhasedImage& image,
+                           const Gather<Layout, T>& from, long n, Zeros<T> zeros, const typename Layout::Right* b,
                            const int32_t* sums, long shift, const Sink& sink) {
   typedef typename Layout::Left Left;
   const long lines = image.down.out, width = image.across.out, area = lines * width;
@@ -241,7 +241,8 @@ inline void phased_product(Context& c, const detail::PhasedImage& image, const G
       stop = min(last, first + lines);
       const T* plane = from.x + number * pixels * channels;
       detail::phased_part<TiledQuads>(
-          image, c.scratch(worker), (const int32_t*)b, l - first, stop - first, p0, p1, n - p0 * PANEL,
+          image, c.scratch(worker), (const int32_t*)b, l - first, stop - first, p0, p1,
+          n - p0 * PANEL,
           [&](char* to, long y, long x, long count) {
             left_line<Layout>((Left*)to, plane + (y * image.across.in + x) * channels,
                               count * from.depth, from.zero, from.end);
@@ -252,7 +253,8 @@ inline void phased_product(Context& c, const detail::PhasedImage& image, const G
           });
     }
   };
-  detail::tiled_parallel(c, from.shape.n * area, panels(n), image.blocks() * TILE_SIDE, width, part);
+  const long words = image.blocks() * TILE_SIDE;
+  detail::tiled_parallel(c, from.shape.n * area, panels(n), words, width, part);
 }
 
 }  // namespace integer_detail
@@ -269,7 +271,8 @@ inline long integer_scratch(long k) {
 template <class Layout>
 inline long integer_conv_scratch(long k, long depth, long groups, detail::TapAxis down,
                                  detail::TapAxis across) {
-  const detail::PhasedImage image = integer_detail::phased_bytes<Layout>(depth, groups, down, across);
+  const detail::PhasedImage image =
+      integer_detail::phased_bytes<Layout>(depth, groups, down, across);
   const long held = integer_scratch<Layout>(max(k, image.blocks() * detail::TILE_BLOCK));
   return image.worth() ? max(held, image.scratch()) : held;
 }
@@ -353,7 +356,8 @@ inline void integer_conv(Context& c, const Windows& shape, long filters, long gr
   const int off = zeros.of(0);
   const long stride = pitch<Layout>(k);
   for (long g = 0; g < groups; ++g) {
-    const Gather<Layout, T> plane = {shape, x + g * depth, x + shape.n * pixels * shape.c, depth, off, line};
+    const T* end = x + shape.n * pixels * shape.c;
+    const Gather<Layout, T> plane = {shape, x + g * depth, end, depth, off, line};
     const auto gather = [&](long first, long rows, char* scratch) {
       plane.windows(first, rows, scratch, stride);
       return LaneRows{scratch, stride};
@@ -363,7 +367,8 @@ inline void integer_conv(Context& c, const Windows& shape, long filters, long gr
       if (shape.n * all > FEW_ROWS && k > 0) {
         const detail::PhasedImage image = phased_bytes<Layout>(shape, depth);
         if (image.worth()) {
-          phased_product<Layout>(c, image, plane, wide, zeros, own, sums + g * wide, g * wide, sink);
+          phased_product<Layout>(c, image, plane, wide, zeros, own, sums + g * wide, g * wide,
+                                 sink);
           continue;
         }
         const auto strided = [&](long first, long rows, char* scratch) {

@@ -15,10 +15,10 @@ constexpr long TILE_SIDE = 16;                      // rows of a register, and w
 constexpr long TILE_WORDS = TILE_SIDE * TILE_SIDE;  // words of a register
 constexpr long TILED_ROWS = 2 * TILE_SIDE;          // rows and columns of a block of sums
 
-// Rows up to which vectors multiply bytes and pairs of bfloat16: a register with so few rows is mostly
-// empty, and what takes the time is to read the right operand. Measured on a Granite Rapids core,
-// whose vectors multiply bfloat16 at half of the speed of float32: 4 rows of 768 × 768 take 20 us by
-// registers and 44 by vectors, those of bytes 9 and 11, of 768 × 3072 71 and 65.
+// Rows up to which vectors multiply bytes and pairs of bfloat16: a register with so few rows is
+// mostly empty, and what takes the time is to read the right operand. Measured on a Granite Rapids
+// core, whose vectors multiply bfloat16 at half of the speed of float32: 4 rows of 768 × 768 take
+// 20 us by registers and 44 by vectors, those of bytes 9 and 11, of 768 × 3072 71 and 65.
 constexpr long FEW_ROWS = 4, FEW_PAIR_ROWS = 1;
 
 #if defined(INFUSE_BF16_TILES)
@@ -131,7 +131,9 @@ struct OffsetRows {
   INFUSE_INLINE OffsetRows from(long first) const {
     return {start + first / TILE_SIDE * group, row, offset, group};
   }
-  INFUSE_INLINE OffsetRows behind(long blocks) const { return {start, row, offset + blocks, group}; }
+  INFUSE_INLINE OffsetRows behind(long blocks) const {
+    return {start, row, offset + blocks, group};
+  }
   INFUSE_INLINE const char* at() const { return start + *offset; }
   INFUSE_INLINE void next() { ++offset; }
 };
@@ -194,8 +196,8 @@ INFUSE_INLINE void end_sum(const TileBlock& before) {
 }
 
 /**
- * Sums [16 · R][16 · V] in registers: those at `from`, or zeros, and rows times the first V halves of a panel,
- * `blocks` > 0 of 16 words each.
+ * Sums [16 · R][16 · V] in registers: those at `from`, or zeros, and rows times the first V halves of
+ * a panel, `blocks` > 0 of 16 words each.
  *
  * What registers hold of the block before is stored one by one as they begin anew: the first
  * products run while the others are stored. Stored at the end of a block, they cost 20 ns of its
