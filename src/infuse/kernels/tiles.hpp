@@ -7,6 +7,7 @@
 // which registers do not pay take vectors, from the same panels (PanelSteps).
 #pragma once
 #include "permission.hpp"
+#include "platform.hpp"
 #include "simd.hpp"
 
 namespace infuse {
