@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from benchmarks.inputs import default_zoo
 from infuse.runtime.cpus import architecture, cpu_features
-from infuse.targets import Target
+from infuse.targets import Caches, Target
 from infuse.testing.emulation import emulated, obstacle
 from tests.compilers import product_compilers, put_light_compilers_first
 
@@ -110,12 +110,13 @@ def product_compiler() -> Iterator[None]:
 @pytest.fixture(params=["", "amx_tile amx_bf16 amx_int8"], ids=["vectors", "tiles"])
 def bf16_processor(request: pytest.FixtureRequest) -> Iterator[None]:
     """The target "native" multiplies bfloat16 and bytes, by vectors and by tile registers: itself,
-    or emulated.
+    or emulated. Its caches are the usual ones, whose costs say that small products gain by it.
     """
     features = ("avx512_vnni", "avx512_bf16", *request.param.split())
     if not frozenset(features) <= cpu_features() and (why := obstacle()):
         pytest.skip(f"this processor does not multiply bfloat16; {why}")
-    with emulated(*features):
+    usual = mock.patch.object(Caches, "of_host", classmethod(lambda cls: Caches()))
+    with usual, emulated(*features):
         yield
 
 
