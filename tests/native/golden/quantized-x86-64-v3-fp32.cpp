@@ -249,7 +249,7 @@ static long place_0(const Sizes& d, long* offsets) {
 static long scratch_bytes_0(const Sizes& d) {
   (void)d;
   long most = 64;
-  most = max_long(most, integer_conv_scratch<I16x2>(54L, 6L, 1L, detail::TapAxis{9L, 9L, 3L, 1L, 1L, 1L}, detail::TapAxis{10L, 10L, 3L, 1L, 1L, 1L}));
+  most = max_long(most, integer_scratch<I16x2>(54L));
   most = max_long(most, integer_depthwise_scratch(10L, 20L));
   most = max_long(most, integer_scratch<I16x2>(20L));
   most = max_long(most, pool_scratch(PoolSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 3L, .out_width = 3L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 3L, .stride_width = 3L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 0L, .pad_left = 0L, .pad_bottom = 0L, .pad_right = 0L, .count_padding = false, .pitch = 20L}));

@@ -280,7 +280,7 @@ def _scratch_text(node: Node, layout: Layout, win: Window | None) -> str:
     """C++ text of the bytes of scratch that a convolution needs."""
     w, x, out = operand(node, 1), operand(node), node.output
     depth = size_text(dims.product(w.shape[1:]))
-    if win is None:
+    if win is None or layout is not U8S8X4:  # filters that are computed may have any size
         return f"integer_scratch<{layout.name}>({depth})"
     sides = [(1, 1), *zip(x.shape[2:], out.shape[2:], strict=True)][-2:]
     axes = zip(sides, win.kernel, win.strides, win.dilations, win.before, strict=True)
