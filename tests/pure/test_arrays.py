@@ -307,6 +307,20 @@ def test_functions_are_run_on_numpy_too() -> None:
     np.testing.assert_allclose(evaluate(graph, {"x": A})["output"], function(A), rtol=1e-6)
 
 
+def test_the_namespace_can_be_looked_through() -> None:
+    """As torch's inductor does with all modules: a missing name is no attribute."""
+
+    def looks(x: Any) -> Any:
+        xp = x.__array_namespace__()
+        assert not hasattr(xp, "torch")
+        with pytest.raises(UnsupportedOperatorError, match="no array function 'cbrt'"):
+            xp.cbrt(x)
+        return xp.abs(x)
+
+    graph = infuse.trace(looks, [A])
+    assert [node.kind for node in graph.nodes] == ["Abs"]
+
+
 def test_results_are_named() -> None:
     def several(x: Any) -> Any:
         return {"double": x * 2, "same": x}

@@ -197,9 +197,15 @@ __all__ = [  # and those of FUNCTIONS
 ]
 
 
+class MissingFunctionError(UnsupportedOperatorError, AttributeError):
+    """A function that NumPy may have and a trace has not; `hasattr` of whoever looks through all
+    modules, as torch's inductor does, says no.
+    """
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    raise UnsupportedOperatorError(
+    raise MissingFunctionError(
         f"there is no array function {name!r} that can be traced", where=source_line()
     )
