@@ -250,8 +250,11 @@ struct Floats : ByVectors<Floats> {
     block->k_step = k.row;
     for (long j = 0; !few && j < block->count; j += PANEL) {
       long count = block->count - j < PANEL ? block->count - j : PANEL;
-      copying::turn_block<float>(unit.space.k + j * shape.dim, PANEL, keys + j * k.row, k.row,
-                                 shape.dim, count);
+      float* panel = unit.space.k + j * shape.dim;
+      copying::turn_block<float>(panel, PANEL, keys + j * k.row, k.row, shape.dim, count);
+      // What lay there before is multiplied, too, and subnormal numbers take long.
+      for (long d = 0; count < PANEL && d < shape.dim; ++d)
+        memset(panel + d * PANEL + count, 0, size_t(PANEL - count) * sizeof(float));
     }
     const float* values = v.at(unit.batch, kv_head, block->first);
     block->v = values;
