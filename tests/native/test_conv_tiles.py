@@ -120,3 +120,20 @@ def test_bytes(
     parts = zip(np.split(exact, group, axis=1), np.split(weights, group), strict=True)
     expected = [convolved(part, w, stride, pad, dilation) for part, w in parts]
     np.testing.assert_array_equal(result, np.concatenate(expected, axis=1))
+
+
+@pytest.mark.parametrize("target", BYTE_TARGETS)
+@pytest.mark.parametrize("channels", [64, 5])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_negative_padding_cuts_off(rng: Rng, target: str, channels: int, stride: int) -> None:
+    if not has_target(target):
+        pytest.skip(f"this processor does not run {target}")
+    build = Builder("cropped")
+    image = rng.integers(0, 256, (2, channels, 11, 13), np.uint8)
+    weights = rng.integers(-127, 127, (20, channels, 3, 3), np.int8)
+    x = build.input(*image.shape, dtype=dtypes.uint8, name="x")
+    sizes = {"strides": (stride, stride), "pads": (-1, -2, 0, -1)}
+    build.graph.add_output(build("ConvInteger", x, weights, **sizes), "y")
+    result = infuse.compile(build.graph, target=target).run({"x": image})["y"]
+    expected = convolved(image[:, :, 1:, 2:-1], weights, stride, 0, 1)
+    np.testing.assert_array_equal(result, expected)

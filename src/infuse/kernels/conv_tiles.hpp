@@ -41,9 +41,10 @@ struct PhasedImage {
   // Whether registers can read it, and there are few windows that nobody asks for.
   constexpr bool worth() const {
     const bool point = down.kernel * across.kernel * down.stride * across.stride == 1;
-    const bool whole = tight ? across.dilation == 1 : bytes % TILE_BLOCK == 0;
+    const bool whole =
+        tight ? across.dilation == 1 && across.before >= 0 : bytes % TILE_BLOCK == 0;
     return down.is_simple() && across.is_simple() && whole && !point && bytes > 0 &&
-           across.out * 4 >= line() * 3;
+           across.out > 0 && across.out * 4 >= line() * 3;
   }
   constexpr long columns() const { return tight ? 1 : across.phases(); }
   // Windows of a line, with those that nobody asks for.

@@ -289,8 +289,8 @@ def _scratch_text(node: Node, layout: Layout, win: Window | None) -> str:
         for side, kernel, stride, dilation, before in axes
     ]
     down, across = (f"detail::TapAxis{{{text}}}" for text in texts)
-    channels, groups = size_text(w.shape[1]), dims.floordiv(x.shape[1], w.shape[1])
-    sizes = f"{depth}, {channels}, {size_text(groups)}, {down}, {across}"
+    assert isinstance(node.op, Convolving)
+    sizes = f"{depth}, {size_text(w.shape[1])}, {node.op.group}L, {down}, {across}"
     return f"integer_conv_scratch<{layout.name}>({sizes})"
 
 
@@ -298,10 +298,11 @@ def _line_count(low: Lowering, node: Node) -> int:
     """Lines of the window that tile registers take as whole blocks; 0 where they do not."""
     op, x, w = node.op, operand(node), operand(node, 1)
     assert isinstance(op, Convolving)
-    channels, rank = x.shape[1], x.rank - 2
-    if rank > 2 or _is_point(window(node, low)) or not isinstance(channels, int):
+    depth, rank = w.shape[1], x.rank - 2
+    assert isinstance(depth, int)
+    if rank > 2 or _is_point(window(node, low)):
         return 0
-    if not fills_lines(channels, op.group, op.spread(rank)[-1]):
+    if not fills_lines(depth, op.group, op.spread(rank)[-1]):
         return 0
     return int(dims.product(w.shape[2:-1]))
 
