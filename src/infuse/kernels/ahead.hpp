@@ -1,9 +1,22 @@
-// A lane tag with which a sink does nothing but ask for the memory that it will read and write.
+// Memory that is asked for before it is needed: lines of it, and with a lane tag what a sink will
+// read and write.
 #pragma once
 
 #include "half.hpp"
+#include "platform.hpp"
 
 namespace infuse {
+
+// Lines of the cache that are needed soon: with every ask, so many come into the second level.
+struct LinesAhead {
+  const char* at = nullptr;
+  long lines = 0;
+
+  INFUSE_INLINE void ask() {
+#pragma GCC unroll 1
+    for (long i = 0; i < lines; ++i, at += CACHE_LINE) prefetch_l2(at);
+  }
+};
 
 // sink(vf{}, row, col, Ahead{}) brings what the sink needs at (row, col) into the caches.
 struct Ahead {};

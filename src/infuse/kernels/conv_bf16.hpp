@@ -99,12 +99,10 @@ void conv_phases(Context& ctx, ConvSizes s, const T* x, const int32_t* w, const 
       const long g = p / panels;
       end = min(p1, (g + 1) * panels);
       const long n = (g + 1) * own, col = g * own + p % panels * NR;
-      for (long l = m0 / s.out_width, last = m1 / s.out_width, stop; l < last; l = stop) {
-        const long number = l / s.out_height, first = number * s.out_height;
-        stop = min(last, first + s.out_height);
+      each_image(image, m0, m1, [&](long number, long first, long last) {
         const T* plane = x + number * s.height * s.width * s.pitch + g * depth;
         phased_part<TiledPairs>(
-            image, scratch, w, l - first, stop - first, p, end, n - col,
+            image, scratch, w, first, last, p, end, n - col,
             [&](char* to, long y, long at, long count) {
               const T* from = plane + (y * s.width + at) * s.pitch;
               if (s.pitch == depth) return round_row((int32_t*)to, from, count * depth);
@@ -116,7 +114,7 @@ void conv_phases(Context& ctx, ConvSizes s, const T* x, const int32_t* w, const 
               const long at = col + (panel - p) * NR;
               drain((const float*)sums, count, number * area + row, at, n, sink);
             });
-      }
+      });
     }
   };
   const long k = image.blocks() * TILE_BLOCK / 2;

@@ -132,6 +132,18 @@ struct PhasedImage {
   }
 };
 
+// Calls body(number of the image, first, last) for the lines of the result in windows [m0, m1) of
+// all images.
+template <class Body>
+INFUSE_INLINE void each_image(const PhasedImage& image, long m0, long m1, const Body& body) {
+  const long lines = image.down.out;
+  for (long l = m0 / image.across.out, last = m1 / image.across.out, stop; l < last; l = stop) {
+    const long number = l / lines, first = number * lines;
+    stop = min(last, first + lines);
+    body(number, l - first, stop - first);
+  }
+}
+
 // Windows of the lines [first, last) of the result of one image times panels [p0, p1). Sums of windows
 // side by side go to drained(sums, rows, row, panel), where rows count the results of the image.
 template <class Unit, class Pixels, class Blank, class Drain>
@@ -146,7 +158,7 @@ INFUSE_INLINE void phased_part(const PhasedImage& image, char* scratch, const in
     image.copy(held, row / line, ceil_div(end, line), pixels, blank);
     return OffsetRows{held, image.step(), offsets, TILE_SIDE * image.step()};
   };
-  const auto wanted = [&](const int32_t* sums, long count, long row, long p) {
+  const auto results = [&](const int32_t* sums, long count, long row, long p) {
     for (long i = 0, run; i < count; i += run) {
       const long y = (row + i) / line, x = (row + i) % line;
       run = min(count - i, x < out ? out - x : line - x);
@@ -154,7 +166,7 @@ INFUSE_INLINE void phased_part(const PhasedImage& image, char* scratch, const in
     }
   };
   tiled_part<Unit>(image.blocks(), rows, b, first * line, last * line, p0, p1, n, lines * line,
-                   wanted);
+                   results);
 }
 
 }  // namespace detail

@@ -29,17 +29,6 @@ constexpr long BLOCK_DEPTH =
     max(INFUSE_L1_BYTES / 3 * 2 / (BLOCK_COLUMNS * long(sizeof(float))) / BLOCK_STEP, 1L) *
     BLOCK_STEP;
 
-// Lines of memory that will be needed: so many are asked for with every BLOCK_STEP numbers of k.
-struct Coming {
-  const char* next;
-  long lines;
-
-  INFUSE_INLINE void ask() {
-#pragma GCC unroll 1
-    for (long i = 0; i < lines; ++i, next += CACHE_LINE) prefetch_l2(next);
-  }
-};
-
 // The sums of R rows and V vectors, the second pair of them `gap` floats behind the first, and what
 // `before` has of them, to out(sum, row, vector). Segment t of row i starts at
 // rows[t * step + i] + offset. each() is called with every BLOCK_STEP numbers of k.
@@ -93,17 +82,17 @@ INFUSE_INLINE void block_sums(const float* const* rows, long step, long taps, lo
 template <int R, int V>
 INFUSE_NOINLINE void block_tile(const float* const* rows, long step, long taps, long k, long offset,
                                 const float* b, long gap, const float* before, float* to,
-                                long pitch, Coming coming) {
+                                long pitch, LinesAhead ahead) {
   block_sums<R, V>(
       rows, step, taps, k, offset, b, gap, before,
       [&](vf x, int i, int j) __attribute__((always_inline)) {
         store(to + i * pitch + j * LANES, x, Full{});
       },
-      [&]() __attribute__((always_inline)) { coming.ask(); });
+      [&]() __attribute__((always_inline)) { ahead.ask(); });
 }
 
 typedef void (*BlockTile)(const float* const*, long, long, long, long, const float*, long,
-                          const float*, float*, long, Coming);
+                          const float*, float*, long, LinesAhead);
 
 template <int V>
 INFUSE_INLINE BlockTile block_tile_of(long rows) {
@@ -152,7 +141,8 @@ INFUSE_NOINLINE void block_drain(const float* sums, long pitch, long rows, long 
 template <class Sink>
 INFUSE_NOINLINE void block_finish(const float* const* rows, long step, long taps, long k,
                                   long offset, const float* b, long gap, const float* before,
-                                  float* to, Coming coming, long row, long col, const Sink& sink) {
+                                  float* to, LinesAhead ahead, long row, long col,
+                                  const Sink& sink) {
   const Sink own = sink;
   const long each = ceil_div(BLOCK_ROWS, taps * ceil_div(k, BLOCK_STEP));
   long next = row;
@@ -162,7 +152,7 @@ INFUSE_NOINLINE void block_finish(const float* const* rows, long step, long taps
         store(to + i * BLOCK_COLUMNS + j * LANES, x, Full{});
       },
       [&]() __attribute__((always_inline)) {
-        coming.ask();
+        ahead.ask();
 #pragma GCC unroll 1
         for (const long end = min(next + each, row + BLOCK_ROWS); next < end; ++next)
 #pragma GCC unroll 1
@@ -236,20 +226,20 @@ inline void block_part(const Rows& rows, DepthBlocks depth, const float* b, long
       long t = 0;
       for (long i = row, count; i < end; i += count, ++t) {
         count = block_rows(end - i);
-        const long asked = t % askers * steps * lines;
-        const Coming coming = {(const char*)(next + t / askers * gap) + asked * CACHE_LINE,
-                               t < askers * panels && asked < run ? lines : 0};
+        const long first_line = t % askers * steps * lines;
+        const LinesAhead ahead = {(const char*)(next + t / askers * gap) + first_line * CACHE_LINE,
+                                  t < askers * panels && first_line < run ? lines : 0};
         const float* const* at = rows.at(i, count, own) + depth.tap(q) * rows.step();
-        float* kept = sums + (i - row) * BLOCK_COLUMNS;
-        const float* before = q ? kept : nullptr;
+        float* partial = sums + (i - row) * BLOCK_COLUMNS;
+        const float* before = q ? partial : nullptr;
         const long first = depth.offset(q);
-        float* to = last ? out : kept;
+        float* to = last ? out : partial;
         if (last && count == BLOCK_ROWS && width == BLOCK_COLUMNS)
-          block_finish(at, rows.step(), taps, k, first, panel, gap, before, to, coming, i, col,
+          block_finish(at, rows.step(), taps, k, first, panel, gap, before, to, ahead, i, col,
                        sink);
         else
           block_tile_for(count, width)(at, rows.step(), taps, k, first, panel, gap, before, to,
-                                       BLOCK_COLUMNS, coming);
+                                       BLOCK_COLUMNS, ahead);
         if (last) block_drain(to, BLOCK_COLUMNS, count, i, col, width, sink);
       }
     }
@@ -268,7 +258,8 @@ inline void few_rows(const float* a, long lda, long k, const float* panel, long 
   for (long rows; count > 0; count -= rows, a += rows * lda, out += rows * NR) {
     rows = block_rows(count);
     for (long i = 0; i < rows; ++i) own[i] = a + i * lda;
-    block_tile_for(rows, width)(own, 0, 1, k, 0, panel, 0, nullptr, out, NR, Coming{next, lines});
+    block_tile_for(rows, width)(own, 0, 1, k, 0, panel, 0, nullptr, out, NR,
+                                LinesAhead{next, lines});
     next += lines * steps * CACHE_LINE;
   }
 }

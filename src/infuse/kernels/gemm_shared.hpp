@@ -27,7 +27,7 @@
 #endif
 #define INFUSE_SHARED_BLOCK(how, R, V)                                                           \
   how template void block_tile<R, V>(const float* const*, long, long, long, long, const float*,  \
-                                     long, const float*, float*, long, Coming);
+                                     long, const float*, float*, long, LinesAhead);
 #if INFUSE_LANES == 16
 #define INFUSE_SHARED_BLOCK_ROW(how, R)                                                 \
   INFUSE_SHARED_BLOCK(how, R, 1) INFUSE_SHARED_BLOCK(how, R, 2)                         \

@@ -233,16 +233,13 @@ inline void phased_product(Context& c, const detail::PhasedImage& image,
                            const Gather<Layout, T>& from, long n, Zeros<T> zeros, const typename Layout::Right* b,
                            const int32_t* sums, long shift, const Sink& sink) {
   typedef typename Layout::Left Left;
-  const long lines = image.down.out, width = image.across.out, area = lines * width;
+  const long width = image.across.out, area = image.down.out * width;
   const long channels = from.shape.c, pixels = image.down.in * image.across.in;
   const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
-    for (long l = m0 / width, last = m1 / width, stop; l < last; l = stop) {
-      const long number = l / lines, first = number * lines;
-      stop = min(last, first + lines);
+    detail::each_image(image, m0, m1, [&](long number, long first, long last) {
       const T* plane = from.x + number * pixels * channels;
       detail::phased_part<TiledQuads>(
-          image, c.scratch(worker), (const int32_t*)b, l - first, stop - first, p0, p1,
-          n - p0 * PANEL,
+          image, c.scratch(worker), (const int32_t*)b, first, last, p0, p1, n - p0 * PANEL,
           [&](char* to, long y, long x, long count) {
             left_line<Layout>((Left*)to, plane + (y * image.across.in + x) * channels,
                               count * from.depth, from.zero, from.end);
@@ -251,7 +248,7 @@ inline void phased_product(Context& c, const detail::PhasedImage& image,
           [&](const int32_t* out, long count, long row, long p) {
             drain<Layout>(out, count, number * area + row, p * PANEL, n, zeros, sums, shift, sink);
           });
-    }
+    });
   };
   const long words = image.blocks() * TILE_SIDE;
   detail::tiled_parallel(c, from.shape.n * area, panels(n), words, width, part);

@@ -6,6 +6,7 @@
 // is a pair of bfloat16 or four bytes; k is filled up with zeros to whole blocks. The few rows for
 // which registers do not pay take vectors, from the same panels (PanelSteps).
 #pragma once
+#include "ahead.hpp"
 #include "permission.hpp"
 #include "platform.hpp"
 #include "simd.hpp"
@@ -180,25 +181,54 @@ INFUSE_INLINE void begin_sum(const TileBlock& before, void* from) {
     INFUSE_TILE_ZERO(SUM);
 }
 
-/** Memory that is asked for meanwhile: so many lines of the cache at every block of k. */
-struct LinesAhead {
-  const char* at = nullptr;
-  long lines = 0;
-
-  INFUSE_INLINE void ask() {
-    for (const char* end = at + lines * CACHE_LINE; at < end; at += CACHE_LINE)
-      prefetch_l2((const float*)at);
-  }
-};
-
 template <int SUM>
 INFUSE_INLINE void end_sum(const TileBlock& before) {
   if (before.has(SUM)) INFUSE_TILE_STORE(SUM, sums_at<SUM>(before.sums), SUMS_PITCH);
 }
 
+/** What a block that goes on does before it adds to a register: nothing. */
+struct SumsGoOn {
+  template <int SUM>
+  INFUSE_INLINE void begin() const {}
+};
+
+/** What the first products of a block do before. */
+struct SumsBegin {
+  const TileBlock& before;
+  void* from;
+
+  template <int SUM>
+  INFUSE_INLINE void begin() const {
+    begin_sum<SUM>(before, from);
+  }
+};
+
+/** Adds one block of rows times the first V halves of one of a panel to [16 · R][16 · V] sums. */
+template <class Unit, int R, int V, class Rows, class Start>
+INFUSE_INLINE void tile_step(const Rows& a, const int32_t* b, const Start& start) {
+  start.template begin<0>();
+  INFUSE_TILE_LOAD(6, b, TILE_SIDE * 4);
+  INFUSE_TILE_LOAD(4, a.at(), a.row);
+  Unit::template add<0, 4, 6>();
+  if constexpr (V == 2) {
+    start.template begin<1>();
+    INFUSE_TILE_LOAD(7, b + TILE_WORDS, TILE_SIDE * 4);
+    Unit::template add<1, 4, 7>();
+  }
+  if constexpr (R == 2) {
+    start.template begin<2>();
+    INFUSE_TILE_LOAD(5, a.at() + a.group, a.row);
+    Unit::template add<2, 5, 6>();
+  }
+  if constexpr (R == 2 && V == 2) {
+    start.template begin<3>();
+    Unit::template add<3, 5, 7>();
+  }
+}
+
 /**
- * Sums [16 · R][16 · V] in registers: those at `from`, or zeros, and rows times the first V halves of
- * a panel, `blocks` > 0 of 16 words each.
+ * Sums [16 · R][16 · V] in registers: those at `from`, or zeros, and rows times the first V halves
+ * of a panel, `blocks` > 0 of 16 words each.
  *
  * What registers hold of the block before is stored one by one as they begin anew: the first
  * products run while the others are stored. Stored at the end of a block, they cost 20 ns of its
@@ -207,24 +237,7 @@ INFUSE_INLINE void end_sum(const TileBlock& before) {
 template <class Unit, int R, int V, class Rows>
 INFUSE_NOINLINE void tile_block(Rows a, const int32_t* b, long blocks, void* from,
                                 const TileBlock& before, LinesAhead ahead) {
-  begin_sum<0>(before, from);
-  INFUSE_TILE_LOAD(6, b, TILE_SIDE * 4);
-  INFUSE_TILE_LOAD(4, a.at(), a.row);
-  Unit::template add<0, 4, 6>();
-  if constexpr (V == 2) {
-    begin_sum<1>(before, from);
-    INFUSE_TILE_LOAD(7, b + TILE_WORDS, TILE_SIDE * 4);
-    Unit::template add<1, 4, 7>();
-  }
-  if constexpr (R == 2) {
-    begin_sum<2>(before, from);
-    INFUSE_TILE_LOAD(5, a.at() + a.group, a.row);
-    Unit::template add<2, 5, 6>();
-  }
-  if constexpr (R == 2 && V == 2) {
-    begin_sum<3>(before, from);
-    Unit::template add<3, 5, 7>();
-  }
+  tile_step<Unit, R, V>(a, b, SumsBegin{before, from});
   if constexpr (V == 1) end_sum<1>(before);
   if constexpr (R == 1) end_sum<2>(before);
   if constexpr (R == 1 || V == 1) end_sum<3>(before);
@@ -232,18 +245,7 @@ INFUSE_NOINLINE void tile_block(Rows a, const int32_t* b, long blocks, void* fro
 #pragma GCC unroll 1
   while (--blocks > 0) {
     a.next(), b += 2 * TILE_WORDS;
-    INFUSE_TILE_LOAD(6, b, TILE_SIDE * 4);
-    INFUSE_TILE_LOAD(4, a.at(), a.row);
-    Unit::template add<0, 4, 6>();
-    if constexpr (V == 2) {
-      INFUSE_TILE_LOAD(7, b + TILE_WORDS, TILE_SIDE * 4);
-      Unit::template add<1, 4, 7>();
-    }
-    if constexpr (R == 2) {
-      INFUSE_TILE_LOAD(5, a.at() + a.group, a.row);
-      Unit::template add<2, 5, 6>();
-    }
-    if constexpr (R == 2 && V == 2) Unit::template add<3, 5, 7>();
+    tile_step<Unit, R, V>(a, b, SumsGoOn{});
     ahead.ask();
   }
 }
