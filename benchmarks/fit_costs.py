@@ -71,7 +71,7 @@ class Sample:
         return np.array(work(self.family, name, self.sizes, self.machine, self.threads))
 
 
-KINDS = ("native/fp32", "native/bf16", "x86-64-v3/fp32", "x86-64/fp32")
+KINDS = ("native/fp32", "native/bf16", "native/bf16x2", "x86-64-v3/fp32", "x86-64/fp32")
 """Targets and precisions: every width of vectors."""
 
 
@@ -190,7 +190,7 @@ def _print(title: str, found: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _write(path: Path, weights: Mapping[Which, Floats]) -> None:
-    """Put the weights into the file, in place of those of the same families of machines that are
+    """Put the weights into the file, in place of those of the same candidates of machines that are
     alike.
     """
     sets: dict[Machine, dict[str, Any]] = {}
@@ -208,12 +208,20 @@ def _write(path: Path, weights: Mapping[Which, Floats]) -> None:
         {
             "machine": machine_data(k),
             "measured": where,
-            "weights": {**_weights_of(k, alike), **content},
+            "weights": _merged(_weights_of(k, alike), content),
         }
         for k, content in sets.items()
     ]
     text = json.dumps({"sets": [*(one for one in others if one not in alike), *made]}, indent=1)
     path.write_text(_LISTS.sub(_in_a_line, text) + "\n", "utf-8")
+
+
+def _merged(before: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+    """The weights by family and candidate, new ones in place of those before."""
+    return {
+        family: {**before.get(family, {}), **content.get(family, {})}
+        for family in dict.fromkeys((*before, *content))
+    }
 
 
 def _in_a_line(numbers: re.Match[str]) -> str:

@@ -356,17 +356,19 @@ def compile(
     be copied there); `threads` the number of threads of a run (default: what this process may use);
     `precision` fp32; bf16: products with weights and those of attention take operands rounded to
     bfloat16 and sum up in float32, everything else stays as it is (OptionError where the target has
-    no instruction for that); or fp16: weights are stored as IEEE halves, and everything is computed
-    in float32 (`metadata["kept_in_fp32"]` of the model names the tensors that halves do not hold);
-    or auto: the fastest of these on this machine that stays within `max_difference`;
-    `tune` measures which kernels are fastest, where several compute the same: for up to three
-    minutes, and once, as the times are kept in the cache folder (OptionError where this machine
-    does not run code for the target); without it a model of their costs chooses; `search` seconds
-    of looking for cheaper forms, as `optimize` does, for a graph that was not optimized; `weights`
-    small leaves out the kernels that keep transformed copies of weights, which are up to four times
-    as large (Winograd's convolutions), where another kernel computes the same; `output` a folder
-    for the compiled model, which `load_compiled` opens without a compiler; `prefix` what the names
-    of its C functions begin with: two models in one C program need two.
+    no instruction for that); bf16x2: products with weights split their operands into two bfloat16
+    each, so that 16 bits of a number count in place of 8 (OptionError where the target has no tile
+    registers for bfloat16; what is not finite makes NaN); fp16: weights are stored as IEEE halves,
+    and everything is computed in float32 (`metadata["kept_in_fp32"]` of the model names the tensors
+    that halves do not hold); auto: the fastest of these on this machine that stays within
+    `max_difference`; `tune` measures which kernels are fastest, where several compute the same: for
+    up to three minutes, and once, as the times are kept in the cache folder (OptionError where this
+    machine does not run code for the target); without it a model of their costs chooses; `search`
+    seconds of looking for cheaper forms, as `optimize` does, for a graph that was not optimized;
+    `weights` small leaves out the kernels that keep transformed copies of weights, which are up to
+    four times as large (Winograd's convolutions), where another kernel computes the same; `output`
+    a folder for the compiled model, which `load_compiled` opens without a compiler; `prefix` what
+    the names of its C functions begin with: two models in one C program need two.
 
     `precision="auto"` compiles the model in each precision that this machine computes in, and times
     them. The fastest is taken if it needs 5 % less time than fp32, or more where times vary more,

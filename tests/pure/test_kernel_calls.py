@@ -157,11 +157,27 @@ GRAPHS: dict[str, Graph] = {
 }
 
 
+SPLIT = {
+    "windows": convolution((2, 64, 7, 6), (20, 64, 3, 3), (1, 1, 1, 1)),
+    "steps": convolution((1, 32, 9, 8), (33, 32, 3, 3), (1, 0, 1, 0), strides=(2, 2)),
+    "spread": convolution((1, 32, 9, 8), (5, 32, 3, 2), dilations=(2, 3)),
+    "groups": convolution((2, 64, 5, 6), (40, 32, 3, 3), (1, 1, 1, 1), group=2),
+    "points with steps": convolution((1, 96, 5, 5), (20, 96, 1, 1), strides=(2, 1)),
+    "a line": convolution((2, 32, 17), (20, 32, 5), (2, 2)),
+}
+"""Convolutions whose channels are whole blocks of split numbers."""
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_kernel_is_given_what_makes_its_node(name: str, target: str, precision: str) -> None:
     assert run_all(GRAPHS[name], target, precision) == {1}
+
+
+@pytest.mark.parametrize("name", [*GRAPHS, *SPLIT])
+def test_a_kernel_of_split_operands_is_given_what_makes_its_node(name: str) -> None:
+    assert run_all({**GRAPHS, **SPLIT}[name], TARGETS[4], "bf16x2") == {1}
 
 
 def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +201,8 @@ def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPat
     for graph in GRAPHS.values():
         for precision in ("fp32", "bf16", "fp16"):
             run_all(graph, TARGETS[2], precision)
+    for graph in (GRAPHS["rows"], SPLIT["windows"]):
+        run_all(graph, TARGETS[4], "bf16x2")
     for case in SEQUENCES.values():
         for precision in ("fp32", "bf16"):
             run_all(case.graph, TARGETS[2], precision, feeds=case.feeds)

@@ -255,4 +255,4 @@ def _is_low(step: Step) -> bool:
     """Whether the kernel of a layer of float32 rounds operands, or reads weights that were."""
     tensors = [a for a in step.arguments if isinstance(a, Tensor) and a.buffer.kind == "weight"]
     halves = any(tensor.dtype == dtypes.float16 for tensor in tensors)
-    return halves or any(name.endswith("_bf16.hpp") for name in step.function.includes)
+    return halves or any("_bf16" in name for name in step.function.includes)

@@ -10,7 +10,7 @@ from infuse.errors import OptionError
 from infuse.ir.graph import Node
 from infuse.targets import DotType, Target
 
-PRECISIONS: Final = ("fp32", "bf16", "fp16")
+PRECISIONS: Final = ("fp32", "bf16x2", "bf16", "fp16")
 """What a layer may compute in."""
 AUTO: Final = "auto"
 """The precision that is looked for (`autotune/precision_search.py`)."""
@@ -68,6 +68,13 @@ def check_precision(precision: str, target: Target) -> None:
         raise OptionError(
             f"there is no precision {precision!r}", hint=f"one of: {', '.join((*PRECISIONS, AUTO))}"
         )
+    if precision == "bf16x2" and not _has_tiles(target):
+        raise OptionError(
+            "precision bf16x2 needs a processor whose tile registers multiply bfloat16 (AMX), and "
+            f"the target {target.name} has none: three products in place of one would be slower "
+            "than fp32",
+            hint="leave the precision at fp32, or compile for the target native on such a processor",
+        )
     if precision == "bf16" and not multiplies_bfloat16(target):
         raise OptionError(
             "precision bf16 needs a processor that multiplies bfloat16 itself (AVX512-BF16, AMX, "
@@ -86,6 +93,12 @@ def multiplies_bfloat16(target: Target) -> bool:
     return target.machine.dot(DotType.BF16) is not None
 
 
+def _has_tiles(target: Target) -> bool:
+    """Whether the target has tile registers for products of bfloat16."""
+    return DotType.BF16 in target.machine.tiled
+
+
 def supported(target: Target) -> list[str]:
     """The precisions that the target computes in."""
-    return [name for name in PRECISIONS if name != "bf16" or multiplies_bfloat16(target)]
+    unusable = {"bf16": not multiplies_bfloat16(target), "bf16x2": not _has_tiles(target)}
+    return [name for name in PRECISIONS if not unusable.get(name)]

@@ -86,10 +86,12 @@ constexpr bool takes_phases(const ConvSizes& s) {
   return takes_tiles(s.batch * s.out_height * s.out_width, 1) && phased_pairs(s).worth();
 }
 
-// conv_bf16 of windows that registers read in place.
-template <class T, class Sink>
-void conv_phases(Context& ctx, ConvSizes s, const T* x, const int32_t* w, const Sink& sink) {
-  const PhasedImage image = phased_pairs(s);
+// A convolution of windows that registers read in place: fill(to, from, count) writes numbers of
+// pixels side by side as registers take them.
+template <class Unit, class T, class Fill, class Sink>
+void conv_phases(Context& ctx, ConvSizes s, const PhasedImage& image, const T* x,
+                 const bfloat16* packed_w, const Fill& fill, const Sink& sink) {
+  const int32_t* w = (const int32_t*)packed_w;
   const long own = s.out_channels / s.groups, depth = s.channels / s.groups;
   const long panels = ceil_div(own, NR);
   const long area = s.out_height * s.out_width;
@@ -101,15 +103,15 @@ void conv_phases(Context& ctx, ConvSizes s, const T* x, const int32_t* w, const 
       const long n = (g + 1) * own, col = g * own + p % panels * NR;
       each_image(image, m0, m1, [&](long number, long first, long last) {
         const T* plane = x + number * s.height * s.width * s.pitch + g * depth;
-        phased_part<TiledPairs>(
+        phased_part<Unit>(
             image, scratch, w, first, last, p, end, n - col,
             [&](char* to, long y, long at, long count) {
               const T* from = plane + (y * s.width + at) * s.pitch;
-              if (s.pitch == depth) return round_row((int32_t*)to, from, count * depth);
-              for (long i = 0; i < count; ++i, to += depth * 2, from += s.pitch)
-                round_row((int32_t*)to, from, depth);
+              if (s.pitch == depth) return fill((int32_t*)to, from, count * depth);
+              for (long i = 0; i < count; ++i, to += image.bytes, from += s.pitch)
+                fill((int32_t*)to, from, depth);
             },
-            [&](char* to, long count) { memset(to, 0, size_t(count * depth) * 2); },
+            [&](char* to, long count) { memset(to, 0, size_t(count * image.bytes)); },
             [&](const int32_t* sums, long count, long row, long panel) {
               const long at = col + (panel - p) * NR;
               drain((const float*)sums, count, number * area + row, at, n, sink);
@@ -150,7 +152,10 @@ void conv_bf16(Context& ctx, ConvSizes s, const T* x, const bfloat16* packed_w,
   if (m <= 0 || s.out_channels <= 0) return;
   const int32_t* w = (const int32_t*)packed_w;
   if constexpr (BF16_TILES)
-    if (detail::takes_phases(s)) return detail::conv_phases(ctx, s, x, w, sink);
+    if (detail::takes_phases(s))
+      return detail::conv_phases<TiledPairs>(
+          ctx, s, detail::phased_pairs(s), x, packed_w,
+          [](int32_t* to, const T* from, long count) { detail::round_row(to, from, count); }, sink);
   detail::gemm_parallel(
       ctx, m, detail::conv_panels(s), 2 * pairs,
       [&](long m0, long m1, long p0, long p1, int worker) {
@@ -174,7 +179,8 @@ void conv_bf16(Context& ctx, ConvSizes s, const T* x, const bfloat16* packed_w,
                 }
                 return strided_rows(rows, pitch * 4);
               };
-              detail::tiled_pair_part(pairs, whole, w, m0, m1, p, end, col, n, chunk, sink);
+              detail::tiled_pair_part<TiledPairs>(detail::tiled_blocks(pairs), whole, w, m0, m1, p,
+                                                  end, col, n, chunk, sink);
               continue;
             }
           detail::pair_part(pairs, pitch, windows, w, m0, m1, p, end, col, n, chunk, sink);

@@ -237,15 +237,31 @@ INFUSE_INLINE void pair_part(long pairs, long pitch, Rows&& rows, const int32_t*
 }
 
 // The same by tile registers: rows(i, end) gives them as those take them.
-template <class Rows, class Sink>
-INFUSE_INLINE void tiled_pair_part(long pairs, const Rows& rows, const int32_t* b, long m0, long m1,
-                                   long p0, long p1, long col, long n, long chunk,
+template <class Unit, class Rows, class Sink>
+INFUSE_INLINE void tiled_pair_part(long blocks, const Rows& rows, const int32_t* b, long m0,
+                                   long m1, long p0, long p1, long col, long n, long chunk,
                                    const Sink& sink) {
-  tiled_part<TiledPairs>(
-      tiled_blocks(pairs), rows, b, m0, m1, p0, p1, n - col, chunk,
-      [&](const int32_t* sums, long count, long row, long p) {
-        drain((const float*)sums, count, row, col + (p - p0) * NR, n, sink);
-      });
+  tiled_part<Unit>(blocks, rows, b, m0, m1, p0, p1, n - col, chunk,
+                   [&](const int32_t* sums, long count, long row, long p) {
+                     drain((const float*)sums, count, row, col + (p - p0) * NR, n, sink);
+                   });
+}
+
+// The product of a matrix whose rows fill(i, to) writes in blocks, TILE_WORDS from one to the next.
+template <class Unit, class Fill, class Sink>
+INFUSE_INLINE void tiled_gemm(Context& ctx, GemmSizes s, long blocks, const Fill& fill,
+                              const bfloat16* b, const Sink& sink) {
+  const long panels = ceil_div(s.n, NR), chunk = tiled_chunk(s.m, blocks * TILE_SIDE, panels);
+  const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
+    const CompactRows held = {(int32_t*)ctx.scratch(worker), blocks};
+    const auto rows = [&](long row, long end) {
+      for (long i = row; i < end; ++i) fill(i, held.row(i - row));
+      return held.all();
+    };
+    tiled_pair_part<Unit>(blocks, rows, (const int32_t*)b, m0, m1, p0, p1, p0 * NR, s.n, chunk,
+                          sink);
+  };
+  tiled_parallel(ctx, s.m, panels, s.k, TILED_ROWS, part);
 }
 
 // Whether tile registers multiply so many rows of so many pairs.
@@ -260,17 +276,8 @@ INFUSE_INLINE void gemm_pairs(Context& ctx, GemmSizes s, const Fill& fill, const
   const long pairs = bf16_pairs(s.k), panels = ceil_div(s.n, NR), pitch = gemm_pitch(pairs);
   if constexpr (BF16_TILES)
     if (takes_tiles(s.m, pairs)) {
-      const long blocks = tiled_blocks(pairs), chunk = tiled_chunk(s.m, blocks * TILE_SIDE, panels);
-      const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
-        const CompactRows held = {(int32_t*)ctx.scratch(worker), blocks};
-        const auto rows = [&](long row, long end) {
-          for (long i = row; i < end; ++i) fill(i, held.row(i - row), TILE_WORDS);
-          return held.all();
-        };
-        tiled_pair_part(pairs, rows, (const int32_t*)b, m0, m1, p0, p1, p0 * NR, s.n, chunk, sink);
-      };
-      tiled_parallel(ctx, s.m, panels, s.k, TILED_ROWS, part);
-      return;
+      const auto spread = [&](long i, int32_t* to) { fill(i, to, TILE_WORDS); };
+      return tiled_gemm<TiledPairs>(ctx, s, tiled_blocks(pairs), spread, b, sink);
     }
   const long chunk = pair_chunk(pairs, panels);
   gemm_parallel(ctx, s.m, panels, s.k, [&](long m0, long m1, long p0, long p1, int worker) {

@@ -133,7 +133,7 @@ INFUSE_INLINE void tiled_part(long blocks, const Rows& rows, const int32_t* b, l
       running.ahead = {(const char*)(b + (g + group) * panel), more ? lines : 0};
       for (long i = row; i < end; i += TILED_ROWS)
         for (long part = 0, first = 0, last; part < parts; ++part, first = last) {
-          last = split(blocks, parts, part + 1);
+          last = split(blocks / Unit::BLOCKS, parts, part + 1) * Unit::BLOCKS;
           for (long p = g; p < min(g + group, p1); ++p) {
             const long count = min(end - i, TILED_ROWS);
             int32_t* own = sums[parts == 1 ? 0 : p - g];

@@ -90,14 +90,26 @@ struct NoRegisters {
 
 /** Adds products of pairs of bfloat16, in registers of these numbers. */
 struct TiledPairs {
+  static constexpr long BLOCKS = 1;  // that are added in one step
+
   template <int SUM, int A, int B>
   static INFUSE_INLINE void add() {
     INFUSE_TILE_ADDING(tdpbf16ps, SUM, A, B);
   }
 };
 
+/**
+ * The same of numbers that are two bfloat16 each, high + low: rows have a block of low ones before
+ * each block of high ones, panels behind each. Low times low is left out.
+ */
+struct SplitPairs : TiledPairs {
+  static constexpr long BLOCKS = 2;
+};
+
 /** Adds products of four bytes and four signed bytes. */
 struct TiledQuads {
+  static constexpr long BLOCKS = 1;
+
   template <int SUM, int A, int B>
   static INFUSE_INLINE void add() {
     INFUSE_TILE_ADDING(tdpbusd, SUM, A, B);
@@ -205,7 +217,7 @@ struct SumsBegin {
 
 /** Adds one block of rows times the first V halves of one of a panel to [16 · R][16 · V] sums. */
 template <class Unit, int R, int V, class Rows, class Start>
-INFUSE_INLINE void tile_step(const Rows& a, const int32_t* b, const Start& start) {
+INFUSE_INLINE void add_block(const Rows& a, const int32_t* b, const Start& start) {
   start.template begin<0>();
   INFUSE_TILE_LOAD(6, b, TILE_SIDE * 4);
   INFUSE_TILE_LOAD(4, a.at(), a.row);
@@ -226,9 +238,47 @@ INFUSE_INLINE void tile_step(const Rows& a, const int32_t* b, const Start& start
   }
 }
 
+/** Adds a block of other rows, times what registers hold of the panel. */
+template <class Unit, int R, int V, class Rows>
+INFUSE_INLINE void add_rows(const Rows& a) {
+  INFUSE_TILE_LOAD(4, a.at(), a.row);
+  Unit::template add<0, 4, 6>();
+  if constexpr (V == 2) Unit::template add<1, 4, 7>();
+  if constexpr (R == 2) {
+    INFUSE_TILE_LOAD(5, a.at() + a.group, a.row);
+    Unit::template add<2, 5, 6>();
+    if constexpr (V == 2) Unit::template add<3, 5, 7>();
+  }
+}
+
+/** Adds what registers hold of the rows, times another block of the panel. */
+template <class Unit, int R, int V>
+INFUSE_INLINE void add_panel(const int32_t* b) {
+  INFUSE_TILE_LOAD(6, b, TILE_SIDE * 4);
+  Unit::template add<0, 4, 6>();
+  if constexpr (R == 2) Unit::template add<2, 5, 6>();
+  if constexpr (V == 2) {
+    INFUSE_TILE_LOAD(7, b + TILE_WORDS, TILE_SIDE * 4);
+    Unit::template add<1, 4, 7>();
+    if constexpr (R == 2) Unit::template add<3, 5, 7>();
+  }
+}
+
+/** Adds the next Unit::BLOCKS blocks, and goes behind them. */
+template <class Unit, int R, int V, class Rows, class Start>
+INFUSE_INLINE void tile_step(Rows& a, const int32_t*& b, const Start& start) {
+  add_block<Unit, R, V>(a, b, start);
+  a.next(), b += 2 * TILE_WORDS;
+  if constexpr (Unit::BLOCKS == 2) {
+    add_rows<Unit, R, V>(a);
+    add_panel<Unit, R, V>(b);
+    a.next(), b += 2 * TILE_WORDS;
+  }
+}
+
 /**
  * Sums [16 · R][16 · V] in registers: those at `from`, or zeros, and rows times the first V halves
- * of a panel, `blocks` > 0 of 16 words each.
+ * of a panel, `blocks` > 0 of 16 words each, a multiple of Unit::BLOCKS.
  *
  * What registers hold of the block before is stored one by one as they begin anew: the first
  * products run while the others are stored. Stored at the end of a block, they cost 20 ns of its
@@ -243,8 +293,7 @@ INFUSE_NOINLINE void tile_block(Rows a, const int32_t* b, long blocks, void* fro
   if constexpr (R == 1 || V == 1) end_sum<3>(before);
   ahead.ask();
 #pragma GCC unroll 1
-  while (--blocks > 0) {
-    a.next(), b += 2 * TILE_WORDS;
+  while ((blocks -= Unit::BLOCKS) > 0) {
     tile_step<Unit, R, V>(a, b, SumsGoOn{});
     ahead.ask();
   }

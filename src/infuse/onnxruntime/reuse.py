@@ -23,7 +23,7 @@ from infuse.runtime.places import cache_root
 from infuse.runtime.records import Records
 
 _MOST: Final = 4096
-_UNIFORM: Final = ("fp32", "bf16", "fp16")
+_UNIFORM: Final = ("fp32", "bf16x2", "bf16", "fp16")
 
 
 class Reuse:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from infuse.ir.graph import Graph
     from infuse.profiling import ProfiledModel
 
-_UNIFORM: Final = ("fp32", "bf16", "fp16")
+_UNIFORM: Final = ("fp32", "bf16x2", "bf16", "fp16")
 Run = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 

@@ -25,6 +25,8 @@ from infuse.targets import Caches, Target
 _PROGRAM: Final = Path(__file__).with_name("roof.cpp")
 KINDS: Final = ("fp32", "bf16", "int8")
 """The numbers that products are made of."""
+SPLIT: Final = "bf16x2"
+"""Numbers that are two bfloat16 each: one product is three."""
 _FLOPS_SECONDS: Final = 0.3
 _STREAM_SECONDS: Final = 0.7
 _LEAST_STREAM, _MOST_STREAM = 64 << 20, 1 << 30
@@ -45,6 +47,8 @@ class Roof:
 
     def peak(self, kind: str = "fp32") -> float:
         """Operations per second."""
+        if kind == SPLIT:
+            return self.peak("bf16") / 3
         return self.peaks.get(kind, self.peaks["fp32"])
 
     def bound(self, flops: float, bytes: float, kind: str = "fp32") -> float:

@@ -18,6 +18,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
 from infuse.ops.core.traits import Trait, has_trait
+from infuse.profiling.roof import SPLIT
 
 _KERNEL = re.compile(r"\b(\w+(?:<(?:[\w, ]|<[\w, ]+>)+>)?)\(c, ")
 """A call of a kernel, whose first argument is the context."""
@@ -25,7 +26,7 @@ _KERNEL = re.compile(r"\b(\w+(?:<(?:[\w, ]|<[\w, ]+>)+>)?)\(c, ")
 
 class Work(NamedTuple):
     """Arithmetic operations and bytes of memory; `is_known` tells whether the operations are all
-    counted, `kind` on what most of them are done (`roof.KINDS`).
+    counted, `kind` on what most of them are done (`roof.KINDS`, `roof.SPLIT`).
     """
 
     flops: int = 0
@@ -85,6 +86,8 @@ class Place:
 
 def _kind(kernel: str) -> str:
     """What a kernel multiplies."""
+    if "bf16x2" in kernel:
+        return SPLIT
     return "bf16" if "bf16" in kernel else "int8" if kernel.startswith("integer_") else "fp32"
 
 

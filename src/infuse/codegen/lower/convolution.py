@@ -13,7 +13,7 @@ from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.computed import packed_at_run_time
-from infuse.codegen.lower.linear import call_gemm, label, takes_pairs
+from infuse.codegen.lower.linear import call_gemm, kernel_suffix, label, product_form
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.sparse import (
     SparseMatrix,
@@ -42,6 +42,7 @@ from infuse.targets.cpu.families.convolution import (
     merged_forms,
     pack_conv,
     pack_conv_bf16,
+    pack_conv_bf16x2,
     segment_pairs,
 )
 from infuse.targets.cpu.families.depthwise import (
@@ -50,7 +51,7 @@ from infuse.targets.cpu.families.depthwise import (
     depthwise_forms,
     pack_depthwise,
 )
-from infuse.targets.cpu.families.gemm import SUFFIXES, GemmSizes
+from infuse.targets.cpu.families.gemm import GemmSizes, split_size
 from infuse.targets.cpu.families.panels import panel_words
 from infuse.targets.cpu.families.winograd import tile_forms
 
@@ -175,9 +176,9 @@ def call_point_product(
     if sparse is not None:
         call_sparse_gemm(low, f, sizes, rows, sparse, sink())
         return
-    pairs = rounded or (operand(node, 1).is_const and takes_pairs(low, sizes))
-    weights = _packed_pairs(low, node, 1, True) if pairs else packed_filters(low, node, 1)
-    call_gemm(low, f, sizes, rows, weights, sink())
+    constant = operand(node, 1).is_const
+    form = "bf16" if rounded else product_form(low, sizes) if constant else "fp32"
+    call_gemm(low, f, sizes, rows, _filters(low, node, 1, True, form), sink(), form)
 
 
 def _sparse_filters(low: Lowering, node: Node) -> SparseMatrix | None:
@@ -209,7 +210,7 @@ def _windows(
 ) -> None:
     rounded = low.tensor(operand(node)).dtype == dtypes.bfloat16
     form = "taps_bf16" if rounded else low.choose("conv", sizes, *_forms(low, node, sizes))
-    planar, pairs = form == "planar", form.endswith("_bf16")
+    planar = form == "planar"
     if form.startswith("merged"):
         sizes = sizes._replace(groups=sizes.groups // merged(sizes, int(form[-1]), low.lanes))
     groups = sizes.groups
@@ -220,10 +221,8 @@ def _windows(
         return
     marked = {"planar": "as_planar({})", "taps": "as_taps({})"}.get(form, "{}").format
     whole = groups == 1 and win.dilations[1] == 1
-    weights = (
-        _packed_pairs(low, node, groups, whole) if pairs else packed_filters(low, node, groups)
-    )
-    kernel = "conv" + SUFFIXES[weights.dtype]
+    weights = _filters(low, node, groups, whole, form)
+    kernel = "conv" + kernel_suffix(weights, form)
     f.include(f"{kernel}.hpp")
     f.scratch(f"{kernel}_scratch({marked(sizes_text(sizes))})", f"{kernel}.hpp")
     modes = [MODES[form]] if kernel == "conv" and form in MODES else []
@@ -239,7 +238,7 @@ def _forms(low: Lowering, node: Node, sizes: ConvSizes) -> list[str]:
     x, is_constant = operand(node), operand(node, 1).is_const
     tensor = low.tensor(x)
     planes = tensor.is_dense(natural(x.rank)) and not tensor.is_dense(channels_last(x.rank))
-    names = forms(sizes, planes=planes, rounds=is_constant and low.precision == "bf16")
+    names = forms(sizes, planes=planes, precision=low.precision if is_constant else "fp32")
     if is_constant:
         names += tile_forms(sizes, low.precision)
     if is_constant and sizes.groups > 1:
@@ -308,6 +307,29 @@ def packed_filters(low: Lowering, node: Node, groups: int) -> Tensor:
         return pack_conv(merge_groups(planar(filters), groups, merged), groups, lanes, dtype.numpy)
 
     return low.program.packed(w.const, how, count, pack, dtype)
+
+
+def _filters(low: Lowering, node: Node, groups: int, whole: bool, form: str) -> Tensor:
+    """The filters as the kernel of a form reads them."""
+    if form.endswith("bf16x2"):
+        return _split_filters(low, node, groups)
+    if form.endswith("bf16"):
+        return _packed_pairs(low, node, groups, whole)
+    return packed_filters(low, node, groups)
+
+
+def _split_filters(low: Lowering, node: Node, groups: int) -> Tensor:
+    """The filters as kernels/gemm_bf16x2.hpp and kernels/conv_bf16x2.hpp read them."""
+    w, lanes = operand(node, 1), low.lanes
+    assert w.const is not None
+    out, *depth = planar(w.const).shape
+    return low.program.packed(
+        w.const,
+        ("conv_bf16x2", groups, lanes),
+        groups * split_size(int(np.prod(depth)), out // groups, lanes),
+        lambda a: pack_conv_bf16x2(planar(a), groups, lanes),
+        dtypes.bfloat16,
+    )
 
 
 def _packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor:

@@ -22,7 +22,14 @@ from infuse.ir.graph import Node, Value
 from infuse.targets import DotType
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.emit.statements import Result
-from infuse.targets.cpu.families.gemm import SUFFIXES, GemmSizes, pack_gemm_b, pack_gemm_bf16
+from infuse.targets.cpu.families.gemm import (
+    SUFFIXES,
+    GemmSizes,
+    pack_gemm_b,
+    pack_gemm_bf16,
+    pack_gemm_bf16x2,
+    split_size,
+)
 from infuse.targets.cpu.families.matmul import MatmulSizes
 from infuse.targets.cpu.families.panels import panel_words
 
@@ -110,32 +117,55 @@ def packed_product(
         call_sparse_gemm(low, f, sizes, left, sparse, sink)
         f.finish(label(group))
         return
-    pairs = left.dtype == dtypes.bfloat16 or takes_pairs(low, sizes)
-    call_gemm(low, f, sizes, left, packed_weights(low, b, transposed, pairs), sink)
+    form = "bf16" if left.dtype == dtypes.bfloat16 else product_form(low, sizes)
+    call_gemm(low, f, sizes, left, packed_weights(low, b, transposed, form), sink, form)
     f.finish(label(group))
 
 
 def call_gemm(
-    low: Lowering, f: FunctionWriter, sizes: GemmSizes, left: Tensor, weights: Tensor, sink: str
+    low: Lowering,
+    f: FunctionWriter,
+    sizes: GemmSizes,
+    left: Tensor,
+    weights: Tensor,
+    sink: str,
+    form: str = "fp32",
 ) -> None:
     """Write the call of the kernel that multiplies rows by packed weights."""
-    kernel = "gemm" + SUFFIXES[weights.dtype]
+    kernel = "gemm" + kernel_suffix(weights, form)
     f.include(f"{kernel}.hpp")
     f.scratch(f"{kernel}_scratch({sizes_text(sizes)})", f"{kernel}.hpp")
     f.call(kernel, f.sizes(sizes), f.read(left), f.read(weights), sink)
 
 
-def takes_pairs(low: Lowering, sizes: GemmSizes) -> bool:
-    """Whether a product with a constant matrix rounds its operands to bfloat16."""
-    return low.precision == "bf16" and low.choose("gemm", sizes[:3], "fp32", "bf16") == "bf16"
+def kernel_suffix(weights: Tensor, form: str) -> str:
+    """What the name of a kernel ends in that reads these packed weights."""
+    return "_bf16x2" if form.endswith("bf16x2") else SUFFIXES[weights.dtype]
 
 
-def packed_weights(low: Lowering, b: Value, transposed: bool, pairs: bool) -> Tensor:
-    """The weight file's packed form of a constant matrix, rounded to bfloat16 where `pairs`."""
+def product_form(low: Lowering, sizes: GemmSizes) -> str:
+    """What a product with a constant matrix makes of its operands: fp32 leaves them as they are,
+    bf16 rounds them, and bf16x2 splits them into two bfloat16 each.
+    """
+    if low.precision not in ("bf16", "bf16x2") or sizes.k == 0:
+        return "fp32"
+    return low.choose("gemm", sizes[:3], "fp32", low.precision)
+
+
+def packed_weights(low: Lowering, b: Value, transposed: bool, form: str) -> Tensor:
+    """The weight file's packed form of a constant matrix, of a form that `product_form` gives."""
     assert b.const is not None
     n, k = b.const.shape if transposed else b.const.shape[::-1]
     panel, lanes = 2 * low.lanes, low.lanes
-    if pairs:
+    if form == "bf16x2":
+        return low.program.packed(
+            b.const,
+            ("gemm_bf16x2", transposed, lanes),
+            split_size(k, n, lanes),
+            lambda w: pack_gemm_bf16x2(w.T if transposed else w, lanes),
+            dtypes.bfloat16,
+        )
+    if form == "bf16":
         tiled = DotType.BF16 in low.machine.tiled
         return low.program.packed(
             b.const,

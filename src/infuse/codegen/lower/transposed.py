@@ -88,7 +88,7 @@ def _seconds(low: Lowering, node: Node, window: Sequence[Phase], pixels: int) ->
     image = [x.shape[0], *plane(x.shape), channels, *(p.count for p in axes), made]
     pads = (p.before for p in axes)
     sizes = ConvSizes._make([*image, *taps, 1, 1, *aparts, *pads, 1, channels])
-    names = [*forms(sizes, planes=False, rounds=False), *tile_forms(sizes, low.precision)]
+    names = [*forms(sizes, planes=False, precision="fp32"), *tile_forms(sizes, low.precision)]
     choice = low.chooser.of(low.precision).choose("conv", sizes, names)
     return choice.costs[choice.chosen]
 

@@ -162,7 +162,7 @@ class ModelConfig(Config, frozen=True, kw_only=True):
     name: str = ""
     platform: str = ""
     file: str = ""
-    precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
+    precision: Literal["fp32", "bf16x2", "bf16", "fp16", "auto"] = "fp32"
     max_difference: Annotated[float, msgspec.Meta(ge=0)] = 0
     tune: bool = False
     weights: Literal["fast", "small"] = "fast"

@@ -104,10 +104,17 @@ def _rounded(make: Composer, value: Value, precision: str) -> Value:
     shape = value.type.shape if isinstance(value.type, TensorType) else None
     if shape is None or len(shape) < 2 or value.dtype != dtypes.float32:
         return value
-    kind = dtypes.bfloat16 if precision == "bf16" else dtypes.float16
-    if value.const is not None:
-        fits = precision == "bf16" or not why_not(value.const)
-        return constant(value.const.astype(kind.numpy).astype(np.float32)) if fits else value
-    if precision != "bf16":
-        return value
-    return make.cast(make.cast(value, kind), dtypes.float32)
+    if precision == "fp16":
+        if value.const is None or why_not(value.const):
+            return value
+        return constant(value.const.astype(np.float16).astype(np.float32))
+    high = _brain(make, value)
+    if precision == "bf16":
+        return high
+    low = _brain(make, make.call("Sub", value, high))
+    return make.call("Add", high, low)
+
+
+def _brain(make: Composer, value: Value) -> Value:
+    """A value rounded to bfloat16, as float32."""
+    return make.cast(make.cast(value, dtypes.bfloat16), dtypes.float32)

@@ -18,10 +18,15 @@ from infuse.targets.cpu.families.base import (
     matrix,
 )
 from infuse.targets.cpu.families.gemm import (
+    SPLIT_NUMBERS,
     pack_gemm_b,
     pack_gemm_bf16,
+    pack_gemm_bf16x2,
+    split_product,
+    split_size,
     unpacked_gemm_b,
     unpacked_gemm_bf16,
+    unpacked_gemm_bf16x2,
 )
 from infuse.targets.cpu.families.panels import panel_words
 from infuse.targets.cpu.families.work import (
@@ -30,6 +35,7 @@ from infuse.targets.cpu.families.work import (
     ceil_div,
     counts,
     products_in_tiles,
+    split_products,
     weights_read_again,
 )
 from infuse.targets.machine import TILE_SIDE, DotType, Machine
@@ -107,6 +113,26 @@ def pack_conv_bf16(
     return np.stack([pack_gemm_bf16(padded[:, g], lanes, tiled) for g in range(groups)])
 
 
+def pack_conv_bf16x2(weights: NDArray[Any], groups: int, lanes: int) -> NDArray[Any]:
+    """Convolution weights [out, in / groups, kh, kw] for kernels/conv_bf16x2.hpp: for each group
+    what `pack_gemm_bf16x2` makes, k in the order kh, kw, channel.
+    """
+    out = weights.shape[0]
+    columns = weights.transpose(2, 3, 1, 0).reshape(-1, groups, out // groups)
+    return np.stack([pack_gemm_bf16x2(columns[:, g], lanes) for g in range(groups)])
+
+
+def splits(sizes: ConvSizes) -> bool:
+    """Whether kernels/conv_bf16x2.hpp computes a convolution of these sizes: where the channels of
+    a group are whole blocks, and windows do not step and spread at once.
+    """
+    own = sizes.channels // sizes.groups if isinstance(sizes.channels, int) else 0
+    down = 1 in (sizes.stride_height, sizes.dilation_height)
+    return bool(own and own % SPLIT_NUMBERS == 0 and down) and (
+        1 in (sizes.stride_width, sizes.dilation_width)
+    )
+
+
 def segment_pairs(size: int, whole: bool, tiled: bool) -> int:
     """Pairs of a segment of `size` numbers: of lines of the window, tile registers take whole
     blocks.
@@ -178,6 +204,20 @@ def conv_bf16(call: Arguments) -> Array:
     return _grouped(read, filters)
 
 
+@computes("conv_bf16x2")
+def conv_bf16x2(call: Arguments) -> Array:
+    """The same of operands that are split into two bfloat16."""
+    s, x, packed = call.widened[:3]
+    read = taps(image_of(x, s), s)
+    depth, out = read.shape[1] * read.shape[2] // s.groups, s.out_channels // s.groups
+    size = split_size(depth, out, call.lanes)
+    results = []
+    for g, part in enumerate(np.split(read, s.groups, axis=2)):
+        own = unpacked_gemm_bf16x2(packed[g * size : (g + 1) * size], depth, out, call.lanes)
+        results.append(split_product(part.reshape(len(part), depth), own))
+    return np.concatenate(results, axis=1)
+
+
 def unmarked(sizes: Any) -> tuple[ConvSizes, str]:
     """Sizes, and the name of the function that says how the image lies, if there is one."""
     return sizes if isinstance(sizes, ConvSizes) else sizes.items[0], getattr(sizes, "type", "")
@@ -211,9 +251,9 @@ MODES: Final = {"taps": "TAPS", "lines": "LINES", "planar": "LINES"}
 """How kernels/conv.hpp finds the rows of the product, by form."""
 
 
-def forms(sizes: ConvSizes, *, planes: bool, rounds: bool) -> list[str]:
+def forms(sizes: ConvSizes, *, planes: bool, precision: str) -> list[str]:
     """The forms of a convolution without those by tiles and with merged groups. `planes`: the image
-    lies as planes; `rounds`: operands may be rounded to bfloat16.
+    lies as planes; `precision`: what products with constant filters may compute in.
     """
     static = isinstance(sizes.channels, int)
     few = static and sizes.channels < FEW and sizes.groups == 1 and sizes.dilation_width == 1
@@ -221,7 +261,8 @@ def forms(sizes: ConvSizes, *, planes: bool, rounds: bool) -> list[str]:
         "planar": few and planes,
         "lines": few and sizes.kernel_width != 1,
         "taps": True,
-        "taps_bf16": rounds,
+        "taps_bf16": precision == "bf16",
+        "taps_bf16x2": precision == "bf16x2" and splits(sizes),
     }
     return [name for name, fitting in fits.items() if fitting]
 
@@ -287,6 +328,13 @@ def _rounded_windows(sizes: Sequence[int], machine: Machine, threads: int) -> Wo
         0.0 if in_place else numbers * s.groups,
         *rest,
     )
+
+
+@counts("conv", "taps_bf16x2")
+def _split_windows(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    s = ConvSizes(*sizes)
+    products, tiles, _, *rest = _window_products(sizes, machine, threads)
+    return (split_products(products, machine), tiles, *rest)
 
 
 def _in_place(s: ConvSizes) -> bool:

@@ -12,11 +12,19 @@ from numpy.typing import NDArray
 from infuse import dtypes
 from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, matrix
 from infuse.targets.cpu.families.panels import in_tiles, panel_words, panels_of
-from infuse.targets.cpu.families.work import Work, ceil_div, counts, rounded_products
-from infuse.targets.machine import Machine
+from infuse.targets.cpu.families.work import (
+    Work,
+    ceil_div,
+    counts,
+    rounded_products,
+    split_products,
+)
+from infuse.targets.machine import TILE_SIDE, Machine
 
 SUFFIXES: Final = {dtypes.float32: "", dtypes.bfloat16: "_bf16", dtypes.float16: "_fp16"}
-"""What the names of kernels end in, by the type of their packed weights."""
+"""What the names of kernels end in, by the type of their packed weights, which are not split."""
+SPLIT_NUMBERS: Final = 2 * TILE_SIDE
+"""Numbers whose high halves lie side by side, and so do their low ones."""
 
 
 @declared_in("gemm_sizes.hpp")
@@ -63,6 +71,33 @@ def pack_gemm_bf16(b: NDArray[Any], lanes: int, tiled: bool = False) -> NDArray[
     return in_tiles(packed) if tiled else packed
 
 
+def pack_gemm_bf16x2(b: NDArray[Any], lanes: int) -> NDArray[Any]:
+    """The matrix b[k, n], each number split into two bfloat16, high and low, for
+    kernels/gemm_bf16x2.hpp: as `pack_gemm_bf16` in tiles, the high halves of 32 rows before their
+    low ones.
+    """
+    k, n = b.shape
+    high = b.astype(bfloat16)
+    with np.errstate(invalid="ignore"):
+        low = (b - high.astype(np.float32)).astype(bfloat16)
+    parts = np.zeros((split_rows(k), n), bfloat16).reshape(-1, 2, SPLIT_NUMBERS, n)
+    for number, part in enumerate((high, low)):
+        whole = np.zeros((len(parts) * SPLIT_NUMBERS, n), bfloat16)
+        whole[:k] = part
+        parts[:, number] = whole.reshape(-1, SPLIT_NUMBERS, n)
+    return pack_gemm_bf16(parts.reshape(-1, n), lanes, tiled=True)
+
+
+def split_rows(k: int) -> int:
+    """Rows of bfloat16 that k rows are split into."""
+    return -(-k // SPLIT_NUMBERS) * 2 * SPLIT_NUMBERS
+
+
+def split_size(k: int, n: int, lanes: int) -> int:
+    """Elements of a packed matrix [k, n] of split numbers."""
+    return -(-n // (2 * lanes)) * 2 * lanes * split_rows(k)
+
+
 def unpacked_gemm_b(packed: Array, k: int, n: int, lanes: int) -> Array:
     """The matrix [k, n] that `pack_gemm_b` packed."""
     panels, width = -(-n // (2 * lanes)), 2 * lanes
@@ -77,6 +112,22 @@ def unpacked_gemm_bf16(packed: Array, k: int, n: int, lanes: int, tiled: bool) -
     whole = panels_of(packed, (-(-n // width), pairs, width, 2), tiled)
     result: Array = whole.transpose(1, 3, 0, 2).reshape(2 * pairs, -1)[:k, :n]
     return result
+
+
+def unpacked_gemm_bf16x2(packed: Array, k: int, n: int, lanes: int) -> tuple[Array, Array]:
+    """The high and the low halves of the matrix [k, n] that `pack_gemm_bf16x2` packed."""
+    rows = unpacked_gemm_bf16(packed, split_rows(k), n, lanes, tiled=True)
+    parts = rows.reshape(-1, 2, SPLIT_NUMBERS, n)
+    high, low = (parts[:, number].reshape(-1, n)[:k] for number in range(2))
+    return high, low
+
+
+def split_product(rows: Array, matrix: tuple[Array, Array]) -> Array:
+    """Rows in float64 times a split matrix, as kernels/gemm_bf16x2.hpp has it."""
+    high = rows.astype(np.float32).astype(bfloat16).astype(np.float64)
+    low = (rows - high).astype(np.float32).astype(bfloat16).astype(np.float64)
+    product: Array = (low + high) @ matrix[0] + high @ matrix[1]
+    return product
 
 
 @computes("gemm", "gemm_fp16")
@@ -94,6 +145,13 @@ def gemm_bf16(call: Arguments) -> Array:
     rows = _rows(left.astype(bfloat16).astype(np.float64), s)
     product: Array = rows @ unpacked_gemm_bf16(packed, s.k, s.n, call.lanes, call.has_tiled_pairs)
     return product
+
+
+@computes("gemm_bf16x2")
+def gemm_bf16x2(call: Arguments) -> Array:
+    """The same of operands that are split into two bfloat16, without low · low."""
+    s, left, packed = call.widened[:3]
+    return split_product(_rows(left, s), unpacked_gemm_bf16x2(packed, s.k, s.n, call.lanes))
 
 
 def _rows(left: Array, sizes: GemmSizes) -> Array:
@@ -120,3 +178,11 @@ def _product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
 def _rounded_product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     fma, *rest = _product(sizes, machine, threads)
     return (rounded_products(fma, sizes[0], machine), *rest)
+
+
+@counts("gemm", "bf16x2")
+def _split_product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
+    m, n, k = sizes
+    rows, depth = ceil_div(m, TILE_SIDE) * TILE_SIDE, split_rows(k) // 2
+    fma, *rest = _product((rows, n, depth), machine, threads)
+    return (split_products(fma, machine), *rest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from infuse.targets.machine import DotType, Machine
+from infuse.targets.machine import TILE_SIDE, DotType, Machine
 
 Work = tuple[float, ...]
 """Counts of what a call does, each with a weight of its own: arithmetic for one thread, memory for
@@ -58,6 +58,11 @@ both multiply twice as many as of bfloat16.
 def rounded_products(products: float, rows: int, machine: Machine) -> float:
     """Products of bfloat16 with so many rows, counted as the vectors that take as long."""
     return products_in_tiles(products, rows, DotType.BF16, machine)
+
+
+def split_products(products: float, machine: Machine) -> float:
+    """Products of numbers that are two bfloat16 each, which tile registers add up from three."""
+    return 3 * rounded_products(products, TILE_SIDE, machine)
 
 
 def products_in_tiles(products: float, rows: int, unit: DotType, machine: Machine) -> float:
