@@ -289,7 +289,7 @@ def test_random_inputs_that_the_model_does_not_take_are_named() -> None:
 
 
 def test_a_precision_that_is_none_names_all() -> None:
-    with pytest.raises(OptionError, match="fp32, bf16, fp16, auto"):
+    with pytest.raises(OptionError, match="fp32, bf16x2, bf16, fp16, auto"):
         infuse.compile(sensitive().graph, precision="half")
     with pytest.raises(OptionError, match="bounds nothing"):
         AutoPrecision(float("inf"))

@@ -85,9 +85,9 @@ Precision = Annotated[
     str,
     typer.Option(
         help=(
-            "fp32; bf16: products of rounded operands, where the processor multiplies them; bf16x2: "
-            "of operands split into two bfloat16, 16 bits exact, on AMX; fp16: weights are stored "
-            "as halves, arithmetic stays fp32; auto: the fastest here that stays near fp32."
+            "fp32; bf16: products of rounded operands, where the processor multiplies them; "
+            "bf16x2: of operands split into two bfloat16, 16 bits exact, on AMX; fp16: weights are "
+            "stored as halves, arithmetic stays fp32; auto: the fastest here that stays near fp32."
         ),
         metavar="NAME",
     ),

@@ -73,7 +73,7 @@ def check_precision(precision: str, target: Target) -> None:
             "precision bf16x2 needs a processor whose tile registers multiply bfloat16 (AMX), and "
             f"the target {target.name} has none: three products in place of one would be slower "
             "than fp32",
-            hint="leave the precision at fp32, or compile for the target native on such a processor",
+            hint="leave the precision at fp32, or compile for native on such a processor",
         )
     if precision == "bf16" and not multiplies_bfloat16(target):
         raise OptionError(

@@ -180,7 +180,7 @@ void conv_bf16(Context& ctx, ConvSizes s, const T* x, const bfloat16* packed_w,
                 return strided_rows(rows, pitch * 4);
               };
               detail::tiled_pair_part<TiledPairs>(detail::tiled_blocks(pairs), whole, w, m0, m1, p,
-                                                  end, col, n, chunk, sink);
+                                                  end, col, n, {chunk}, sink);
               continue;
             }
           detail::pair_part(pairs, pitch, windows, w, m0, m1, p, end, col, n, chunk, sink);

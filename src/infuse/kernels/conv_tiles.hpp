@@ -18,8 +18,6 @@ namespace infuse {
 
 namespace detail {
 
-constexpr long TILE_BLOCK = TILE_SIDE * 4;  // bytes of a row of a register
-
 // `out` windows of `kernel` taps over `in` pixels along one axis.
 struct TapAxis {
   long in, out, kernel, stride, dilation, before;
@@ -165,7 +163,7 @@ INFUSE_INLINE void phased_part(const PhasedImage& image, char* scratch, const in
       if (x < out) drained(sums + i * TILED_ROWS, run, y * out + x, p);
     }
   };
-  tiled_part<Unit>(image.blocks(), rows, b, first * line, last * line, p0, p1, n, lines * line,
+  tiled_part<Unit>(image.blocks(), rows, b, first * line, last * line, p0, p1, n, {lines * line},
                    results);
 }
 

@@ -239,9 +239,9 @@ INFUSE_INLINE void pair_part(long pairs, long pitch, Rows&& rows, const int32_t*
 // The same by tile registers: rows(i, end) gives them as those take them.
 template <class Unit, class Rows, class Sink>
 INFUSE_INLINE void tiled_pair_part(long blocks, const Rows& rows, const int32_t* b, long m0,
-                                   long m1, long p0, long p1, long col, long n, long chunk,
+                                   long m1, long p0, long p1, long col, long n, TiledCuts cuts,
                                    const Sink& sink) {
-  tiled_part<Unit>(blocks, rows, b, m0, m1, p0, p1, n - col, chunk,
+  tiled_part<Unit>(blocks, rows, b, m0, m1, p0, p1, n - col, cuts,
                    [&](const int32_t* sums, long count, long row, long p) {
                      drain((const float*)sums, count, row, col + (p - p0) * NR, n, sink);
                    });
@@ -251,15 +251,17 @@ INFUSE_INLINE void tiled_pair_part(long blocks, const Rows& rows, const int32_t*
 template <class Unit, class Fill, class Sink>
 INFUSE_INLINE void tiled_gemm(Context& ctx, GemmSizes s, long blocks, const Fill& fill,
                               const bfloat16* b, const Sink& sink) {
-  const long panels = ceil_div(s.n, NR), chunk = tiled_chunk(s.m, blocks * TILE_SIDE, panels);
+  const long panels = ceil_div(s.n, NR);
+  const TiledCuts cuts = tiled_cuts(s.m, blocks, panels);
   const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
     const CompactRows held = {(int32_t*)ctx.scratch(worker), blocks};
+    const long words = min(round_up(s.m, TILED_ROWS), cuts.chunk) * blocks * TILE_SIDE;
     const auto rows = [&](long row, long end) {
       for (long i = row; i < end; ++i) fill(i, held.row(i - row));
       return held.all();
     };
-    tiled_pair_part<Unit>(blocks, rows, (const int32_t*)b, m0, m1, p0, p1, p0 * NR, s.n, chunk,
-                          sink);
+    tiled_pair_part<Unit>(blocks, rows, (const int32_t*)b, m0, m1, p0, p1, p0 * NR, s.n,
+                          {cuts.chunk, cuts.slices, held.start + words}, sink);
   };
   tiled_parallel(ctx, s.m, panels, s.k, TILED_ROWS, part);
 }
@@ -295,8 +297,9 @@ INFUSE_INLINE void gemm_pairs(Context& ctx, GemmSizes s, const Fill& fill, const
 // Bytes of scratch that a worker needs for gemm_bf16.
 constexpr long gemm_bf16_scratch(GemmSizes s) {
   const long pairs = bf16_pairs(s.k), panels = detail::ceil_div(s.n, NR);
-  return detail::takes_tiles(s.m, pairs) ? detail::tiled_bytes(s.m, panel_words(pairs, true), panels)
-                                  : detail::pair_bytes(s.m, pairs, panels);
+  return detail::takes_tiles(s.m, pairs)
+             ? detail::tiled_gemm_scratch(s.m, detail::tiled_blocks(pairs), panels)
+             : detail::pair_bytes(s.m, pairs, panels);
 }
 
 // C[m][n] = A B with A[m][k] of row stride lda and B packed; row and col of the sink count in C.

@@ -43,7 +43,7 @@ INFUSE_INLINE void split_row(int32_t* to, const float* from, long k, long step =
 
 // Bytes of scratch that a worker needs for gemm_bf16x2.
 constexpr long gemm_bf16x2_scratch(GemmSizes s) {
-  return detail::tiled_bytes(s.m, detail::split_blocks(s.k) * TILE_SIDE, detail::ceil_div(s.n, NR));
+  return detail::tiled_gemm_scratch(s.m, detail::split_blocks(s.k), detail::ceil_div(s.n, NR));
 }
 
 // C[m][n] = A B with A[m][k] of row stride lda and B packed, k > 0; row and col of the sink count in

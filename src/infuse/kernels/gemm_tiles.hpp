@@ -6,6 +6,8 @@
 namespace infuse {
 namespace detail {
 
+constexpr long TILE_BLOCK = TILE_SIDE * 4;  // bytes of a row of a register
+
 constexpr long tiled_blocks(long words) { return panel_words(words, true) / TILE_SIDE; }
 
 // What 32 rows and 32 columns need of this many blocks of k, 4 KiB each, stays in a first level
@@ -34,9 +36,34 @@ constexpr long tiled_chunk(long m, long pitch, long panels) {
   return max(INFUSE_BLOCK_BYTES / (near ? 16 : 2) / row / TILED_ROWS * TILED_ROWS, TILED_ROWS);
 }
 
+// How many rows are held at a time, and into how many slices of k their products are cut: then B
+// passes by seldom, and what stays in the second level cache is one slice of the rows and the sums,
+// 32 rows × 32 columns after another at `sums`.
+struct TiledCuts {
+  long chunk, slices = 1;
+  int32_t* sums = nullptr;
+};
+
+constexpr TiledCuts tiled_cuts(long m, long blocks, long panels) {
+  const long row = blocks * TILE_BLOCK, panel = NR * row, rows = round_up(m, TILED_ROWS);
+  const long chunk = min(tiled_chunk(m, blocks * TILE_SIDE, panels), rows);
+  const long most = INFUSE_BLOCK_BYTES / 3 / (panels * NR * 4) / TILED_ROWS * TILED_ROWS;
+  const long more = min(most, rows), fits = INFUSE_BLOCK_BYTES / 4 * 3;
+  const bool near = panels * panel <= INFUSE_BLOCK_BYTES / 2;
+  const bool slices = chunk == rows ? more == rows && rows * row + 2 * panel > fits : more >= 2 * chunk;
+  return near || !slices ? TiledCuts{chunk} : TiledCuts{more, ceil_div(more * row, INFUSE_BLOCK_BYTES / 4)};
+}
+
 // Bytes of the rows that are held: whole registers of them.
 constexpr long tiled_bytes(long m, long pitch, long panels) {
   return min(round_up(m, TILED_ROWS), tiled_chunk(m, pitch, panels)) * pitch * 4;
+}
+
+// Bytes of scratch of tiled_gemm.
+constexpr long tiled_gemm_scratch(long m, long blocks, long panels) {
+  const TiledCuts cuts = tiled_cuts(m, blocks, panels);
+  const long rows = min(round_up(m, TILED_ROWS), cuts.chunk);
+  return rows * (blocks * TILE_BLOCK + (cuts.slices > 1 ? panels * NR * 4 : 0));
 }
 
 // Rows whose words lie in registers of 16 rows, a block of 16 words after another: 1 KiB each, which
@@ -111,39 +138,46 @@ inline void tiled_parallel(Context& ctx, long m, long panels, long k, long unit,
 // p0.
 template <class Unit, class Rows, class Drain>
 INFUSE_INLINE void tiled_part(long blocks, const Rows& rows, const int32_t* b, long m0, long m1,
-                              long p0, long p1, long n, long chunk, const Drain& drained) {
+                              long p0, long p1, long n, TiledCuts cuts, const Drain& drained) {
   struct {
     const int32_t* sums;
     long rows, row, panel;
   } ready = {};
   alignas(64) int32_t sums[TILED_GROUP][TILED_ROWS * TILED_ROWS];
-  const long parts = blocks <= TILED_MOST ? 1 : ceil_div(blocks, TILED_DEPTH);
+  const long most = ceil_div(blocks, cuts.slices * TILED_DEPTH), steps = blocks / Unit::BLOCKS;
+  const long parts = (blocks <= TILED_MOST ? 1 : most) * cuts.slices;
   const long panel = blocks * 2 * TILE_WORDS;
   const bool cold = (p1 - p0) * panel * 4 > INFUSE_BLOCK_BYTES / 2 && m1 - m0 <= TILED_FEW;
-  const long group = tiled_group(blocks, cold);
+  const long group = tiled_group(ceil_div(blocks, cuts.slices), cold);
   const TileRegisters registers;
   TileSums<Unit> running;
   for (long row = m0, end; row < m1; row = end) {
-    end = min(row + chunk, m1);
+    end = min(row + cuts.chunk, m1);
     const auto a = rows(row, end);
-    for (long g = p0; g < p1; g += group) {
-      // The next group, as often as there are rows for this one.
-      const bool more = cold && g + group < p1;
-      const long lines = ceil_div(2 * TILE_SIDE, ceil_div(end - row, TILED_ROWS));
-      running.ahead = {(const char*)(b + (g + group) * panel), more ? lines : 0};
-      for (long i = row; i < end; i += TILED_ROWS)
-        for (long part = 0, first = 0, last; part < parts; ++part, first = last) {
-          last = split(blocks / Unit::BLOCKS, parts, part + 1) * Unit::BLOCKS;
-          for (long p = g; p < min(g + group, p1); ++p) {
-            const long count = min(end - i, TILED_ROWS);
-            int32_t* own = sums[parts == 1 ? 0 : p - g];
-            running.block(a.from(i - row).behind(first), b + p * panel + first * 2 * TILE_WORDS,
-                          last - first, count, n - (p - p0) * NR, part ? own : nullptr, own);
-            if (ready.sums) drained(ready.sums, ready.rows, ready.row, ready.panel);
-            ready = {last == blocks ? own : nullptr, count, i, p};
+    for (long slice = 0; slice < cuts.slices; ++slice)
+      for (long g = p0; g < p1; g += group) {
+        // The next group, as often as there are rows for this one.
+        const bool more = cold && g + group < p1;
+        const long lines = ceil_div(2 * TILE_SIDE, ceil_div(end - row, TILED_ROWS));
+        const long from = slice * parts / cuts.slices, to = (slice + 1) * parts / cuts.slices;
+        const long start = split(steps, parts, from) * Unit::BLOCKS;
+        running.ahead = {(const char*)(b + (g + group) * panel + start * 2 * TILE_WORDS),
+                         more ? lines : 0};
+        for (long i = row; i < end; i += TILED_ROWS)
+          for (long part = from, first = start, last; part < to; ++part, first = last) {
+            last = split(steps, parts, part + 1) * Unit::BLOCKS;
+            for (long p = g; p < min(g + group, p1); ++p) {
+              const long count = min(end - i, TILED_ROWS);
+              const long place = (i - row) / TILED_ROWS * (p1 - p0) + p - p0;
+              int32_t* own = cuts.slices > 1 ? cuts.sums + place * TILED_ROWS * TILED_ROWS
+                                             : sums[parts == 1 ? 0 : p - g];
+              running.block(a.from(i - row).behind(first), b + p * panel + first * 2 * TILE_WORDS,
+                            last - first, count, n - (p - p0) * NR, part ? own : nullptr, own);
+              if (ready.sums) drained(ready.sums, ready.rows, ready.row, ready.panel);
+              ready = {last == blocks ? own : nullptr, count, i, p};
+            }
           }
-        }
-    }
+      }
   }
   running.finish();
   if (ready.sums) drained(ready.sums, ready.rows, ready.row, ready.panel);

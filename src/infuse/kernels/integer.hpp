@@ -204,7 +204,7 @@ inline void tiled_product(Context& c, long m, long n, long k, const Source& sour
       drain<Layout>(out, some, row, p * PANEL, n, zeros, sums, shift, sink);
     };
     detail::tiled_part<TiledQuads>(blocks, rows, (const int32_t*)b, m0, m1, p0, p1, n - p0 * PANEL,
-                                   tiled_rows<Layout>(k), drained);
+                                   {tiled_rows<Layout>(k)}, drained);
   };
   detail::tiled_parallel(c, m, panels(n), count, TILED_ROWS, part);
 }

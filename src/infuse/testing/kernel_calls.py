@@ -26,11 +26,17 @@ from infuse.testing.function_values import Inner, apart, scope_of
 from infuse.testing.kernel_results import Made, result_of
 from infuse.testing.step_memory import Memory
 
-TOLERANCES = {"bf16(?!x2)": 4e-2, "Pairs": 4e-2, "fp16": 1e-2, "Halves": 1e-2, "nbits_rounded": 4e-2}
+TOLERANCES = {
+    "bf16(?!x2)": 4e-2,
+    "Pairs": 4e-2,
+    "fp16": 1e-2,
+    "Halves": 1e-2,
+    "nbits_rounded": 4e-2,
+}
 """How far what a node means may be from what its kernel is given, relative to the largest element,
-by a pattern of what the kernel or what it is specialized for is called after: bfloat16 has 8 bits, halves have
-11, rounded rows have 7 beside the largest element of a block, and transformed filters are rounded
-after the transform.
+by a pattern of what the kernel or what it is specialized for is called after: bfloat16 has 8 bits,
+halves have 11, rounded rows have 7 beside the largest element of a block, and transformed filters
+are rounded after the transform.
 """
 ROUNDING = 1e-4
 

@@ -111,8 +111,8 @@ def _rounded(make: Composer, value: Value, precision: str) -> Value:
     high = _brain(make, value)
     if precision == "bf16":
         return high
-    low = _brain(make, make.call("Sub", value, high))
-    return make.call("Add", high, low)
+    low = _brain(make, make("Sub", value, high))
+    return make("Add", high, low)
 
 
 def _brain(make: Composer, value: Value) -> Value:

@@ -332,7 +332,6 @@ def _rounded_windows(sizes: Sequence[int], machine: Machine, threads: int) -> Wo
 
 @counts("conv", "taps_bf16x2")
 def _split_windows(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
-    s = ConvSizes(*sizes)
     products, tiles, _, *rest = _window_products(sizes, machine, threads)
     return (split_products(products, machine), tiles, *rest)
 
