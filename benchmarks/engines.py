@@ -201,5 +201,5 @@ ENGINES: dict[str, Any] = {
     EXACT: later("benchmarks.exact", "Exact"),
 }
 REFERENCE = "onnxruntime"
-PRECISIONS = {"bf16": ("infuse", "openvino"), "fp16": ("infuse",)}
+PRECISIONS = {"bf16": ("infuse", "openvino"), "bf16x2": ("infuse",), "fp16": ("infuse",)}
 """Engines that also run in other precisions than fp32."""

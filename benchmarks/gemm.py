@@ -43,7 +43,7 @@ from infuse.targets import Caches, Target
 OURS, TORCH = "infuse", "torch"
 KINDS = ("Conv", "MatMul")
 OPERATORS = (*KINDS, "Gemm")
-TOLERANCES = {"fp32": 1e-4, "bf16": 3e-2}
+TOLERANCES = {"fp32": 1e-4, "bf16x2": 1e-4, "bf16": 3e-2}
 """What answers may be apart, relative to the largest: sums in another order, and factors with a
 mantissa of 8 bits.
 """
@@ -285,7 +285,7 @@ def measure(
 
 def bound(layer: Layer, roof: Roof, precision: str) -> float:
     """Seconds that the layer takes at least: its arithmetic, a convolution as a direct one."""
-    return layer.flops() / roof.peak("bf16" if precision == "bf16" else "fp32")
+    return layer.flops() / roof.peak(precision)
 
 
 def table(rows: list[Row], engines: list[str], most: int) -> Table:

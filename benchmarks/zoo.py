@@ -42,7 +42,9 @@ from infuse.profiling.roof import measure_roof
 from infuse.targets import Target
 
 OURS = "infuse"
-TOLERANCES = {"fp32": 1e-4, "bf16": 3e-2, "fp16": 3e-3}
+APART = {"fp16": "stores weights in fp16", "bf16x2": "splits operands into two bfloat16"}
+"""What Infuse does in precisions that no peer has."""
+TOLERANCES = {"fp32": 1e-4, "bf16x2": 3e-4, "bf16": 3e-2, "fp16": 3e-3}
 BEST = "the best"
 """In place of a peer: the fastest of them, for each model another one."""
 
@@ -88,10 +90,10 @@ class Row:
 
 
 def precision_of(engine: str, asked: str) -> str:
-    """In what an engine runs: the reference always in fp32, and so the peers where Infuse stores
-    weights as halves.
+    """In what an engine runs: the reference always in fp32, and so the peers in precisions that
+    they do not have.
     """
-    return "fp32" if engine == REFERENCE or (asked == "fp16" and engine != OURS) else asked
+    return "fp32" if engine == REFERENCE or (asked in APART and engine != OURS) else asked
 
 
 def roof(path: Path, threads: int, dims: Mapping[str, int], precision: str) -> float:
@@ -104,8 +106,8 @@ def roof(path: Path, threads: int, dims: Mapping[str, int], precision: str) -> f
     assert isinstance(found.cost.flops, int), (
         f"{path.stem}: its arithmetic is not known: {found.cost.flops}"
     )
-    weights = found.weight_bytes if precision == "fp32" else found.weight_bytes / 2
-    return peak.bound(found.cost.flops, weights, "bf16" if precision == "bf16" else "fp32")
+    weights = found.weight_bytes / (2 if precision in ("bf16", "fp16") else 1)
+    return peak.bound(found.cost.flops, weights, "fp32" if precision == "fp16" else precision)
 
 
 def run(path: Path, threads: int, given: argparse.Namespace) -> Row:
@@ -176,8 +178,8 @@ def is_apart(far: float, facts: Mapping[str, float], asked: str) -> bool:
 def table(rows: list[Row], peers: list[str], tolerance: float, precision: str = "fp32") -> Table:
     """One line a row: milliseconds best / median, speed against each peer."""
     title = "best / median ms; speed = peer's best over ours"
-    if precision == "fp16":
-        title += f"; {OURS} stores weights in fp16, the peers run in fp32"
+    if precision in APART:
+        title += f"; {OURS} {APART[precision]}, the peers run in fp32"
     made = Table(title=title, title_justify="left")
     for name in (
         "model",
