@@ -30,6 +30,17 @@ EXPORT void run_gemm_of_rounded(int threads, const GemmSizes* s, const bfloat16*
   gemm_bf16(*c, *s, a, b, Sink{bias, out, s->n, low});
 }
 
+// A is the rows of a, each number times that of its column in `gates`.
+EXPORT void run_gemm_made_bf16(int threads, const GemmSizes* s, const float* a, const float* gates,
+                               const bfloat16* b, const float* bias, float low, float* out) {
+  Run run(threads, gemm_bf16_scratch(*s));
+  Context* c = run.ctx;
+  const auto value = [=](long row, long k, auto lanes) {
+    return load(a + row * s->lda + k, lanes) * load(gates + k, lanes);
+  };
+  gemm_made_bf16(*c, *s, value, b, Sink{bias, out, s->n, low});
+}
+
 EXPORT void run_conv_bf16(int threads, const ConvSizes* s, const float* x, const bfloat16* w,
                           const float* bias, float low, float* out) {
   Run run(threads, conv_bf16_scratch(*s));

@@ -174,6 +174,29 @@ def test_gemm_with_much_to_cache(library: ctypes.CDLL, tiled: bool, rng: Rng) ->
     check_gemm(library, tiled, rng, 130, 1100, 1024, threads=2)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "gap"), [(1, 5, 7, 0), (17, 33, 31, 2), (49, 64, 96, 0), (70, 40, 197, 5)]
+)
+def test_gemm_of_made_rows(
+    library: ctypes.CDLL, tiled: bool, rng: Rng, m: int, n: int, k: int, gap: int, threads: int
+) -> None:
+    """Rows that are computed as they are rounded give what the same rows in memory give."""
+    a, gates, bias = numbers(rng, m * (k + gap) - gap), numbers(rng, k), numbers(rng, n)
+    b = rng.uniform(-1, 1, (k, n)).astype(np.float32)
+    packed, out, low = (
+        fenced(pack_gemm_bf16(b, library.lanes(), tiled)),
+        empty(m, n),
+        ctypes.c_float(LOW),
+    )
+    arrays = [pointer(x) for x in (a, gates, packed, bias)]
+    library.run_gemm_made_bf16(threads, longs(m, n, k, k + gap), *arrays, low, pointer(out))
+    rows = as_strided(a, (m, k), (4 * (k + gap), 4)) * gates
+    left, right = rounded(rows), rounded(b)
+    expected = np.maximum(left @ right + bias, LOW)
+    assert_close(out, expected, np.abs(left) @ np.abs(right) + np.abs(bias), k)
+
+
 def products(library: ctypes.CDLL, tiled: bool, a: Floats, b: Floats, low: float = LOW) -> Floats:
     """The rows times the matrix."""
     (m, k), n = a.shape, b.shape[1]

@@ -120,6 +120,27 @@ def test_gemm_on_threads(
     check_gemm(library, rng, m, n, k, gap, threads)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "gap"), [(1, 5, 7, 0), (17, 33, 31, 2), (49, 64, 96, 0), (70, 40, 197, 5)]
+)
+def test_gemm_of_made_rows(
+    library: ctypes.CDLL, rng: Rng, m: int, n: int, k: int, gap: int, threads: int
+) -> None:
+    """Rows that are computed as they are split."""
+    a, gates, bias = numbers(rng, m * (k + gap) - gap), numbers(rng, k), numbers(rng, n)
+    b = rng.uniform(-1, 1, (k, n)).astype(np.float32)
+    packed, out = fenced(pack_gemm_bf16x2(b, library.lanes())), empty(m, n)
+    arrays = [pointer(x) for x in (a, gates, packed, bias)]
+    how = ctypes.c_float(LOW), pointer(out)
+    library.run_gemm_made_bf16x2(threads, longs(m, n, k, k + gap), *arrays, *how)
+    rows = as_strided(a, (m, k), (4 * (k + gap), 4)) * gates
+    (high, low), (above, below) = halves(rows), halves(b)
+    sums = (high + low) @ above + high @ below + bias
+    magnitude = np.abs(rows.astype(np.float64)) @ np.abs(b.astype(np.float64)) + np.abs(bias)
+    assert_close(out, np.maximum(sums, LOW), 2 * magnitude, 3 * k)
+
+
 def test_what_is_not_finite_stays_in_its_rows(library: ctypes.CDLL, rng: Rng) -> None:
     a, b = np.ones((40, 40), np.float32), numbers(rng, 40, 37)
     a[::4, 3], a[1::4, 17], a[2::4, 39] = np.nan, np.inf, 3.4e38

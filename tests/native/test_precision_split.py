@@ -16,6 +16,7 @@ from infuse.codegen.compile import generate
 from infuse.codegen.precisions import supported
 from infuse.errors import OptionError
 from infuse.ir.graph import Value
+from infuse.profiling.steps import kernels_in
 from infuse.targets import Target
 from infuse.testing.emulation import NEWEST, emulated, obstacle, resolve as emulated_target
 from tests.cli_tools import Cli
@@ -43,6 +44,15 @@ def tile_processor(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("infuse.codegen.compile.Chooser", partial(Chooser, forced=forced))
     with emulated(*(emulated_target(NEWEST).features - Target.resolve("x86-64-v4").features)):
         yield
+
+
+def kernels(make: Builder, precision: str) -> list[str]:
+    """What the steps call that multiply."""
+    target = Target.resolve()
+    chooser = Chooser(target.machine, forced=forced)
+    program, _ = generate(infuse.optimize(make.graph), target, precision=precision, chooser=chooser)
+    names = [kernels_in(step.function) for step in program.steps]
+    return [name for name in names if name.startswith(("gemm", "conv"))]
 
 
 def check_model(
@@ -100,13 +110,36 @@ def test_convolution(kernel: tuple[int, int], stride: int, channels: int) -> Non
         result: Doubles = np.einsum("nchwij,ocij->nohw", windows, w) + addend[:, None, None]
         return result
 
-    target = Target.resolve()
-    chooser = Chooser(target.machine, forced=forced)
-    program, _ = generate(make.graph, target, precision="bf16x2", chooser=chooser)
-    splits = any("bf16x2" in name for step in program.steps for name in step.function.includes)
+    splits = any("bf16x2" in kernel for kernel in kernels(make, "bf16x2"))
     assert splits or channels == 9
     if splits:
         check_model(make, product, w, c, [{"n": 1}, {"n": 2}])
+
+
+@pytest.mark.usefixtures("tile_processor")
+@pytest.mark.parametrize(("precision", "unit"), [("bf16", 2.01 * 2.0**-8), ("bf16x2", 4 * UNIT)])
+def test_elementwise_work_before_points_is_done_as_rows_are_packed(
+    precision: str, unit: float
+) -> None:
+    """As in networks that normalize before they convolve (DenseNet)."""
+    make = Builder()
+    scale, shift = make.weight(40, 1, 1), make.weight(40, 1, 1)
+    x = make("Relu", make("Add", make("Mul", make.input("n", 40, 6, 7), scale), shift))
+    weights = make.weight(33, 40, 1, 1)
+    make.output(make("Conv", x, weights))
+    feeds = make.feeds({"n": 2})
+    (kernel,) = kernels(make, precision)
+    assert kernel == f"gemm_made_{precision}"
+    with infuse.compile(make.graph, precision=precision, threads=1) as model:
+        result = model.run(feeds)["y0"]
+    assert scale.const is not None
+    assert shift.const is not None
+    assert weights.const is not None
+    rows = feeds["x0"].astype(np.float64) * scale.const + shift.const
+    rows, filters = np.maximum(rows, 0), weights.const[:, :, 0, 0].astype(np.float64)
+    exact = np.einsum("nchw,oc->nohw", rows, filters)
+    magnitude = np.einsum("nchw,oc->nohw", rows, np.abs(filters))
+    assert (np.abs(result - exact) <= unit * magnitude + 1e-6).all()
 
 
 @pytest.mark.usefixtures("tile_processor")

@@ -82,6 +82,19 @@ INFUSE_INLINE void round_row(int32_t* to, const bfloat16* from, long k, long ste
   copy_row(to, from, k, step);
 }
 
+// What value(row, p, lanes) computes of a row, two vectors at a time, to take(number of the first,
+// vector, vector); zeros behind its k numbers.
+template <class Value, class Take>
+INFUSE_INLINE void made_row(const Value& value, long row, long k, const Take& take) {
+  long p = 0;
+  for (; p + 2 * LANES <= k; p += 2 * LANES)
+    take(p, value(row, p, Full{}), value(row, p + LANES, Full{}));
+  if (p == k) return;
+  alignas(64) float rest[2 * LANES] = {};
+  sweep(p, k, [&](long q, auto lanes) { store(rest + q - p, value(row, q, lanes), lanes); });
+  take(p, load(rest, Full{}), load(rest + LANES, Full{}));
+}
+
 typedef PanelSteps<BF16_TILES> PairSteps;
 
 // out[R][NR] = R rows of pairs times the first V vectors of a panel.
@@ -332,6 +345,20 @@ void gemm_bf16(Context& ctx, GemmSizes s, const bfloat16* a, const bfloat16* pac
     detail::pair_part(pairs, pitch, rows, (const int32_t*)packed_b, m0, m1, p0, p1, p0 * NR, s.n,
                       chunk, sink);
   });
+}
+
+// The same where value(row, k, lanes) computes A, once for every part of the columns that a thread
+// of its own works on.
+template <class Value, class Sink>
+void gemm_made_bf16(Context& ctx, GemmSizes s, const Value& value, const bfloat16* packed_b,
+                    const Sink& sink) {
+  if (s.m <= 0 || s.n <= 0) return;
+  const auto fill = [&](long i, int32_t* to, long step) {
+    detail::made_row(value, i, s.k, [&](long p, vf first, vf second) {
+      detail::store_pairs(to + p / (2 * LANES) * step, first, second);
+    });
+  };
+  detail::gemm_pairs(ctx, s, fill, packed_b, sink);
 }
 
 }  // namespace infuse

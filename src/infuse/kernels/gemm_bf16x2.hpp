@@ -59,4 +59,19 @@ void gemm_bf16x2(Context& ctx, GemmSizes s, const float* a, const bfloat16* pack
   detail::tiled_gemm<SplitPairs>(ctx, s, detail::split_blocks(s.k), fill, packed_b, sink);
 }
 
+// The same where value(row, k, lanes) computes A, once for every part of the columns that a thread
+// of its own works on.
+template <class Value, class Sink>
+void gemm_made_bf16x2(Context& ctx, GemmSizes s, const Value& value, const bfloat16* packed_b,
+                      const Sink& sink) {
+  static_assert(BF16_TILES, "numbers are split for tile registers");
+  if (s.m <= 0 || s.n <= 0) return;
+  const auto fill = [&](long i, int32_t* to) {
+    detail::made_row(value, i, s.k, [&](long p, vf first, vf second) {
+      detail::split_block(to + p / LANES * TILE_WORDS, TILE_WORDS, first, second);
+    });
+  };
+  detail::tiled_gemm<SplitPairs>(ctx, s, detail::split_blocks(s.k), fill, packed_b, sink);
+}
+
 }  // namespace infuse

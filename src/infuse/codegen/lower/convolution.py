@@ -178,7 +178,7 @@ def call_point_product(
         return
     constant = operand(node, 1).is_const
     form = "bf16" if rounded else product_form(low, sizes) if constant else "fp32"
-    call_gemm(low, f, sizes, rows, _filters(low, node, 1, True, form), sink(), form)
+    call_gemm(low, f, sizes, rows, filters_of_form(low, node, 1, True, form), sink(), form)
 
 
 def _sparse_filters(low: Lowering, node: Node) -> SparseMatrix | None:
@@ -221,7 +221,7 @@ def _windows(
         return
     marked = {"planar": "as_planar({})", "taps": "as_taps({})"}.get(form, "{}").format
     whole = groups == 1 and win.dilations[1] == 1
-    weights = _filters(low, node, groups, whole, form)
+    weights = filters_of_form(low, node, groups, whole, form)
     kernel = "conv" + kernel_suffix(weights, form)
     f.include(f"{kernel}.hpp")
     f.scratch(f"{kernel}_scratch({marked(sizes_text(sizes))})", f"{kernel}.hpp")
@@ -309,7 +309,7 @@ def packed_filters(low: Lowering, node: Node, groups: int) -> Tensor:
     return low.program.packed(w.const, how, count, pack, dtype)
 
 
-def _filters(low: Lowering, node: Node, groups: int, whole: bool, form: str) -> Tensor:
+def filters_of_form(low: Lowering, node: Node, groups: int, whole: bool, form: str) -> Tensor:
     """The filters as the kernel of a form reads them."""
     if form.endswith("bf16x2"):
         return _split_filters(low, node, groups)

@@ -13,6 +13,7 @@ from infuse.codegen.lower.convolution import (
     channel_bias,
     depthwise_filters,
     depthwise_sizes,
+    filters_of_form,
     image,
     is_point,
     leaves_out_blocks,
@@ -20,6 +21,7 @@ from infuse.codegen.lower.convolution import (
     pixel_rows,
     window,
 )
+from infuse.codegen.lower.linear import product_form
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.partition import CHEAP
@@ -42,10 +44,11 @@ HALO = 0.04
 def _conv_producers(low: Lowering, group: Group, producers: Producers) -> list[Group]:
     node = group.anchor
     assert node is not None
-    if low.precision != "fp32" or not _is_plain(node):
+    if not _is_plain(node):
         return []
     before = producers.alone(operand(node))
-    if before is None:
+    rounds = low.precision in ("bf16", "bf16x2")
+    if before is None or (low.precision != "fp32" and not (rounds and before.anchor is None)):
         return []
     if is_point(low, node):
         if leaves_out_blocks(low, node):
@@ -151,10 +154,14 @@ def _made_rows(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> No
     sizes = GemmSizes(
         dims.product([x.shape[0], *x.shape[2:]]), node.output.shape[1], channels, channels
     )
-    f.include("gemm_made.hpp")
-    f.scratch(f"gemm_made_scratch({sizes_text(sizes)})", "gemm_made.hpp")
-    weights = f.read(packed_filters(low, node, 1))
-    f.call("gemm_made", f.sizes(sizes), "value", weights, sink)
+    form = product_form(low, sizes)
+    of_floats = form == "fp32"
+    header = "gemm_made" if of_floats else f"gemm_{form}"
+    f.include(f"{header}.hpp")
+    f.scratch(f"{header}_scratch({sizes_text(sizes)})", f"{header}.hpp")
+    weights = f.read(filters_of_form(low, node, 1, True, form))
+    kernel = "gemm_made" if of_floats else f"gemm_made_{form}"
+    f.call(kernel, f.sizes(sizes), "value", weights, sink)
 
 
 def _chain(low: Lowering, group: Group, f: FunctionWriter) -> None:
