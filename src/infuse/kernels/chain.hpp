@@ -22,6 +22,21 @@ struct ChainSizes {
 // Stands for a stage that is missing.
 struct NoStage {};
 
+// How 1 x 1 convolutions multiply: rows of float32 as they are.
+struct FloatProducts {
+  typedef float Weight;
+
+  // Bytes that rows of k numbers need before they are multiplied.
+  static constexpr long bytes(long) { return 0; }
+
+  // Rows [m0, s.m), of which row 0 would lie at a, times packed weights.
+  template <class Sink>
+  static INFUSE_INLINE void part(GemmSizes s, const float* a, const float* packed_b, long m0,
+                                 char*, const Sink& sink) {
+    detail::gemm_part(s, a, packed_b, m0, s.m, 0, detail::ceil_div(s.n, NR), sink);
+  }
+};
+
 namespace detail {
 
 template <class Stage>
@@ -75,23 +90,23 @@ struct StageStore {
 };
 
 // The lines [from, end) of an image, expanded, into the ring.
-template <class Expand>
-inline void chain_expand(const ChainSizes& s, const ChainPlan& plan, const float* image,
-                         const float* weights, long from, long end, float* ring,
-                         const Expand& expand) {
+template <class Products, class X, class Expand>
+inline void chain_expand(const ChainSizes& s, const ChainPlan& plan, const X* image,
+                         const typename Products::Weight* weights, long from, long end, float* ring,
+                         char* held, const Expand& expand) {
   const DepthwiseSizes& m = s.mid;
   for (long stop; from < end; from = stop) {
     const long slot = from % plan.ring, rows = min(end - from, plan.ring - slot) * m.width;
     stop = from + rows / m.width;
     const StageStore<Expand> store = {ring + slot * m.width * plan.pixel, plan.pixel, expand};
-    gemm_part({rows, m.channels, s.in_channels, s.pitch}, image + from * m.width * s.pitch, weights,
-              0, rows, 0, ceil_div(m.channels, NR), store);
+    Products::part({rows, m.channels, s.in_channels, s.pitch}, image + from * m.width * s.pitch,
+                   weights, 0, held, store);
   }
 }
 
 // Depthwise results of the lines [line, line + count), from x or from the ring.
-template <int KW, int STRIDE, bool EXPANDS, class Sink>
-inline void chain_depthwise(const ChainSizes& s, const ChainPlan& plan, const float* x,
+template <int KW, int STRIDE, bool EXPANDS, class X, class Sink>
+inline void chain_depthwise(const ChainSizes& s, const ChainPlan& plan, const X* x,
                             const float* weights, long line, long count, const float* ring,
                             const Sink& sink) {
   using namespace depthwise_detail;
@@ -114,16 +129,21 @@ inline void chain_depthwise(const ChainSizes& s, const ChainPlan& plan, const fl
 }  // namespace detail
 
 // Bytes of scratch that a worker needs for chain.
-constexpr long chain_scratch(const ChainSizes& s) { return detail::chain_plan(s).bytes; }
+template <class Products = FloatProducts>
+constexpr long chain_scratch(const ChainSizes& s) {
+  return detail::chain_plan(s).bytes + Products::bytes(max(s.in_channels, s.mid.channels));
+}
 
-// x [n, h, w] pixels; expand(acc, col, lanes) makes a vector of expanded channels of its sum, last
+// x [n, h, w] pixels, of float32 unless Products take others to expand; expand(acc, col, lanes) makes a vector of expanded channels of its sum, last
 // one of what is projected; either may be NoStage{}. The depthwise convolution has KW = mid.kw,
 // STRIDE = mid.stride_w; weights as in gemm and depthwise. The sink's row = (image, oy, ox).
 // after(worker, line) is called when a line (image, oy) of the result is complete; `piece` as for
 // Context::parallel.
-template <int KW, int STRIDE, class Expand, class Last, class Sink, class After>
-void chain(Context& ctx, const ChainSizes& s, const float* x, const float* expanding,
-           const float* weights, const float* projecting, const Expand& expand, const Last& last,
+template <int KW, int STRIDE, class Products, class X, class Expand, class Last, class Sink,
+          class After>
+void chain(Context& ctx, const ChainSizes& s, const X* x,
+           const typename Products::Weight* expanding, const float* weights,
+           const typename Products::Weight* projecting, const Expand& expand, const Last& last,
            const Sink& sink, const After& after, long piece) {
   using namespace detail;
   constexpr bool EXPANDS = is_stage<Expand>;
@@ -135,6 +155,7 @@ void chain(Context& ctx, const ChainSizes& s, const float* x, const float* expan
       m.batch * m.out_height,
       [&](long begin, long end, int worker) {
         float* ring = (float*)ctx.scratch(worker);
+        char* held = (char*)ring + plan.bytes;
         float* band = ring + (EXPANDS ? plan.ring * m.width * plan.pixel : 0);
         for (long line = begin, count, known = 0; line < end; line += count) {
           const long y = line % m.out_height, top = y * m.stride_height - m.pad_top,
@@ -144,15 +165,15 @@ void chain(Context& ctx, const ChainSizes& s, const float* x, const float* expan
             if (y == 0 || line == begin) known = 0;
             const long from = max(max(known, top), 0L);
             known = max(min(top + (count - 1) * m.stride_height + m.kernel_height, m.height), from);
-            const float* image = x + line / m.out_height * m.height * m.width * s.pitch;
-            chain_expand(s, plan, image, expanding, from, known, ring, expand);
+            const X* image = x + line / m.out_height * m.height * m.width * s.pitch;
+            chain_expand<Products>(s, plan, image, expanding, from, known, ring, held, expand);
           }
           if constexpr (is_stage<Last>) {
             const StageStore<Last> store = {band - row * plan.pixel, plan.pixel, last};
             chain_depthwise<KW, STRIDE, EXPANDS>(s, plan, x, weights, line, count, ring, store);
             const long rows = row + count * m.out_width;
-            gemm_part({rows, s.out_channels, m.channels, plan.pixel}, store.to, projecting, row,
-                      rows, 0, ceil_div(s.out_channels, NR), sink);
+            Products::part({rows, s.out_channels, m.channels, plan.pixel}, store.to, projecting,
+                           row, held, sink);
           } else {
             chain_depthwise<KW, STRIDE, EXPANDS>(s, plan, x, weights, line, count, ring, sink);
           }
@@ -162,13 +183,15 @@ void chain(Context& ctx, const ChainSizes& s, const float* x, const float* expan
       1 + 65536 / (macs + 1), piece);
 }
 
-template <int KW, int STRIDE, class Expand, class Last, class Sink>
-void chain(Context& ctx, const ChainSizes& s, const float* x, const float* expanding,
-           const float* weights, const float* projecting, const Expand& expand, const Last& last,
+template <int KW, int STRIDE, class Products = FloatProducts, class X, class Expand, class Last,
+          class Sink>
+void chain(Context& ctx, const ChainSizes& s, const X* x,
+           const typename Products::Weight* expanding, const float* weights,
+           const typename Products::Weight* projecting, const Expand& expand, const Last& last,
            const Sink& sink) {
   // Every piece expands the lines again that it shares with the one before it.
   const long piece = detail::is_stage<Expand> ? WHOLE : 1;
-  chain<KW, STRIDE>(
+  chain<KW, STRIDE, Products>(
       ctx, s, x, expanding, weights, projecting, expand, last, sink, [](int, long) {}, piece);
 }
 
@@ -196,7 +219,8 @@ void pooled_chain(Context& ctx, const ChainSizes& s, const float* x, const float
       store(sum + k, load(sum + k, lanes) + part, lanes);
     });
   };
-  chain<KW, STRIDE>(ctx, s, x, expanding, weights, nullptr, expand, NoStage{}, sink, add, WHOLE);
+  chain<KW, STRIDE, FloatProducts>(ctx, s, x, expanding, weights, nullptr, expand, NoStage{}, sink,
+                                   add, WHOLE);
   const vf count = splat(float(m.out_height * m.out_width));
   for (long i = 0; i < m.batch; ++i)
     sweep(0, c, [&](long k, auto lanes) {

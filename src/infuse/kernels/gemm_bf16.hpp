@@ -260,6 +260,19 @@ INFUSE_INLINE void tiled_pair_part(long blocks, const Rows& rows, const int32_t*
                    });
 }
 
+// The same of rows that fill(i, to) writes to `start` in blocks, TILE_WORDS from one to the next.
+template <class Unit, class Fill, class Sink>
+INFUSE_INLINE void filled_part(long blocks, const Fill& fill, const bfloat16* b, long m0, long m1,
+                               long p0, long p1, long n, int32_t* start, TiledCuts cuts,
+                               const Sink& sink) {
+  const CompactRows held = {start, blocks};
+  const auto rows = [&](long row, long end) {
+    for (long i = row; i < end; ++i) fill(i, held.row(i - row));
+    return held.all();
+  };
+  tiled_pair_part<Unit>(blocks, rows, (const int32_t*)b, m0, m1, p0, p1, p0 * NR, n, cuts, sink);
+}
+
 // The product of a matrix whose rows fill(i, to) writes in blocks, TILE_WORDS from one to the next.
 template <class Unit, class Fill, class Sink>
 INFUSE_INLINE void tiled_gemm(Context& ctx, GemmSizes s, long blocks, const Fill& fill,
@@ -267,14 +280,10 @@ INFUSE_INLINE void tiled_gemm(Context& ctx, GemmSizes s, long blocks, const Fill
   const long panels = ceil_div(s.n, NR);
   const TiledCuts cuts = tiled_cuts(s.m, blocks, panels);
   const auto part = [&](long m0, long m1, long p0, long p1, int worker) {
-    const CompactRows held = {(int32_t*)ctx.scratch(worker), blocks};
-    const long words = min(round_up(s.m, TILED_ROWS), cuts.chunk) * blocks * TILE_SIDE;
-    const auto rows = [&](long row, long end) {
-      for (long i = row; i < end; ++i) fill(i, held.row(i - row));
-      return held.all();
-    };
-    tiled_pair_part<Unit>(blocks, rows, (const int32_t*)b, m0, m1, p0, p1, p0 * NR, s.n,
-                          {cuts.chunk, cuts.slices, held.start + words}, sink);
+    int32_t* start = (int32_t*)ctx.scratch(worker);
+    int32_t* sums = start + min(round_up(s.m, TILED_ROWS), cuts.chunk) * blocks * TILE_SIDE;
+    filled_part<Unit>(blocks, fill, b, m0, m1, p0, p1, s.n, start,
+                      {cuts.chunk, cuts.slices, sums}, sink);
   };
   tiled_parallel(ctx, s.m, panels, s.k, TILED_ROWS, part);
 }

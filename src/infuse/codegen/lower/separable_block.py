@@ -5,6 +5,7 @@ before 1 x 1 ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from infuse import dtypes
 from infuse.codegen.groups import Group, cost
@@ -17,7 +18,6 @@ from infuse.codegen.lower.convolution import (
     image,
     is_point,
     leaves_out_blocks,
-    packed_filters,
     pixel_rows,
     window,
 )
@@ -47,8 +47,7 @@ def _conv_producers(low: Lowering, group: Group, producers: Producers) -> list[G
     if not _is_plain(node):
         return []
     before = producers.alone(operand(node))
-    rounds = low.precision in ("bf16", "bf16x2")
-    if before is None or (low.precision != "fp32" and not (rounds and before.anchor is None)):
+    if before is None or low.precision == "fp16":
         return []
     if is_point(low, node):
         if leaves_out_blocks(low, node):
@@ -147,13 +146,10 @@ def conv_with_producers(low: Lowering, node: Node, group: Group) -> None:
 
 def _made_rows(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> None:
     """A 1 x 1 convolution of pixels that elementwise work makes."""
-    x, order = operand(node), channels_last(4)
+    order = channels_last(4)
     low.values(f, group.producers[0], order, "value")
     sink = low.sink(f, group, order, bias=channel_bias(low, node, 2))
-    channels = x.shape[1]
-    sizes = GemmSizes(
-        dims.product([x.shape[0], *x.shape[2:]]), node.output.shape[1], channels, channels
-    )
+    sizes = _point_sizes(node)
     form = product_form(low, sizes)
     of_floats = form == "fp32"
     header = "gemm_made" if of_floats else f"gemm_{form}"
@@ -168,12 +164,42 @@ def _chain(low: Lowering, group: Group, f: FunctionWriter) -> None:
     """A depthwise convolution with one before it, one after it, or both."""
     groups = [*group.producers, group]
     project = group if not _is_depthwise(low, _anchor(group)) else None
-    call = _begin(low, f, groups if project is None else groups[:-1], project)
+    form = _product_form(low, groups)
+    call = _begin(low, f, groups if project is None else groups[:-1], project, form)
     last = "NoStage{}" if project is None else _stage(low, f, groups[-2], "last")
-    projecting = "nullptr" if project is None else f.read(packed_filters(low, _anchor(project), 1))
+    projecting = "nullptr"
+    if project is not None:
+        projecting = f.read(filters_of_form(low, _anchor(project), 1, True, form))
     sink = low.sink(f, group, channels_last(4), bias=channel_bias(low, _anchor(group), 2))
-    f.scratch(f"chain_scratch({call.sizes})", "chain.hpp")
-    f.call("chain", call.operands, projecting, call.expand, last, sink, template=(call.form,))
+    header, scratch, template = "chain.hpp", "chain_scratch", [call.form]
+    if form != "fp32":
+        header, scratch = f"chain_{form}.hpp", f"chain_scratch<{_PRODUCTS[form]}>"
+        template.append(_PRODUCTS[form])
+        low.root.program.layers.update((_anchor(g).serial, low.precision) for g in groups)
+    f.include(header)
+    f.scratch(f"{scratch}({call.sizes})", header)
+    f.call("chain", call.operands, projecting, call.expand, last, sink, template=template)
+
+
+_PRODUCTS: Final = {"bf16": "PairProducts", "bf16x2": "SplitProducts"}
+"""How the 1 x 1 convolutions of a chain multiply that is not of float32 (kernels/chain_*.hpp)."""
+
+
+def _product_form(low: Lowering, groups: list[Group]) -> str:
+    """What the 1 x 1 convolutions of a chain make of their operands, all the same."""
+    points = [_anchor(g) for g in groups if not _is_depthwise(low, _anchor(g))]
+    expands = points[0] is _anchor(groups[0])
+    if expands and low.tensor(operand(points[0])).dtype == dtypes.bfloat16:
+        return "bf16"
+    forms = {product_form(low, _point_sizes(node)) for node in points}
+    return forms.pop() if len(forms) == 1 else "fp32"
+
+
+def _point_sizes(node: Node) -> GemmSizes:
+    """A 1 x 1 convolution as a product of pixels that lie side by side."""
+    x, channels = operand(node), operand(node).shape[1]
+    pixels = dims.product([x.shape[0], *x.shape[2:]])
+    return GemmSizes(pixels, node.output.shape[1], channels, channels)
 
 
 @dataclass(frozen=True)
@@ -188,9 +214,11 @@ class _Call:
     expand: str
 
 
-def _begin(low: Lowering, f: FunctionWriter, groups: list[Group], project: Group | None) -> _Call:
+def _begin(
+    low: Lowering, f: FunctionWriter, groups: list[Group], project: Group | None, form: str
+) -> _Call:
     """What the kernel is told of a depthwise convolution, the last of `groups`, and of the one
-    before it.
+    before it, whose filters are of this form.
     """
     expand, middle = groups[0] if len(groups) == 2 else None, _anchor(groups[-1])
     win, x = window(middle, low), operand(middle)
@@ -204,7 +232,9 @@ def _begin(low: Lowering, f: FunctionWriter, groups: list[Group], project: Group
         depthwise_sizes(middle, win), *entering, 0 if project is None else project.result.shape[1]
     )
     stage = "NoStage{}" if expand is None else _stage(low, f, expand, "expand")
-    filters = "nullptr" if expand is None else f.read(packed_filters(low, _anchor(expand), 1))
+    filters = "nullptr"
+    if expand is not None:
+        filters = f.read(filters_of_form(low, _anchor(expand), 1, True, form))
     f.include("chain.hpp")
     operands = (
         f"{f.sizes(sizes)}, {f.read(rows)}, {filters}, {f.read(depthwise_filters(low, middle))}"
@@ -240,7 +270,7 @@ def _pool_producers(low: Lowering, group: Group, producers: Producers) -> list[G
 def pool_with_producers(low: Lowering, node: Node, group: Group) -> None:
     """The mean of what a depthwise convolution makes, found while it is made."""
     f = low.function("pooled_chain", *group.all_nodes)
-    call = _begin(low, f, group.producers, None)
+    call = _begin(low, f, group.producers, None, "fp32")
     middle = group.producers[-1]
     sink = low.sink(f, middle, channels_last(4), bias=channel_bias(low, _anchor(middle), 2))
     means = low.sink(f, group, channels_last(4), name="means")
