@@ -18,7 +18,7 @@ struct SplitProducts {
   template <class Sink>
   static INFUSE_INLINE void part(GemmSizes s, const float* a, const bfloat16* packed_b, long m0,
                                  char* held, const Sink& sink) {
-    static_assert(BF16_TILES, "numbers are split for tile registers");
+    static_assert(detail::has_tiles<Sink>, "numbers are split for tile registers");
     const auto fill = [&](long i, int32_t* to) {
       detail::split_row(to, a + i * s.lda, s.k, TILE_WORDS);
     };

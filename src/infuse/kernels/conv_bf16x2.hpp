@@ -27,7 +27,7 @@ constexpr long conv_bf16x2_scratch(const ConvSizes& s) { return detail::split_im
 template <class Sink>
 void conv_bf16x2(Context& ctx, ConvSizes s, const float* x, const bfloat16* packed_w,
                  const Sink& sink) {
-  static_assert(BF16_TILES, "numbers are split for tile registers");
+  static_assert(detail::has_tiles<Sink>, "numbers are split for tile registers");
   if (s.batch <= 0 || s.out_height <= 0 || s.out_width <= 0 || s.out_channels <= 0) return;
   detail::conv_phases<SplitPairs>(
       ctx, s, detail::split_image(s), x, packed_w,

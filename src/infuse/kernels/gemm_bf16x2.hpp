@@ -13,6 +13,10 @@
 namespace infuse {
 namespace detail {
 
+// Asked where a kernel is used: headers are read for every target.
+template <class>
+constexpr bool has_tiles = BF16_TILES;
+
 constexpr long SPLIT_NUMBERS = 2 * TILE_SIDE;  // that share a block of low and one of high halves
 
 // 16-word blocks of k numbers, low and high ones.
@@ -51,7 +55,7 @@ constexpr long gemm_bf16x2_scratch(GemmSizes s) {
 template <class Sink>
 void gemm_bf16x2(Context& ctx, GemmSizes s, const float* a, const bfloat16* packed_b,
                  const Sink& sink) {
-  static_assert(BF16_TILES, "numbers are split for tile registers");
+  static_assert(detail::has_tiles<Sink>, "numbers are split for tile registers");
   if (s.m <= 0 || s.n <= 0) return;
   const auto fill = [&](long i, int32_t* to) {
     detail::split_row(to, a + i * s.lda, s.k, TILE_WORDS);
@@ -64,7 +68,7 @@ void gemm_bf16x2(Context& ctx, GemmSizes s, const float* a, const bfloat16* pack
 template <class Value, class Sink>
 void gemm_made_bf16x2(Context& ctx, GemmSizes s, const Value& value, const bfloat16* packed_b,
                       const Sink& sink) {
-  static_assert(BF16_TILES, "numbers are split for tile registers");
+  static_assert(detail::has_tiles<Sink>, "numbers are split for tile registers");
   if (s.m <= 0 || s.n <= 0) return;
   const auto fill = [&](long i, int32_t* to) {
     detail::made_row(value, i, s.k, [&](long p, vf first, vf second) {
