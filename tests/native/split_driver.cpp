@@ -1,4 +1,6 @@
 // Calls the kernels of products of split numbers as generated code does, for test_kernels_split.py.
+#include "attention_bf16x2.hpp"
+#include "attention_call.hpp"
 #include "conv_bf16x2.hpp"
 #include "driver.hpp"
 
@@ -26,4 +28,10 @@ EXPORT void run_conv_bf16x2(int threads, const ConvSizes* s, const float* x, con
   Run run(threads, conv_bf16x2_scratch(*s));
   Context* c = run.ctx;
   conv_bf16x2(*c, *s, x, w, Sink{bias, out, s->out_channels, low});
+}
+
+EXPORT void attend_bf16x2(int threads, const AttentionCall* a, float scale, const float* q,
+                          const float* k, const float* v, const float* mask, float* y) {
+  attend(threads, a, scale, q, k, v, mask, y,
+         [](auto&&... arguments) { attention_bf16x2(arguments...); });
 }

@@ -34,6 +34,7 @@ from tests.native.kernel_tools import (
     pointer,
     targets,
 )
+from tests.native.test_kernels_attention import ATTENTIONS, AttentionCall, reference, steps
 
 pytestmark = pytest.mark.row("R3")
 Rng = np.random.Generator
@@ -211,3 +212,43 @@ def test_convolutions(
     sums = convolved(high + low, above) + convolved(high, below) + bias
     terms = 3 * kh * kw * c // groups
     assert_close(out, np.maximum(sums, LOW), 2 * magnitude + np.abs(bias), terms)
+
+
+@pytest.mark.parametrize("mask_kind", ["none", "add", "causal"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        *ATTENTIONS,
+        (1, 1, 1, 30, 31, 200, 70),
+        (1, 2, 1, 3, 5, 129, 33),
+        (1, 2, 1, 70, 300, 40, 24),
+        (2, 3, 3, 49, 49, 32, 32),
+    ],
+)
+def test_attention(library: ctypes.CDLL, rng: Rng, sizes: tuple[int, ...], mask_kind: str) -> None:
+    b, h, kv_heads, m, n, d, values = sizes
+    q, k = numbers(rng, b, m, h, d), numbers(rng, b, kv_heads, n, d)
+    v = numbers(rng, b, kv_heads, n, values)
+    mask, causal, offset = None, mask_kind == "causal", n - m
+    if mask_kind == "add":
+        mask = fenced(rng.uniform(-3, 3, (b, h, m, n)).astype(np.float32))
+        mask[:, :, :, 0] = -np.inf if n > 1 else 0
+    by_heads, out = q.transpose(0, 2, 1, 3), empty(b, m, h, values)
+    places = (*(steps(x, 3) for x in (by_heads, k, v)),)
+    call = AttentionCall(b, h, kv_heads, m, n, d, values, causal, offset, 1, *places)
+    if mask is not None:
+        call.mask = steps(mask)
+    arrays = [pointer(x) for x in (q, k, v)]
+    scale, added = 1 / np.sqrt(d), ctypes.c_void_p(0) if mask is None else pointer(mask)
+    library.attend_bf16x2(
+        2, ctypes.byref(call), ctypes.c_float(scale), *arrays, added, pointer(out)
+    )
+    all_keys = np.ones((m, n), bool)
+    visible = np.arange(n)[None] <= np.arange(m)[:, None] + offset if causal else all_keys
+    wide = [x.astype(np.float64) for x in (by_heads, k, v)]
+    expected = reference(*wide, scale, mask, visible)
+    terms = reference(wide[0], wide[1], np.abs(wide[2]), scale, mask, visible)
+    # A score is off by at most 3 units of its terms' magnitudes, and its exponential by as much.
+    scores = np.abs(wide[0]).sum(axis=-1).max() * scale
+    bound = (3 + 6 * scores) * UNIT * terms + 2e-6
+    assert np.all(np.abs(out.transpose(0, 2, 1, 3) - expected) <= bound)

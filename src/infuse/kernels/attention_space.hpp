@@ -34,9 +34,9 @@ struct Space {
   float *q, *k, *v, *scores, *out, *top, *sum;
 };
 
-/** Words of a row of queries or keys: of floats, or of pairs in whole tile registers. */
+/** Words of a row of queries or keys: of floats, or of tile registers that two halves of each fill. */
 inline long row_words(long dim) {
-  return BF16_TILES ? max(dim, panel_words((dim + 1) / 2, true)) : dim;
+  return BF16_TILES ? 2 * panel_words((dim + 1) / 2, true) : dim;
 }
 
 inline long divide(const AttentionShape& shape, char* memory, Space* space) {

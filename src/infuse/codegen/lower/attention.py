@@ -82,9 +82,9 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
         value_dim=v.shape[3],
         causal_offset=heads.first,
     )
-    names = forms(sizes.queries, usual(sizes.keys), rounds=low.precision == "bf16")
+    names = forms(sizes.queries, usual(sizes.keys), low.precision)
     form = low.choose("attention", [*sizes[:2], *sizes[3:7]], *names)
-    kernel = "attention_bf16" if form == "bf16" else "attention"
+    kernel = f"attention_{form}" if form == low.precision else "attention"
     f.include(f"{kernel}.hpp")
     sink = low.sink(f, group, order, inner=2 if merged else 1)
     f.scratch(f"attention_scratch(AttentionShape{{{sizes_text(sizes)}}})", "attention.hpp")

@@ -39,6 +39,12 @@ def attention(call: Arguments) -> Array:
     return _attended(call)
 
 
+@computes("attention_bf16x2")
+def attention_bf16x2(call: Arguments) -> Array:
+    """The same; that operands are split is within what sums of float32 lose."""
+    return _attended(call)
+
+
 @computes("attention_bf16")
 def attention_bf16(call: Arguments) -> Array:
     """The same of operands that are rounded to bfloat16."""
@@ -143,9 +149,9 @@ BLOCKS: Final = {"k256": 256, "k128": 128, "k64": 64}
 """Keys of a block, by form."""
 
 
-def forms(queries: Size, keys: int, *, rounds: bool) -> list[str]:
+def forms(queries: Size, keys: int, precision: str) -> list[str]:
     """How attention may be computed: for few queries from rows of keys or packed ones, else by
-    blocks of keys. `rounds`: operands may be rounded to bfloat16.
+    blocks of keys; in bf16 and bf16x2, also of operands that are rounded or split.
     """
     static = isinstance(queries, int)
     if static and queries <= MOST_FEW:
@@ -153,7 +159,8 @@ def forms(queries: Size, keys: int, *, rounds: bool) -> list[str]:
     else:
         largest = max(BLOCKS.values())
         names = [name for name, size in BLOCKS.items() if size == largest or size < keys]
-    return [*names, "bf16"] if rounds and not (static and queries <= 2) else names
+    low = precision in ("bf16", "bf16x2") and not (static and queries <= 2)
+    return [*names, precision] if low else names
 
 
 # -- work ------------------------------------------------------------------------------------------
@@ -173,6 +180,6 @@ def _attention(sizes: Sequence[int], machine: Machine, threads: int, block: int 
     )
 
 
-counts("attention", "k256", "rows", "panels", "bf16")(_attention)
+counts("attention", "k256", "rows", "panels", "bf16", "bf16x2")(_attention)
 counts("attention", "k128")(partial(_attention, block=128))
 counts("attention", "k64")(partial(_attention, block=64))
