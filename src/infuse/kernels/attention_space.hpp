@@ -12,8 +12,8 @@ constexpr int ROWS = INFUSE_REGISTERS * 3 / 8;  // queries that share the loads 
 constexpr long PANEL = 2 * LANES;
 constexpr long MOST_KEYS = 256;
 constexpr long MOST_ROWS = BF16_TILES ? TILED_ROWS : ROWS;  // queries in work at once
-constexpr long MOST_QUERIES = 1020, LEAST_QUERIES = 252;
-constexpr long QUERY_BYTES = 512 << 10;  // of queries and their results that stay in the cache
+constexpr long MOST_QUERIES = 2040, LEAST_QUERIES = 252;
+constexpr long QUERY_BYTES = INFUSE_BLOCK_BYTES / 2;  // of queries and results that stay in the cache
 
 /** Queries of one unit of work, which share packed keys: few where each sees a window of its own. */
 inline long query_block(const AttentionShape& shape) {
