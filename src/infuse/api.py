@@ -356,8 +356,8 @@ def compile(
     be copied there); `threads` the number of threads of a run (default: what this process may use);
     `precision` fp32; bf16: products with weights and those of attention take operands rounded to
     bfloat16 and sum up in float32, everything else stays as it is (OptionError where the target has
-    no instruction for that); bf16x2: products with weights split their operands into two bfloat16
-    each, so that 16 bits of a number count in place of 8 (OptionError where the target has no tile
+    no instruction for that); bf16x2: the same products split their operands into two bfloat16 each,
+    so that 16 bits of a number count in place of 8 (OptionError where the target has no tile
     registers for bfloat16; what is not finite makes NaN); fp16: weights are stored as IEEE halves,
     and everything is computed in float32 (`metadata["kept_in_fp32"]` of the model names the tensors
     that halves do not hold); auto: the fastest of these on this machine that stays within
