@@ -203,3 +203,26 @@ def test_copies_of_all_models_are_one_object(root: Path) -> None:
         x = np.random.default_rng(0).random(shape, "f4")
         y = infuse.compile(turned(*shape), threads=1).run({"x": x})["y0"]
         np.testing.assert_allclose(y, np.tanh(x.transpose(0, 2, 1)), rtol=1e-6)
+
+
+def test_layers_that_differ_in_numbers_share_a_function() -> None:
+    """As quantized ones do, whose scales and zero points are all different."""
+    b = Builder()
+    numbers = [(0.37, 11.0, 250.0), (5.9, -21.0, 200.0), (0.13, 148.0, 90.0)]
+    for scale, zero, most in numbers:
+        x = b.input("rows", 40)
+        product = b("MatMul", x, b.weight(40, 24))
+        shifted = b("Add", b("Mul", product, np.float32(scale)), np.float32(zero))
+        b.output(b("Min", shifted, np.float32(most)))
+    program, _ = generate(b.graph, Target.resolve())
+    assert len({step.function.text() for step in program.steps}) == 1
+    with infuse.compile(b.graph, threads=1) as model:
+        feeds = b.feeds({"rows": 7})
+        results = model.run(feeds)
+    weights = [node.inputs[1] for node in b.graph.nodes if node.kind == "MatMul"]
+    for i, (scale, zero, most) in enumerate(numbers):
+        weight = weights[i]
+        assert weight is not None
+        assert weight.const is not None
+        exact = feeds[f"x{i}"].astype(np.float64) @ weight.const * scale + zero
+        np.testing.assert_allclose(results[f"y{i}"], np.minimum(exact, most), rtol=1e-4, atol=1e-4)

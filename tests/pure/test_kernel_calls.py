@@ -206,6 +206,7 @@ def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPat
     for case in SEQUENCES.values():
         for precision in ("fp32", "bf16"):
             run_all(case.graph, TARGETS[2], precision, feeds=case.feeds)
+        run_all(case.graph, TARGETS[4], "bf16x2", feeds=case.feeds)
     for case in CASES.values():
         case.run(TARGETS[2])
     for kind in SAMPLED:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from infuse.codegen.groups import Group
 from infuse.codegen.iteration_space import IterationSpace
@@ -11,7 +14,20 @@ from infuse.codegen.writer import FunctionWriter
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ops.core.formula import Term
-from infuse.targets.cpu.emit.elementwise import Applied, Elementwise, Place, RowStep, Source, Store
+from infuse.targets.cpu.emit.elementwise import (
+    Applied,
+    Elementwise,
+    Place,
+    RowStep,
+    Scalar,
+    Source,
+    Store,
+)
+
+_VARYING: Final = frozenset(["add", "sub", "mul", "min", "max"])
+"""Operations that are as fast with any number; others gain by one that is known."""
+_USUAL: Final = frozenset([0, 0.5, 1, 2, 3, 6, 127, 128, 255])
+"""Magnitudes that formulas of operators have."""
 
 
 class Epilogue:
@@ -34,7 +50,7 @@ class Epilogue:
         self.f, self.group, self.space = f, group, space
         self.tensors, self.targets = tensors, targets
         self._written, self._read_again = (*targets.values(), *later), read_again
-        self._definitions: list[Place | Applied] = []
+        self._definitions: list[Place | Applied | Scalar] = []
 
     def load(self, tensor: Tensor) -> Source:
         """An operand's elements at (row, col)."""
@@ -42,7 +58,21 @@ class Epilogue:
 
     def apply(self, term: Term, *leaves: Source) -> Source:
         """A formula whose input leaves stand for these, in order."""
-        return self._define(Applied(term, dict(enumerate(leaves))))
+        return self._apply(term, dict(enumerate(leaves)))
+
+    def _apply(self, term: Term, leaves: Mapping[int, Source]) -> Source:
+        """A formula of these leaves; its numbers become leaves, too, where other layers may have
+        others.
+        """
+        with_numbers = dict(leaves)
+
+        def leaf(number: Term) -> Term:
+            scalar = Scalar(self.f.value(number.value, number.dtype), float(number.value))
+            place = max(with_numbers, default=-1) + 1
+            with_numbers[place] = self._define(scalar)
+            return Term("input", (), number.dtype, place)
+
+        return self._define(Applied(_replaced(term, leaf, {}), with_numbers))
 
     def statement(self, start: Source, returned: Value | None = None) -> Elementwise:
         """The group's work on the anchor's result `start`; `returned`: what of it the function
@@ -70,7 +100,7 @@ class Epilogue:
                     sources[value] = self._operand(value)
             operands = {i: v for i, v in enumerate(node.inputs) if v is not None and v in sources}
             leaves = {i: sources[v] for i, v in operands.items()}
-            sources[node.output] = self._define(Applied(self.group.formulas[node], leaves))
+            sources[node.output] = self._apply(self.group.formulas[node], leaves)
         return sources
 
     def _operand(self, value: Value) -> Source:
@@ -79,7 +109,7 @@ class Epilogue:
             return self._define(self._place(self.f.read(tensor), tensor))
         return self.load(tensor)
 
-    def _define(self, definition: Place | Applied) -> Source:
+    def _define(self, definition: Place | Applied | Scalar) -> Source:
         self._definitions.append(definition)
         return len(self._definitions) - 1
 
@@ -97,3 +127,22 @@ class Epilogue:
         if stride == 0:
             return ""
         return "1" if stride == 1 else self.f.number(stride)
+
+
+def _replaced(term: Term, leaf: Callable[[Term], Term], replaced: dict[int, Term]) -> Term:
+    """The formula with leaves in place of its numbers that vary; what is one term stays one."""
+    if id(term) not in replaced:
+        args = [
+            leaf(each) if _varies(term, each) else _replaced(each, leaf, replaced)
+            for each in term.args
+        ]
+        same = all(a is b for a, b in zip(args, term.args))
+        replaced[id(term)] = term if same else replace(term, args=tuple(args))
+    return replaced[id(term)]
+
+
+def _varies(term: Term, operand: Term) -> bool:
+    """Whether an operand is a number that layers of one kind have different ones of."""
+    if operand.op != "const" or term.op not in _VARYING or not term.dtype.is_float:
+        return False
+    return math.isfinite(operand.value) and abs(operand.value) not in _USUAL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from infuse.codegen.memory import Plan
-from infuse.codegen.program import Argument, Program, SizeResult, Step
+from infuse.codegen.program import Argument, Number, Program, SizeResult, Step
 from infuse.codegen.tensors import Buffer, Tensor, natural
 from infuse.codegen.units import distinct
 from infuse.ir.dims import Expr
@@ -78,6 +78,8 @@ class _Listing:
             return self._tensor(argument)
         if isinstance(argument, SizeResult):
             return f"the size {argument.symbol}"
+        if isinstance(argument, Number):
+            return f"{argument.value:g}"
         if isinstance(argument, (int, Expr)):
             return str(argument)
         return struct_text(argument, str)

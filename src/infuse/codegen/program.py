@@ -35,7 +35,15 @@ class SizeResult:
     symbol: str
 
 
-Argument = Tensor | Dim | KernelSizes | SizeResult
+@dataclass(frozen=True)
+class Number:
+    """An argument: a number of a formula."""
+
+    value: float
+    dtype: DType
+
+
+Argument = Tensor | Dim | KernelSizes | SizeResult | Number
 
 
 @dataclass

@@ -11,11 +11,12 @@ from typing import Final
 from infuse.codegen.memory import Plan
 from infuse.codegen.names import comment, string
 from infuse.codegen.plan_text import buffer_sizes
-from infuse.codegen.program import Program, SizeResult, Step
+from infuse.codegen.program import Number, Program, SizeResult, Step
 from infuse.codegen.recording import recorded
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ir import dims
 from infuse.ir.dims import Dim
+from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.emit.sizes import (
     estimate_text,
     fields_in,
@@ -166,6 +167,8 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
                 arguments.append(f"&d.{symbol_field(argument.symbol)}")
             elif isinstance(argument, Tensor):
                 arguments.append(self._place(argument, parameter.rsplit(" ", 1)[0]))
+            elif isinstance(argument, Number):
+                arguments.append(literal(argument.value, argument.dtype))
             elif isinstance(argument, tuple):
                 arguments.append(sizes_text(argument))
             else:

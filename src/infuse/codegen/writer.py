@@ -9,6 +9,7 @@ from typing import Any
 from infuse.codegen.program import (
     Argument,
     Function,
+    Number,
     Program,
     SizeResult,
     Step,
@@ -18,6 +19,7 @@ from infuse.dtypes import DType
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.targets.cpu.emit import statements as cpp
+from infuse.targets.cpu.emit.formulas import scalar_type
 from infuse.targets.cpu.emit.shared import Shared
 from infuse.targets.cpu.emit.sizes import fields_in, size_text, symbol_field
 from infuse.targets.cpu.emit.statements import (
@@ -86,6 +88,17 @@ class FunctionWriter:
         self.function.parameters.append(f"const long n{len(self.arguments)}")
         self.arguments.append(size)
         return f"n{len(self.arguments) - 1}"
+
+    def value(self, number: float, dtype: DType) -> str:
+        """The name of a parameter that carries a number of a formula.
+
+        Layers that differ only in such numbers, as the scales of quantized ones, share one compiled
+        function.
+        """
+        name = f"v{len(self.arguments)}"
+        self.function.parameters.append(f"const {scalar_type(dtype)} {name}")
+        self.arguments.append(Number(number, dtype))
+        return name
 
     def numbers(self, *sizes: Dim) -> str:
         """Several sizes, separated by commas."""

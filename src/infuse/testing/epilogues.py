@@ -13,7 +13,7 @@ import numpy as np
 from infuse.codegen.program import Step
 from infuse.codegen.tensors import Tensor
 from infuse.ir.graph import Array, Value
-from infuse.targets.cpu.emit.elementwise import Applied, Elementwise, Place, Source
+from infuse.targets.cpu.emit.elementwise import Applied, Elementwise, Place, Scalar, Source
 from infuse.targets.cpu.emit.statements import Define, MapCall, Statement
 from infuse.testing.compare import is_near
 from infuse.testing.formulas import interpret
@@ -147,6 +147,8 @@ class Done:
             if isinstance(definition, Place):
                 tensor, places = self.place(definition)
                 self._made.append(memory.elements(tensor)[places])
+            elif isinstance(definition, Scalar):
+                self._made.append(np.asarray(self._names[definition.name]))
             else:
                 self._made.append(self._applied(definition))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Final
 
-from infuse.codegen.program import SizeResult, Step
+from infuse.codegen.program import Number, SizeResult, Step
 from infuse.codegen.tensors import Tensor
 from infuse.ir.graph import Array
 from infuse.targets.cpu.emit import statements as cpp
@@ -286,6 +286,8 @@ def scope_of(step: Step, memory: Memory) -> Scope:
         name = text.split()[-1]
         if isinstance(argument, Tensor):
             names[name] = Pointer(argument, not text.startswith("const "))
+        elif isinstance(argument, Number):
+            names[name] = argument.dtype.numpy.type(argument.value)
         elif isinstance(argument, tuple):
             fields = [n if isinstance(n, bool) else number(n) for n in argument]
             named = dict(zip(argument._fields, fields))  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ __attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes& d, c
 __attribute__((visibility("hidden"))) int attention_1(Context& c, const Sizes& d, float* p0, const long n1, const AttentionSizes& sizes2, const float* p3, const long n4, const long n5, const long n6, const float* p7, const long n8, const long n9, const long n10, const float* p11, const long n12, const long n13, const long n14);
 __attribute__((visibility("hidden"))) int matmul_2(Context& c, const Sizes& d, const float* p0, const long n1, float* p2, const long n3, const GemmSizes& sizes4, const float* p5, const float* p6);
 __attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes& d, float* p0, const long n1, const long n2, const float* p3, const float* p4, const float* p5, const long n6);
-__attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, float* p0, const long n1, const GemmSizes& sizes2, const float* p3, const float* p4);
+__attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, const float v0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5);
 
 __attribute__((visibility("hidden"))) int matmul_0(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5) {
   (void)d, (void)c;
@@ -75,18 +75,18 @@ __attribute__((visibility("hidden"))) int norm_3(Context& c, const Sizes& d, flo
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, float* p0, const long n1, const GemmSizes& sizes2, const float* p3, const float* p4) {
+__attribute__((visibility("hidden"))) int matmul_4(Context& c, const Sizes& d, const float v0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = acc * splat<L>(0.5f);
-    const auto t1 = acc * splat<L>(0x1.6a09e60000000p-1f);
+    const auto t1 = acc * splat<L>(v0);
     const auto t2 = infuse::erf(t1);
     const auto t3 = t2 + splat<L>(1.0f);
     const auto t4 = t0 * t3;
-    store(p0 + row * n1 + col, t4, lanes);
+    store(p1 + row * n2 + col, t4, lanes);
   };
-  gemm(c, sizes2, p3, p4, sink);
+  gemm(c, sizes3, p4, p5, sink);
   return 0;
 }
 
@@ -229,7 +229,7 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   if ((32L*d.s_batch*d.s_length) > 0) attention_1(c, d, (float*)(f.arena.data + at[1]), 32L, AttentionSizes{.batch = d.s_batch, .heads = 4L, .kv_heads = 4L, .queries = d.s_length, .keys = d.s_length, .dim = 8L, .value_dim = 8L, .causal_offset = 0L}, (const float*)(f.arena.data + at[0]), (96L*d.s_length), 8L, 96L, (const float*)(f.arena.data + at[0]) + 32L, (96L*d.s_length), 8L, 96L, (const float*)(f.arena.data + at[0]) + 64L, (96L*d.s_length), 8L, 96L);  // Attention: Transpose_16/Attention
   if ((32L*d.s_batch*d.s_length) > 0) matmul_2(c, d, (const float*)(in[0]), 32L, (float*)(f.arena.data + at[2]), 32L, GemmSizes{.m = (d.s_batch*d.s_length), .n = 32L, .k = 32L, .lda = 32L}, (const float*)(f.arena.data + at[1]), (const float*)(m.weights + 12672L));  // MatMul + Add: MatMul_18, Add_19
   if ((32L*d.s_batch*d.s_length) > 0) norm_3(c, d, (float*)(f.arena.data + at[3]), 32L, 32L, (const float*)(f.arena.data + at[2]), (const float*)(m.weights + 16768L), (const float*)(m.weights + 16896L), (d.s_batch*d.s_length));  // LayerNormalization: LayerNormalization_20
-  if ((64L*d.s_batch*d.s_length) > 0) matmul_4(c, d, (float*)(f.arena.data + at[4]), 64L, GemmSizes{.m = (d.s_batch*d.s_length), .n = 64L, .k = 32L, .lda = 32L}, (const float*)(f.arena.data + at[3]), (const float*)(m.weights + 17024L));  // MatMul + Gelu: MatMul_21, Gelu_22
+  if ((64L*d.s_batch*d.s_length) > 0) matmul_4(c, d, 0x1.6a09e60000000p-1f, (float*)(f.arena.data + at[4]), 64L, GemmSizes{.m = (d.s_batch*d.s_length), .n = 64L, .k = 32L, .lda = 32L}, (const float*)(f.arena.data + at[3]), (const float*)(m.weights + 17024L));  // MatMul + Gelu: MatMul_21, Gelu_22
   if ((32L*d.s_batch*d.s_length) > 0) matmul_2(c, d, (const float*)(f.arena.data + at[3]), 32L, (float*)(out[0]), 32L, GemmSizes{.m = (d.s_batch*d.s_length), .n = 32L, .k = 64L, .lda = 64L}, (const float*)(f.arena.data + at[4]), (const float*)(m.weights + 25216L));  // MatMul + Add: MatMul_23, Add_24
   return 0;
 }

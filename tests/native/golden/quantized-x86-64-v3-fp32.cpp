@@ -21,29 +21,29 @@ namespace infuse_model {
 
 struct Sizes {  };  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int mul_round_add_clip_cast_0(Context& c, const Sizes& d, const float* p0, uint8_t* p1, const long n2, const long n3);
+__attribute__((visibility("hidden"))) int mul_round_add_clip_cast_0(Context& c, const Sizes& d, const float* p0, const float v1, const float v2, uint8_t* p3, const long n4, const long n5);
 __attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes& d, const uint8_t* p0, uint8_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13);
-__attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes& d, const float* p0, const float* p1, uint8_t* p2, const long n3, const uint8_t* p4, const uint8_t* p5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const long n20, const long n21, const long n22, const long n23, const int16_t* p24);
-__attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes& d, const float* p0, uint8_t* p1, const long n2, const uint8_t* p3, const uint8_t* p4, const DepthwiseSizes& sizes5, const int16_t* p6);
-__attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes& d, const float* p0, const uint8_t* p1, const long n2, uint8_t* p3, const long n4, const uint8_t* p5, const uint8_t* p6, const long n7, const long n8, const long n9, const long n10, const int16_t* p11);
-__attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes& d, const uint8_t* p0, float* p1, const long n2, const long n3);
-__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, uint8_t* p0, const long n1, const PoolSizes& sizes2, const float* p3);
+__attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes& d, const float* p0, const float* p1, const float v2, const float v3, uint8_t* p4, const long n5, const uint8_t* p6, const uint8_t* p7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const long n20, const long n21, const long n22, const long n23, const long n24, const long n25, const int16_t* p26);
+__attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes& d, const float* p0, const float v1, uint8_t* p2, const long n3, const uint8_t* p4, const uint8_t* p5, const DepthwiseSizes& sizes6, const int16_t* p7);
+__attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes& d, const float* p0, const float v1, const float v2, const float v3, const uint8_t* p4, const long n5, const float v6, const float v7, const float v8, uint8_t* p9, const long n10, const uint8_t* p11, const uint8_t* p12, const long n13, const long n14, const long n15, const long n16, const int16_t* p17);
+__attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes& d, const uint8_t* p0, const float v1, const float v2, float* p3, const long n4, const long n5);
+__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, const float v0, const float v1, uint8_t* p2, const long n3, const PoolSizes& sizes4, const float* p5);
 __attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3);
-__attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Sizes& d, const float* p0, const float* p1, float* p2, const long n3, const long n4, const long n5, const long n6, const uint8_t* p7, const uint8_t* p8, const int16_t* p9);
+__attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Sizes& d, const float* p0, const float* p1, const float v2, const float v3, const float v4, float* p5, const long n6, const long n7, const long n8, const long n9, const uint8_t* p10, const uint8_t* p11, const int16_t* p12);
 __attribute__((visibility("hidden"))) int copy_9(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13);
 
-__attribute__((visibility("hidden"))) int mul_round_add_clip_cast_0(Context& c, const Sizes& d, const float* p0, uint8_t* p1, const long n2, const long n3) {
+__attribute__((visibility("hidden"))) int mul_round_add_clip_cast_0(Context& c, const Sizes& d, const float* p0, const float v1, const float v2, uint8_t* p3, const long n4, const long n5) {
   (void)d, (void)c;
-  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n4, n5, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
-    const auto t1 = t0 * splat<L>(0x1.8a16b20000000p+5f);
+    const auto t1 = t0 * splat<L>(v1);
     const auto t2 = infuse::round(t1);
-    const auto t3 = t2 + splat<L>(121.0f);
+    const auto t3 = t2 + splat<L>(v2);
     const auto t4 = infuse::max(t3, splat<L>(0.0f));
     const auto t5 = infuse::min(t4, splat<L>(255.0f));
     const auto t6 = convert<uint8_t>(t5);
-    store(p1 + 0L + col, t6, lanes);
+    store(p3 + 0L + col, t6, lanes);
   }, 6);
   return 0;
 }
@@ -55,7 +55,7 @@ __attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes& d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes& d, const float* p0, const float* p1, uint8_t* p2, const long n3, const uint8_t* p4, const uint8_t* p5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const long n20, const long n21, const long n22, const long n23, const int16_t* p24) {
+__attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes& d, const float* p0, const float* p1, const float v2, const float v3, uint8_t* p4, const long n5, const uint8_t* p6, const uint8_t* p7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const long n20, const long n21, const long n22, const long n23, const long n24, const long n25, const int16_t* p26) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -65,20 +65,20 @@ __attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes
     const auto t3 = load(p1 + 0L + col, lanes);
     const auto t4 = t2 + t3;
     const auto t5 = infuse::max(t4, splat<L>(0.0f));
-    const auto t6 = t5 * splat<L>(0x1.391c8e0000000p+4f);
+    const auto t6 = t5 * splat<L>(v2);
     const auto t7 = infuse::round(t6);
-    const auto t8 = t7 + splat<L>(121.0f);
+    const auto t8 = t7 + splat<L>(v3);
     const auto t9 = infuse::max(t8, splat<L>(0.0f));
     const auto t10 = infuse::min(t9, splat<L>(255.0f));
     const auto t11 = convert<uint8_t>(t10);
-    store(p2 + row * n3 + col, t11, lanes);
+    store(p4 + row * n5 + col, t11, lanes);
   };
-  const Windows windows = {.n = n20, .c = n21, .rank = 2, .axis = {{.in = n6, .out = n7, .kernel = n8, .stride = n9, .dilation = n10, .before = n11, .after = n12}, {.in = n13, .out = n14, .kernel = n15, .stride = n16, .dilation = n17, .before = n18, .after = n19}}};
-  integer_conv<I16x2>(c, windows, n22, n23, p5, p4, p24, (const int32_t*)nullptr, sink);
+  const Windows windows = {.n = n22, .c = n23, .rank = 2, .axis = {{.in = n8, .out = n9, .kernel = n10, .stride = n11, .dilation = n12, .before = n13, .after = n14}, {.in = n15, .out = n16, .kernel = n17, .stride = n18, .dilation = n19, .before = n20, .after = n21}}};
+  integer_conv<I16x2>(c, windows, n24, n25, p7, p6, p26, (const int32_t*)nullptr, sink);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes& d, const float* p0, uint8_t* p1, const long n2, const uint8_t* p3, const uint8_t* p4, const DepthwiseSizes& sizes5, const int16_t* p6) {
+__attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes& d, const float* p0, const float v1, uint8_t* p2, const long n3, const uint8_t* p4, const uint8_t* p5, const DepthwiseSizes& sizes6, const int16_t* p7) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -86,17 +86,17 @@ __attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes
     const auto t1 = load(p0 + 0L + col, lanes);
     const auto t2 = t0 * t1;
     const auto t3 = infuse::round(t2);
-    const auto t4 = t3 + splat<L>(121.0f);
+    const auto t4 = t3 + splat<L>(v1);
     const auto t5 = infuse::max(t4, splat<L>(0.0f));
     const auto t6 = infuse::min(t5, splat<L>(255.0f));
     const auto t7 = convert<uint8_t>(t6);
-    store(p1 + row * n2 + col, t7, lanes);
+    store(p2 + row * n3 + col, t7, lanes);
   };
-  integer_depthwise<I16x2, 2, 3, 1>(c, sizes5, p4, p3, p6, (const int32_t*)nullptr, sink);
+  integer_depthwise<I16x2, 2, 3, 1>(c, sizes6, p5, p4, p7, (const int32_t*)nullptr, sink);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes& d, const float* p0, const uint8_t* p1, const long n2, uint8_t* p3, const long n4, const uint8_t* p5, const uint8_t* p6, const long n7, const long n8, const long n9, const long n10, const int16_t* p11) {
+__attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes& d, const float* p0, const float v1, const float v2, const float v3, const uint8_t* p4, const long n5, const float v6, const float v7, const float v8, uint8_t* p9, const long n10, const uint8_t* p11, const uint8_t* p12, const long n13, const long n14, const long n15, const long n16, const int16_t* p17) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -104,51 +104,51 @@ __attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes
     const auto t1 = load(p0 + 0L + col, lanes);
     const auto t2 = t0 * t1;
     const auto t3 = infuse::round(t2);
-    const auto t4 = infuse::max(t3, splat<L>(-121.0f));
-    const auto t5 = infuse::min(t4, splat<L>(134.0f));
-    const auto t6 = t5 * splat<L>(0x1.08c51e0000000p-1f);
-    const auto t7 = load(p1 + row * n2 + col, lanes);
+    const auto t4 = infuse::max(t3, splat<L>(v1));
+    const auto t5 = infuse::min(t4, splat<L>(v2));
+    const auto t6 = t5 * splat<L>(v3);
+    const auto t7 = load(p4 + row * n5 + col, lanes);
     const auto t8 = to_float(t7);
-    const auto t9 = t8 * splat<L>(0x1.aace4e0000000p-1f);
+    const auto t9 = t8 * splat<L>(v6);
     const auto t10 = t6 + t9;
-    const auto t11 = t10 + splat<L>(-0x1.9377060000000p+6f);
+    const auto t11 = t10 + splat<L>(v7);
     const auto t12 = infuse::round(t11);
-    const auto t13 = t12 + splat<L>(121.0f);
+    const auto t13 = t12 + splat<L>(v8);
     const auto t14 = infuse::max(t13, splat<L>(0.0f));
     const auto t15 = infuse::min(t14, splat<L>(255.0f));
     const auto t16 = convert<uint8_t>(t15);
-    store(p3 + row * n4 + col, t16, lanes);
+    store(p9 + row * n10 + col, t16, lanes);
   };
-  integer_matmul<I16x2>(c, n7, n8, n9, n10, p6, p5, 0L, p11, (const int32_t*)nullptr, sink);
+  integer_matmul<I16x2>(c, n13, n14, n15, n16, p12, p11, 0L, p17, (const int32_t*)nullptr, sink);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes& d, const uint8_t* p0, float* p1, const long n2, const long n3) {
+__attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes& d, const uint8_t* p0, const float v1, const float v2, float* p3, const long n4, const long n5) {
   (void)d, (void)c;
-  map2d(c, n2, n3, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
+  map2d(c, n4, n5, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
     const auto t1 = to_float(t0);
-    const auto t2 = t1 - splat<L>(121.0f);
-    const auto t3 = t2 * splat<L>(0x1.f62b6a0000000p-5f);
-    store(p1 + 0L + col, t3, lanes);
+    const auto t2 = t1 - splat<L>(v1);
+    const auto t3 = t2 * splat<L>(v2);
+    store(p3 + 0L + col, t3, lanes);
   }, 3);
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, uint8_t* p0, const long n1, const PoolSizes& sizes2, const float* p3) {
+__attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, const float v0, const float v1, uint8_t* p2, const long n3, const PoolSizes& sizes4, const float* p5) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
-    const auto t0 = acc * splat<L>(0x1.0502ec0000000p+4f);
+    const auto t0 = acc * splat<L>(v0);
     const auto t1 = infuse::round(t0);
-    const auto t2 = t1 + splat<L>(121.0f);
+    const auto t2 = t1 + splat<L>(v1);
     const auto t3 = infuse::max(t2, splat<L>(0.0f));
     const auto t4 = infuse::min(t3, splat<L>(255.0f));
     const auto t5 = convert<uint8_t>(t4);
-    store(p0 + row * n1 + col, t5, lanes);
+    store(p2 + row * n3 + col, t5, lanes);
   };
-  pool(c, sizes2, MaxPool{}, p3, sink);
+  pool(c, sizes4, MaxPool{}, p5, sink);
   return 0;
 }
 
@@ -163,7 +163,7 @@ __attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes& d, cons
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Sizes& d, const float* p0, const float* p1, float* p2, const long n3, const long n4, const long n5, const long n6, const uint8_t* p7, const uint8_t* p8, const int16_t* p9) {
+__attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Sizes& d, const float* p0, const float* p1, const float v2, const float v3, const float v4, float* p5, const long n6, const long n7, const long n8, const long n9, const uint8_t* p10, const uint8_t* p11, const int16_t* p12) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -173,12 +173,12 @@ __attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Siz
     const auto t3 = load(p1 + 0L + col, lanes);
     const auto t4 = t2 + t3;
     const auto t5 = infuse::round(t4);
-    const auto t6 = infuse::max(t5, splat<L>(-121.0f));
-    const auto t7 = infuse::min(t6, splat<L>(134.0f));
-    const auto t8 = t7 * splat<L>(0x1.99999a0000000p-4f);
-    store(p2 + 0L + col, t8, lanes);
+    const auto t6 = infuse::max(t5, splat<L>(v2));
+    const auto t7 = infuse::min(t6, splat<L>(v3));
+    const auto t8 = t7 * splat<L>(v4);
+    store(p5 + 0L + col, t8, lanes);
   };
-  integer_matmul<I16x2>(c, n3, n4, n5, n6, p7, p8, 0L, p9, (const int32_t*)nullptr, sink);
+  integer_matmul<I16x2>(c, n6, n7, n8, n9, p10, p11, 0L, p12, (const int32_t*)nullptr, sink);
   return 0;
 }
 
@@ -323,16 +323,16 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   f.turn ^= 0;
   Block* own = f.own + f.turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
-  mul_round_add_clip_cast_0(c, d, (const float*)(in[0]), (uint8_t*)(f.arena.data + at[0]), 1L, 540L);  // Mul + Round + Add + Clip + Cast: QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, 1 more
+  mul_round_add_clip_cast_0(c, d, (const float*)(in[0]), 0x1.8a16b20000000p+5f, 121.0f, (uint8_t*)(f.arena.data + at[0]), 1L, 540L);  // Mul + Round + Add + Clip + Cast: QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, 1 more
   copy_1(c, d, (const uint8_t*)(f.arena.data + at[0]), (uint8_t*)(f.arena.data + at[1]), 1L, 6L, 9L, 10L, 540L, 90L, 10L, 1L, 540L, 1L, 60L, 6L);  // reorder
-  integer_conv_2(c, d, (const float*)(m.weights + 0L), (const float*)(m.weights + 128L), (uint8_t*)(f.arena.data + at[2]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[1]), 9L, 9L, 3L, 1L, 1L, 1L, 1L, 10L, 10L, 3L, 1L, 1L, 1L, 1L, 1L, 6L, 20L, 1L, (const int16_t*)(m.weights + 320L));  // ConvInteger + Cast + Mul + Add + Relu + Mul + Round + Add + Clip + Cast: Conv_4, Conv_4, Conv_4, Conv_4, 6 more
-  integer_conv_3(c, d, (const float*)(m.weights + 3776L), (uint8_t*)(f.arena.data + at[3]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[2]), DepthwiseSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 9L, .out_width = 10L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L}, (const int16_t*)(m.weights + 3904L));  // ConvInteger + Cast + Mul + Round + Add + Clip + Cast: Conv_9, Conv_9, QuantizeLinear_10, QuantizeLinear_10, 3 more
-  integer_conv_4(c, d, (const float*)(m.weights + 4416L), (const uint8_t*)(f.arena.data + at[2]), 20L, (uint8_t*)(f.arena.data + at[2]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[3]), 90L, 20L, 20L, 20L, (const int16_t*)(m.weights + 4544L));  // ConvInteger + Cast + Mul + Round + Clip + Mul + Cast + Mul + Add + Add + Round + Add + Clip + Cast: Conv_13, Conv_13, DequantizeLinear_15, DequantizeLinear_15, 
-  cast_sub_mul_5(c, d, (const uint8_t*)(f.arena.data + at[2]), (float*)(f.arena.data + at[4]), 1L, 1800L);  // Cast + Sub + Mul: DequantizeLinear_18, DequantizeLinear_18, DequantizeLinear_18
-  pool_6(c, d, (uint8_t*)(f.arena.data + at[5]), 20L, PoolSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 3L, .out_width = 3L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 3L, .stride_width = 3L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 0L, .pad_left = 0L, .pad_bottom = 0L, .pad_right = 0L, .count_padding = false, .pitch = 20L}, (const float*)(f.arena.data + at[4]));  // MaxPool + Mul + Round + Add + Clip + Cast: MaxPool_19, QuantizeLinear_20, QuantizeLinear_20, QuantizeLinear_20, 2 more
+  integer_conv_2(c, d, (const float*)(m.weights + 0L), (const float*)(m.weights + 128L), 0x1.391c8e0000000p+4f, 121.0f, (uint8_t*)(f.arena.data + at[2]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[1]), 9L, 9L, 3L, 1L, 1L, 1L, 1L, 10L, 10L, 3L, 1L, 1L, 1L, 1L, 1L, 6L, 20L, 1L, (const int16_t*)(m.weights + 320L));  // ConvInteger + Cast + Mul + Add + Relu + Mul + Round + Add + Clip + Cast: Conv_4, Conv_4, Conv_4, Conv_4, 6 more
+  integer_conv_3(c, d, (const float*)(m.weights + 3776L), 121.0f, (uint8_t*)(f.arena.data + at[3]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[2]), DepthwiseSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 9L, .out_width = 10L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L}, (const int16_t*)(m.weights + 3904L));  // ConvInteger + Cast + Mul + Round + Add + Clip + Cast: Conv_9, Conv_9, QuantizeLinear_10, QuantizeLinear_10, 3 more
+  integer_conv_4(c, d, (const float*)(m.weights + 4416L), -121.0f, 134.0f, 0x1.08c51e0000000p-1f, (const uint8_t*)(f.arena.data + at[2]), 20L, 0x1.aace4e0000000p-1f, -0x1.9377060000000p+6f, 121.0f, (uint8_t*)(f.arena.data + at[2]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[3]), 90L, 20L, 20L, 20L, (const int16_t*)(m.weights + 4544L));  // ConvInteger + Cast + Mul + Round + Clip + Mul + Cast + Mul + Add + Add + Round + Add + Clip + Cast: Conv_13, Conv_13, DequantizeLinear_15, DequantizeLinear_15, 
+  cast_sub_mul_5(c, d, (const uint8_t*)(f.arena.data + at[2]), 121.0f, 0x1.f62b6a0000000p-5f, (float*)(f.arena.data + at[4]), 1L, 1800L);  // Cast + Sub + Mul: DequantizeLinear_18, DequantizeLinear_18, DequantizeLinear_18
+  pool_6(c, d, 0x1.0502ec0000000p+4f, 121.0f, (uint8_t*)(f.arena.data + at[5]), 20L, PoolSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 3L, .out_width = 3L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 3L, .stride_width = 3L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 0L, .pad_left = 0L, .pad_bottom = 0L, .pad_right = 0L, .count_padding = false, .pitch = 20L}, (const float*)(f.arena.data + at[4]));  // MaxPool + Mul + Round + Add + Clip + Cast: MaxPool_19, QuantizeLinear_20, QuantizeLinear_20, QuantizeLinear_20, 2 more
   copy_1(c, d, (const uint8_t*)(f.arena.data + at[5]), (uint8_t*)(f.arena.data + at[6]), 1L, 20L, 3L, 3L, 180L, 1L, 60L, 20L, 180L, 9L, 3L, 1L);  // reorder
   neg_7(c, d, (const float*)(f.arena.data + at[4]), (float*)(f.arena.data + at[4]), 1L, 1800L);  // Neg: Neg_27
-  integer_matmul_8(c, d, (const float*)(m.weights + 11584L), (const float*)(m.weights + 11648L), (float*)(out[0]), 1L, 12L, 180L, 180L, (const uint8_t*)(f.arena.data + at[6]), (const uint8_t*)(m.weights + 256L), (const int16_t*)(m.weights + 5824L));  // MatMulInteger + Cast + Mul + Add + Round + Clip + Mul: Gemm_24, Gemm_24, DequantizeLinear_26, DequantizeLinear_26, 3 more
+  integer_matmul_8(c, d, (const float*)(m.weights + 11584L), (const float*)(m.weights + 11648L), -121.0f, 134.0f, 0x1.99999a0000000p-4f, (float*)(out[0]), 1L, 12L, 180L, 180L, (const uint8_t*)(f.arena.data + at[6]), (const uint8_t*)(m.weights + 256L), (const int16_t*)(m.weights + 5824L));  // MatMulInteger + Cast + Mul + Add + Round + Clip + Mul: Gemm_24, Gemm_24, DequantizeLinear_26, DequantizeLinear_26, 3 more
   copy_9(c, d, (const uint32_t*)(f.arena.data + at[4]), (uint32_t*)(out[1]), 1L, 20L, 9L, 10L, 1800L, 1L, 200L, 20L, 1800L, 90L, 10L, 1L);  // output
   return 0;
 }

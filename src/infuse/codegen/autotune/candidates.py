@@ -10,12 +10,13 @@ from typing import Final
 
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Choice, usual
-from infuse.codegen.program import Program, SizeResult, Step
+from infuse.codegen.program import Number, Program, SizeResult, Step
 from infuse.codegen.tensors import Buffer, Tensor
 from infuse.codegen.units import all_sizes, distinct, end, preamble
 from infuse.codegen.weights import Array
 from infuse.ir.dims import Dim
 from infuse.ops.core.feeds import default_size
+from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.emit.sizes import struct_text, symbol_field
 
 REGIONS: Final = ("zeros", "floats", "written")
@@ -184,6 +185,8 @@ def _trial_text(number: int, trial: Trial, starts: dict[str, int], names: Mappin
                 arguments.append(
                     f"({kind})(m + {starts[region] + start}L) + {usual(argument.offset)}L"
                 )
+            elif isinstance(argument, Number):
+                arguments.append(literal(argument.value, argument.dtype))
             elif isinstance(argument, tuple):
                 arguments.append(struct_text(argument, _usual_text))
             else:

@@ -75,6 +75,18 @@ class Applied:
 
 
 @dataclass(frozen=True)
+class Scalar:
+    """A number that is the same everywhere, by the name that the function has for it."""
+
+    name: str
+    value: float
+
+    def text(self) -> str:
+        """Its elements, in C++."""
+        return f"splat<L>({self.name})"
+
+
+@dataclass(frozen=True)
 class Store:
     """What is stored, and where."""
 
@@ -91,7 +103,7 @@ class Elementwise:
     of the result; no vector of it reaches from one pixel to the next.
     """
 
-    definitions: tuple[Place | Applied, ...]
+    definitions: tuple[Place | Applied | Scalar, ...]
     stores: tuple[Store, ...] = ()
     result: Source | None = None
     makes_part: bool = False
@@ -112,6 +124,8 @@ class Elementwise:
         for definition in self.definitions:
             if isinstance(definition, Place):
                 names.append(printer.define(definition.load()))
+            elif isinstance(definition, Scalar):
+                names.append(definition.text())
             else:
                 leaves = {number: name(source) for number, source in definition.leaves.items()}
                 names.append(printer.print(definition.term, leaves))

@@ -48,6 +48,11 @@ def literal(value: float | int | bool, dtype: DType) -> str:
     return _float_literal(float(np.float32(value)), "f")
 
 
+def scalar_type(dtype: DType) -> str:
+    """What C++ computes floats of this type in."""
+    return "double" if dtype.bits == 64 else "float"
+
+
 def stored_literal(value: float | int | bool, dtype: DType) -> str:
     """The same as it lies in memory."""
     return f"{dtype.c_name}({literal(value, dtype)})" if is_narrow(dtype) else literal(value, dtype)
