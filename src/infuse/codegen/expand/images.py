@@ -5,7 +5,7 @@ from __future__ import annotations
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.ir import dims
-from infuse.ir.graph import Node
+from infuse.ir.graph import Node, Value
 from infuse.ops.convolution import Conv
 from infuse.ops.spatial import Sliding
 
@@ -65,6 +65,8 @@ def convolution_of_volumes(make: Composer, node: Node) -> Results:
     if not all(isinstance(d, int) for d in (*(p for pair in pads[1:] for p in pair), w.shape[2])):
         make.unsupported("pads that depend on symbolic sizes")
     taps = int(w.shape[2])
+    if w.shape[2:] == (1,) * rank and node.output.shape[2:] == x.shape[2:]:
+        return _of_points(make, node, x, w, group)
     step, spread, out = op.steps(rank)[0], op.spread(rank)[0], node.output.shape[2]
     each = dims.floordiv(x.shape[1], group)
     padded = make.pad(x, 2, *pads[0])
@@ -85,3 +87,10 @@ def convolution_of_volumes(make: Composer, node: Node) -> Results:
     flat = make("Conv", joined, filters, node.input(2), group=group, pads=(*begins, *ends), **rest)
     stacked = make.reshape(flat, n, out, flat.shape[1], *flat.shape[2:])
     return make.permute(stacked, 0, 2, 1, *range(3, x.rank))
+
+
+def _of_points(make: Composer, node: Node, x: Value, w: Value, group: int) -> Value:
+    """A convolution of single elements: a volume is a line of them."""
+    line = make.reshape(x, *x.shape[:2], dims.product(x.shape[2:]))
+    made = make("Conv", line, make.reshape(w, *w.shape[:2], 1), node.input(2), group=group)
+    return make.reshape(made, *node.output.shape)

@@ -99,9 +99,14 @@ def conv_transpose(make: Composer, node: Node) -> Results:
     rows = zip(kernel, op.steps(rank), op.spread(rank), pads, node.output.shape[2:])
     axes = [_Axis(k, s, d, before, out) for k, s, d, (before, _), out in rows]
     bias = node.input(2)
-    early = bias is not None and all(a.reaches(n) for a, n in zip(axes, x.shape[2:]))
+    gaps = any(a.kernel < a.step for a in axes) and all(a.extent <= a.step for a in axes)
+    covers = all(a.reaches(n) for a, n in zip(axes, x.shape[2:]))
+    early = bias is not None and covers and not gaps
     blocks = _Blocks(make, x, w, bias if early else None, op.group, axes)
-    full = blocks.apart() if blocks.stand_apart else blocks.together()
+    if gaps:
+        full = blocks.with_gaps()
+    else:
+        full = blocks.apart() if blocks.stand_apart else blocks.together()
     for i, axis in enumerate(axes):
         full = _placed(make, full, i + 2, axis)
     if bias is None or early:
@@ -149,6 +154,20 @@ class _Blocks:
             return True
         wide = isinstance(self.per_group, int) and self.per_group >= WIDE
         return wide and not all(a.is_even for a in self.axes)
+
+    # -- windows that do not meet ------------------------------------------------------------------
+
+    def with_gaps(self) -> Value:
+        """The windows side by side, then zeros behind each up to the next one."""
+        make, kernel = self.make, tuple(a.kernel for a in self.axes)
+        dense = make("ConvTranspose", self.x, self.w, strides=kernel, group=self.group)
+        inner = (n for pair in zip(self.x.shape[2:], kernel) for n in pair)
+        apart = make.reshape(dense, *dense.shape[:2], *inner)
+        gaps = (n for a in self.axes for n in (0, a.step - a.kernel))
+        pads = constant(np.array([*[0] * (2 + apart.rank), *gaps], np.int64))
+        filled = make("Pad", apart, pads)
+        sizes = (n * a.step for n, a in zip(self.x.shape[2:], self.axes))
+        return make.reshape(filled, *dense.shape[:2], *sizes)
 
     # -- a convolution for each phase --------------------------------------------------------------
 

@@ -11,15 +11,14 @@ from infuse.codegen.groups import Group, cost
 from infuse.codegen.kernel_table import fuses_producers
 from infuse.codegen.lower.convolution import (
     channel_bias,
-    depthwise_filters,
     depthwise_sizes,
     image,
     is_point,
     leaves_out_blocks,
-    packed_filters,
     pixel_rows,
     window,
 )
+from infuse.codegen.lower.filters import depthwise_filters, packed_filters
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.partition import CHEAP
