@@ -65,8 +65,9 @@ def convolution_of_volumes(make: Composer, node: Node) -> Results:
     if not all(isinstance(d, int) for d in (*(p for pair in pads[1:] for p in pair), w.shape[2])):
         make.unsupported("pads that depend on symbolic sizes")
     taps = int(w.shape[2])
-    if w.shape[2:] == (1,) * rank and node.output.shape[2:] == x.shape[2:]:
-        return _of_points(make, node, x, w, group)
+    inside = node.output.shape[3:] == x.shape[3:] and op.steps(rank)[1:] == (1,) * (rank - 1)
+    if w.shape[3:] == (1,) * (rank - 1) and inside:
+        return _of_columns(make, node, x, w)
     step, spread, out = op.steps(rank)[0], op.spread(rank)[0], node.output.shape[2]
     each = dims.floordiv(x.shape[1], group)
     padded = make.pad(x, 2, *pads[0])
@@ -89,8 +90,14 @@ def convolution_of_volumes(make: Composer, node: Node) -> Results:
     return make.permute(stacked, 0, 2, 1, *range(3, x.rank))
 
 
-def _of_points(make: Composer, node: Node, x: Value, w: Value, group: int) -> Value:
-    """A convolution of single elements: a volume is a line of them."""
-    line = make.reshape(x, *x.shape[:2], dims.product(x.shape[2:]))
-    made = make("Conv", line, make.reshape(w, *w.shape[:2], 1), node.input(2), group=group)
-    return make.reshape(made, *node.output.shape)
+def _of_columns(make: Composer, node: Node, x: Value, w: Value) -> Value:
+    """A convolution along the first spatial axis: the others are one."""
+    op, out = node.op, node.output.shape
+    assert isinstance(op, Conv)
+    (before, after), *_ = op.padding(x.shape[2:], w.shape[2:])
+    image = make.reshape(x, *x.shape[:3], dims.product(x.shape[3:]))
+    steps, spread = op.steps(x.rank - 2)[0], op.spread(x.rank - 2)[0]
+    how = {"pads": (before, 0, after, 0), "strides": (steps, 1), "dilations": (spread, 1)}
+    filters = make.reshape(w, *w.shape[:3], 1)
+    made = make("Conv", image, filters, node.input(2), group=op.group, **how)
+    return make.reshape(made, *out)

@@ -10,7 +10,7 @@ from math import gcd
 import numpy as np
 
 from infuse.codegen.expand.composer import Composer, Results, expands
-from infuse.codegen.phases import WIDE, kernel_phases
+from infuse.codegen.phases import WIDE, kernel_phases, leaves_gaps
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, constant
@@ -84,7 +84,7 @@ def conv_transpose(make: Composer, node: Node) -> Results:
     """One convolution whose output channels are the pixels of a block, or one for each of these
     phases, where they have different taps; nothing where kernels write the pixels to their places.
     """
-    if kernel_phases(node) is not None:
+    if kernel_phases(node) is not None or leaves_gaps(node):
         return None
     x, w = node.inputs[:2]
     assert x is not None
@@ -99,14 +99,9 @@ def conv_transpose(make: Composer, node: Node) -> Results:
     rows = zip(kernel, op.steps(rank), op.spread(rank), pads, node.output.shape[2:])
     axes = [_Axis(k, s, d, before, out) for k, s, d, (before, _), out in rows]
     bias = node.input(2)
-    gaps = any(a.kernel < a.step for a in axes) and all(a.extent <= a.step for a in axes)
-    covers = all(a.reaches(n) for a, n in zip(axes, x.shape[2:]))
-    early = bias is not None and covers and not gaps
+    early = bias is not None and all(a.reaches(n) for a, n in zip(axes, x.shape[2:]))
     blocks = _Blocks(make, x, w, bias if early else None, op.group, axes)
-    if gaps:
-        full = blocks.with_gaps()
-    else:
-        full = blocks.apart() if blocks.stand_apart else blocks.together()
+    full = blocks.apart() if blocks.stand_apart else blocks.together()
     for i, axis in enumerate(axes):
         full = _placed(make, full, i + 2, axis)
     if bias is None or early:
@@ -154,20 +149,6 @@ class _Blocks:
             return True
         wide = isinstance(self.per_group, int) and self.per_group >= WIDE
         return wide and not all(a.is_even for a in self.axes)
-
-    # -- windows that do not meet ------------------------------------------------------------------
-
-    def with_gaps(self) -> Value:
-        """The windows side by side, then zeros behind each up to the next one."""
-        make, kernel = self.make, tuple(a.kernel for a in self.axes)
-        dense = make("ConvTranspose", self.x, self.w, strides=kernel, group=self.group)
-        inner = (n for pair in zip(self.x.shape[2:], kernel) for n in pair)
-        apart = make.reshape(dense, *dense.shape[:2], *inner)
-        gaps = (n for a in self.axes for n in (0, a.step - a.kernel))
-        pads = constant(np.array([*[0] * (2 + apart.rank), *gaps], np.int64))
-        filled = make("Pad", apart, pads)
-        sizes = (n * a.step for n, a in zip(self.x.shape[2:], self.axes))
-        return make.reshape(filled, *dense.shape[:2], *sizes)
 
     # -- a convolution for each phase --------------------------------------------------------------
 

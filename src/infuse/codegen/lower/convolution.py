@@ -140,13 +140,22 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("conv", *group.nodes)
     bias = channel_bias(low, node, 2)
     if lies_as_planes(low, node, group) and planes_are_faster(low, node):
-        order, inner = natural(node.output.rank), node.output.rank - 2
-        sink = partial(low.sink, f, group, order, bias=bias, inner=inner)
-        call_planes(low, node, f, _conv_sizes(low, node), sink)
+        call_conv_of_planes(low, node, f, group, bias)
     else:
         order = channels_last(node.output.rank)
         call_convolution(low, node, f, partial(low.sink, f, group, order, bias=bias))
     f.finish(label(group))
+
+
+def call_conv_of_planes(
+    low: Lowering, node: Node, f: FunctionWriter, group: Group, bias: Tensor | None
+) -> None:
+    """Write the call of the kernel that computes a Conv of planes to planes, and what is fused with
+    it.
+    """
+    order, inner = natural(node.output.rank), node.output.rank - 2
+    sink = partial(low.sink, f, group, order, bias=bias, inner=inner)
+    call_planes(low, node, f, _conv_sizes(low, node), sink)
 
 
 def planes_are_faster(low: Lowering, node: Node) -> bool:
@@ -154,7 +163,7 @@ def planes_are_faster(low: Lowering, node: Node) -> bool:
     back.
     """
     sizes, win = _conv_sizes(low, node), window(node, low)
-    if low.precision == "fp16":  # weights are to be halves
+    if low.precision != "fp32":  # weights, or operands, are to be rounded
         return False
     if is_point(low, node):
         if leaves_out_blocks(low, node):

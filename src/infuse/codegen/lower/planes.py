@@ -58,7 +58,7 @@ def seconds_of_turning(low: Lowering, node: Node) -> float:
     images = (v.shape for v in (operand(node), node.output))
     sizes = ((usual(dims.product(shape)), usual(shape[1])) for shape in images)
     return sum(
-        predict("planes", "turned", (count,), low.machine, low.threads)
+        predict("turned", "images", (count,), low.machine, low.threads)
         for count, channels in sizes
         if channels not in (1, count)
     )

@@ -35,17 +35,17 @@ def _product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     images, pixels = s.batch * s.groups, s.out_height * s.out_width
     vectors, panels = ceil_div(pixels, machine.lanes), ceil_div(pixels, machine.tile_columns)
     runs = panels + (0 if taps == 1 else s.out_height)
+    parts = 0 if taps == 1 else images * (depth // taps) * s.height * s.stride_width
     return (
         images * own * depth * vectors / threads,
-        images * ceil_div(own, machine.tile_rows) * panels / threads,
         images * own * vectors / threads,
         images * depth * runs / threads,
-        (0 if taps == 1 else images * s.height * s.width * depth / taps) / threads,
+        parts / threads,
         1.0,
     )
 
 
-@counts("planes", "turned")
+@counts("turned", "images")
 def _turned(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     """Of images of so many elements."""
     (count,) = sizes
