@@ -190,7 +190,14 @@ INFUSE_NOINLINE void window_rows(const float* lines, long channel, long channels
         own(sum[r][v], row + r, runs[v].col, Tail{int(runs[v].count)});
 }
 
-// R rows of filters times the pixels of the lines [y0, y1): of more, packing windows costs little.
+// Whether so many filters are multiplied by windows as they lie in the lines: packing windows, so
+// that lines fill vectors, costs as much as some 16 filters.
+constexpr bool takes_lines(const ConvSizes& s, long filters) {
+  return filters * ceil_div(s.out_width, LANES) * LANES <= 16 * max(s.out_width, 1L) ||
+         filters <= 4;
+}
+
+// R rows of filters times the pixels of the lines [y0, y1).
 template <int R, class Sink>
 INFUSE_NOINLINE void few_filters(const ConvSizes& s, const float* lines, long channel,
                                  const long* taps, const float* w, long row, long y0, long y1,
@@ -265,10 +272,17 @@ INFUSE_NOINLINE void planes_part(const ConvSizes& s, const float* planes, const 
     store(lines + own * channel, vf{}, Full{});
     places_of_taps(s, taps);
     planes = lines;
-    if (count == 1) return few_filters<1>(s, lines, channel, taps, filters, row, y0, y1, sink);
-    if (count == 2) return few_filters<2>(s, lines, channel, taps, filters, row, y0, y1, sink);
-    if (count == 3) return few_filters<3>(s, lines, channel, taps, filters, row, y0, y1, sink);
-    if (count == 4) return few_filters<4>(s, lines, channel, taps, filters, row, y0, y1, sink);
+    if (takes_lines(s, count)) {
+      for (long i = 0; i < count; i += 4) {
+        const long left = count - i;
+        const float* rows = filters + i * k;
+        if (left == 1) few_filters<1>(s, lines, channel, taps, rows, row + i, y0, y1, sink);
+        if (left == 2) few_filters<2>(s, lines, channel, taps, rows, row + i, y0, y1, sink);
+        if (left == 3) few_filters<3>(s, lines, channel, taps, rows, row + i, y0, y1, sink);
+        if (left >= 4) few_filters<4>(s, lines, channel, taps, rows, row + i, y0, y1, sink);
+      }
+      return;
+    }
   } else {
     const MatmulSizes points = {1, count, all, k, 0, k, 1, 0, all, 1};
     if (count == 1) return few_rows<1>(points, filters, planes, row, begin, last, sink);

@@ -34,8 +34,9 @@ def _product(sizes: Sequence[int], machine: Machine, threads: int) -> Work:
     depth, own = s.channels // s.groups * taps, s.out_channels // s.groups
     images, pixels = s.batch * s.groups, s.out_height * s.out_width
     vectors, panels = ceil_div(pixels, machine.lanes), ceil_div(pixels, machine.tile_columns)
-    runs = panels + (0 if taps == 1 else s.out_height)
-    parts = 0 if taps == 1 else images * (depth // taps) * s.height * s.stride_width
+    in_place = taps == 1 and pixels == s.height * s.width
+    runs = panels + (0 if in_place else s.out_height)
+    parts = 0 if in_place else images * (depth // taps) * s.height * s.stride_width
     return (
         images * own * depth * vectors / threads,
         images * own * vectors / threads,
