@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 import infuse
 from infuse.codegen.compile import generate
 from infuse.ir.graph import Array, Graph
+from infuse.ops.core.evaluate import evaluate
 from infuse.runtime.foreign import ForeignModel
 from infuse.targets import Target
 from tests.decoders import CASES as decoding, add_decoder, drawn, sizes_of
@@ -45,6 +46,10 @@ CASES = {
     "one axis uneven": Case((4, 17, 4, 5), (2, 2)),
     "phases without taps": Case((4, 16, 2, 2), (4, 3)),
     "phases without taps, no bias": Case((4, 16, 2, 1), (3, 3), bias=False),
+    "gaps, few channels": Case((6, 3, 2, 3), (4, 3), group=2, pads=(1, 2, 0, 3)),
+    "gaps behind": Case((5, 7, 2, 2), (5, 4), dilations=(4, 3), output_padding=(4, 3)),
+    "gaps in lines": Case((8, 9, 2), (3,), pads=(2, 1)),
+    "points with gaps": Case((3, 50, 1, 1), (2, 3)),
     "a phase in two": Case((4, 16, 3, 3), (2, 2), dilations=(2, 2)),
     "apart in the input": Case((4, 16, 5, 3), (2, 4), dilations=(3, 6), pads=(2, 3, 1, 4)),
     "output behind the windows": Case((4, 16, 2, 2), (5, 5), output_padding=(4, 4)),
@@ -86,6 +91,25 @@ def test_results_are_those_of_onnx_runtime(name: str, *, dynamic: bool) -> None:
         (expected,) = theirs.run(None, {"x": x})
         # Sums of up to 72 products of numbers around 1, in another order.
         np.testing.assert_allclose(ours.run({"x": x})["y"], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", X86)
+@pytest.mark.parametrize("size", [(3, 4), (60, 70)], ids=["small", "blocks"])
+def test_windows_that_do_not_meet(target: str, size: tuple[int, int]) -> None:
+    if not Target.resolve(target).is_runnable:
+        pytest.skip(f"this machine does not run {target}")
+    b = Builder("gaps")
+    x = b.input(2, 30, *size, name="x")
+    weights = (b.weight(30, 8, 2, 3), b.weight(24))
+    made = b("ConvTranspose", x, *weights, strides=(5, 4), pads=(1, 2, 3, 0), group=3)
+    added = b.input(*made.shape, name="added")
+    b.output(b("Relu", b("Add", made, added)))
+    feeds = {v.name: drawn(v) for v in b.graph.inputs}
+    model = infuse.compile(b.graph, target=target, threads=2)
+    (expected,) = evaluate(b.graph, feeds).values()
+    (found,) = model.run(feeds).values()
+    # Sums of 10 products of numbers up to 4, in another order.
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def decoders(tail: str, sizes: tuple[str, ...] | None = None) -> Graph:

@@ -35,12 +35,14 @@ def convolution(
     pads: tuple[int, ...] = (0, 0, 0, 0),
     *,
     computed: bool = False,
+    channels_last: bool = False,
     **how: object,
 ) -> Graph:
     b = Builder("convolution")
     image = b.input(*x, name="x")
     filters = b.input(*w, name="w") if computed else b.weight(*w)
-    b.output(b("Relu", b("Conv", image, filters, b.weight(w[0]), pads=pads, **how)))
+    made = b("Relu", b("Conv", image, filters, b.weight(w[0]), pads=pads, **how))
+    b.output(b("Transpose", made, perm=(0, 2, 3, 1)) if channels_last else made)
     return b.graph
 
 
@@ -109,6 +111,7 @@ def integers(
 
 
 AROUND = (1, 1, 1, 1)
+LAST = {"channels_last": True}
 WINDOW = {"kernel_shape": (3, 2), "strides": (2, 1), "pads": (1, 0, 1, 1)}
 GRAPHS: dict[str, Graph] = {
     "a point": convolution((2, 7, 5, 6), (9, 7, 1, 1)),
@@ -120,14 +123,18 @@ GRAPHS: dict[str, Graph] = {
     "5 × 5": convolution((1, 16, 12, 12), (18, 16, 5, 5), (2, 2, 2, 2)),
     "few channels": convolution((2, 3, 11, 13), (8, 3, 3, 3), (0, 1, 2, 1), strides=(2, 1)),
     "dilated": convolution((1, 18, 9, 9), (17, 18, 3, 3), (2, 2, 2, 2), dilations=(2, 2)),
-    "groups": convolution((1, 12, 7, 7), (24, 3, 3, 3), AROUND, group=4),
+    "groups": convolution((1, 12, 7, 7), (24, 3, 3, 3), AROUND, group=4, **LAST),
     "depthwise": convolution((2, 10, 7, 9), (10, 1, 3, 3), AROUND, group=10),
     "depthwise, step 2": convolution((2, 10, 7, 9), (10, 1, 5, 5), (2, 2, 2, 2), group=10),
-    "depthwise, more": convolution((2, 6, 7, 9), (12, 1, 3, 3), AROUND, group=6),
-    "depthwise, many": convolution((2, 6, 7, 9), (42, 1, 3, 4), AROUND, group=6),
+    "depthwise, more": convolution((2, 6, 7, 9), (12, 1, 3, 3), AROUND, group=6, **LAST),
+    "depthwise, many": convolution((2, 6, 7, 9), (42, 1, 3, 4), AROUND, group=6, **LAST),
     "depthwise, computed": convolution((2, 6, 7, 9), (18, 1, 3, 3), group=6, computed=True),
     "depthwise, computed, many": convolution((2, 3, 7, 9), (15, 1, 3, 3), group=3, computed=True),
-    "depthwise, dilated": convolution((2, 6, 9, 9), (6, 1, 3, 3), group=6, dilations=(1, 2)),
+    "depthwise, dilated": convolution(
+        (2, 6, 9, 9), (6, 1, 3, 3), group=6, dilations=(1, 2), **LAST
+    ),
+    "planes": convolution((2, 7, 12, 13), (9, 7, 1, 1)),
+    "planes of groups": convolution((2, 4, 9, 8), (8, 2, 3, 3), AROUND, group=2),
     "a line": convolution((2, 5, 11), (6, 5, 3), (1, 1)),
     "rows": product((3, 5, 7), (7, 33)),
     "batches": product((3, 5, 7), (3, 7, 4), computed=True),

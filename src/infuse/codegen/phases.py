@@ -100,6 +100,22 @@ def kernel_phases(node: Node) -> list[list[Phase]] | None:
     return phases if phases and (is_image or are_points(phases, x.shape[2:])) else None
 
 
+def leaves_gaps(node: Node) -> bool:
+    """Whether the windows of a ConvTranspose of images with constant filters do not meet, and there
+    are pixels between them: kernels/spread.hpp.
+    """
+    op, x, w = node.op, node.inputs[0], node.inputs[1]
+    assert isinstance(op, ConvTranspose)
+    assert x is not None
+    assert w is not None
+    if x.dtype != dtypes.float32 or w.const is None or 0 in w.const.shape or w.const.ndim > 4:
+        return False
+    kernel = w.const.shape[2:]
+    steps, spread = op.steps(len(kernel)), op.spread(len(kernel))
+    apart = all((k - 1) * d < s for k, s, d in zip(kernel, steps, spread))
+    return apart and any(k < s for k, s in zip(kernel, steps))
+
+
 def _fills_vectors(group: int, filters: Sequence[int], steps: Sequence[int]) -> bool:
     """Whether few enough phases have enough channels each."""
     depth, per_group = filters[:2]

@@ -105,6 +105,8 @@ def _convolution(made: Made) -> Array:
     bias, result = made.operand(2), made.result
     if bias is not None:
         result = result - bias.reshape(-1, *(1,) * (result.ndim - 2))
+    if made.kernel == "conv_planes":
+        return result.reshape(*result.shape[:2], -1)
     return np.transpose(result, channels_last(result.ndim))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.ir import dims
-from infuse.ir.graph import Node
+from infuse.ir.graph import Node, Value
 from infuse.ops.convolution import Conv
 from infuse.ops.spatial import Sliding
 
@@ -65,6 +65,9 @@ def convolution_of_volumes(make: Composer, node: Node) -> Results:
     if not all(isinstance(d, int) for d in (*(p for pair in pads[1:] for p in pair), w.shape[2])):
         make.unsupported("pads that depend on symbolic sizes")
     taps = int(w.shape[2])
+    inside = node.output.shape[3:] == x.shape[3:] and op.steps(rank)[1:] == (1,) * (rank - 1)
+    if w.shape[3:] == (1,) * (rank - 1) and inside:
+        return _of_columns(make, node, x, w)
     step, spread, out = op.steps(rank)[0], op.spread(rank)[0], node.output.shape[2]
     each = dims.floordiv(x.shape[1], group)
     padded = make.pad(x, 2, *pads[0])
@@ -85,3 +88,16 @@ def convolution_of_volumes(make: Composer, node: Node) -> Results:
     flat = make("Conv", joined, filters, node.input(2), group=group, pads=(*begins, *ends), **rest)
     stacked = make.reshape(flat, n, out, flat.shape[1], *flat.shape[2:])
     return make.permute(stacked, 0, 2, 1, *range(3, x.rank))
+
+
+def _of_columns(make: Composer, node: Node, x: Value, w: Value) -> Value:
+    """A convolution along the first spatial axis: the others are one."""
+    op, out = node.op, node.output.shape
+    assert isinstance(op, Conv)
+    (before, after), *_ = op.padding(x.shape[2:], w.shape[2:])
+    image = make.reshape(x, *x.shape[:3], dims.product(x.shape[3:]))
+    steps, spread = op.steps(x.rank - 2)[0], op.spread(x.rank - 2)[0]
+    how = {"pads": (before, 0, after, 0), "strides": (steps, 1), "dilations": (spread, 1)}
+    filters = make.reshape(w, *w.shape[:3], 1)
+    made = make("Conv", image, filters, node.input(2), group=op.group, **how)
+    return make.reshape(made, *out)

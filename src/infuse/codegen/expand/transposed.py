@@ -10,7 +10,7 @@ from math import gcd
 import numpy as np
 
 from infuse.codegen.expand.composer import Composer, Results, expands
-from infuse.codegen.phases import WIDE, kernel_phases
+from infuse.codegen.phases import WIDE, kernel_phases, leaves_gaps
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, constant
@@ -84,7 +84,7 @@ def conv_transpose(make: Composer, node: Node) -> Results:
     """One convolution whose output channels are the pixels of a block, or one for each of these
     phases, where they have different taps; nothing where kernels write the pixels to their places.
     """
-    if kernel_phases(node) is not None:
+    if kernel_phases(node) is not None or leaves_gaps(node):
         return None
     x, w = node.inputs[:2]
     assert x is not None

@@ -9,11 +9,16 @@ from functools import partial
 import numpy as np
 
 from infuse import dtypes
-from infuse.codegen.fp16_weights import weight_type
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
-from infuse.codegen.lower.computed import packed_at_run_time
+from infuse.codegen.lower.filters import depthwise_filters, filters_of_form
 from infuse.codegen.lower.linear import call_gemm, kernel_suffix, label, product_form
+from infuse.codegen.lower.planes import (
+    call_planes,
+    lies_as_planes,
+    seconds_of_planes,
+    seconds_of_turning,
+)
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lower.sparse import (
     SparseMatrix,
@@ -22,7 +27,7 @@ from infuse.codegen.lower.sparse import (
     picks_blocks,
     sparse_floats,
 )
-from infuse.codegen.lower.tiles import call_winograd, planar
+from infuse.codegen.lower.tiles import call_winograd
 from infuse.codegen.lower.windows import plain_conv
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.tensors import Tensor, channels_last, natural
@@ -31,28 +36,19 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node
 from infuse.ops.spatial import Sliding
-from infuse.targets import DotType
 from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.convolution import (
     MODES,
     ConvSizes,
     forms,
-    merge_groups,
     merged,
     merged_forms,
-    pack_conv,
-    pack_conv_bf16,
-    pack_conv_bf16x2,
-    segment_pairs,
 )
 from infuse.targets.cpu.families.depthwise import (
-    MOST_PLANES,
     DepthwiseSizes,
     depthwise_forms,
-    pack_depthwise,
 )
-from infuse.targets.cpu.families.gemm import GemmSizes, split_size
-from infuse.targets.cpu.families.panels import panel_words
+from infuse.targets.cpu.families.gemm import GemmSizes
 from infuse.targets.cpu.families.winograd import tile_forms
 
 
@@ -142,9 +138,55 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
         plain_conv(low, node)
         return
     f = low.function("conv", *group.nodes)
-    order, bias = channels_last(node.output.rank), channel_bias(low, node, 2)
-    call_convolution(low, node, f, partial(low.sink, f, group, order, bias=bias))
+    bias = channel_bias(low, node, 2)
+    if lies_as_planes(low, node, group) and planes_are_faster(low, node):
+        call_conv_of_planes(low, node, f, group, bias)
+    else:
+        order = channels_last(node.output.rank)
+        call_convolution(low, node, f, partial(low.sink, f, group, order, bias=bias))
     f.finish(label(group))
+
+
+def call_conv_of_planes(
+    low: Lowering, node: Node, f: FunctionWriter, group: Group, bias: Tensor | None
+) -> None:
+    """Write the call of the kernel that computes a Conv of planes to planes, and what is fused with
+    it.
+    """
+    order, inner = natural(node.output.rank), node.output.rank - 2
+    sink = partial(low.sink, f, group, order, bias=bias, inner=inner)
+    call_planes(low, node, f, _conv_sizes(low, node), sink)
+
+
+def planes_are_faster(low: Lowering, node: Node) -> bool:
+    """Whether an image that lies as planes costs less as it is than turned, and the result turned
+    back.
+    """
+    sizes, win = _conv_sizes(low, node), window(node, low)
+    if low.precision != "fp32":  # weights, or operands, are to be rounded
+        return False
+    if is_point(low, node):
+        if leaves_out_blocks(low, node):
+            return False
+        last = _least(low, "conv", sizes, ["taps"])
+    elif sizes.groups == sizes.channels and sizes.groups > 1:
+        names = depthwise_forms(depthwise_sizes(node, win), sizes.out_channels)
+        each = depthwise_sizes(node, win)._replace(channels=sizes.out_channels)
+        last = _least(low, "depthwise", each, names)
+    else:
+        last = _least(low, "conv", sizes, _forms(low, node, sizes))
+    return seconds_of_planes(low, sizes) < last + seconds_of_turning(low, node)
+
+
+def _least(low: Lowering, family: str, sizes: Sequence[Dim], names: Sequence[str]) -> float:
+    """What the candidate costs that would be taken."""
+    choice = low.chooser.of(low.precision).choose(family, sizes, names)
+    return choice.costs[choice.chosen]
+
+
+def _conv_sizes(low: Lowering, node: Node) -> ConvSizes:
+    s, groups = depthwise_sizes(node, window(node, low)), int(node.op.attributes()["group"])
+    return ConvSizes(*s[:6], node.output.shape[1], *s[6:], groups, pixel_pitch(low, node))
 
 
 def call_convolution(low: Lowering, node: Node, f: FunctionWriter, sink: Callable[[], str]) -> None:
@@ -159,8 +201,7 @@ def call_convolution(low: Lowering, node: Node, f: FunctionWriter, sink: Callabl
     elif groups == x.shape[1] and groups > 1:
         _depthwise(low, node, f, win, sink)
     else:
-        s, out, pitch = depthwise_sizes(node, win), node.output.shape[1], pixel_pitch(low, node)
-        _windows(low, node, f, win, ConvSizes(*s[:6], out, *s[6:], groups, pitch), sink)
+        _windows(low, node, f, win, _conv_sizes(low, node), sink)
 
 
 def call_point_product(
@@ -289,81 +330,6 @@ def channel_bias(low: Lowering, node: Node, index: int) -> Tensor | None:
     view = low.tensor(bias).reshape((bias.shape[0], *(1,) * (node.output.rank - 2)))
     assert view is not None
     return view
-
-
-def packed_filters(low: Lowering, node: Node, groups: int) -> Tensor:
-    """The filters as kernels/conv.hpp reads them; `groups` divides those of the node."""
-    w = operand(node, 1)
-    if w.const is None:
-        return packed_at_run_time(low, w, groups)
-    merged = int(node.op.attributes()["group"]) // groups
-    out, k = w.const.shape[0], int(np.prod(w.const.shape[1:])) * merged
-    panel, lanes = 2 * low.lanes, low.lanes
-    count = groups * (-(-(out // groups) // panel) * panel) * k
-    dtype = weight_type(low, w)
-    how = ("conv", groups, merged, lanes, dtype.name)
-
-    def pack(filters: Array) -> Array:
-        return pack_conv(merge_groups(planar(filters), groups, merged), groups, lanes, dtype.numpy)
-
-    return low.program.packed(w.const, how, count, pack, dtype)
-
-
-def filters_of_form(low: Lowering, node: Node, groups: int, whole: bool, form: str) -> Tensor:
-    """The filters as the kernel of a form reads them."""
-    if form.endswith("bf16x2"):
-        return _split_filters(low, node, groups)
-    if form.endswith("bf16"):
-        return _packed_pairs(low, node, groups, whole)
-    return packed_filters(low, node, groups)
-
-
-def _split_filters(low: Lowering, node: Node, groups: int) -> Tensor:
-    """The filters as kernels/gemm_bf16x2.hpp and kernels/conv_bf16x2.hpp read them."""
-    w, lanes = operand(node, 1), low.lanes
-    assert w.const is not None
-    out, *depth = planar(w.const).shape
-    return low.program.packed(
-        w.const,
-        ("conv_bf16x2", groups, lanes),
-        groups * split_size(int(np.prod(depth)), out // groups, lanes),
-        lambda a: pack_conv_bf16x2(planar(a), groups, lanes),
-        dtypes.bfloat16,
-    )
-
-
-def _packed_pairs(low: Lowering, node: Node, groups: int, whole: bool) -> Tensor:
-    """The filters as kernels/conv_bf16.hpp reads them."""
-    w, lanes = operand(node, 1), low.lanes
-    assert w.const is not None
-    out, depth, height, width = planar(w.const).shape
-    segments, size = (height, depth * width) if whole else (height * width, depth)
-    tiled = DotType.BF16 in low.machine.tiled
-    pairs = panel_words(segments * segment_pairs(size, whole, tiled), tiled)
-    count = groups * -(-(out // groups) // (2 * lanes)) * pairs * 4 * lanes
-    how = ("conv_bf16", groups, whole, lanes, tiled)
-    return low.program.packed(
-        w.const,
-        how,
-        count,
-        lambda a: pack_conv_bf16(planar(a), groups, whole, lanes, tiled),
-        dtypes.bfloat16,
-    )
-
-
-def depthwise_filters(low: Lowering, node: Node) -> Tensor:
-    """The filters as kernels/depthwise.hpp and kernels/depthwise_any.hpp read them."""
-    w = operand(node, 1)
-    multiplier = dims.floordiv(w.shape[0], operand(node).shape[1])
-    assert isinstance(multiplier, int)
-    if w.const is not None:
-        how = ("depthwise", multiplier)
-        return low.program.packed(
-            w.const, how, w.const.size, lambda a: pack_depthwise(planar(a), multiplier)
-        )
-    apart = low.tensor(w).unfold(0, dims.floordiv(w.shape[0], multiplier), multiplier)
-    results = (1, 0) if multiplier <= MOST_PLANES else (0, 1)
-    return low.arranged(apart.permute((*range(2, w.rank + 1), *results)), natural(w.rank + 1))
 
 
 def _depthwise(

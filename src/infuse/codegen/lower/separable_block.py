@@ -12,15 +12,14 @@ from infuse.codegen.groups import Group, cost
 from infuse.codegen.kernel_table import fuses_producers
 from infuse.codegen.lower.convolution import (
     channel_bias,
-    depthwise_filters,
     depthwise_sizes,
-    filters_of_form,
     image,
     is_point,
     leaves_out_blocks,
     pixel_rows,
     window,
 )
+from infuse.codegen.lower.filters import depthwise_filters, filters_of_form
 from infuse.codegen.lower.linear import product_form
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering

@@ -14,23 +14,35 @@ import numpy as np
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import (
+    call_conv_of_planes,
     call_convolution,
     call_point_product,
     channel_bias,
     image_rows,
     plane,
+    planes_are_faster,
 )
 from infuse.codegen.lower.linear import label
+from infuse.codegen.lower.planes import lies_as_planes
 from infuse.codegen.lower.runtime_operands import operand
 from infuse.codegen.lowering import Lowering
 from infuse.codegen.parts import Blocks, Part, Pixels
-from infuse.codegen.phases import Phase, are_points, block_phases, kernel_phases, phases_of
+from infuse.codegen.phases import (
+    Phase,
+    are_points,
+    block_phases,
+    kernel_phases,
+    leaves_gaps,
+    phases_of,
+)
 from infuse.codegen.program import Step
-from infuse.codegen.tensors import channels_last
+from infuse.codegen.tensors import channels_last, natural
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
 from infuse.ops.convolution import ConvTranspose
+from infuse.targets.cpu.emit.sizes import sizes_text
 from infuse.targets.cpu.families.convolution import ConvSizes, forms
 from infuse.targets.cpu.families.winograd import tile_forms
 
@@ -42,8 +54,13 @@ Axes = Sequence[Sequence[Phase]]
 def conv_transpose(low: Lowering, node: Node, group: Group) -> None:
     """One kernel call for blocks of pixels, or one for each phase."""
     phases = kernel_phases(node)
+    if phases is None and leaves_gaps(node):
+        _spread(low, node, group)
+        return
     if phases is None:
         low.unsupported(node, "these filters and strides")
+    if _as_planes(low, node, group, phases):
+        return
     shape, steps = node.output.shape, _op(node).steps(len(phases))
     blocks = _blocks(low, node, phases)
     if blocks is not None:
@@ -58,6 +75,45 @@ def conv_transpose(low: Lowering, node: Node, group: Group) -> None:
         if 0 not in counts:
             step = _call(low, node, group, [each], Pixels(shape, first, steps, counts))
             step.share = Fraction(math.prod(len(p.taps) for p in each), taps)
+
+
+def _spread(low: Lowering, node: Node, group: Group) -> None:
+    """One kernel call for windows that do not meet, on planes."""
+    op, x, w, rank = _op(node), operand(node), operand(node, 1), node.output.rank
+    assert w.const is not None
+    kernel = w.const.shape[2:]
+    _, pads = op.placement(x.shape[2:], kernel)
+    line: list[Dim] = [1] if rank == 3 else []
+    none: list[Dim] = [0] if rank == 3 else []
+    image = [x.shape[0], *plane(x.shape), x.shape[1], *plane(node.output.shape)]
+    window = [*line, *kernel, *line, *op.steps(rank - 2), *line, *op.spread(rank - 2)]
+    cut = [*none, *(begin for begin, _ in pads)]
+    out, channels = node.output.shape[1], x.shape[1]
+    sizes = ConvSizes._make([*image, out, *window, *cut, op.group, channels])
+    f = low.function("conv_transpose", *group.nodes)
+    parts = w.const.reshape(op.group, -1, *w.const.shape[1:])
+    filters = np.ascontiguousarray(np.moveaxis(parts, 1, -1))
+    planes, weights = low.dense(x, natural(rank)), low.program.weight(filters)
+    sink = low.sink(f, group, natural(rank), bias=channel_bias(low, node, 2), inner=rank - 2)
+    f.include("spread.hpp")
+    f.scratch(f"spread_scratch({sizes_text(sizes)})", "spread.hpp")
+    f.call("spread", f.sizes(sizes), f.read(planes), f.read(weights), sink)
+    f.finish(label(group))
+
+
+def _as_planes(low: Lowering, node: Node, group: Group, phases: Axes) -> bool:
+    """A convolution of planes, where there is one phase, the image lies so, and it is faster."""
+    if not all(len(axis) == 1 for axis in phases) or not lies_as_planes(low, node, group):
+        return False
+    counts = tuple(axis[0].count for axis in phases)
+    part = Pixels(node.output.shape, (0,) * len(counts), (1,) * len(counts), counts)
+    with _convolution(node, [[axis[0] for axis in phases]], part) as conv:
+        if not planes_are_faster(low, conv):
+            return False
+        f = low.function("conv_transpose", *group.nodes)
+        call_conv_of_planes(low, conv, f, group, channel_bias(low, node, 2))
+    f.finish(label(group))
+    return True
 
 
 def _op(node: Node) -> ConvTranspose:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from infuse import dtypes
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
-from infuse.codegen.lower.convolution import channel_bias, image, packed_filters
+from infuse.codegen.lower.convolution import channel_bias, image
+from infuse.codegen.lower.filters import packed_filters
 from infuse.codegen.lower.indexing import row_major
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.runtime_operands import define, integers, operand, refuse_large

@@ -13,6 +13,7 @@ from infuse.targets.cpu.families import (
     movement as movement,
     nbits as nbits,
     normalization as normalization,
+    planes as planes,
     pooling as pooling,
     recurrence as recurrence,
     recurrent as recurrent,
