@@ -4,6 +4,7 @@
 #include "arena.hpp"
 #include "attention.hpp"
 #include "depthwise_any.hpp"
+#include "extremes.hpp"
 #include "gather.hpp"
 #include "map.hpp"
 #include "norm.hpp"
@@ -317,8 +318,7 @@ API void reduce_floats(Context* c, int kind, const long* s, const float* x, floa
   if (kind == 6) reduce<L1>(*c, shape, x, out);
   if (kind == 7) reduce<L2>(*c, shape, x, out);
   if (kind == 8) reduce<LogSum>(*c, shape, x, out);
-  if (kind == 9)
-    log_sum_exp(*c, shape, Rows{x, shape.inner == 1 ? shape.reduce : shape.inner}, out);
+  if (kind == 9) log_sum_exp(*c, shape, x, out);
 }
 
 template <class T>

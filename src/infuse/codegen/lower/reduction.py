@@ -16,7 +16,6 @@ from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
-from infuse.targets.cpu.emit.statements import Calculated
 from infuse.targets.cpu.families.reduction import ReduceSizes
 
 _REDUCERS = {
@@ -135,18 +134,10 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
         return
     sink = low.sink(f, group, result_order)
     if node.kind == "ReduceLogSumExp":
-        size, inner, pointer = f.number(sizes[1]), f.number(sizes[2]), f.read(tensor)
-        f.constant("width", Calculated("{0} == 1 ? {1} : {0}", (inner, size), _row_width))
-        f.loader("input", pointer, "width")
-        f.call("log_sum_exp", shape, "input", sink)
+        f.call("log_sum_exp", shape, f.read(tensor), sink)
     else:
         f.call("reduce", shape, f.read(tensor), sink, template=(_REDUCERS[node.kind],))
     f.finish(label(group))
-
-
-def _row_width(inner: int, size: int) -> int:
-    """Elements of a row that a reduction reads."""
-    return size if inner == 1 else inner
 
 
 def _result_order(node: Node, axes: list[int], outer: list[int]) -> Order:
@@ -164,7 +155,7 @@ def arg_extreme(low: Lowering, node: Node, group: Group) -> None:
     target = low.allocate(node.output)
     sizes = [dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :])]
     f = low.function(node.kind, node)
-    f.include("reduce.hpp")
+    f.include("extremes.hpp")
     largest = "true" if node.kind == "ArgMax" else "false"
     last = "true" if attributes["select_last_index"] else "false"
     printed = map(f.printed, sizes)
