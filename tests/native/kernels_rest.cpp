@@ -6,6 +6,7 @@
 #include "depthwise_any.hpp"
 #include "extremes.hpp"
 #include "gather.hpp"
+#include "lp_norm.hpp"
 #include "map.hpp"
 #include "norm.hpp"
 #include "pad.hpp"
@@ -279,8 +280,13 @@ API void normalise(Context* c, int kind, long rows, long cols, const float* x, c
   Store out = {y, cols};
   if (kind == 0) layer_norm(*c, rows, cols, in, scale, bias, eps, out);
   if (kind == 1) rms_norm(*c, rows, cols, in, scale, eps, out);
-  if (kind == 2) l2_norm(*c, rows, cols, in, eps, out);
-  if (kind == 3) l1_norm(*c, rows, cols, in, out);
+}
+
+API void lp_normalise(Context* c, int p, const long* s, const float* x, float* y) {
+  ReduceSizes shape = {s[0], s[1], s[2], s[3]};
+  Store out = {y, shape.cols};
+  if (p == 1) lp_norm<L1Norm>(*c, shape, x, out);
+  if (p == 2) lp_norm<L2Norm>(*c, shape, x, out);
 }
 
 API void normalise_sum(Context* c, long rows, long cols, const float* a, const float* b, float* y) {

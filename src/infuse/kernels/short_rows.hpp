@@ -26,6 +26,16 @@ INFUSE_INLINE const float* turned(Block& block, const float* x, long rows, long 
   return block.columns;
 }
 
+/** x[row][c] = columns[c][row], the reverse. */
+INFUSE_INLINE void turn_back(float* x, const float* columns, long rows, long width) {
+  if (width == 1)
+    memcpy(x, columns, size_t(rows) * sizeof(float));
+  else if (width <= 4)
+    copying::interleave_any(x, columns, BLOCK, rows, width);
+  else
+    copying::turn_block<float>(x, width, columns, BLOCK, rows, width);
+}
+
 /** Calls body(columns, first row, rows) for blocks of dense rows, over the threads. */
 template <class Body>
 inline void each_block(Context& context, long rows, long width, const float* x, long grain,

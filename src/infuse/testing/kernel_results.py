@@ -121,6 +121,13 @@ def _along_axis(made: Made) -> Array:
     return turned.reshape(-1, math.prod(turned.shape[order.index(axis) + 1 :]))
 
 
+@_results("LpNormalization")
+def _as_it_lies(made: Made) -> Array:
+    """The axes in the order in which they lie in the operand."""
+    order = [t.order for t in made.tensors if t.shape == made.node.outputs[0].shape][-1]
+    return np.transpose(made.result, order)
+
+
 @_results("Attention")
 @_results("GroupQueryAttention", domain=DOMAIN)
 def _by_positions(made: Made) -> Array:

@@ -62,14 +62,14 @@ def _split(tensor: Tensor, axes: list[int]) -> tuple[Order, list[int], list[int]
 
 @dataclass(frozen=True)
 class _Plan:
-    """How a reduction runs: over dense `tensor` of `sizes` (before, reduced, after), giving rows of
-    `columns`.
+    """How a reduction runs: over dense `tensor` of `sizes` (before, reduced, after), giving a
+    result in `order` whose rows are made of its last `inner` axes at most.
     """
 
     tensor: Tensor
     sizes: list[Dim]
-    columns: Dim
     order: Order
+    inner: int | None = None
 
 
 def _plan(low: Lowering, node: Node) -> _Plan:
@@ -78,8 +78,8 @@ def _plan(low: Lowering, node: Node) -> _Plan:
         return _found_plan(low, node)
     order, before, after = _split(low.tensor(x), axes)
     sizes = [dims.product(x.shape[a] for a in part) for part in (before, axes, after)]
-    columns = x.shape[([*before, *after] or [0])[-1]] if before or after else 1
-    return _Plan(low.dense(x, order), sizes, columns, _result_order(node, axes, [*before, *after]))
+    result_order = _result_order(node, axes, [*before, *after])
+    return _Plan(low.dense(x, order), sizes, result_order, len(after) or None)
 
 
 def _found_plan(low: Lowering, node: Node) -> _Plan:
@@ -112,27 +112,26 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
         tensor.buffer, tensor.dtype, shape, (*tensor.strides, *tensor.strides), order, tensor.offset
     )
     sizes: list[Dim] = [dims.product(shape[: x.rank]), dims.product(shape[x.rank :]), 1]
-    return _Plan(
-        low.arranged(seen, order), sizes, out.shape[-1] if out.rank else 1, natural(out.rank)
-    )
+    return _Plan(low.arranged(seen, order), sizes, natural(out.rank))
 
 
 @lowers(*_REDUCERS, "ReduceLogSumExp", has_epilogue=True, runtime_inputs=(0,))
 def reduce(low: Lowering, node: Node, group: Group) -> None:
     x, plan = operand(node), _plan(low, node)
-    tensor, sizes, columns, result_order = plan.tensor, plan.sizes, plan.columns, plan.order
+    tensor = plan.tensor
     f = low.function(node.kind, *group.nodes)
-    shape = f.sizes(ReduceSizes._make([*sizes, columns]))
     f.include("reduce.hpp")
     if x.dtype != dtypes.float32:
-        target = low.allocate(node.output, result_order)
+        target = low.allocate(node.output, plan.order)
+        shape = f.sizes(ReduceSizes._make([*plan.sizes, 1]))
         template = [_REDUCERS[node.kind]] if node.kind in _REDUCERS else []
         kernel = "reduce_scalar" if template else "log_sum_exp"
         f.call(kernel, shape, f.read(tensor), f.write(target), template=template)
         low.tensors[node.output] = target
         f.finish(node.kind)
         return
-    sink = low.sink(f, group, result_order)
+    sink, columns = low.wide_sink(f, group, plan.order, plan.inner)
+    shape = f.sizes(ReduceSizes._make([*plan.sizes, columns]))
     if node.kind == "ReduceLogSumExp":
         f.call("log_sum_exp", shape, f.read(tensor), sink)
     else:
