@@ -11,6 +11,7 @@
 #include "norm.hpp"
 #include "pad.hpp"
 #include "pool.hpp"
+#include "pool_planes.hpp"
 #include "resize.hpp"
 #include "resize_planes.hpp"
 #include "sequence.hpp"
@@ -214,6 +215,16 @@ API void pool_image(Context* c, int kind, float p, const long* sizes, const floa
   if (kind == 0) pool(*c, s, MaxPool{}, x, out);
   if (kind == 1) pool(*c, s, MeanPool{}, x, out);
   if (kind == 2) pool(*c, s, PowerPool{p}, x, out);
+}
+
+API void pool_of_planes(Context* c, int kind, float p, const long* sizes, const float* x,
+                        float* y) {
+  PoolSizes s = pool_sizes(sizes);
+  Store out = {y, s.out_width};
+  c->reserve(pool_planes_scratch(s));
+  if (kind == 0) pool_planes(*c, s, MaxPool{}, x, out);
+  if (kind == 1) pool_planes(*c, s, MeanPool{}, x, out);
+  if (kind == 2) pool_planes(*c, s, PowerPool{p}, x, out);
 }
 
 API void pool_index(Context* c, const long* sizes, const float* x, float* y, int64_t* index,

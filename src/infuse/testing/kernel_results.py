@@ -84,16 +84,17 @@ def _without(made: Made, addend: int) -> Array | None:
     return result / alpha if alpha else None
 
 
-@_results("ConvInteger", "MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool")
+@_results("ConvInteger", "GlobalAveragePool", "GlobalMaxPool")
 def _image(made: Made) -> Array:
     return np.transpose(made.result, channels_last(made.result.ndim))
 
 
 @_results("Resize", "InstanceNormalization", "GroupNormalization")
+@_results("MaxPool", "AveragePool", "LpPool")
 def _image_or_planes(made: Made) -> Array:
     """Planes, where the kernel's name says so, or images with their channels last."""
     result = made.result
-    if made.kernel == "resize_planes":
+    if made.kernel in ("resize_planes", "pool_planes"):
         return result
     if made.kernel.endswith("_planes"):
         return result.reshape(*result.shape[:2], -1)
