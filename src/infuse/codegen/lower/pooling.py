@@ -50,11 +50,11 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     x, attributes = operand(node), node.op.attributes()
     bytes_too = _has_bytes(x)
     win = window(node, low)
-    if not bytes_too and _has_planes(low, node, group):
-        tensor, pitch, kernel, order = low.tensor(x), 1, "pool_planes", natural(x.rank)
-    else:
-        tensor, pitch, kernel = pixels(low, node), pixel_pitch(low, node), "pool"
-        order = channels_last(x.rank)
+    planes = not bytes_too and _has_planes(low, node, group)
+    kernel = "pool_planes" if planes else "pool"
+    order = natural(x.rank) if planes else channels_last(x.rank)
+    tensor = low.tensor(x) if planes else pixels(low, node)
+    pitch = 1 if planes else pixel_pitch(low, node)
     f = low.function("pool", *group.nodes)
     f.include(f"{kernel}.hpp")
     sink = low.sink(f, group, order)

@@ -47,7 +47,8 @@ def pool_planes(call: Arguments) -> Array:
     s, kind, x = call.widened[:3]
     made = _pooled(s, kind, image_of(x, s, planar=True))
     image = made.reshape(s.batch, s.out_height, s.out_width, s.channels)
-    return image.transpose(0, 3, 1, 2).reshape(-1, s.out_width)
+    lines: Array = image.transpose(0, 3, 1, 2).reshape(-1, s.out_width)
+    return lines
 
 
 def _pooled(s: PoolSizes, kind: Any, image: Array) -> Array:
