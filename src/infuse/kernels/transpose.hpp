@@ -95,11 +95,13 @@ INFUSE_INLINE void each_tile(long n, const F& f) {
 template <class T>
 INFUSE_NOINLINE void turn_block(T* to, long to_stride, const T* from, long from_stride, long width,
                                 long height) {
-  constexpr long SIDE = tile_side(sizeof(T));
+  constexpr long SIDE = tile_side(sizeof(T)), AHEAD = 128 / sizeof(T);
   each_tile<SIDE>(height, [&](long l, long high) __attribute__((always_inline)) {
     each_tile<SIDE>(width, [&](long j, long wide) __attribute__((always_inline)) {
       T* target = to + j * to_stride + l;
       const T* source = from + l * from_stride + j;
+#pragma GCC unroll 16
+      for (long i = 0; i < SIDE; ++i) prefetch_to_write(target + i * to_stride + AHEAD);
       if constexpr (sizeof(T) < 16) {
         if (high == SIDE && wide == SIDE)
           return turn_tile<T>(target, to_stride, source, from_stride);
