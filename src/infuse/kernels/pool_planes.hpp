@@ -40,11 +40,6 @@ INFUSE_INLINE void known(long count, const F& f) {
   f(Known<0>{});
 }
 
-template <int... I>
-INFUSE_INLINE vf every_second(const float* x, copying::Indices<I...>) {
-  return __builtin_shufflevector(load(x, Full{}), load(x + LANES, Full{}), (2 * I)...);
-}
-
 /** The columns of a line of the result. */
 template <int N, class Op>
 INFUSE_INLINE void pool_columns(const PoolSizes& s, const Op& op, const float* x, long taps,
@@ -62,15 +57,6 @@ INFUSE_INLINE void pool_columns(const PoolSizes& s, const Op& op, const float* x
 
 /** phases[p][i] = line[i * steps + p]. */
 INFUSE_INLINE void cut_line(float* phases, long phase, const float* line, long count, long steps) {
-  if (steps == 2) {
-    for (long i = 0; i < count; i += LANES) {
-      const float* from = line + 2 * i;
-      const copying::CountTo<LANES>::type lanes;
-      store(phases + i, every_second(from, lanes), Full{});
-      store(phases + phase + i, every_second(from + 1, lanes), Full{});
-    }
-    return;
-  }
   if (steps <= 4) return copying::separate_any(phases, phase, line, count, steps);
   for (long i = 0; i < count; ++i)
     for (long p = 0; p < steps; ++p) phases[p * phase + i] = line[i * steps + p];
