@@ -5,11 +5,14 @@
 #include "attention.hpp"
 #include "conv_planes.hpp"
 #include "depthwise_any.hpp"
+#include "extremes.hpp"
 #include "gather.hpp"
+#include "lp_norm.hpp"
 #include "map.hpp"
 #include "norm.hpp"
 #include "pad.hpp"
 #include "pool.hpp"
+#include "pool_planes.hpp"
 #include "resize.hpp"
 #include "resize_planes.hpp"
 #include "sequence.hpp"
@@ -222,6 +225,16 @@ API void pool_image(Context* c, int kind, float p, const long* sizes, const floa
   if (kind == 2) pool(*c, s, PowerPool{p}, x, out);
 }
 
+API void pool_of_planes(Context* c, int kind, float p, const long* sizes, const float* x,
+                        float* y) {
+  PoolSizes s = pool_sizes(sizes);
+  Store out = {y, s.out_width};
+  c->reserve(pool_planes_scratch(s));
+  if (kind == 0) pool_planes(*c, s, MaxPool{}, x, out);
+  if (kind == 1) pool_planes(*c, s, MeanPool{}, x, out);
+  if (kind == 2) pool_planes(*c, s, PowerPool{p}, x, out);
+}
+
 API void pool_index(Context* c, const long* sizes, const float* x, float* y, int64_t* index,
                     int columns_lead) {
   max_pool_index(*c, pool_sizes(sizes), x, y, index, columns_lead != 0);
@@ -286,8 +299,13 @@ API void normalise(Context* c, int kind, long rows, long cols, const float* x, c
   Store out = {y, cols};
   if (kind == 0) layer_norm(*c, rows, cols, in, scale, bias, eps, out);
   if (kind == 1) rms_norm(*c, rows, cols, in, scale, eps, out);
-  if (kind == 2) l2_norm(*c, rows, cols, in, eps, out);
-  if (kind == 3) l1_norm(*c, rows, cols, in, out);
+}
+
+API void lp_normalise(Context* c, int p, const long* s, const float* x, float* y) {
+  ReduceSizes shape = {s[0], s[1], s[2], s[3]};
+  Store out = {y, shape.cols};
+  if (p == 1) lp_norm<L1Norm>(*c, shape, x, out);
+  if (p == 2) lp_norm<L2Norm>(*c, shape, x, out);
 }
 
 API void normalise_sum(Context* c, long rows, long cols, const float* a, const float* b, float* y) {
@@ -325,8 +343,7 @@ API void reduce_floats(Context* c, int kind, const long* s, const float* x, floa
   if (kind == 6) reduce<L1>(*c, shape, x, out);
   if (kind == 7) reduce<L2>(*c, shape, x, out);
   if (kind == 8) reduce<LogSum>(*c, shape, x, out);
-  if (kind == 9)
-    log_sum_exp(*c, shape, Rows{x, shape.inner == 1 ? shape.reduce : shape.inner}, out);
+  if (kind == 9) log_sum_exp(*c, shape, x, out);
 }
 
 template <class T>

@@ -145,6 +145,8 @@ POOLS = [  # h, w, kh, kw, sh, sw, dh, dw, pads, ceil
     (20, 17, 13, 13, 1, 1, 1, 1, (6, 6, 6, 6), False),
     (9, 40, 3, 5, 1, 2, 1, 1, (1, 2, 0, 1), True), (14, 9, 7, 3, 2, 1, 1, 1, (3, 0, 3, 2), False),
     (5, 5, 5, 5, 1, 1, 1, 1, (2, 2, 2, 2), False), (1, 30, 1, 4, 1, 3, 1, 2, (0, 0, 0, 0), True),
+    (6, 83, 2, 3, 1, 6, 1, 1, (0, 1, 0, 1), False),
+    (150, 30, 3, 3, 1, 1, 1, 1, (1, 1, 1, 1), False),
 ]  # fmt: skip
 
 
@@ -184,6 +186,14 @@ def pool_windows(x: Array, s: dict[str, int], value: float) -> Array:
     )  # fmt: skip
 
 
+def pool_planes(run: Driver, kind: int, p: float, s: dict[str, int], x: Array) -> Array:
+    """The result with its channels last, of planes."""
+    planes = fenced(np.ascontiguousarray(np.moveaxis(x, 3, 1)))
+    y = zeros(s["n"], s["c"], s["oh"], s["ow"])
+    run("pool_of_planes", kind, p, long_array(*s.values()), planes, y, result=None)
+    return np.moveaxis(y, 1, 3)
+
+
 @pytest.mark.parametrize("gap", [0, 3])
 @pytest.mark.parametrize("channels", [1, 5, 16, 70])
 @pytest.mark.parametrize("case", POOLS)
@@ -196,6 +206,8 @@ def test_max_pool(run: Driver, rng: Rng, channels: int, gap: int, case: tuple[An
     y = zeros(*expected.shape)
     run("pool_image", 0, 0.0, long_array(*s.values()), x, y, result=None)
     np.testing.assert_array_equal(y, expected.astype(np.float32))
+    planes = pool_planes(run, 0, 0.0, s, x)
+    np.testing.assert_array_equal(planes, expected.astype(np.float32))
 
 
 @pytest.mark.parametrize("counts", [False, True])
@@ -220,6 +232,7 @@ def test_mean_pool(
     y = zeros(*expected.shape)
     run("pool_image", 1, 0.0, long_array(*s.values()), x, y, result=None)
     close(y, expected, (s["kh"] * s["kw"] + 2) * EPS)
+    close(pool_planes(run, 1, 0.0, s, x), expected, (s["kh"] * s["kw"] + 2) * EPS)
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
@@ -230,6 +243,7 @@ def test_power_pool(run: Driver, rng: Rng, p: float) -> None:
     y = zeros(*expected.shape)
     run("pool_image", 2, p, long_array(*s.values()), x, y, result=None)
     close(y, expected, 20 * EPS * expected)
+    close(pool_planes(run, 2, p, s, x), expected, 20 * EPS * expected)
 
 
 @pytest.mark.parametrize("columns_lead", [False, True])

@@ -33,23 +33,25 @@ __all__ = ["libraries", "run"]
 @pytest.mark.parametrize("size", [1, 4, 8])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize(
-    ("outer", "n", "inner"), [(1, 50, 1), (3, 7, 1), (1, 30, 77), (2, 5, 16), (2, 3, 0)]
+    ("outer", "n", "inner", "count"),
+    [
+        *((1, 50, 1, 40), (3, 7, 1, 40), (1, 50, 1, 3000), (2, 9, 1, 1025), (3, 5, 1, 1)),
+        *((1, 30, 77, 40), (2, 5, 16, 40), (2, 3, 0, 40), (3, 5, 1, 0), (3, 5, 2, 0)),
+    ],
 )
 def test_gather(
-    run: Driver, rng: Rng, size: int, dtype: Any, outer: int, n: int, inner: int
+    run: Driver, rng: Rng, size: int, dtype: Any, outer: int, n: int, inner: int, count: int
 ) -> None:
     x = fenced(rng.integers(0, 100, (outer, n, inner)).astype(ELEMENTS[size]))
-    index = fenced(rng.integers(-n, n, 40).astype(dtype))
-    y = zeros(outer, 40, inner, dtype=x.dtype)
-    wide = dtype == np.int64
-    assert run("gather_axis", size, wide, outer, n, inner, 40, x, index, y, result=ctypes.c_bool)
+    index = fenced(rng.integers(-n, n, count).astype(dtype))
+    y = zeros(outer, count, inner, dtype=x.dtype)
+    call = (size, dtype == np.int64, outer, n, inner, count, x, index, y)
+    assert run("gather_axis", *call, result=ctypes.c_bool)
     np.testing.assert_array_equal(y, np.take(x, index, axis=1))
     for wrong in (n, -n - 1, np.iinfo(dtype).min, np.iinfo(dtype).max):
-        index[17] = wrong
-        good = run(
-            "gather_axis", size, wide, outer, n, inner, 40, x, index, y, result=ctypes.c_bool
-        )
-        assert good == (inner == 0)
+        index[count // 2 :][:1] = wrong
+        good = run("gather_axis", *call, result=ctypes.c_bool)
+        assert good == (inner * count == 0)
 
 
 @pytest.mark.parametrize("size", [1, 4, 8])

@@ -97,16 +97,49 @@ def test_norms_of_rows(run: Driver, rng: Rng, rows: int, cols: int, affine: bool
     y[...] = 0
     run("normalise", 1, rows, cols, x, scale, bias, 1e-5, y, result=None)
     close(y, scaled(wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-5), scale, None), 4e-6)
-    if affine:
-        return
-    x[0] = 0
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *((1, 1, 1), (70, 1, 1), (7, 5, 1), (100, 2, 1), (133, 3, 1), (40, 17, 1), (40, 64, 1)),
+        *((20, 70, 1), (2, 3, 5), (3, 300, 6), (4, 17, 64), (2, 9, 200), (0, 4, 3)),
+    ],
+)
+def test_norms_along_an_axis(run: Driver, rng: Rng, p: int, shape: tuple[int, int, int]) -> None:
+    x = floats(rng, *shape)
+    x[-1:, :, -1:] = 0
     wide = x.astype(np.float64)
-    y[...] = 0
-    run("normalise", 2, rows, cols, x, None, None, 0.0, y, result=None)
-    close(y, wide / np.maximum(np.sqrt((wide**2).sum(1, keepdims=True)), 1e-30), 1e-6)
-    y[...] = 0
-    run("normalise", 3, rows, cols, x, None, None, 0.0, y, result=None)
-    close(y, wide / np.maximum(np.abs(wide).sum(1, keepdims=True), 1e-30), 1e-6)
+    lengths = np.linalg.norm(wide, p, 1, keepdims=True)
+    expected = wide / np.where(lengths == 0, 1, lengths)
+    outer, size, inner = shape
+    line = size if inner == 1 else inner
+    for cols in {line, line * outer, inner if inner < 6 else inner // 2, 1 if inner > 1 else line}:
+        y = zeros(*shape)
+        run("lp_normalise", p, long_array(shape, max(cols, 1)), x, y, result=None)
+        close(y, expected, 1e-6)
+
+
+@pytest.mark.parametrize("shape", [(40, 3, 1), (3, 40, 1), (3, 5, 20)])
+def test_norms_of_odd_values(run: Driver, rng: Rng, shape: tuple[int, int, int]) -> None:
+    cols = shape[1] if shape[2] == 1 else shape[2]
+    for p, value in product((1, 2), (np.nan, INF, -INF, 1e30)):
+        x = floats(rng, *shape)
+        x[1, 2, 0] = value
+        y = zeros(*shape)
+        run("lp_normalise", p, long_array(shape, cols), x, y, result=None)
+        with np.errstate(over="ignore", invalid="ignore"):
+            length = (np.abs(x) ** p).sum(1, keepdims=True) ** np.float32(1 / p)
+            close(y, x / length, 1e-6)
+
+
+@pytest.mark.parametrize("width", range(1, 36))
+def test_short_rows(run: Driver, rng: Rng, width: int) -> None:
+    for rows in (3, 64, 131):
+        x, y = floats(rng, rows, width, 1), zeros(rows, 1)
+        run("reduce_floats", 3, long_array(x.shape, 1), x, y, result=None)
+        close(y, x.max(1), 0.0)
 
 
 def test_norm_of_a_fused_sum(run: Driver, rng: Rng) -> None:

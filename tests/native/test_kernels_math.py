@@ -214,6 +214,20 @@ def test_binary_functions(
     )
 
 
+def test_powers_round_once(library: ctypes.CDLL, rng: Rng) -> None:
+    a = np.exp(rng.uniform(-88, 88, 40000)).astype(np.float32)
+    a[:20000] = rng.uniform(0.5, 2, 20000)
+    b = (rng.uniform(-87, 87, 40000) / np.log(a)).astype(np.float32)
+    b[::7] = np.trunc(b[::7])
+    a[::14] *= -1
+    expected = np.power(a.astype(np.float64), b.astype(np.float64))
+    unit = np.spacing(np.abs(expected).astype(np.float32)).astype(np.float64)
+    for kind in ("vector", "scalar"):
+        actual = call(library, f"{kind}_pow", a, b).astype(np.float64)
+        assert np.isfinite(expected).all()
+        assert np.abs((actual - expected) / unit).max() < 0.51
+
+
 @pytest.mark.parametrize(("kind", "name"), [(np.int32, "vector_int"), (np.int64, "long")])
 def test_integers(library: ctypes.CDLL, rng: Rng, kind: type, name: str) -> None:
     low = int(np.iinfo(kind).min)

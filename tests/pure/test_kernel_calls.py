@@ -156,6 +156,8 @@ GRAPHS: dict[str, Graph] = {
     "blocks of windows of bytes": in_blocks("ConvInteger", dtypes.int8),
     "largest": pooled("MaxPool", **WINDOW),
     "mean": pooled("AveragePool", **WINDOW),
+    "largest, channels last": pooled("MaxPool", channels_last=True, **WINDOW),
+    "mean, channels last": pooled("AveragePool", channels_last=True, **WINDOW),
     "mean with borders": pooled("AveragePool", count_include_pad=1, **WINDOW),
     "mean of all": pooled("GlobalAveragePool"),
     "largest of all": pooled("GlobalMaxPool"),

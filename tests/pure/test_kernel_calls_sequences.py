@@ -11,6 +11,7 @@ from infuse.codegen.tensors import Tensor
 from infuse.codegen.writer import FunctionWriter
 from infuse.targets.cpu.emit.statements import Aggregate, Calculated
 from infuse.targets.cpu.families.reduction import ReduceSizes
+from infuse.testing.epilogues import EpilogueError
 from infuse.testing.kernel_calls import KernelError
 from tests.pure.kernel_runs import TARGETS, run, run_all
 from tests.pure.kernel_sequences import ATTENTIONS, NORMALIZATIONS, REDUCTIONS
@@ -70,13 +71,23 @@ def test_a_place_that_is_written_elsewhere_is_seen(monkeypatch: pytest.MonkeyPat
 
 
 def test_results_in_other_rows_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wide(fields: list[int]) -> ReduceSizes:
+    def narrow(fields: list[int]) -> ReduceSizes:
+        outer, size, inner, _ = fields
+        return ReduceSizes(outer, size, inner, 1)
+
+    monkeypatch.setattr(ReduceSizes, "_make", staticmethod(narrow))
+    with pytest.raises(EpilogueError, match=r"leaves elements elsewhere than in its result"):
+        run(REDUCTIONS["turned, inner"].graph, TARGETS[1], "fp32")
+
+
+def test_results_in_rows_that_are_cut_elsewhere_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def long(fields: list[int]) -> ReduceSizes:
         outer, size, inner, _ = fields
         return ReduceSizes(outer, size, inner, outer * inner)
 
-    monkeypatch.setattr(ReduceSizes, "_make", staticmethod(wide))
+    monkeypatch.setattr(ReduceSizes, "_make", staticmethod(long))
     with pytest.raises(KernelError, match=r"reduce in step .* of ReduceSum node"):
-        run(REDUCTIONS["turned, inner"].graph, TARGETS[1], "fp32")
+        run(REDUCTIONS["ReduceSum"].graph, TARGETS[1], "fp32")
 
 
 def test_a_size_that_is_told_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from infuse.codegen.parts import Part
 from infuse.codegen.placing import Placing
 from infuse.codegen.tensors import Order, Tensor, natural
 from infuse.codegen.writer import FunctionWriter
+from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ops.core.formula import Term, inputs
 from infuse.targets.cpu.emit.elementwise import Elementwise, Source
@@ -123,6 +124,21 @@ class Fusing(Placing):
         _define(f, name, "auto acc, long row, long col, auto lanes", work)
         self.tensors.update(places)
         return name
+
+    def wide_sink(
+        self, f: FunctionWriter, group: Group, order: Order, most: int | None = None
+    ) -> tuple[str, Dim]:
+        """As `sink`, for kernels that take any number of columns: as many of the inner axes, at
+        most `most`, as lie side by side wherever it reads and stores. Returns its name and columns.
+        """
+        space = IterationSpace(group.result.shape, order)
+        tensors = {v: self._operand(v, space, vector=True) for v in group.operands()}
+        targets = {v: self._target(f, v, order) for v in group.results}
+        space = space.widened([*tensors.values(), *targets.values()], most)
+        work = Epilogue(f, group, space, tensors, targets).statement("acc")
+        _define(f, "sink", "auto acc, long row, long col, auto lanes", work)
+        self.tensors.update(targets)
+        return "sink", space.columns
 
     def _target(
         self, f: FunctionWriter, value: Value, order: Order, *, makes_part: bool = False

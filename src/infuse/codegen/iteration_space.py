@@ -58,12 +58,12 @@ class IterationSpace:
             return 0
         return merged[0][1] if len(merged) == 1 else None
 
-    def widened(self, tensors: Sequence[Tensor]) -> IterationSpace:
-        """The space with as many inner axes in the column as all operands allow with a stride of 0
-        or 1.
+    def widened(self, tensors: Sequence[Tensor], most: int | None = None) -> IterationSpace:
+        """The space with as many inner axes in the column, at most `most`, as all operands allow
+        with a stride of 0 or 1.
         """
         best = self
-        for inner in range(2, len(self.order) + 1):
+        for inner in range(2, (len(self.order) if most is None else most) + 1):
             wider = IterationSpace(self.shape, self.order, inner)
             if any(wider.column_stride(t) not in (0, 1) for t in tensors):
                 break

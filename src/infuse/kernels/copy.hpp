@@ -211,6 +211,17 @@ inline void run_piece(const Job& job, long from, long to, long begin, long end) 
              (end - begin) * long(sizeof(T)));
 }
 
+/** Short runs of `across` elements. */
+template <class T>
+inline void runs_piece(const Job& job, long from, long to, long begin, long end) {
+  const T* source = static_cast<const T*>(job.from) + from;
+  T* target = static_cast<T*>(job.to) + to;
+  const long bytes = job.across * long(sizeof(T)), from_step = job.from_stride,
+             to_step = job.to_stride;
+  for (long i = begin; i < end; ++i)
+    copy_bytes(target + i * to_step, source + i * from_step, bytes);
+}
+
 template <class T>
 inline void strided_piece(const Job& job, long from, long to, long begin, long end) {
   const T* source = static_cast<const T*>(job.from) + from + begin * job.from_stride;
@@ -311,6 +322,12 @@ inline void copy_dims(Context& context, const Dims& dims, const T* from, T* to) 
   Dims outer = dims;
   outer.rank = last;
   bool run = from_stride == 1 && to_stride == 1;
+  if (run && last > 0 && count * long(sizeof(T)) <= 1024) {
+    outer.rank = last - 1;
+    Job runs = {runs_piece<T>, from, to, dims.from[last - 1], dims.to[last - 1], count, 0};
+    return each_piece(context, outer, dims.size[last - 1], (1L << 14) / count + 1,
+                      count * long(sizeof(T)), runs);
+  }
   Job job = {run ? run_piece<T> : strided_piece<T>, from, to, from_stride, to_stride, 0, 0};
   each_piece(context, outer, count, 1L << 14, sizeof(T), job);
 }

@@ -32,6 +32,56 @@ struct Verdict {
 
 inline long grain(long bytes) { return 1 + COPY_GRAIN / (bytes + 1); }
 
+/** to[i] = from[i * step + index[i] * axis_step]; false, and nothing stored, where an index is bad. */
+template <class Index, class T>
+INFUSE_INLINE bool pick(long count, const Index* index, long size, const T* from, long step,
+                        long axis_step, T* to) {
+  long bad = 0;
+  for (long i = 0; i < count; ++i) {
+    const long at = static_cast<long>(index[i]);
+    bad |= (at < -size) | (at >= size) | (Index(at) != index[i]);
+  }
+  if (bad) return false;
+#pragma GCC ivdep
+  for (long i = 0; i < count; ++i) {
+    const long at = static_cast<long>(index[i]);
+    to[i] = from[i * step + (at < 0 ? at + size : at) * axis_step];
+  }
+  return true;
+}
+
+/** The first of `count` indices that lies outside of `size` elements; one does. */
+template <class Index>
+inline long first_outside(long count, const Index* index, long size) {
+  long at;
+  for (long i = 0; i < count - 1; ++i)
+    if (!normalise(index[i], size, &at)) return long(index[i]);
+  return long(index[count - 1]);
+}
+
+/** Elements, one at each place: y[outer, i] = x[outer, index[i]]. */
+template <class T, class Index>
+inline bool gather_single(Context& context, long outer, long size, long count,
+                                    const T* x, const Index* index, T* y) {
+  constexpr long PART = 1024;
+  if (outer * count == 0) return true;
+  const long parts = (count + PART - 1) / PART, width = count < PART ? count : PART;
+  Verdict verdict{context};
+  context.parallel(
+      outer * parts,
+      [&](long begin, long end, int) {
+        for (long unit = begin; unit < end; ++unit) {
+          const long row = unit / parts, first = unit % parts * PART;
+          const long n = count - first < PART ? count - first : PART;
+          T* to = y + row * count + first;
+          if (pick(n, index + first, size, x + row * size, 0, 1, to)) continue;
+          return verdict.fail(first_outside(n, index + first, size), size);
+        }
+      },
+      grain(width * long(sizeof(T) + sizeof(Index))));
+  return verdict();
+}
+
 }  // namespace gather_detail
 
 /** Calls take(unit, row) for each of outer * count units: row row of x [outer * size, …] goes to row unit of y. */
@@ -39,17 +89,20 @@ template <class Index, class Take>
 INFUSE_INLINE bool gather_rows(Context& context, long outer, long size, long count,
                                const Index* index, long grain, const Take& take) {
   using namespace gather_detail;
+  if (outer * count == 0) return true;
   Verdict verdict{context};
   context.parallel(
       outer * count,
       [&](long begin, long end, int) {
+        long i = begin % count, first = begin / count * size;
         for (long unit = begin; unit < end; ++unit) {
           long at;
-          if (!normalise(index[unit % count], size, &at)) {
-            verdict.fail(long(index[unit % count]), size);
+          if (!normalise(index[i], size, &at)) {
+            verdict.fail(long(index[i]), size);
             if (size == 0) return;
           }
-          take(unit, unit / count * size + at);
+          take(unit, first + at);
+          if (++i == count) i = 0, first += size;
         }
       },
       grain);
@@ -64,12 +117,11 @@ inline bool gather(Context& context, long outer, long size, long inner, long cou
   if (inner == 0) return true;
   const T* from = static_cast<const T*>(x);
   T* to = static_cast<T*>(y);
+  if (inner == 1)
+    return gather_detail::gather_single(context, outer, size, count, from, index, to);
   return gather_rows(context, outer, size, count, index, gather_detail::grain(inner * ElemBytes),
                      [&](long unit, long row) {
-                       if (inner == 1)
-                         to[unit] = from[row];
-                       else
-                         copy_bytes(to + unit * inner, from + row * inner, inner * ElemBytes);
+                       copy_bytes(to + unit * inner, from + row * inner, inner * ElemBytes);
                      });
 }
 
@@ -146,37 +198,6 @@ inline void copy_apart(Context& context, void* to, const void* from, long bytes)
     const long first = begin * part, last = end * part < bytes ? end * part : bytes;
     copy_bytes(static_cast<char*>(to) + first, static_cast<const char*>(from) + first, last - first);
   });
-}
-
-/** to[i] = from[i * step + index[i] * axis_step]; false, and nothing stored, where an index is bad. */
-template <class Index, class T>
-INFUSE_INLINE bool pick(long count, const Index* index, long size, const T* from, long step,
-                        long axis_step, T* to) {
-  long bad = 0;
-  for (long i = 0; i < count; ++i) {
-    const long at = static_cast<long>(index[i]);
-    bad |= (at < -size) | (at >= size) | (Index(at) != index[i]);
-  }
-  if (bad) return false;
-#pragma GCC ivdep
-  for (long i = 0; i < count; ++i) {
-    const long at = static_cast<long>(index[i]);
-    to[i] = from[i * step + (at < 0 ? at + size : at) * axis_step];
-  }
-  return true;
-}
-
-}  // namespace gather_detail
-
-namespace gather_detail {
-
-/** The first of `count` indices that lies outside of `size` elements; one does. */
-template <class Index>
-inline long first_outside(long count, const Index* index, long size) {
-  long at;
-  for (long i = 0; i < count - 1; ++i)
-    if (!normalise(index[i], size, &at)) return long(index[i]);
-  return long(index[count - 1]);
 }
 
 }  // namespace gather_detail

@@ -2,8 +2,8 @@
 // that one formula text compiles for both. NaN, infinities and signed zero follow NumPy; results
 // below the smallest normal number may be zeros of their sign (see FlushSubnormals).
 //
-// Accuracy in float, in units of the last place: tanh and erf within 8, sqrt exact, mod, fmod and
-// pow that of libm, all others within 4. A float scalar of a polynomial function gives the same
+// Accuracy in float, in units of the last place: tanh and erf within 8, sqrt exact, mod and fmod
+// that of libm, pow within 1, all others within 4. A float scalar of a polynomial function gives the same
 // bits as a lane of the vector.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Normalisation: layer, root mean square, length, group and instance.
+// Normalisation: layer, root mean square, group and instance.
 #pragma once
 #include "math.hpp"
 #include "rows.hpp"
@@ -108,37 +108,6 @@ inline void rms_norm(Context& context, long rows, long cols, const In& in, const
   auto factor = [&](float squares) { return 1.0f / sqrt(squares / float(cols) + eps); };
   norm_detail::norm<false>(context, rows, {cols, scale, nullptr}, in, factor, sink);
 }
-
-/** x / max(sqrt(Σ x²), least) over the columns of each row; a row of zeros stays zero. */
-template <class In, class Sink>
-inline void l2_norm(Context& context, long rows, long cols, const In& in, float least,
-                    const Sink& sink) {
-  auto factor = [&](float squares) {
-    float length = max(sqrt(squares), least);
-    return length == 0.0f ? 0.0f : 1.0f / length;
-  };
-  norm_detail::norm<false>(context, rows, {cols, nullptr, nullptr}, in, factor, sink);
-}
-
-/** x / Σ |x| over the columns of each row; a row of zeros stays zero. */
-template <class In, class Sink>
-inline void l1_norm(Context& context, long rows, long cols, const In& in, const Sink& sink) {
-  context.parallel(
-      rows,
-      [&](long begin, long end, int) {
-        for (long row = begin; row < end; ++row) {
-          vf total = {};
-          sweep(0, cols,
-                [&](long c, auto lanes) { total += abs(valid(in(row, c, lanes), vf{}, lanes)); });
-          float sum = hsum(total), factor = sum == 0.0f ? 0.0f : 1.0f / sum;
-          sweep(0, cols,
-                [&](long c, auto lanes) { sink(in(row, c, lanes) * factor, row, c, lanes); });
-        }
-      },
-      1 + norm_detail::GRAIN / (cols + 16));
-}
-
-// ---------------------------------------------------------------- groups of channels
 
 /** An image tensor [n, pixels, c], its channels in `groups` equal groups. */
 struct GroupSizes {

@@ -24,7 +24,9 @@ struct Loops {
     if (mode == PAD_EDGE) return at < first ? first : end - 1;
     const long count = end - first, period = mode == PAD_WRAP ? count : 2 * (count - 1);
     if (period == 0) return first;
-    long r = (at - first) % period;
+    long r = at - first;
+    if (r < 0) r += period;
+    if (r < 0 || r >= period) r %= period;  // a division only where the padding is that long
     if (r < 0) r += period;
     return first + (r < count ? r : period - r);
   }

@@ -21,7 +21,10 @@ struct MaxPool {
   vf start() const { return splat(-__builtin_inff()); }
   INFUSE_INLINE vf step(vf sum, vf x) const { return max(sum, x); }
   INFUSE_INLINE vf join(vf a, vf b) const { return max(a, b); }
-  INFUSE_INLINE vf finish(vf sum, float) const { return sum; }
+  template <class N>
+  INFUSE_INLINE vf finish(vf sum, N) const {
+    return sum;
+  }
 };
 
 /** The largest of small integers; `lowest` is no larger than any. */
@@ -37,7 +40,10 @@ struct MeanPool {
   vf start() const { return vf{}; }
   INFUSE_INLINE vf step(vf sum, vf x) const { return sum + x; }
   INFUSE_INLINE vf join(vf a, vf b) const { return a + b; }
-  INFUSE_INLINE vf finish(vf sum, float count) const { return sum / count; }
+  template <class N>
+  INFUSE_INLINE vf finish(vf sum, N count) const {
+    return sum / count;
+  }
 };
 
 /** (Σ |x|^p)^(1/p). */
@@ -48,7 +54,8 @@ struct PowerPool {
     return sum + (p == 2.0f ? x * x : p == 1.0f ? abs(x) : pow(abs(x), splat(p)));
   }
   INFUSE_INLINE vf join(vf a, vf b) const { return a + b; }
-  INFUSE_INLINE vf finish(vf sum, float) const {
+  template <class N>
+  INFUSE_INLINE vf finish(vf sum, N) const {
     return p == 2.0f ? sqrt(sum) : p == 1.0f ? sum : pow(sum, splat(1.0f / p));
   }
 };

@@ -48,7 +48,6 @@ INFUSE_INLINE T mod(T a, T b) {
   return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
 }
 
-INFUSE_INLINE float pow(float a, float b) { return __builtin_powf(a, b); }
 INFUSE_INLINE double pow(double a, double b) { return __builtin_pow(a, b); }
 // Wraps on overflow; a negative exponent truncates the exact result.
 template <class T>
@@ -66,11 +65,82 @@ INFUSE_INLINE T pow(T a, T b) {
   }
 INFUSE_LANEWISE(fmod, vf)
 INFUSE_LANEWISE(mod, vf)
-INFUSE_LANEWISE(pow, vf)
 INFUSE_LANEWISE(div, vi)
 INFUSE_LANEWISE(fmod, vi)
 INFUSE_LANEWISE(mod, vi)
 INFUSE_LANEWISE(pow, vi)
 #undef INFUSE_LANEWISE
+
+namespace power_detail {
+
+typedef double doubles __attribute__((vector_size(LANES * 4)));
+typedef uint64_t words __attribute__((vector_size(LANES * 4)));
+typedef float half_floats __attribute__((vector_size(LANES * 2)));
+
+/** log2 of positive doubles that are normal, to 39 bits: 2 artanh((m - 1) / (m + 1)) / ln 2. */
+INFUSE_INLINE doubles log2(doubles x) {
+  const uint64_t one = 0x3ff0000000000000, low = 0x3fe6a09e667f3bcd;  // low: sqrt(1/2)
+  const words bits = (words)x + (one - low);
+  const doubles m = (doubles)((bits & 0x000fffffffffffff) + low);
+  const doubles e = (doubles)((bits >> 52) | 0x4330000000000000) - (0x1p52 + 1023);
+  const doubles s = (m - 1.0) / (m + 1.0), z = s * s;
+  doubles q = z * (1.0 / 13) + 1.0 / 11;
+  q = q * z + 1.0 / 9;
+  q = q * z + 1.0 / 7;
+  q = q * z + 1.0 / 5;
+  q = q * z + 1.0 / 3;
+  q = q * z + 1.0;
+  return q * s * 2.8853900817779268 + e;
+}
+
+/** 2^x to 37 bits, for x between -200 and 200. */
+INFUSE_INLINE doubles exp2(doubles x) {
+  const doubles shifted = x + 0x1.8p52, r = (x - (shifted - 0x1.8p52)) * 0.6931471805599453;
+  doubles p = r * (1.0 / 362880) + 1.0 / 40320;
+  p = p * r + 1.0 / 5040;
+  p = p * r + 1.0 / 720;
+  p = p * r + 1.0 / 120;
+  p = p * r + 1.0 / 24;
+  p = p * r + 1.0 / 6;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  return (doubles)((words)p + ((words)shifted << 52));
+}
+
+/** x^y of half a vector of x >= 0; what is not finite goes in and out as the product says. */
+INFUSE_INLINE half_floats magnitude(half_floats x, half_floats y) {
+  const doubles wide = __builtin_convertvector(x, doubles);
+  doubles logarithm = log2(wide);
+  logarithm = wide == 0.0 ? doubles{} - __builtin_inf() : logarithm;
+  logarithm = wide == __builtin_inf() ? wide : logarithm;
+  doubles power = __builtin_convertvector(y, doubles) * logarithm;
+  power = power > 200.0 ? doubles{} + 200.0 : power;
+  power = power < -200.0 ? doubles{} - 200.0 : power;
+  return __builtin_convertvector(exp2(power), half_floats);
+}
+
+}  // namespace power_detail
+
+/** In doubles, so that what is lost in the logarithm is less than what the result is rounded by. */
+INFUSE_NOINLINE inline vf pow(vf a, vf b) {
+  using namespace power_detail;
+  const vf size = abs(a);
+  half_floats x[2], y[2];
+  memcpy(x, &size, sizeof x);
+  memcpy(y, &b, sizeof y);
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) x[i] = magnitude(x[i], y[i]);
+  vf r;
+  memcpy(&r, x, sizeof r);
+  const vf half = b * 0.5f;
+  const vi whole = b == trunc(b), odd = whole & (half != trunc(half));
+  r = as_float(as_int(r) | (as_int(a) & odd & detail::SIGN));
+  const vi root = (a < 0.0f) & (size < detail::infinity()) & ~whole;
+  r = select(root | (a != a) | (b != b), detail::nan(), r);
+  const vi one = (a == 1.0f) | (b == 0.0f) | ((size == 1.0f) & (abs(b) == detail::infinity()));
+  return select(one, splat(1.0f), r);
+}
+INFUSE_INLINE float pow(float a, float b) { return pow(splat(a), splat(b))[0]; }
 
 }  // namespace infuse

@@ -1,7 +1,8 @@
-// Reductions over one run of axes: sums, extremes, norms, logarithms and positions.
+// Reductions over one run of axes: sums, extremes, norms and logarithms.
 #pragma once
 #include "reducers.hpp"
 #include "rows.hpp"
+#include "short_rows.hpp"
 
 namespace infuse {
 
@@ -17,7 +18,6 @@ namespace reduce_detail {
 
 constexpr long BLOCK = 128;  // steps before a partial result joins the total, for accuracy
 constexpr long GRAIN = 16384;
-constexpr long EXTREMES = 2 * LANES;  // columns whose extremes are found at once
 
 // ---------------------------------------------------------------- along rows
 
@@ -118,6 +118,28 @@ inline void each_columns(Context& context, const ReduceSizes& shape, const Body&
       1 + GRAIN / (shape.reduce * block + 1));
 }
 
+/** value(columns, lanes) gives results of LANES rows at once, from columns short_rows::BLOCK apart. */
+template <class Value, class Sink>
+inline void each_short_row(Context& context, const ReduceSizes& shape, const float* x,
+                           const Value& value, const Sink& sink) {
+  using short_rows::BLOCK;
+  short_rows::each_block(
+      context, shape.outer, shape.reduce, x, GRAIN,
+      [&](const float* columns, long first, long count) {
+        float results[BLOCK];
+        sweep(0, count, [&](long at, auto lanes) __attribute__((always_inline)) {
+          store(results + at, value(Rows{columns + at, BLOCK}, lanes), lanes);
+        });
+        short_rows::hand_on(results, first, count, shape.cols, sink);
+      });
+}
+
+/** Whether vectors go across rows. */
+inline bool has_short_rows(const ReduceSizes& shape) {
+  return shape.inner == 1 && shape.reduce > 0 && shape.reduce <= short_rows::MOST &&
+         shape.outer >= LANES;
+}
+
 }  // namespace reduce_detail
 
 /**
@@ -159,16 +181,54 @@ inline void reduce_in(Context& context, const ReduceSizes& shape, const In& in, 
 /** The same on dense floats. */
 template <class Op, class Sink>
 inline void reduce(Context& context, const ReduceSizes& shape, const float* x, const Sink& sink) {
-  reduce_in<Op>(context, shape, Rows{x, shape.inner == 1 ? shape.reduce : shape.inner}, sink);
+  using namespace reduce_detail;
+  if (!has_short_rows(shape))
+    return reduce_in<Op>(context, shape, Rows{x, shape.inner == 1 ? shape.reduce : shape.inner},
+                         sink);
+  each_short_row(
+      context, shape, x,
+      [&](const Rows& columns, auto lanes) __attribute__((always_inline)) {
+        vf total[1];
+        whole_columns<Op, 1>(0, shape.reduce, 0, lanes, columns, total);
+        return Op::end(total[0], shape.reduce);
+      },
+      sink);
 }
 
-/** log Σ exp(x), shifted by the maximum; input as in reduce_in. */
-template <class In, class Sink>
-inline void log_sum_exp(Context& context, const ReduceSizes& shape, const In& in,
+namespace reduce_detail {
+
+INFUSE_INLINE vf finite(vf x) { return select(abs(x) < __builtin_inff(), x, vf{}); }
+
+/** log Σ exp(x) of a vector of columns from row `first` on. */
+template <class L, class In>
+INFUSE_INLINE vf log_sum_exp_of_columns(long first, long rows, long c, L lanes, const In& in) {
+  vf top[1], sum[1];
+  whole_columns<Max, 1>(first, rows, c, lanes, in, top);
+  top[0] = finite(top[0]);
+  auto shifted = [&](long row, long col, auto tag)
+                     __attribute__((always_inline)) { return exp(in(row, col, tag) - top[0]); };
+  whole_columns<Sum, 1>(first, rows, c, lanes, shifted, sum);
+  return log(sum[0]) + top[0];
+}
+
+}  // namespace reduce_detail
+
+/** log Σ exp(x) of dense floats, shifted by the maximum. */
+template <class Sink>
+inline void log_sum_exp(Context& context, const ReduceSizes& shape, const float* x,
                         const Sink& sink) {
   using namespace reduce_detail;
-  auto finite = [](vf x) { return select(abs(x) < __builtin_inff(), x, vf{}); };
   if (shape.outer * shape.inner == 0) return;
+  const Rows in = {x, shape.inner == 1 ? shape.reduce : shape.inner};
+  if (has_short_rows(shape)) {
+    each_short_row(
+        context, shape, x,
+        [&](const Rows& columns, auto lanes) __attribute__((always_inline)) {
+          return log_sum_exp_of_columns(0, shape.reduce, 0, lanes, columns);
+        },
+        sink);
+    return;
+  }
   if (shape.inner == 1) {
     each_row(
         context, shape,
@@ -186,13 +246,7 @@ inline void log_sum_exp(Context& context, const ReduceSizes& shape, const In& in
   each_columns(context, shape, [&](long line, long begin, long end) {
     long first = line / lines * shape.reduce, shift = line % lines * shape.cols;
     sweep(begin, end, [&](long at, auto lanes) {
-      vf top[1], sum[1];
-      whole_columns<Max, 1>(first, shape.reduce, shift + at, lanes, in, top);
-      top[0] = finite(top[0]);
-      auto shifted = [&](long r, long c, auto tag)
-                         __attribute__((always_inline)) { return exp(in(r, c, tag) - top[0]); };
-      whole_columns<Sum, 1>(first, shape.reduce, shift + at, lanes, shifted, sum);
-      sink(log(sum[0]) + top[0], line, at, lanes);
+      sink(log_sum_exp_of_columns(first, shape.reduce, shift + at, lanes, in), line, at, lanes);
     });
   });
 }
@@ -236,138 +290,6 @@ inline void log_sum_exp(Context& context, const ReduceSizes& shape, const double
         }
       },
       1 + reduce_detail::GRAIN / (16 * shape.reduce + 1));
-}
-
-namespace reduce_detail {
-
-/** The place of the extreme of `size` values that lie `step` apart. */
-template <bool Largest, class T>
-inline int64_t extreme_place(const T* value, long size, long step, bool last_of_equals) {
-  T best = *value;
-  int64_t place = 0;
-  for (long i = 1; i < size; ++i) {
-    T v = value[i * step];
-    bool better = Largest ? v > best : v < best;
-    if (v != v) better = best == best;
-    bool equal = v == best || (v != v && best != best);
-    if (!better && !(last_of_equals && equal)) continue;
-    best = v;
-    place = i;
-  }
-  return place;
-}
-
-/** The place of the first extreme of a row of floats. */
-template <bool Largest>
-inline int64_t first_extreme(const float* row, long size) {
-  Rows in = {row, 0};
-  float best =
-      Largest ? across<Max>(whole_row<Max>(0, size, in)) : across<Min>(whole_row<Min>(0, size, in));
-  long i = 0;
-  for (; i + LANES <= size; i += LANES) {
-    vf x = load(row + i, Full{});
-    if (any((x == best) | (x != x))) break;
-  }
-  while (row[i] != best && row[i] == row[i]) ++i;
-  return i;
-}
-
-/** The places of the extremes of two vectors of columns of rows that lie `inner` apart. */
-template <bool Largest, bool Last, class A, class B>
-INFUSE_INLINE void vector_extremes(const float* value, long size, long inner, A a, B b,
-                                   int64_t* index) {
-  vf best[2] = {load(value, a), load(value + LANES, b)};
-  vi place[2] = {};
-  for (long i = 1; i < size; ++i) {
-    value += inner;
-    const vf x[2] = {load(value, a), load(value + LANES, b)};
-    const vi row = splat(int32_t(i));
-#pragma GCC unroll 2
-    for (int k = 0; k < 2; ++k) {
-      const vi none = x[k] != x[k], known = best[k] == best[k];
-      vi better = Largest ? x[k] > best[k] : x[k] < best[k];
-      if (Last) better |= x[k] == best[k];
-      const vi take = Last ? better | none : better | (none & known);
-      best[k] = select(take, x[k], best[k]);
-      place[k] = (row & take) | (place[k] & ~take);
-    }
-  }
-  for (int j = 0; j < count(a); ++j) index[j] = place[0][j];
-  for (int j = 0; j < count(b); ++j) index[LANES + j] = place[1][j];
-}
-
-/** The places of the extremes of `width` columns, at most EXTREMES. */
-template <bool Largest, bool Last, class T>
-inline void extreme_columns(const T* value, long size, long inner, long width, int64_t* index) {
-  if constexpr (is_float<T> && sizeof(T) == 4) {
-    if (width == EXTREMES) {
-      vector_extremes<Largest, Last>(value, size, inner, Full{}, Full{}, index);
-    } else {
-      const int first = int(width < LANES ? width : LANES), rest = int(width) - first;
-      vector_extremes<Largest, Last>(value, size, inner, Tail{first}, Tail{rest}, index);
-    }
-    return;
-  }
-  T best[EXTREMES];
-  int32_t place[EXTREMES] = {};
-  for (long j = 0; j < width; ++j) best[j] = value[j];
-  for (long i = 1; i < size; ++i) {
-    value += inner;
-    for (long j = 0; j < width; ++j) {
-      const T v = value[j], b = best[j];
-      const bool better = Largest ? v > b : v < b;
-      if (!(better || (Last && v == b) || (v != v && (Last || b == b)))) continue;
-      best[j] = v;
-      place[j] = int32_t(i);
-    }
-  }
-  for (long j = 0; j < width; ++j) index[j] = place[j];
-}
-
-}  // namespace reduce_detail
-
-/**
- * Where the largest (or smallest) of `size` values lies, the first or the last of equal ones;
- * NaN counts as extreme. x [outer, size, inner], index [outer, inner].
- */
-template <bool Largest, class T>
-inline void arg_extreme(Context& context, long outer, long size, long inner, bool last_of_equals,
-                        const T* x, int64_t* index) {
-  using namespace reduce_detail;
-  if (inner > 1 && size < 1L << 31) {
-    const long blocks = (inner + EXTREMES - 1) / EXTREMES;
-    context.parallel(
-        outer * blocks,
-        [&](long begin, long end, int) {
-          for (long unit = begin; unit < end; ++unit) {
-            const long row = unit / blocks, col = unit % blocks * EXTREMES;
-            const long width = inner - col < EXTREMES ? inner - col : EXTREMES;
-            const T* value = x + row * size * inner + col;
-            int64_t* to = index + row * inner + col;
-            if (last_of_equals)
-              extreme_columns<Largest, true>(value, size, inner, width, to);
-            else
-              extreme_columns<Largest, false>(value, size, inner, width, to);
-          }
-        },
-        1 + GRAIN / (size * (inner < EXTREMES ? inner : EXTREMES) + 1));
-    return;
-  }
-  context.parallel(
-      outer * inner,
-      [&](long begin, long end, int) {
-        for (long at = begin; at < end; ++at) {
-          const T* value = x + at / inner * size * inner + at % inner;
-          if constexpr (is_float<T> && sizeof(T) == 4) {
-            if (inner == 1 && !last_of_equals) {
-              index[at] = first_extreme<Largest>(value, size);
-              continue;
-            }
-          }
-          index[at] = extreme_place<Largest>(value, size, inner, last_of_equals);
-        }
-      },
-      1 + GRAIN / (size + 1));
 }
 
 }  // namespace infuse

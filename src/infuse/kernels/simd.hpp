@@ -367,9 +367,10 @@ INFUSE_INLINE bool all(bool mask) { return mask; }
 
 // ---- caches ----------------------------------------------------------------------------------
 
-// Hints: bring the line of p into all caches, or only into the second level.
+// Hints: bring the line of p into all caches, or only into the second level, or to be written.
 INFUSE_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
 INFUSE_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
+INFUSE_INLINE void prefetch_to_write(const void* p) { __builtin_prefetch(p, 1, 3); }
 
 }  // namespace infuse
 

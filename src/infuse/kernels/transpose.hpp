@@ -95,11 +95,13 @@ INFUSE_INLINE void each_tile(long n, const F& f) {
 template <class T>
 INFUSE_NOINLINE void turn_block(T* to, long to_stride, const T* from, long from_stride, long width,
                                 long height) {
-  constexpr long SIDE = tile_side(sizeof(T));
+  constexpr long SIDE = tile_side(sizeof(T)), AHEAD = 128 / sizeof(T);
   each_tile<SIDE>(height, [&](long l, long high) __attribute__((always_inline)) {
     each_tile<SIDE>(width, [&](long j, long wide) __attribute__((always_inline)) {
       T* target = to + j * to_stride + l;
       const T* source = from + l * from_stride + j;
+#pragma GCC unroll 16
+      for (long i = 0; i < SIDE; ++i) prefetch_to_write(target + i * to_stride + AHEAD);
       if constexpr (sizeof(T) < 16) {
         if (high == SIDE && wide == SIDE)
           return turn_tile<T>(target, to_stride, source, from_stride);
@@ -123,6 +125,24 @@ inline void separate(T* __restrict to, long stride, const T* __restrict from, lo
     for (int l = 0; l < N; ++l) to[l * stride + i] = from[i * N + l];
 }
 
+/** Elements First, First + 2, … of two vectors side by side. */
+template <int First, int... I>
+INFUSE_INLINE vf every_second(vf a, vf b, Indices<I...>) {
+  return __builtin_shufflevector(a, b, (2 * I + First)...);
+}
+
+/** As separate, of pairs of 4 bytes. */
+inline void separate_pairs(float* to, long stride, const float* from, long count) {
+  const typename CountTo<LANES>::type all{};
+  sweep(0, count, [&](long i, auto lanes) __attribute__((always_inline)) {
+    const float* pairs = from + 2 * i;
+    const int n = 2 * infuse::count(lanes), first = n < LANES ? n : LANES;
+    const vf a = load(pairs, Tail{first}), b = load(pairs + LANES, Tail{n - first});
+    store(to + i, every_second<0>(a, b, all), lanes);
+    store(to + stride + i, every_second<1>(a, b, all), lanes);
+  });
+}
+
 template <class T>
 inline void interleave_any(T* to, const T* from, long stride, long count, long rows) {
   if (rows == 2) interleave<2>(to, from, stride, count);
@@ -132,7 +152,13 @@ inline void interleave_any(T* to, const T* from, long stride, long count, long r
 
 template <class T>
 inline void separate_any(T* to, long stride, const T* from, long count, long rows) {
-  if (rows == 2) separate<2>(to, stride, from, count);
+  if (rows == 2) {
+    if constexpr (sizeof(T) == 4)
+      separate_pairs(reinterpret_cast<float*>(to), stride, reinterpret_cast<const float*>(from),
+                     count);
+    else
+      separate<2>(to, stride, from, count);
+  }
   if (rows == 3) separate<3>(to, stride, from, count);
   if (rows == 4) separate<4>(to, stride, from, count);
 }

@@ -295,8 +295,7 @@ class Session:
                 results.append(array)
             return results
         for i, (shape, dtype) in enumerate(plan.outputs):
-            array = _aligned(shape, dtype)
-            pointers[i] = array.ctypes.data
+            array, pointers[i] = _aligned(shape, dtype)
             results.append(array)
         return results
 
@@ -353,12 +352,12 @@ def unpack(results: list[Array]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An uninitialized array that starts at a cache line."""
-    size = math.prod(shape) * dtype.itemsize
-    raw = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start : start + size].view(dtype).reshape(shape)
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, int]:
+    """An uninitialized array that starts at a cache line, and its address."""
+    raw = empty(math.prod(shape) * dtype.itemsize + _ALIGNMENT, np.uint8)
+    address = _ADDRESS(_BYTE_VIEW(raw))
+    start = -address % _ALIGNMENT
+    return ndarray(shape, dtype, raw, start), address + start
 
 
 def _viewable(dtype: np.dtype[Any]) -> bool:

@@ -84,16 +84,17 @@ def _without(made: Made, addend: int) -> Array | None:
     return result / alpha if alpha else None
 
 
-@_results("ConvInteger", "MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool")
+@_results("ConvInteger", "GlobalAveragePool", "GlobalMaxPool")
 def _image(made: Made) -> Array:
     return np.transpose(made.result, channels_last(made.result.ndim))
 
 
 @_results("Resize", "InstanceNormalization", "GroupNormalization")
+@_results("MaxPool", "AveragePool", "LpPool")
 def _image_or_planes(made: Made) -> Array:
     """Planes, where the kernel's name says so, or images with their channels last."""
     result = made.result
-    if made.kernel == "resize_planes":
+    if made.kernel in ("resize_planes", "pool_planes"):
         return result
     if made.kernel.endswith("_planes"):
         return result.reshape(*result.shape[:2], -1)
@@ -121,6 +122,13 @@ def _along_axis(made: Made) -> Array:
     order = [t.order for t in made.tensors if t.shape == value.shape][-1]
     turned = np.transpose(result, order)
     return turned.reshape(-1, math.prod(turned.shape[order.index(axis) + 1 :]))
+
+
+@_results("LpNormalization")
+def _as_it_lies(made: Made) -> Array:
+    """The axes in the order in which they lie in the operand."""
+    order = [t.order for t in made.tensors if t.shape == made.node.outputs[0].shape][-1]
+    return np.transpose(made.result, order)
 
 
 @_results("Attention")

@@ -18,7 +18,7 @@ namespace infuse_model {
 struct Sizes {  };  // the symbolic dimensions
 
 __attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4);
-__attribute__((visibility("hidden"))) int ReduceSum_2(Context& c, const Sizes& d, const ReduceSizes& sizes0, bool* p1, const float* p2);
+__attribute__((visibility("hidden"))) int ReduceSum_2(Context& c, const Sizes& d, bool* p0, const ReduceSizes& sizes1, const float* p2);
 __attribute__((visibility("hidden"))) int mul_4(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3);
 __attribute__((visibility("hidden"))) int tanh_5(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3);
 
@@ -29,14 +29,14 @@ __attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes& d, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int ReduceSum_2(Context& c, const Sizes& d, const ReduceSizes& sizes0, bool* p1, const float* p2) {
+__attribute__((visibility("hidden"))) int ReduceSum_2(Context& c, const Sizes& d, bool* p0, const ReduceSizes& sizes1, const float* p2) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = infuse::lt(acc, splat<L>(100.0f));
-    store(p1 + 0L + col, t0, lanes);
+    store(p0 + 0L + col, t0, lanes);
   };
-  reduce<Sum>(c, sizes0, p2, sink);
+  reduce<Sum>(c, sizes1, p2, sink);
   return 0;
 }
 
@@ -435,7 +435,7 @@ static int run_1(Model& m, const void* const* in, void* const* out) {
   Block* own = f.own + f.turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if (!(obtain(own[0], 1L))) return fail(m, NO_MEMORY, "ReduceSum + Less \047more\047");
-  ReduceSum_2(c, d, ReduceSizes{.outer = 1L, .reduce = 3L, .inner = 1L, .cols = 1L}, (bool*)(own[0].data), (const float*)(in[2]));  // ReduceSum + Less: sum, more
+  ReduceSum_2(c, d, (bool*)(own[0].data), ReduceSizes{.outer = 1L, .reduce = 3L, .inner = 1L, .cols = 1L}, (const float*)(in[2]));  // ReduceSum + Less: sum, more
   if (int failed = if_3(m, (const bool*)(own[0].data), (const float*)(in[2]))) return fail(m, failed, "If b");  // If b
   if (!(obtain(own[1], 12L))) return fail(m, NO_MEMORY, "output");
   copy_1(c, d, (const uint32_t*)(f.left[0].data), (uint32_t*)(own[1].data), 3L, 1L, 1L);  // output

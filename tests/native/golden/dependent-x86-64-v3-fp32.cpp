@@ -20,7 +20,7 @@ namespace infuse_model {
 struct Sizes { long s_m; long s_n; long s__compress_1; };  // the symbolic dimensions
 
 __attribute__((visibility("hidden"))) int gather_0(Context& c, const Sizes& d, const long n0, const long n1, const long n2, const long n3, const uint32_t* p4, const int64_t* p5, uint32_t* p6);
-__attribute__((visibility("hidden"))) int ReduceSum_1(Context& c, const Sizes& d, const ReduceSizes& sizes0, bool* p1, const float* p2);
+__attribute__((visibility("hidden"))) int ReduceSum_1(Context& c, const Sizes& d, bool* p0, const ReduceSizes& sizes1, const float* p2);
 __attribute__((visibility("hidden"))) int count_compress_2(Context& c, const Sizes& d, const bool* p0, const long n1, long* s2);
 __attribute__((visibility("hidden"))) int compress_3(Context& c, const Sizes& d, const bool* p0, const long n1, const long n2, const long n3, const long n4, const uint32_t* p5, uint32_t* p6);
 __attribute__((visibility("hidden"))) int neg_4(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3);
@@ -33,14 +33,14 @@ __attribute__((visibility("hidden"))) int gather_0(Context& c, const Sizes& d, c
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int ReduceSum_1(Context& c, const Sizes& d, const ReduceSizes& sizes0, bool* p1, const float* p2) {
+__attribute__((visibility("hidden"))) int ReduceSum_1(Context& c, const Sizes& d, bool* p0, const ReduceSizes& sizes1, const float* p2) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = infuse::gt(acc, splat<L>(0.0f));
-    store(p1 + 0L + col, t0, lanes);
+    store(p0 + 0L + col, t0, lanes);
   };
-  reduce<Sum>(c, sizes0, p2, sink);
+  reduce<Sum>(c, sizes1, p2, sink);
   return 0;
 }
 
@@ -215,7 +215,7 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   Block* own = f.own + f.turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((4L*d.s_m) > 0) if (int failed = gather_0(c, d, 1L, d.s_n, 4L, d.s_m, (const uint32_t*)(in[0]), (const int64_t*)(in[1]), (uint32_t*)(f.arena.data + at[0]))) return fail(m, failed, "Gather \047Gather_0\047");  // Gather: Gather_0
-  if (d.s_m > 0) ReduceSum_1(c, d, ReduceSizes{.outer = d.s_m, .reduce = 4L, .inner = 1L, .cols = d.s_m}, (bool*)(f.arena.data + at[1]), (const float*)(f.arena.data + at[0]));  // ReduceSum + Greater: ReduceSum_1, Greater_2
+  if (d.s_m > 0) ReduceSum_1(c, d, (bool*)(f.arena.data + at[1]), ReduceSizes{.outer = d.s_m, .reduce = 4L, .inner = 1L, .cols = d.s_m}, (const float*)(f.arena.data + at[0]));  // ReduceSum + Greater: ReduceSum_1, Greater_2
   if (int failed = count_compress_2(c, d, (const bool*)(f.arena.data + at[1]), d.s_m, &d.s__compress_1)) return fail(m, failed, "Compress: count \047Compress_3\047");  // Compress: count: Compress_3
   if (!((16.0*double(d.s__compress_1)) < TOO_LARGE && obtain(own[0], (16L*d.s__compress_1)))) return fail(m, NO_MEMORY, "Compress \047Compress_3\047");
   if ((4L*d.s__compress_1) > 0) compress_3(c, d, (const bool*)(f.arena.data + at[1]), d.s_m, 1L, d.s_m, 16L, (const uint32_t*)(f.arena.data + at[0]), (uint32_t*)(own[0].data));  // Compress: Compress_3

@@ -17,7 +17,7 @@ namespace infuse_model {
 struct Sizes { long s_batch; };  // the symbolic dimensions
 
 __attribute__((visibility("hidden"))) int add_mul_tanh_neg_exp_0(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, float* p5, const long n6, float* p7, const long n8, const long n9, const long n10);
-__attribute__((visibility("hidden"))) int ReduceMax_1(Context& c, const Sizes& d, const ReduceSizes& sizes0, float* p1, const long n2, const float* p3);
+__attribute__((visibility("hidden"))) int ReduceMax_1(Context& c, const Sizes& d, float* p0, const ReduceSizes& sizes1, const float* p2);
 __attribute__((visibility("hidden"))) int less_where_cast_2(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, const long n5, int32_t* p6, const long n7, const long n8, const long n9);
 
 __attribute__((visibility("hidden"))) int add_mul_tanh_neg_exp_0(Context& c, const Sizes& d, const float* p0, const long n1, const float* p2, const long n3, const float* p4, float* p5, const long n6, float* p7, const long n8, const long n9, const long n10) {
@@ -38,13 +38,13 @@ __attribute__((visibility("hidden"))) int add_mul_tanh_neg_exp_0(Context& c, con
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int ReduceMax_1(Context& c, const Sizes& d, const ReduceSizes& sizes0, float* p1, const long n2, const float* p3) {
+__attribute__((visibility("hidden"))) int ReduceMax_1(Context& c, const Sizes& d, float* p0, const ReduceSizes& sizes1, const float* p2) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
-    store(p1 + row * n2 + col, acc, lanes);
+    store(p0 + 0L + col, acc, lanes);
   };
-  reduce<Max>(c, sizes0, p3, sink);
+  reduce<Max>(c, sizes1, p2, sink);
   return 0;
 }
 
@@ -194,7 +194,7 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   Block* own = f.own + f.turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((24L*d.s_batch) > 0) add_mul_tanh_neg_exp_0(c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(m.weights + 0L), (float*)(out[0]), 8L, (float*)(f.arena.data + at[0]), 8L, (3L*d.s_batch), 8L);  // Add + Mul + Tanh + Neg + Exp: Add_0, Mul_1, Tanh_2, Neg_3, 1 more
-  if ((3L*d.s_batch) > 0) ReduceMax_1(c, d, ReduceSizes{.outer = (3L*d.s_batch), .reduce = 8L, .inner = 1L, .cols = 3L}, (float*)(out[1]), 3L, (const float*)(f.arena.data + at[0]));  // ReduceMax: ReduceMax_5
+  if ((3L*d.s_batch) > 0) ReduceMax_1(c, d, (float*)(out[1]), ReduceSizes{.outer = (3L*d.s_batch), .reduce = 8L, .inner = 1L, .cols = (3L*d.s_batch)}, (const float*)(f.arena.data + at[0]));  // ReduceMax: ReduceMax_5
   if ((24L*d.s_batch) > 0) less_where_cast_2(c, d, (const float*)(in[0]), 8L, (const float*)(in[1]), 8L, (const float*)(out[0]), 8L, (int32_t*)(out[2]), 8L, (3L*d.s_batch), 8L);  // Less + Where + Cast: Less_6, Where_7, Cast_8
   return 0;
 }

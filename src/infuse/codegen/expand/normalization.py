@@ -138,6 +138,8 @@ def mean_variance_normalization(make: Composer, node: Node) -> Results:
 @expands("LpNormalization")
 def lp_normalization(make: Composer, node: Node) -> Results:
     (x,) = _operands(node)
+    if x.dtype == dtypes.float32:
+        return None
     attributes = node.op.attributes()
     norm = make.reduce(f"ReduceL{attributes['p']}", x, attributes["axis"] % x.rank)
     zero = make("Equal", norm, 0.0)

@@ -20,6 +20,7 @@ from infuse.ir.graph import Node
 from infuse.ops.core.formula import E, inputs
 from infuse.targets.cpu.emit.sizes import size_text, sizes_text
 from infuse.targets.cpu.families.normalization import GroupSizes
+from infuse.targets.cpu.families.reduction import ReduceSizes
 
 
 @lowers("Softmax", "LogSoftmax", has_epilogue=True)
@@ -69,6 +70,23 @@ def _columns_order(low: Lowering, group: Group, axis: int) -> Order | None:
     space = IterationSpace(x.shape, order, len(order) - order.index(axis) - 1)
     fits = all(space.column_stride(low.tensor(v)) in (0, 1) for v in group.operands())
     return order if fits else None
+
+
+@lowers("LpNormalization", has_epilogue=True)
+def lp_norm(low: Lowering, node: Node, group: Group) -> None:
+    require_float32(low, node)
+    x, attributes = operand(node), node.op.attributes()
+    order = low.tensor(x).order
+    place = order.index(attributes["axis"] % x.rank)
+    tensor = low.dense(x, order)
+    f = low.function("lp_norm", *group.nodes)
+    f.include("lp_norm.hpp")
+    sink, columns = low.wide_sink(f, group, order)
+    parts = (order[:place], order[place : place + 1], order[place + 1 :])
+    sizes = [dims.product(x.shape[a] for a in part) for part in parts]
+    shape = f.sizes(ReduceSizes._make([*sizes, columns]))
+    f.call("lp_norm", shape, f.read(tensor), sink, template=(f"L{attributes['p']}Norm",))
+    f.finish(label(group))
 
 
 def reader(f: FunctionWriter, tensor: Tensor, columns: str) -> None:

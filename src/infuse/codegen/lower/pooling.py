@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from infuse import dtypes
+from infuse.codegen.autotune.selector import usual
 from infuse.codegen.groups import Group
+from infuse.codegen.iteration_space import IterationSpace
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import (
     depthwise_sizes,
@@ -48,14 +50,18 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     x, attributes = operand(node), node.op.attributes()
     bytes_too = _has_bytes(x)
     win = window(node, low)
-    tensor, pitch = pixels(low, node), pixel_pitch(low, node)
+    planes = not bytes_too and _has_planes(low, node, group)
+    kernel = "pool_planes" if planes else "pool"
+    order = natural(x.rank) if planes else channels_last(x.rank)
+    tensor = low.tensor(x) if planes else pixels(low, node)
+    pitch = 1 if planes else pixel_pitch(low, node)
     f = low.function("pool", *group.nodes)
-    f.include("pool.hpp")
-    sink = low.sink(f, group, channels_last(node.output.rank))
+    f.include(f"{kernel}.hpp")
+    sink = low.sink(f, group, order)
     counted = bool(attributes.get("count_include_pad"))
     sizes = PoolSizes._make([*depthwise_sizes(node, win), *win.after, counted, pitch])
     if not bytes_too:
-        f.scratch(f"pool_scratch({sizes_text(sizes)})", "pool.hpp")
+        f.scratch(f"{kernel}_scratch({sizes_text(sizes)})", f"{kernel}.hpp")
     p = float(attributes.get("p", 0))
     kind = elements(type="MaxPool" if node.kind == "MaxPool" else "MeanPool")
     if node.kind == "LpPool":
@@ -63,8 +69,22 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     if bytes_too:
         least = "-128" if x.dtype == dtypes.int8 else "0"
         kind = elements(least, type="MaxIntegerPool")
-    f.call("pool", f.sizes(sizes), kind, f.read(tensor), sink)
+    f.call(kernel, f.sizes(sizes), kind, f.read(tensor), sink)
     f.finish(label(group))
+
+
+def _has_planes(low: Lowering, node: Node, group: Group) -> bool:
+    """Whether an image lies in planes whose lines fill vectors, and all that the sink reads can be
+    read along them.
+    """
+    x, order = operand(node), natural(node.output.rank)
+    tensor = low.tensor(x)
+    if not tensor.is_dense(order) or tensor.is_dense(channels_last(x.rank)):
+        return False
+    if usual(node.output.shape[-1]) < low.lanes // 2:
+        return False
+    space = IterationSpace(node.output.shape, order)
+    return all(space.column_stride(low.tensor(v)) in (0, 1) for v in group.operands())
 
 
 @lowers("GlobalAveragePool", "GlobalMaxPool", has_epilogue=True)

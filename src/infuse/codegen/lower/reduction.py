@@ -16,7 +16,6 @@ from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
-from infuse.targets.cpu.emit.statements import Calculated
 from infuse.targets.cpu.families.reduction import ReduceSizes
 
 _REDUCERS = {
@@ -63,14 +62,14 @@ def _split(tensor: Tensor, axes: list[int]) -> tuple[Order, list[int], list[int]
 
 @dataclass(frozen=True)
 class _Plan:
-    """How a reduction runs: over dense `tensor` of `sizes` (before, reduced, after), giving rows of
-    `columns`.
+    """How a reduction runs: over dense `tensor` of `sizes` (before, reduced, after), giving a
+    result in `order` whose rows are made of its last `inner` axes at most.
     """
 
     tensor: Tensor
     sizes: list[Dim]
-    columns: Dim
     order: Order
+    inner: int | None = None
 
 
 def _plan(low: Lowering, node: Node) -> _Plan:
@@ -79,8 +78,8 @@ def _plan(low: Lowering, node: Node) -> _Plan:
         return _found_plan(low, node)
     order, before, after = _split(low.tensor(x), axes)
     sizes = [dims.product(x.shape[a] for a in part) for part in (before, axes, after)]
-    columns = x.shape[([*before, *after] or [0])[-1]] if before or after else 1
-    return _Plan(low.dense(x, order), sizes, columns, _result_order(node, axes, [*before, *after]))
+    result_order = _result_order(node, axes, [*before, *after])
+    return _Plan(low.dense(x, order), sizes, result_order, len(after) or None)
 
 
 def _found_plan(low: Lowering, node: Node) -> _Plan:
@@ -113,40 +112,31 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
         tensor.buffer, tensor.dtype, shape, (*tensor.strides, *tensor.strides), order, tensor.offset
     )
     sizes: list[Dim] = [dims.product(shape[: x.rank]), dims.product(shape[x.rank :]), 1]
-    return _Plan(
-        low.arranged(seen, order), sizes, out.shape[-1] if out.rank else 1, natural(out.rank)
-    )
+    return _Plan(low.arranged(seen, order), sizes, natural(out.rank))
 
 
 @lowers(*_REDUCERS, "ReduceLogSumExp", has_epilogue=True, runtime_inputs=(0,))
 def reduce(low: Lowering, node: Node, group: Group) -> None:
     x, plan = operand(node), _plan(low, node)
-    tensor, sizes, columns, result_order = plan.tensor, plan.sizes, plan.columns, plan.order
+    tensor = plan.tensor
     f = low.function(node.kind, *group.nodes)
-    shape = f.sizes(ReduceSizes._make([*sizes, columns]))
     f.include("reduce.hpp")
     if x.dtype != dtypes.float32:
-        target = low.allocate(node.output, result_order)
+        target = low.allocate(node.output, plan.order)
+        shape = f.sizes(ReduceSizes._make([*plan.sizes, 1]))
         template = [_REDUCERS[node.kind]] if node.kind in _REDUCERS else []
         kernel = "reduce_scalar" if template else "log_sum_exp"
         f.call(kernel, shape, f.read(tensor), f.write(target), template=template)
         low.tensors[node.output] = target
         f.finish(node.kind)
         return
-    sink = low.sink(f, group, result_order)
+    sink, columns = low.wide_sink(f, group, plan.order, plan.inner)
+    shape = f.sizes(ReduceSizes._make([*plan.sizes, columns]))
     if node.kind == "ReduceLogSumExp":
-        size, inner, pointer = f.number(sizes[1]), f.number(sizes[2]), f.read(tensor)
-        f.constant("width", Calculated("{0} == 1 ? {1} : {0}", (inner, size), _row_width))
-        f.loader("input", pointer, "width")
-        f.call("log_sum_exp", shape, "input", sink)
+        f.call("log_sum_exp", shape, f.read(tensor), sink)
     else:
         f.call("reduce", shape, f.read(tensor), sink, template=(_REDUCERS[node.kind],))
     f.finish(label(group))
-
-
-def _row_width(inner: int, size: int) -> int:
-    """Elements of a row that a reduction reads."""
-    return size if inner == 1 else inner
 
 
 def _result_order(node: Node, axes: list[int], outer: list[int]) -> Order:
@@ -164,7 +154,7 @@ def arg_extreme(low: Lowering, node: Node, group: Group) -> None:
     target = low.allocate(node.output)
     sizes = [dims.product(x.shape[:axis]), x.shape[axis], dims.product(x.shape[axis + 1 :])]
     f = low.function(node.kind, node)
-    f.include("reduce.hpp")
+    f.include("extremes.hpp")
     largest = "true" if node.kind == "ArgMax" else "false"
     last = "true" if attributes["select_last_index"] else "false"
     printed = map(f.printed, sizes)

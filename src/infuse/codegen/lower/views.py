@@ -48,7 +48,16 @@ def transpose(low: Lowering, node: Node, group: Group) -> None:
 
 @lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", runtime_inputs=(0,))
 def reshape(low: Lowering, node: Node, group: Group) -> None:
-    low.tensors[node.output] = reshaped(low, operand(node), node.output.shape)
+    x, out = operand(node), node.output
+    if low.homes.outputs.get(out) and x.const is None:
+        tensor = low.tensor(x)
+        target = low.allocate(out) if tensor.reshape(out.shape) is None else None
+        place = None if target is None else target.reshape(x.shape)
+        if target is not None and place is not None:
+            low.copy(tensor, place, "output")
+            low.tensors[out] = target
+            return
+    low.tensors[out] = reshaped(low, x, out.shape)
 
 
 def reshaped(low: Lowering, value: Value, shape: Shape) -> Tensor:

@@ -6,7 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, loaded
+from infuse.targets.cpu.families.base import (
+    Arguments,
+    Array,
+    Size,
+    computes,
+    declared_in,
+    leading,
+    loaded,
+)
 
 
 @declared_in("norm.hpp")
@@ -127,3 +135,15 @@ def _columns(elements: Array | None, count: int, otherwise: float) -> Array:
     if elements.size < count:
         raise IndexError(f"{count} columns of {elements.size} elements")
     return elements[:count].astype(np.float64)
+
+
+@computes("lp_norm")
+def lp_norm(call: Arguments) -> Array:
+    """Lines of length 1, in rows; a line of zeros stays."""
+    s, elements = call.arguments[:2]
+    x = leading(elements, s.outer * s.reduce * s.inner).astype(np.float64)
+    x = x.reshape(s.outer, s.reduce, s.inner)
+    order = {"L1Norm": 1, "L2Norm": 2}[call.template[0]]
+    lengths = np.linalg.norm(x, order, 1, keepdims=True)
+    made: Array = x / np.where(lengths == 0, 1, lengths)
+    return made.reshape(-1, s.cols) if made.size else made

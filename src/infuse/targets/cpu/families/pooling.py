@@ -1,8 +1,8 @@
-"""Pooling of images, channels last."""
+"""Pooling of images."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from infuse.targets.cpu.families.convolution import image_of, taps
 
 @declared_in("pool.hpp")
 class PoolSizes(NamedTuple):
-    """Pooling of images, channels last; `pitch`: elements from one pixel to the next."""
+    """Pooling of images; `pitch`: elements from one pixel to the next where channels lie last."""
 
     batch: Size
     height: Size
@@ -38,7 +38,20 @@ class PoolSizes(NamedTuple):
 def pool(call: Arguments) -> Array:
     """Pixels of the result × channels: the largest, the norm or the mean."""
     s, kind, x = call.widened[:3]
-    image = image_of(x, s)
+    return _pooled(s, kind, image_of(x, s))
+
+
+@computes("pool_planes")
+def pool_planes(call: Arguments) -> Array:
+    """The same of planes: lines of the result × columns."""
+    s, kind, x = call.widened[:3]
+    made = _pooled(s, kind, image_of(x, s, planar=True))
+    image = made.reshape(s.batch, s.out_height, s.out_width, s.channels)
+    lines: Array = image.transpose(0, 3, 1, 2).reshape(-1, s.out_width)
+    return lines
+
+
+def _pooled(s: PoolSizes, kind: Any, image: Array) -> Array:
     inside = taps(np.ones_like(image), s) > 0
     if kind.type in ("MaxPool", "MaxIntegerPool"):
         largest: Array = np.where(inside, taps(image, s), -np.inf).max(1, initial=-np.inf)

@@ -15,7 +15,6 @@ from infuse.targets.cpu.families.base import (
     computes,
     declared_in,
     leading,
-    loaded,
     writes,
 )
 
@@ -83,22 +82,20 @@ def reduce_scalar(call: Arguments) -> Stores:
 
 @writes("log_sum_exp")
 def log_sum_exp(call: Arguments) -> Stores | None:
-    """The logarithms of sums of powers, of elements."""
-    s, source = call.arguments[:2]
-    if not isinstance(source, np.ndarray):
+    """The logarithms of sums of powers of doubles, stored as they are."""
+    s, elements = call.arguments[:2]
+    if elements.dtype != np.float64:
         return None
-    return {2: _log_sum_exp(_blocks(source, s[:3]))}
+    return {2: _log_sum_exp(_blocks(elements, s[:3]))}
 
 
 @computes("log_sum_exp")
-def log_sum_exp_of_rows(call: Arguments) -> Array | None:
-    """The same of rows that a function loads."""
-    s, source = call.arguments[:2]
-    if isinstance(source, np.ndarray):
+def log_sum_exp_of_floats(call: Arguments) -> Array | None:
+    """The same of floats, handed to a sink."""
+    s, elements = call.arguments[:2]
+    if elements.dtype == np.float64:
         return None
-    shape = (s.outer, s.reduce) if s.inner == 1 else (s.outer * s.reduce, s.inner)
-    rows = loaded(source, shape).reshape(s[:3])
-    return _in_rows(_log_sum_exp(rows), s)
+    return _in_rows(_log_sum_exp(_blocks(elements.astype(np.float64), s[:3])), s)
 
 
 @writes("arg_extreme")

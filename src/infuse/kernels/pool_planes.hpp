@@ -1,0 +1,150 @@
+// Pooling of images whose channels are planes: down the columns of some lines, then along them.
+#pragma once
+#include "pool.hpp"
+#include "transpose.hpp"
+
+namespace infuse {
+namespace pool_detail {
+
+/** How the lines of a plane lie in scratch. */
+struct PlaneLines {
+  long span;   // places that the windows of a line reach, padding too
+  long phase;  // floats of a phase: of every stride_width-th place of a line
+  long pitch;  // floats of a line, phase after phase
+  long count;  // lines that are made at once
+};
+
+constexpr long plane_span(const PoolSizes& s) {
+  return (s.out_width - 1) * s.stride_width + (s.kernel_width - 1) * s.dilation_width + 1;
+}
+
+constexpr PlaneLines plane_lines(const PoolSizes& s) {
+  const long span = plane_span(s);
+  const long phase = ((span + s.stride_width - 1) / s.stride_width / LANES + 2) * LANES;
+  const long pitch = phase * s.stride_width;
+  const long fits = INFUSE_L1_BYTES / 4 / long(sizeof(float)) / pitch;
+  return {span, phase, pitch, min(max(fits, 1L), s.out_height)};
+}
+
+/** Taps of a window whose number is known here, 0 where it is not. */
+template <int COUNT>
+struct Known {
+  static constexpr int N = COUNT;
+};
+
+/** Calls f(Known<count>) for the windows that are usual. */
+template <class F>
+INFUSE_INLINE void known(long count, const F& f) {
+  if (count == 2) return f(Known<2>{});
+  if (count == 3) return f(Known<3>{});
+  f(Known<0>{});
+}
+
+/** The columns of a line of the result. */
+template <int N, class Op>
+INFUSE_INLINE void pool_columns(const PoolSizes& s, const Op& op, const float* x, long taps,
+                                long width, float* to) {
+  const long step = s.dilation_height * s.width;
+  sweep(0, width, [&](long c, auto lanes) __attribute__((always_inline)) {
+    vf sum = op.start();
+    const float* from = x + c;
+#pragma GCC unroll 4
+    for (long ky = 0; ky < (N ? N : taps); ++ky, from += step)
+      sum = op.step(sum, load(from, lanes));
+    store(to + c, sum, lanes);
+  });
+}
+
+/** phases[p][i] = line[i * steps + p]. */
+INFUSE_INLINE void cut_line(float* phases, long phase, const float* line, long count, long steps) {
+  if (steps <= 4) return copying::separate_any(phases, phase, line, count, steps);
+  for (long i = 0; i < count; ++i)
+    for (long p = 0; p < steps; ++p) phases[p * phase + i] = line[i * steps + p];
+}
+
+/** The windows of a line whose columns are pooled. */
+template <int N, class Op, class Sink>
+INFUSE_INLINE void pool_along(const PoolSizes& s, const Op& op, const PlaneLines& lie,
+                              const float* phases, const float* counts, float rows, long row,
+                              const Sink& sink) {
+  sweep(0, s.out_width, [&](long ox, auto lanes) __attribute__((always_inline)) {
+    vf sum = op.start();
+    long phase = 0;
+    const float* from = phases + ox;
+#pragma GCC unroll 4
+    for (long kx = 0; kx < (N ? N : s.kernel_width); ++kx) {
+      sum = op.join(sum, load(from + phase * lie.phase, Full{}));
+      for (phase += s.dilation_width; phase >= s.stride_width; phase -= s.stride_width) ++from;
+    }
+    sink(op.finish(sum, load(counts + ox, Full{}) * rows), row, ox, lanes);
+  });
+}
+
+}  // namespace pool_detail
+
+/** Bytes of scratch that a worker needs for pool_planes. */
+constexpr long pool_planes_scratch(const PoolSizes& s) {
+  const pool_detail::PlaneLines lie = pool_detail::plane_lines(s);
+  const long lines = lie.count * (s.stride_width > 1 ? 2 : 1);
+  const long floats = s.out_width + 2 * LANES + lie.pitch * lines;
+  return s.out_height * long(sizeof(pool_detail::Taps)) + floats * long(sizeof(float)) + CACHE_LINE;
+}
+
+/** Pools x [n, c, h, w]; row = (image, channel, oy), col = ox. Needs pool_planes_scratch. */
+template <class Op, class Sink>
+inline void pool_planes(Context& context, const PoolSizes& shape, const Op& op, const float* x,
+                        const Sink& sink) {
+  using namespace pool_detail;
+  if (shape.out_height <= 0 || shape.out_width <= 0) return;
+  const PlaneLines lie = plane_lines(shape);
+  const long parts = (shape.out_height + lie.count - 1) / lie.count;
+  context.parallel(
+      shape.batch * shape.channels * parts,
+      [&](long begin, long end, int worker) {
+        const PoolSizes s = shape;
+        const long width = min(s.width, lie.span - s.pad_left);
+        const long places = (lie.span + s.stride_width - 1) / s.stride_width;
+        Taps* rows = reinterpret_cast<Taps*>(context.scratch(worker));
+        float* counts = reinterpret_cast<float*>(rows + s.out_height);
+        float* lines = counts + s.out_width + LANES;
+        float* cut = s.stride_width > 1 ? lines + lie.count * lie.pitch : lines;
+        for (long oy = 0; oy < s.out_height; ++oy)
+          rows[oy] = taps(oy, s.stride_height, s.pad_top, s.pad_bottom, s.kernel_height,
+                          s.dilation_height, s.height);
+        for (long ox = 0; ox < s.out_width; ++ox) {
+          const Taps side = taps(ox, s.stride_width, s.pad_left, s.pad_right, s.kernel_width,
+                                 s.dilation_width, s.width);
+          counts[ox] = float(s.count_padding ? side.counted : side.count);
+        }
+        for (long i = 0; i < LANES; ++i) counts[s.out_width + i] = 1.0f;
+        // Places of padding stay as they are.
+        for (long i = 0; i < lie.count * lie.pitch; i += LANES)
+          store(lines + i, op.start(), Full{});
+        for (long unit = begin; unit < end; ++unit) {
+          const long plane = unit / parts, first = unit % parts * lie.count;
+          const long last = min(first + lie.count, s.out_height);
+          const float* from = x + plane * s.height * s.width;
+          for (long oy = first; oy < last; ++oy) {
+            float* to = lines + (oy - first) * lie.pitch + s.pad_left;
+            known(rows[oy].count, [&](auto taps) __attribute__((always_inline)) {
+              const Taps& y = rows[oy];
+              pool_columns<taps.N>(s, op, from + y.first * s.width, y.count, width, to);
+            });
+          }
+          if (s.stride_width > 1)
+            for (long i = 0; i < last - first; ++i)
+              cut_line(cut + i * lie.pitch, lie.phase, lines + i * lie.pitch, places,
+                       s.stride_width);
+          known(s.kernel_width, [&](auto taps) __attribute__((always_inline)) {
+            for (long oy = first; oy < last; ++oy) {
+              const float all = float(s.count_padding ? rows[oy].counted : rows[oy].count);
+              pool_along<taps.N>(s, op, lie, cut + (oy - first) * lie.pitch, counts, all,
+                                 plane * s.out_height + oy, sink);
+            }
+          });
+        }
+      },
+      1 + 16384 / (lie.count * shape.out_width * (shape.kernel_height + shape.kernel_width)));
+}
+
+}  // namespace infuse
