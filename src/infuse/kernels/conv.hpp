@@ -84,18 +84,20 @@ constexpr long line_block(const ConvSizes& s) {
   return min(max(fits / s.stride_height + 1, 1L), s.out_height);
 }
 
-// One line of the image, left and right of it zeros; all zeros outside the image.
+// One line of the image, left and right of it zeros; all zeros outside the image. Padding below zero
+// cuts off pixels.
 INFUSE_NOINLINE inline void copy_line(const ConvSizes& s, const float* x, long n, long y,
                                       float* to) {
-  const long all = line_floats(s) / s.channels, left = min(s.pad_left, all);
+  const long all = line_floats(s) / s.channels, left = min(max(s.pad_left, 0L), all);
+  const long without = max(-s.pad_left, 0L);
   const bool inside = (unsigned long)y < (unsigned long)s.height;
-  const long count = inside ? min(s.width, all - left) : 0;
+  const long count = inside ? max(min(s.width - without, all - left), 0L) : 0;
   memset(to, 0, size_t(left * s.channels) * sizeof(float));
   memset(to + (left + count) * s.channels, 0,
          size_t((all - left - count) * s.channels) * sizeof(float));
   to += left * s.channels;
   if (!s.planar) {
-    const float* from = x + (n * s.height + (inside ? y : 0)) * s.width * s.pitch;
+    const float* from = x + ((n * s.height + (inside ? y : 0)) * s.width + without) * s.pitch;
     if (s.pitch == s.channels) {
       memcpy(to, from, size_t(count * s.channels) * sizeof(float));
       return;
@@ -104,7 +106,7 @@ INFUSE_NOINLINE inline void copy_line(const ConvSizes& s, const float* x, long n
       memcpy(to, from, size_t(s.channels) * sizeof(float));
     return;
   }
-  const float* from = x + (n * s.channels * s.height + (inside ? y : 0)) * s.width;
+  const float* from = x + (n * s.channels * s.height + (inside ? y : 0)) * s.width + without;
   if (s.channels == 3)
     copying::interleave<3>(to, from, s.height * s.width, count);
   else

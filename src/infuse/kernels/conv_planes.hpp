@@ -53,9 +53,11 @@ constexpr long plane_panels(const ConvSizes& s) {
 }
 
 // A number of pixels by the parts of a line: in each a number of whole steps, in the first ones one
-// more.
+// more. Padding that cuts off pixels is a number below zero.
 struct Steps {
   long whole, more;
+  INFUSE_INLINE Steps(long pixels, long step)
+      : whole((pixels < 0 ? pixels - step + 1 : pixels) / step), more(pixels - whole * step) {}
   INFUSE_INLINE long of(long part) const { return whole + (part < more); }
 };
 
@@ -93,12 +95,13 @@ INFUSE_INLINE void pad_part(const float* from, long step, long before, long coun
 INFUSE_INLINE void pad_lines(const ConvSizes& s, const float* plane, long y0, long y1, float* to) {
   const long top = y0 * s.stride_height - s.pad_top, count = padded_lines(s, y1 - y0),
              part = line_part(s), step = s.stride_width, behind = s.pad_left + s.width;
-  const Steps left = {s.pad_left / step, s.pad_left % step}, right = {behind / step, behind % step};
+  const Steps left(s.pad_left, step), right(behind, step);
   for (long y = top; y < top + count; ++y) {
     const bool inside = (unsigned long)y < (unsigned long)s.height;
     const float* line = plane + y * s.width - s.pad_left;
     for (long i = 0; i < step; ++i, to += part) {
-      const long begin = inside ? min(left.of(i), part) : part, end = min(right.of(i), part);
+      const long begin = inside ? min(max(left.of(i), 0L), part) : part;
+      const long end = min(right.of(i), part);
       pad_part(line + begin * step + i, step, begin, max(end - begin, 0L), part, to);
     }
   }

@@ -102,7 +102,9 @@ inline void pool_planes(Context& context, const PoolSizes& shape, const Op& op, 
       shape.batch * shape.channels * parts,
       [&](long begin, long end, int worker) {
         const PoolSizes s = shape;
-        const long width = min(s.width, lie.span - s.pad_left);
+        // Padding below zero cuts off columns.
+        const long before = max(s.pad_left, 0L), without = before - s.pad_left;
+        const long width = min(s.width - without, lie.span - before);
         const long places = (lie.span + s.stride_width - 1) / s.stride_width;
         Taps* rows = reinterpret_cast<Taps*>(context.scratch(worker));
         float* counts = reinterpret_cast<float*>(rows + s.out_height);
@@ -125,10 +127,11 @@ inline void pool_planes(Context& context, const PoolSizes& shape, const Op& op, 
           const long last = min(first + lie.count, s.out_height);
           const float* from = x + plane * s.height * s.width;
           for (long oy = first; oy < last; ++oy) {
-            float* to = lines + (oy - first) * lie.pitch + s.pad_left;
+            float* to = lines + (oy - first) * lie.pitch + before;
             known(rows[oy].count, [&](auto taps) __attribute__((always_inline)) {
               const Taps& y = rows[oy];
-              pool_columns<taps.N>(s, op, from + y.first * s.width, y.count, width, to);
+              const float* columns = from + y.first * s.width + without;
+              pool_columns<taps.N>(s, op, columns, y.count, width, to);
             });
           }
           if (s.stride_width > 1)
