@@ -124,6 +124,7 @@ def test_gemm_edges(library: ctypes.CDLL, tiled: bool, rng: Rng, m: int, n: int)
         (3136, 64, 64, 0),
         (7, 7, 0, 0),
         (0, 5, 4, 0),
+        (5, 0, 4, 0),
     ],
 )
 def test_gemm_on_threads(

@@ -113,6 +113,7 @@ def test_gemm_edges(library: ctypes.CDLL, rng: Rng, m: int, n: int) -> None:
         (300, 500, 2049, 5),
         (130, 1100, 1024, 0),
         (0, 5, 4, 0),
+        (5, 0, 4, 0),
     ],
 )
 def test_gemm_on_threads(

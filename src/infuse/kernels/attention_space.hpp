@@ -13,7 +13,7 @@ constexpr long PANEL = 2 * LANES;
 constexpr long MOST_KEYS = 256;
 constexpr long MOST_ROWS = BF16_TILES ? TILED_ROWS : ROWS;  // queries in work at once
 constexpr long MOST_QUERIES = 2040, LEAST_QUERIES = 252;
-constexpr long QUERY_BYTES = INFUSE_BLOCK_BYTES / 2;  // of queries and results that stay in the cache
+constexpr long QUERY_BYTES = INFUSE_BLOCK_BYTES / 2;  // of queries and results, which stay in it
 
 /** Queries of one unit of work, which share packed keys: few where each sees a window of its own. */
 inline long query_block(const AttentionShape& shape) {
@@ -34,7 +34,7 @@ struct Space {
   float *q, *k, *v, *scores, *out, *top, *sum;
 };
 
-/** Words of a row of queries or keys: of floats, or of tile registers that two halves of each fill. */
+/** Words of a row of queries or keys: floats, or tile registers that two halves of each fill. */
 inline long row_words(long dim) {
   return BF16_TILES ? 2 * panel_words((dim + 1) / 2, true) : dim;
 }

@@ -134,11 +134,11 @@ constexpr long chain_scratch(const ChainSizes& s) {
   return detail::chain_plan(s).bytes + Products::bytes(max(s.in_channels, s.mid.channels));
 }
 
-// x [n, h, w] pixels, of float32 unless Products take others to expand; expand(acc, col, lanes) makes a vector of expanded channels of its sum, last
-// one of what is projected; either may be NoStage{}. The depthwise convolution has KW = mid.kw,
-// STRIDE = mid.stride_w; weights as in gemm and depthwise. The sink's row = (image, oy, ox).
-// after(worker, line) is called when a line (image, oy) of the result is complete; `piece` as for
-// Context::parallel.
+// x [n, h, w] pixels, of float32 unless Products take others to expand; expand(acc, col, lanes)
+// makes a vector of expanded channels of its sum, last one of what is projected; either may be
+// NoStage{}. The depthwise convolution has KW = mid.kw, STRIDE = mid.stride_w; weights as in gemm
+// and depthwise. The sink's row = (image, oy, ox). after(worker, line) is called when a line
+// (image, oy) of the result is complete; `piece` as for Context::parallel.
 template <int KW, int STRIDE, class Products, class X, class Expand, class Last, class Sink,
           class After>
 void chain(Context& ctx, const ChainSizes& s, const X* x,

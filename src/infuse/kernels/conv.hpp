@@ -84,8 +84,8 @@ constexpr long line_block(const ConvSizes& s) {
   return min(max(fits / s.stride_height + 1, 1L), s.out_height);
 }
 
-// One line of the image, left and right of it zeros; all zeros outside the image. Padding below zero
-// cuts off pixels.
+// One line of the image, left and right of it zeros; all zeros outside the image. Padding below
+// zero cuts off pixels.
 INFUSE_NOINLINE inline void copy_line(const ConvSizes& s, const float* x, long n, long y,
                                       float* to) {
   const long all = line_floats(s) / s.channels, left = min(max(s.pad_left, 0L), all);

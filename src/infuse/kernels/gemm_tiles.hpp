@@ -47,11 +47,12 @@ struct TiledCuts {
 constexpr TiledCuts tiled_cuts(long m, long blocks, long panels) {
   const long row = blocks * TILE_BLOCK, panel = NR * row, rows = round_up(m, TILED_ROWS);
   const long chunk = min(tiled_chunk(m, blocks * TILE_SIDE, panels), rows);
-  const long most = INFUSE_BLOCK_BYTES / 3 / (panels * NR * 4) / TILED_ROWS * TILED_ROWS;
+  const long most = INFUSE_BLOCK_BYTES / 3 / (max(panels, 1L) * NR * 4) / TILED_ROWS * TILED_ROWS;
   const long more = min(most, rows), fits = INFUSE_BLOCK_BYTES / 4 * 3;
-  const bool near = panels * panel <= INFUSE_BLOCK_BYTES / 2;
-  const bool slices = chunk == rows ? more == rows && rows * row + 2 * panel > fits : more >= 2 * chunk;
-  return near || !slices ? TiledCuts{chunk} : TiledCuts{more, ceil_div(more * row, INFUSE_BLOCK_BYTES / 4)};
+  const bool near = panels * panel <= INFUSE_BLOCK_BYTES / 2, is_one = chunk == rows;
+  if (near || (is_one && rows * row + 2 * panel <= fits)) return {chunk};
+  if (more < (is_one ? rows : 2 * chunk)) return {chunk};
+  return {more, ceil_div(more * row, INFUSE_BLOCK_BYTES / 4)};
 }
 
 // Bytes of the rows that are held: whole registers of them.

@@ -3,8 +3,8 @@
 // below the smallest normal number may be zeros of their sign (see FlushSubnormals).
 //
 // Accuracy in float, in units of the last place: tanh and erf within 8, sqrt exact, mod and fmod
-// that of libm, pow within 1, all others within 4. A float scalar of a polynomial function gives the same
-// bits as a lane of the vector.
+// that of libm, pow within 1, all others within 4. A float scalar of a polynomial function gives
+// the same bits as a lane of the vector.
 #pragma once
 
 #include "simd.hpp"
