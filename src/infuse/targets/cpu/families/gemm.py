@@ -80,12 +80,13 @@ def pack_gemm_bf16x2(b: NDArray[Any], lanes: int) -> NDArray[Any]:
     high = b.astype(bfloat16)
     with np.errstate(invalid="ignore"):
         low = (b - high.astype(np.float32)).astype(bfloat16)
-    parts = np.zeros((split_rows(k), n), bfloat16).reshape(-1, 2, SPLIT_NUMBERS, n)
+    blocks = split_rows(k) // (2 * SPLIT_NUMBERS)
+    parts = np.zeros((blocks, 2, SPLIT_NUMBERS, n), bfloat16)
     for number, part in enumerate((high, low)):
-        whole = np.zeros((len(parts) * SPLIT_NUMBERS, n), bfloat16)
+        whole = np.zeros((blocks * SPLIT_NUMBERS, n), bfloat16)
         whole[:k] = part
-        parts[:, number] = whole.reshape(-1, SPLIT_NUMBERS, n)
-    return pack_gemm_bf16(parts.reshape(-1, n), lanes, tiled=True)
+        parts[:, number] = whole.reshape(blocks, SPLIT_NUMBERS, n)
+    return pack_gemm_bf16(parts.reshape(split_rows(k), n), lanes, tiled=True)
 
 
 def split_rows(k: int) -> int:
@@ -117,8 +118,10 @@ def unpacked_gemm_bf16(packed: Array, k: int, n: int, lanes: int, tiled: bool) -
 def unpacked_gemm_bf16x2(packed: Array, k: int, n: int, lanes: int) -> tuple[Array, Array]:
     """The high and the low halves of the matrix [k, n] that `pack_gemm_bf16x2` packed."""
     rows = unpacked_gemm_bf16(packed, split_rows(k), n, lanes, tiled=True)
-    parts = rows.reshape(-1, 2, SPLIT_NUMBERS, n)
-    high, low = (parts[:, number].reshape(-1, n)[:k] for number in range(2))
+    blocks = split_rows(k) // (2 * SPLIT_NUMBERS)
+    parts = rows.reshape(blocks, 2, SPLIT_NUMBERS, n)
+    whole = blocks * SPLIT_NUMBERS, n
+    high, low = (parts[:, number].reshape(whole)[:k] for number in range(2))
     return high, low
 
 
