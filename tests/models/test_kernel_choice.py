@@ -25,7 +25,7 @@ from tests.native.kernel_tools import has_target, seldom, targets
 __all__ = ["answers"]
 NATIVE = Target.resolve("native")
 ROUNDED = has_target(NEWEST)
-PRECISIONS = ["fp32", *(["bf16"] if ROUNDED else [])]
+PRECISIONS = ["fp32", *(["bf16", "bf16x2"] if ROUNDED else [])]
 
 
 def in_turn() -> Callable[[Key], str]:
@@ -45,7 +45,11 @@ def settings() -> list[Any]:
     found[2:] = [pytest.param(*last, marks=pytest.mark.full) for last in found[2:]]
     return [
         *found,
-        *(pytest.param(*name.values, "bf16", 2, marks=name.marks) for name in seldom(NEWEST)),
+        *(
+            pytest.param(*name.values, precision, 2, marks=name.marks)
+            for name in seldom(NEWEST)
+            for precision in ("bf16", "bf16x2")
+        ),
     ]
 
 
@@ -87,7 +91,7 @@ def test_the_graphs_offer_every_candidate_that_the_cost_model_knows() -> None:
         known = {
             (family, name)
             for family, name in known
-            if family != "gemm" and not name.endswith("bf16")
+            if family != "gemm" and "bf16" not in name
         }
     assert found == known
 
