@@ -89,9 +89,7 @@ def test_the_graphs_offer_every_candidate_that_the_cost_model_knows() -> None:
     known = {(family, name) for family in chosen for name in work.candidates(family)}
     if not ROUNDED:
         known = {
-            (family, name)
-            for family, name in known
-            if family != "gemm" and "bf16" not in name
+            (family, name) for family, name in known if family != "gemm" and "bf16" not in name
         }
     assert found == known
 
