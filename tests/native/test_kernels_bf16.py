@@ -31,10 +31,10 @@ from tests.native.kernel_tools import (
     rounded,
     targets,
 )
-from tests.native.test_kernels_attention import ATTENTIONS, AttentionCall, reference, steps
+from tests.native.matrix_calls import Rng, Windows, attend, numbers
+from tests.native.test_kernels_attention import ATTENTIONS
 
 pytestmark = pytest.mark.row("R3")
-Rng = np.random.Generator
 LOW = -0.25
 
 
@@ -53,11 +53,6 @@ def library(target: str) -> ctypes.CDLL:
 def tiled(target: str) -> bool:
     """Whether weights are packed in tiles."""
     return DotType.BF16 in resolve(target).machine.tiled
-
-
-def numbers(rng: Rng, *shape: int) -> Floats:
-    result: Floats = fenced(rng.uniform(-1, 1, shape).astype(np.float32))
-    return result
 
 
 def check_gemm(
@@ -294,38 +289,19 @@ def test_convolutions(
         apart(numbers(rng, n, h, w, c), gap),
         rng.uniform(-1, 1, (oc, c // groups, *kernel)).astype(np.float32),
     )
-    (kh, kw), (sh, sw), (dh, dw), (top, left) = kernel, strides, dilations, pads
-    oh, ow = (
-        (h + 2 * top - dh * (kh - 1) - 1) // sh + 1,
-        (w + 2 * left - dw * (kw - 1) - 1) // sw + 1,
-    )
-    whole = groups == 1 and dw == 1
+    call = Windows((n, h, w, c), oc, kernel, strides, dilations, pads, groups)
+    whole = groups == 1 and dilations[1] == 1
     packed, bias, out = (
         fenced(pack_conv_bf16(weights, groups, whole, library.lanes(), tiled)),
         numbers(rng, oc),
-        empty(n, oh, ow, oc),
+        empty(n, *call.size, oc),
     )
-    shape = longs(n, h, w, c, oh, ow, oc, kh, kw, sh, sw, dh, dw, top, left, groups, c + gap, 0)
-    low = ctypes.c_float(LOW)
-    library.run_conv_bf16(
-        threads, shape, pointer(x), pointer(packed), pointer(bias), low, pointer(out)
-    )
-
-    def convolved(image: Doubles, filters: Doubles) -> Doubles:
-        padded = np.pad(image, ((0, 0), (top, top), (left, left), (0, 0)))
-        windows = sliding_window_view(padded, (dh * (kh - 1) + 1, dw * (kw - 1) + 1), axis=(1, 2))
-        windows = windows[:, ::sh, ::sw, :, ::dh, ::dw][:, :oh, :ow].reshape(
-            n, oh, ow, groups, c // groups, kh, kw
-        )
-        own = filters.reshape(groups, oc // groups, c // groups, kh, kw)
-        result: Doubles = np.einsum("nhwgcij,gocij->nhwgo", windows, own).reshape(n, oh, ow, oc)
-        return result
-
+    arrays = [pointer(x), pointer(packed), pointer(bias)]
+    library.run_conv_bf16(threads, call.sizes(gap), *arrays, ctypes.c_float(LOW), pointer(out))
     image, filters = rounded(x), rounded(weights)
-    magnitude = convolved(np.abs(image), np.abs(filters)) + np.abs(bias)
-    assert_close(
-        out, np.maximum(convolved(image, filters) + bias, LOW), magnitude, kh * kw * c // groups
-    )
+    magnitude = call.convolved(np.abs(image), np.abs(filters)) + np.abs(bias)
+    sums = np.maximum(call.convolved(image, filters) + bias, LOW)
+    assert_close(out, sums, magnitude, kernel[0] * kernel[1] * c // groups)
 
 
 @pytest.mark.parametrize(
@@ -405,35 +381,12 @@ def test_winograd(
     ],
 )
 def test_attention(library: ctypes.CDLL, rng: Rng, sizes: tuple[int, ...], mask_kind: str) -> None:
-    b, h, kv_heads, m, n, d, values = sizes
-    q, k, v = (
-        numbers(rng, b, m, h, d),
-        numbers(rng, b, kv_heads, n, d),
-        numbers(rng, b, kv_heads, n, values),
-    )
-    mask, causal, offset = None, mask_kind == "causal", n - m
-    if mask_kind == "add":
-        mask = fenced(rng.uniform(-3, 3, (b, h, m, n)).astype(np.float32))
-        mask[:, :, :, 0] = -np.inf if n > 1 else 0
-    by_heads, out = q.transpose(0, 2, 1, 3), empty(b, m, h, values)
-    call = AttentionCall(
-        b, h, kv_heads, m, n, d, values, causal, offset, 1, *(steps(x, 3) for x in (by_heads, k, v))
-    )
-    if mask is not None:
-        call.mask = steps(mask)
-    arrays = [pointer(x) for x in (q, k, v)]
-    scale, given = 1 / np.sqrt(d), ctypes.c_void_p(0) if mask is None else pointer(mask)
-    library.attend_bf16(2, ctypes.byref(call), ctypes.c_float(scale), *arrays, given, pointer(out))
-    visible = (
-        np.arange(n)[None] <= np.arange(m)[:, None] + offset if causal else np.ones((m, n), bool)
-    )
-    few = m <= 2  # not rounded
-    near = [x.astype(np.float64) if few else rounded(x) for x in (by_heads, k, v)]
-    expected = reference(*near, scale, mask, visible)
-    sizes_of_terms = reference(near[0], near[1], np.abs(near[2]), scale, mask, visible)
-    found = out.transpose(0, 2, 1, 3)
+    made = attend(library.attend_bf16, rng, sizes, mask_kind)
+    few = sizes[3] <= 2  # not rounded
+    q, k, v = (x.astype(np.float64) if few else rounded(x) for x in made.operands)
+    expected, sizes_of_terms = made.exact(q, k, v), made.exact(q, k, np.abs(v))
     assert np.all(
-        np.abs(found - expected) <= (2e-6 if few else 1.02 * 2.0**-8) * sizes_of_terms + 1e-6
+        np.abs(made.out - expected) <= (2e-6 if few else 1.02 * 2.0**-8) * sizes_of_terms + 1e-6
     )
-    exact = reference(by_heads, k, v, scale, mask, visible)
-    assert np.all(np.abs(found - exact) <= 2.0**-5)
+    exact = made.exact(*made.operands)
+    assert np.all(np.abs(made.out - exact) <= 2.0**-5)

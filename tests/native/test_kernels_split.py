@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
-from numpy.lib.stride_tricks import as_strided, sliding_window_view
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from infuse.targets import DotType
@@ -24,7 +24,6 @@ from infuse.targets.cpu.families.gemm import (
 from infuse.testing.emulation import NEWEST, resolve
 from tests.native.kernel_tools import (
     Doubles,
-    Floats,
     apart,
     assert_close,
     build,
@@ -34,10 +33,10 @@ from tests.native.kernel_tools import (
     pointer,
     targets,
 )
-from tests.native.test_kernels_attention import ATTENTIONS, AttentionCall, reference, steps
+from tests.native.matrix_calls import Rng, Windows, attend, numbers
+from tests.native.test_kernels_attention import ATTENTIONS
 
 pytestmark = pytest.mark.row("R3")
-Rng = np.random.Generator
 LOW = -0.25
 UNIT = 2.0**-16
 """How much of a number its two parts may lose, and of a product what is left out."""
@@ -49,11 +48,6 @@ TILED = [name for name in targets((NEWEST,)) if DotType.BF16 in resolve(name).ma
 @pytest.fixture(scope="module", params=TILED)
 def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     return build(Path(__file__).with_name("split_driver.cpp"), request.param)
-
-
-def numbers(rng: Rng, *shape: int) -> Floats:
-    result: Floats = fenced(rng.uniform(-1, 1, shape).astype(np.float32))
-    return result
 
 
 def halves(x: NDArray[np.float32]) -> tuple[Doubles, Doubles]:
@@ -190,28 +184,15 @@ def test_convolutions(
 ) -> None:
     x = apart(numbers(rng, n, h, w, c), gap)
     weights = rng.uniform(-1, 1, (oc, c // groups, *kernel)).astype(np.float32)
-    (kh, kw), (sh, sw), (dh, dw), (top, left) = kernel, strides, dilations, pads
-    oh = (h + 2 * top - dh * (kh - 1) - 1) // sh + 1
-    ow = (w + 2 * left - dw * (kw - 1) - 1) // sw + 1
+    call = Windows((n, h, w, c), oc, kernel, strides, dilations, pads, groups)
     packed, bias = fenced(pack_conv_bf16x2(weights, groups, library.lanes())), numbers(rng, oc)
-    out = empty(n, oh, ow, oc)
-    shape = longs(n, h, w, c, oh, ow, oc, kh, kw, sh, sw, dh, dw, top, left, groups, c + gap, 0)
+    out = empty(n, *call.size, oc)
     arrays = [pointer(x), pointer(packed), pointer(bias)]
-    library.run_conv_bf16x2(threads, shape, *arrays, ctypes.c_float(LOW), pointer(out))
-
-    def convolved(image: Doubles, filters: Doubles) -> Doubles:
-        padded = np.pad(image, ((0, 0), (top, top), (left, left), (0, 0)))
-        windows = sliding_window_view(padded, (dh * (kh - 1) + 1, dw * (kw - 1) + 1), axis=(1, 2))
-        windows = windows[:, ::sh, ::sw, :, ::dh, ::dw][:, :oh, :ow]
-        apart = windows.reshape(n, oh, ow, groups, c // groups, kh, kw)
-        own = filters.reshape(groups, oc // groups, c // groups, kh, kw)
-        result: Doubles = np.einsum("nhwgcij,gocij->nhwgo", apart, own).reshape(n, oh, ow, oc)
-        return result
-
+    library.run_conv_bf16x2(threads, call.sizes(gap), *arrays, ctypes.c_float(LOW), pointer(out))
     (high, low), (above, below) = halves(x), halves(weights)
-    magnitude = convolved(np.abs(x).astype(np.float64), np.abs(weights).astype(np.float64))
-    sums = convolved(high + low, above) + convolved(high, below) + bias
-    terms = 3 * kh * kw * c // groups
+    magnitude = call.convolved(np.abs(x).astype(np.float64), np.abs(weights).astype(np.float64))
+    sums = call.convolved(high + low, above) + call.convolved(high, below) + bias
+    terms = 3 * kernel[0] * kernel[1] * c // groups
     assert_close(out, np.maximum(sums, LOW), 2 * magnitude + np.abs(bias), terms)
 
 
@@ -227,29 +208,10 @@ def test_convolutions(
     ],
 )
 def test_attention(library: ctypes.CDLL, rng: Rng, sizes: tuple[int, ...], mask_kind: str) -> None:
-    b, h, kv_heads, m, n, d, values = sizes
-    q, k = numbers(rng, b, m, h, d), numbers(rng, b, kv_heads, n, d)
-    v = numbers(rng, b, kv_heads, n, values)
-    mask, causal, offset = None, mask_kind == "causal", n - m
-    if mask_kind == "add":
-        mask = fenced(rng.uniform(-3, 3, (b, h, m, n)).astype(np.float32))
-        mask[:, :, :, 0] = -np.inf if n > 1 else 0
-    by_heads, out = q.transpose(0, 2, 1, 3), empty(b, m, h, values)
-    places = (*(steps(x, 3) for x in (by_heads, k, v)),)
-    call = AttentionCall(b, h, kv_heads, m, n, d, values, causal, offset, 1, *places)
-    if mask is not None:
-        call.mask = steps(mask)
-    arrays = [pointer(x) for x in (q, k, v)]
-    scale, added = 1 / np.sqrt(d), ctypes.c_void_p(0) if mask is None else pointer(mask)
-    library.attend_bf16x2(
-        2, ctypes.byref(call), ctypes.c_float(scale), *arrays, added, pointer(out)
-    )
-    all_keys = np.ones((m, n), bool)
-    visible = np.arange(n)[None] <= np.arange(m)[:, None] + offset if causal else all_keys
-    wide = [x.astype(np.float64) for x in (by_heads, k, v)]
-    expected = reference(*wide, scale, mask, visible)
-    terms = reference(wide[0], wide[1], np.abs(wide[2]), scale, mask, visible)
+    made = attend(library.attend_bf16x2, rng, sizes, mask_kind)
+    q, k, v = (x.astype(np.float64) for x in made.operands)
+    expected, terms = made.exact(q, k, v), made.exact(q, k, np.abs(v))
     # A score is off by at most 3 units of its terms' magnitudes, and its exponential by as much.
-    scores = np.abs(wide[0]).sum(axis=-1).max() * scale
+    scores = np.abs(q).sum(axis=-1).max() * made.scale
     bound = (3 + 6 * scores) * UNIT * terms + 2e-6
-    assert np.all(np.abs(out.transpose(0, 2, 1, 3) - expected) <= bound)
+    assert np.all(np.abs(made.out - expected) <= bound)
