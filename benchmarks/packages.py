@@ -69,8 +69,8 @@ class Row:
     @property
     def speed(self) -> float | None:
         """How many times as fast as ONNX Runtime."""
-        times = self.best.get(REFERENCE), self.best.get(OURS)
-        return None if None in times else times[0] / times[1]  # type: ignore[operator]
+        theirs, ours = self.best.get(REFERENCE), self.best.get(OURS)
+        return None if theirs is None or ours is None else theirs / ours
 
     @property
     def is_good(self) -> bool:

@@ -80,13 +80,13 @@ class Case:
         return total.reshape(self.batch, self.out, height, width)
 
 
-POINT = {"kernel": (1, 1), "pads": (0, 0, 0, 0)}
+POINT: dict[str, Any] = {"kernel": (1, 1), "pads": (0, 0, 0, 0)}
 CASES = {
-    "points": Case((7, 9), 17, 65, **POINT),  # type: ignore[arg-type]
-    "one point": Case((1, 1), 5, 7, **POINT),  # type: ignore[arg-type]
-    "points of batches": Case((5, 13), 33, 12, batch=3, **POINT),  # type: ignore[arg-type]
-    "points of groups": Case((6, 6), 12, 30, groups=3, **POINT),  # type: ignore[arg-type]
-    "points left out": Case((7, 9), 6, 8, steps=(2, 2), **POINT),  # type: ignore[arg-type]
+    "points": Case((7, 9), 17, 65, **POINT),
+    "one point": Case((1, 1), 5, 7, **POINT),
+    "points of batches": Case((5, 13), 33, 12, batch=3, **POINT),
+    "points of groups": Case((6, 6), 12, 30, groups=3, **POINT),
+    "points left out": Case((7, 9), 6, 8, steps=(2, 2), **POINT),
     "padded points": Case((4, 5), 3, 9, kernel=(1, 1)),
     "windows": Case((20, 20), 1, 65),
     "a line": Case((1, 400), 1, 20, (1, 15), pads=(0, 7, 0, 7)),
@@ -107,7 +107,7 @@ CASES = {
     "four of three channels": Case((10, 50), 6, 8, groups=2),
     "four, long steps": Case((10, 50), 6, 8, (3, 3), (3, 3), (2, 1), (1, 1, 1, 1), 2),
     "lines in blocks": Case((90, 150), 64, 6, (3, 3), (1, 1)),
-    "points in blocks": Case((100, 90), 80, 5, **POINT),  # type: ignore[arg-type]
+    "points in blocks": Case((100, 90), 80, 5, **POINT),
     "filters that no cache holds": Case((6, 7), 96, 720),
 }
 

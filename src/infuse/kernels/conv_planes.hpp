@@ -331,8 +331,8 @@ void conv_planes(Context& ctx, const ConvSizes& s, const float* x, const float* 
   const double pixels = double(images) * double(lines * detail::plane_line(s));
   const double worth = 1 + pixels * double(out * k) / 16384;
   const long parts = detail::gemm_parts(worth < ctx.threads ? long(worth) : ctx.threads, worth);
-  const long wanted = detail::ceil_div(lines, max(parts / images, 1L)),
-             block = min(detail::plane_block(s), wanted), blocks = detail::ceil_div(lines, block);
+  const long share = detail::ceil_div(lines, max(parts / images, 1L)),
+             block = min(detail::plane_block(s), share), blocks = detail::ceil_div(lines, block);
   const auto body = [&](long begin, long end, int worker) {
     for (long t = begin; t < end; ++t) {
       const long image = t / blocks, n = image / s.groups, g = image % s.groups,

@@ -63,10 +63,10 @@ INFUSE_INLINE void vector_extremes(const float* value, long size, long inner, A 
     const vi row = splat(int32_t(i));
 #pragma GCC unroll 2
     for (int k = 0; k < 2; ++k) {
-      const vi none = x[k] != x[k], known = best[k] == best[k];
+      const vi none = x[k] != x[k], number = best[k] == best[k];
       vi better = Largest ? x[k] > best[k] : x[k] < best[k];
       if (Last) better |= x[k] == best[k];
-      const vi take = Last ? better | none : better | (none & known);
+      const vi take = Last ? better | none : better | (none & number);
       best[k] = select(take, x[k], best[k]);
       place[k] = (row & take) | (place[k] & ~take);
     }

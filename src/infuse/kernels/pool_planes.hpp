@@ -26,18 +26,18 @@ constexpr PlaneLines plane_lines(const PoolSizes& s) {
   return {span, phase, pitch, min(max(fits, 1L), s.out_height)};
 }
 
-/** Taps of a window whose number is known here, 0 where it is not. */
+/** A number of taps at compile time, 0 for one of the run. */
 template <int COUNT>
-struct Known {
+struct TapCount {
   static constexpr int N = COUNT;
 };
 
-/** Calls f(Known<count>) for the windows that are usual. */
+/** Calls f(TapCount<count>) for the windows that are usual. */
 template <class F>
-INFUSE_INLINE void known(long count, const F& f) {
-  if (count == 2) return f(Known<2>{});
-  if (count == 3) return f(Known<3>{});
-  f(Known<0>{});
+INFUSE_INLINE void by_count(long count, const F& f) {
+  if (count == 2) return f(TapCount<2>{});
+  if (count == 3) return f(TapCount<3>{});
+  f(TapCount<0>{});
 }
 
 /** The columns of a line of the result. */
@@ -128,7 +128,7 @@ inline void pool_planes(Context& context, const PoolSizes& shape, const Op& op, 
           const float* from = x + plane * s.height * s.width;
           for (long oy = first; oy < last; ++oy) {
             float* to = lines + (oy - first) * lie.pitch + before;
-            known(rows[oy].count, [&](auto taps) __attribute__((always_inline)) {
+            by_count(rows[oy].count, [&](auto taps) __attribute__((always_inline)) {
               const Taps& y = rows[oy];
               const float* columns = from + y.first * s.width + without;
               pool_columns<taps.N>(s, op, columns, y.count, width, to);
@@ -138,7 +138,7 @@ inline void pool_planes(Context& context, const PoolSizes& shape, const Op& op, 
             for (long i = 0; i < last - first; ++i)
               cut_line(cut + i * lie.pitch, lie.phase, lines + i * lie.pitch, places,
                        s.stride_width);
-          known(s.kernel_width, [&](auto taps) __attribute__((always_inline)) {
+          by_count(s.kernel_width, [&](auto taps) __attribute__((always_inline)) {
             for (long oy = first; oy < last; ++oy) {
               const float all = float(s.count_padding ? rows[oy].counted : rows[oy].count);
               pool_along<taps.N>(s, op, lie, cut + (oy - first) * lie.pitch, counts, all,

@@ -23,7 +23,8 @@ from infuse.runtime.places import cache_root
 from infuse.runtime.records import Records
 
 _MOST: Final = 4096
-_UNIFORM: Final = ("fp32", "bf16x2", "bf16", "fp16")
+UNIFORM: Final = ("fp32", "bf16x2", "bf16", "fp16")
+"""Precisions of models whose layers all have one; the compiler, which names them, stays out."""
 
 
 class Reuse:
@@ -95,9 +96,7 @@ def _is_plain(source: Any, options: SessionOptions, precision: str) -> bool:
     is_file = isinstance(source, str) and source.endswith(".onnx") and Path(source).is_file()
     more = (options._initializers, options._external, options._files, options._entries.names())
     asked = (options.optimized_model_filepath, options.enable_profiling, options.tune, options.data)
-    return (
-        (is_file or isinstance(source, bytes)) and precision in _UNIFORM and not any(more + asked)
-    )
+    return (is_file or isinstance(source, bytes)) and precision in UNIFORM and not any(more + asked)
 
 
 def _is_extended() -> bool:

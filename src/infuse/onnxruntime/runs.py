@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from infuse.onnxruntime.reuse import UNIFORM
 from infuse.onnxruntime.tracing import SessionTrace
 from infuse.runtime.interface import Model
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from infuse.ir.graph import Graph
     from infuse.profiling import ProfiledModel
 
-_UNIFORM: Final = ("fp32", "bf16x2", "bf16", "fp16")
 Run = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
@@ -55,6 +55,6 @@ def _profiled(graph: Graph, model: Model) -> ProfiledModel | None:
     from infuse.targets import Target
 
     precision: Any = model.metadata.get("precision", "fp32")
-    if precision not in _UNIFORM:
+    if precision not in UNIFORM:
         return None
     return ProfiledModel.compile(graph, Target.resolve("native"), model.threads, precision)

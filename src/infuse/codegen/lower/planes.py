@@ -23,11 +23,11 @@ def lies_as_planes(low: Lowering, node: Node, group: Group) -> bool:
     lie the only result.
     """
     x, rank = operand(node), operand(node).rank
-    wanted = low.homes.outputs.get(group.result, ())
+    homes = low.homes.outputs.get(group.result, ())
     return (
         len(group.results) == 1
         and _is_planes(low, x)
-        and any(home.is_dense(natural(rank)) for home in wanted)
+        and any(home.is_dense(natural(rank)) for home in homes)
         and all(v.rank < rank or v.is_const or _is_planes(low, v) for v in group.operands())
     )
 
