@@ -202,6 +202,9 @@ SHAPES = [
     (1, 300, 33),
     (4, 17, 64),
     (2, 9, 200),
+    (3, 301, 4),
+    (1, 139, 2),
+    (5, 33, 8),
 ]
 
 
@@ -227,7 +230,7 @@ def test_reduce_floats(run: Driver, rng: Rng, kind: str, shape: tuple[int, int, 
         close(y, expected, bound)
 
 
-@pytest.mark.parametrize("shape", [(3, 40, 1), (3, 5, 20)])
+@pytest.mark.parametrize("shape", [(3, 40, 1), (3, 5, 20), (3, 133, 2), (3, 67, 4)])
 def test_reduce_odd_values(run: Driver, rng: Rng, shape: tuple[int, int, int]) -> None:
     cols = shape[2] if shape[2] > 1 else shape[0]
     for kind, value in product(("max", "min", "sum", "log_sum_exp"), (np.nan, INF, -INF)):

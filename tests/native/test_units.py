@@ -26,6 +26,8 @@ from tests.native.cache_fixtures import root
 __all__ = ["root"]
 pytestmark = pytest.mark.row("R1")
 
+GEMM = ("shared_gemm.cpp", "shared_gemm_blocks.cpp")
+
 
 def product(*, seed: int = 0, rows: int = 3, last: str = "Relu", name: str = "product") -> Graph:
     """A product and what follows it, which is one function, and a step of the model's own."""
@@ -57,8 +59,8 @@ def check(graph: Graph) -> None:
 def test_a_function_that_calls_a_large_kernel_is_a_file() -> None:
     texts = sources(product())
     (name,) = units(product())
-    assert {name, "model.cpp", POOL, "shared_gemm.cpp"} <= texts.keys()
-    assert "INFUSE_SHARED_GEMM(extern)" in texts[name]
+    assert {name, "model.cpp", POOL, *GEMM} <= texts.keys()
+    assert all(f"INFUSE_{each[:-4].upper()}(extern)" in texts[name] for each in GEMM)
     assert "gemm(c, " not in texts["model.cpp"]
     assert (
         f'extern "C" __attribute__((visibility("hidden"))) int {name[:-4]}(' in texts["model.cpp"]

@@ -30,6 +30,7 @@ APART: Final = "#define INFUSE_POOL_APART"
 """What files begin with that are linked with the pool."""
 _BY_HEADER: Final = {
     "gemm.hpp": Shared("gemm_shared.hpp", "INFUSE_SHARED_GEMM"),
+    "gemm_blocks.hpp": Shared("gemm_shared.hpp", "INFUSE_SHARED_GEMM_BLOCKS"),
     "sparse.hpp": Shared("sparse_shared.hpp", "INFUSE_SHARED_SPARSE"),
 }
 """What every user of a header shares."""

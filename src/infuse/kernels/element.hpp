@@ -86,6 +86,8 @@ template <class T> struct Convert {
 };
 template <> struct Convert<float> {
   template <class S> static INFUSE_INLINE float of(S x) { return float(x); }
+  // GCC makes vectors of a choice, and none of a conversion.
+  static INFUSE_INLINE float of(bool x) { return x ? 1.0f : 0.0f; }
   static INFUSE_INLINE vf of(vf x) { return x; }
   // A mask: true is one.
   static INFUSE_INLINE vf of(vi x) { return as_float(x & as_int(splat(1.0f))); }

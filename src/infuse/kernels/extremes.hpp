@@ -26,13 +26,32 @@ inline int64_t extreme_place(const T* value, long size, long step, bool last_of_
   return place;
 }
 
+/** The extreme of a row of floats, NaN where it holds one. */
+template <bool Largest>
+INFUSE_INLINE float row_extreme(const float* row, long size) {
+  using namespace reduce_detail;
+  const Rows in = {row, 0};
+  return Largest ? across<Max>(whole_row<Max>(0, size, in))
+                 : across<Min>(whole_row<Min>(0, size, in));
+}
+
+/** The place of the last extreme of a row of floats. */
+template <bool Largest>
+inline int64_t last_extreme(const float* row, long size) {
+  const float best = row_extreme<Largest>(row, size);
+  long i = size;
+  for (; i >= LANES; i -= LANES) {
+    vf x = load(row + i - LANES, Full{});
+    if (any((x == best) | (x != x))) break;
+  }
+  while (row[i - 1] != best && row[i - 1] == row[i - 1]) --i;
+  return i - 1;
+}
+
 /** The place of the first extreme of a row of floats. */
 template <bool Largest>
 inline int64_t first_extreme(const float* row, long size) {
-  using namespace reduce_detail;
-  Rows in = {row, 0};
-  float best =
-      Largest ? across<Max>(whole_row<Max>(0, size, in)) : across<Min>(whole_row<Min>(0, size, in));
+  const float best = row_extreme<Largest>(row, size);
   long i = 0;
   for (; i + LANES <= size; i += LANES) {
     vf x = load(row + i, Full{});
@@ -158,8 +177,9 @@ inline void arg_extreme(Context& context, long outer, long size, long inner, boo
         for (long at = begin; at < end; ++at) {
           const T* value = x + at / inner * size * inner + at % inner;
           if constexpr (reduce_detail::is_float<T> && sizeof(T) == 4) {
-            if (inner == 1 && !last_of_equals) {
-              index[at] = first_extreme<Largest>(value, size);
+            if (inner == 1) {
+              index[at] = last_of_equals ? last_extreme<Largest>(value, size)
+                                         : first_extreme<Largest>(value, size);
               continue;
             }
           }

@@ -52,12 +52,17 @@
   namespace detail {                                                                             \
   INFUSE_SHARED_TILE(how, 1) INFUSE_SHARED_TILE(how, 2) INFUSE_SHARED_TILE(how, 3)               \
   INFUSE_SHARED_TILE(how, 4) INFUSE_SHARED_TILES(how) INFUSE_SHARED_HALVES(how)                  \
-  INFUSE_SHARED_BLOCK_ROW(how, 1) INFUSE_SHARED_BLOCK_ROW(how, 2)                                \
-  INFUSE_SHARED_BLOCK_ROW(how, 3) INFUSE_SHARED_BLOCK_ROW(how, 4) INFUSE_SHARED_BLOCKS(how)      \
   how template void edge_tile(const float*, long, long, const float*, long, long, float*);       \
   how template void full_tile(const float*, long, long, const float*, long, long,                \
                               const StoreTile&, const AskBehind&);                               \
   how template void full_tile(const float*, long, long, const float*, long, long,                \
                               const StoreTile&, const Forget&);                                  \
+  }                                                                                              \
+  }
+#define INFUSE_SHARED_GEMM_BLOCKS(how)                                                           \
+  namespace infuse {                                                                             \
+  namespace detail {                                                                             \
+  INFUSE_SHARED_BLOCK_ROW(how, 1) INFUSE_SHARED_BLOCK_ROW(how, 2)                                \
+  INFUSE_SHARED_BLOCK_ROW(how, 3) INFUSE_SHARED_BLOCK_ROW(how, 4) INFUSE_SHARED_BLOCKS(how)      \
   }                                                                                              \
   }

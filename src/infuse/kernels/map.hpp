@@ -49,7 +49,9 @@ inline void map2d(Context& context, long rows, long cols, const Body& body, long
 template <class Body>
 inline void map_scalar(Context& context, long rows, long cols, const Body& body, long cost = 1) {
   map_detail::each_part(context, rows, cols, cost, [&](long row, long begin, long end) {
-    for (long col = begin; col < end; ++col) body(row, col);
+    const Body own = body;
+#pragma GCC ivdep
+    for (long col = begin; col < end; ++col) own(row, col);
   });
 }
 

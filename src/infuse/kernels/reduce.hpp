@@ -134,6 +134,24 @@ inline void each_short_row(Context& context, const ReduceSizes& shape, const flo
       });
 }
 
+/** Whether a vector holds whole rows of columns, and there are enough of these for four chains. */
+inline bool has_narrow_columns(const ReduceSizes& shape) {
+  return shape.inner > 1 && shape.inner < LANES && LANES % shape.inner == 0 &&
+         shape.cols == shape.inner && shape.reduce * shape.inner >= 16 * LANES;
+}
+
+/** The same results in all lanes of a column, of a vector that holds LANES / inner rows. */
+template <class Op>
+INFUSE_INLINE vf across_rows(vf x, long inner) {
+  alignas(64) float lanes[2 * LANES];
+  for (long step = LANES / 2; step >= inner; step /= 2) {
+    store(lanes, x, Full{});
+    store(lanes + LANES, x, Full{});
+    x = Op::join(x, load(lanes + step, Full{}));
+  }
+  return x;
+}
+
 /** Whether vectors go across rows. */
 inline bool has_short_rows(const ReduceSizes& shape) {
   return shape.inner == 1 && shape.reduce > 0 && shape.reduce <= short_rows::MOST &&
@@ -182,6 +200,20 @@ inline void reduce_in(Context& context, const ReduceSizes& shape, const In& in, 
 template <class Op, class Sink>
 inline void reduce(Context& context, const ReduceSizes& shape, const float* x, const Sink& sink) {
   using namespace reduce_detail;
+  if (has_narrow_columns(shape)) {
+    const Rows in = {x, shape.reduce * shape.inner};
+    context.parallel(
+        shape.outer,
+        [&](long begin, long end, int) {
+          for (long at = begin; at < end; ++at) {
+            const vf all = whole_row<Op>(at, shape.reduce * shape.inner, in);
+            sink(Op::end(across_rows<Op>(all, shape.inner), shape.reduce), at, 0L,
+                 Tail{int(shape.inner)});
+          }
+        },
+        1 + GRAIN / (shape.reduce * shape.inner));
+    return;
+  }
   if (!has_short_rows(shape))
     return reduce_in<Op>(context, shape, Rows{x, shape.inner == 1 ? shape.reduce : shape.inner},
                          sink);

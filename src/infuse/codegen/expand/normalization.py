@@ -163,8 +163,9 @@ def hardmax(make: Composer, node: Node) -> Results:
     (x,) = _operands(node)
     axis = node.op.attributes()["axis"] % x.rank
     best = make("ArgMax", x, axis=axis, keepdims=1)
-    places = make.reshape(make.range(x.shape[axis]), x.shape[axis], *(1,) * (x.rank - 1 - axis))
-    return make.cast(make("Equal", places, best), x.dtype)
+    zeros = make("ConstantOfShape", make.ints(*x.shape), value=0, dtype=x.dtype)
+    ones = make("Expand", make.number(1, x.dtype), make.ints(*best.shape))
+    return make("ScatterElements", zeros, best, ones, axis=axis, reduction="none")
 
 
 @expands("LRN")
