@@ -167,6 +167,8 @@ def graph_of(rng: random.Random, precision: str, flops: float) -> Graph:
         layers.end(layers.call("Attention", *(layers.input(*shape) for shape in shapes)))
     if precision == "bf16":
         _rounded(layers, rng, flops)
+    if precision in ("bf16", "bf16x2"):
+        _computed(layers, rng, flops)
     if precision == "fp32":
         _in_blocks(layers, rng, flops)
     return layers.graph
@@ -235,6 +237,22 @@ def _rounded(layers: _Layers, rng: random.Random, flops: float) -> None:
         layers.end(layers.call("MatMul", layers.input(m, k), layers.weight(k, n)))
     for side, channels, out, kernel, step in _strided(rng, flops):
         layers.end(layers.conv(layers.channels_last(side, channels), out, kernel, step))
+
+
+def _computed(layers: _Layers, rng: random.Random, flops: float) -> None:
+    """Products of two computed operands, the second in rows or turned."""
+    sizes = (1, 4, 8, 17, 32, 49, 64, 80, 128, 197, 256, 384, 512, 1024)
+    found: list[tuple[int, int, int, int]] = []
+    while len(found) < 40:
+        batch, m, n, k = rng.choice((1, 2, 4, 12, 24)), *(rng.choice(sizes) for _ in range(3))
+        if 2 * batch * m * n * k <= flops:
+            found.append((batch, m, n, k))
+    for number, (batch, m, n, k) in enumerate(found):
+        a = layers.input(batch, m, k)
+        b = layers.input(batch, n, k) if number % 2 else layers.input(batch, k, n)
+        if number % 2:
+            b = layers.call("Transpose", b, perm=(0, 2, 1))
+        layers.end(layers.call("MatMul", a, b))
 
 
 def _in_blocks(layers: _Layers, rng: random.Random, flops: float) -> None:

@@ -151,7 +151,22 @@ def in_blocks() -> Graph:
     return b.graph
 
 
-GRAPHS = (windows, grouped, sized_at_run_time, depthwise, attention, products, in_blocks)
+def computed_products() -> Graph:
+    """Products of two computed operands, in rows and in columns, of few and of many rows."""
+    b = Builder("computed")
+    for batch, m, k, n in ((2, 40, 70, 33), (3, 2, 64, 50), (1, 17, 100, 96)):
+        x, y, z = b.input(batch, m, k), b.input(batch, k, n), b.input(batch, n, k)
+        repeat(b, partial(b, "MatMul", x, y))
+        repeat(b, lambda x=x, z=z: b("MatMul", x, b("Transpose", z, perm=(0, 2, 1))))
+    x, y = b.input(3, 1, 40, 48), b.input(1, 2, 48, 20)
+    repeat(b, partial(b, "MatMul", x, y))
+    return b.graph
+
+
+GRAPHS = (
+    *(windows, grouped, sized_at_run_time, depthwise, attention, products, computed_products),
+    in_blocks,
+)
 
 
 def sizes_of(names: Iterable[str]) -> dict[str, int]:

@@ -52,7 +52,7 @@ def kernels(make: Builder, precision: str) -> list[str]:
     chooser = Chooser(target.machine, forced=forced)
     program, _ = generate(infuse.optimize(make.graph), target, precision=precision, chooser=chooser)
     names = [kernels_in(step.function) for step in program.steps]
-    return [name for name in names if name.startswith(("gemm", "conv"))]
+    return [name for name in names if name.startswith(("gemm", "conv", "matmul"))]
 
 
 def check_model(
@@ -152,12 +152,32 @@ def test_products_without_terms_are_zeros() -> None:
 
 
 @pytest.mark.usefixtures("tile_processor")
+@pytest.mark.parametrize(("precision", "unit"), [("bf16", 2.01 * 2.0**-8), ("bf16x2", 4 * UNIT)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_of_computed_operands(precision: str, unit: float, turned: bool) -> None:
+    """Of batches that broadcast, whose sizes only the run tells, with an activation behind."""
+    make = Builder()
+    x = make.input("batch", 1, "rows", "depth")
+    y = make.input(*(1, 3), *(("columns", "depth") if turned else ("depth", "columns")))
+    right = make("Transpose", y, perm=(0, 1, 3, 2)) if turned else y
+    make.output(make("Relu", make("MatMul", x, right)))
+    assert kernels(make, precision) == [f"matmul_{precision}"]
+    with infuse.compile(make.graph, precision=precision, threads=2) as model:
+        for batch, rows, depth, columns in ((2, 40, 70, 33), (1, 100, 7, 64), (3, 3, 40, 1)):
+            sizes = {"batch": batch, "rows": rows, "depth": depth, "columns": columns}
+            feeds = make.feeds(sizes)
+            a, b = (feeds[name].astype(np.float64) for name in ("x0", "x1"))
+            b = b.transpose(0, 1, 3, 2) if turned else b
+            error = np.abs(model.run(feeds)["y0"] - np.maximum(a @ b, 0))
+            assert np.all(error <= unit * (np.abs(a) @ np.abs(b)))
+
+
+@pytest.mark.usefixtures("tile_processor")
 def test_everything_else_stays_in_float32() -> None:
     make = Builder()
     x = make.input(4, 33)
     normal = make("LayerNormalization", x, np.ones(33, np.float32), np.zeros(33, np.float32))
-    product = make("MatMul", normal, make("Transpose", x))
-    make.output(make("Softmax", product))
+    make.output(make("Softmax", make("Add", normal, x)))
     feeds = make.feeds()
     with (
         infuse.compile(make.graph, precision="bf16x2") as split,

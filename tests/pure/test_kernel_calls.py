@@ -173,8 +173,12 @@ SPLIT = {
     "groups": convolution((2, 64, 5, 6), (40, 32, 3, 3), (1, 1, 1, 1), group=2),
     "points with steps": convolution((1, 96, 5, 5), (20, 96, 1, 1), strides=(2, 1)),
     "a line": convolution((2, 32, 17), (20, 32, 5), (2, 2)),
+    "computed": product((3, 96, 160), (160, 70), computed=True),
+    "computed batches": product((2, 1, 96, 160), (3, 160, 70), computed=True),
 }
-"""Convolutions whose channels are whole blocks of split numbers."""
+"""Convolutions whose channels are whole blocks of split numbers, and products that pay for packing
+both operands.
+"""
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
@@ -182,6 +186,11 @@ SPLIT = {
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_kernel_is_given_what_makes_its_node(name: str, target: str, precision: str) -> None:
     assert run_all(GRAPHS[name], target, precision) == {1}
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_a_kernel_for_tiles_is_given_what_makes_its_node(name: str) -> None:
+    assert run_all(SPLIT[name], TARGETS[4], "bf16") == {1}
 
 
 @pytest.mark.parametrize("name", [*GRAPHS, *SPLIT])
@@ -210,8 +219,9 @@ def test_every_kernel_that_has_a_meaning_is_called(monkeypatch: pytest.MonkeyPat
     for graph in GRAPHS.values():
         for precision in ("fp32", "bf16", "fp16"):
             run_all(graph, TARGETS[2], precision)
-    for graph in (GRAPHS["rows"], SPLIT["windows"]):
-        run_all(graph, TARGETS[4], "bf16x2")
+    for graph in (GRAPHS["rows"], SPLIT["windows"], SPLIT["computed"]):
+        for precision in ("bf16", "bf16x2"):
+            run_all(graph, TARGETS[4], precision)
     for case in SEQUENCES.values():
         for precision in ("fp32", "bf16"):
             run_all(case.graph, TARGETS[2], precision, feeds=case.feeds)

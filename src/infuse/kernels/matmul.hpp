@@ -40,14 +40,26 @@ inline void pack_panel(float* panel, const float* b, long row, long col, long k,
   copy_matrix(panel, NR, b, row, col, k, width);
 }
 
+// The packed panels that a scratch holds: [first, end) of a matrix at b.
+struct HeldPanels {
+  const float* b = nullptr;
+  long first = 0, end = 0;
+
+  // Whether it holds these; it does afterwards.
+  INFUSE_INLINE bool hold(const float* matrix, long begin, long stop) {
+    const bool same = b == matrix && first == begin && end == stop;
+    b = matrix, first = begin, end = stop;
+    return same;
+  }
+};
+
 // Rows [m0, m1) times panels [p0, p1) of one pair of matrices; `first` is the sink's row of row 0.
-// `held` says which packed panels the scratch holds already.
 template <class Sink>
 inline void matmul_part(const MatmulSizes& s, const float* a, const float* b, long first, long m0,
-                        long m1, long p0, long p1, float* scratch, const float** held,
+                        long m1, long p0, long p1, float* scratch, HeldPanels& held,
                         const Sink& sink) {
   if (few_part(s, a, b, first, m0, m1, p0, p1, scratch, sink)) {
-    *held = nullptr;
+    held = {};
     return;
   }
   const long group = matmul_group(s.n, s.k), panel = s.k * NR, pitch = gemm_pitch(s.k);
@@ -56,12 +68,10 @@ inline void matmul_part(const MatmulSizes& s, const float* a, const float* b, lo
   const GemmSizes t = {s.m, s.n, s.k, copies ? pitch : s.a_row};
   for (long p = p0; p < p1; p += group) {
     const long end = min(p + group, p1);
-    const float* start = b + p * NR * s.b_col;
-    if (*held != start || p0 + group < p1)
+    if (!held.hold(b, p, end))
       for (long j = p; j < end; ++j)
         pack_panel(scratch + (j - p) * panel, b + j * NR * s.b_col, s.b_row, s.b_col, s.k,
                    min(NR, s.n - j * NR));
-    *held = start;
     for (long row = m0, next; row < m1; row = next) {
       next = chunk_end(row, m1, MR);
       if (copies) copy_matrix(rows, pitch, a + row * s.a_row, s.a_row, s.a_col, next - row, s.k);
@@ -70,6 +80,36 @@ inline void matmul_part(const MatmulSizes& s, const float* a, const float* b, lo
         gemm_rows(t, base, scratch + (j - p) * panel, first + row, first + next, j * NR, sink);
     }
   }
+}
+
+// Calls body(held, i, first, m0, m1, p0, p1, scratch) for parts of all pairs of matrices: rows
+// [m0, m1) times panels [p0, p1) of pair i, whose row 0 is row `first` of the sink. What a thread
+// does one after another shares `held`.
+template <class Body>
+inline void each_matmul_part(Context& ctx, const MatmulSizes& s, const Body& body) {
+  if (s.batch <= 0 || s.m <= 0 || s.n <= 0) return;
+  // Enough parts of a matrix that all threads get the same number.
+  long parts = 1;
+  if (s.batch < 4 * ctx.threads)
+    while (parts < ctx.threads && s.batch * parts % ctx.threads != 0) ++parts;
+  const long panels = ceil_div(s.n, NR);
+  const Grid grid = gemm_grid(parts, s.m, panels, s.k);
+  parts = grid.rows * grid.panels;
+  ctx.parallel(s.batch * parts, [&](long begin, long end, int worker) {
+    HeldPanels held;
+    for (long t = begin; t < end; ++t) {
+      // Neighbouring units share the panels of B where they can.
+      const long i = t / parts, part = t % parts, r = part % grid.rows, p = part / grid.rows;
+      body(held, i, i * s.m, split(s.m, grid.rows, r), split(s.m, grid.rows, r + 1),
+           split(panels, grid.panels, p), split(panels, grid.panels, p + 1), ctx.scratch(worker));
+    }
+  });
+}
+
+// Sizes of the same products whose batches are rows of one, where that is so.
+constexpr MatmulSizes matmul_joined(MatmulSizes s) {
+  if (s.b_batch == 0 && s.a_batch == s.m * s.a_row) s.m *= s.batch, s.batch = 1;
+  return s;
 }
 
 }  // namespace detail
@@ -85,31 +125,17 @@ constexpr long matmul_scratch(const MatmulSizes& s) {
 template <class AStart, class BStart, class Sink>
 void matmul(Context& ctx, MatmulSizes s, const float* a, const float* b, const AStart& a_at,
             const BStart& b_at, const Sink& sink) {
-  if (s.batch <= 0 || s.m <= 0 || s.n <= 0) return;
-  // Enough parts of a matrix that all threads get the same number.
-  long parts = 1;
-  if (s.batch < 4 * ctx.threads)
-    while (parts < ctx.threads && s.batch * parts % ctx.threads != 0) ++parts;
-  const long panels = detail::ceil_div(s.n, NR);
-  const detail::Grid grid = detail::gemm_grid(parts, s.m, panels, s.k);
-  parts = grid.rows * grid.panels;
-  ctx.parallel(s.batch * parts, [&](long begin, long end, int worker) {
-    const float* held = nullptr;
-    for (long t = begin; t < end; ++t) {
-      // Neighbouring units share the panels of B where they can.
-      const long i = t / parts, part = t % parts, r = part % grid.rows, p = part / grid.rows;
-      detail::matmul_part(
-          s, a + a_at(i), b + b_at(i), i * s.m, detail::split(s.m, grid.rows, r),
-          detail::split(s.m, grid.rows, r + 1), detail::split(panels, grid.panels, p),
-          detail::split(panels, grid.panels, p + 1), (float*)ctx.scratch(worker), &held, sink);
-    }
+  detail::each_matmul_part(ctx, s, [&](detail::HeldPanels& held, long i, long first, long m0,
+                                       long m1, long p0, long p1, void* scratch) {
+    detail::matmul_part(s, a + a_at(i), b + b_at(i), first, m0, m1, p0, p1, (float*)scratch, held,
+                        sink);
   });
 }
 
 // The products of all batches. Needs matmul_scratch bytes a worker.
 template <class Sink>
 void matmul(Context& ctx, MatmulSizes s, const float* a, const float* b, const Sink& sink) {
-  if (s.b_batch == 0 && s.a_batch == s.m * s.a_row) s.m *= s.batch, s.batch = 1;
+  s = detail::matmul_joined(s);
   matmul(
       ctx, s, a, b, [&](long i) { return i * s.a_batch; }, [&](long i) { return i * s.b_batch; },
       sink);

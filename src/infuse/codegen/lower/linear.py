@@ -203,7 +203,6 @@ def batched_product(
     lead = shape[: len(shape) - (operand(node, 0).rank > 1) - (operand(node, 1).rank > 1)]
     a, b = a.expand((*lead, m, k)), b.expand((*lead, k, n))
     f = low.function("matmul", *group.nodes)
-    f.include("matmul.hpp")
     sink = low.sink(f, group, natural(len(shape)), bias=bias, scale=scale)
     pa, pb = f.read(a), f.read(b)
     batch = dims.product(lead)
@@ -212,16 +211,28 @@ def batched_product(
     a_batch, b_batch = (0 if general or stride is None else stride for stride in strides)
     (a_row, a_column), (b_row, b_column) = a.strides[-2:], b.strides[-2:]
     sizes = MatmulSizes(batch, m, n, k, a_batch, a_row, a_column, b_batch, b_row, b_column)
+    form = _computed_form(low, sizes)
+    kernel = "matmul" if form == "fp32" else f"matmul_{form}"
+    f.include(f"{kernel}.hpp")
     named = f.sizes(sizes)
-    f.scratch(f"matmul_scratch({sizes_text(sizes)})", "matmul.hpp")
+    f.scratch(f"{kernel}_scratch({sizes_text(sizes)})", f"{kernel}.hpp")
     if not general:
-        f.call("matmul", named, pa, pb, sink)
+        f.call(kernel, named, pa, pb, sink)
     else:
         for name, tensor in (("a_at", a), ("b_at", b)):
             with f.define(name, "long i", device=False):
                 f.add(Result(_batch_offset(f, tensor, len(lead))))
-        f.call("matmul", named, pa, pb, "a_at", "b_at", sink)
+        f.call(kernel, named, pa, pb, "a_at", "b_at", sink)
     f.finish(label(group))
+
+
+def _computed_form(low: Lowering, sizes: MatmulSizes) -> str:
+    """What a product of computed operands makes of them, as `product_form`: only tile registers
+    gain by rounding both.
+    """
+    if low.precision not in ("bf16", "bf16x2") or DotType.BF16 not in low.machine.tiled:
+        return "fp32"
+    return low.choose("matmul", sizes[:4], "fp32", low.precision)
 
 
 def _batch_stride(tensor: Tensor, lead: int) -> Dim | None:

@@ -125,10 +125,16 @@ def unpacked_gemm_bf16x2(packed: Array, k: int, n: int, lanes: int) -> tuple[Arr
     return high, low
 
 
+def halves(numbers: Array) -> tuple[Array, Array]:
+    """The two bfloat16 that stand for each of float32 numbers, in float64."""
+    high = numbers.astype(np.float32).astype(bfloat16).astype(np.float64)
+    low = (numbers - high).astype(np.float32).astype(bfloat16).astype(np.float64)
+    return high, low
+
+
 def split_product(rows: Array, matrix: tuple[Array, Array]) -> Array:
     """Rows in float64 times a split matrix, as kernels/gemm_bf16x2.hpp has it."""
-    high = rows.astype(np.float32).astype(bfloat16).astype(np.float64)
-    low = (rows - high).astype(np.float32).astype(bfloat16).astype(np.float64)
+    high, low = halves(rows)
     product: Array = (low + high) @ matrix[0] + high @ matrix[1]
     return product
 
