@@ -1,7 +1,8 @@
 """Write the figures of a benchmark into docs/figures.md: `python -m benchmarks.figures_page
-RESULTS.json`.
+RESULTS.json …`.
 
-The results are those of `benchmarks.zoo` or of `benchmarks.optimizer`.
+The results are those of `benchmarks.zoo`, of which there may be several (other processors and
+precisions; the plot shows the first), or of `benchmarks.optimizer`.
 """
 
 import argparse
@@ -45,8 +46,8 @@ TOOLS = (
 )
 
 
-def text(results: dict[str, Any], source: str, plot: str) -> str:
-    """The section between the markers: machine, plot, table, means."""
+def text(results: dict[str, Any], source: str, plot: str | None = None) -> str:
+    """A part of the section between the markers: machine, plot, table, means."""
     rows, machine = results["rows"], results["machine"]
     peers = [peer for peer in rows[0]["speed"] if peer != BEST]
     threads = sorted({row["threads"] for row in rows})
@@ -68,16 +69,18 @@ def text(results: dict[str, Any], source: str, plot: str) -> str:
             for peer in peers
             if any(row["threads"] == n and row["speed"].get(peer) for row in rows)
         ]
-        means.append(
-            f"* {counted(n)}: {_mean(rows, n, BEST)} the best of them for each model; alone: "
-            f"{', '.join(of)}."
-        )
+        line = ", ".join(of)
+        if len(of) > 1:
+            line = f"{_mean(rows, n, BEST)} the best of them for each model; alone: {line}"
+        means.append(f"* {counted(n)}: {line}.")
     packages = dict.fromkeys(PACKAGES.get(name, name) for name in ("infuse", *peers))
     versions = ", ".join(f"{name} {machine['versions'][name]}" for name in packages)
+    precision = results["precision"]
+    how = "" if precision == "fp32" else f" --precision {precision}"
     intro = (
         f"Least milliseconds for one call, batch {results['dims'].get('batch', 1)} (text: 128 "
         "tokens), "
-        f"{results['precision']}, each engine in a process of its own, in turns, on "
+        f"{precision}, each engine in a process of its own, in turns, on "
         f"{machine['processor']} "
         f"({machine['cores']} cores; {versions}). *Ratio* is the time of the fastest other engine "
         "over Infuse's; *of "
@@ -87,18 +90,12 @@ def text(results: dict[str, Any], source: str, plot: str) -> str:
         "largest one from ONNX "
         "Runtime's answer over the largest output. Medians and memory are in "
         f"[{source}](../{source}); `python -m "
-        f"benchmarks.zoo --against {','.join(peers)} --json {source}` measured them."
+        f"benchmarks.zoo --against {','.join(peers)}{how} --json {source}` measured them."
     )
     if "remark" in results:
         intro += f" {results['remark']}"
-    return "\n\n".join(
-        [
-            intro,
-            f"![Speed of other engines over Infuse's]({plot})",
-            "\n".join(lines),
-            "\n".join(means),
-        ]
-    )
+    picture = [f"![Speed of other engines over Infuse's]({plot})"] if plot else []
+    return "\n\n".join([intro, *picture, "\n".join(lines), "\n".join(means)])
 
 
 def counted(threads: int) -> str:
@@ -196,20 +193,22 @@ def _cells(row: dict[str, Any]) -> list[str]:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
+    parser.add_argument("results", type=Path, nargs="+")
     options = parser.parse_args()
-    results = json.loads(options.results.read_text("utf-8"))
-    source = options.results.resolve().relative_to(ROOT).as_posix()
+    all_results = [json.loads(path.read_text("utf-8")) for path in options.results]
+    sources = [path.resolve().relative_to(ROOT).as_posix() for path in options.results]
     page = PAGE.read_text("utf-8")
-    is_zoo = "threads" in results["rows"][0]
-    if is_zoo:
-        draw(results, ROOT / PLOT)
-    plot = PLOT.name
-    name, written = (
-        (ZOO, text(results, source, plot))
-        if is_zoo
-        else (OPTIMIZER, optimizer_text(results, source))
-    )
+    if "threads" in all_results[0]["rows"][0]:
+        draw(all_results[0], ROOT / PLOT)
+        parts = [text(all_results[0], sources[0], PLOT.name)]
+        for results, source in zip(all_results[1:], sources[1:]):
+            heading = f"### {results['machine']['processor']}, {results['precision']}"
+            parts.append(f"{heading}\n{text(results, source)}")
+        name, written = ZOO, "\n\n".join(parts)
+    elif len(all_results) > 1:
+        parser.error("figures of optimizers come from one file")
+    else:
+        name, written = OPTIMIZER, optimizer_text(all_results[0], sources[0])
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     section = f"{begin}\n{written}\n{end}"
     PAGE.write_text(re.sub(f"{begin}.*{end}", lambda _: section, page, flags=re.DOTALL), "utf-8")
