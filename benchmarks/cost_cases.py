@@ -165,9 +165,8 @@ def graph_of(rng: random.Random, precision: str, flops: float) -> Graph:
             (batch, heads, keys, size),
         )
         layers.end(layers.call("Attention", *(layers.input(*shape) for shape in shapes)))
-    if precision == "bf16":
-        _rounded(layers, rng, flops)
     if precision in ("bf16", "bf16x2"):
+        _rounded(layers, rng, flops)
         _computed(layers, rng, flops)
     if precision == "fp32":
         _in_blocks(layers, rng, flops)
@@ -228,7 +227,7 @@ def _depthwise(rng: random.Random) -> list[tuple[int, int, int, int]]:
 
 
 def _rounded(layers: _Layers, rng: random.Random, flops: float) -> None:
-    """Layers that may be rounded to bfloat16."""
+    """Layers that may be rounded to bfloat16, or split."""
     random_products = [
         (rng.choice((1, 2, 4, 16, 50, 100)), rng.choice(CHANNELS), rng.choice(CHANNELS))
         for _ in range(20)
