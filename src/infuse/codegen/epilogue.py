@@ -115,7 +115,11 @@ class Epilogue:
 
     def _place(self, pointer: str, tensor: Tensor) -> Place:
         rows = tuple(
-            RowStep(below, size, "1" if stride == 1 else self.f.number(stride))
+            RowStep(
+                self.f.divisor(below),
+                None if size is None else self.f.divisor(size),
+                "1" if stride == 1 else self.f.number(stride),
+            )
             for below, size, stride in self.space.row_steps(tensor)
         )
         return Place(pointer, rows[::-1], self._column(tensor))

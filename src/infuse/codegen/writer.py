@@ -52,6 +52,7 @@ class FunctionWriter:
         self.checks = False
         self._scratch: list[str] = []
         self._known: dict[tuple[int, DType, str, Any], str] = {}
+        self._divisors: dict[Dim, str] = {}
 
     def read(self, tensor: Tensor, *targets: Tensor) -> str:
         """The name of a pointer to the first element of a tensor that is read.
@@ -89,6 +90,16 @@ class FunctionWriter:
         self.arguments.append(size)
         return f"n{len(self.arguments) - 1}"
 
+    def divisor(self, size: Dim) -> int | str:
+        """A size by which the body divides: itself where it is a number, else the name of a
+        parameter, of equal sizes the same.
+        """
+        if isinstance(size, int):
+            return size
+        if size not in self._divisors:
+            self._divisors[size] = self.number(size)
+        return self._divisors[size]
+
     def value(self, number: float, dtype: DType) -> str:
         """The name of a parameter that carries a number of a formula.
 
@@ -104,9 +115,9 @@ class FunctionWriter:
         """Several sizes, separated by commas."""
         return ", ".join(map(self.number, sizes))
 
-    def printed(self, size: Dim) -> PrintedSize:
-        """A size that is printed into the body."""
-        return PrintedSize(size_text(size), size)
+    def printed(self, size: Dim) -> PrintedSize | str:
+        """A size that is printed into the body where it is a number, else a parameter's name."""
+        return PrintedSize(size_text(size), size) if isinstance(size, int) else self.number(size)
 
     def strided(self, type: str, tensor: Tensor, axes: int = 3) -> Aggregate:
         """A struct of a pointer to a tensor that is read, and the strides of its first axes."""

@@ -139,7 +139,7 @@ class Done:
         shape: tuple[int, int],
         memory: Memory,
     ) -> None:
-        self._start, self._memory = start, memory
+        self._start = start
         self._rows, self._columns, self._inside = _handed(work, shape, memory)
         self._names = scope_of(step, memory).names
         self._made: list[Array] = []
@@ -169,12 +169,12 @@ class Done:
 
     def place(self, place: Place) -> tuple[Tensor, Array]:
         """A tensor, and the places in it from its first element on."""
-        names, memory = self._names, self._memory
+        names = self._names
         offsets = np.zeros_like(self._rows)
         for part in place.rows:
-            index = self._rows // memory.number(part.below)
+            index = self._rows // _divisor(part.below, names)
             if part.size is not None:
-                index = index % memory.number(part.size)
+                index = index % _divisor(part.size, names)
             offsets = offsets + index * _step(part.stride, names)
         places = offsets + self._columns * _step(place.column, names)
         return names[place.pointer].tensor, np.asarray(places)
@@ -192,6 +192,12 @@ def _handed(
     else:
         rows, columns, inside = work.blocks.places(*shape, memory.number)
     return rows[inside], columns[inside], inside
+
+
+def _divisor(size: int | str, names: Mapping[str, Any]) -> int:
+    """A number, or what a name stands for."""
+    number: int = names[size] if isinstance(size, str) else size
+    return number
 
 
 def _step(stride: str, names: Mapping[str, Any]) -> int:

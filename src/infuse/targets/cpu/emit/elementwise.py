@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from infuse.ir.dims import Dim
 from infuse.ops.core.formula import Term
 from infuse.targets.cpu.emit.blocks import BlockRows
 from infuse.targets.cpu.emit.formulas import FormulaPrinter, divides
@@ -18,20 +17,24 @@ from infuse.targets.cpu.emit.sizes import size_text
 class RowStep:
     """How rows move along one axis of a tensor: ((row / below) % size) · stride.
 
-    `size`: None for the outermost axis, which needs no remainder. `stride`: the name of a size, or
-    "1".
+    Sizes are numbers, by which compilers divide faster, or names. `size`: None for the outermost
+    axis, which needs no remainder. `stride`: the name of a size, or "1".
     """
 
-    below: Dim
-    size: Dim | None
+    below: int | str
+    size: int | str | None
     stride: str
 
     def text(self) -> str:
         """The elements from row 0 on, in C++."""
-        index = "row" if self.below == 1 else f"(row / {size_text(self.below)})"
+        index = "row" if self.below == 1 else f"(row / {_text(self.below)})"
         if self.size is not None:
-            index = f"({index} % {size_text(self.size)})"
+            index = f"({index} % {_text(self.size)})"
         return index if self.stride == "1" else f"{index} * {self.stride}"
+
+
+def _text(size: int | str) -> str:
+    return size if isinstance(size, str) else size_text(size)
 
 
 @dataclass(frozen=True)
