@@ -18,10 +18,11 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.emit.sizes import (
+    RunSizes,
     estimate_text,
     fields_in,
     size_text,
-    sizes_text,
+    struct_text,
     symbol_field,
 )
 
@@ -37,6 +38,7 @@ class ProgramText:
         self.profiled = profiled
         self._slots = {id(b): i for i, b in enumerate(plan.buffers)}
         self._late_fields = {symbol_field(s) for s in program.late_sizes}
+        self._sizes: RunSizes | None = None
 
     @cached_property
     def owned(self) -> dict[int, None]:
@@ -80,10 +82,12 @@ class ProgramText:
         """The calls in order."""
         n = self.number
         obtained: set[object] = set()
+        self._sizes = RunSizes(self.program.late_sizes) if self._keeps_sizes else None
         steps = enumerate(self.program.steps)
         lines = [f"  {line}" for i, step in steps for line in self._step(i, step, names, obtained)]
         present = "".join(f"d.{name}, " for name in self.key)
         results = [f"  f.results[{k}] = {self._result(k)};" for k in self.owned]
+        sizes = [f"  {line}" for line in self._sizes.lines] if self._sizes else []
         return f"""// Plans anew where sizes changed.
 static int prepare_{n}(Model& m) {{
   Frame_{n}& f = m.f{n};
@@ -113,7 +117,7 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
   f.turn ^= {int(n > 0)};
   Block* own = f.own + f.turn * {len(self.program.outputs)};
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
-{chr(10).join([*lines, *results])}
+{chr(10).join([*sizes, *lines, *results])}
   return 0;
 }}
 """
@@ -156,7 +160,8 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
     def _obtain(self, block: str, size: Dim, where: str) -> str:
         limit = f"{estimate_text(size)} < TOO_LARGE && " if isinstance(size, dims.Expr) else ""
         return (
-            f"if (!({limit}obtain({block}, {size_text(size)}))) return fail(m, NO_MEMORY, {where});"
+            f"if (!({limit}obtain({block}, {self._size(size)}))) "
+            f"return fail(m, NO_MEMORY, {where});"
         )
 
     def _call(self, step: Step, names: Mapping[str, str], where: str) -> str:
@@ -170,18 +175,39 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
             elif isinstance(argument, Number):
                 arguments.append(literal(argument.value, argument.dtype))
             elif isinstance(argument, tuple):
-                arguments.append(sizes_text(argument))
+                arguments.append(struct_text(argument, self._size))
             else:
-                arguments.append(size_text(argument))
+                arguments.append(self._size(argument))
         call = f"{names[step.function.text()]}({', '.join(arguments)})"
         statement = f"{call};"
         if step.checks or control:
             statement = f"if (int failed = {call}) return fail(m, failed, {where});"
-        return f"{_unless_empty(step)}{statement}  // {comment(_computed(step))}"
+        return f"{self._unless_empty(step)}{statement}  // {comment(_computed(step))}"
+
+    def _unless_empty(self, step: Step) -> str:
+        """The condition under which a step has something to write, where symbolic sizes leave that
+        open.
+        """
+        if step.function.is_control or any(isinstance(a, SizeResult) for a in step.arguments):
+            return ""
+        pairs = zip(step.arguments, step.function.parameters)
+        written = [a.size for a, p in pairs if isinstance(a, Tensor) and not p.startswith("const ")]
+        open_ = [self._size(s) for s in dict.fromkeys(written) if isinstance(s, dims.Expr)]
+        certain = any(isinstance(size, int) and size > 0 for size in written)
+        return "" if certain or not open_ else f"if ({' + '.join(open_)} > 0) "
+
+    def _size(self, size: Dim) -> str:
+        """A size in the list of calls."""
+        return size_text(size) if self._sizes is None else self._sizes.text(size)
+
+    @property
+    def _keeps_sizes(self) -> bool:
+        """Whether sizes stay as they are while the calls run: bodies of control flow set theirs."""
+        return self.number == 0 and not self.program.bodies
 
     def _place(self, tensor: Tensor, pointer: str) -> str:
         """The address of the first element of a tensor, as a pointer of this type."""
-        offset = "" if tensor.offset == 0 else f" + {size_text(tensor.offset)}"
+        offset = "" if tensor.offset == 0 else f" + {self._size(tensor.offset)}"
         return f"({pointer})({self._base(tensor.buffer)}){offset}"
 
     def _base(self, buffer: Buffer) -> str:
@@ -193,7 +219,7 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
                 first, second = (
                     f"(void*)({self._place(t, f'{t.dtype.c_name}*')})" for t in tensors
                 )
-                return f"{size_text(size)} == 0 ? {first} : {second}"
+                return f"{self._size(size)} == 0 ? {first} : {second}"
             case "arena" if root in self.plan.late:
                 return f"f.late[{self.plan.late[root]}].data"
             case "arena":
@@ -272,16 +298,3 @@ def _computed(step: Step) -> str:
     names = [name for name in step.nodes if name and name not in step.label]
     more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
     return step.label + (f": {', '.join([*names[:_MOST_NAMES], *more])}" if names else "")
-
-
-def _unless_empty(step: Step) -> str:
-    """The condition under which a step has something to write, where symbolic sizes leave that
-    open.
-    """
-    if step.function.is_control or any(isinstance(a, SizeResult) for a in step.arguments):
-        return ""
-    pairs = zip(step.arguments, step.function.parameters)
-    written = [a.size for a, p in pairs if isinstance(a, Tensor) and not p.startswith("const ")]
-    open_ = [size_text(size) for size in dict.fromkeys(written) if isinstance(size, dims.Expr)]
-    certain = any(isinstance(size, int) and size > 0 for size in written)
-    return "" if certain or not open_ else f"if ({' + '.join(open_)} > 0) "

@@ -40,8 +40,14 @@ another.
 """
 
 
-def c_text(dim: Dim, name: Callable[[str], str], suffix: str = "L") -> str:
-    """`dim` as a C++ expression of type long; `name` gives the variable of a symbol.
+def c_text(
+    dim: Dim,
+    name: Callable[[str], str],
+    suffix: str = "L",
+    term: Callable[[Atom], str | None] = lambda atom: None,
+) -> str:
+    """`dim` as a C++ expression of type long; `name` gives the variable of a symbol, and `term`
+    that of a function's result where there is one.
 
     With ".0" as `suffix` of numbers, and variables of type double, it is one of type double, which
     does not overflow.
@@ -51,7 +57,11 @@ def c_text(dim: Dim, name: Callable[[str], str], suffix: str = "L") -> str:
     terms = []
     for monomial, coefficient in sorted(dim.terms.items(), key=term_key):
         factors = [f"{coefficient}{suffix}"] if coefficient != 1 or not monomial else []
-        factors += [_c_atom(atom, name, suffix) for atom, power in monomial for _ in range(power)]
+        factors += [
+            term(atom) or c_term(atom, name, suffix, term)
+            for atom, power in monomial
+            for _ in range(power)
+        ]
         terms.append("*".join(factors))
     alone = len(terms) == 1 and "*" not in terms[0]
     return terms[0] if alone else f"({' + '.join(terms)})"
@@ -63,10 +73,17 @@ _C_FUNCTIONS = {
 }
 
 
-def _c_atom(atom: Atom, name: Callable[[str], str], suffix: str) -> str:
+def c_term(
+    atom: Atom,
+    name: Callable[[str], str],
+    suffix: str = "L",
+    term: Callable[[Atom], str | None] = lambda atom: None,
+) -> str:
+    """The C++ expression of a symbol or a function (see `c_text`)."""
     if atom.kind == "symbol":
         return name(atom.args[0])
-    return f"{_C_FUNCTIONS[atom.kind]}({', '.join(c_text(a, name, suffix) for a in atom.args)})"
+    arguments = ", ".join(c_text(a, name, suffix, term) for a in atom.args)
+    return f"{_C_FUNCTIONS[atom.kind]}({arguments})"
 
 
 _BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {

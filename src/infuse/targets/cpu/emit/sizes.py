@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from infuse.ir import dim_text
-from infuse.ir.dims import Dim, Expr
+from infuse.ir.dims import Atom, Dim, Expr
 from infuse.targets.cpu.families.base import KernelSizes
 
 _FIELD = re.compile(r"\bd\.(\w+)")
@@ -16,7 +16,35 @@ _FIELD = re.compile(r"\bd\.(\w+)")
 
 def size_text(dim: Dim) -> str:
     """A size as C++ of type long; symbols are fields of `d`."""
-    return dim_text.c_text(dim, lambda name: f"d.{symbol_field(name)}")
+    return dim_text.c_text(dim, _field)
+
+
+class RunSizes:
+    """Sizes in a function that runs: what is a function of symbols other than those in `late` is
+    computed once, by `lines`, which come first.
+    """
+
+    def __init__(self, late: Collection[str]) -> None:
+        self.lines: list[str] = []
+        self._late = frozenset(late)
+        self._names: dict[Atom, str] = {}
+
+    def text(self, dim: Dim) -> str:
+        """A size as C++ of type long."""
+        return dim_text.c_text(dim, _field, term=self._name)
+
+    def _name(self, atom: Atom) -> str | None:
+        if atom.kind == "symbol" or atom.names & self._late:
+            return None
+        if atom not in self._names:
+            value = dim_text.c_term(atom, _field, term=self._name)
+            self._names[atom] = f"z{len(self._names)}"
+            self.lines.append(f"const long {self._names[atom]} = {value};")
+        return self._names[atom]
+
+
+def _field(name: str) -> str:
+    return f"d.{symbol_field(name)}"
 
 
 def estimate_text(dim: Dim) -> str:
