@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
 from math import gcd
+from typing import Any
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
+from infuse.codegen.expand.ml_kernels import KERNELS
 from infuse.codegen.phases import WIDE, kernel_phases, leaves_gaps
 from infuse.ir import dims
 from infuse.ir.dims import Dim
@@ -80,6 +83,7 @@ class _Phase:
 
 
 @expands("ConvTranspose")
+@expands("ConvTransposeInteger", domain=KERNELS)
 def conv_transpose(make: Composer, node: Node) -> Results:
     """One convolution whose output channels are the pixels of a block, or one for each of these
     phases, where they have different taps; nothing where kernels write the pixels to their places.
@@ -98,9 +102,11 @@ def conv_transpose(make: Composer, node: Node) -> Results:
     _, pads = op.placement(x.shape[2:], kernel)
     rows = zip(kernel, op.steps(rank), op.spread(rank), pads, node.output.shape[2:])
     axes = [_Axis(k, s, d, before, out) for k, s, d, (before, _), out in rows]
-    bias = node.input(2)
+    is_float = x.dtype.is_float
+    bias = node.input(2) if is_float else None
+    zero = None if is_float else node.input(2)
     early = bias is not None and all(a.reaches(n) for a, n in zip(axes, x.shape[2:]))
-    blocks = _Blocks(make, x, w, bias if early else None, op.group, axes)
+    blocks = _Blocks(make, x, w, bias if early else None, op.group, axes, zero)
     full = blocks.apart() if blocks.stand_apart else blocks.together()
     for i, axis in enumerate(axes):
         full = _placed(make, full, i + 2, axis)
@@ -119,6 +125,8 @@ class _Blocks:
     bias: Value | None
     group: int
     axes: Sequence[_Axis]
+    zero: Value | None
+    """The zero point of integers."""
 
     @property
     def per_group(self) -> Dim:
@@ -150,6 +158,11 @@ class _Blocks:
         wide = isinstance(self.per_group, int) and self.per_group >= WIDE
         return wide and not all(a.is_even for a in self.axes)
 
+    def _convolved(self, filters: Value, bias: Value | None, **how: Any) -> Value:
+        if self.x.dtype.is_float:
+            return self.make("Conv", self.x, filters, bias, **how)
+        return self.make("ConvInteger", self.x, filters, self.zero, **how)
+
     # -- a convolution for each phase --------------------------------------------------------------
 
     def apart(self) -> Value:
@@ -167,7 +180,7 @@ class _Blocks:
         pads = (*(p.before for p in phases), *(p.after for p in phases))
         apart = tuple(p.apart for p in phases)
         steps = {"group": self.group, "pads": pads, "dilations": apart}
-        return self.make("Conv", self.x, self._phase_filters(phases), self.bias, **steps)
+        return self._convolved(self._phase_filters(phases), self.bias, **steps)
 
     def _empty(self, count: int) -> Value:
         """So many phases that no tap meets."""
@@ -175,7 +188,8 @@ class _Blocks:
         sizes = (size + a.taps - 1 for size, a in zip(spatial, self.axes))
         shape = make.ints(n, count * self.channels, *sizes)
         if self.bias is None:
-            return make("Expand", constant(np.zeros((), self.x.dtype.numpy)), shape)
+            dtype = self.x.dtype if self.x.dtype.is_float else dtypes.int32
+            return make("Expand", constant(np.zeros((), dtype.numpy)), shape)
         column = make.reshape(self.bias, 1, self.channels)
         repeated = make("Expand", column, make.ints(count, self.channels))
         ones = (1,) * len(self.axes)
@@ -200,7 +214,7 @@ class _Blocks:
         """
         pads = tuple(a.taps - 1 for a in self.axes) * 2
         bias = None if self.bias is None else self._repeated(self.bias)
-        blocks = self.make("Conv", self.x, self._filters(), bias, group=self.group, pads=pads)
+        blocks = self._convolved(self._filters(), bias, group=self.group, pads=pads)
         return self._interleaved(blocks, phases_lead=self.group == 1)
 
     def _repeated(self, bias: Value) -> Value:
