@@ -110,7 +110,7 @@ def leaves_gaps(node: Node) -> bool:
     assert isinstance(op, ConvTranspose)
     assert x is not None
     assert w is not None
-    if x.dtype != dtypes.float32 or w.const is None or 0 in w.const.shape or w.const.ndim > 4:
+    if x.dtype not in _MULTIPLIED or w.const is None or 0 in w.const.shape or w.const.ndim > 4:
         return False
     kernel = w.const.shape[2:]
     steps, spread = op.steps(len(kernel)), op.spread(len(kernel))

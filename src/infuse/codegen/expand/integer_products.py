@@ -13,9 +13,8 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.codegen.expand.quantization import per_channel
-from infuse.codegen.expand.transposed_integers import ConvTransposeInteger
 from infuse.ir.graph import Array, Node, Value, constant
-from infuse.ops.convolution import Convolving, ConvTranspose
+from infuse.ops.convolution import Convolving
 from infuse.ops.core.evaluate import evaluate_node
 from infuse.ops.quantization import DequantizeLinear
 
@@ -103,44 +102,12 @@ def conv(make: Composer, node: Node) -> Results:
         return None
     assert isinstance(op, Convolving)
     total = make(
-        "ConvInteger", x.integers, w.integers, _one(make, x.zero), w.zero, **op.attributes()
+        "ConvInteger", x.integers, w.integers, scalar(make, x.zero), w.zero, **op.attributes()
     )
     rank = node.output.rank
     scale = w.scale.const.reshape(-1, *(1,) * (rank - 2))
     result = scaled(make, total, x, scale if scale.size > 1 else scale.reshape(()))
     return result if bias is None else make("Add", result, per_channel(make, known(bias), rank))
-
-
-@expands("ConvTranspose", early=True)
-def conv_transpose(make: Composer, node: Node) -> Results:
-    x, w, bias, op = activation(node.input(0)), weights(node.input(1), 1), node.input(2), node.op
-    if x is None or w is None or w.scale.const is None:
-        return None
-    filters = _without_zero(w)
-    if filters is None:
-        return None
-    zero = _one(make, x.zero)
-    (total,) = make.apply(ConvTransposeInteger(**op.attributes()), [x.integers, filters, zero])
-    assert isinstance(op, ConvTranspose)
-    rank, scale = node.output.rank, w.scale.const.reshape(-1)
-    if scale.size > 1:
-        scale = np.tile(scale, op.group).reshape(-1, *(1,) * (rank - 2))
-    result = scaled(make, total, x, scale if scale.size > 1 else scale.reshape(()))
-    return result if bias is None else make("Add", result, per_channel(make, known(bias), rank))
-
-
-def _without_zero(w: Quantized) -> Value | None:
-    """Filters of a transposed convolution less their zero points; None where these are not of 8
-    bits.
-    """
-    filters, zero = w.integers.const, None if w.zero is None else w.zero.const
-    assert filters is not None
-    if zero is None or not zero.any():
-        return w.integers
-    shift = zero.astype(np.int16).reshape(1, -1, *(1,) * (filters.ndim - 2))
-    shifted = filters.astype(np.int16) - shift
-    fits = not shifted.size or (shifted.min() >= -128 and shifted.max() <= 127)
-    return constant(shifted.astype(np.int8), w.integers.name) if fits else None
 
 
 @expands("MatMul", early=True)
@@ -151,7 +118,7 @@ def matmul(make: Composer, node: Node) -> Results:
     x, w = activation(a), weights(b, 1)
     if x is None or w is None or w.scale.const is None:
         return None
-    total = make("MatMulInteger", x.integers, w.integers, _one(make, x.zero), w.zero)
+    total = make("MatMulInteger", x.integers, w.integers, scalar(make, x.zero), w.zero)
     return scaled(make, total, x, _columns(w.scale.const))
 
 
@@ -163,7 +130,7 @@ def gemm(make: Composer, node: Node) -> Results:
     if x is None or w is None or w.scale.const is None or attributes["transA"]:
         return None
     matrix = make.permute(w.integers, 1, 0) if turned else w.integers
-    total = make("MatMulInteger", x.integers, matrix, _one(make, x.zero), w.zero)
+    total = make("MatMulInteger", x.integers, matrix, scalar(make, x.zero), w.zero)
     result = scaled(make, total, x, _columns(w.scale.const), float(attributes["alpha"]))
     if c is None:
         return result
@@ -175,7 +142,7 @@ def gemm(make: Composer, node: Node) -> Results:
     )
 
 
-def _one(make: Composer, zero: Value | None) -> Value | None:
+def scalar(make: Composer, zero: Value | None) -> Value | None:
     return None if zero is None else make.reshape(zero)
 
 
