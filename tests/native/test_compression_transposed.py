@@ -44,7 +44,7 @@ def segmentation() -> Graph:
     how = {"strides": (2, 2), "pads": (1,) * 4}
     larger = b("ConvTranspose", joined, b.weight(16, 18, 3, 3), output_padding=(1, 1), **how)
     last = b("ConvTranspose", b("Relu", larger), b.weight(18, 2, 4, 4), b.weight(2), **how)
-    b.output(b("Sigmoid", b("Mul", last, np.float32(0.02))))
+    b.output(last)
     return infuse.optimize(b.graph)
 
 
