@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from infuse.codegen.lower import indexing, integers, recurrent, resize, vision
+from infuse.codegen.lower import indexing, integer_convolution, recurrent, resize, vision
 from infuse.codegen.tensors import natural
 from infuse.targets.cpu.emit.statements import Aggregate
 from infuse.testing.kernel_calls import KernelError
@@ -31,8 +31,10 @@ def test_samples_of_operators_are_what_their_kernels_make(kind: str, target: str
 
 
 def test_filters_with_another_zero_point_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    shifted = integers._shifted_filters
-    monkeypatch.setattr(integers, "_shifted_filters", lambda node: shifted(node) + np.int16(1))
+    shifted = integer_convolution._shifted_filters
+    monkeypatch.setattr(
+        integer_convolution, "_shifted_filters", lambda node: shifted(node) + np.int16(1)
+    )
     with pytest.raises(KernelError, match=r"integer_conv in step .* of ConvInteger node"):
         CASES["bytes, from 7"].run(TARGETS[0])
     with pytest.raises(KernelError, match=r"integer_depthwise in step"):

@@ -19,6 +19,8 @@ WIDE: Final = 16
 """Output channels that fill vectors, so that each phase may have a convolution of its own."""
 _MOST: Final = 16
 """Phases that may each have a kernel call of their own."""
+_MULTIPLIED: Final = (dtypes.float32, dtypes.int8, dtypes.uint8)
+"""Elements of which there are kernels for convolutions whose results are parts of an image."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def kernel_phases(node: Node) -> list[list[Phase]] | None:
     assert isinstance(op, ConvTranspose)
     assert x is not None
     assert w is not None
-    if x.dtype != dtypes.float32 or w.const is None or 0 in w.const.shape:
+    if x.dtype not in _MULTIPLIED or w.const is None or 0 in w.const.shape:
         return None
     if not _fills_vectors(op.group, w.const.shape, op.steps(w.const.ndim - 2)):
         return None
@@ -108,7 +110,7 @@ def leaves_gaps(node: Node) -> bool:
     assert isinstance(op, ConvTranspose)
     assert x is not None
     assert w is not None
-    if x.dtype != dtypes.float32 or w.const is None or 0 in w.const.shape or w.const.ndim > 4:
+    if x.dtype not in _MULTIPLIED or w.const is None or 0 in w.const.shape or w.const.ndim > 4:
         return False
     kernel = w.const.shape[2:]
     steps, spread = op.steps(len(kernel)), op.spread(len(kernel))

@@ -108,7 +108,7 @@ def _static(options: StaticOptions) -> Trial:
 
 
 def _dynamic(parts: Sequence[Sampled]) -> float:
-    if parts[0].layer.kind == "Conv":
+    if parts[0].layer.is_convolution:
         return 0.0
     rows = parts[0].others
     scale = scale_of(float(rows.min()), float(rows.max()), dtypes.uint8, symmetric=False)

@@ -4,8 +4,10 @@ products of matrices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from infuse import dtypes
 from infuse.analysis.cost import node_cost
 from infuse.ir.graph import Array, Graph, Node, Value
-from infuse.ops.convolution import Convolving
+from infuse.ops.convolution import Convolving, ConvTranspose
 from infuse.ops.recurrent_base import Recurrent
 from infuse.ops.spatial import padded, static, windows
 
@@ -24,7 +26,7 @@ LEAST_TABLE = 256
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A Conv, MatMul or Gemm of an activation with constant weights.
+    """A Conv, ConvTranspose, MatMul or Gemm of an activation with constant weights.
 
     Its weights are matrices [groups, depth, columns], and the rows of an activation that they
     multiply are [rows, groups, depth]; output channel g · columns + n is column n of group g.
@@ -39,6 +41,11 @@ class Layer:
     @property
     def kind(self) -> str:
         return self.node.kind
+
+    @property
+    def is_convolution(self) -> bool:
+        """Whether windows of images are multiplied."""
+        return self.kind in ("Conv", "ConvTranspose")
 
     @property
     def activation(self) -> Value:
@@ -70,7 +77,7 @@ class Layer:
     @property
     def output_axis(self) -> int:
         """The axis of the result that output channels lie along."""
-        return 1 if self.kind == "Conv" else self.node.output.rank - 1
+        return 1 if self.is_convolution else self.node.output.rank - 1
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -104,8 +111,8 @@ class Layer:
         return self.sizes[1]
 
     def as_matrices(self, elements: Array) -> Array:
-        """Elements in the layout of the operator as [groups, depth, columns], in the same
-        memory.
+        """Elements in the layout of the operator as [groups, depth, columns]; in the same memory
+        but for transposed convolutions.
         """
         if self.channel_axis == 1:
             return elements[None]
@@ -130,7 +137,7 @@ class Layer:
         """At most `count` random rows [rows, groups, depth] of an activation that the weights
         multiply.
         """
-        if self.kind != "Conv":
+        if not self.is_convolution:
             flat = activation.reshape(-1, 1, activation.shape[-1])
             if len(flat) > count:
                 flat = flat[np.sort(rng.choice(len(flat), count, replace=False))]
@@ -152,6 +159,53 @@ class Layer:
         taken = view.transpose(ahead)[np.unravel_index(np.sort(picked), places)]
         groups, depth, _ = self.sizes
         return np.ascontiguousarray(taken.reshape(-1, groups, depth), dtype=np.float32)
+
+
+class Transposed(Layer):
+    """A ConvTranspose without groups. A row has, for one pixel of the result, the pixels of the
+    activation that meet it, by channel and tap of the kernel, and zeros for taps that meet none.
+    """
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        channels, columns, *kernel = self.weights.shape
+        return 1, channels * math.prod(kernel), columns
+
+    def as_matrices(self, elements: Array) -> Array:
+        channels, columns, *_ = elements.shape
+        by_tap = elements.reshape(channels, columns, -1).transpose(0, 2, 1)
+        matrices: Array = by_tap.reshape(1, -1, columns)
+        return matrices
+
+    def in_layout(self, matrices: Array) -> Array:
+        channels, columns, *kernel = self.weights.shape
+        by_tap = matrices.reshape(channels, math.prod(kernel), columns)
+        return np.ascontiguousarray(by_tap.transpose(0, 2, 1).reshape(self.weights.shape))
+
+    def rows(self, activation: Array, count: int, rng: np.random.Generator) -> Floats:
+        op, (images, _, *sizes) = self.node.op, activation.shape
+        assert isinstance(op, ConvTranspose)
+        kernel = self.weights.shape[2:]
+        rank = len(kernel)
+        shape, pads = op.placement(sizes, kernel)
+        places = (images, *static(shape))
+        total = math.prod(places)
+        image, *pixels = np.unravel_index(
+            np.sort(rng.choice(total, min(count, total), replace=False)), places
+        )
+        index: list[Array] = []
+        meets = np.ones((), bool)
+        for axis, (pixel, size, (cut, _)) in enumerate(zip(pixels, sizes, pads)):
+            spread = np.arange(kernel[axis]) * op.spread(rank)[axis]
+            at, rest = np.divmod(pixel[:, None] + int(str(cut)) - spread, op.steps(rank)[axis])
+            along = (-1, *(kernel[axis] if a == axis else 1 for a in range(rank)))
+            meets = meets & ((rest == 0) & (at >= 0) & (at < size)).reshape(along)
+            index.append(np.clip(at, 0, size - 1).reshape(along))
+        first = image.reshape(-1, *(1,) * rank)
+        met: tuple[Any, ...] = (first, slice(None), *index)
+        taken = activation[met] * meets[..., None]
+        by_channel = np.moveaxis(taken, -1, 1).reshape(len(image), 1, -1)
+        return np.ascontiguousarray(by_channel, dtype=np.float32)
 
 
 class Embedding(Layer):
@@ -208,7 +262,7 @@ def largest_of_channels(layer: Layer, numbers: Array) -> Array:
 
 def _taps(layer: Layer) -> int:
     """The rows of a layer's matrices that one channel of its activation meets."""
-    return int(np.prod(layer.weights.shape[2:])) if layer.kind == "Conv" else 1
+    return int(np.prod(layer.weights.shape[2:])) if layer.is_convolution else 1
 
 
 def multiply(rows: Array, matrices: Array) -> Array:
@@ -219,7 +273,11 @@ def multiply(rows: Array, matrices: Array) -> Array:
 
 def find_layers(graph: Graph) -> list[Layer]:
     """The layers of a graph in order, without those of bodies of control flow."""
-    return [Layer(node) for node in graph.nodes if _is_layer(node)]
+    return [
+        Transposed(node) if node.kind == "ConvTranspose" else Layer(node)
+        for node in graph.nodes
+        if _is_layer(node)
+    ]
 
 
 def _is_layer(node: Node) -> bool:
@@ -237,6 +295,11 @@ def _conv(node: Node, x: Value, w: Value) -> bool:
     return x.rank >= 3
 
 
+def _conv_transpose(node: Node, x: Value, w: Value) -> bool:
+    # Channels of all groups would share their scales, which lie along the second axis.
+    return x.rank >= 3 and bool(node.op.attributes()["group"] == 1)
+
+
 def _matmul(node: Node, x: Value, w: Value) -> bool:
     return x.rank >= 2 and w.rank == 2
 
@@ -249,6 +312,7 @@ def _gemm(node: Node, x: Value, w: Value) -> bool:
 
 _FITS: dict[str, Callable[[Node, Value, Value], bool]] = {
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "MatMul": _matmul,
     "Gemm": _gemm,
 }
@@ -270,6 +334,8 @@ def _reason(node: Node) -> str:
     weights = next((v for v in operands if v is not None and v.const is None), operands[0])
     if any(v.dtype.is_integer for v in node.operands() if v.dtype.bits == 8):
         return "it multiplies integers already"
+    if node.kind == "ConvTranspose" and node.op.attributes()["group"] > 1:
+        return "transposed convolutions in groups are computed in float32"
     if node.kind not in _FITS and not isinstance(node.op, Recurrent):
         return f"{node.kind} is computed in float32"
     maker = None if weights is None else weights.producer

@@ -267,6 +267,8 @@ def _rounded_down(rank: float) -> int:
 
 def why_not_factored(layer: Layer) -> str:
     """Why a layer has no factors; nothing where it may have some."""
+    if layer.kind == "ConvTranspose":
+        return "transposed convolutions are not factored"
     if layer.sizes[0] > 1:
         return "grouped convolutions are not factored"
     if min(layer.sizes[1:]) < 2 * RANK_STEP:

@@ -140,7 +140,7 @@ def dynamic_int8(setting: Setting) -> Plan:
     """
     plan = Plan()
     for layer in setting.layers:
-        if layer.kind == "Conv":
+        if layer.is_convolution:
             plan.refused[layer] = "convolutions gain nothing by ranges of each run"
         elif not layer.is_finite:
             plan.refused[layer] = "its weights are not finite"
@@ -173,7 +173,7 @@ def _weights_of(bits: int) -> Callable[[Setting], Plan]:
 
 def why_no_blocks(layer: Layer) -> str:
     """Why weights are not stored in blocks; nothing where they are."""
-    if layer.kind == "Conv":
+    if layer.is_convolution:
         return "weights of convolutions are not stored in few bits"
     if not layer.is_finite:
         return "its weights are not finite"

@@ -94,7 +94,7 @@ def observe(
     values = list(dict.fromkeys([*(layer.activation for layer in layers), *others]))
     ranges = {value: Range() for value in values}
     rows = RowStore(layers)
-    products = [layer for layer in layers if layer.kind != "Conv"] if takes_moments else []
+    products = [layer for layer in layers if not layer.is_convolution] if takes_moments else []
     moments = {layer: np.zeros((layer.depth, layer.depth), np.float32) for layer in products}
     sums = {layer: np.zeros(layer.depth) for layer in products}
     counts = dict.fromkeys(products, 0)

@@ -65,7 +65,7 @@ def find_sites(layers: Sequence[Layer]) -> list[Site]:
 
 def _behind(layer: Layer) -> int:
     """The axes of a layer's activation behind that of its channels."""
-    return layer.activation.rank - 2 if layer.kind == "Conv" else 0
+    return layer.activation.rank - 2 if layer.is_convolution else 0
 
 
 def rescaled(graph: Graph, scales: Mapping[Site, Floats], scratch: ScratchArrays) -> Graph:

@@ -171,6 +171,8 @@ def why_not_sparse(layer: Layer, pattern: Pattern) -> str:
     groups, depth, columns = layer.sizes
     if not layer.is_finite:
         return "its weights are not finite"
+    if layer.kind == "ConvTranspose":
+        return "transposed convolutions have no kernels for sparse weights"
     if groups > 1:
         return "convolutions in groups have no kernels for sparse weights"
     if columns < pattern.columns or depth < max(pattern.rows, pattern.of):

@@ -23,6 +23,7 @@ from infuse.codegen.expand import (  # noqa: F401  (each registers its expansion
     signal,
     training,
     transposed,
+    transposed_integers,
     tree_rows,
     vision,
 )

@@ -102,7 +102,7 @@ def conv(make: Composer, node: Node) -> Results:
         return None
     assert isinstance(op, Convolving)
     total = make(
-        "ConvInteger", x.integers, w.integers, _one(make, x.zero), w.zero, **op.attributes()
+        "ConvInteger", x.integers, w.integers, scalar(make, x.zero), w.zero, **op.attributes()
     )
     rank = node.output.rank
     scale = w.scale.const.reshape(-1, *(1,) * (rank - 2))
@@ -118,7 +118,7 @@ def matmul(make: Composer, node: Node) -> Results:
     x, w = activation(a), weights(b, 1)
     if x is None or w is None or w.scale.const is None:
         return None
-    total = make("MatMulInteger", x.integers, w.integers, _one(make, x.zero), w.zero)
+    total = make("MatMulInteger", x.integers, w.integers, scalar(make, x.zero), w.zero)
     return scaled(make, total, x, _columns(w.scale.const))
 
 
@@ -130,7 +130,7 @@ def gemm(make: Composer, node: Node) -> Results:
     if x is None or w is None or w.scale.const is None or attributes["transA"]:
         return None
     matrix = make.permute(w.integers, 1, 0) if turned else w.integers
-    total = make("MatMulInteger", x.integers, matrix, _one(make, x.zero), w.zero)
+    total = make("MatMulInteger", x.integers, matrix, scalar(make, x.zero), w.zero)
     result = scaled(make, total, x, _columns(w.scale.const), float(attributes["alpha"]))
     if c is None:
         return result
@@ -142,7 +142,7 @@ def gemm(make: Composer, node: Node) -> Results:
     )
 
 
-def _one(make: Composer, zero: Value | None) -> Value | None:
+def scalar(make: Composer, zero: Value | None) -> Value | None:
     return None if zero is None else make.reshape(zero)
 
 

@@ -253,7 +253,7 @@ def _stays_quantized(reader: tuple[Node, Value | None]) -> bool:
     """
     user, other = reader
     maker = None if other is None else other.producer
-    if user.kind in ("Conv", "MatMul", "Gemm"):
+    if user.kind in ("Conv", "ConvTranspose", "MatMul", "Gemm"):
         return (
             maker is not None
             and isinstance(maker.op, DequantizeLinear)
@@ -271,7 +271,7 @@ def _ends_product(x: Value | None, depth: int = 16) -> bool:
     node = None if x is None else x.producer
     if node is None or depth == 0:
         return False
-    if node.kind in ("ConvInteger", "MatMulInteger"):
+    if node.kind in ("ConvInteger", "ConvTransposeInteger", "MatMulInteger"):
         return True
     others = node.inputs[1:]
     constant = all(v is None or v.const is not None for v in others)

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
 from math import gcd
+from typing import Any
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.codegen.phases import WIDE, kernel_phases, leaves_gaps
 from infuse.ir import dims
@@ -86,6 +88,25 @@ def conv_transpose(make: Composer, node: Node) -> Results:
     """
     if kernel_phases(node) is not None or leaves_gaps(node):
         return None
+    return expanded(make, node, node.input(2))
+
+
+@dataclass(frozen=True)
+class Integers:
+    """What products of bytes are scaled by, a number for each output channel, and the zero point of
+    the image.
+    """
+
+    scale: Value
+    zero: Value | None
+
+
+def expanded(
+    make: Composer, node: Node, bias: Value | None, integers: Integers | None = None
+) -> Value:
+    """A transposed convolution plus a bias in other operators; with `integers`, one of bytes that
+    gives float32.
+    """
     x, w = node.inputs[:2]
     assert x is not None
     assert w is not None
@@ -98,9 +119,8 @@ def conv_transpose(make: Composer, node: Node) -> Results:
     _, pads = op.placement(x.shape[2:], kernel)
     rows = zip(kernel, op.steps(rank), op.spread(rank), pads, node.output.shape[2:])
     axes = [_Axis(k, s, d, before, out) for k, s, d, (before, _), out in rows]
-    bias = node.input(2)
     early = bias is not None and all(a.reaches(n) for a, n in zip(axes, x.shape[2:]))
-    blocks = _Blocks(make, x, w, bias if early else None, op.group, axes)
+    blocks = _Blocks(make, x, w, bias if early else None, op.group, axes, integers)
     full = blocks.apart() if blocks.stand_apart else blocks.together()
     for i, axis in enumerate(axes):
         full = _placed(make, full, i + 2, axis)
@@ -119,6 +139,7 @@ class _Blocks:
     bias: Value | None
     group: int
     axes: Sequence[_Axis]
+    integers: Integers | None
 
     @property
     def per_group(self) -> Dim:
@@ -150,6 +171,19 @@ class _Blocks:
         wide = isinstance(self.per_group, int) and self.per_group >= WIDE
         return wide and not all(a.is_even for a in self.axes)
 
+    def _convolved(
+        self, filters: Value, bias: Value | None, scale: Value | None, **how: Any
+    ) -> Value:
+        make, ones = self.make, (1,) * len(self.axes)
+        if self.integers is None or scale is None:
+            return make("Conv", self.x, filters, bias, **how)
+        total = make("ConvInteger", self.x, filters, self.integers.zero, **how)
+        wide = make("Cast", total, to=dtypes.float32)
+        result = make("Mul", wide, make.reshape(scale, scale.shape[0], *ones))
+        if bias is None:
+            return result
+        return make("Add", result, make.reshape(bias, bias.shape[0], *ones))
+
     # -- a convolution for each phase --------------------------------------------------------------
 
     def apart(self) -> Value:
@@ -167,7 +201,8 @@ class _Blocks:
         pads = (*(p.before for p in phases), *(p.after for p in phases))
         apart = tuple(p.apart for p in phases)
         steps = {"group": self.group, "pads": pads, "dilations": apart}
-        return self.make("Conv", self.x, self._phase_filters(phases), self.bias, **steps)
+        scale = None if self.integers is None else self.integers.scale
+        return self._convolved(self._phase_filters(phases), self.bias, scale, **steps)
 
     def _empty(self, count: int) -> Value:
         """So many phases that no tap meets."""
@@ -175,7 +210,8 @@ class _Blocks:
         sizes = (size + a.taps - 1 for size, a in zip(spatial, self.axes))
         shape = make.ints(n, count * self.channels, *sizes)
         if self.bias is None:
-            return make("Expand", constant(np.zeros((), self.x.dtype.numpy)), shape)
+            dtype = self.x.dtype if self.integers is None else dtypes.float32
+            return make("Expand", constant(np.zeros((), dtype.numpy)), shape)
         column = make.reshape(self.bias, 1, self.channels)
         repeated = make("Expand", column, make.ints(count, self.channels))
         ones = (1,) * len(self.axes)
@@ -199,12 +235,13 @@ class _Blocks:
         lacks.
         """
         pads = tuple(a.taps - 1 for a in self.axes) * 2
-        bias = None if self.bias is None else self._repeated(self.bias)
-        blocks = self.make("Conv", self.x, self._filters(), bias, group=self.group, pads=pads)
+        vectors = (self.bias, None if self.integers is None else self.integers.scale)
+        bias, scale = (None if each is None else self._repeated(each) for each in vectors)
+        blocks = self._convolved(self._filters(), bias, scale, group=self.group, pads=pads)
         return self._interleaved(blocks, phases_lead=self.group == 1)
 
     def _repeated(self, bias: Value) -> Value:
-        """The bias for all output channels, in their order."""
+        """Numbers of channels for all output channels, in their order."""
         lead = self.group == 1
         if bias.const is not None:
             repeated = np.tile if lead else np.repeat

@@ -11,6 +11,8 @@ from itertools import product
 
 import numpy as np
 
+from infuse import dtypes
+from infuse.codegen.expand.ml_kernels import KERNELS
 from infuse.codegen.groups import Group
 from infuse.codegen.kernel_table import lowers
 from infuse.codegen.lower.convolution import (
@@ -22,6 +24,7 @@ from infuse.codegen.lower.convolution import (
     plane,
     planes_are_faster,
 )
+from infuse.codegen.lower.integer_convolution import call_integer_convolution
 from infuse.codegen.lower.linear import label
 from infuse.codegen.lower.planes import lies_as_planes
 from infuse.codegen.lower.runtime_operands import operand
@@ -51,6 +54,7 @@ Axes = Sequence[Sequence[Phase]]
 
 
 @lowers("ConvTranspose", has_epilogue=True)
+@lowers("ConvTransposeInteger", domain=KERNELS, has_epilogue=True, accumulates=dtypes.int32)
 def conv_transpose(low: Lowering, node: Node, group: Group) -> None:
     """One kernel call for blocks of pixels, or one for each phase."""
     phases = kernel_phases(node)
@@ -103,7 +107,8 @@ def _spread(low: Lowering, node: Node, group: Group) -> None:
 
 def _as_planes(low: Lowering, node: Node, group: Group, phases: Axes) -> bool:
     """A convolution of planes, where there is one phase, the image lies so, and it is faster."""
-    if not all(len(axis) == 1 for axis in phases) or not lies_as_planes(low, node, group):
+    is_one = _is_float(node) and all(len(axis) == 1 for axis in phases)
+    if not is_one or not lies_as_planes(low, node, group):
         return False
     counts = tuple(axis[0].count for axis in phases)
     part = Pixels(node.output.shape, (0,) * len(counts), (1,) * len(counts), counts)
@@ -114,6 +119,11 @@ def _as_planes(low: Lowering, node: Node, group: Group, phases: Axes) -> bool:
         call_conv_of_planes(low, conv, f, group, channel_bias(low, node, 2))
     f.finish(label(group))
     return True
+
+
+def _is_float(node: Node) -> bool:
+    """Whether the operands are no integers."""
+    return operand(node).dtype.is_float
 
 
 def _op(node: Node) -> ConvTranspose:
@@ -128,6 +138,8 @@ def _blocks(low: Lowering, node: Node, phases: Axes) -> Axes | None:
     if blocks is None or not fills_lanes or _op(node).group != 1:
         return None
     if are_points(blocks, operand(node).shape[2:]):
+        return blocks
+    if not _is_float(node):
         return blocks
     if len(blocks) > 2:
         return None
@@ -154,10 +166,13 @@ def _call(low: Lowering, node: Node, group: Group, phases: Axes, part: Part) -> 
     same inputs.
     """
     f = low.function("conv_transpose", *group.nodes)
-    order, bias = channels_last(node.output.rank), channel_bias(low, node, 2)
+    order = channels_last(node.output.rank)
+    bias = channel_bias(low, node, 2) if _is_float(node) else None
     sink = partial(low.sink, f, group, order, bias=bias, part=part)
     with _convolution(node, phases, part) as conv:
-        if _op(node).group == 1 and are_points([[p] for p in phases[0]], operand(node).shape[2:]):
+        if not _is_float(node):
+            call_integer_convolution(low, conv, f, sink)
+        elif _op(node).group == 1 and are_points([[p] for p in phases[0]], operand(node).shape[2:]):
             call_point_product(low, conv, f, image_rows(low, conv), sink)
         else:
             call_convolution(low, conv, f, sink)
@@ -175,9 +190,10 @@ def _convolution(node: Node, phases: Sequence[Sequence[Phase]], part: Part) -> I
     pads = (*(p.before for p in window), *(0 for _ in window))
     attributes = {"group": group, "pads": pads, "dilations": tuple(p.apart for p in window)}
     shape = (x.shape[0], len(filters), *part.counts)
-    result = Value(TensorType(x.dtype, shape), node.output.name)
-    inputs = [x, constant(filters, name=w.name)]
-    conv = Node(make_operator("", "Conv", attributes), inputs, [result], name=node.name)
+    result = Value(TensorType(node.output.dtype, shape), node.output.name)
+    inputs = [x, constant(filters, name=w.name), *([] if _is_float(node) else [node.input(2)])]
+    kind = "Conv" if _is_float(node) else "ConvInteger"
+    conv = Node(make_operator("", kind, attributes), inputs, [result], name=node.name)
     conv.serial = node.serial
     try:
         yield conv
