@@ -80,7 +80,7 @@ def test_a_pruned_model_is_tuned_by_features(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--data", "data.npz", "--prune", "50%", "--tune-epochs", "1", "--json")
-    assert run(model, "-o", "small.onnx", *words, "--tune-features", "0.5") == 0
+    assert run(model, "-o", "small.onnx", *words, "--tune-features", "1") == 0
     (only,) = json.loads(capsys.readouterr().out)["pruning"]["rounds"]
     assert only["features"]
 
