@@ -245,7 +245,7 @@ def test_a_pruned_model_is_tuned_by_features(method: str | None) -> None:
         assert "drawn to the original's values of" in note
 
 
-@pytest.mark.parametrize("method", ["sparse", "low-rank", "int8"])
+@pytest.mark.parametrize("method", ["sparse", "int8"])
 def test_other_methods_are_tuned_by_features(method: str) -> None:
     report = infuse.compress(
         *(nearly_of_low_rank(), method),
