@@ -29,7 +29,7 @@ from benchmarks.compression_tasks.packages import Packages
 from infuse.analysis.dataset import feeds_of
 from infuse.analysis.metrics import metric
 from infuse.compression import TuneOptions, tune
-from infuse.compression.tuning import Lessons
+from infuse.compression.lessons import Lessons
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 

@@ -25,6 +25,7 @@ def compress(
     prune_rounds: int = 1,
     tune_epochs: int | None = None,
     tune_minutes: float | None = None,
+    tune_features: float = 0.0,
     data: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     labels: Any = None,
     validation: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
@@ -80,7 +81,9 @@ def compress(
 
     Without `prune`, `tune_epochs` and `tune_minutes` tune what one of the methods int8, low-rank,
     sparse and sparse-int8 makes: weights of low rank and weights that are not zero learn on, and
-    weights that become integers learn with activations and weights rounded.
+    weights that become integers learn with activations and weights rounded. `tune_features` is the
+    weight of values inside (residual sums, or the last activations before sizes change) in what is
+    tuned: how much those that the smaller graph has still differ from the original's.
 
     A graph that was not optimized is optimized at `level` first, and the result at that level
     again: `basic` keeps to standard operators. `calibrator` is min-max,
@@ -130,7 +133,14 @@ def compress(
     if source.report is None:
         is_staged = prune is not None or is_tuned
         source = optimize(source, "basic" if is_staged else level, progress=progress)
-    tuning = TuneOptions(tune_epochs, tune_minutes) if is_tuned else None
+    if tune_features and not is_tuned:
+        raise OptionError(
+            "features say what a tuning learns from, and nothing is tuned",
+            hint="tune, too (--tune MINUTES, tune_minutes=)",
+        )
+    tuning = None
+    if is_tuned:
+        tuning = TuneOptions(tune_epochs, tune_minutes, features=tune_features)
     if prune is None and tuning is None:
         return compress_graph(source, request, data, labels, validation, progress)
     if prune is None:

@@ -76,6 +76,15 @@ def test_a_model_is_pruned(model: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert facts["tried"][1]["weight_bytes"] == facts["weight_bytes"]
 
 
+def test_a_pruned_model_is_tuned_by_features(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--data", "data.npz", "--prune", "50%", "--tune-epochs", "1", "--json")
+    assert run(model, "-o", "small.onnx", *words, "--tune-features", "1") == 0
+    (only,) = json.loads(capsys.readouterr().out)["pruning"]["rounds"]
+    assert only["features"]
+
+
 def test_the_answer_as_json(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(model, "-o", "small.onnx", "--int8-dynamic", "--allow-slower", "--json") == 0
     facts = json.loads(capsys.readouterr().out)
@@ -98,6 +107,8 @@ def test_a_function_of_a_file_is_the_metric(
         (("--prune", "half"), "not a part of the model"),
         (("--prune", "50%", "--tune", "1"), "tuning needs data"),
         (("--tune-epochs", "1"), "tuning needs data"),
+        (("--prune", "50%", "--tune-features", "1"), "nothing is tuned"),
+        (("--data", "data.npz", "--tune", "1", "--tune-features", "-1"), "have the weight -1"),
         (("--int4", "--tune-epochs", "1"), "int4 cannot be tuned"),
         ((), "needs data"),
         (("--data", "labels.npy"), "not an .npz archive"),

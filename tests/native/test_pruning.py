@@ -13,6 +13,7 @@ import pytest
 
 import infuse
 from infuse.compression import PruneRequest, TuneOptions, tune
+from infuse.compression.lessons import Lessons, with_free_batch
 from infuse.compression.pruning.groups import Dependencies
 from infuse.compression.pruning.importance import (
     activity_of,
@@ -23,13 +24,7 @@ from infuse.compression.pruning.importance import (
 from infuse.compression.pruning.widths import Rounding, evenly, fitted
 from infuse.compression.rounding_aware import tune_for_integers, with_rounding
 from infuse.compression.static import StaticOptions
-from infuse.compression.tuning import (
-    MANY_EPOCHS,
-    Lessons,
-    masks_of,
-    tuned_parameters,
-    with_free_batch,
-)
+from infuse.compression.tuning import MANY_EPOCHS, masks_of, tuned_parameters
 from infuse.errors import ContractError, InputError, OptionError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph

@@ -85,6 +85,14 @@ def compress(
     tune_epochs: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Tune it for so many epochs.")
     ] = None,
+    tune_features: Annotated[
+        float,
+        typer.Option(
+            metavar="WEIGHT",
+            help="With --tune: draw values inside the model to the original's, too; 0.1 to 10, "
+            "default: by its answers alone.",
+        ),
+    ] = 0.0,
     low_rank: Annotated[
         bool, typer.Option("--low-rank", help="Layers as chains of two or three smaller ones.")
     ] = False,
@@ -222,6 +230,7 @@ def compress(
                 prune_rounds=prune_rounds,
                 tune_epochs=tune_epochs,
                 tune_minutes=tune,
+                tune_features=tune_features,
                 data=read_data(data),
                 labels=None if labels is None else read_array(labels),
                 validation=read_data(validation),

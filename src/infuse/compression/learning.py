@@ -13,7 +13,7 @@ import numpy as np
 from infuse.analysis.dataset import Data
 from infuse.analysis.metrics import Metric
 from infuse.analysis.sequences import sequence_inputs
-from infuse.compression.tuning import Lessons
+from infuse.compression.lessons import Lessons
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Graph
 

@@ -71,6 +71,7 @@ def narrow_graph(
             return result
         if for_integers is not None:
             report = result.compression
+            stage = stage.with_remaining(pruner.remaining)
             tuned, note = stage.tuned_for_integers(narrow, for_integers)
             report.notes.append(note)
             if tuned is not narrow:

@@ -11,7 +11,7 @@ from infuse.compression.evaluation import settled
 from infuse.compression.pipeline import Request, compress_graph
 from infuse.compression.report import TUNED
 from infuse.compression.sparse import SparseOptions
-from infuse.compression.stages import Stages, contract_error, halves, stages
+from infuse.compression.stages import Stages, contract_error, drawn, halves, stages
 from infuse.compression.tuning import TuneOptions, tune
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
@@ -123,6 +123,6 @@ def _tuned(graph: Graph, stage: Stages, options: TuneOptions) -> tuple[Graph, st
     )
     note = (
         f"tuned: {outcome.before:.6g} → {outcome.after:.6g} after {outcome.epochs} epochs "
-        f"({outcome.seconds:.1f} s)"
+        f"({outcome.seconds:.1f} s){drawn(outcome.features)}"
     )
     return tuned, note

@@ -4,7 +4,7 @@ rounds it afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,13 +17,14 @@ from infuse.compression.contract import Bound
 from infuse.compression.evaluation import Evaluation, settled
 from infuse.compression.layers import find_layers
 from infuse.compression.learning import HELD_OUT, Examples, require_examples
+from infuse.compression.lessons import Lessons
 from infuse.compression.methods import CALIBRATION_RUNS
 from infuse.compression.pipeline import Request, compress_graph, examples_of, metric_for, named
 from infuse.compression.report import CompressionReport
 from infuse.compression.rounding_aware import tune_for_integers
-from infuse.compression.tuning import Lessons, TuneOptions
+from infuse.compression.tuning import TuneOptions
 from infuse.errors import ContractError, OptionError
-from infuse.ir.graph import Graph
+from infuse.ir.graph import Array, Graph
 from infuse.profiling.progress import Progress
 
 INTEGERS_PART, INTEGERS_RATE = 0.25, 0.3
@@ -86,6 +87,12 @@ class Stages:
             "progress": self.progress,
         }
 
+    def with_remaining(self, remaining: Mapping[tuple[str, int], Array]) -> Stages:
+        """The same for a graph without channels (see `Lessons.remaining`)."""
+        if self.lessons is None:
+            return self
+        return replace(self, lessons=replace(self.lessons, remaining=remaining))
+
     def tuned_for_integers(self, graph: Graph, options: TuneOptions) -> tuple[Graph, str]:
         """A graph whose weights learned with all layers rounded to 8 bits, or itself where that is
         no better; and what to say of it.
@@ -105,7 +112,7 @@ class Stages:
         )
         note = (
             f"tuned for integers: {outcome.before:.6g} → {outcome.after:.6g} after "
-            f"{outcome.epochs} epochs with all layers rounded"
+            f"{outcome.epochs} epochs with all layers rounded{drawn(outcome.features)}"
         )
         return (tuned if outcome.best_epoch else graph), note
 
@@ -195,6 +202,11 @@ def halves(tune: TuneOptions | None, has_integers: bool) -> tuple[TuneOptions | 
         return tune, None
     rate = tune.rate * INTEGERS_RATE
     return tune.part(1 - INTEGERS_PART), replace(tune.part(INTEGERS_PART), rate=rate)
+
+
+def drawn(features: Sequence[str]) -> str:
+    """What to say of the nodes whose values were drawn to the original's."""
+    return f", drawn to the original's values of {', '.join(features)}" if features else ""
 
 
 def contract_error(why: str, result: Graph, hint: str) -> ContractError:

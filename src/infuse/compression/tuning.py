@@ -6,20 +6,16 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from infuse.analysis.cost import node_cost
-from infuse.codegen.compile import compile_graph
 from infuse.compression.contract import Deadline
-from infuse.compression.evaluation import settled
-from infuse.errors import InfuseError, InputError, OptionError
-from infuse.ir import dims
+from infuse.compression.features import feature_losses
+from infuse.compression.lessons import Lessons, with_free_batch
+from infuse.errors import InputError, OptionError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph, Value
-from infuse.ir.types import TensorType
-from infuse.ops.core.inference import infer_graph
 from infuse.profiling.progress import Progress
 from infuse.training import schedules
 from infuse.training.loop import train
@@ -47,6 +43,8 @@ class TuneOptions:
     temperature: float = 2.0
     labels_weight: float = 0.5
     """The part of labels in the loss, where there are some; the original has the rest."""
+    features: float = 0.0
+    """The weight of what values inside the graph differ by from the original's (see `features`)."""
 
     def __post_init__(self) -> None:
         """OptionError for a tuning without an end."""
@@ -54,6 +52,10 @@ class TuneOptions:
             raise OptionError(f"a tuning of {self.epochs} epochs learns nothing", hint="1 or more")
         if self.epochs is None and self.minutes is None:
             raise OptionError("a tuning needs an end", hint="give epochs or minutes")
+        if not 0 <= self.features < math.inf:
+            raise OptionError(
+                f"features have the weight {self.features}", hint="0 (without them) or more, as 0.5"
+            )
         Deadline(self.minutes)
 
     def part(self, share: float) -> TuneOptions:
@@ -75,54 +77,8 @@ class TuningReport:
     steps: int = 0
     seconds: float = 0.0
     losses: list[float] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Lessons:
-    """What is learned from: examples by input, one in each row; what the original answers to them,
-    by output; and their classes, where these are known.
-    """
-
-    examples: Mapping[str, Array]
-    answers: Mapping[str, Array]
-    classes: Array | None = None
-    tells_classes: bool = False
-    """Whether outputs are scores of classes."""
-
-    @classmethod
-    def of(
-        cls,
-        original: Graph,
-        examples: Mapping[str, Any],
-        classes: Any = None,
-        tells_classes: bool = False,
-        threads: int | None = None,
-    ) -> Lessons:
-        """What the original answers. InputError where examples do not lie along the first axes of
-        inputs and outputs.
-        """
-        arrays = {name: np.ascontiguousarray(array) for name, array in examples.items()}
-        count = min((len(a) if a.ndim else 0 for a in arrays.values()), default=0)
-        free = with_free_batch(original) or original
-        size = free.inputs[0].shape[0] if free.inputs and free.inputs[0].rank else 1
-        step = size if isinstance(size, int) else 64
-        outputs: list[Mapping[str, Array]] = []
-        with compile_graph(settled(free), threads=threads) as model:
-            for start in range(0, count - count % step if isinstance(size, int) else count, step):
-                part = {name: array[start : start + step] for name, array in arrays.items()}
-                outputs.append(model.run(part))
-        answers = {
-            name: np.concatenate([np.atleast_1d(each[name]) for each in outputs])
-            for name in (original.output_names if outputs else ())
-        }
-        if not answers or any(len(array) != count for array in answers.values()):
-            raise InputError(
-                "tuning needs examples along the first axis of all inputs and outputs",
-                where="tuning",
-                hint="give arrays whose rows are examples, as many as a run of the model takes",
-            )
-        labels = None if classes is None else np.asarray(classes)
-        return cls(arrays, answers, labels, tells_classes)
+    features: list[str] = field(default_factory=list)
+    """The nodes whose values were drawn to the original's."""
 
 
 def tune(
@@ -144,8 +100,10 @@ def tune(
     `score` measures a graph, after every epoch. `masks` tells of elements of weights whether they
     may differ from zero; without it, zeros of weights that have many stay zeros. The loss is the
     divergence from the original's scores of classes, or the squared error beside its outputs, each
-    over the variance of that output, and beside classes the cross entropy. `parameters` are the
-    constants that move, default: `tuned_parameters`.
+    over the variance of that output, and beside classes the cross entropy; with a weight of
+    `options.features`, that of values inside, whose computation is part of the time. `parameters`
+    are the constants that move, default: `tuned_parameters`. InputError where there are no such
+    values.
     """
     student = with_free_batch(graph) or clone(graph)
     pairs = dict(zip(graph.constants(), student.constants()))
@@ -155,6 +113,10 @@ def tune(
     begun, deadline = time.monotonic(), Deadline(options.minutes)
     before = score(graph)
     report = TuningReport(before, before)
+    if options.features:
+        inner = feature_losses(student, lessons, options.features, threads)
+        losses, targets = [*losses, *inner.losses], {**targets, **inner.targets}
+        report.features = inner.nodes
     best = graph
 
     def after_epoch(epoch: int, trained: Callable[[], Graph]) -> bool:
@@ -222,25 +184,6 @@ def masks_of(parameters: Sequence[Value]) -> dict[Value, Array]:
         if array.ndim > 1 and np.count_nonzero(array) <= (1 - LEAST_ZEROS) * array.size:
             masks[value] = array != 0
     return masks
-
-
-def with_free_batch(graph: Graph) -> Graph | None:
-    """A copy whose inputs take any number of rows where they took one; None where they take any
-    already, or the graph holds only for one.
-    """
-    inputs = [value for value in graph.inputs if isinstance(value.type, TensorType)]
-    if not inputs or any(not v.tensor.shape or v.shape[0] != 1 for v in inputs):
-        return None
-    copy = clone(graph)
-    rows = dims.symbol("rows")
-    for value in copy.inputs:
-        value.type = TensorType(value.dtype, (rows, *value.shape[1:]))
-    try:
-        infer_graph(copy)
-    except InfuseError:
-        return None
-    fits = all(v.tensor.shape and v.shape[0] == rows for v in copy.outputs)
-    return copy if fits else None
 
 
 def _with_constants_of(graph: Graph, trained: Graph) -> Graph:

@@ -14,15 +14,25 @@ from infuse.ir.graph import Graph, Value
 
 class Lineage:
     """For each axis of a constant of the original graph, the constant that has come of it and which
-    of the indices are left.
+    of the indices are left; and the latter for what nodes make, by their names and the axis.
     """
 
-    def __init__(self, original: Dependencies, left: Mapping[Place, tuple[Value, Ints]] = {}):
+    def __init__(
+        self,
+        original: Dependencies,
+        left: Mapping[Place, tuple[Value, Ints]] = {},
+        remaining: Mapping[tuple[str, int], Ints] = {},
+    ) -> None:
         self._original = original
         self._left = dict(left) or {
             (value, axis): (value, np.arange(len(atoms)))
             for (value, axis), atoms in original.places.items()
             if value.is_const
+        }
+        self.remaining = dict(remaining) or {
+            (value.producer.name, axis): np.arange(len(atoms))
+            for (value, axis), atoms in original.places.items()
+            if value.producer is not None and value.index == 0
         }
 
     def narrowed(
@@ -34,7 +44,13 @@ class Lineage:
             atoms = dependencies.places.get((value, axis))
             if atoms is not None:
                 left[origin, axis] = values[value], indices[alive[atoms]]
-        return Lineage(self._original, left)
+        made = {node.name: node.outputs[0] for node in dependencies.graph.nodes if node.outputs}
+        remaining = {
+            (name, axis): indices[alive[dependencies.places[made[name], axis]]]
+            for (name, axis), indices in self.remaining.items()
+            if (made[name], axis) in dependencies.places
+        }
+        return Lineage(self._original, left, remaining)
 
     def followed(self, graph: Graph, copy: Graph) -> Lineage:
         """The same for a copy of the graph as it is now."""
@@ -44,7 +60,7 @@ class Lineage:
             for place, (value, indices) in self._left.items()
             if value in copies
         }
-        return Lineage(self._original, left)
+        return Lineage(self._original, left, self.remaining)
 
     def groups(self) -> list[GroupReport]:
         """The groups of the original, and how many of their channels are left."""

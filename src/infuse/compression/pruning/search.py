@@ -5,14 +5,15 @@ or too much is lost.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from infuse.codegen.compile import compile_graph
 from infuse.compression.contract import Bound, Deadline, part_or_number
 from infuse.compression.evaluation import Evaluation, settled
+from infuse.compression.lessons import Lessons
 from infuse.compression.pruning.compensation import add_means
 from infuse.compression.pruning.groups import Dependencies
 from infuse.compression.pruning.importance import (
@@ -24,6 +25,7 @@ from infuse.compression.pruning.importance import (
     by_slope,
 )
 from infuse.compression.pruning.lineage import Lineage
+from infuse.compression.pruning.links import Ints
 from infuse.compression.pruning.removal import removed_from
 from infuse.compression.pruning.widths import (
     STRATEGIES,
@@ -36,7 +38,7 @@ from infuse.compression.pruning.widths import (
 )
 from infuse.compression.report import LayerReport, PruningReport
 from infuse.compression.sensitivity import change, powers_of
-from infuse.compression.tuning import Lessons, TuneOptions, TuningReport, losses_of, tune
+from infuse.compression.tuning import TuneOptions, TuningReport, losses_of, tune
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.profiling.progress import Progress
@@ -110,6 +112,8 @@ class Pruner:
         goal = "multiplications" if request.goal == "macs" else "time of a run"
         self.report = PruningReport(f"{request.part:.0%} of the {goal}", self._macs, self._macs)
         self.notes: list[str] = []
+        self.remaining: Mapping[tuple[str, int], Ints] = {}
+        """Which indices of the original's are left along axes of values (`Lessons.remaining`)."""
 
     def run(self) -> tuple[Graph, float]:
         """The narrower graph, and its score: that of the last round whose score is within the
@@ -134,7 +138,7 @@ class Pruner:
                 self.notes.append(f"channels that may go are not enough to reach {limit:.0%}")
                 self.report.is_reached = False
                 break
-            tuned, outcome = self._tuned(candidate.graph)
+            tuned, outcome = self._tuned(candidate)
             self._tell(number, tuned, outcome)
             if not self._holds(outcome.after):
                 self.report.is_reached = False
@@ -152,6 +156,7 @@ class Pruner:
         self.report.macs = macs_of(graph)
         self.report.multiple = rounding.multiple
         self.report.groups = lineage.groups()
+        self.remaining = lineage.remaining
         return graph, score
 
     def _holds(self, score: float) -> bool:
@@ -167,6 +172,7 @@ class Pruner:
                 "epochs": outcome.epochs,
                 "best_epoch": outcome.best_epoch,
                 "seconds": outcome.seconds,
+                "features": outcome.features,
             }
         )
         if self._progress is not None:
@@ -284,14 +290,14 @@ class Pruner:
         powers = powers_of(exact)
         return float(np.mean([change(one, right, powers) for one, right in zip(outputs, exact)]))
 
-    def _tuned(self, graph: Graph) -> tuple[Graph, TuningReport]:
+    def _tuned(self, candidate: Candidate) -> tuple[Graph, TuningReport]:
         metric = self._evaluation.metric
         if self._lessons is None or self._tuning is None:
-            score = self._evaluation.score_once(graph)
-            return graph, TuningReport(score, score)
+            score = self._evaluation.score_once(candidate.graph)
+            return candidate.graph, TuningReport(score, score)
         return tune(
-            graph,
-            self._lessons,
+            candidate.graph,
+            replace(self._lessons, remaining=candidate.lineage.remaining),
             self._tuning.part(1 / self._request.rounds),
             self._evaluation.score_once,
             higher_is_better=metric.higher_is_better,
