@@ -17,6 +17,8 @@ from infuse.errors import InputError
 from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ir.types import TensorType
+from infuse.ops.core.base import Elementwise
+from infuse.ops.core.traits import Trait, has_trait
 from infuse.training.losses import Loss, MeanSquaredError
 
 MOST_PAIRS: Final = 4
@@ -24,12 +26,6 @@ MOST_PAIRS: Final = 4
 MOST_BYTES: Final = 2 << 30
 """What the original's values may take in memory; the largest are left out first."""
 SUMS: Final = frozenset(("Add", "Sum"))
-ACTIVATIONS: Final = frozenset(
-    (
-        *("Relu", "LeakyRelu", "PRelu", "ThresholdedRelu", "Clip", "Elu", "Celu", "Selu", "Gelu"),
-        *("HardSwish", "HardSigmoid", "Swish", "Mish", "Sigmoid", "Tanh", "Softplus", "Softsign"),
-    )
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,14 +127,14 @@ def block_values(graph: Graph) -> list[Value]:
         node.output
         for node in graph.nodes
         if named.get(node.name) is node
-        and (node.kind in SUMS or node.kind in ACTIVATIONS)
+        and (node.kind in SUMS or _is_activation(node))
         and _has_rows(node.output, graph)
         and node.output not in graph.outputs
     ]
     sums = [value for value in values if _joins_branches(maker(value))]
     if sums:
         return sums
-    activations = [value for value in values if maker(value).kind in ACTIVATIONS]
+    activations = [value for value in values if _is_activation(maker(value))]
     following: list[Value | None] = [*activations[1:], None]
     return [
         value
@@ -183,6 +179,15 @@ def _joins_branches(node: Node) -> bool:
         not value.is_const and value.tensor.shape == node.output.tensor.shape
         for value in node.operands()
     )
+
+
+def _is_activation(node: Node) -> bool:
+    """Whether a node does the same to each element of one value, and is no arithmetic with
+    constants.
+    """
+    computed = [value for value in node.operands() if not value.is_const]
+    is_alone = len(computed) == 1 and not has_trait(node, Trait.ARITHMETIC)
+    return is_alone and isinstance(node.op, Elementwise)
 
 
 # -- values of the original ------------------------------------------------------------------------
