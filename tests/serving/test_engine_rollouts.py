@@ -98,6 +98,9 @@ def test_a_state_that_cannot_be_written_costs_no_request(
 CANARY = """
 canary: {steps: [0.5, 1.0], step_seconds: 0.2, min_requests: 60, shadow: 0.5}
 """
+# A step waits for compared answers only where it answers nothing itself: on a busy machine, a step
+# of one half ends before there are sixty.
+SHADOWS_FIRST = CANARY.replace("[0.5, 1.0]", "[0.0, 0.5, 1.0]")
 
 
 def faulty(kind: str) -> bytes:
@@ -118,7 +121,8 @@ def faulty(kind: str) -> bytes:
 )
 def test_a_canary_goes_on_or_back_by_itself(kind: str, state: str, tmp_path: Path) -> None:
     repository = tmp_path / "models"
-    write(repository, "add", models.adder(1), config=CANARY)
+    canary = SHADOWS_FIRST if kind == "drifting" else CANARY
+    write(repository, "add", models.adder(1), config=canary)
 
     async def work(engine: Engine) -> None:
         done = asyncio.Event()
