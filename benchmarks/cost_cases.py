@@ -241,12 +241,12 @@ def _rounded(layers: _Layers, rng: random.Random, flops: float) -> None:
 def _computed(layers: _Layers, rng: random.Random, flops: float) -> None:
     """Products of two computed operands, the second in rows or turned."""
     sizes = (1, 4, 8, 17, 32, 49, 64, 80, 128, 197, 256, 384, 512, 1024)
-    found: list[tuple[int, int, int, int]] = []
-    while len(found) < 40:
+    products: list[tuple[int, int, int, int]] = []
+    while len(products) < 40:
         batch, m, n, k = rng.choice((1, 2, 4, 12, 24)), *(rng.choice(sizes) for _ in range(3))
         if 2 * batch * m * n * k <= flops:
-            found.append((batch, m, n, k))
-    for number, (batch, m, n, k) in enumerate(found):
+            products.append((batch, m, n, k))
+    for number, (batch, m, n, k) in enumerate(products):
         a = layers.input(batch, m, k)
         b = layers.input(batch, n, k) if number % 2 else layers.input(batch, k, n)
         if number % 2:

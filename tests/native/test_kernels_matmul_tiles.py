@@ -14,7 +14,6 @@ from ml_dtypes import bfloat16
 from numpy.typing import NDArray
 
 from infuse.targets import DotType
-from infuse.targets.cpu.families.gemm import halves
 from infuse.testing.emulation import NEWEST, resolve
 from tests.native.kernel_tools import (
     Doubles,
@@ -27,6 +26,7 @@ from tests.native.kernel_tools import (
 )
 from tests.native.matrix_calls import Rng, numbers
 from tests.native.test_kernels_gemm import laid_out
+from tests.native.test_kernels_split import halves
 
 pytestmark = pytest.mark.row("R3")
 LOW = ctypes.c_float(-0.25)
@@ -48,7 +48,7 @@ def exact(form: str, few: bool, left: Doubles, right: Doubles) -> Doubles:
     if form == "bf16":
         a, b = (x.astype(bfloat16).astype(np.float64) for x in (left, right))
         return np.asarray(a @ b)
-    (high, low), (above, below) = halves(left), halves(right)
+    (high, low), (above, below) = (halves(x.astype(np.float32)) for x in (left, right))
     return np.asarray((high + low) @ above + high @ below)
 
 

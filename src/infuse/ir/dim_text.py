@@ -40,11 +40,16 @@ another.
 """
 
 
+Terms = Callable[[Atom], str | None]
+"""Gives the variable that holds the result of a function; None where there is none."""
+
+
+def _no_variable(atom: Atom) -> None:
+    """Of terms that are all written out."""
+
+
 def c_text(
-    dim: Dim,
-    name: Callable[[str], str],
-    suffix: str = "L",
-    term: Callable[[Atom], str | None] = lambda atom: None,
+    dim: Dim, name: Callable[[str], str], suffix: str = "L", term: Terms = _no_variable
 ) -> str:
     """`dim` as a C++ expression of type long; `name` gives the variable of a symbol, and `term`
     that of a function's result where there is one.
@@ -74,10 +79,7 @@ _C_FUNCTIONS = {
 
 
 def c_term(
-    atom: Atom,
-    name: Callable[[str], str],
-    suffix: str = "L",
-    term: Callable[[Atom], str | None] = lambda atom: None,
+    atom: Atom, name: Callable[[str], str], suffix: str = "L", term: Terms = _no_variable
 ) -> str:
     """The C++ expression of a symbol or a function (see `c_text`)."""
     if atom.kind == "symbol":

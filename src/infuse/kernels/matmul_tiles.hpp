@@ -9,11 +9,14 @@
 namespace infuse {
 namespace detail {
 
-// What a worker's scratch holds: a group of panels, a chunk of rows, and numbers on their way there.
+// What a worker's scratch holds: a group of panels, a chunk of rows, and numbers on their way
+// there.
 template <class Products>
 struct TiledMatmulSpace {
   typedef TileOperands<Products> Operands;
-  long words, group, chunk, pitch;  // words of a row or column, panels, rows, floats of a copied row
+  long words;         // of a row or a column
+  long group, chunk;  // panels, rows
+  long pitch;         // floats from one copied row to the next
 
   explicit constexpr TiledMatmulSpace(const MatmulSizes& s)
       : words(Operands::words(s.k)),
