@@ -18,6 +18,7 @@ from infuse.compression.pipeline import Request, compress_graph, named
 from infuse.compression.pruning.groups import Dependencies
 from infuse.compression.pruning.lineage import Lineage
 from infuse.compression.pruning.removal import removed_from
+from infuse.compression.report import CompressionReport
 from infuse.compression.tuning import losses_of, tuned_parameters
 from infuse.errors import InputError, OptionError
 from infuse.ir.clone import clone, clone_exposing
@@ -168,7 +169,7 @@ def test_remaining_channels_are_compared_after_two_rounds(network: str) -> None:
     after = values_inside(narrow, [pair.tuned for pair in pairs], feeds)
     for pair, whole, own in zip(pairs, before, after):
         assert (whole.shape != own.shape) == bool(pair.remaining)
-        np.testing.assert_allclose(pair.taken(whole), own, atol=2e-4)
+        np.testing.assert_allclose(pair.reduced(whole), own, atol=2e-4)
     if network != "attending":
         assert any(pair.remaining for pair in pairs)
 
@@ -225,19 +226,31 @@ def test_tuning_draws_values_to_the_original() -> None:
     assert tuned_error(3.0) < 0.5 * tuned_error(0.0)
 
 
-@pytest.mark.parametrize("method", [None, "int8"])
-def test_a_pruned_model_is_tuned_by_features(method: str | None) -> None:
+def by_features(graph: Graph, method: str | None, **how: Any) -> CompressionReport:
+    """The report of a graph that was compressed and tuned by features."""
     report = infuse.compress(
-        *(rows_network(), method),
-        prune="60%",
-        prune_rounds=2,
-        tune_epochs=4,
+        graph,
+        method,
         tune_features=1.0,
         data=examples(),
         threads=1,
         batch=16,
         allow_slower=True,
+        **how,
     ).compression
+    assert report is not None
+    return report
+
+
+@pytest.mark.parametrize("method", [None, "int8"])
+def test_a_pruned_model_is_tuned_by_features(method: str | None) -> None:
+    report = by_features(
+        rows_network(),
+        method,
+        prune="60%",
+        prune_rounds=2,
+        tune_epochs=4,
+    )
     assert [len(each["features"]) for each in report.pruning.rounds] == [2, 2]
     assert all(group.after < group.before for group in report.pruning.groups)
     if method:
@@ -247,16 +260,12 @@ def test_a_pruned_model_is_tuned_by_features(method: str | None) -> None:
 
 @pytest.mark.parametrize("method", ["sparse", "int8"])
 def test_other_methods_are_tuned_by_features(method: str) -> None:
-    report = infuse.compress(
-        *(nearly_of_low_rank(), method),
+    report = by_features(
+        nearly_of_low_rank(),
+        method,
         sparsity="60%",
         tune_epochs=2,
-        tune_features=1.0,
-        data=examples(),
-        threads=1,
-        batch=16,
-        allow_slower=True,
-    ).compression
+    )
     (note,) = (note for note in report.notes if note.startswith("tuned"))
     assert "drawn to the original's values of" in note
 

@@ -180,12 +180,12 @@ def check(drawn: Drawn, target: str, *counts: int) -> None:
     ours = infuse.compile(infuse.optimize(infuse.load(drawn.model)), target=target, threads=2)
     for n in counts:
         feeds = drawn.feeds(n)
-        found = ours.run(feeds)
+        result = ours.run(feeds)
         for name, expected in by_onnx_runtime(drawn.model, feeds).items():
             # Sums are exact here and rounded there, which may move a result over the middle
             # between two steps.
-            apart = np.abs(found[name].astype(int) - expected.astype(int))
-            assert found[name].dtype == expected.dtype
+            apart = np.abs(result[name].astype(int) - expected.astype(int))
+            assert result[name].dtype == expected.dtype
             assert len(np.unique(expected)) > 20, "nothing is tested where all is clipped"
             assert apart.max() <= 1, drawn.names[name]
             assert (apart > 0).sum() <= 1 + 0.001 * apart.size, drawn.names[name]

@@ -43,7 +43,7 @@ class Pair:
         """The name of the node that makes both."""
         return maker(self.original).name
 
-    def taken(self, array: Array) -> Array:
+    def reduced(self, array: Array) -> Array:
         """Of elements of the original's value those that the tuned graph has too."""
         for axis, indices in self.remaining.items():
             array = np.take(array, indices, axis)
@@ -199,7 +199,7 @@ def _targets(pairs: Sequence[Pair], lessons: Lessons, threads: int | None) -> di
     count, start = rows_of(lessons.examples), 0
     result: dict[str, Array] = {}
     for outputs in answers(graph, lessons.examples, threads):
-        rows = {name: pair.taken(outputs[name]) for name, pair in zip(names, pairs)}
+        rows = {name: pair.reduced(outputs[name]) for name, pair in zip(names, pairs)}
         if start == 0:
             result = {
                 name: np.empty((count, *rows[name].shape[1:]), rows[name].dtype)

@@ -203,8 +203,8 @@ class Transposed(Layer):
             index.append(np.clip(at, 0, size - 1).reshape(along))
         first = image.reshape(-1, *(1,) * rank)
         met: tuple[Any, ...] = (first, slice(None), *index)
-        taken = activation[met] * meets[..., None]
-        by_channel = np.moveaxis(taken, -1, 1).reshape(len(image), 1, -1)
+        elements = activation[met] * meets[..., None]
+        by_channel = np.moveaxis(elements, -1, 1).reshape(len(image), 1, -1)
         return np.ascontiguousarray(by_channel, dtype=np.float32)
 
 
