@@ -9,7 +9,7 @@ struct Store {
 
   template <class L>
   INFUSE_INLINE void operator()(vf acc, long row, long col, L lanes) const {
-    store(out + row * n + col, acc, lanes);
+    store_once(out + row * n + col, acc, lanes);
   }
 };
 

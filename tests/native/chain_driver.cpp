@@ -1,6 +1,7 @@
 // Calls chain.hpp and gemm_made.hpp as generated code does, for test_chains.py.
 #include "chain.hpp"
 #include "gemm_made.hpp"
+#include "store_once.hpp"
 
 using namespace infuse;
 
@@ -24,7 +25,7 @@ struct Sink {
 
   template <class L>
   INFUSE_INLINE void operator()(vf acc, long row, long col, L lanes) const {
-    store(out + row * n + col, stage(acc, col, lanes), lanes);
+    store_once(out + row * n + col, stage(acc, col, lanes), lanes);
   }
 };
 

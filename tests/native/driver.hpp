@@ -1,7 +1,7 @@
 // What the drivers of matrix kernels share.
 #pragma once
 
-#include "simd.hpp"
+#include "store_once.hpp"
 #include "threads.hpp"
 
 using namespace infuse;
@@ -17,7 +17,7 @@ struct Sink {
 
   template <class L>
   INFUSE_INLINE void operator()(vf acc, long row, long col, L lanes) const {
-    store(out + row * n + col, max(acc + load(bias + col, lanes), splat(low)), lanes);
+    store_once(out + row * n + col, max(acc + load(bias + col, lanes), splat(low)), lanes);
   }
 };
 

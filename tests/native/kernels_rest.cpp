@@ -22,7 +22,8 @@ using namespace infuse;
 
 #define API extern "C" __attribute__((visibility("default")))
 
-// Adds to what is there, so that an element stored twice or never shows.
+// Elements of the result begin as zeros. What is stored twice becomes NaN; so that this shows whatever
+// is stored first, a zero is stored as -0.
 struct Store {
   float* y;
   long step;
@@ -30,7 +31,8 @@ struct Store {
   template <class L>
   INFUSE_INLINE void operator()(vf x, long row, long col, L lanes) const {
     float* to = y + row * step + col;
-    store(to, x + load(to, lanes), lanes);
+    const vi is_stored = (vi)load(to, lanes) != 0;
+    store(to, select(is_stored, splat(__builtin_nanf("")), select(x == 0, splat(-0.f), x)), lanes);
   }
 };
 

@@ -262,7 +262,8 @@ INFUSE_NOINLINE void planes_part(const ConvSizes& s, const float* planes, const 
   const long begin = y0 * plane_line(s), last = min(y1 * plane_line(s), all);
   const float* filters = w + (row - first) * k;
   const long count = end - row;
-  const GemmSizes t = {end, all, k, k};
+  // Columns behind `last` are those of other blocks.
+  const GemmSizes t = {end, last, k, k};
   long channel = all;
   long* taps = (long*)scratch;
   float* panels = scratch + tap_floats(s);
