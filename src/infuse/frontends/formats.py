@@ -188,7 +188,9 @@ def _is_layers_model(source: Source) -> bool:
 def _is_paddle(source: Source) -> bool:
     if source.path is not None and (source.is_folder or source.suffix == ".pdiparams"):
         return _function("paddle.model_file")(source.path) is not None
-    return bool(_function("paddle.is_head")(source.head))
+    # Both kinds of program begin so; other files need not import the reader.
+    may_be_program = source.head.lstrip()[:1] == b"{" or source.head[:1] == b"\n"
+    return may_be_program and bool(_function("paddle.is_head")(source.head))
 
 
 def _names(source: Source, *members: bytes) -> bool:

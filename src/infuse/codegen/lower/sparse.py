@@ -28,6 +28,7 @@ from infuse.targets.cpu.families.sparse import (
 )
 
 FORMS = "dense", "blocks"
+_PART = 1 << 16
 MatrixOf = Callable[[Array], Array]
 """Makes the matrix [k, n] that rows are multiplied by of a constant."""
 
@@ -88,13 +89,23 @@ def _sparse(
     low: Lowering, constant: Array, how: tuple[object, ...], matrix_of: MatrixOf, group: int = 1
 ) -> SparseMatrix | None:
     """A constant as a matrix in blocks, where so many of them are zero that a product may gain."""
-    if np.count_nonzero(constant) > MOST_FILLED * constant.size:
+    if _has_more(constant, MOST_FILLED * constant.size):
         return None
     mask = filled_mask(matrix_of(constant), low.lanes, group)
     filled = int(np.count_nonzero(mask))
     if filled > MOST_FILLED * mask.size or mask.shape[1] > MOST_ROWS:
         return None
     return SparseMatrix(constant, how, matrix_of, group, filled)
+
+
+def _has_more(constant: Array, count: float) -> bool:
+    """Whether more than `count` elements are not zero; a dense constant is not read to its end."""
+    nonzero, elements = 0, constant.reshape(-1)
+    for start in range(0, elements.size, _PART):
+        nonzero += int(np.count_nonzero(elements[start : start + _PART] != 0))
+        if nonzero > count:
+            return True
+    return False
 
 
 def sparse_floats(
