@@ -108,6 +108,7 @@ def compress(
         narrow_graph,
         tune_graph,
     )
+    from infuse.passes.run import opened
 
     if runtime not in (None, "onnxruntime"):
         raise OptionError(f"there is no runtime {runtime!r}", hint="onnxruntime, or none")
@@ -133,6 +134,7 @@ def compress(
     if source.report is None:
         is_staged = prune is not None or is_tuned
         source = optimize(source, "basic" if is_staged else level, progress=progress)
+    source = opened(source)
     if tune_features and not is_tuned:
         raise OptionError(
             "features say what a tuning learns from, and nothing is tuned",

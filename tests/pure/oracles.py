@@ -196,7 +196,24 @@ def softsign(row: Row) -> list[Array]:
     return [row.inputs[0] / (1 + np.abs(row.inputs[0]))]
 
 
+SCALARS: dict[str, Callable[[Any, float], Any]] = {
+    "AddScalar": lambda x, c: x + c,
+    "RSubScalar": lambda x, c: c - x,
+    "MulScalar": lambda x, c: c * x,
+    "DivScalar": lambda x, c: x / c,
+    "RDivScalar": lambda x, c: c / x,
+    "PowScalar": lambda x, c: x**c,
+}
+
+
+def with_scalar(row: Row) -> list[Array]:
+    """Python's own operator."""
+    return [SCALARS[row.op.name](row.inputs[0], row.op.value)]
+
+
 ORACLES: dict[str, Callable[[Row], list[Any]]] = {
+    **dict.fromkeys(SCALARS, with_scalar),
+    "WeightedSum": lambda row: [row.inputs[0] * row.op.alpha + row.inputs[1] * row.op.beta],
     **dict.fromkeys(("RNN", "GRU", "LSTM"), recurrent),
     "Assert": lambda row: [row.inputs[0]],
     "Attention": attention,

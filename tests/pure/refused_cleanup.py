@@ -16,6 +16,13 @@ from tests.pure.refused_operands import HALVES, M, V, X, f32
 # Rule → operands on which its pattern fits (or a graph on which it does not), and what the refusal
 # says.
 REFUSED: dict[str, tuple[Any, str]] = {
+    "WriteOutScalar": (-X, "the graph has no AddScalar or DivScalar"),
+    "WriteOutWeightedSum": (-X, "the graph has no WeightedSum node"),
+    "ScalarAsAttribute": ({"x": (4,), "c": f32(-0.0)}, "does not keep the sign of zero"),
+    "FuseWeightedSum": (
+        {"x": (4,), "y": f32(1, 2, 3, 4), "first": {"value": 0.3}},
+        "an operand is a constant",
+    ),
     "RemoveIdentity": (-X, "the graph has no Identity node"),
     "RemoveOptional": (
         ops.optional_get_element(ops.optional(type=TensorType(dtypes.float32, (2,)))),

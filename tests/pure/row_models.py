@@ -29,6 +29,15 @@ FOLDING = (
     ),
     Example(
         "G3",
+        "scalar constants become attributes",
+        "%a = Mul(%x, float32[]{2.5})\n%b = Sigmoid(%a)\n%c = Pow(%b, float32[1]{1.5})\n"
+        "%d = Sub(float32[]{1.0}, %c)\n%e = Div(float32[]{3.0}, %d)\n"
+        "%y = Sub(%e, float32[]{0.5})",
+        "MulScalar Sigmoid PowScalar RSubScalar RDivScalar AddScalar",
+        "all",
+    ),
+    Example(
+        "G3",
         "a scalar constant becomes a literal of the kernel",
         "%a = Mul(%x, float32[]{2.0})\n%y = Add(%a, float32[]{1.0})",
         "Mul + Add of 1",

@@ -104,6 +104,15 @@ EXCHANGES = (
     ),
     Example(
         "G30",
+        "a · x + b · y in one operator",
+        "%a = Mul(%x, float32[]{0.3})\n%b = Mul(%z, float32[]{0.7})\n%c = Add(%a, %b)\n"
+        "%d = Mul(%z, float32[]{1.5})\n%y = Sub(%c, %d)",
+        "WeightedSum WeightedSum",
+        "all",
+        header="%x: float32[n, 4], %z: float32[n, 4]",
+    ),
+    Example(
+        "G30",
         "a · x + b · y in one kernel",
         "%a = Mul(%x, float32[]{0.3})\n%b = Mul(%z, float32[]{0.7})\n%y = Add(%a, %b)",
         "Mul + Mul + Add of 2",

@@ -36,6 +36,7 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     regions,
     resampling,
     running,
+    scalars,
     selection,
     sequences,
     shaping,

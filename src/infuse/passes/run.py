@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from infuse.budgets import check_time
 from infuse.errors import InfuseError, RuleError
+from infuse.ir.clone import clone
 from infuse.ir.collection import uncollected
 from infuse.ir.graph import Graph, count_operators
 from infuse.ir.nesting import room_for
@@ -17,7 +18,7 @@ from infuse.ir.verify import verify
 from infuse.ops.core.inference import symbols_of
 from infuse.ops.core.sizes import numbering
 from infuse.passes.fold import Folder
-from infuse.passes.options import Options, check_names
+from infuse.passes.options import Options, check_names, find_rule
 from infuse.passes.order import FIRST, LAST
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import LEVELS, Driver, Pass, Report, Rule
@@ -35,7 +36,7 @@ def optimize_in_place(
               operators only
     extended: the same with fused operators (Gelu, LayerNormalization, Attention …)
     all:      the same with what only pays for native code; layout and memory belong to the code
-              generator
+              generator; at its end the closing rules, which make attributes of scalar constants
 
     Finite results stay up to rounding; infinities, NaN and the sign of zero may change
     (docs/design.md, Pipeline).
@@ -57,11 +58,48 @@ def optimize_in_place(
             if progress:
                 progress(level, number, len(levels))
             _run_level(graph, level, options, report, rest)
+        close(graph, options, report)
     if progress:
         progress("done", len(levels), len(levels))
     report.notes += rest.fold.notes() if rest.fold is not None else []
     report.after = count_operators(graph)
     return report
+
+
+def close(graph: Graph, options: Options, report: Report) -> None:
+    """Run the closing rules that `options` select on a graph in which all others are at rest."""
+    if options.runtime:
+        return
+    rules = [
+        t
+        for t in (*options.extensions, *ALL_RULES)
+        if isinstance(t, Rule) and t.closing and options.selects(t, options.level)
+    ]
+    done = len(report.rewrites)
+    checks = os.environ.get("INFUSE_CHECK", "0")
+    if rules and not report.is_full:
+        Driver(rules, report, check=_checked if checks == "2" else None).run(graph)
+    if checks in ("1", "2") and len(report.rewrites) > done:
+        _checked(graph, "the closing rules")
+
+
+def opened(graph: Graph) -> Graph:
+    """A copy in which standard operators stand for what the closing rules made, for those who look
+    for them; its report goes on from the one of `graph`.
+    """
+    result = clone(graph)
+    old = graph.report
+    if isinstance(old, Report):
+        result.report = replace(
+            old,
+            rewrites=list(old.rewrites),
+            notes=list(old.notes),
+            seconds=dict(old.seconds),
+            search=None,
+        )
+    rules = [find_rule(name) for name in ("WriteOutScalar", "WriteOutWeightedSum")]
+    Driver(rules, result.report).run(result)
+    return result
 
 
 @dataclass
@@ -82,7 +120,7 @@ def _run_level(graph: Graph, level: str, options: Options, report: Report, rest:
     rules = [
         t
         for t in (*options.extensions, *ALL_RULES)
-        if isinstance(t, Rule) and options.selects(t, level)
+        if isinstance(t, Rule) and options.selects(t, level) and not t.closing
     ]
     first = [t for t in FIRST if options.selects(t, level)]
     last = [

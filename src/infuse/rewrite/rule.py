@@ -64,6 +64,10 @@ class Rule:
     """Whether matched nodes below the root may have other readers, and then stay for them."""
     opt_in: ClassVar[bool] = False
     """Fires only when named in `only` or `enable`."""
+    closing: ClassVar[bool] = False
+    """Runs once, when the rules and passes of all levels have come to rest, and not at all for
+    another runtime: nothing looks for what it builds.
+    """
     runtime: ClassVar[str] = ""
     """The one runtime that has the operators it builds (onnxruntime); empty for rules that serve
     everybody.

@@ -11,10 +11,9 @@ from dataclasses import replace
 
 from infuse.analysis.cost import Sizes
 from infuse.errors import OptionError, VerificationError
-from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value, count_operators
 from infuse.passes.options import Options
-from infuse.passes.run import optimize_in_place
+from infuse.passes.run import close, opened, optimize_in_place
 from infuse.passes.verification import Witness
 from infuse.rewrite import Improvement, Patch, Report, Rewrite, Search, remove_dead
 from infuse.rewrite.node_ref import label
@@ -81,17 +80,10 @@ def search(
     Where there is a `witness`, the whole is compared once more; `graph` itself comes back, with a
     warning, where the result differs.
     """
-    result = clone(graph)
-    if isinstance(graph.report, Report):
-        old = graph.report
-        result.report = replace(
-            old,
-            rewrites=list(old.rewrites),
-            notes=list(old.notes),
-            seconds=dict(old.seconds),
-            search=None,
-        )
+    result = opened(graph)
     report = improve(result, seconds, options, prices=prices, bounds=bounds, progress=progress)
+    if not report.improvements:
+        close(result, options or Options(), result.report)
     if witness is None or not witness.trials or not report.improvements:
         return result
     try:

@@ -20,6 +20,7 @@ from infuse.codegen.expand import (  # noqa: F401  (each registers its expansion
     normalization,
     products,
     quantization,
+    scalars,
     signal,
     training,
     transposed,

@@ -24,19 +24,28 @@ node.
 """
 
 EXPANSIONS: dict[tuple[str, str], list[Expansion]] = {}
+SPELLINGS: dict[tuple[str, str], list[Expansion]] = {}
+"""Those of operators that others look at in the standard ones that they stand for: they come before
+all others.
+"""
 EARLY: dict[tuple[str, str], list[Expansion]] = {}
-"""Those that look at nodes around theirs: they come before any other."""
+"""Those that look at nodes around theirs: they come before those that do not."""
 
 
 def expands(
-    *kinds: str, domain: str = "", early: bool = False, first: bool = False
+    *kinds: str,
+    domain: str = "",
+    early: bool = False,
+    first: bool = False,
+    spelling: bool = False,
 ) -> Callable[[Expansion], Expansion]:
     """Register how nodes of these kinds are expressed in simpler operators, where they have to be.
 
     `early`: before the operands are. Of several expansions the first that gives something counts;
-    `first` puts one before those that have no such wish.
+    `first` puts one before those that have no such wish. `spelling`: the operator stands for others
+    that expansions look for, and is written so before any of them.
     """
-    table = EARLY if early else EXPANSIONS
+    table = SPELLINGS if spelling else EARLY if early else EXPANSIONS
 
     def register(function: Expansion) -> Expansion:
         for kind in kinds:

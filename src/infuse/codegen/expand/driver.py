@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from infuse.codegen.expand.composer import EARLY, EXPANSIONS, Composer, Expansion
+from infuse.codegen.expand.composer import EARLY, EXPANSIONS, SPELLINGS, Composer, Expansion
 from infuse.codegen.liveness import relations_of
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.broadcasting import open_broadcasts
@@ -27,13 +27,14 @@ def expand(graph: Graph) -> tuple[Graph, Relied]:
     """
     relied: Relied = {}
     nodes = [node for inner in graph.all_graphs() for node in inner.unordered_nodes]
-    if not any((n.op.domain, n.kind) in EXPANSIONS or open_broadcasts(n) for n in nodes):
+    kinds = EXPANSIONS.keys() | SPELLINGS.keys()
+    if not any((n.op.domain, n.kind) in kinds or open_broadcasts(n) for n in nodes):
         return graph, relied
     copy = clone(graph)
     for inner in copy.all_graphs():
         relied[inner] = []
-        _expand(inner, EARLY, relied[inner])
-        _expand(inner, EXPANSIONS, relied[inner])
+        for table in (SPELLINGS, EARLY, EXPANSIONS):
+            _expand(inner, table, relied[inner])
     return copy, relied
 
 

@@ -7,7 +7,10 @@ import logging
 import numpy as np
 
 from infuse.errors import UnsupportedOperatorError
-from infuse.exporters.onnx import older_forms  # noqa: F401  (registers its steps)
+from infuse.exporters.onnx import (  # noqa: F401  (each registers its steps)
+    older_forms,
+    scalars,
+)
 from infuse.exporters.onnx.attending import wide_mask
 from infuse.exporters.onnx.decompose import DECOMPOSITIONS, OWN, Inputs, build, decompose
 from infuse.exporters.onnx.spelling import REDUCTIONS, NotExpressible, Spelling, spell

@@ -18,6 +18,7 @@ from infuse.passes.rules.cleanup import (
     quantized,
     recurrent,
     reduction,
+    scalars,
     tidy,
 )
 from infuse.passes.rules.convolution import blocks, convolution, pixels, pooled
@@ -47,6 +48,7 @@ from infuse.rewrite import Rule
 
 MODULES = (
     *(
+        scalars,
         noop,
         recurrent,
         tidy,

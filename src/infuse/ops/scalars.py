@@ -1,0 +1,169 @@
+"""Arithmetic with numbers that are attributes: one operand and a scalar, and weighted sums.
+
+Graphs have these at the end of an optimization at level `all`; the standard operators that they
+stand for are `written_out`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from infuse.dtypes import DType
+from infuse.ir.expression import Call
+from infuse.ops.core.base import Array, Rounding
+from infuse.ops.core.elementwise import Floating, rounded
+from infuse.ops.core.formula import Formulas, Term
+from infuse.ops.core.samples import Floats, cases
+from infuse.ops.core.traits import Trait
+
+
+class WithScalar(Floating, abstract=True):
+    """A binary operator of ONNX with `value` in place of one operand, in the type of the other."""
+
+    value: float
+
+    domain = "infuse"
+    operator: ClassVar[str]
+    """The binary operator."""
+    is_reversed: ClassVar[bool] = False
+    """Whether the scalar is its first operand."""
+    samples = cases(x=[(2, 3), (), Floats((4, 17), -20, 20)], value=[0.75, -2.5])
+
+    def written_out(self, x: Any, dtype: DType) -> Call:
+        """The standard operator that does the same, on an operand of this type."""
+        number = np.array(self.value).astype(dtype.numpy)
+        return Call(self.operator, (number, x) if self.is_reversed else (x, number))
+
+    def like(self, x: Array) -> Array:
+        """The scalar in the type of `x`."""
+        return np.asarray(self.value).astype(x.dtype)
+
+
+class AddScalar(WithScalar):
+    """x + value."""
+
+    traits = Trait.CONTINUOUS | Trait.FINITE
+    operator = "Add"
+
+    def eval(self, x: Array) -> Array:
+        return np.add(x, self.like(x))
+
+    def scalar(self, e: Formulas, x: Term) -> Term:
+        return x + self.value
+
+
+class RSubScalar(WithScalar):
+    """value − x."""
+
+    traits = Trait.CONTINUOUS | Trait.FINITE
+    operator = "Sub"
+    is_reversed = True
+
+    def eval(self, x: Array) -> Array:
+        return np.subtract(self.like(x), x)
+
+    def scalar(self, e: Formulas, x: Term) -> Term:
+        return self.value - x
+
+
+class MulScalar(WithScalar):
+    """value · x."""
+
+    traits = Trait.CONTINUOUS | Trait.FINITE | Trait.ODD | Trait.HOMOGENEOUS
+    operator = "Mul"
+
+    def eval(self, x: Array) -> Array:
+        return np.multiply(x, self.like(x))
+
+    def scalar(self, e: Formulas, x: Term) -> Term:
+        return x * self.value
+
+
+class DivScalar(WithScalar):
+    """x / value."""
+
+    traits = Trait.CONTINUOUS | Trait.ODD | Trait.HOMOGENEOUS
+    operator = "Div"
+
+    def eval(self, x: Array) -> Array:
+        return np.divide(x, self.like(x))
+
+    def scalar(self, e: Formulas, x: Term) -> Term:
+        return x / self.value
+
+
+class RDivScalar(WithScalar):
+    """value / x."""
+
+    traits = Trait.CONTINUOUS
+    operator = "Div"
+    is_reversed = True
+
+    def eval(self, x: Array) -> Array:
+        return np.divide(self.like(x), x)
+
+    def scalar(self, e: Formulas, x: Term) -> Term:
+        return self.value / x
+
+
+class PowScalar(WithScalar):
+    """x to the power of value."""
+
+    traits = Trait.CONTINUOUS
+    operator = "Pow"
+    accuracy = Rounding(ulp=8, why="the error of log(x) grows with value · log(x)")
+    samples = cases(x=[Floats((2, 3), 0, 4), Floats((5,), 0.1, 9)], value=[0.5, 2.0, -1.5])
+
+    def eval(self, x: Array) -> Array:
+        return rounded(lambda v: np.power(v, self.value), x)
+
+    def scalar(self, e: Formulas, x: Term) -> Term:
+        if self.value == 2:
+            return x * x
+        result: Term = e.pow(x, self.value)
+        return result
+
+
+class WeightedSum(Floating):
+    """alpha · x + beta · y."""
+
+    alpha: float = 1.0
+    beta: float = 1.0
+
+    domain = "infuse"
+    traits = Trait.CONTINUOUS | Trait.FINITE
+    accuracy = Rounding(ulp=2, abs=4e-7, why="the products are rounded, and terms may cancel")
+    samples = cases(
+        x=[(2, 3), (4, 1), (), (7,)],
+        y=[(2, 3), (1, 5), (3,), (7,)],
+        alpha=[1.0, 0.3],
+        beta=[0.7, -1.0],
+    )
+
+    def written_out(self, x: Any, y: Any, dtype: DType) -> Call:
+        """The standard operators that do the same, on operands of this type."""
+        if self.alpha == -1:
+            return Call("Sub", (_weighted(y, self.beta, dtype), x))
+        if self.beta == -1:
+            return Call("Sub", (_weighted(x, self.alpha, dtype), y))
+        return Call("Add", (_weighted(x, self.alpha, dtype), _weighted(y, self.beta, dtype)))
+
+    def eval(self, x: Array, y: Array) -> Array:
+        return rounded(lambda v, w: self.alpha * v + self.beta * w, x, y)
+
+    def scalar(self, e: Formulas, x: Term, y: Term) -> Term:
+        left = x if self.alpha == 1 else x * self.alpha
+        return left + (y if self.beta == 1 else y * self.beta)
+
+
+def _weighted(x: Any, weight: float, dtype: DType) -> Any:
+    """One term of a weighted sum."""
+    return x if weight == 1 else Call("Mul", (x, np.array(weight).astype(dtype.numpy)))
+
+
+WITH_SCALAR: tuple[type[WithScalar], ...] = (
+    *(AddScalar, RSubScalar, MulScalar, DivScalar, RDivScalar, PowScalar),
+)
+"""The operators of one operand and a scalar; a limit is a Clip."""
