@@ -21,6 +21,7 @@ from infuse.ops.core.samples import Bools, Floats, Ints, sample_rows
 from infuse.ops.core.signatures import signature
 from infuse.ops.creation import Random
 from infuse.ops.pass_through import Assert
+from infuse.ops.scalars import WITH_SCALAR, WeightedSum
 from infuse.ops.tokens import Detokenize, Tokenize
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule
@@ -40,8 +41,14 @@ CASTS = (
     dtypes.uint8,
     dtypes.bool_,
 )
-LEFT_OUT = (Assert, Tokenize, Detokenize)
-"""An operator that fails on purpose, and those that need a package of their own."""
+LEFT_OUT = (Assert, Tokenize, Detokenize, WeightedSum, *WITH_SCALAR)
+"""An operator that fails on purpose, those that need a package of their own, and those that only an
+optimization makes.
+"""
+MODEL_RULES = tuple(
+    rule for rule in ALL_RULES if not rule.closing and rule.patterns[0].domain != WeightedSum.domain
+)
+"""The rules whose patterns stand in models as they come."""
 OPERATORS = sorted(
     (op for op in REGISTRY.values() if sample_rows(op) and op not in LEFT_OUT),
     key=lambda op: (op.domain, op.name),
@@ -224,7 +231,7 @@ def repeated(g: NetworkBuilder) -> None:
 
 def fragment(g: NetworkBuilder) -> None:
     """What a rule looks for, on operands of the network, in its element type."""
-    rule = g.one(ALL_RULES)
+    rule = g.one(MODEL_RULES)
     drawn = g.one(_drawn(rule))
     dtype = g.dtype if g.chance(0.5) else dtypes.float32
     widen = _symbols(g)
