@@ -26,7 +26,7 @@ from tests.native.builder import Builder
 from tests.native.kernel_tools import seldom, targets
 from tests.native.test_quantized import convolved
 
-pytestmark = [pytest.mark.row("Z1", "G9")]
+pytestmark = [pytest.mark.row("Z1")]
 
 Array = np.ndarray[Any, Any]
 S16, U16 = dtypes.int16, dtypes.uint16
