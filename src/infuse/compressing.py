@@ -49,6 +49,7 @@ def compress(
     """A copy of a graph with smaller and faster layers; `.compression` of the result is its report.
 
     `method` is int8 (activations and weights as 8-bit integers; ranges of activations from data),
+    int16-activations (the same with activations of 16 bits, for layers that 8 bits hurt),
     int8-dynamic (ranges from each run), int8-weights, int4, int3 or int2 (weights alone, in blocks
     of 64 or 32 rows; the arithmetic stays in float32), low-rank (layers as chains of smaller ones),
     clusters (weights of few values, chosen by the bytes of a file that is saved with `coded=True`),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import infuse
 from infuse import dtypes
 from infuse.analysis.dataset import feeds_of
 from infuse.analysis.metrics import signal_to_noise
@@ -38,7 +39,13 @@ from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate, evaluate_values
-from tests.compression_networks import image_network, images, rows, text_network
+from tests.compression_networks import (
+    image_network,
+    images,
+    rows,
+    text_network,
+    weights as elements,
+)
 
 pytestmark = [pytest.mark.row("Z1")]
 Data = dict[str, np.ndarray]
@@ -144,6 +151,33 @@ def test_static_integers_in_a_network_of_images(rng: np.random.Generator) -> Non
     expected = evaluate(graph, feeds)["scores"]
     assert signal_to_noise(evaluate(result, feeds)["scores"], expected) > 30
     assert [node.kind for node in graph.nodes].count("QuantizeLinear") == 0
+
+
+def test_layers_that_read_one_activation_round_it_each_in_its_way(
+    rng: np.random.Generator,
+) -> None:
+    graph = infuse.optimize(
+        parse(f"""graph "shared" (%x: float32[4, 16]) {{
+          %a = Relu(%x)
+          %b = MatMul(%a, {elements(rng, 16, 5)})
+          %c = MatMul(%a, {elements(rng, 16, 7)})
+          %d = Tanh(%b)
+          %e = Tanh(%c)
+          return first = %d, second = %e
+        }}""")
+    )
+    layers, seen = observed(graph, {"x": rng.standard_normal((40, 16)).astype(np.float32)})
+    assert len({layer.activation for layer in layers}) == 1
+    types = (dtypes.uint8, dtypes.uint16)
+    forms: dict[Layer, Form] = {
+        layer: plan_static(graph, [layer], seen, StaticOptions(activations=dtype)).layers[layer]
+        for layer, dtype in zip(layers, types, strict=True)
+    }
+    result = with_forms(graph, forms, {})
+    verify(result)
+    read = [node.input(0) for node in result.nodes if node.kind == "MatMul"]
+    makers = [value.producer for value in read if value is not None]
+    assert [maker.input(0).dtype for maker in makers if maker is not None] == list(types)
 
 
 def test_biases_are_integers_in_steps_of_the_sums(rng: np.random.Generator) -> None:

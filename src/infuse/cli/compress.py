@@ -45,6 +45,14 @@ def compress(
             help="Activations and weights as 8-bit integers, ranges from the data (default).",
         ),
     ] = False,
+    int16_activations: Annotated[
+        bool,
+        typer.Option(
+            "--int16-activations",
+            help="Activations as 16-bit and weights as 8-bit integers, ranges from the data: with "
+            "--int8 and --max-drop for the layers that 8 bits hurt.",
+        ),
+    ] = False,
     int8_dynamic: Annotated[
         bool,
         typer.Option("--int8-dynamic", help="The same, ranges of activations from each run."),
@@ -207,6 +215,7 @@ def compress(
         options.check_output(report, ".html", ".json")
     methods = {
         "int8": int8 and sparse is None,
+        "int16-activations": int16_activations,
         "int8-dynamic": int8_dynamic,
         "int8-weights": int8_weights,
         "int4": int4,

@@ -78,7 +78,7 @@ def lower_graph(
     """The program of a graph (see `generate`), without a memory plan."""
     name = graph.name or "model"
     listed, sizes = list_outputs(graph)
-    expanded, relied = expand(listed)
+    expanded, relied = expand(listed, target.machine)
     program = lower(expanded, name, target.machine, threads, precision, chooser, relied)
     program.sizes_of = sizes
     program.names = _shared_names(graph, program.symbols)

@@ -11,7 +11,7 @@ import numpy as np
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.costs import Costs, bytes_of_layers, bytes_of_weights, seconds_of_layers
 from infuse.compression.evaluation import Evaluation, Memory
-from infuse.compression.forms import Form
+from infuse.compression.forms import Form, has_byte_activation
 from infuse.compression.insertion import with_forms
 from infuse.compression.layers import Layer
 from infuse.compression.methods import Plan
@@ -77,7 +77,7 @@ class Control:
                 for layer in self._layers
                 if layer in chosen
             }
-            static = [layer for layer, form in forms.items() if form.activation is not None]
+            static = [layer for layer, form in forms.items() if has_byte_activation(form)]
             scales = {value: s for plan in self._plans for value, s in plan.between.items()}
             values = between_layers(self._graph, static)
             between = {value: scales[value] for value in values if value in scales}

@@ -156,6 +156,7 @@ def evenings_of(methods: Sequence[str], static: StaticOptions) -> list[Evening]:
     """Those of the methods that round."""
     by_name = {
         "int8": Evening(_static(static)),
+        "int16-activations": Evening(_static(replace(static, activations=dtypes.uint16))),
         "int8-dynamic": Evening(_dynamic),
         "int8-weights": Evening(_few(8), by_mean=True),
         "int4": Evening(_few(4), by_mean=True),

@@ -88,10 +88,16 @@ class Form(Protocol):
         ...
 
 
+def has_byte_activation(form: Form) -> bool:
+    """Whether a layer reads its activation as 8-bit integers."""
+    return form.activation is not None and form.activation.dtype.bits == 8
+
+
 @dataclass(frozen=True, eq=False)
 class StaticForm:
-    """A product of 8-bit integers: how the activation is rounded, the weights, and what is added to
-    the output channels in place of what the rounding takes away (None: nothing).
+    """A product of 8-bit integers, or of 16-bit ones and weights of 8 bits: how the activation is
+    rounded, the weights, and what is added to the output channels in place of what the rounding
+    takes away (None: nothing).
     """
 
     activation: Scale

@@ -7,6 +7,7 @@ runtime; code generation multiplies integers where it sees it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from infuse.compression.forms import Form, Writer
@@ -42,12 +43,16 @@ def write_forms(
     """Give layers their forms in a copy of their graph; `values` are the copies of its values. With
     `are_alone`, nobody but the layers reads rounded activations.
     """
-    scales = {layer.activation: f.activation for layer, f in forms.items() if f.activation}
-    scales.update(between)
     nodes = {layer: values[layer.node.output].producer for layer in forms}
-    static = {nodes[layer] for layer, form in forms.items() if form.activation}
-    for value, scale in scales.items():
-        _round_activation(copy, values.get(value, value), scale, static, are_alone)
+    rounding: dict[tuple[Value, Scale], set[Node | None]] = defaultdict(set)
+    for layer, form in forms.items():
+        if form.activation:
+            rounding[layer.activation, form.activation].add(nodes[layer])
+    for value, scale in between.items():
+        rounding[value, scale] |= set()
+    for (value, scale), static in rounding.items():
+        passes = not are_alone and scale.dtype.bits == 8
+        _round_activation(copy, values.get(value, value), scale, static, passes)
     for layer, form in forms.items():
         node = nodes[layer]
         assert node is not None
@@ -55,13 +60,13 @@ def write_forms(
 
 
 def _round_activation(
-    graph: Graph, value: Value, scale: Scale, static: set[Node | None], are_alone: bool
+    graph: Graph, value: Value, scale: Scale, static: set[Node | None], passes: bool
 ) -> None:
-    """Let layers and what passes integers on read an activation as rounded."""
+    """Let these layers, and where it `passes` those operators that pass bytes on, read an
+    activation as rounded.
+    """
     users = [user for user in value.users() if user.graph is graph]
-    reading = [
-        user for user in users if user in static or (not are_alone and passes_bytes(user, value))
-    ]
+    reading = [user for user in users if user in static or (passes and passes_bytes(user, value))]
     owner = next((user for user in reading if user in static), value.producer)
     write = Writer(graph, owner, value.name or "activation")
     rounded = write.dequantize(_quantized(write, value, scale, reading), scale)

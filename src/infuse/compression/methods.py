@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.analysis.dataset import Feeds, spread
 from infuse.compression.clusters import ClusteredForm, Clustering, Operands, codebook
 from infuse.compression.descent import descended
@@ -132,6 +133,17 @@ def static_int8(setting: Setting) -> Plan:
     )
     forms: dict[Layer, Form] = dict(plan.layers)
     return Plan(forms, plan.between, plan.calibrators, plan.errors, plan.refused)
+
+
+def int16_activations(setting: Setting) -> Plan:
+    """Activations as 16-bit and weights as 8-bit integers, ranges of activations from data: for
+    layers that 8 bits hurt.
+    """
+    options = replace(setting.options.static, activations=dtypes.uint16)
+    seen = setting.observed()
+    static = plan_static(setting.graph, setting.layers, seen, options, scratch=setting.scratch)
+    forms: dict[Layer, Form] = dict(static.layers)
+    return Plan(forms, {}, static.calibrators, static.errors, static.refused)
 
 
 def dynamic_int8(setting: Setting) -> Plan:
@@ -377,6 +389,7 @@ def _alone(method: Callable[[Setting], Plan]) -> Callable[[Setting], list[Plan]]
 
 METHODS: Mapping[str, Callable[[Setting], list[Plan]]] = {
     "int8": _alone(_with_others(static_int8)),
+    "int16-activations": _alone(_with_others(int16_activations)),
     "int8-dynamic": _alone(_with_others(dynamic_int8)),
     "int8-weights": _alone(_with_others(_weights_of(8))),
     "int4": _alone(_with_others(_weights_of(4), 4)),

@@ -106,6 +106,9 @@ def entropy(seen: Range, dtype: DType, symmetric: bool) -> Iterator[tuple[str, L
         return
     counts, edges = np.histogram(sizes, BINS, (0, largest))
     levels = (limits(dtype)[1] - limits(dtype)[0] + 1) // (2 if seen.low < 0 else 1)
+    if levels > BINS:  # integers are finer than the histogram, and lose nothing of it
+        yield "entropy", (seen.low, seen.high)
+        return
     starts = range(levels, BINS + 1, max(1, (BINS - levels) // 64))
     best = min(starts, key=lambda end: _divergence(counts, end, levels))
     part = float(edges[best]) / largest

@@ -1,4 +1,6 @@
-"""Static quantization: activations and weights as 8-bit integers, with scales that data tell."""
+"""Static quantization: activations as 8-bit or 16-bit integers and weights as 8-bit integers, with
+scales that data tell.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from infuse import dtypes
+from infuse.codegen.expand.integer_products import digits_fit
 from infuse.compression.forms import StaticForm
 from infuse.compression.freed import give_back_freed_memory
 from infuse.compression.gptq import gptq_channels
@@ -17,6 +21,7 @@ from infuse.compression.observation import Observations
 from infuse.compression.ranges import CALIBRATORS, Scale, candidates
 from infuse.compression.scratch import ScratchArrays
 from infuse.compression.weights import IntegerWeights, importance_of, round_to_nearest
+from infuse.dtypes import DType
 from infuse.errors import OptionError
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.mapped import give_back
@@ -25,6 +30,8 @@ COMPENSATED_DEPTH = 1024
 """Products of a sum beyond which errors of rounding are as good as independent, and cancel."""
 LEAST_ROWS = 32
 """Rows from which errors are made to cancel."""
+WORDS_NAME = "int16 activations"
+"""What reports call products of activations of 16 bits and weights of 8."""
 SIGNIFICANT = 3.0
 """Standard errors that a mean error exceeds before it is corrected."""
 
@@ -32,13 +39,15 @@ SIGNIFICANT = 3.0
 @dataclass(frozen=True)
 class StaticOptions:
     """How operands are rounded. `calibrator` is `auto` (for each activation the one with the least
-    error of the layers that read it) or one of `CALIBRATORS`.
+    error of the layers that read it) or one of `CALIBRATORS`. `activations` is the type of their
+    integers, uint8 or uint16.
     """
 
     calibrator: str = "auto"
     symmetric: bool = False
     per_channel: bool = True
     bias_correction: bool = True
+    activations: DType = dtypes.uint8
 
     def __post_init__(self) -> None:
         if self.calibrator != "auto" and self.calibrator not in CALIBRATORS:
@@ -46,6 +55,11 @@ class StaticOptions:
                 f"there is no calibrator {self.calibrator!r}",
                 hint=f"calibrators: auto, {', '.join(CALIBRATORS)}",
             )
+
+    @property
+    def has_words(self) -> bool:
+        """Whether activations have 16 bits."""
+        return self.activations.bits == 16
 
 
 @dataclass
@@ -94,12 +108,15 @@ def plan_static(
             rows = rows_of[layer]
             matrices = others.get(layer, layer.matrices)
             integers = _compensated(matrices, nearest, scale.rounded(rows), exact[layer])
-            form, plan.errors[layer] = _settled(rows, exact[layer], scale, integers, options)
-            plan.layers[layer] = form.stored(layer, scratch)
-            plan.calibrators[layer] = name
+            form, error = _settled(rows, exact[layer], scale, integers, options)
+            if options.has_words and not _digits_fit(form):
+                plan.refused[layer] = "sums of its products with 16 bits could leave 32 bits"
+            else:
+                plan.layers[layer] = form.stored(layer, scratch)
+                plan.errors[layer], plan.calibrators[layer] = error, name
             give_back(layer.weights)
         give_back_freed_memory()
-    for value in between_layers(graph, plan.layers):
+    for value in () if options.has_words else between_layers(graph, plan.layers):
         observed = seen.ranges.get(value)
         if observed is not None and observed.is_finite:
             plan.between[value] = candidates(observed, "mse")[0][1]
@@ -115,6 +132,11 @@ def _refusal(layer: Layer, seen: Observations) -> str:
     if not len(seen.rows[layer]):
         return "its activation was empty on the data"
     return ""
+
+
+def _digits_fit(form: StaticForm) -> bool:
+    """Whether kernels multiply the weights of a layer by activations of 16 bits."""
+    return all(digits_fit(matrix) for matrix in form.weights.integers)
 
 
 def nearest_weights(matrices: Floats, rows: Floats, options: StaticOptions) -> IntegerWeights:
@@ -145,7 +167,9 @@ def best_scale(
     options: StaticOptions,
 ) -> tuple[str, Scale]:
     """The scale of an activation with the least error of the layers that read it."""
-    offers = candidates(seen.ranges[value], options.calibrator, symmetric=options.symmetric)
+    offers = candidates(
+        seen.ranges[value], options.calibrator, options.activations, options.symmetric
+    )
     if len(offers) == 1:
         return offers[0]
 
@@ -179,7 +203,8 @@ def _settled(
     if correction is not None:
         values = values - correction.reshape(values.shape[1:])
     negative = None if correction is None else -correction
-    return StaticForm(scale, weights, negative), relative_error(values, exact)
+    form = StaticForm(scale, weights, negative, WORDS_NAME if options.has_words else "int8")
+    return form, relative_error(values, exact)
 
 
 def mean_error(errors: Array) -> Array | None:

@@ -16,6 +16,7 @@ from infuse.ir.graph import Graph, Node, Operator, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ops.core.building import GraphBuilder
 from infuse.ops.core.sizes import normalize_axes
+from infuse.targets import Machine
 
 Results = Value | Sequence[Value | None] | None
 Expansion = Callable[["Composer", Node], Results]
@@ -68,12 +69,18 @@ class Composer(GraphBuilder):
     """Adds nodes to a graph in place of `node`, under its name.
 
     `wide` has, for results that were rounded only because their type is a narrow one, what they
-    were before.
+    were before. `machine` is what the code is for; None where that does not matter.
     """
 
-    def __init__(self, graph: Graph, node: Node, wide: dict[Value, Value] | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        node: Node,
+        wide: dict[Value, Value] | None = None,
+        machine: Machine | None = None,
+    ) -> None:
         super().__init__(graph)
-        self.node = node
+        self.node, self.machine = node, machine
         self.wide = {} if wide is None else wide
         self.made: list[Node] = []
 

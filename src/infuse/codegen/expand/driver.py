@@ -14,6 +14,7 @@ from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.relations import Relation
 from infuse.ir.types import TensorType
+from infuse.targets import Machine
 
 Relied = dict[Graph, list[tuple[Node, Relation]]]
 """By graph, what operators rely on that were expressed in simpler ones, which need not rely on it.
@@ -21,9 +22,9 @@ Relied = dict[Graph, list[tuple[Node, Relation]]]
 
 
 @np.errstate(all="ignore")
-def expand(graph: Graph) -> tuple[Graph, Relied]:
+def expand(graph: Graph, machine: Machine | None = None) -> tuple[Graph, Relied]:
     """`graph`, or a copy in which operators that need it are expressed in simpler ones, also in its
-    bodies; and what those operators relied on.
+    bodies; and what those operators relied on. Without a machine, as for one that has every unit.
     """
     relied: Relied = {}
     nodes = [node for inner in graph.all_graphs() for node in inner.unordered_nodes]
@@ -34,7 +35,7 @@ def expand(graph: Graph) -> tuple[Graph, Relied]:
     for inner in copy.all_graphs():
         relied[inner] = []
         for table in (SPELLINGS, EARLY, EXPANSIONS):
-            _expand(inner, table, relied[inner])
+            _expand(inner, table, relied[inner], machine)
     return copy, relied
 
 
@@ -42,6 +43,7 @@ def _expand(
     graph: Graph,
     table: Mapping[tuple[str, str], list[Expansion]],
     relied: list[tuple[Node, Relation]],
+    machine: Machine | None,
 ) -> None:
     pending = graph.nodes[::-1]
     wide: dict[Value, Value] = {}
@@ -54,7 +56,7 @@ def _expand(
             _repeat_inputs(graph, node, relied)
         for expansion in table.get((node.op.domain, node.kind), ()):
             try:
-                results = expansion(make := Composer(graph, node, wide), node)
+                results = expansion(make := Composer(graph, node, wide, machine), node)
             except UnsupportedOperatorError as error:
                 error.serial = _outermost(graph, node).serial
                 raise

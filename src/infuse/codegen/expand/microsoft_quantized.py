@@ -112,12 +112,14 @@ def qlinear_average_pool(make: Composer, node: Node) -> Results:
 
 
 @expands("QuantizeLinear", domain=DOMAIN)
+@expands("QuantizeLinear", domain=DOMAIN, early=True)
 def quantize_linear(make: Composer, node: Node) -> Results:
     assert isinstance(node.op, RuntimeQuantizeLinear)
     return make.apply(node.op.plain(), node.inputs)
 
 
 @expands("DequantizeLinear", domain=DOMAIN)
+@expands("DequantizeLinear", domain=DOMAIN, early=True)
 def dequantize_linear(make: Composer, node: Node) -> Results:
     assert isinstance(node.op, RuntimeDequantizeLinear)
     return make.apply(node.op.plain(), node.inputs)

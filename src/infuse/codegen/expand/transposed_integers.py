@@ -9,11 +9,13 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.codegen.expand.integer_products import (
+    BYTES,
     Quantized,
     activation,
     known,
     scalar,
     scaled,
+    sums,
     weights,
 )
 from infuse.codegen.expand.ml_kernels import KERNELS
@@ -71,18 +73,28 @@ def conv_transpose(make: Composer, node: Node) -> Results:
     scale = w.scale.const.reshape(-1)
     scale = np.tile(scale, op.group) if scale.size > 1 else scale
     integers = ConvTransposeInteger(**op.attributes())
-    inputs = [x.integers, filters, scalar(make, x.zero)]
+    are_bytes = x.integers.dtype in BYTES
+    image = x.integers if are_bytes else Value(TensorType(dtypes.int8, x.integers.tensor.shape))
+    inputs = [image, filters, scalar(make, x.zero)]
     alone = Node(integers, inputs, [Value(node.output.type, node.output.name)])
     try:
         if not _is_faster(alone):
             return None
         if kernel_phases(alone) is None:
+            if not are_bytes:
+                return None
             channels = np.resize(scale, int(str(node.output.shape[1])))
             factors = _of_both(make, x, channels)
             return expanded(make, alone, bias, Integers(factors, inputs[2]))
     finally:
         alone.set_inputs(())
-    (total,) = make.apply(integers, inputs)
+
+    def multiply(image: Value, zero: Value | None) -> Value:
+        return make.apply(integers, [image, filters, zero])[0]
+
+    total = sums(make, x, w, multiply, 1)
+    if total is None:
+        return None
     column = scale.reshape(-1, *(1,) * (rank - 2)) if scale.size > 1 else scale.reshape(())
     result = scaled(make, total, x, column)
     return result if bias is None else make("Add", result, per_channel(make, bias, rank))
