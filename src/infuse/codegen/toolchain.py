@@ -10,11 +10,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from infuse.codegen.processes import Command, Failed, environment, run_all
 from infuse.errors import CacheError, CompileError, InfuseError, ToolchainError
@@ -45,10 +45,18 @@ _GCC: Final = (
     # two conditional moves of a branch (`sparse_detail::tile_of`, x86-64 with AVX-512): wrong sums.
     "-fno-if-conversion",
 )
-_SANITIZE: Final = (
-    *("-O0", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"),
-    *("-fsanitize-recover=address,undefined", "-fno-sanitize=vptr"),
-)
+Sanitizer = Literal["", "address", "thread"]
+_SANITIZE: Final[Mapping[Sanitizer, tuple[str, ...]]] = {
+    "": (),
+    "address": (
+        *("-O0", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"),
+        *("-fsanitize-recover=address,undefined", "-fno-sanitize=vptr"),
+    ),
+    "thread": (
+        *("-O0", "-g1", "-fno-omit-frame-pointer", "-fsanitize=thread"),
+        "-DINFUSE_ALTERNATE=3",
+    ),
+}
 _LINK: Final = ("-shared", "-pthread")
 _LINK_ELF: Final = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed")
 
@@ -91,9 +99,9 @@ class Toolchain:
     command: tuple[str, ...]
     kind: str
     version: str
-    sanitizes: bool = False
-    """Whether code reports accesses outside of memory and undefined behaviour; it runs in
-    sanitizing processes only.
+    sanitizer: Sanitizer = ""
+    """What code reports: "address": accesses outside of memory and undefined behaviour, "thread":
+    data races. It runs in sanitizing processes only.
     """
     details: str = field(default="", compare=False)
 
@@ -159,7 +167,7 @@ class Toolchain:
         return repr((self.command, self.details, self.version, flags, variables))
 
     def _compile_flags(self) -> tuple[str, ...]:
-        return (*_COMPILE, *_SANITIZE) if self.sanitizes else _COMPILE
+        return (*_COMPILE, *_SANITIZE[self.sanitizer])
 
     def compile(
         self,
@@ -203,7 +211,7 @@ class Toolchain:
             for source, made in zip(sources, objects)
             if store is None or not _fetch(store, source, made)
         ]
-        plain = () if self.sanitizes else _CALLS
+        plain = () if self.sanitizer else _CALLS
         steps = [
             (
                 *(*self.command, *flags, *(plain if source == calling else ())),
@@ -293,8 +301,8 @@ class Toolchain:
     def _link_flags(self) -> list[str]:
         elf = _LINK_ELF if sys.platform == "linux" else ()
         old_gcc = self.kind == "gcc" and _major(self.version) < 13
-        instrumented = _SANITIZE if self.sanitizes else ()
-        return [*_LINK, *elf, *([] if old_gcc else ["-nostdlib++"]), *instrumented]
+        no_library = [] if old_gcc else ["-nostdlib++"]
+        return [*_LINK, *elf, *no_library, *_SANITIZE[self.sanitizer]]
 
 
 def _fetch(store: ObjectStore, source: Path, object: Path) -> bool:

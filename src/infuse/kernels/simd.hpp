@@ -143,19 +143,26 @@ INFUSE_INLINE int32_t to_int(T x) {
 #if defined(__SANITIZE_ADDRESS__)
 extern "C" void __asan_loadN_noabort(const void* p, unsigned long bytes);
 extern "C" void __asan_storeN_noabort(void* p, unsigned long bytes);
+#elif defined(__SANITIZE_THREAD__)
+extern "C" void __tsan_read_range(void* p, unsigned long bytes);
+extern "C" void __tsan_write_range(void* p, unsigned long bytes);
 #endif
 
 namespace detail {
 
-// Masked instructions are not watched by AddressSanitizer: these tell it what they touch.
+// Masked instructions are not watched by sanitizers: these tell them what they touch.
 INFUSE_INLINE void reads([[maybe_unused]] const void* p, [[maybe_unused]] long bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   if (bytes != 0) __asan_loadN_noabort(p, (unsigned long)bytes);
+#elif defined(__SANITIZE_THREAD__)
+  if (bytes != 0) __tsan_read_range(const_cast<void*>(p), (unsigned long)bytes);
 #endif
 }
 INFUSE_INLINE void writes([[maybe_unused]] void* p, [[maybe_unused]] long bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   if (bytes != 0) __asan_storeN_noabort(p, (unsigned long)bytes);
+#elif defined(__SANITIZE_THREAD__)
+  if (bytes != 0) __tsan_write_range(p, (unsigned long)bytes);
 #endif
 }
 

@@ -19,6 +19,14 @@ constexpr long long SPIN_NS = 40000;
 constexpr long PIECES = 4;            // of a worker's share, for whoever is free
 constexpr long WHOLE = __LONG_MAX__;  // a piece that no range has
 
+// For sanitizers: so many threads at least, and however little there is to do, neighbouring pieces
+// are by different ones. 0: never.
+#if defined(INFUSE_ALTERNATE)
+constexpr int ALTERNATE = INFUSE_ALTERNATE;
+#else
+constexpr int ALTERNATE = 0;
+#endif
+
 enum WorkerState { IDLE, POSTED, RUNNING, ASLEEP, QUITTING };
 
 struct Context;

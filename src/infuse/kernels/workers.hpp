@@ -48,8 +48,21 @@ inline void claim_pieces(const Context* context, Worker* owner, int index) {
   }
 }
 
+/** Does the pieces of all shares whose turn it is, as worker number `index`. */
+inline void alternate(const Context* context, int index) {
+  int turn = 0;
+  for (int i = 0; i < context->used; ++i) {
+    const Worker* owner = context->workers + i;
+    for (long begin = owner->next, last; begin < owner->end; begin = last) {
+      last = owner->end - begin < owner->piece ? owner->end : begin + owner->piece;
+      if (turn++ % context->used == index) context->call(context->body, begin, last, index);
+    }
+  }
+}
+
 /** Does its own share, then pieces of the others'. */
 inline void claim_all(const Context* context, int index) {
+  if (ALTERNATE) return alternate(context, index);
   for (int i = 0; i < context->used; ++i)
     claim_pieces(context, context->workers + (index + i) % context->used, index);
 }
@@ -77,7 +90,7 @@ inline ThreadResult INFUSE_THREAD_CALL worker_main(void* argument) {
 /** Tells workers that have not begun that nothing is left, then waits for the others. */
 inline void finish_workers(Context* context) {
   Gate* pending = &context->pending;
-  for (int i = 1; i < context->used; ++i)
+  for (int i = 1; i < context->used && !ALTERNATE; ++i)
     if (change(&context->workers[i].state, POSTED, IDLE)) report(context);
   int left = gate_load(pending);
   long long stop = left && context->spins ? now_ns() + SPIN_NS : 0;
@@ -129,6 +142,7 @@ inline void stop_workers(Context* context) {
 INFUSE_POOL Context* context_open(int threads) {
   if (!tiles_granted()) return nullptr;
   if (threads <= 0) threads = processors();
+  if (threads < ALTERNATE) threads = ALTERNATE;
   if (threads > MOST_THREADS) threads = MOST_THREADS;
   long head = round_up(sizeof(Context), 2 * CACHE_LINE);
   long bytes = head + threads * static_cast<long>(sizeof(Worker));
@@ -189,6 +203,7 @@ inline void share_out(Context* context, long n, long least) {
 INFUSE_POOL void Context::spread(long n, RangeFunction call, const void* body, long grain,
                                  long piece) {
   if (n <= 0) return;
+  if (ALTERNATE) grain = 1;
   long most = grain > 1 ? n / grain : n;
   if (most > 1 && threads > 1 && forked(&mark)) start_workers(this);
   const int workers_used = most < threads ? static_cast<int>(most) : threads;

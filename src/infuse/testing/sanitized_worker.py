@@ -1,5 +1,5 @@
-"""`python -m infuse.testing.sanitized_worker REQUEST LOG`: runs compiled models in a process under
-AddressSanitizer.
+"""`python -m infuse.testing.sanitized_worker REQUEST LOG THREADS`: runs compiled models in a
+process under a sanitizer.
 
 Inputs and outputs lie in memory of exactly their size; results go to standard output, one pickle a
 run.
@@ -22,8 +22,7 @@ from infuse.runtime.shapes import ShapeBinder, TensorSpec
 
 MOST_BYTES = 1 << 28
 """Outputs that are larger are not asked for."""
-THREADS = 2
-MARKS = ("ERROR: AddressSanitizer", "runtime error")
+MARKS = ("ERROR: AddressSanitizer", "runtime error", "WARNING: ThreadSanitizer")
 """What stands in a report of a fault; the log also tells of memory that was refused."""
 _libc = ctypes.CDLL(None)
 _libc.malloc.restype, _libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
@@ -34,7 +33,8 @@ _libc.aligned_alloc.restype, _libc.aligned_alloc.argtypes = ctypes.c_void_p, [ct
 class Model:
     """A model of an instrumented library, called through its C interface."""
 
-    def __init__(self, folder: Path, prefix: str) -> None:
+    def __init__(self, folder: Path, prefix: str, threads: int) -> None:
+        self.threads = threads
         library = ctypes.CDLL(str(folder / LIBRARY))
         self.shapes, self.open, self.compute, self.output, self.error, self.close = (
             getattr(library, f"{prefix}_{name}")
@@ -76,7 +76,7 @@ class Model:
             return None, "large outputs"
         memory = [_libc.malloc(array.nbytes) for array in arrays]
         results = [_libc.malloc(length) for length in lengths]
-        context = self.open(ctypes.c_void_p(self.weights), THREADS)
+        context = self.open(ctypes.c_void_p(self.weights), self.threads)
         try:
             for address, array in zip(memory, arrays):
                 ctypes.memmove(address, array.ctypes.data, array.nbytes)
@@ -105,7 +105,7 @@ def _copy(address: int | None, shape: tuple[int, ...], dtype: Any) -> Any:
     return np.frombuffer(bytearray(data), dtype).reshape(shape)
 
 
-def main(request: Path, log: Path) -> None:
+def main(request: Path, log: Path, threads: int) -> None:
     """Run what the request lists, in its order."""
     work = pickle.loads(request.read_bytes())  # noqa: S301  (the starting process wrote it)
     folder, stem = log.parent, log.name
@@ -114,7 +114,7 @@ def main(request: Path, log: Path) -> None:
     for path, prefix, feeds in work:
         key = path, prefix
         if key not in models:
-            models[key] = Model(Path(path), prefix)
+            models[key] = Model(Path(path), prefix, threads)
         outputs, error = models[key].run(feeds)
         said = b"".join(file.read_bytes() for file in sorted(folder.glob(f"{stem}.*")))
         report, seen = said[seen:].decode("utf-8", "replace"), len(said)
@@ -125,4 +125,4 @@ def main(request: Path, log: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))

@@ -1,5 +1,8 @@
-"""Compiled models under AddressSanitizer and UBSan: every buffer lies in memory of its own, so that
-an access outside of a tensor is reported wherever it falls.
+"""Compiled models under sanitizers. AddressSanitizer and UBSan: every buffer lies in memory of its
+own, so that an access outside of a tensor is reported wherever it falls. ThreadSanitizer: memory is
+that of the product, work is spread over the threads however little it is, and neighbouring pieces
+of it are by different threads, so that one element that two threads touch is reported whoever was
+first.
 
 GCC is needed, and Linux. What runs is the C interface that everybody calls, in a process of its
 own. Models that are built together are one source file, in which kernels that they share are
@@ -24,11 +27,11 @@ from numpy.typing import NDArray
 
 from infuse.codegen.build import KERNELS
 from infuse.codegen.interface import header
-from infuse.codegen.memory import isolated_plan
+from infuse.codegen.memory import isolated_plan, plan
 from infuse.codegen.processes import environment
 from infuse.codegen.program import Program
 from infuse.codegen.source import metadata, print_sources
-from infuse.codegen.toolchain import Toolchain
+from infuse.codegen.toolchain import Sanitizer, Toolchain
 from infuse.codegen.weights import write_weights
 from infuse.errors import ToolchainError
 from infuse.runtime.folder import LIBRARY, SOURCE
@@ -48,6 +51,8 @@ _OPTIONS = ":".join(
         "max_malloc_fill_size=1073741824",
     )
 )
+_RACES = "halt_on_error=0:exitcode=0:ignore_noninstrumented_modules=1:history_size=4"
+_LIBRARIES = {"address": "libasan.so", "thread": "libtsan.so"}
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class Instrumented:
 
     folder: Path
     prefix: str
+    sanitizer: Sanitizer = "address"
 
 
 @dataclass
@@ -78,16 +84,43 @@ class Job:
     outcomes: list[Outcome] = field(default_factory=list)
 
 
-def compiler() -> Toolchain:
-    """The compiler with both sanitizers on; ToolchainError where there is none."""
+def compiler(sanitizer: Sanitizer = "address") -> Toolchain:
+    """The compiler with a sanitizer on; ToolchainError where there is none."""
     path = shutil.which("g++")
     if path is None or not sys.platform.startswith("linux"):
-        raise ToolchainError("AddressSanitizer is used with GCC on Linux", hint="install g++")
-    return replace(Toolchain.from_command((path,)), sanitizes=True)
+        raise ToolchainError("sanitizers are used with GCC on Linux", hint="install g++")
+    return replace(Toolchain.from_command((path,)), sanitizer=sanitizer)
+
+
+def under(sanitizer: Sanitizer, command: Sequence[str]) -> list[str]:
+    """The command line of a process under a sanitizer, with `variables` in its environment."""
+    library = _LIBRARIES[sanitizer]
+    question = [compiler(sanitizer).command[0], f"-print-file-name={library}"]
+    path = subprocess.run(question, capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(path).is_absolute():
+        raise ToolchainError(f"the compiler comes without {library}", hint=f"install {library}")
+    start = str(Path(__file__).with_name("sanitized_start.py"))
+    return [sys.executable, start, path, *command]
+
+
+def variables(sanitizer: Sanitizer, log: Path) -> dict[str, str]:
+    """What the environment of a process under a sanitizer has beside the usual; reports go to files
+    `log`.NUMBER.
+    """
+    options = {
+        "ASAN_OPTIONS": f"{_OPTIONS}:log_path={log}",
+        "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={log}",
+    }
+    if sanitizer == "thread":
+        options = {"TSAN_OPTIONS": f"{_RACES}:log_path={log}"}
+    return options | {"PYTHONMALLOC": "malloc"}
 
 
 def build_sanitized(
-    programs: Sequence[Program], folder: Path, target: str = "native"
+    programs: Sequence[Program],
+    folder: Path,
+    target: str = "native",
+    sanitizer: Sanitizer = "address",
 ) -> list[Instrumented]:
     """The programs, lowered for `target`, as one library in an empty `folder`."""
     includes: dict[str, None] = {}
@@ -97,20 +130,22 @@ def build_sanitized(
         info = metadata(program, weights.fingerprint()) | {"prefix": prefix}
         (folder / f"{prefix}.h").write_text(header(info), "utf-8")
         write_weights(folder / f"{prefix}.bin", weights, weights.bytes)
-        text = print_sources(program, isolated_plan(program), info)[SOURCE]
+        places = isolated_plan(program) if sanitizer == "address" else plan(program)
+        text = print_sources(program, places, info)[SOURCE]
         lines = text.replace('#include "model.h"', f'#include "{prefix}.h"').splitlines()
         includes |= dict.fromkeys(line for line in lines if line.startswith("#include"))
         texts += [line for line in lines if not line.startswith("#include")]
     (folder / SOURCE).write_text("\n".join([*sorted(includes), *texts, ""]), "utf-8")
     include = [KERNELS, folder]
-    compiler().compile(
+    compiler(sanitizer).compile(
         [folder / SOURCE], folder / LIBRARY, target=Target.resolve(target), include=include
     )
-    return [Instrumented(folder, f"model{number}") for number in range(len(programs))]
+    return [Instrumented(folder, f"model{number}", sanitizer) for number in range(len(programs))]
 
 
-def run_sanitized(jobs: Sequence[Job], seconds: float = SECONDS) -> None:
-    """Run all jobs in processes under the sanitizers, and fill in their outcomes.
+def run_sanitized(jobs: Sequence[Job], seconds: float = SECONDS, threads: int = 2) -> None:
+    """Run all jobs, which have one sanitizer, in processes under it, with so many threads, and fill
+    in their outcomes.
 
     A run that ends its process, or takes longer than `seconds`, is reported as such, and the next
     one goes on.
@@ -121,7 +156,7 @@ def run_sanitized(jobs: Sequence[Job], seconds: float = SECONDS) -> None:
         for job in jobs:
             job.outcomes = [Outcome()] * len(job.feeds)
         while pending:
-            done, ending = _run_once(folder, jobs, pending, seconds)
+            done, ending = _run_once(folder, jobs, pending, seconds, threads)
             for (i, j), outcome in zip(pending, done):
                 jobs[i].outcomes[j] = outcome
             pending = pending[len(done) :]
@@ -131,7 +166,11 @@ def run_sanitized(jobs: Sequence[Job], seconds: float = SECONDS) -> None:
 
 
 def _run_once(
-    folder: Path, jobs: Sequence[Job], pending: Sequence[tuple[int, int]], seconds: float
+    folder: Path,
+    jobs: Sequence[Job],
+    pending: Sequence[tuple[int, int]],
+    seconds: float,
+    threads: int,
 ) -> tuple[list[Outcome], str]:
     """The outcomes of the first pending runs, and why the process ended at the next one, "" where
     it did not.
@@ -144,20 +183,13 @@ def _run_once(
     request.write_bytes(pickle.dumps(work))
     for old in folder.glob("log.*"):
         old.unlink()
-    question = [compiler().command[0], "-print-file-name=libasan.so"]
-    library = subprocess.run(question, capture_output=True, text=True, check=True).stdout.strip()
-    variables = {
-        "LD_PRELOAD": library,
-        "ASAN_OPTIONS": f"{_OPTIONS}:log_path={log}",
-        "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={log}",
-        "PYTHONMALLOC": "malloc",
-    }
-    command = [sys.executable, "-m", "infuse.testing.sanitized_worker", str(request), str(log)]
+    sanitizer = jobs[pending[0][0]].model.sanitizer
+    worker = [sys.executable, "-m", "infuse.testing.sanitized_worker"]
     with subprocess.Popen(
-        command,
+        under(sanitizer, [*worker, str(request), str(log), str(threads)]),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment() | os.environ | variables,
+        env=environment() | os.environ | variables(sanitizer, log),
     ) as process:
         outcomes = list(_outcomes(process, seconds))
         status = process.wait()
@@ -199,4 +231,6 @@ __all__ = [
     "compiler",
     "reports",
     "run_sanitized",
+    "under",
+    "variables",
 ]
