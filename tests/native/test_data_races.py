@@ -81,7 +81,9 @@ def race_reports(graphs: Sequence[Graph], feeds: Sequence[Sequence[Feeds]], fold
     return [text for _, _, text in sanitizing.reports(jobs)]
 
 
-def with_fault(monkeypatch: pytest.MonkeyPatch, folder: Path, file: str, old: str, new: str) -> None:
+def with_fault(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, file: str, old: str, new: str
+) -> None:
     """Make sanitized models of kernels in which one line of one file is another."""
     kernels = folder / "kernels"
     shutil.copytree(sanitizing.KERNELS, kernels)

@@ -93,6 +93,27 @@ def test_most_operators_run_so() -> None:
     assert count > 150
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_operands_may_be_read_backwards(target: str, rng: np.random.Generator) -> None:
+    b = Builder("backwards")
+    x = b.input(2, 3, 5, 3, name="x")
+    squares = b("Mul", x, x)
+    b.output(squares)
+    b.output(b("Neg", b("Slice", squares, [4], [-(2**62)], [2], [-1])))
+    feeds = {"x": rng.standard_normal((2, 3, 5, 3)).astype(np.float32)}
+    agree(run_lowered(b.graph, Target.resolve(target), feeds).outputs, evaluate(b.graph, feeds))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_numbers_of_formulas_of_halves_have_all_digits(target: str) -> None:
+    """A sixth that is rounded to a half makes HardSwish(-3) another number than zero."""
+    b = Builder("halves")
+    x = b.input(3, name="x", dtype=dtypes.float16)
+    b.output(b("HardSwish", x))
+    feeds = {"x": np.array([-3, 1, 2], np.float16)}
+    agree(run_lowered(b.graph, Target.resolve(target), feeds).outputs, evaluate(b.graph, feeds))
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_networks_lie_well(seed: int) -> None:
     network = random_network(seed)

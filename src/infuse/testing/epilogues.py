@@ -146,7 +146,7 @@ class Done:
         for definition in work.definitions:
             if isinstance(definition, Place):
                 tensor, places = self.place(definition)
-                self._made.append(memory.elements(tensor)[places])
+                self._made.append(memory.take(tensor, places))
             elif isinstance(definition, Scalar):
                 self._made.append(np.asarray(self._names[definition.name]))
             else:

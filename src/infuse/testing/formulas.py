@@ -30,7 +30,7 @@ def _interpret(term: Term, inputs: Sequence[Array], seen: dict[int, Array]) -> A
         if term.op == "input":
             result = inputs[term.value]
         elif term.op == "const":
-            result = np.asarray(term.value, dtype=_working(term.dtype))
+            result = np.asarray(term.value, dtype=working_type(term.dtype))
         else:
             result = _apply(
                 term.op,
@@ -54,11 +54,12 @@ def _apply(op: str, args: list[Array], dtype: DType, how: str = "") -> Array:
     if all(a.dtype.kind == "f" for a in args) and op not in ("fmod", "mod"):
         # One rounding per step.
         args = [a.astype(np.float64) for a in args]
-    return np.asarray(FUNCTIONS[op](*args)).astype(_working(dtype))
+    return np.asarray(FUNCTIONS[op](*args)).astype(working_type(dtype))
 
 
-def _working(dtype: DType) -> Any:
-    return np.float32 if dtype.is_float and dtype.bits < 32 else dtype.numpy
+def working_type(dtype: DType) -> np.dtype[Any]:
+    """What formulas of an element type compute in."""
+    return np.dtype(np.float32) if dtype.is_float and dtype.bits < 32 else dtype.numpy
 
 
 def _truncated(a: int, b: int) -> int:

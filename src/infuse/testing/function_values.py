@@ -19,6 +19,7 @@ from infuse.targets.cpu.emit import statements as cpp
 from infuse.targets.cpu.emit.sizes import symbol_field
 from infuse.targets.cpu.emit.statements import Aggregate, Expression, KernelCall, Statement
 from infuse.targets.cpu.families.base import Arguments
+from infuse.testing.formulas import working_type
 from infuse.testing.step_memory import Memory
 
 _CAST = re.compile(r"\((?:const )?[\w<>]+\*?\)(?=[\w(-])")
@@ -287,7 +288,7 @@ def scope_of(step: Step, memory: Memory) -> Scope:
         if isinstance(argument, Tensor):
             names[name] = Pointer(argument, not text.startswith("const "))
         elif isinstance(argument, Number):
-            names[name] = argument.dtype.numpy.type(argument.value)
+            names[name] = working_type(argument.dtype).type(argument.value)
         elif isinstance(argument, tuple):
             fields = [n if isinstance(n, bool) else number(n) for n in argument]
             named = dict(zip(argument._fields, fields))  # type: ignore[attr-defined]

@@ -154,7 +154,7 @@ class _Machine(ProgramMemory):
 
     @cached_property
     def _hand(self) -> Memory:
-        where = self.size, self.elements, self.put
+        where = self.size, self.elements, self.take, self.put
         return Memory(self.values, *where, self.sizes, self.made_for, self.program.places)
 
     def _check_results(self, step: Step, results: Sequence[Value]) -> None:

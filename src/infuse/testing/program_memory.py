@@ -107,6 +107,20 @@ class ProgramMemory:
         result: Array = block[:whole].copy().view(tensor.dtype.numpy)
         return result
 
+    def take(self, tensor: Tensor, at: Array) -> Array:
+        """Elements so many behind the first one of a tensor, or before it where that is negative;
+        IndexError outside of the memory that it is a part of.
+        """
+        tensor = self.resolved(tensor)
+        width = tensor.dtype.bytes
+        key, begin = self._block(tensor.buffer, 0)
+        starts = (at + self.size(tensor.offset)) * width
+        if starts.min(initial=0) < 0:
+            raise IndexError(f"byte {starts.min()} of what it reads")
+        places = begin + starts.reshape(-1, 1) + np.arange(width)
+        taken: Array = self._memory[key][places].reshape(-1).view(tensor.dtype.numpy)
+        return taken.reshape(at.shape)
+
     def put(self, tensor: Tensor, at: Array, elements: Array) -> None:
         """Store elements so many behind the first one of a tensor; IndexError outside of what it
         is a part of.

@@ -27,14 +27,15 @@ class Memory:
     """The values of a graph, and what lies in the memory of its program.
 
     `number`: a size as a number. `elements`: what lies from the first element of a tensor on, flat.
-    `put`: stores elements so many behind the first one of a tensor. `sizes`: by symbol. `machine`:
-    what kernels are made for. `places`: where values lie. `parts`: of results that several steps
-    make, which elements of the buffer each of those left.
+    `take`, `put`: read and store elements so many behind the first one of a tensor. `sizes`: by
+    symbol. `machine`: what kernels are made for. `places`: where values lie. `parts`: of results
+    that several steps make, which elements of the buffer each of those left.
     """
 
     values: Mapping[Value, Array]
     number: Callable[[Dim], int]
     elements: Callable[[Tensor], Array]
+    take: Callable[[Tensor, Array], Array]
     put: Callable[[Tensor, Array, Array], None]
     sizes: dict[str, int]
     machine: Machine
