@@ -118,8 +118,8 @@ class ProgramMemory:
         if starts.min(initial=0) < 0:
             raise IndexError(f"byte {starts.min()} of what it reads")
         places = begin + starts.reshape(-1, 1) + np.arange(width)
-        taken: Array = self._memory[key][places].reshape(-1).view(tensor.dtype.numpy)
-        return taken.reshape(at.shape)
+        flat: Array = self._memory[key][places].reshape(-1).view(tensor.dtype.numpy)
+        return flat.reshape(at.shape)
 
     def put(self, tensor: Tensor, at: Array, elements: Array) -> None:
         """Store elements so many behind the first one of a tensor; IndexError outside of what it
