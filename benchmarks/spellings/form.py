@@ -13,6 +13,7 @@ import infuse
 from benchmarks.spellings.written import declared, written
 from infuse.ir.graph import Graph
 from infuse.passes.explain import why
+from infuse.passes.run import opened
 
 SIZES = {"N": 2, "S": 6, "T": 5, "H": 8, "W": 10, "P": 3}
 """What stands for sizes that only a run knows."""
@@ -63,9 +64,10 @@ class Form:
         return result
 
     def optimized(self) -> Graph:
-        """What Infuse makes of it."""
+        """What Infuse makes of it, scalars that became attributes written out again."""
         graph = infuse.load(self.model().SerializeToString())
-        return infuse.optimize(graph, self.level, runtime=self.runtime, enable=self.enable)
+        better = infuse.optimize(graph, self.level, runtime=self.runtime, enable=self.enable)
+        return opened(better)
 
     def refusals(self) -> list[str]:
         """What `infuse why` says of the rule that could have made the operator."""

@@ -135,7 +135,9 @@ def family(op: type[Op]) -> str:
 
 OPS = [op for _, op in sorted(ops.REGISTRY.items()) if op.samples]
 GROUPS = {
-    "elementwise": ("activations", "arithmetic", "comparison", "conversion", "unary"),
+    "elementwise": (
+        *("activations", "arithmetic", "comparison", "conversion", "scalars", "unary"),
+    ),
     "quantization": ("integers", "quantization"),
     "products": ("attending", "contraction", "convolution"),
     "recurrent": ("recurrent", "recurrences"),

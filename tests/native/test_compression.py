@@ -366,7 +366,9 @@ def test_symbolic_batches_run_in_the_size_that_is_asked_for(rng: np.random.Gener
 
 
 def test_options_without_meaning_say_what_there_is() -> None:
-    with pytest.raises(OptionError, match="methods: int8, int8-dynamic, int8-weights, int4"):
+    with pytest.raises(
+        OptionError, match="methods: int8, int16-activations, int8-dynamic, int8-weights"
+    ):
         Request(method="int1")
 
 

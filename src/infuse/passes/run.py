@@ -24,6 +24,8 @@ from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import LEVELS, Driver, Pass, Report, Rule
 
 ROUNDS = 50
+OPENING = ("WriteOutScalar", "WriteOutWeightedSum")
+"""The rules that undo the closing ones."""
 Progress = Callable[[str, int, int], None]
 
 
@@ -63,7 +65,15 @@ def optimize_in_place(
         progress("done", len(levels), len(levels))
     report.notes += rest.fold.notes() if rest.fold is not None else []
     report.after = count_operators(graph)
+    if report.after == report.before and _only_reopened(report):
+        report.rewrites.clear()
     return report
+
+
+def _only_reopened(report: Report) -> bool:
+    """Whether all that was done is what the closing rules made, undone and made again."""
+    closing = {rule.name for rule in ALL_RULES if rule.closing}
+    return all(each.rule in closing or each.rule in OPENING for each in report.rewrites)
 
 
 def close(graph: Graph, options: Options, report: Report) -> None:
@@ -97,7 +107,7 @@ def opened(graph: Graph) -> Graph:
             seconds=dict(old.seconds),
             search=None,
         )
-    rules = [find_rule(name) for name in ("WriteOutScalar", "WriteOutWeightedSum")]
+    rules = [find_rule(name) for name in OPENING]
     Driver(rules, result.report).run(result)
     return result
 
