@@ -22,8 +22,8 @@ using namespace infuse;
 
 #define API extern "C" __attribute__((visibility("default")))
 
-// Elements of the result begin as zeros. What is stored twice becomes NaN; so that this shows whatever
-// is stored first, a zero is stored as -0.
+// Elements of the result begin as zeros. What is stored twice becomes NaN; so that this shows
+// whatever is stored first, a zero is stored as -0.
 struct Store {
   float* y;
   long step;

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,7 @@ MOST_ELEMENTS = 200_000
 """Of the inputs of a run: what is watched takes ten times as long."""
 OFTEN = ("Conv", "ConvTranspose", "Softmax", "LayerNormalization", "Resize", "LSTM", "Attention")
 """Operators of the short form: kernels whose pieces write beside each other in different ways."""
-KERNELS = (
+MODULES = (
     *("conv_planes", "conv_tiles", "chains", "winograd", "low_chains", "transposed"),
     *("concat_slots", "joined_chains", "skip_norms", "transposed_integers", "random_graphs"),
     *("kernels_attention", "kernels_bf16", "kernels_copies", "kernels_gemm", "kernels_images"),
@@ -69,8 +69,12 @@ pytestmark = [
 ]
 
 
-def race_reports(graphs: Sequence[Graph], feeds: Sequence[Sequence[Feeds]], folder: Path,
-                 target: str = "native") -> list[str]:  # fmt: skip
+def race_reports(
+    graphs: Sequence[Graph],
+    feeds: Sequence[Sequence[Feeds]],
+    folder: Path,
+    target: str = "native",
+) -> list[str]:
     """What ThreadSanitizer says of the runs; every run has to answer."""
     programs = [lower_graph(graph, Target.resolve(target), THREADS) for graph in graphs]
     models = build_sanitized(programs, folder, target, "thread")
@@ -113,7 +117,7 @@ def planes() -> tuple[Graph, Feeds]:
 def test_faults_are_reported(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    model: type[tuple[Graph, Feeds]],
+    model: Callable[[], tuple[Graph, Feeds]],
     fault: tuple[str, str, str],
     is_faulty: bool,
 ) -> None:
@@ -223,7 +227,7 @@ def test_kernels_of_planes(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", MODULES)
 def test_every_kernel(name: str, tmp_path: Path) -> None:
     module = str(Path(__file__).with_name(f"test_{name}.py"))
     done, report = run_tests(tmp_path, module, "-m", "not full", "--timeout", "3000")
