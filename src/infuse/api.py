@@ -384,22 +384,24 @@ def compile(
     """
     from infuse.codegen.autotune.precision import requested
     from infuse.codegen.compile import compile_graph
+    from infuse.codegen.shared_files import compiled_ahead
 
     asked = requested(precision, max_difference, data)
     source = graph_of(graph)
-    if source.report is None:
-        source = optimize(source, "all", search=search, progress=progress)
-    return compile_graph(
-        source,
-        target=target,
-        threads=threads,
-        precision=asked,
-        tune=tune,
-        output=output,
-        prefix=prefix,
-        progress=progress,
-        weights=weights,
-    )
+    with compiled_ahead(source, target):
+        if source.report is None:
+            source = optimize(source, "all", search=search, progress=progress)
+        return compile_graph(
+            source,
+            target=target,
+            threads=threads,
+            precision=asked,
+            tune=tune,
+            output=output,
+            prefix=prefix,
+            progress=progress,
+            weights=weights,
+        )
 
 
 def graph_of(model: Graph | PathLike) -> Graph:

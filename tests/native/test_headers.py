@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from infuse.codegen.build import KERNELS
+from infuse.codegen.shared_files import APART
 from infuse.codegen.toolchain import Toolchain
-from infuse.codegen.units import APART
 from infuse.targets import Target
 
 HEADERS = sorted(path.name for path in KERNELS.glob("*.hpp"))

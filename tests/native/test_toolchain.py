@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from infuse.codegen import toolchain as module
+from infuse.codegen.library import make_library
 from infuse.codegen.processes import environment
 from infuse.codegen.toolchain import LOG, Toolchain
 from infuse.errors import CacheError, CompileError, OptionError, ToolchainError
@@ -196,7 +197,7 @@ def test_every_target_compiles(kind: str, target: str, compiler: Toolchain, tmp_
     source.write_text(
         f'int hidden() {{ return 1; }}\nextern "C" {visible} int seen() {{ return hidden() + 41; }}'
     )
-    compiler.compile([source], output, target=Target.resolve(target))
+    make_library(compiler, [source], output, target=Target.resolve(target))
     if Target.resolve(target).features <= cpu_features():
         assert ctypes.CDLL(str(output)).seen() == 42
     if not (shutil.which("nm") and shutil.which("readelf")):
@@ -232,7 +233,8 @@ def test_several_sources_become_one_library(compiler: Toolchain, tmp_path: Path)
     steps: list[tuple[str, int, int]] = []
     sources = [folder / "main.cpp", *(folder / f"part {i}.cpp" for i in range(1, count))]
     output = folder / "all of it.so"
-    compiler.compile(
+    make_library(
+        compiler,
         sources,
         output,
         target=NATIVE,
@@ -254,7 +256,7 @@ def test_rejected_source_is_named_with_its_first_error(compiler: Toolchain, tmp_
         "int good();\nint worse() { return unheard_of; }\nint more() { return also_unheard_of; }"
     )
     with pytest.raises(CompileError) as caught:
-        compiler.compile([tmp_path / "good.cpp", bad], tmp_path / "a.so", target=NATIVE)
+        make_library(compiler, [tmp_path / "good.cpp", bad], tmp_path / "a.so", target=NATIVE)
     message = str(caught.value)
     assert message.count("\n") == 0
     assert f"{bad}: " in message
@@ -265,9 +267,11 @@ def test_rejected_source_is_named_with_its_first_error(compiler: Toolchain, tmp_
 
 
 def test_missing_function_is_found_when_linking(compiler: Toolchain, tmp_path: Path) -> None:
-    (tmp_path / "a.cpp").write_text("int nowhere(); int here() { return nowhere(); }")
+    (tmp_path / "a.cpp").write_text(
+        'int nowhere(); __attribute__((visibility("default"))) int here() { return nowhere(); }'
+    )
     with pytest.raises(CompileError, match=r"undefined (reference|symbol).*nowhere"):
-        compiler.compile([tmp_path / "a.cpp"], tmp_path / "a.so", target=NATIVE)
+        make_library(compiler, [tmp_path / "a.cpp"], tmp_path / "a.so", target=NATIVE)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +309,7 @@ def test_failures_of_the_compiler(
     (tmp_path / "a.cpp").write_text("")
     compiler = Toolchain.from_command([str(script("mine", body))])
     with pytest.raises(kind, match=message):
-        compiler.compile([tmp_path / "a.cpp"], tmp_path / "a.so", target=NATIVE)
+        make_library(compiler, [tmp_path / "a.cpp"], tmp_path / "a.so", target=NATIVE)
 
 
 def test_first_failure_ends_the_other_compilers(script: Script, tmp_path: Path) -> None:
@@ -320,8 +324,12 @@ def test_first_failure_ends_the_other_compilers(script: Script, tmp_path: Path) 
         (tmp_path / name).write_text("")
     compiler = Toolchain.from_command([str(script("mine", body))])
     with pytest.raises(CompileError):
-        compiler.compile(
-            [tmp_path / "slow.cpp", tmp_path / "bad.cpp"], tmp_path / "a.so", target=NATIVE, jobs=2
+        make_library(
+            compiler,
+            [tmp_path / "slow.cpp", tmp_path / "bad.cpp"],
+            tmp_path / "a.so",
+            target=NATIVE,
+            jobs=2,
         )
     pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 2
@@ -342,7 +350,7 @@ def test_compilers_run_side_by_side_but_not_more_than_allowed(
     for source in sources:
         source.write_text("")
     compiler = Toolchain.from_command([str(script("mine", body))])
-    compiler.compile(sources, tmp_path / "a.so", target=NATIVE, jobs=2)
+    make_library(compiler, sources, tmp_path / "a.so", target=NATIVE, jobs=2)
     seen = [int(line) for line in (tmp_path / "seen").read_text().split()]
     assert max(seen) == 2
 
@@ -353,10 +361,31 @@ def test_a_source_that_only_calls_others_is_optimized_less(script: Script, tmp_p
     for source in sources:
         source.write_text("")
     compiler = Toolchain.from_command([str(script("mine", body))])
-    compiler.compile(sources, tmp_path / "a.so", target=NATIVE, jobs=1, calling=sources[0])
+    make_library(compiler, sources, tmp_path / "a.so", target=NATIVE, jobs=1, calling=sources[0])
     main, loops, _ = (tmp_path / "seen").read_text().splitlines()
     levels = [[word for word in call.split() if word.startswith("-O")] for call in (main, loops)]
     assert levels == [["-O3", "-O1"], ["-O3"]]
+
+
+def test_sources_that_may_be_one_object_are_shared_out_among_the_jobs(
+    script: Script, tmp_path: Path
+) -> None:
+    """Those with the same headers side by side; the others are compiled alone."""
+    body = f'echo "$*" >> "{tmp_path}/seen"; for last; do :; done; : > "$last"'
+    sources = [tmp_path / name for name in ("main.cpp", *(f"{c}.cpp" for c in "abcde"))]
+    for i, source in enumerate(sources):
+        source.write_text(f'#include "{i % 2}.hpp"\n')
+    compiler = Toolchain.from_command([str(script("mine", body))])
+    library = tmp_path / "a.so"
+    make_library(compiler, sources, library, target=NATIVE, jobs=2, together=sources[1:])
+    compiled = [words[-3] for words in map(str.split, (tmp_path / "seen").read_text().splitlines())]
+    joined = {Path(name).read_text() for name in compiled if "with_" in name}
+    assert joined == {
+        '#include "a.cpp"\n#include "c.cpp"\n#include "e.cpp"\n',
+        '#include "b.cpp"\n#include "d.cpp"\n',
+    }
+    assert str(sources[0]) in compiled
+    assert not list(tmp_path.glob("*.o"))
 
 
 def test_interrupt_ends_the_compilers_and_leaves_nothing(script: Script, tmp_path: Path) -> None:
@@ -397,8 +426,11 @@ def test_temporary_files_of_the_compiler_go_beside_the_output(
     output = tmp_path / "out" / "a.so"
     output.parent.mkdir()
     (tmp_path / "a.cpp").write_text("")
-    Toolchain.from_command([str(script("mine", body))]).compile(
-        [tmp_path / "a.cpp"], output, target=NATIVE
+    make_library(
+        Toolchain.from_command([str(script("mine", body))]),
+        [tmp_path / "a.cpp"],
+        output,
+        target=NATIVE,
     )
     assert (tmp_path / "seen").read_text().split() == [str(output.parent)] * 2
 

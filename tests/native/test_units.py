@@ -13,8 +13,9 @@ import pytest
 import infuse
 from infuse.codegen.compile import generate
 from infuse.codegen.objects import Objects
+from infuse.codegen.shared_files import POOL, included
 from infuse.codegen.source import metadata, print_sources
-from infuse.codegen.units import POOL, SMALL, included
+from infuse.codegen.units import SMALL
 from infuse.errors import CacheError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate

@@ -34,6 +34,10 @@ class Objects:
     def __init__(self, root: Path, limit: int) -> None:
         self.root, self.limit = root / OBJECTS, limit // _PART
 
+    def __contains__(self, key: str) -> bool:
+        """Whether there is an object of a key, which may be damaged."""
+        return (self.root / key).is_dir()
+
     def find(self, key: str) -> bytes | None:
         """The object of a key; None where there is none, or one that is damaged."""
         folder = self.root / key

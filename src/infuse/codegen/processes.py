@@ -79,6 +79,36 @@ def run_all(
                 child.kill()
 
 
+class Background:
+    """One command in `folder` that runs while the caller goes on. What it writes to its output is
+    lost.
+    """
+
+    def __init__(self, command: Command, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env=_environment_in(folder),
+            start_new_session=True,
+        )
+
+    def succeeds(self) -> bool:
+        """Whether the command ends without an error, for which this waits."""
+        try:
+            return self._process.wait(seconds_left()) == 0
+        except subprocess.TimeoutExpired:
+            check_time("compiling the generated code")
+            return False
+
+    def kill(self) -> None:
+        """End the command and all processes that it started, where it still runs."""
+        if self._process.poll() is None:
+            _kill_group(self._process)
+
+
 class _Child:
     """One running command, in a process group of its own, with its output collected."""
 
@@ -91,7 +121,7 @@ class _Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=folder,
-            env={**environment(), "TMPDIR": str(folder)},
+            env=_environment_in(folder),
             start_new_session=True,
         )
         assert self._process.stdout is not None
@@ -111,11 +141,19 @@ class _Child:
 
     def kill(self) -> None:
         """End the command and all processes that it started."""
-        with contextlib.suppress(ProcessLookupError):  # it ended by itself
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        _kill_group(self._process)
         self._close()
 
     def _close(self) -> None:
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+
+def _environment_in(folder: Path) -> dict[str, str]:
+    return {**environment(), "TMPDIR": str(folder)}
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it ended by itself
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -14,15 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from infuse.codegen.processes import Command, Failed, environment, run_all
 from infuse.errors import CacheError, CompileError, InfuseError, ToolchainError
-from infuse.runtime.cpus import cpu_limit
 from infuse.targets import Target
-
-Progress = Callable[[str, int, int], None]
-"""Called with the name of a stage, the steps done and the steps in all."""
 
 LOG: Final = "compiler.txt"
 """Beside the output: what a compiler that failed has written."""
@@ -33,9 +29,9 @@ _INSTALL: Final = (
 _COMPILE: Final = (
     *("-O3", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-pthread"),
     *("-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-strict-aliasing"),
-    *("-fno-stack-protector", "-fno-threadsafe-statics"),
+    *("-fno-stack-protector", "-fno-threadsafe-statics", "-ffunction-sections"),
 )
-_CALLS: Final = ("-O1", "-fno-inline")
+CALLS: Final = ("-O1", "-fno-inline")
 """How sources that only call others are optimized. Where sizes follow from those of the inputs,
 their terms are long, and what computes them takes ten times as long to compile in line.
 """
@@ -58,7 +54,7 @@ _SANITIZE: Final[Mapping[Sanitizer, tuple[str, ...]]] = {
     ),
 }
 _LINK: Final = ("-shared", "-pthread")
-_LINK_ELF: Final = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed")
+_LINK_ELF: Final = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed", "-Wl,--gc-sections")
 
 # What compilers read beside their arguments.
 _VARIABLES: Final = (
@@ -76,16 +72,6 @@ _VARIABLES: Final = (
 _INSTALL_CROSS: Final = (
     "install one: pip install ziglang, or your system's (apt install g++-aarch64-linux-gnu)"
 )
-
-
-class ObjectStore(Protocol):
-    """Objects of sources that were compiled before, with the same options by the same compiler."""
-
-    def find(self, source: Path) -> bytes | None:
-        """The object of a source, None where there is none."""
-
-    def add(self, source: Path, content: bytes) -> None:
-        """Keep an object, where the store has a place for those of this source."""
 
 
 @dataclass(frozen=True)
@@ -163,86 +149,35 @@ class Toolchain:
         flags and variables.
         """
         variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-        flags = (*self._compile_flags(), *_CALLS, *self._link_flags())
+        flags = (*self._compile_flags(), *CALLS, *self._link_flags())
         return repr((self.command, self.details, self.version, flags, variables))
 
     def _compile_flags(self) -> tuple[str, ...]:
         return (*_COMPILE, *_SANITIZE[self.sanitizer])
 
-    def compile(
-        self,
-        sources: Sequence[Path],
-        output: Path,
-        *,
-        target: Target,
-        include: Sequence[Path] = (),
-        jobs: int | None = None,
-        progress: Progress | None = None,
-        soname: str = "",
-        store: ObjectStore | None = None,
-        calling: Path | None = None,
-    ) -> None:
-        """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the
-        library `output`, which calls itself `soname`. What `store` has the object of is not
-        compiled; it is given those that are. `calling`: one of several sources that only calls the
-        others, and has no loops worth the time of optimizing them.
+    def compiling(self, target: Target, include: Sequence[Path] = ()) -> Command:
+        """What compiles sources for a target, but for their names."""
+        folders = (f"-I{path.absolute()}" for path in include)
+        return (*self.command, *self._compile_flags(), *self._target_flags(target), *folders)
 
-        Objects and temporary files lie beside `output`. CompileError when the compiler rejects a
-        source; when interrupted, all compilers are ended before the interrupt goes on.
+    def linking(self, target: Target, output: Path, soname: str = "") -> tuple[Command, Command]:
+        """What links files to the library `output`, which calls itself `soname`: what stands before
+        their names, and what behind.
         """
-        sources, output = [source.absolute() for source in sources], output.absolute()
-        report = progress or _silent
-        flags = [
-            *self._compile_flags(),
-            *self._target_flags(target),
-            *(f"-I{path.absolute()}" for path in include),
-        ]
         named = [f"-Wl,-soname,{soname}"] if soname and sys.platform == "linux" else []
-        link = [*self._link_flags(), *named, "-o", str(output)]
-        if len(sources) == 1:
-            report("compile", 0, 1)
-            self._run([(*self.command, *flags, str(sources[0]), *link)], output.parent)
-            self._check_made(output)
-            report("compile", 1, 1)
-            return
-        objects = [output.parent / f"{output.stem}.{i}.o" for i in range(len(sources))]
-        new = [
-            (source, made)
-            for source, made in zip(sources, objects)
-            if store is None or not _fetch(store, source, made)
-        ]
-        plain = () if self.sanitizer else _CALLS
-        steps = [
-            (
-                *(*self.command, *flags, *(plain if source == calling else ())),
-                *("-c", str(source), "-o", str(made)),
-            )
-            for source, made in new
-        ]
-        total = len(steps) + 1
-        report("compile", 0, total)
-        self._run(
-            steps, output.parent, jobs or cpu_limit(), lambda done: report("compile", done, total)
-        )
-        for source, made in new:
-            self._check_made(made)
-            if store is not None:
-                store.add(source, made.read_bytes())
-        self._run(
-            [(*self.command, *self._target_flags(target), *map(str, objects), *link)], output.parent
-        )
-        self._check_made(output)
-        for made in objects:
-            made.unlink()
-        report("compile", total, total)
+        before = (*self.command, *self._target_flags(target))
+        return before, (*self._link_flags(), *named, "-o", str(output))
 
-    def _run(
+    def run(
         self,
         commands: Sequence[Command],
         folder: Path,
         jobs: int = 1,
         done: Callable[[int], None] = lambda count: None,
     ) -> None:
+        """Run commands of this compiler in a folder, as `run_all` does. CompileError where one of
+        them rejects its sources; what it wrote lies in the folder then, as `LOG`.
+        """
         try:
             run_all(commands, folder, jobs, done)
         except Failed as failed:
@@ -278,7 +213,8 @@ class Toolchain:
         )
         return CompileError(f"{self.version} failed: {_first_error(text)}", where=where, hint=hint)
 
-    def _check_made(self, output: Path) -> None:
+    def check_made(self, output: Path) -> None:
+        """ToolchainError where a command has not made the file that it should."""
         if not output.is_file():
             raise ToolchainError(
                 f"{self.command[0]!r} ended without an error and without a result", hint=_INSTALL
@@ -303,18 +239,6 @@ class Toolchain:
         old_gcc = self.kind == "gcc" and _major(self.version) < 13
         no_library = [] if old_gcc else ["-nostdlib++"]
         return [*_LINK, *elf, *no_library, *_SANITIZE[self.sanitizer]]
-
-
-def _fetch(store: ObjectStore, source: Path, object: Path) -> bool:
-    """Whether a store has the object of a source, which is then written."""
-    content = store.find(source)
-    if content is not None:
-        object.write_bytes(content)
-    return content is not None
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """The progress of a caller who asked for none."""
 
 
 def _split(text: str) -> tuple[str, ...]:

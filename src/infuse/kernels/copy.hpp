@@ -267,31 +267,48 @@ inline void high_piece(const Job& job, long from, long to, long begin, long end)
                 job.across, end - begin);
 }
 
-/** The innermost loop writes along `to`, loop `along` reads along `from`. */
+/** What copies pieces of elements of so many bytes; no `weave` and `part` for those that have none.
+ */
+struct Pieces {
+  typedef void (*Piece)(const Job& job, long from, long to, long begin, long end);
+  long bytes;
+  Piece run, runs, strided, wide, high, weave, part;
+};
+
 template <class T>
-inline void transpose(Context& context, const Dims& dims, int along, const T* from, T* to) {
+inline Pieces pieces_of() {
+  Pieces all = {sizeof(T),     run_piece<T>,  runs_piece<T>, strided_piece<T>,
+                wide_piece<T>, high_piece<T>, nullptr,       nullptr};
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+    all.weave = weave_piece<T>;
+    all.part = part_piece<T>;
+  }
+  return all;
+}
+
+/** The innermost loop writes along `to`, loop `along` reads along `from`. */
+inline void transpose(Context& context, const Dims& dims, int along, const Pieces& pieces,
+                      const void* from, void* to) {
   int last = dims.rank - 1;
-  long width = dims.size[along], height = dims.size[last];
+  long width = dims.size[along], height = dims.size[last], bytes = pieces.bytes;
   long from_stride = dims.from[last], to_stride = dims.to[along];
   Dims outer = dims;
   remove(&outer, last);
   remove(&outer, along);
-  Job wide = {wide_piece<T>, from, to, 1, to_stride, height, from_stride};
-  Job high = {high_piece<T>, from, to, from_stride, to_stride, width, 1};
-  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
-    if (height >= 2 && height <= 4 && to_stride == height) {
-      wide.piece = weave_piece<T>;
-      return each_piece(context, outer, width, 4096, height * long(sizeof(T)), wide);
-    }
-    if (width >= 2 && width <= 4 && from_stride == width) {
-      high.piece = part_piece<T>;
-      return each_piece(context, outer, height, 4096, width * long(sizeof(T)), high);
-    }
+  Job wide = {pieces.wide, from, to, 1, to_stride, height, from_stride};
+  Job high = {pieces.high, from, to, from_stride, to_stride, width, 1};
+  if (pieces.weave && height >= 2 && height <= 4 && to_stride == height) {
+    wide.piece = pieces.weave;
+    return each_piece(context, outer, width, 4096, height * bytes, wide);
+  }
+  if (pieces.part && width >= 2 && width <= 4 && from_stride == width) {
+    high.piece = pieces.part;
+    return each_piece(context, outer, height, 4096, width * bytes, high);
   }
   if (width >= 128)
-    each_piece(context, outer, width, 64, height * long(sizeof(T)), wide);
+    each_piece(context, outer, width, 64, height * bytes, wide);
   else
-    each_piece(context, outer, height, 512, width * long(sizeof(T)), high);
+    each_piece(context, outer, height, 512, width * bytes, high);
 }
 
 // ---------------------------------------------------------------- choosing
@@ -312,39 +329,33 @@ inline bool widen(Dims* dims, long most) {
   return true;
 }
 
-template <class T>
-inline void copy_dims(Context& context, const Dims& dims, const T* from, T* to) {
+inline void copy_dims(Context& context, const Dims& dims, const Pieces& pieces, const void* from,
+                      void* to) {
   int last = dims.rank - 1;
   long count = dims.size[last], from_stride = dims.from[last], to_stride = dims.to[last];
   if (to_stride == 1 && from_stride != 1)
     for (int i = last - 1; i >= 0; --i)
-      if (dims.from[i] == 1) return transpose<T>(context, dims, i, from, to);
+      if (dims.from[i] == 1) return transpose(context, dims, i, pieces, from, to);
   Dims outer = dims;
   outer.rank = last;
   bool run = from_stride == 1 && to_stride == 1;
-  if (run && last > 0 && count * long(sizeof(T)) <= 1024) {
+  if (run && last > 0 && count * pieces.bytes <= 1024) {
     outer.rank = last - 1;
-    Job runs = {runs_piece<T>, from, to, dims.from[last - 1], dims.to[last - 1], count, 0};
+    Job runs = {pieces.runs, from, to, dims.from[last - 1], dims.to[last - 1], count, 0};
     return each_piece(context, outer, dims.size[last - 1], (1L << 14) / count + 1,
-                      count * long(sizeof(T)), runs);
+                      count * pieces.bytes, runs);
   }
-  Job job = {run ? run_piece<T> : strided_piece<T>, from, to, from_stride, to_stride, 0, 0};
-  each_piece(context, outer, count, 1L << 14, sizeof(T), job);
+  Job job = {run ? pieces.run : pieces.strided, from, to, from_stride, to_stride, 0, 0};
+  each_piece(context, outer, count, 1L << 14, pieces.bytes, job);
 }
 
+/** Pieces of elements of `bytes` bytes, which are Bytes or a multiple. */
 template <int Bytes>
-inline void copy_as(Context& context, const Dims& dims, const void* from, void* to) {
-  typedef typename Element<Bytes>::type T;
-  copy_dims<T>(context, dims, static_cast<const T*>(from), static_cast<T*>(to));
-}
-
-/** Copies elements of `bytes` bytes, which are Bytes or a multiple. */
-template <int Bytes>
-inline void copy_wide(Context& context, long bytes, const Dims& dims, const void* from, void* to) {
+inline Pieces pieces_for(long bytes) {
   if constexpr (Bytes < 16) {
-    if (bytes > Bytes) return copy_wide<2 * Bytes>(context, bytes, dims, from, to);
+    if (bytes > Bytes) return pieces_for<2 * Bytes>(bytes);
   }
-  copy_as<Bytes>(context, dims, from, to);
+  return pieces_of<typename Element<Bytes>::type>();
 }
 
 }  // namespace copying
@@ -366,7 +377,8 @@ void copy_nd(Context& context, int rank, const long* dims, const long* src_strid
   long run = loops.size[loops.rank - 1] * ElemBytes;
   bool aligned = (reinterpret_cast<intptr_t>(from) | reinterpret_cast<intptr_t>(to)) % run == 0;
   bool wide = aligned && copying::widen(&loops, 16 / ElemBytes);
-  copying::copy_wide<ElemBytes>(context, wide ? run : ElemBytes, loops, from, to);
+  const copying::Pieces pieces = copying::pieces_for<ElemBytes>(wide ? run : ElemBytes);
+  copying::copy_dims(context, loops, pieces, from, to);
 }
 
 /** Writes `value` to count elements. */

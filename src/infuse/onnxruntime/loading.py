@@ -115,23 +115,26 @@ def load_model(source: Any, options: SessionOptions, precision: str) -> tuple[Mo
     if before is not None:
         return before, None
     graph = _graph(source, options)
-    level = LEVELS[GraphOptimizationLevel(options.graph_optimization_level)]
-    better = api.optimize(
-        graph,
-        level=level,
-        set_dims=overridden_sizes(graph, options),
-        fix_defaults=None if tells_warnings(options.log_severity_level) else False,
-    )
-    if options.optimized_model_filepath:
-        api.save(better, options.optimized_model_filepath)
-    model = api.compile(
-        better,
-        threads=threads,
-        precision=precision,
-        max_difference=options.max_difference,
-        data=options.data,
-        tune=options.tune,
-    )
+    from infuse.codegen.shared_files import compiled_ahead
+
+    with compiled_ahead(graph):
+        level = LEVELS[GraphOptimizationLevel(options.graph_optimization_level)]
+        better = api.optimize(
+            graph,
+            level=level,
+            set_dims=overridden_sizes(graph, options),
+            fix_defaults=None if tells_warnings(options.log_severity_level) else False,
+        )
+        if options.optimized_model_filepath:
+            api.save(better, options.optimized_model_filepath)
+        model = api.compile(
+            better,
+            threads=threads,
+            precision=precision,
+            max_difference=options.max_difference,
+            data=options.data,
+            tune=options.tune,
+        )
     reuse.keep(model)
     return model, better
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from infuse.codegen.build import KERNELS
 from infuse.codegen.interface import header
+from infuse.codegen.library import make_library
 from infuse.codegen.memory import isolated_plan, plan
 from infuse.codegen.processes import environment
 from infuse.codegen.program import Program
@@ -137,9 +138,8 @@ def build_sanitized(
         texts += [line for line in lines if not line.startswith("#include")]
     (folder / SOURCE).write_text("\n".join([*sorted(includes), *texts, ""]), "utf-8")
     include = [KERNELS, folder]
-    compiler(sanitizer).compile(
-        [folder / SOURCE], folder / LIBRARY, target=Target.resolve(target), include=include
-    )
+    made, resolved = folder / LIBRARY, Target.resolve(target)
+    make_library(compiler(sanitizer), [folder / SOURCE], made, target=resolved, include=include)
     return [Instrumented(folder, f"model{number}", sanitizer) for number in range(len(programs))]
 
 

@@ -15,8 +15,8 @@ from infuse.codegen.autotune.candidates import Trial, contents, print_trials, tr
 from infuse.codegen.autotune.records import CacheRecord
 from infuse.codegen.autotune.selector import Chooser, Key, Times
 from infuse.codegen.build import build
+from infuse.codegen.library import Progress
 from infuse.codegen.program import Program
-from infuse.codegen.toolchain import Progress
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.runtime.folder import LIBRARY
 from infuse.targets import Target

@@ -1,0 +1,81 @@
+"""Files that models have in common: the pool of threads, and instances of kernels that no model
+changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Final
+
+from infuse import dtypes
+from infuse.codegen import build
+from infuse.codegen.build import KERNELS
+from infuse.codegen.program import Function
+from infuse.ir.graph import Graph
+from infuse.runtime.cpus import cpu_limit
+from infuse.targets import Target
+from infuse.targets.cpu.emit.shared import Shared
+
+POOL: Final = "threads.cpp"
+_POOL_TEXT: Final = """// The threads of all models.
+#define INFUSE_POOL_HERE
+#include "threads.hpp"
+"""
+APART: Final = "#define INFUSE_POOL_APART"
+"""What files begin with that are linked with the pool."""
+_BY_HEADER: Final = {
+    "gemm.hpp": Shared("gemm_shared.hpp", "INFUSE_SHARED_GEMM"),
+    "gemm_blocks.hpp": Shared("gemm_shared.hpp", "INFUSE_SHARED_GEMM_BLOCKS"),
+    "sparse.hpp": Shared("sparse_shared.hpp", "INFUSE_SHARED_SPARSE"),
+}
+"""What every user of a header shares."""
+_INCLUDE: Final = re.compile(r'^#include "(\w+\.hpp)"', re.MULTILINE)
+_MULTIPLYING: Final = frozenset(["Conv", "Gemm", "MatMul"])
+"""Kinds of nodes that most often use the products of `gemm.hpp`."""
+
+
+def shared_by(functions: Iterable[Function]) -> list[Shared]:
+    """What these functions have in common with those of other models."""
+    result: dict[Shared, None] = {}
+    for function in functions:
+        headers = set().union(*map(included, function.includes))
+        result.update((s, None) for name, s in _BY_HEADER.items() if name in headers)
+        result.update((s, None) for s in sorted(function.shared))
+    return list(result)
+
+
+def shared_files(shared: Sequence[Shared]) -> dict[str, str]:
+    """Names and texts of the files with what is shared, the pool of threads among it."""
+    return {POOL: _POOL_TEXT, **{s.file: f"{APART}\n{s.text}" for s in shared}}
+
+
+@lru_cache(maxsize=256)
+def included(header: str) -> frozenset[str]:
+    """A kernel header and all that it includes."""
+    result, waiting = {header}, [header]
+    while waiting:
+        new = set(_INCLUDE.findall((KERNELS / waiting.pop()).read_text("utf-8"))) - result
+        result |= new
+        waiting += new
+    return frozenset(result)
+
+
+@contextmanager
+def compiled_ahead(graph: Graph, target: Target | str = "native") -> Iterator[None]:
+    """Compile, on a second processor, what models such as this graph, which need not be optimized,
+    have in common, while a block comes to compiling its model.
+    """
+    resolved = Target.resolve(target) if isinstance(target, str) else target
+    if cpu_limit() < 2:
+        yield
+        return
+    products = any(
+        node.kind in _MULTIPLYING and node.outputs[0].dtype == dtypes.float32
+        for node in graph.nodes
+    )
+    shared = [s for h, s in _BY_HEADER.items() if h.startswith("gemm")] if products else []
+    with build.compiled_ahead(shared_files(shared), resolved):
+        yield

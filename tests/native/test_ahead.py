@@ -1,0 +1,159 @@
+"""Objects that are compiled while Python still reads and optimizes a model."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import infuse
+from infuse.codegen import library, shared_files
+from infuse.codegen.ahead import compiling, expected, is_expected
+from infuse.codegen.cache import Cache
+from infuse.codegen.objects import Objects
+from infuse.codegen.shared_files import POOL, compiled_ahead
+from infuse.codegen.toolchain import Toolchain
+from infuse.ir.graph import Graph
+from infuse.ops.core.evaluate import evaluate
+from infuse.runtime.folder import LIBRARY
+from infuse.runtime.model import CompiledModel
+from tests.native.builder import Builder
+from tests.native.cache_fixtures import root
+
+__all__ = ["root"]
+pytestmark = pytest.mark.row("R1")
+SHARED = {POOL, "shared_gemm.cpp", "shared_gemm_blocks.cpp"}
+
+
+def products(*kinds: str, seed: int = 0) -> Graph:
+    """Products whose functions differ, as their results go through different operators."""
+    b = Builder("products", seed)
+    for number, kind in enumerate(kinds):
+        b.output(b(kind, b("MatMul", b.input(3, 5, name=f"x{number}"), b.weight(5, 40))))
+    return b.graph
+
+
+def check(graph: Graph) -> bytes:
+    """The library of a graph, which computes the right answers."""
+    rng = np.random.default_rng(1)
+    feeds = {value.name: rng.random((3, 5), "f4") for value in graph.inputs}
+    with infuse.compile(graph, threads=1) as model:
+        assert isinstance(model, CompiledModel)
+        results, content = model.run(feeds), (model.folder / LIBRARY).read_bytes()
+    for name, value in evaluate(graph, feeds).items():
+        np.testing.assert_allclose(results[name], value, rtol=1e-5, atol=1e-6)
+    return content
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A compiler that writes the names of its sources into each object, and fails for bad.cpp."""
+    path = tmp_path / "compiler.py"
+    path.write_text(
+        "import sys, time\n"
+        "for name in sys.argv[sys.argv.index('-c') + 1:]:\n"
+        "    if name == 'slow.cpp': time.sleep(3600)\n"
+        "    if name == 'bad.cpp': sys.exit(1)\n"
+        "    open(name.replace('.cpp', '.o'), 'w').write(open(name).read().upper())\n"
+    )
+    return path
+
+
+def test_objects_are_there_when_the_compiler_has_ended(script: Path) -> None:
+    sources = {"1": ("a.cpp", "first"), "2": ("b.cpp", "second")}
+    assert not is_expected("1")
+    with compiling((sys.executable, str(script)), sources):
+        assert is_expected("1")
+        assert is_expected("2")
+        assert not is_expected("3")
+        with compiling((sys.executable, str(script)), sources):
+            assert expected("2") == b"SECOND"
+        assert expected("1") == b"FIRST"
+        assert expected("3") is None
+    assert not is_expected("1")
+    assert expected("1") is None
+
+
+def test_what_fails_is_not_there(script: Path) -> None:
+    sources = {"1": ("a.cpp", "first"), "2": ("bad.cpp", "second")}
+    with compiling((sys.executable, str(script)), sources):
+        assert expected("1") is None
+        assert expected("2") is None
+
+
+def test_the_end_of_the_block_ends_the_compiler(script: Path) -> None:
+    start = time.monotonic()
+    with compiling((sys.executable, str(script)), {"1": ("slow.cpp", "")}):
+        pass
+    assert time.monotonic() - start < 600
+
+
+def logged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where all calls of the compiler are written down."""
+    log, command = folder / "calls", Toolchain.find().command
+    if len(command) > 1:
+        pytest.skip("the compiler is a command with arguments")
+    wrapper = folder / "wrapper"
+    wrapper.write_text(f'#!/bin/sh\necho "$*" >> "{log}"\nexec "{command[0]}" "$@"\n')
+    wrapper.chmod(0o700)
+    monkeypatch.setenv("CXX", str(wrapper))
+    return log
+
+
+@pytest.mark.parametrize("processors", [1, 2])
+def test_models_with_products_share_files_that_are_compiled_ahead(
+    processors: int, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = logged(tmp_path, monkeypatch)
+    for module in (library, shared_files):
+        monkeypatch.setattr(module, "cpu_limit", lambda: processors)
+    check(products("Relu"))
+    calls = [call.split() for call in log.read_text().splitlines() if " -c " in call]
+    of_shared = [
+        {Path(word).name for word in call if word.endswith(".cpp")} & SHARED for call in calls
+    ]
+    assert sum(map(len, of_shared)) == len(SHARED)
+    assert (SHARED in of_shared) == (processors > 1)
+    log.unlink()
+    check(products("Sigmoid"))
+    assert not any(name in log.read_text() for name in SHARED)
+
+
+def test_only_the_threads_are_compiled_ahead_of_models_without_products(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = logged(tmp_path, monkeypatch)
+    monkeypatch.setattr(shared_files, "cpu_limit", lambda: 2)
+    b = Builder("map")
+    b.output(b("Tanh", b.input(3, 5, name="x")))
+    check(b.graph)
+    assert not any(name in log.read_text() for name in SHARED - {POOL})
+
+
+def test_an_error_in_the_block_leaves_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_files, "cpu_limit", lambda: 2)
+    with pytest.raises(ZeroDivisionError), compiled_ahead(products("Relu")):
+        raise ZeroDivisionError
+    assert not (root / "objects").exists()
+
+
+def test_functions_of_one_object_serve_models_that_have_some_of_them(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "cpu_limit", lambda: 1)
+    first = check(products("Relu", "Sigmoid", "Tanh", "Exp"))
+    both = [products("Relu", "Softplus", "Erf", "Exp"), products("Tanh", "Erf", "Sigmoid")]
+    assert all(len(check(graph)) < len(first) + 8192 for graph in both)
+    for folder in (Cache().root / "compiled").iterdir():
+        if not folder.name.startswith("."):
+            folder.chmod(0o700)
+            shutil.rmtree(folder)
+    for graph in (products("Relu", "Sigmoid", "Tanh", "Exp"), *both):
+        check(graph)
+    objects = Objects(Cache().root, 10**9).root
+    contents = [next(folder.iterdir()).name for folder in objects.iterdir() if folder.is_dir()]
+    assert len(set(contents)) < len(contents)
