@@ -203,7 +203,12 @@ API int depthwise_conv(Context* c, const long* sizes, const float* x, const floa
 API void depthwise_generic(Context* c, const long* sizes, long multiplier, const float* x,
                            const float* w, float* y) {
   DepthwiseSizes s = depthwise_sizes(sizes);
-  depthwise_any(*c, s, multiplier, x, w, Store{y, s.channels * multiplier});
+  const Store out = {y, s.channels * multiplier};
+  if (multiplier == 1) return depthwise_any<1>(*c, s, multiplier, x, w, out);
+  if (multiplier == 2) return depthwise_any<2>(*c, s, multiplier, x, w, out);
+  if (multiplier == 3) return depthwise_any<3>(*c, s, multiplier, x, w, out);
+  if (multiplier == 4) return depthwise_any<4>(*c, s, multiplier, x, w, out);
+  depthwise_any<0>(*c, s, multiplier, x, w, out);
 }
 
 API void convolve_planes(Context* c, const long* s, const float* x, const float* w, float* y) {

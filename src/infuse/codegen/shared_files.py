@@ -30,6 +30,7 @@ _BY_HEADER: Final = {
     "gemm.hpp": Shared("gemm_shared.hpp", "INFUSE_SHARED_GEMM"),
     "gemm_blocks.hpp": Shared("gemm_shared.hpp", "INFUSE_SHARED_GEMM_BLOCKS"),
     "sparse.hpp": Shared("sparse_shared.hpp", "INFUSE_SHARED_SPARSE"),
+    "transpose.hpp": Shared("transpose_shared.hpp", "INFUSE_SHARED_TRANSPOSE"),
 }
 """What every user of a header shares."""
 _INCLUDE: Final = re.compile(r'^#include "(\w+\.hpp)"', re.MULTILINE)
@@ -49,7 +50,16 @@ def shared_by(functions: Iterable[Function]) -> list[Shared]:
 
 def shared_files(shared: Sequence[Shared]) -> dict[str, str]:
     """Names and texts of the files with what is shared, the pool of threads among it."""
-    return {POOL: _POOL_TEXT, **{s.file: f"{APART}\n{s.text}" for s in shared}}
+    return {POOL: _POOL_TEXT, **{s.file: _text(s) for s in shared}}
+
+
+def _text(shared: Shared) -> str:
+    """A file with what is shared, which has the rest from other files."""
+    headers = included(shared.header)
+    others = [s for header, s in _BY_HEADER.items() if header in headers and s != shared]
+    lines = [f'#include "{header}"' for header in sorted({s.header for s in others})]
+    declared = [s.declaration for s in others]
+    return "\n".join([APART, *lines, *declared, shared.text])
 
 
 @lru_cache(maxsize=256)
@@ -76,6 +86,7 @@ def compiled_ahead(graph: Graph, target: Target | str = "native") -> Iterator[No
         node.kind in _MULTIPLYING and node.outputs[0].dtype == dtypes.float32
         for node in graph.nodes
     )
-    shared = [s for h, s in _BY_HEADER.items() if h.startswith("gemm")] if products else []
+    headers = included("conv.hpp") if products else frozenset()
+    shared = [s for header, s in _BY_HEADER.items() if header in headers]
     with build.compiled_ahead(shared_files(shared), resolved):
         yield

@@ -102,8 +102,14 @@ class Functions:
             return {SOURCE: main}
         texts = {f"{self.names[f.text()]}.cpp": self._unit(f) for f in self.outer}
         if self.inner:
-            declared = [s.declaration for s in shared_by(self.inner)]
-            start = preamble(self.programs, self.inner, prefix=self.prefix, declared=declared)
+            shared = shared_by(self.inner)
+            start = preamble(
+                self.programs,
+                self.inner,
+                more=[s.header for s in shared],
+                prefix=self.prefix,
+                declared=[s.declaration for s in shared],
+            )
             parts = [APART, start, *self._definitions(self.inner), end(self.prefix)]
             texts[SMALL] = "\n".join(parts)
         shared = shared_by([*self.outer, *self.inner])

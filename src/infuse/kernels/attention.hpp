@@ -234,7 +234,7 @@ struct Floats : ByVectors<Floats> {
       memcpy(unit.space.q + i * shape.dim, q.at(unit.batch, unit.head, i), shape.dim * 4);
     for (long row = 0; shape.queries > shape.few && row < unit.queries; row += ROWS) {
       long rows = unit.queries - row < ROWS ? unit.queries - row : ROWS;
-      copying::turn_block<float>(unit.space.q + row * shape.dim, ROWS,
+      copying::turn_words(unit.space.q + row * shape.dim, ROWS,
                                  q.at(unit.batch, unit.head, unit.first + row), q.row, shape.dim,
                                  rows);
     }
@@ -251,7 +251,7 @@ struct Floats : ByVectors<Floats> {
     for (long j = 0; !few && j < block->count; j += PANEL) {
       long count = block->count - j < PANEL ? block->count - j : PANEL;
       float* panel = unit.space.k + j * shape.dim;
-      copying::turn_block<float>(panel, PANEL, keys + j * k.row, k.row, shape.dim, count);
+      copying::turn_words(panel, PANEL, keys + j * k.row, k.row, shape.dim, count);
       // What lay there before is multiplied, too, and subnormal numbers take long.
       for (long d = 0; count < PANEL && d < shape.dim; ++d)
         memset(panel + d * PANEL + count, 0, size_t(PANEL - count) * sizeof(float));

@@ -28,8 +28,7 @@ struct Pairs : ByVectors<Pairs> {
       const long width = min(dim - d, 2 * CHUNK);
       for (long i = 0; i < rows; ++i)
         detail::round_row((int32_t*)held + i * CHUNK, from + i * row + d, width);
-      copying::turn_block<uint32_t>((uint32_t*)to + d / 2 * step, step, (const uint32_t*)held, CHUNK,
-                                    bf16_pairs(width), rows);
+      copying::turn_words(to + d / 2 * step, step, held, CHUNK, bf16_pairs(width), rows);
     }
   }
 

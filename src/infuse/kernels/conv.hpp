@@ -110,8 +110,7 @@ INFUSE_NOINLINE inline void copy_line(const ConvSizes& s, const float* x, long n
   if (s.channels == 3)
     copying::interleave<3>(to, from, s.height * s.width, count);
   else
-    copying::turn_block((uint32_t*)to, s.channels, (const uint32_t*)from, s.height * s.width, count,
-                        s.channels);
+    copying::turn_words(to, s.channels, from, s.height * s.width, count, s.channels);
 }
 
 // The window of one pixel, whose first line starts at `from`, as one row. Up to LANES - 1 floats

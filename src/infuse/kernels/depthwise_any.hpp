@@ -11,8 +11,6 @@
 namespace infuse {
 namespace depthwise_detail {
 
-constexpr long MOST_PLANES = 4;
-
 /** Columns of the window of an output pixel that lie inside of the image. */
 struct Inside {
   long first, last;
@@ -48,66 +46,65 @@ INFUSE_INLINE void add_taps(const Row& row, const ImageLines& lines, long plane,
   }
 }
 
-/** Hands vectors of `planes` results of neighbouring channels to the sink, side by side. */
-template <class L, class Sink>
-INFUSE_INLINE void hand_on(const float* results, long planes, long row, long c, L lanes,
-                           const Sink& sink) {
-  alignas(64) float line[MOST_PLANES * LANES];
-  copying::interleave_any(line, results, LANES, LANES, planes);
-  const long all = count(lanes) * planes;
+/** Hands vectors of PLANES results of neighbouring channels to the sink, side by side. */
+template <int PLANES, class L, class Sink>
+INFUSE_INLINE void hand_on(const float* results, long row, long c, L lanes, const Sink& sink) {
+  alignas(64) float line[PLANES * LANES];
+  copying::interleave<PLANES>(line, results, LANES, LANES);
+  const long all = count(lanes) * PLANES;
   sweep(0, all, [&](long i, auto part) {
-    sink(load(line + i, Full{}), row, c * planes + i, part);
+    sink(load(line + i, Full{}), row, c * PLANES + i, part);
   });
 }
 
 /** V vectors of channels of P pixels from ox on. */
-template <int P, int V, class L, class Sink>
-INFUSE_INLINE void planes_at(const Row& row, const ImageLines& lines, long planes, long ox,
-                             Inside taps, long c, L lanes, const Sink& sink) {
-  alignas(64) float results[P][V][MOST_PLANES * LANES];
-  for (long j = 0; j < planes; ++j) {
+template <int PLANES, int P, int V, class L, class Sink>
+INFUSE_INLINE void planes_at(const Row& row, const ImageLines& lines, long ox, Inside taps, long c,
+                             L lanes, const Sink& sink) {
+  alignas(64) float results[P][V][PLANES * LANES];
+  for (long j = 0; j < PLANES; ++j) {
     vf sum[P][V] = {};
-    add_taps(row, lines, j * row.channels, planes, ox, taps, c, lanes, sum);
+    add_taps(row, lines, j * row.channels, PLANES, ox, taps, c, lanes, sum);
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p)
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v)
-        if (planes == 1)
+        if constexpr (PLANES == 1)
           sink(sum[p][v], row.out + ox + p, c + v * LANES, lanes);
         else
           store(results[p][v] + j * LANES, sum[p][v], Full{});
   }
-  if (planes == 1) return;
-  for (int p = 0; p < P; ++p)
-    for (int v = 0; v < V; ++v)
-      hand_on(results[p][v], planes, row.out + ox + p, c + v * LANES, lanes, sink);
+  if constexpr (PLANES > 1)
+    for (int p = 0; p < P; ++p)
+      for (int v = 0; v < V; ++v)
+        hand_on<PLANES>(results[p][v], row.out + ox + p, c + v * LANES, lanes, sink);
 }
 
-template <int P, class Sink>
-INFUSE_NOINLINE void planes_of_pixels(const Row& row, const ImageLines& lines, long planes,
-                                      long ox, const Sink& sink) {
+template <int PLANES, int P, class Sink>
+INFUSE_NOINLINE void planes_of_pixels(const Row& row, const ImageLines& lines, long ox,
+                                      const Sink& sink) {
   const Inside taps = P > 1 ? Inside{0, row.shape->kernel_width} : inside_columns(*row.shape, ox);
   constexpr int V = P > 1 ? 2 : 4;
   long c = row.begin;
   for (; c + V * LANES <= row.end; c += V * LANES)
-    planes_at<P, V>(row, lines, planes, ox, taps, c, Full{}, sink);
+    planes_at<PLANES, P, V>(row, lines, ox, taps, c, Full{}, sink);
   sweep(c, row.end, [&](long i, auto lanes) {
-    planes_at<P, 1>(row, lines, planes, ox, taps, i, lanes, sink);
+    planes_at<PLANES, P, 1>(row, lines, ox, taps, i, lanes, sink);
   });
 }
 
 /** The pixels of a row, four together where their windows lie inside of the image. */
-template <class Sink>
-inline void row_of_planes(const Row& row, const ImageLines& lines, long planes, const Sink& sink) {
+template <int PLANES, class Sink>
+inline void row_of_planes(const Row& row, const ImageLines& lines, const Sink& sink) {
   const DepthwiseSizes& s = *row.shape;
   const long span = (s.kernel_width - 1) * s.dilation_width + 1;
   for (long ox = 0; ox < s.out_width;) {
     const long left = ox * s.stride_width - s.pad_left;
     if (left >= 0 && ox + 4 <= s.out_width && left + 3 * s.stride_width + span <= s.width) {
-      planes_of_pixels<4>(row, lines, planes, ox, sink);
+      planes_of_pixels<PLANES, 4>(row, lines, ox, sink);
       ox += 4;
     } else {
-      planes_of_pixels<1>(row, lines, planes, ox++, sink);
+      planes_of_pixels<PLANES, 1>(row, lines, ox++, sink);
     }
   }
 }
@@ -140,17 +137,19 @@ INFUSE_NOINLINE void row_of_results(const Row& row, const ImageLines& lines, lon
 
 /**
  * As depthwise, of any window and dilation, with `multiplier` results a channel, col = channel ·
- * multiplier + result. Weights are [kh][kw][multiplier][c], from five on [kh][kw][c][multiplier].
+ * multiplier + result. PLANES is the multiplier up to four, and weights are
+ * [kh][kw][multiplier][c]; from five on, it is 0, and weights are [kh][kw][c][multiplier].
  */
-template <class Sink>
+template <int PLANES, class Sink>
 inline void depthwise_any(Context& context, const DepthwiseSizes& shape, long multiplier,
                           const float* x, const float* weights, const Sink& sink) {
   using namespace depthwise_detail;
   each_row(context, shape, weights, shape.channels, [&](const Row& row, long index) {
-    if (multiplier <= MOST_PLANES)
-      row_of_planes(row, image_lines(shape, x, index), multiplier, sink);
+    const ImageLines lines = image_lines(shape, x, index);
+    if constexpr (PLANES > 0)
+      row_of_planes<PLANES>(row, lines, sink);
     else
-      row_of_results(row, image_lines(shape, x, index), multiplier, sink);
+      row_of_results(row, lines, multiplier, sink);
   });
 }
 

@@ -23,7 +23,7 @@ constexpr bool matmul_copies(const MatmulSizes& s) {
 inline void copy_matrix(float* to, long pitch, const float* from, long row, long col, long rows,
                         long cols) {
   if (row == 1 && col != 1) {
-    copying::turn_block((uint32_t*)to, pitch, (const uint32_t*)from, col, rows, cols);
+    copying::turn_words(to, pitch, from, col, rows, cols);
     return;
   }
   for (long i = 0; i < rows; ++i, to += pitch, from += row)

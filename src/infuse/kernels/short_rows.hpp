@@ -22,7 +22,7 @@ INFUSE_INLINE const float* turned(Block& block, const float* x, long rows, long 
   else if (width <= 4)
     copying::separate_any(block.columns, BLOCK, x, rows, width);
   else
-    copying::turn_block<float>(block.columns, BLOCK, x, width, width, rows);
+    copying::turn_words(block.columns, BLOCK, x, width, width, rows);
   return block.columns;
 }
 
@@ -33,7 +33,7 @@ INFUSE_INLINE void turn_back(float* x, const float* columns, long rows, long wid
   else if (width <= 4)
     copying::interleave_any(x, columns, BLOCK, rows, width);
   else
-    copying::turn_block<float>(x, width, columns, BLOCK, rows, width);
+    copying::turn_words(x, width, columns, BLOCK, rows, width);
 }
 
 /** Calls body(columns, first row, rows) for blocks of dense rows, over the threads. */

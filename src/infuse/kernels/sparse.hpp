@@ -104,10 +104,11 @@ constexpr long turned_bytes(long m, long words) {
 // Turns rows that are `stride` words apart: to[word][count].
 template <class Word>
 INFUSE_INLINE void turn_rows(Word* to, const Word* from, long stride, long words, long count) {
+  static_assert(sizeof(Word) == 4, "words are turned as such");
   if (count == 1)
     memcpy(to, from, size_t(words) * sizeof(Word));
   else
-    copying::turn_block(to, count, from, stride, words, count);
+    copying::turn_words(to, count, from, stride, words, count);
 }
 
 // m rows of so many words times a matrix. turn(row, count, to, spare) turns the rows of a tile, for

@@ -38,8 +38,7 @@ struct TileOperands {
       for (long i = 0; i < count; ++i) row(held + i * CHUNK, from + i * step + d, width);
       for (long p = 0; p < words(width); p += TILE_SIDE, to += 2 * TILE_WORDS) {
         const long block = SPLITS ? p ^ TILE_SIDE : p;  // panels have high halves first
-        copying::turn_block<uint32_t>((uint32_t*)to, TILE_SIDE, (const uint32_t*)held + block,
-                                      CHUNK, TILE_SIDE, count);
+        copying::turn_words(to, TILE_SIDE, held + block, CHUNK, TILE_SIDE, count);
       }
     }
   }

@@ -111,6 +111,13 @@ INFUSE_NOINLINE void turn_block(T* to, long to_stride, const T* from, long from_
   });
 }
 
+/** As turn_block, of numbers of 4 bytes. */
+inline void turn_words(void* to, long to_stride, const void* from, long from_stride, long width,
+                       long height) {
+  turn_block(static_cast<uint32_t*>(to), to_stride, static_cast<const uint32_t*>(from), from_stride,
+             width, height);
+}
+
 /** A few rows become interleaved: to[i * N + l] = from[l * stride + i]. */
 template <int N, class T>
 inline void interleave(T* __restrict to, const T* __restrict from, long stride, long count) {

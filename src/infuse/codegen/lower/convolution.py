@@ -45,6 +45,7 @@ from infuse.targets.cpu.families.convolution import (
     merged_forms,
 )
 from infuse.targets.cpu.families.depthwise import (
+    MOST_PLANES,
     DepthwiseSizes,
     depthwise_forms,
 )
@@ -352,4 +353,6 @@ def _depthwise(
         assert isinstance(channels, int)
         assert isinstance(out, int)
         f.include("depthwise_any.hpp")
-        f.call("depthwise_any", text, f.number(out // channels), x, packed, store)
+        each = out // channels
+        planes = each if each <= MOST_PLANES else 0
+        f.call("depthwise_any", text, f.number(each), x, packed, store, template=(planes,))
