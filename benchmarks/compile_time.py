@@ -1,11 +1,13 @@
-"""Seconds from an ONNX file to the first answer: with an empty cache, with the objects of functions
-but no compiled model, and with a full cache; and to load what was compiled.
+"""Seconds from an ONNX file to the first answer, of an `InferenceSession` and step by step: with an
+empty cache, with the objects of functions but no compiled model, and with a full cache; and to load
+what was compiled.
 
 `python -m benchmarks.compile_time --models resnet50 --threads 2 --json FILE`
 
 New processes that share one fresh cache folder open each model: once with the folder empty, then
 ROUNDS times without the compiled model, as where other models have the same functions, and with it;
-the fastest counts. Each loads the compiled model several times, too. Exit status 1 where an empty
+the fastest counts. Sessions do so in one folder, calls of `load`, `optimize` and `compile` in
+another, with several loads of the compiled model, too. Exit status 1 where an empty
 cache takes longer than BAR seconds.
 """
 
@@ -31,7 +33,8 @@ BAR = 30.0
 """Seconds that no model may take with an empty cache."""
 ROOT = Path(__file__).resolve().parent.parent
 CHILD = "--in-this-process"
-_IMPORTS = "import infuse.codegen.compile, infuse.frontends.onnx, infuse.passes.options"
+SESSION, STEPS = "session", "steps"
+_IMPORTS = "import infuse.codegen.compile, infuse.onnxruntime, infuse.passes.options"
 """Compiles the modules of a checkout to bytecode, as pip does with those of a package."""
 
 
@@ -63,14 +66,31 @@ def phases(path: Path, threads: int, inputs: Path) -> dict[str, float]:
     return steps | {"total": times[-1] - times[0], "load": min(loads)}
 
 
+def session(path: Path, threads: int, inputs: Path) -> dict[str, float]:
+    """Seconds of a session from its import to the first answer, in this process."""
+    arrays = load_arrays(inputs)
+    start = time.perf_counter()
+    from infuse.onnxruntime import InferenceSession, SessionOptions
+
+    options = SessionOptions()
+    options.intra_op_num_threads = threads
+    InferenceSession(path, options).run(None, arrays)
+    return {"total": time.perf_counter() - start}
+
+
 def measure(path: Path, threads: int) -> dict[str, dict[str, float]]:
-    """Phases in each state of the cache, each time in a new process. CalledProcessError where
-    compiling fails.
+    """Phases in each state of the cache, each time in a new process, with those of a session as
+    `session`. CalledProcessError where compiling fails.
     """
+    sessions, steps = (_states(path, threads, kind) for kind in (SESSION, STEPS))
+    return {state: steps[state] | {SESSION: sessions[state]["total"]} for state in STATES}
+
+
+def _states(path: Path, threads: int, kind: str) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "cache"
         inputs = save_inputs(path, DEFAULT_DIMS, Path(folder) / "inputs.npz")
-        command = [sys.executable, "-m", "benchmarks.compile_time", CHILD]
+        command = [sys.executable, "-m", "benchmarks.compile_time", CHILD, kind]
         command += [str(path), str(threads), str(inputs)]
         env = os.environ | {"INFUSE_CACHE": str(cache)}
         env.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -83,8 +103,8 @@ def measure(path: Path, threads: int) -> dict[str, dict[str, float]]:
             done = subprocess.run(
                 command, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True
             )
-            steps: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-            return steps
+            times: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+            return times
 
         rounds = {"empty": 1, "objects": ROUNDS, "full": ROUNDS}
         return {
@@ -102,11 +122,13 @@ def _unseal(folder: Path) -> None:
 def show(results: dict[str, dict[str, dict[str, float]]]) -> Table:
     """One line a model and state of the cache."""
     names = ("import", "read", "optimize", "compile", "run", "total")
-    table = Table("model", "cache", *names[:-1], "total s", "load ms")
+    table = Table("model", "cache", "session s", *names[:-1], "total s", "load ms")
     for model, states in results.items():
         for state, steps in states.items():
             seconds = [f"{steps[name]:.2f}" for name in names]
-            table.add_row(model, state, *seconds, f"{steps['load'] * 1e3:.1f}")
+            table.add_row(
+                model, state, f"{steps[SESSION]:.2f}", *seconds, f"{steps['load'] * 1e3:.1f}"
+            )
     return table
 
 
@@ -128,6 +150,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [CHILD]:
-        print(json.dumps(phases(Path(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))))
+        kind, path, threads, inputs = sys.argv[2:]
+        run = session if kind == SESSION else phases
+        print(json.dumps(run(Path(path), int(threads), Path(inputs))))
     else:
         sys.exit(main())
