@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -232,3 +233,30 @@ def test_compilers_that_call_themselves_the_same_share_no_entries(
     monkeypatch.setenv("CPATH", str(tmp_path))
     folders.append(build_adder())
     assert len(set(folders)) == len(folders)
+
+
+@pytest.mark.parametrize(("racy", "reads"), [(-1.0, 2), (1e9, 3)])
+def test_the_hash_of_a_file_is_remembered_while_it_stays_the_same(
+    racy: float, reads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by other processes, but for one that was changed just before it was read."""
+    count, real = [], hashlib.sha256
+
+    def counted(*data: bytes) -> Any:
+        count.extend([None] * (not data))
+        return real(*data)
+
+    monkeypatch.setattr(checked, "_RACY_SECONDS", racy)
+    monkeypatch.setattr(checked.hashlib, "sha256", counted)
+    path = tmp_path / "file"
+    path.write_bytes(b"first")
+    times = path.stat().st_mtime_ns
+    assert checked.sha256_of(path) == real(b"first").hexdigest()
+    checked._seen.clear()
+    assert checked.sha256_of(path) == real(b"first").hexdigest()
+    path.write_bytes(b"other")
+    os.utime(path, ns=(times, times))
+    assert checked.sha256_of(path) == real(b"other").hexdigest()
+    assert len(count) == reads
+    assert checked.sha256_of(path, again=True) == real(b"other").hexdigest()
+    assert len(count) == reads + 1

@@ -5,7 +5,6 @@ is imported.
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import sys
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any, Final
 from infuse.errors import InfuseError
 from infuse.onnxruntime.options import SessionOptions
 from infuse.runtime.build_keys import key_of
+from infuse.runtime.checked import sha256_of
 from infuse.runtime.cpus import available_cpus
 from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
@@ -73,11 +73,14 @@ class Reuse:
     def _beside(self, name: str) -> Path:
         return Path(self._source).parent / name
 
+    def _has_changed(self) -> bool:
+        return isinstance(self._source, str) and _digest(self._source) != self._content
+
     def keep(self, model: Model) -> None:
         """Record what was compiled, unless the file was changed meanwhile."""
         if not self._key or not isinstance(model, CompiledModel):
             return
-        if any(spec.optional for spec in model.inputs) or _digest(self._source) != self._content:
+        if any(spec.optional for spec in model.inputs) or self._has_changed():
             return
         names = _external_names(self._source) if isinstance(self._source, str) else []
         files = {name: _digest(str(self._beside(name))) for name in names}
@@ -116,12 +119,8 @@ def _is_foreign(thing: Any) -> bool:
     return str(thing.__module__).partition(".")[0] != "infuse"
 
 
-def _digest(source: Any) -> str:
+def _digest(source: str | bytes) -> str:
     """The SHA-256 of a file, by its path, or of bytes."""
-    if not isinstance(source, str):
-        return hashlib.sha256(source).hexdigest()
-    with Path(source).open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return hashlib.sha256().hexdigest()
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return hashlib.sha256(content).hexdigest()
+    return (
+        sha256_of(Path(source)) if isinstance(source, str) else hashlib.sha256(source).hexdigest()
+    )

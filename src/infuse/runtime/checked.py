@@ -1,5 +1,5 @@
-"""Whether a file has the content that it should have: read once, and remembered for as long as it
-stays the same file.
+"""Which content a file has, and whether that is what it should be: read once, and remembered for as
+long as it stays the same file.
 
 A file is the same while device, inode, size and times of change are; the last of them (ctime)
 nobody can set. Records lie in the user's cache, so that the next process knows, too; where that
@@ -30,22 +30,27 @@ def has_content(path: Path, sha256: str, *, again: bool = False) -> bool:
     """Whether the SHA-256 of a file is this; OSError when it cannot be read. `again`: read it in
     any case.
     """
+    return sha256_of(path, again=again) == sha256
+
+
+def sha256_of(path: Path, *, again: bool = False) -> str:
+    """The SHA-256 of a file; OSError when it cannot be read. `again`: read it in any case."""
     place = os.path.realpath(path)
     with Path(place).open("rb") as file:
         identity = _identity(os.fstat(file.fileno()))
-        if not again and (_seen.get(place) or _recalled(place)) == (sha256, identity):
-            _seen[place] = sha256, identity
-            return True
+        seen = None if again else _seen.get(place) or _recalled(place)
+        if seen is not None and seen[1] == identity:
+            _seen[place] = seen
+            return seen[0]
         hashed = hashlib.sha256()
         while chunk := file.read(1 << 20):
             hashed.update(chunk)
-        if hashed.hexdigest() != sha256:
-            return False
         after = os.fstat(file.fileno())
+    sha256 = hashed.hexdigest()
     if _identity(after) == identity and time.time() - after.st_ctime > _RACY_SECONDS:
         _seen[place] = sha256, identity
         _record(place, sha256, identity)
-    return True
+    return sha256
 
 
 def note_written(path: Path, sha256: str) -> None:
