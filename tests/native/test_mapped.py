@@ -240,14 +240,15 @@ def test_the_hash_of_a_file_is_remembered_while_it_stays_the_same(
     racy: float, reads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by other processes, but for one that was changed just before it was read."""
-    count, real = [], hashlib.sha256
+    count: list[None] = []
+    real = hashlib.sha256
 
     def counted(*data: bytes) -> Any:
         count.extend([None] * (not data))
         return real(*data)
 
     monkeypatch.setattr(checked, "_RACY_SECONDS", racy)
-    monkeypatch.setattr(checked.hashlib, "sha256", counted)
+    monkeypatch.setattr(hashlib, "sha256", counted)
     path = tmp_path / "file"
     path.write_bytes(b"first")
     times = path.stat().st_mtime_ns
