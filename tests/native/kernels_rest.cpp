@@ -5,6 +5,7 @@
 #include "attention.hpp"
 #include "conv_planes.hpp"
 #include "depthwise_any.hpp"
+#include "interleave.hpp"
 #include "extremes.hpp"
 #include "gather.hpp"
 #include "lp_norm.hpp"
@@ -152,6 +153,13 @@ API void copy(Context* c, int bytes, int rank, const long* dims, const long* fro
   if (bytes == 4) copy_nd<4>(*c, rank, dims, from, to, src, dst);
   if (bytes == 8) copy_nd<8>(*c, rank, dims, from, to, src, dst);
   if (bytes == 16) copy_nd<16>(*c, rank, dims, from, to, src, dst);
+}
+
+API void planes_interleaved(Context* c, long channels, long images, long pixels, const uint32_t* src,
+                            uint32_t* dst) {
+  if (channels == 2) interleave_planes<2>(*c, images, pixels, src, dst);
+  if (channels == 3) interleave_planes<3>(*c, images, pixels, src, dst);
+  if (channels == 4) interleave_planes<4>(*c, images, pixels, src, dst);
 }
 
 API void fill_int64(Context* c, int64_t* y, long n, int64_t value) { fill(*c, y, n, value); }

@@ -110,6 +110,16 @@ def test_large_copy_is_shared_by_the_threads(run: Driver) -> None:
         np.testing.assert_array_equal(target, source)
 
 
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("pixels", [0, 1, 7, 4096, 10_001])
+@pytest.mark.parametrize("images", [0, 1, 3])
+def test_planes_become_neighbours(run: Driver, channels: int, pixels: int, images: int) -> None:
+    source = numbered(np.uint32, images, channels, pixels)
+    target = zeros(images, pixels, channels, dtype=source.dtype)
+    run("planes_interleaved", channels, images, pixels, source, target, result=None)
+    np.testing.assert_array_equal(target, source.swapaxes(1, 2))
+
+
 def test_fill(run: Driver) -> None:
     y = zeros(100_001, dtype=np.int64)
     run("fill_int64", y, y.size, 7, result=None)

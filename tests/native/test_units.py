@@ -208,6 +208,23 @@ def test_copies_of_all_models_are_one_object(root: Path) -> None:
         np.testing.assert_allclose(y, np.tanh(x.transpose(0, 2, 1)), rtol=1e-6)
 
 
+def test_planes_of_few_channels_need_no_copy_of_any_kind() -> None:
+    def turned(*shape: int | str) -> Graph:
+        b = Builder("turned")
+        b.output(b("Transpose", b.input(*shape, name="x"), perm=(0, *range(2, len(shape)), 1)))
+        return b.graph
+
+    for channels, calls in ((2, True), (3, True), (4, True), (5, False)):
+        texts = sources(turned("n", channels, "h", 9))
+        assert (f"interleave_planes<{channels}>" in texts[SMALL]) is calls
+        assert ("shared_copy_4.cpp" in texts) is not calls
+        model = infuse.compile(turned("n", channels, "h", 9), threads=2)
+        for images, height in ((1, 700), (3, 5), (2, 0), (0, 3)):
+            x = np.random.default_rng(0).random((images, channels, height, 9), "f4")
+            y = model.run({"x": x})["y0"]
+            np.testing.assert_array_equal(y, x.transpose(0, 2, 3, 1))
+
+
 def test_layers_that_differ_in_numbers_share_a_function() -> None:
     """As quantized ones do, whose scales and zero points are all different."""
     b = Builder()

@@ -22,7 +22,16 @@ SMALL: Final = "functions.cpp"
 _SMALL: Final = frozenset(
     [
         *("along.hpp", "axes.hpp", "cache.hpp", "copy.hpp", "element.hpp", "failure.hpp"),
-        *("half.hpp", "lookup.hpp", "lowbit.hpp", "map.hpp", "narrow.hpp", "rows.hpp", "sizes.hpp"),
+        *(
+            "half.hpp",
+            "interleave.hpp",
+            "lookup.hpp",
+            "lowbit.hpp",
+            "map.hpp",
+            "narrow.hpp",
+            "rows.hpp",
+            "sizes.hpp",
+        ),
     ]
 )
 """Headers whose kernels, but for those that are shared, are compiled faster than a file of their

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -32,6 +33,9 @@ from infuse.testing.kernel_repeats import check_repeated
 from infuse.testing.kernel_writes import agrees, is_stated, perform
 from infuse.testing.program_memory import ProgramMemory, UnknownSizeError, sizes_of
 from infuse.testing.step_memory import Memory
+
+_COPIES: Final = frozenset(["copy_nd", "interleave_planes"])
+"""Kernels that change the places of elements alone."""
 
 
 class PlacementError(AssertionError):
@@ -253,7 +257,7 @@ def _copied(step: Step) -> tuple[Tensor, Tensor] | None:
         return None
     calls = [s for s in step.function.statements if isinstance(s, KernelCall)]
     tensors = [a for a in step.arguments if isinstance(a, Tensor)]
-    if [call.kernel for call in calls] != ["copy_nd"] or len(tensors) != 2:
+    if len(calls) != 1 or calls[0].kernel not in _COPIES or len(tensors) != 2:
         return None
     return tensors[0], tensors[1]
 

@@ -3,13 +3,13 @@
 #include "blocks.hpp"
 #include "conv.hpp"
 #include "conv_windows.hpp"
-#include "copy.hpp"
 #include "depthwise.hpp"
 #include "depthwise_sizes.hpp"
 #include "element.hpp"
 #include "failure.hpp"
 #include "gemm.hpp"
 #include "gemm_sizes.hpp"
+#include "interleave.hpp"
 #include "pool.hpp"
 #include "softmax.hpp"
 #include "threads.hpp"
@@ -23,7 +23,7 @@ namespace infuse_model {
 
 struct Sizes {  };  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int copy_0(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13);
+__attribute__((visibility("hidden"))) int copy_0(Context& c, const Sizes& d, const long n0, const long n1, const uint32_t* p2, uint32_t* p3);
 __attribute__((visibility("hidden"))) int conv_1(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const ConvSizes& sizes3, const float* p4, const float* p5);
 __attribute__((visibility("hidden"))) int conv_2(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const DepthwiseSizes& sizes3, const float* p4, const float* p5);
 __attribute__((visibility("hidden"))) int conv_3(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const GemmSizes& sizes3, const float* p4, const float* p5);
@@ -33,10 +33,9 @@ __attribute__((visibility("hidden"))) int global_pool_6(Context& c, const Sizes&
 __attribute__((visibility("hidden"))) int matmul_7(Context& c, const Sizes& d, const float* p0, float* p1, const GemmSizes& sizes2, const float* p3, const float* p4);
 __attribute__((visibility("hidden"))) int softmax_8(Context& c, const Sizes& d, float* p0, const long n1, const float* p2, const long n3);
 
-__attribute__((visibility("hidden"))) int copy_0(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13) {
+__attribute__((visibility("hidden"))) int copy_0(Context& c, const Sizes& d, const long n0, const long n1, const uint32_t* p2, uint32_t* p3) {
   (void)d, (void)c;
-  const long shape[] = {n2, n3, n4, n5}, from[] = {n6, n7, n8, n9}, to[] = {n10, n11, n12, n13};
-  copy_nd<4>(c, 4, shape, from, to, p0, p1);
+  interleave_planes<3>(c, n0, n1, p2, p3);
   return 0;
 }
 
@@ -275,7 +274,7 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   f.turn ^= 0;
   Block* own = f.own + f.turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
-  copy_0(c, d, (const uint32_t*)(in[0]), (uint32_t*)(f.arena.data + at[0]), 1L, 3L, 32L, 32L, 3072L, 1024L, 32L, 1L, 3072L, 1L, 96L, 3L);  // reorder
+  copy_0(c, d, 1L, 1024L, (const uint32_t*)(in[0]), (uint32_t*)(f.arena.data + at[0]));  // reorder
   conv_1(c, d, (const float*)(m.weights + 0L), (float*)(f.arena.data + at[1]), 16L, ConvSizes{.batch = 1L, .height = 32L, .width = 32L, .channels = 3L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L, .pitch = 3L}, (const float*)(f.arena.data + at[0]), (const float*)(m.weights + 64L));  // Conv + Relu: Conv_0, Relu_1
   conv_2(c, d, (const float*)(m.weights + 3520L), (float*)(f.arena.data + at[2]), 16L, DepthwiseSizes{.batch = 1L, .height = 16L, .width = 16L, .channels = 16L, .out_height = 16L, .out_width = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L}, (const float*)(f.arena.data + at[1]), (const float*)(m.weights + 3584L));  // Conv + Clip: Conv_2, Clip_3
   conv_3(c, d, (const float*)(m.weights + 4160L), (float*)(f.arena.data + at[3]), 16L, GemmSizes{.m = 256L, .n = 16L, .k = 16L, .lda = 16L}, (const float*)(f.arena.data + at[2]), (const float*)(m.weights + 4224L));  // Conv + Relu: Conv_4, Relu_5
