@@ -19,6 +19,10 @@ Rule = Callable[[Walk, Node, int, int, "Node | None"], None]
 channels there, and the normalization whose scale was not applied yet.
 """
 _RULES: dict[str, Rule] = {}
+_MOVES: set[str] = set()
+"""What may be between a normalization and the layers that read it: what moves rows, and means, as
+those of a constant are the constant.
+"""
 
 
 def through(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> None:
@@ -33,14 +37,15 @@ def through(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> N
     rule = None if node.op.domain or node.subgraphs else _RULES.get(node.kind)
     if rule is None:
         raise Fixed(f"{node.kind} {node.name!r} treats each channel in its own way")
-    if norm is not None and node.kind not in MOVES:
+    if norm is not None and node.kind not in _MOVES:
         raise Fixed(f"{node.kind} {node.name!r} reads a normalization that layers read, too")
     rule(walk, node, end, axis, norm)
 
 
-def _rule(*kinds: str) -> Callable[[Rule], Rule]:
+def _rule(*kinds: str, moves: bool = False) -> Callable[[Rule], Rule]:
     def declare(rule: Rule) -> Rule:
         _RULES.update(dict.fromkeys(kinds, rule))
+        _MOVES.update(kinds if moves else ())
         return rule
 
     return declare
@@ -118,15 +123,15 @@ def _bias_fits(layer: Layer) -> bool:
 # -- sums and products -----------------------------------------------------------------------------
 
 
-@_rule("Add", "Sub", "Sum", "Neg", "Identity")
+@_rule("Add", "Sub", "Sum", "Neg")
 def _sum(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> None:
     behind = _value(node, end).rank - axis
-    walk.take(node.output, node.output.rank - behind, norm)
+    walk.take(node.output, node.output.rank - behind)
     for index, value in enumerate(node.inputs):
         assert value is not None
         place = value.rank - behind
         if place >= 0 and value.shape[place] != 1:
-            _take(walk, node, index, place, norm)
+            _take(walk, node, index, place)
 
 
 @_rule("Mul", "Div")
@@ -186,7 +191,8 @@ def _attention(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -
         walk.take(node.output, node.output.rank - 1)
 
 
-@_rule("ReduceMean", "ReduceSum")
+@_rule("ReduceSum")
+@_rule("ReduceMean", moves=True)
 def _reduced(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> None:
     x, axes, keeps = _value(node, 0), known_ints(node.input(1)), node.op.attributes()["keepdims"]
     if axes is None:
@@ -199,7 +205,7 @@ def _reduced(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> 
     _pair(walk, node, own, places.index(own), norm)
 
 
-@_rule("GlobalAveragePool")
+@_rule("GlobalAveragePool", moves=True)
 def _pooled(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> None:
     if axis != 1:
         raise Fixed(f"{node.kind} {node.name!r} is computed along the channels")
@@ -208,23 +214,18 @@ def _pooled(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> N
 
 # -- movement --------------------------------------------------------------------------------------
 
-MOVES = frozenset(
-    (
-        *("Identity", "Reshape", "Transpose", "Split", "Slice", "Gather", "Concat"),
-        *("ReduceMean", "GlobalAveragePool"),
-    )
-)
-"""What may be between a normalization and the layers that read it: what moves rows, and means, as
-those of a constant are the constant.
-"""
-
 
 def _pair(walk: Walk, node: Node, axis: int, result_axis: int, norm: Node | None) -> None:
     _take(walk, node, 0, axis, norm)
     walk.take(node.output, result_axis, norm)
 
 
-@_rule("Reshape")
+@_rule("Identity", moves=True)
+def _identity(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> None:
+    _pair(walk, node, axis, axis, norm)
+
+
+@_rule("Reshape", moves=True)
 def _reshape(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> None:
     x, result = _value(node, 0).shape, node.output.shape
     here, there = (x, result) if end == 0 else (result, x)
@@ -234,14 +235,14 @@ def _reshape(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> 
     _pair(walk, node, *((axis, other) if end == 0 else (other, axis)), norm)
 
 
-@_rule("Transpose")
+@_rule("Transpose", moves=True)
 def _transpose(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> None:
     order = node.op.attributes()["perm"] or tuple(reversed(range(node.output.rank)))
     own = axis if end == 0 else order[axis]
     _pair(walk, node, own, order.index(own), norm)
 
 
-@_rule("Split")
+@_rule("Split", moves=True)
 def _split(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> None:
     rank = node.output.rank
     if node.op.attributes()["axis"] % rank == axis and norm is not None:
@@ -254,7 +255,7 @@ def _split(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> No
     _take(walk, node, 0, axis, norm)
 
 
-@_rule("Concat")
+@_rule("Concat", moves=True)
 def _concat(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> None:
     is_along = node.op.attributes()["axis"] % node.output.rank == axis
     for index, part in enumerate(node.inputs):
@@ -268,7 +269,7 @@ def _concat(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> N
     walk.take(node.output, axis, norm)
 
 
-@_rule("Slice")
+@_rule("Slice", moves=True)
 def _slice(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> None:
     if _value(node, 0).shape[axis] != node.output.shape[axis]:
         raise Fixed(f"{node.kind} {node.name!r} takes some of the channels")
@@ -282,7 +283,7 @@ def _slice(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> No
     _pair(walk, node, axis, axis, norm)
 
 
-@_rule("Gather")
+@_rule("Gather", moves=True)
 def _gather(walk: Walk, node: Node, end: int, axis: int, norm: Node | None) -> None:
     data, rows = _value(node, 0), _value(node, 1)
     along = node.op.attributes()["axis"] % data.rank
