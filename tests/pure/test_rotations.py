@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
 from infuse.compression.bases import Basis, find_bases
@@ -16,6 +17,7 @@ from infuse.compression.orthogonal import hadamard, rotation
 from infuse.compression.rotations import mark_rotated, rotate
 from infuse.compression.scratch import ScratchArrays
 from infuse.compression.turning import turned
+from infuse.frontends.onnx import load
 from infuse.ir.graph import Graph, constant
 from infuse.ir.parser import parse
 from infuse.ir.verify import verify
@@ -250,6 +252,25 @@ def test_channels_that_cannot_be_turned_stay(name: str, rng: np.random.Generator
     assert bases == []
     assert len(refused) == sum(node.kind == "LayerNormalization" for node in graph.nodes)
     assert all(refused.values())
+
+
+def test_channels_that_a_body_reads_stay(rng: np.random.Generator) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 21]>
+        m (bool c, float[3, 24] x, float[24, 16] a, float[16, 4] b) => (y, r) {
+          h = MatMul(x, a)
+          y = MatMul(h, b)
+          r = If (c) <then_branch = t () => (u) { u = Neg(h) },
+                      else_branch = e () => (v) { v = Abs(h) }>
+        }"""
+    )
+    for name, shape in (("a", (24, 16)), ("b", (16, 4))):
+        array = rng.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    del model.graph.input[2:]
+    graph = load(model)
+    assert len(find_layers(graph)) == 2
+    assert find_bases(graph, find_layers(graph))[0] == []
 
 
 # -- what is kept ----------------------------------------------------------------------------------
