@@ -100,6 +100,22 @@ HEADS = """%u = MatMul(%x, W(24, 24)) %v = Add(%u, W(24))
 TURNED = {
     "transformer": (TOKENS, TRANSFORMER, [(24, 3, 3), (8, 0, 1)]),
     "values of heads": (ROWS, HEADS, [(8, 0, 1)]),
+    "fewer heads of values": (
+        ROWS,
+        """%q = MatMul(%x, W(24, 32)) %k = MatMul(%x, W(24, 16)) %v = MatMul(%x, W(24, 16))
+        %a = Attention(%q, %k, %v, q_num_heads=4, kv_num_heads=2) %y = MatMul(%a, W(32, 8))""",
+        [(8, 0, 1)],
+    ),
+    "heads apart": (
+        ROWS,
+        """%v = MatMul(%x, W(24, 24)) %s = Reshape(%v, int64[4]{2, 5, 3, 8})
+        %t = Transpose(%s, perm=(0, 2, 1, 3)) %m = Relu(%x)
+        %r = Reshape(%m, int64[4]{2, 5, 3, 8}) %k = Transpose(%r, perm=(0, 2, 1, 3))
+        %a = Attention(%k, %k, %t)
+        %b = Transpose(%a, perm=(0, 2, 1, 3)) %c = Reshape(%b, int64[3]{2, 5, 24})
+        %y = MatMul(%c, W(24, 8))""",
+        [(8, 0, 1)],
+    ),
     "pair of layers": (
         ROWS,
         "%a = MatMul(%x, W(24, 16)) %b = Mul(%a, float32[]{0.5}) %y = MatMul(%b, W(16, 8))",
