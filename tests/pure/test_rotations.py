@@ -332,6 +332,29 @@ def test_rows_with_a_large_channel_are_rotated_and_weights_with_zeros_stay(
     assert rotations.notes == ("rotations that do not help: 1",)
 
 
+def test_a_normalization_with_a_large_channel_is_rotated(rng: np.random.Generator) -> None:
+    """A product whose operand it is, and one with a bias."""
+    body = """%h = MatMul(%x, W(24, 32)) %n = LayerNormalization(%h, W(32), W(32), axis=-1)
+    %p = MatMul(%n, W(32, 8)) %q = MatMul(%n, W(32, 8)) %b = Add(%q, W(8)) %y = Add(%p, %b)"""
+    graph = graph_of(rng, body, ROWS)
+    norm = next(node for node in graph.nodes if node.kind == "LayerNormalization")
+    scale = np.where(np.arange(32) == 5, 40, 1).astype(np.float32)
+    for operand in (1, 2):
+        value = norm.inputs[operand]
+        assert value is not None
+        assert value.const is not None
+        norm.set_operand(operand, constant(value.const * scale))
+    _, *readers = find_layers(graph)
+    for layer in readers:
+        layer.node.set_operand(1, constant(layer.weights / scale[:, None]))
+    runs = [{"x": rng.standard_normal((2, 5, 24)).astype(np.float32)} for _ in range(40)]
+    made, rotations = rotate(setting_of(graph, runs), ["int8-dynamic"])
+    assert len(rotations.serials) == 3
+    assert rotations.notes[0].startswith("rotated: 32 channels that 2 layers read, 0.")
+    right, same = (evaluate(each, runs[0])["y"] for each in (graph, made.graph))
+    np.testing.assert_allclose(same, right, rtol=2e-5, atol=2e-5 * float(np.abs(right).max()))
+
+
 def test_plans_tell_of_rotations(rng: np.random.Generator) -> None:
     inputs, body, _ = TURNED["pair of layers"]
     first, second = find_layers(graph_of(rng, body, inputs))
