@@ -39,6 +39,7 @@ def compress(
     calibrator: str = "auto",
     bias_correction: bool = True,
     equalize: bool = True,
+    rotate: bool = True,
     runtime: str | None = None,
     rounded_activations: bool = False,
     sparsity: str | float = "80%",
@@ -90,7 +91,8 @@ def compress(
     again: `basic` keeps to standard operators. `calibrator` is min-max,
     percentile, entropy, mse, or auto: for each activation the one with the least error of the
     layers that read it. With `equalize`, scales of channels are moved between layers first, where
-    those that read the channels then err less on the data. With `runtime="onnxruntime"`, products
+    those that read the channels then err less on the data; before that, with `rotate`, channels
+    are rotated by orthogonal matrices inside the model. With `runtime="onnxruntime"`, products
     with weights of 4 bits and fewer become MatMulNBits of com.microsoft; with
     `rounded_activations`, such products round their activations to integers of 8 bits, block by
     block, which is faster. InputError where data or labels do not fit, OptionError for options
@@ -129,6 +131,7 @@ def compress(
             BlockOptions(runtime == "onnxruntime", rounded_activations),
             SparseOptions.parse(str(sparsity), block),
             equalize,
+            rotate,
         ),
     )
     source = graph_of(graph)

@@ -98,6 +98,17 @@ def few_bits(bits: int, *, bias: bool, level: int = 0) -> Graph:
     return b.graph
 
 
+def floats_of_8_bits(dtype: DType) -> Graph:
+    b, rng = Builder("float8"), np.random.default_rng(3)
+    weights = rng.standard_normal((40, 6)).astype(dtype.numpy)
+    scales = constant(rng.uniform(0.1, 1, 6).astype(np.float32))
+    product = b(
+        "MatMul", b.input(3, 40, name="x"), b("DequantizeLinear", constant(weights), scales)
+    )
+    b.output(b("Relu", product))
+    return b.graph
+
+
 def integers(
     kind: str, x: tuple[int, ...], w: tuple[int, ...], dtype: DType, zeros: int | None = None
 ) -> Graph:
@@ -143,6 +154,8 @@ GRAPHS: dict[str, Graph] = {
     "a vector": product((3, 5, 7), (7,), computed=True),
     "Gemm": gemm(alpha=0.5, beta=2.0),
     "Gemm, transposed": gemm(transB=1),
+    "floats of 8 bits": floats_of_8_bits(dtypes.float8e4m3fn),
+    "floats of 8 bits, 5 of the exponent": floats_of_8_bits(dtypes.float8e5m2),
     "4 bits": few_bits(4, bias=False),
     "8 bits": few_bits(8, bias=True),
     "2 bits": few_bits(2, bias=False),

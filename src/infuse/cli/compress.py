@@ -178,6 +178,12 @@ def compress(
             help="Move scales of channels between layers where these err less for it.",
         ),
     ] = True,
+    rotate: Annotated[
+        bool,
+        typer.Option(
+            help="Rotate channels inside the model, with data, where layers err less for it.",
+        ),
+    ] = True,
     runtime: Annotated[
         str | None,
         typer.Option(
@@ -253,6 +259,7 @@ def compress(
                 calibrator=calibrator.value,
                 bias_correction=not no_bias_correction,
                 equalize=equalize,
+                rotate=rotate,
                 runtime=runtime,
                 rounded_activations=rounded_activations,
                 sparsity=sparse or "80%",

@@ -67,10 +67,13 @@ class Sampled:
     matrices: Floats
 
     @classmethod
-    def of(cls, layer: Layer, rows: Floats) -> Sampled:
-        """The rows by turns, and as many columns as `WEIGHTS` allows."""
+    def of(cls, layer: Layer, rows: Floats, matrices: Floats | None = None) -> Sampled:
+        """The rows by turns, and as many columns as `WEIGHTS` allows, of the layer's matrices or of
+        others in their place.
+        """
         step = max(1, round(layer.weights.size / WEIGHTS))
-        return cls(layer, rows[::2], rows[1::2], layer.matrices[:, :, ::step])
+        chosen = layer.matrices if matrices is None else matrices
+        return cls(layer, rows[::2], rows[1::2], chosen[:, :, ::step])
 
     def divided(self, scales: Floats) -> Sampled:
         """The same with the channels of the rows divided by scales."""
@@ -224,14 +227,14 @@ def scales_of(
     best, least = None, 1.0
     for scales in _offers(site, rows, any(e.by_mean for e in evenings)):
         trial = [part.divided(scales) for part in same]
-        error = _ratio(before, [evening.trial(trial) for evening in evenings])
+        error = part_left(before, [evening.trial(trial) for evening in evenings])
         if error < least:
             best, least = scales, error
     if best is None or least > GAIN:
         return None
     exact = [evening.trial(parts) for evening in evenings]
     trial = [part.divided(best) for part in parts]
-    return best if _ratio(exact, [e.trial(trial) for e in evenings]) <= GAIN else None
+    return best if part_left(exact, [e.trial(trial) for e in evenings]) <= GAIN else None
 
 
 def _is_fit(part: Sampled, rows: Floats) -> bool:
@@ -239,7 +242,7 @@ def _is_fit(part: Sampled, rows: Floats) -> bool:
     return len(rows) >= LEAST_ROWS and is_finite
 
 
-def _ratio(before: Sequence[float], after: Sequence[float]) -> float:
+def part_left(before: Sequence[float], after: Sequence[float]) -> float:
     """The mean part of the errors of methods that is left; 1 where there are none."""
     parts = [new / old for old, new in zip(before, after) if old > 0]
     return float(np.mean(parts)) if parts else 1.0

@@ -88,6 +88,8 @@ class MethodOptions:
     sparse: SparseOptions = field(default_factory=SparseOptions)
     equalize: bool = True
     """Whether scales of channels are moved between layers where they err less for it."""
+    rotate: bool = True
+    """Whether channels are rotated where layers err less for it."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from infuse.compression.layers import Layer, find_embeddings, find_layers, produ
 from infuse.compression.methods import FEW_BITS, METHODS, MethodOptions, Plan, Setting, plans_of
 from infuse.compression.planning import Selection
 from infuse.compression.report import CompressionReport, LayerReport
+from infuse.compression.rotations import Rotations, mark_rotated, rotate
 from infuse.errors import ContractError, OptionError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
@@ -107,11 +108,14 @@ def compress_graph(
         find_gates(original),
         *(calibration, request.options, request.threads, request.seed, progress),
     )
-    serials: frozenset[int] = frozenset()
+    rotations, serials = Rotations(), frozenset[int]()
+    if request.options.rotate:
+        setting, rotations = rotate(setting, request.methods)
     if request.options.equalize:
         setting, serials = equalize(setting, request.methods)
     plans = plans_of(request.methods, setting)
     give_back_freed_memory()
+    mark_rotated(plans, rotations.serials)
     mark_equalized(plans, serials)
     source, layers = setting.graph, [*setting.embeddings, *setting.recurrent, *setting.layers]
     memory = Memory(_facts(source, request, calibration, runs, labels))
@@ -136,6 +140,7 @@ def compress_graph(
             report.notes.append("measured on random inputs, which say little of accuracy")
         else:
             report.notes += sequence_notes(original)
+        report.notes += rotations.notes
         control = Control(
             *(source, plans, evaluation, memory, bound, deadline, report, progress),
             by_size=request.by_size,

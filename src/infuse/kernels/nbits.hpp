@@ -1,4 +1,5 @@
-// Products with a matrix of 2, 3, 4 or 8 bits, whose rows share scales block by block.
+// Products with a matrix of 2, 3, 4 or 8 bits, whose rows share scales block by block; codes of 8
+// bits may be floats.
 #pragma once
 #include "matmul.hpp"
 
@@ -6,7 +7,8 @@ namespace infuse {
 
 /**
  * a [m, k] times a matrix [k, n] of codes: one of a block of rows stands for
- * (code − 2^(bits − 1)) · scale + shift of that block and column. k may end inside the last block.
+ * (code − 2^(bits − 1)) · scale + shift of that block and column, or for itself as a float that is
+ * scaled. k may end inside the last block.
  *
  * Codes lie in panels of NR columns, and in a panel in units of rows, [panel, unit, word, column]:
  * a word has some rows of its column (NBits). `steps` [panel, block, 1 or 2, column] has the scales
@@ -16,8 +18,13 @@ struct NBitsSizes {
   long m, n, k, block, row;  // row: elements from one row of a to the next
 };
 
-/** How the codes of a column lie in its words. */
-template <int BITS> struct NBits {
+/** Kinds of codes that are floats of 8 bits; all of them are finite. */
+enum { FLOAT8_E4M3FN = 43, FLOAT8_E5M2 = 52 };
+
+/** How the codes of a column lie in its words. KIND: bits of integers, or floats. */
+template <int KIND> struct NBits {
+  static constexpr bool FLOATS = KIND == FLOAT8_E4M3FN || KIND == FLOAT8_E5M2;
+  static constexpr int BITS = FLOATS ? 8 : KIND;
   static_assert(BITS == 2 || BITS == 3 || BITS == 4 || BITS == 8, "codes that words are filled with");
   static constexpr int WORDS = BITS == 3 ? 3 : 1;        // of a unit
   static constexpr int ROWS = WORDS * 32 / BITS;         // of a unit
@@ -41,9 +48,22 @@ constexpr long GRAIN = 1 << 16;  // products that are worth a thread
 inline long padded(const NBitsSizes& s) { return (s.k + s.block - 1) / s.block * s.block; }
 
 /** Words of a panel. */
-template <int BITS>
+template <int KIND>
 inline long panel_size(const NBitsSizes& s) {
-  return padded(s) / NBits<BITS>::ROWS * NBits<BITS>::WORDS * NR;
+  return padded(s) / NBits<KIND>::ROWS * NBits<KIND>::WORDS * NR;
+}
+
+/**
+ * The float whose bits begin at `from`: its exponent and mantissa where a float has them, and a factor
+ * for the bias. The factor makes normal numbers of subnormal ones, which operands may be.
+ */
+template <int KIND>
+INFUSE_INLINE vf float_at(vi word, int from) {
+  constexpr int mantissa = KIND == FLOAT8_E4M3FN ? 3 : 2, bias = KIND == FLOAT8_E4M3FN ? 7 : 15;
+  constexpr int lead = NBits<KIND>::MANTISSA - mantissa;
+  const vi rest = word << (lead - from) & splat(int32_t(0x7f << lead));
+  const vi sign = word << (24 - from) & splat(INT32_MIN);
+  return as_float(rest | sign) * splat(as_float(int32_t((254 - bias) << 23)));
 }
 
 /**
@@ -63,15 +83,19 @@ struct PanelRow {
   vf half[2];
 };
 
-template <int BITS>
+template <int KIND>
 INFUSE_INLINE PanelRow numbers_at(const vi (&word)[2], int from) {
-  return {{number_at<BITS>(word[0], from), number_at<BITS>(word[1], from)}};
+  if constexpr (NBits<KIND>::FLOATS)
+    return {{float_at<KIND>(word[0], from), float_at<KIND>(word[1], from)}};
+  else
+    return {{number_at<KIND>(word[0], from), number_at<KIND>(word[1], from)}};
 }
 
 /** Calls use(row, numbers) for each row of a unit. */
-template <int BITS, class Use>
+template <int KIND, class Use>
 INFUSE_INLINE void each_row(const int32_t* w, const Use& use) {
-  using L = NBits<BITS>;
+  using L = NBits<KIND>;
+  constexpr int BITS = L::BITS;
   vi spare[L::WORDS][2];  // what is left of each word
 #pragma GCC unroll 3
   for (int word = 0; word < L::WORDS; ++word) {
@@ -86,7 +110,7 @@ INFUSE_INLINE void each_row(const int32_t* w, const Use& use) {
     for (int i = 0; i < L::CODES; ++i) {
       const int from = i * BITS;
       const bool direct = from < L::DIRECT;
-      use(L::row(word, i), direct ? numbers_at<BITS>(codes, from) : numbers_at<BITS>(moved, from - L::MOVED));
+      use(L::row(word, i), direct ? numbers_at<KIND>(codes, from) : numbers_at<KIND>(moved, from - L::MOVED));
     }
   }
   if constexpr (BITS == 3) {  // two bits of each word, which hold two codes
@@ -96,16 +120,16 @@ INFUSE_INLINE void each_row(const int32_t* w, const Use& use) {
       first[v] = spare[0][v] | spare[1][v] << 2;
       last[v] = (vi)((vu)spare[1][v] >> 1) | spare[2][v] << 1;
     }
-    use(30, numbers_at<BITS>(first, 0));
-    use(31, numbers_at<BITS>(last, 0));
+    use(30, numbers_at<KIND>(first, 0));
+    use(31, numbers_at<KIND>(last, 0));
   }
 }
 
 /** R rows a[k][R] times one panel: out[R][NR]. sums[block][R]: of the elements of each block. */
-template <int BITS, int STEPS, int R>
+template <int KIND, int STEPS, int R>
 INFUSE_NOINLINE void few(const float* a, const float* sums, const NBitsSizes& s,
                          const int32_t* w, const float* steps, float* out) {
-  using L = NBits<BITS>;
+  using L = NBits<KIND>;
   constexpr int U = R == 1 ? 2 : 1;  // sums that are independent, beside those of columns and rows
   const long blocks = padded(s) / s.block, units = s.block / L::ROWS;
   for (int i = 0; i < R * NR; i += LANES) store(out + i, vf{}, Full{});
@@ -116,7 +140,7 @@ INFUSE_NOINLINE void few(const float* a, const float* sums, const NBitsSizes& s,
     for (long unit = 0; unit < units; ++unit, w += L::WORDS * NR, a += L::ROWS * R) {
       prefetch(w + 16 * NR);
       prefetch(w + 16 * NR + LANES);
-      each_row<BITS>(w, [&](int row, const PanelRow& x) __attribute__((always_inline)) {
+      each_row<KIND>(w, [&](int row, const PanelRow& x) __attribute__((always_inline)) {
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
           const vf factor = splat(a[row * R + r]);
@@ -141,9 +165,9 @@ INFUSE_NOINLINE void few(const float* a, const float* sums, const NBitsSizes& s,
 }
 
 /** One panel in floats [k, NR]. */
-template <int BITS, int STEPS>
+template <int KIND, int STEPS>
 INFUSE_NOINLINE void decode(const NBitsSizes& s, const int32_t* w, const float* steps, float* to) {
-  using L = NBits<BITS>;
+  using L = NBits<KIND>;
   const long all = padded(s);
 #pragma GCC unroll 1
   for (long k = 0; k < all; k += s.block, steps += STEPS * NR) {
@@ -154,7 +178,7 @@ INFUSE_NOINLINE void decode(const NBitsSizes& s, const int32_t* w, const float* 
     }
 #pragma GCC unroll 1
     for (long unit = 0; unit < s.block; unit += L::ROWS, w += L::WORDS * NR, to += L::ROWS * NR)
-      each_row<BITS>(w, [&](int row, const PanelRow& x) __attribute__((always_inline)) {
+      each_row<KIND>(w, [&](int row, const PanelRow& x) __attribute__((always_inline)) {
 #pragma GCC unroll 2
         for (int v = 0; v < 2; ++v)
           store(to + row * NR + v * LANES, fma(x.half[v], scale[v], shift[v]), Full{});
@@ -183,15 +207,15 @@ inline void arrange(const NBitsSizes& s, const float* a, long count, float* rows
   }
 }
 
-template <int BITS, int STEPS>
+template <int KIND, int STEPS>
 INFUSE_INLINE void few_of(int rows, const float* a, const float* sums, const NBitsSizes& s,
                           const int32_t* w, const float* steps, float* out) {
-  if (rows == 1) few<BITS, STEPS, 1>(a, sums, s, w, steps, out);
-  if (rows == 2) few<BITS, STEPS, 2>(a, sums, s, w, steps, out);
-  if (rows == 4) few<BITS, STEPS, 4>(a, sums, s, w, steps, out);
+  if (rows == 1) few<KIND, STEPS, 1>(a, sums, s, w, steps, out);
+  if (rows == 2) few<KIND, STEPS, 2>(a, sums, s, w, steps, out);
+  if (rows == 4) few<KIND, STEPS, 4>(a, sums, s, w, steps, out);
   if constexpr (FEW == 8) {
-    if (rows == 6) few<BITS, STEPS, 6>(a, sums, s, w, steps, out);
-    if (rows == 8) few<BITS, STEPS, 8>(a, sums, s, w, steps, out);
+    if (rows == 6) few<KIND, STEPS, 6>(a, sums, s, w, steps, out);
+    if (rows == 8) few<KIND, STEPS, 8>(a, sums, s, w, steps, out);
   }
 }
 
@@ -213,12 +237,12 @@ inline long nbits_scratch(const NBitsSizes& s) {
   return max(few, s.m > PASSES * FEW ? all * NR + rows : 0L) * long(sizeof(float));
 }
 
-template <int BITS, int STEPS, class Sink>
+template <int KIND, int STEPS, class Sink>
 inline void nbits_matmul(Context& c, const NBitsSizes& s, const float* a, const int32_t* w,
                          const float* steps, const Sink& sink) {
   using namespace nbits_detail;
   if (s.m <= 0) return;
-  const long panels = detail::ceil_div(s.n, NR), words = panel_size<BITS>(s);
+  const long panels = detail::ceil_div(s.n, NR), words = panel_size<KIND>(s);
   const long all = padded(s), blocks = all / s.block, step_size = blocks * STEPS * NR;
   if (s.m <= PASSES * FEW) {
     const auto run = [&](long begin, long end, int worker) {
@@ -230,7 +254,7 @@ inline void nbits_matmul(Context& c, const NBitsSizes& s, const float* a, const 
       for (long p = begin; p < end; ++p)
         for (long row = 0, count; row < s.m; row += count) {
           count = min(s.m - row, long(FEW));
-          few_of<BITS, STEPS>(together(count), rows + row * all, sums + row * blocks, s,
+          few_of<KIND, STEPS>(together(count), rows + row * all, sums + row * blocks, s,
                               w + p * words, steps + p * step_size, out);
           detail::drain(out, count, row, p * NR, s.n, sink);
         }
@@ -248,7 +272,7 @@ inline void nbits_matmul(Context& c, const NBitsSizes& s, const float* a, const 
       if (copies(s)) detail::copy_matrix(rows, pitch, from, s.row, 1, next - row, s.k);
       const float* base = copies(s) ? rows - row * pitch : a;
       for (long p = p0; p < p1; ++p) {
-        decode<BITS, STEPS>(s, w + p * words, steps + p * step_size, panel);
+        decode<KIND, STEPS>(s, w + p * words, steps + p * step_size, panel);
         detail::gemm_rows(sizes, base, panel, row, next, p * NR, sink);
       }
     }

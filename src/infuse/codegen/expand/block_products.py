@@ -1,5 +1,5 @@
-"""Constant weights of few bits in blocks (DequantizeLinear with `block_size`): products, whose
-kernel decodes them as it multiplies, and rows of tables.
+"""Constant weights of few bits in blocks (DequantizeLinear with `block_size`), and floats of 8 bits
+with any scales: products, whose kernel decodes them as it multiplies; and rows of tables in blocks.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.ir.graph import Array, Node, Value, constant
-from infuse.ops.domains.microsoft_bits import MatMulNBits
+from infuse.ops.domains.microsoft_bits import FLOATS, MatMulNBits
 from infuse.ops.quantization import DequantizeLinear, limits
 
 TYPES = (dtypes.uint2, dtypes.int2, dtypes.uint4, dtypes.int4, dtypes.uint8, dtypes.int8)
@@ -23,7 +23,13 @@ def matmul(make: Composer, node: Node) -> Results:
     x = node.inputs[0]
     if x is None or x.rank < 2:
         return None
-    return _product(make, x, node.input(1), depth_axis=0)
+    weights = node.input(1)
+    maker = None if weights is None else weights.producer
+    if maker is not None and maker.kind == "Transpose" and maker.output.rank == 2:
+        if maker.op.attributes()["perm"] == (0, 1):
+            return None
+        return _product(make, x, maker.input(0), depth_axis=1)
+    return _product(make, x, weights, depth_axis=0)
 
 
 @expands("Gemm", early=True)
@@ -61,6 +67,8 @@ def _product(make: Composer, x: Value, weights: Value | None, depth_axis: int) -
         return None
     block, axis = node.op.block_size, node.op.axis % 2
     codes, scales, zeros = (node.input(i) for i in range(3))
+    if codes is not None and codes.dtype in FLOATS:
+        return _product_of_floats(make, x, node, depth_axis)
     if block == 0 or block % LEAST_BLOCK or axis != depth_axis or codes is None or scales is None:
         return None
     if codes.const is None or scales.const is None or (zeros is not None and zeros.const is None):
@@ -77,6 +85,36 @@ def _product(make: Composer, x: Value, weights: Value | None, depth_axis: int) -
     op = MatMulNBits(K=depth, N=columns, block_size=block, bits=bits)
     stored = op.packed(matrix.astype(np.int16) - low, steps, shifts - low)
     return make.apply(op, [x, *map(constant, stored)])[0]
+
+
+def _product_of_floats(make: Composer, x: Value, node: Node, depth_axis: int) -> Value | None:
+    """The same with floats of 8 bits and any scales whose blocks fill vectors; None where not all
+    are finite.
+    """
+    assert isinstance(node.op, DequantizeLinear)
+    codes, scales, zeros = (node.input(i) for i in range(3))
+    if codes is None or scales is None or codes.const is None or scales.const is None:
+        return None
+    if zeros is not None and (zeros.const is None or zeros.const.astype(np.float32).any()):
+        return None
+    plain = x.dtype == node.output.dtype == dtypes.float32 and scales.dtype in SCALES
+    if not plain or not np.isfinite(codes.const.astype(np.float32)).all():
+        return None
+    matrix = _rows_of_columns(codes.const, depth_axis)
+    columns, depth = matrix.shape
+    block, axis, steps = node.op.block_size, node.op.axis % 2, scales.const
+    if steps.size == 1 or (not block and axis != depth_axis):
+        block = -(-depth // LEAST_BLOCK) * LEAST_BLOCK
+        steps = np.broadcast_to(steps.reshape(-1, 1), (columns, 1))
+    elif block and block % LEAST_BLOCK == 0 and axis == depth_axis:
+        steps = _rows_of_columns(steps, depth_axis)
+    else:
+        return None
+    op = MatMulNBits(K=depth, N=columns, block_size=block, bits=8)
+    stored = np.zeros((columns, op.blocks * block), codes.const.dtype)
+    stored[:, :depth] = matrix
+    operands = stored.reshape(columns, op.blocks, block), steps.astype(np.float32).reshape(-1)
+    return make.apply(op, [x, *map(constant, operands)])[0]
 
 
 def _rows_of_columns(array: Array, axis: int) -> Array:

@@ -211,6 +211,7 @@ def rounded_product(make: Composer, node: Node) -> Results:
     if (
         maker is None
         or not isinstance(maker.op, QuantizeLinear)
+        or not q.dtype.is_integer
         or len(q.uses) != 1
         or not _is_known(scale)
     ):

@@ -16,8 +16,16 @@ from infuse.ir.graph import Array, Node
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.domains.microsoft_bits import ROUNDED, MatMulNBits
 from infuse.targets.cpu.emit.sizes import sizes_text
-from infuse.targets.cpu.families.nbits import NBitsSizes, pack_codes, pack_steps, packed_words
+from infuse.targets.cpu.families.nbits import (
+    FLOAT8_E4M3FN,
+    FLOAT8_E5M2,
+    NBitsSizes,
+    pack_codes,
+    pack_steps,
+    packed_words,
+)
 
+FLOATS = {dtypes.float8e4m3fn: FLOAT8_E4M3FN, dtypes.float8e5m2: FLOAT8_E5M2}
 WIDTHS = (2, 3, 4, 8)
 """Bits of the codes that the kernel takes."""
 
@@ -41,8 +49,16 @@ def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     a, op, bias = operand(node), node.op, node.input(5)
     assert isinstance(op, MatMulNBits)
     left = low.dense(a, natural(a.rank))
-    codes = op.codes(_constant(node, 1)).reshape(op.N, -1)
-    bits = next(each for each in WIDTHS if codes.max(initial=0) >> each == 0)
+    weights = _constant(node, 1)
+    kind = FLOATS.get(operand(node, 1).dtype)
+    if kind is not None:
+        weights = weights.view(np.uint8)
+    codes = op.codes(weights).reshape(op.N, -1)
+    bits = (
+        8
+        if kind is not None
+        else next(each for each in WIDTHS if codes.max(initial=0) >> each == 0)
+    )
     is_rounded = op.accuracy_level == ROUNDED and bits <= 4
     # Words of 4 bits hold the codes of fewer, moved to the middle.
     wide = 4 if is_rounded else bits
@@ -51,6 +67,8 @@ def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
         *(None if v is None else v.const for v in (node.input(2), node.input(3)))
     )
     shifts = (float(1 << (bits - 1)) - zeros.astype(np.float64)) * scales
+    if kind is not None:
+        shifts = np.zeros_like(scales)
     f = low.function("matmul_n_bits", *group.nodes)
     kernel = "nbits_rounded" if is_rounded else "nbits"
     f.include(f"{kernel}.hpp")
@@ -59,7 +77,7 @@ def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     )
     sizes = NBitsSizes(dims.product(a.shape[:-1]), op.N, op.K, op.block_size, op.K)
     words = low.program.packed(
-        _constant(node, 1),
+        weights,
         ("nbits", op.N, op.K, op.block_size, op.bits, wide, int(lift), low.lanes),
         packed_words(codes.shape, wide, low.lanes),
         lambda array: pack_codes(op.codes(array).reshape(op.N, -1) + lift, wide, low.lanes),
@@ -72,7 +90,7 @@ def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     if is_rounded:
         f.call("nbits_rounded", f.sizes(sizes), pointers, sink, template=(kinds,))
     else:
-        f.call("nbits_matmul", f.sizes(sizes), pointers, sink, template=(bits, kinds))
+        f.call("nbits_matmul", f.sizes(sizes), pointers, sink, template=(kind or bits, kinds))
     f.finish(label(group))
 
 

@@ -16,6 +16,8 @@ from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree, at_most, require_rank
 from infuse.ops.domains.microsoft import DOMAIN
 
+FLOATS = (dtypes.float8e4m3fn, dtypes.float8e5m2)
+"""Codes of 8 bits that are numbers themselves."""
 ROUNDED = 4
 """The accuracy level that lets a product round its left operand to integers of 8 bits."""
 
@@ -26,7 +28,8 @@ class MatMulNBits(Op):
 
     `b` is (N, blocks, bytes of a block); zero points are packed alike for each column, or numbers.
     `g_idx` names the block of every row. Compiled code rounds `a` to integers of 8 bits, block by
-    block, where `accuracy_level` is ROUNDED.
+    block, where `accuracy_level` is ROUNDED. Code generation makes such products of floats of 8
+    bits, too: `b` has their type, and there are no zero points.
     """
 
     K: int
@@ -85,7 +88,8 @@ class MatMulNBits(Op):
         g_idx: Value | None = None,
         bias: Value | None = None,
     ) -> Inferred:
-        if self.bits not in (2, 4, 8) or b.dtype != dtypes.uint8:
+        has_floats = b.dtype in FLOATS and self.bits == 8 and zero_points is None
+        if self.bits not in (2, 4, 8) or not (b.dtype == dtypes.uint8 or has_floats):
             raise TypeMismatchError(
                 f"{self.name} takes 2, 4 or 8 bits in uint8, found {self.bits} in {b.dtype}"
             )
@@ -151,6 +155,10 @@ class MatMulNBits(Op):
         self, b: Array, scales: Array, zero_points: Array | None, g_idx: Array | None
     ) -> Array:
         """The matrix (N, K) in full."""
+        if b.dtype != np.uint8:
+            numbers = b.reshape(self.N, self.blocks, -1).astype(scales.dtype)
+            steps = scales.reshape(self.N, self.blocks, 1)
+            return np.asarray(numbers * steps).reshape(self.N, -1)[:, : self.K]
         codes = self.codes(b).astype(scales.dtype)
         factors, zeros = self.grids(scales, zero_points)
         shifts = -zeros * factors

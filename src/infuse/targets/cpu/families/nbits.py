@@ -8,9 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from infuse import dtypes
 from infuse.targets.cpu.families.base import Arguments, Array, Size, computes, declared_in, matrix
 
 WORD = 32
+FLOAT8_E4M3FN, FLOAT8_E5M2 = 43, 52
+"""Kinds of codes that are floats of 8 bits; other kinds are the numbers of bits of integers."""
+_FLOATS = {FLOAT8_E4M3FN: dtypes.float8e4m3fn, FLOAT8_E5M2: dtypes.float8e5m2}
 Codes = NDArray[np.uint8]
 Words = NDArray[np.uint32]
 
@@ -102,7 +106,9 @@ def pack_steps(scales: Array, shifts: Array | None, lanes: int) -> Array:
 
 @computes("nbits_matmul")
 def nbits_matmul(call: Arguments) -> Array:
-    """Rows times the matrix whose codes stand for (code − 2^(bits − 1)) · scale + shift."""
+    """Rows times the matrix whose codes stand for (code − 2^(bits − 1)) · scale + shift, or are the
+    floats that are scaled.
+    """
     bits, kinds = (int(number) for number in call.template)
     s, left, words, steps = call.arguments[:4]
     rows = matrix(left.astype(np.float64), (s.m, s.k), (s.row, 1))
@@ -125,15 +131,19 @@ def nbits_rounded(call: Arguments) -> Array:
     return product
 
 
-def _matrix(s: Any, words: Array, steps: Array, bits: int, kinds: int, lanes: int) -> Array:
+def _matrix(s: Any, words: Array, steps: Array, kind: int, kinds: int, lanes: int) -> Array:
     """The matrix [k, n] that words and steps stand for."""
+    bits = 8 if kind in _FLOATS else kind
     blocks, width = -(-s.k // s.block), 2 * lanes
     panels, shape = -(-s.n // width), (s.n, blocks * s.block)
     codes_as_stored = words[: packed_words(shape, bits, lanes)]
     codes = unpacked_codes(codes_as_stored, shape, bits, lanes)
     parts = steps[: panels * blocks * kinds * width].reshape(panels, blocks, kinds, width)
     wide = parts.astype(np.float64).transpose(2, 0, 3, 1).reshape(kinds, -1, blocks, 1)[:, : s.n]
-    weights = (codes.reshape(s.n, blocks, s.block) - float(1 << (bits - 1))) * wide[0]
+    numbers: Array = codes - float(1 << (bits - 1))
+    if kind in _FLOATS:
+        numbers = codes.view(_FLOATS[kind].numpy).astype(np.float64)
+    weights = numbers.reshape(s.n, blocks, s.block) * wide[0]
     if kinds == 2:
         weights = weights + wide[1]
     result: Array = weights.reshape(s.n, -1)[:, : s.k].T
