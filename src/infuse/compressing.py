@@ -23,6 +23,7 @@ def compress(
     prune: str | float | None = None,
     prune_goal: str = "macs",
     prune_rounds: int = 1,
+    prune_kinds: str | Sequence[str] | None = None,
     tune_epochs: int | None = None,
     tune_minutes: float | None = None,
     tune_features: float = 0.0,
@@ -149,5 +150,6 @@ def compress(
     if prune is None:
         assert tuning is not None
         return tune_graph(source, request, tuning, data, labels, validation, progress)
-    narrowing = Narrowing(PruneRequest.parse(prune, prune_goal, prune_rounds), tuning, method)
+    pruning = PruneRequest.parse(prune, prune_goal, prune_rounds, prune_kinds, data is not None)
+    narrowing = Narrowing(pruning, tuning, method)
     return narrow_graph(source, request, narrowing, data, labels, validation, progress)

@@ -1,0 +1,284 @@
+"""What a round of pruning may make of a graph, of which that is taken which changes the outputs
+least.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from infuse.codegen.compile import compile_graph
+from infuse.compression.evaluation import Evaluation, settled
+from infuse.compression.lessons import Lessons
+from infuse.compression.pruning.blocks import Block, find_blocks, without_blocks
+from infuse.compression.pruning.compensation import add_means
+from infuse.compression.pruning.depth import macs_of_blocks, order_of_dropping
+from infuse.compression.pruning.groups import Dependencies
+from infuse.compression.pruning.importance import (
+    Activity,
+    Importance,
+    activity_of,
+    by_activation,
+    by_magnitude,
+    by_slope,
+)
+from infuse.compression.pruning.lineage import Lineage
+from infuse.compression.pruning.removal import removed_from
+from infuse.compression.pruning.request import BLOCKS, CHANNELS, HIDDEN, PruneRequest
+from infuse.compression.pruning.widths import (
+    STRATEGIES,
+    Rounding,
+    Widths,
+    evenly,
+    fitted,
+    macs_of,
+    removed_by,
+)
+from infuse.compression.sensitivity import change, powers_of
+from infuse.compression.tuning import TuneOptions, losses_of
+from infuse.ir.graph import Graph
+from infuse.targets import Target
+
+SEEN_RUNS = 64
+"""Runs that tell what activations and slopes are, and how much candidates change."""
+SLOPE_ROWS = 64
+"""Examples of a batch whose slopes are taken together."""
+TIMED_STEPS = 5
+"""Halvings of the range of multiplications within which the time of a run is looked for."""
+PATIENCE = 2
+"""So many numbers of blocks may change more than the best before no more blocks are dropped."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A graph without some residual blocks, before channels go; `opens_norms` tells whether hidden
+    sizes are among these.
+    """
+
+    graph: Graph
+    lineage: Lineage
+    opens_norms: bool = False
+    blocks: tuple[str, ...] = ()
+
+
+@dataclass
+class Candidate:
+    """A graph without channels and blocks, how it was chosen, its constants beside those before,
+    and how much its outputs differ from the original's.
+    """
+
+    graph: Graph
+    lineage: Lineage
+    changed: float
+    importance: str = ""
+    strategy: str = ""
+    blocks: tuple[str, ...] = ()
+
+
+class Candidates:
+    """Makes and compares the candidates of the rounds of a pruning."""
+
+    def __init__(
+        self,
+        request: PruneRequest,
+        evaluation: Evaluation,
+        macs: int,
+        lessons: Lessons | None,
+        tuning: TuneOptions | None,
+    ) -> None:
+        self._request, self._evaluation, self._macs = request, evaluation, macs
+        self._lessons, self._tuning = lessons, tuning
+        self._exact = evaluation.exact[:SEEN_RUNS]
+        self._powers = powers_of(self._exact)
+
+    def dependencies(self, graph: Graph, opens_norms: bool = True) -> Dependencies:
+        """What may go of a graph: of hidden sizes, only where these are open."""
+        kinds = self._request.kinds
+        dependencies = Dependencies(graph, opens_norms and HIDDEN in kinds)
+        dependencies.groups = [
+            group
+            for group in dependencies.groups
+            if (HIDDEN if group.is_hidden else CHANNELS) in kinds
+        ]
+        return dependencies
+
+    def best(
+        self, graph: Graph, lineage: Lineage, limit: float, rounding: Rounding
+    ) -> Candidate | None:
+        """The candidate that changes the outputs least of those within this part of the original's
+        costs; None where there is none.
+        """
+        best: Candidate | None = None
+        openings = (False, True) if self._has_hidden(graph) else (False,)
+        for opens_norms in openings:
+            own = self._within(Start(graph, lineage, opens_norms), limit, rounding)
+            if own is not None and (best is None or own.changed < best.changed):
+                best, openings = own, (opens_norms,)
+        worse = 0
+        for start, changed in self._without_blocks(graph, lineage, limit):
+            if worse == PATIENCE or (best is not None and changed >= best.changed):
+                break
+            for opens_norms in openings:
+                own = self._within(replace(start, opens_norms=opens_norms), limit, rounding)
+                if own is None:
+                    continue
+                is_better = best is None or own.changed < best.changed
+                worse = 0 if is_better else worse + 1
+                if is_better:
+                    best, openings = own, (opens_norms,)
+        return best
+
+    def rounding(self, graph: Graph) -> Rounding:
+        """Multiples of channels whose graph is the fastest, of those that may suit vectors."""
+        lanes = Target.resolve("native").machine.lanes
+        dependencies = self.dependencies(graph)
+        importance, limit = by_magnitude(dependencies), 1 - self._request.part
+        price = self._macs_of(dependencies, importance)
+        times: dict[Rounding, float] = {}
+        for part in (1, 2, 4):
+            rounding = Rounding(max(1, lanes // part))
+            widths = fitted(evenly(dependencies, importance, rounding), price, limit, rounding)
+            if widths is not None and rounding not in times:
+                narrow, _ = removed_from(dependencies, removed_by(widths, importance))
+                original, own = self._evaluation.seconds_beside_original(narrow)
+                times[rounding] = own / original
+        return min(times, key=times.__getitem__, default=Rounding(lanes))
+
+    # -- where a round starts ----------------------------------------------------------------------
+
+    def _has_hidden(self, graph: Graph) -> bool:
+        return any(group.is_hidden for group in self.dependencies(graph).groups)
+
+    def blocks(self, graph: Graph) -> list[tuple[Block, int]]:
+        """The residual blocks that may go, with their multiplications: each has no more of these
+        than are to go in all.
+        """
+        blocks = find_blocks(graph) if BLOCKS in self._request.kinds else []
+        most = self._request.part * self._macs
+        return [
+            (block, macs)
+            for block, macs in zip(blocks, macs_of_blocks(graph, blocks))
+            if macs <= most
+        ]
+
+    def _without_blocks(
+        self, graph: Graph, lineage: Lineage, limit: float
+    ) -> Iterator[tuple[Start, float]]:
+        """The graph without one block, without two, …, and how much the outputs change."""
+        blocks = [block for block, _ in self.blocks(graph)]
+        if not blocks:
+            return
+        least = limit if self._request.goal == "macs" else limit / 4
+        order = order_of_dropping(
+            *(graph, blocks, self._runs(), self._exact, self._powers),
+            macs_of(graph) - least * self._macs,
+            threads=self._evaluation.threads,
+        )
+        for count, last in enumerate(order, 1):
+            gone = [dropped.block for dropped in order[:count]]
+            copy, values = without_blocks(graph, gone)
+            names = tuple(block.name for block in gone)
+            yield Start(copy, lineage.copied(values, copy), blocks=names), last.change
+
+    # -- channels ----------------------------------------------------------------------------------
+
+    def _within(self, start: Start, limit: float, rounding: Rounding) -> Candidate | None:
+        """The narrower graph within this part of the original's multiplications, or, where the goal
+        is time, with as many as its measured time allows.
+        """
+        if self._request.goal == "macs":
+            return self._narrowed(start, limit, rounding)
+        low, high = limit / 4, min(1.0, 2 * limit)
+        best: Candidate | None = None
+        for _ in range(TIMED_STEPS):
+            middle = (low + high) / 2
+            candidate = self._narrowed(start, middle, rounding)
+            if candidate is None:
+                low = middle
+                continue
+            original, own = self._evaluation.seconds_beside_original(candidate.graph)
+            if own <= limit * original:
+                best, low = candidate, middle
+            else:
+                high = middle
+        return best
+
+    def _narrowed(self, start: Start, limit: float, rounding: Rounding) -> Candidate | None:
+        """Of what all measures and strategies make of a graph, within this part of the original's
+        costs, that which changes the outputs least.
+        """
+        graph, lineage = start.graph, start.lineage
+        if macs_of(graph) <= limit * self._macs:
+            return Candidate(graph, lineage, self._change(graph), blocks=start.blocks)
+        dependencies = self.dependencies(graph, start.opens_norms)
+        if not dependencies.groups:
+            return None
+        activity = activity_of(dependencies, self._runs(), self._evaluation.threads)
+        best: Candidate | None = None
+        measures = self._measures(dependencies, activity)
+        for name, strategy in itertools.product(measures, STRATEGIES):
+            importance = measures[name]
+            widths_of = STRATEGIES[strategy](dependencies, importance, rounding)
+            price = self._macs_of(dependencies, importance)
+            widths = fitted(widths_of, price, limit, rounding)
+            if widths is None:
+                continue
+            removed = removed_by(widths, importance)
+            narrow, values = removed_from(dependencies, removed)
+            alive = dependencies.alive(removed)
+            add_means(dependencies, alive, activity, values)
+            changed = self._change(narrow)
+            if best is None or changed < best.changed:
+                left = lineage.narrowed(dependencies, alive, values)
+                best = Candidate(narrow, left, changed, name, strategy, start.blocks)
+        return best
+
+    def _runs(self) -> Sequence[dict[str, np.ndarray]]:
+        return list(self._evaluation.runs[:SEEN_RUNS])
+
+    def _measures(self, dependencies: Dependencies, activity: Activity) -> dict[str, Importance]:
+        measures = {
+            "magnitude": by_magnitude(dependencies),
+            "activations": by_activation(dependencies, activity),
+        }
+        lessons, tuning = self._lessons, self._tuning
+        if lessons is not None and tuning is not None:
+            losses, targets = losses_of(dependencies.graph, lessons, tuning)
+            arrays = {**lessons.examples, **targets}
+            count = len(next(iter(arrays.values())))
+            size, sizes = _batch_of(dependencies.graph, min(SLOPE_ROWS, count))
+            batches = [
+                {name: array[start : start + size] for name, array in arrays.items()}
+                for start in range(0, min(count - size + 1, SEEN_RUNS * size), size)
+            ]
+            threads = self._evaluation.threads
+            measures["slopes"] = by_slope(dependencies, losses, batches, sizes, threads)
+        return measures
+
+    def _macs_of(
+        self, dependencies: Dependencies, importance: Importance
+    ) -> Callable[[Widths], float]:
+        """The part of the original's multiplications that a graph of these widths has."""
+
+        def price(widths: Widths) -> float:
+            narrow, _ = removed_from(dependencies, removed_by(widths, importance))
+            return macs_of(narrow) / max(self._macs, 1)
+
+        return price
+
+    def _change(self, graph: Graph) -> float:
+        """How much the outputs differ from the original's, on few runs."""
+        with compile_graph(settled(graph), threads=self._evaluation.threads) as model:
+            pairs = [(model.run(feeds), right) for feeds, right in zip(self._runs(), self._exact)]
+        return float(np.mean([change(one, right, self._powers) for one, right in pairs]))
+
+
+def _batch_of(graph: Graph, rows: int) -> tuple[int, dict[str, int]]:
+    """How many examples a run takes, and sizes for the symbols of the inputs."""
+    size = graph.inputs[0].shape[0]
+    if isinstance(size, int):
+        return size, {}
+    return rows, {str(size): rows}
