@@ -75,11 +75,13 @@ def compress(
 
     `prune` is the part of the multiplications (`prune_goal`: macs), or of the time of a run
     (latency), that is to go: channels, heads and neurons that matter least are removed, in so many
-    rounds, before the method rounds what is left; without a method it stays in float32. After each
-    round the narrower graph is tuned on the data for `tune_epochs` or `tune_minutes`, all rounds
-    together, by the original's answers, and by the labels where they belong to the data; without a
-    validation, one example in five is set apart for the score. With a contract, the last round
-    that is within it counts.
+    rounds, before the method rounds what is left; without a method it stays in float32. With data,
+    channels of hidden sizes that normalizations join, and whole residual blocks may go, too, where
+    the outputs then change less at the same cost; `prune_kinds` are those of channels, hidden and
+    blocks that may, with commas between them or as a sequence. After each round the smaller graph
+    is tuned on the data for `tune_epochs` or `tune_minutes`, all rounds together, by the original's
+    answers, and by the labels where they belong to the data; without a validation, one example in
+    five is set apart for the score. With a contract, the last round that is within it counts.
 
     Without `prune`, `tune_epochs` and `tune_minutes` tune what one of the methods int8, low-rank,
     sparse and sparse-int8 makes: weights of low rank and weights that are not zero learn on, and
@@ -141,6 +143,10 @@ def compress(
         raise OptionError(
             "features say what a tuning learns from, and nothing is tuned",
             hint="tune, too (--tune MINUTES, tune_minutes=)",
+        )
+    if prune_kinds is not None and prune is None:
+        raise OptionError(
+            "kinds say what may be pruned, and nothing is", hint="prune, too (--prune 50%, prune=)"
         )
     tuning = None
     if is_tuned:

@@ -48,6 +48,10 @@ SLOPE_ROWS = 64
 """Examples of a batch whose slopes are taken together."""
 TIMED_STEPS = 5
 """Halvings of the range of multiplications within which the time of a run is looked for."""
+LEAST_LEFT = 0.5
+"""Without blocks at least so much is left of the multiplications that are to be left: a network may
+be one branch beside its input, which nobody wants for the whole.
+"""
 PATIENCE = 2
 """So many numbers of blocks may change more than the best before no more blocks are dropped."""
 
@@ -153,11 +157,11 @@ class Candidates:
         return any(group.is_hidden for group in self.dependencies(graph).groups)
 
     def blocks(self, graph: Graph) -> list[tuple[Block, int]]:
-        """The residual blocks that may go, with their multiplications: each has no more of these
-        than are to go in all.
+        """The residual blocks that may go, with their multiplications: not those without which less
+        is left than `LEAST_LEFT` of what is to be.
         """
         blocks = find_blocks(graph) if BLOCKS in self._request.kinds else []
-        most = self._request.part * self._macs
+        most = macs_of(graph) - LEAST_LEFT * (1 - self._request.part) * self._macs
         return [
             (block, macs)
             for block, macs in zip(blocks, macs_of_blocks(graph, blocks))
@@ -175,6 +179,7 @@ class Candidates:
         order = order_of_dropping(
             *(graph, blocks, self._runs(), self._exact, self._powers),
             macs_of(graph) - least * self._macs,
+            macs_of(graph) - LEAST_LEFT * limit * self._macs,
             threads=self._evaluation.threads,
         )
         for count, last in enumerate(order, 1):

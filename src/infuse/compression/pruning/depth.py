@@ -42,13 +42,15 @@ def order_of_dropping(
     exact: Sequence[Outputs],
     powers: Mapping[str, float],
     macs: float,
+    most: float,
     *,
     threads: int | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Dropped]:
-    """Blocks in the order in which they are dropped, until so many multiplications are saved: each
-    time the one with the least change of the outputs, beside the `exact` ones of these runs, for
-    what it saves; that of the ones before is not counted again.
+    """Blocks in the order in which they are dropped, until so many multiplications (`macs`) are
+    saved, and never more than `most`: each time the one with the least change of the outputs,
+    beside the `exact` ones of these runs, for what it saves; that of the ones before is not counted
+    again.
     """
     costs = _costs(graph)
     order: list[Dropped] = []
@@ -69,16 +71,17 @@ def order_of_dropping(
         steps = len(blocks) * (len(blocks) + 1) / 2
         count = max(1, min(len(runs), int(SECONDS / max(steps * (clock() - begin), 1e-9))))
         before = changed(switches, count)
-        while sum(costs[node] for node in gone) < macs:
+        while (total := sum(costs[node] for node in gone)) < macs:
             saved = {
                 number: sum(costs[node] for node in set(block.nodes) - gone)
                 for number, block in enumerate(blocks)
-                if block.sum not in gone and not switches[number]
+                if block.sum not in gone
             }
-            if not any(saved.values()):
+            offered = [number for number, own in saved.items() if 0 < own <= most - total]
+            if not offered:
                 break
             rates = {}
-            for number in (number for number, own in saved.items() if own):
+            for number in offered:
                 without = switches.copy()
                 without[number] = True
                 value = changed(without, count)

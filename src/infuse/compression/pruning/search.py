@@ -115,7 +115,7 @@ class Pruner:
         reasons = {
             CHANNELS: "every layer's channels have to stay",
             HIDDEN: "no hidden size is open",
-            BLOCKS: "no residual block can be dropped, or each has more than is to go",
+            BLOCKS: "no residual block can be dropped, or too little would be left without it",
         }
         kinds = self._request.kinds
         if CHANNELS in kinds:
