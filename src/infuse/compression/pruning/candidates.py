@@ -5,7 +5,7 @@ least.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,6 +54,9 @@ be one branch beside its input, which nobody wants for the whole.
 """
 PATIENCE = 2
 """So many numbers of blocks may change more than the best before no more blocks are dropped."""
+Way = tuple[str, str]
+"""A measure of channels and a strategy of widths, by their names."""
+WAYS: Sequence[Way] = list(itertools.product(("magnitude", "activations", "slopes"), STRATEGIES))
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,11 @@ class Candidate:
     importance: str = ""
     strategy: str = ""
     blocks: tuple[str, ...] = ()
+
+    @property
+    def way(self) -> Way:
+        """How its channels were chosen."""
+        return self.importance, self.strategy
 
 
 class Candidates:
@@ -113,7 +121,8 @@ class Candidates:
         self, graph: Graph, lineage: Lineage, limit: float, rounding: Rounding
     ) -> Candidate | None:
         """The candidate that changes the outputs least of those within this part of the original's
-        costs; None where there is none.
+        costs; None where there is none. Channels of a graph without blocks are chosen in the way
+        that is the best for the graph with them.
         """
         best: Candidate | None = None
         openings = (False, True) if self._has_hidden(graph) else (False,)
@@ -125,8 +134,9 @@ class Candidates:
         for start, changed in self._without_blocks(graph, lineage, limit):
             if worse == PATIENCE or (best is not None and changed >= best.changed):
                 break
+            ways = WAYS if best is None or not best.importance else [best.way]
             for opens_norms in openings:
-                own = self._within(replace(start, opens_norms=opens_norms), limit, rounding)
+                own = self._within(replace(start, opens_norms=opens_norms), limit, rounding, ways)
                 if own is None:
                     continue
                 is_better = best is None or own.changed < best.changed
@@ -190,17 +200,19 @@ class Candidates:
 
     # -- channels ----------------------------------------------------------------------------------
 
-    def _within(self, start: Start, limit: float, rounding: Rounding) -> Candidate | None:
+    def _within(
+        self, start: Start, limit: float, rounding: Rounding, ways: Sequence[Way] = WAYS
+    ) -> Candidate | None:
         """The narrower graph within this part of the original's multiplications, or, where the goal
         is time, with as many as its measured time allows.
         """
         if self._request.goal == "macs":
-            return self._narrowed(start, limit, rounding)
+            return self._narrowed(start, limit, rounding, ways)
         low, high = limit / 4, min(1.0, 2 * limit)
         best: Candidate | None = None
         for _ in range(TIMED_STEPS):
             middle = (low + high) / 2
-            candidate = self._narrowed(start, middle, rounding)
+            candidate = self._narrowed(start, middle, rounding, ways)
             if candidate is None:
                 low = middle
                 continue
@@ -211,8 +223,10 @@ class Candidates:
                 high = middle
         return best
 
-    def _narrowed(self, start: Start, limit: float, rounding: Rounding) -> Candidate | None:
-        """Of what all measures and strategies make of a graph, within this part of the original's
+    def _narrowed(
+        self, start: Start, limit: float, rounding: Rounding, ways: Sequence[Way]
+    ) -> Candidate | None:
+        """Of what these measures and strategies make of a graph, within this part of the original's
         costs, that which changes the outputs least.
         """
         graph, lineage = start.graph, start.lineage
@@ -223,8 +237,10 @@ class Candidates:
             return None
         activity = activity_of(dependencies, self._runs(), self._evaluation.threads)
         best: Candidate | None = None
-        measures = self._measures(dependencies, activity)
-        for name, strategy in itertools.product(measures, STRATEGIES):
+        measures = self._measures(dependencies, activity, {name for name, _ in ways})
+        for name, strategy in ways:
+            if name not in measures:
+                continue
             importance = measures[name]
             widths_of = STRATEGIES[strategy](dependencies, importance, rounding)
             price = self._macs_of(dependencies, importance)
@@ -244,13 +260,16 @@ class Candidates:
     def _runs(self) -> Sequence[dict[str, np.ndarray]]:
         return list(self._evaluation.runs[:SEEN_RUNS])
 
-    def _measures(self, dependencies: Dependencies, activity: Activity) -> dict[str, Importance]:
+    def _measures(
+        self, dependencies: Dependencies, activity: Activity, names: Collection[str]
+    ) -> dict[str, Importance]:
+        """The measures of these names; slopes, where the graph is to be tuned."""
         measures = {
             "magnitude": by_magnitude(dependencies),
             "activations": by_activation(dependencies, activity),
         }
         lessons, tuning = self._lessons, self._tuning
-        if lessons is not None and tuning is not None:
+        if "slopes" in names and lessons is not None and tuning is not None:
             losses, targets = losses_of(dependencies.graph, lessons, tuning)
             arrays = {**lessons.examples, **targets}
             count = len(next(iter(arrays.values())))
