@@ -94,8 +94,8 @@ class PruningReport:
     closed: list[LayerReport] = field(default_factory=list)
     """Nodes whose channels stay, with the reason."""
     rounds: list[dict[str, Any]] = field(default_factory=list)
-    """MACs, the blocks that went, the scores before and after tuning, its epochs and seconds, of
-    every round.
+    """MACs, the blocks that went, the scores of the kinds that were tried (`tried`), the scores
+    before and after tuning, its epochs and seconds, of every round.
     """
     is_reached: bool = True
     """Whether the goal is."""
@@ -124,6 +124,9 @@ class PruningReport:
                     f" → {each['after']:.6g} after {each['epochs']} epochs of tuning "
                     f"({each['seconds']:.1f} s)"
                 )
+            if each.get("tried"):
+                told = (f"{kind} {score:.6g}" for kind, score in each["tried"].items())
+                text += f"; after a part of it: {', '.join(told)}"
             lines.append(text)
         return lines
 

@@ -1,6 +1,4 @@
-"""What a round of pruning may make of a graph, of which that is taken which changes the outputs
-least.
-"""
+"""What a round of pruning may make of a graph: of each kind what changes the outputs least."""
 
 from __future__ import annotations
 
@@ -61,13 +59,13 @@ WAYS: Sequence[Way] = list(itertools.product(("magnitude", "activations", "slope
 
 @dataclass(frozen=True)
 class Start:
-    """A graph without some residual blocks, before channels go; `opens_norms` tells whether hidden
-    sizes are among these.
+    """A graph without some residual blocks, before channels go, those of hidden sizes among them
+    (`hidden`) or not (`channels`).
     """
 
     graph: Graph
     lineage: Lineage
-    opens_norms: bool = False
+    kind: str = CHANNELS
     blocks: tuple[str, ...] = ()
 
 
@@ -80,6 +78,8 @@ class Candidate:
     graph: Graph
     lineage: Lineage
     changed: float
+    kind: str
+    """The last of `KINDS` that may have gone."""
     importance: str = ""
     strategy: str = ""
     blocks: tuple[str, ...] = ()
@@ -117,33 +117,34 @@ class Candidates:
         ]
         return dependencies
 
-    def best(
+    def finalists(
         self, graph: Graph, lineage: Lineage, limit: float, rounding: Rounding
-    ) -> Candidate | None:
-        """The candidate that changes the outputs least of those within this part of the original's
-        costs; None where there is none. Channels of a graph without blocks are chosen in the way
-        that is the best for the graph with them.
+    ) -> list[Candidate]:
+        """Of the candidates within this part of the original's costs, those of each kind that
+        change the outputs least: channels alone, with hidden sizes, and without blocks; the one
+        with the least change first. Channels of a graph without blocks are chosen in the way that
+        is the best for the graph with them.
         """
-        best: Candidate | None = None
-        openings = (False, True) if self._has_hidden(graph) else (False,)
-        for opens_norms in openings:
-            own = self._within(Start(graph, lineage, opens_norms), limit, rounding)
-            if own is not None and (best is None or own.changed < best.changed):
-                best, openings = own, (opens_norms,)
+        best: dict[str, Candidate] = {}
+        for kind in (CHANNELS, HIDDEN) if self._has_hidden(graph) else (CHANNELS,):
+            own = self._within(Start(graph, lineage, kind), limit, rounding)
+            if own is not None:
+                best[kind] = own
+        first = min(best.values(), key=_change_of, default=None)
+        kinds = (CHANNELS, HIDDEN) if first is None else (first.kind,)
+        ways = WAYS if first is None or not first.importance else [first.way]
         worse = 0
         for start, changed in self._without_blocks(graph, lineage, limit):
-            if worse == PATIENCE or (best is not None and changed >= best.changed):
+            before = best.get(BLOCKS)
+            if worse == PATIENCE or (before is not None and changed >= before.changed):
                 break
-            ways = WAYS if best is None or not best.importance else [best.way]
-            for opens_norms in openings:
-                own = self._within(replace(start, opens_norms=opens_norms), limit, rounding, ways)
-                if own is None:
-                    continue
-                is_better = best is None or own.changed < best.changed
-                worse = 0 if is_better else worse + 1
-                if is_better:
-                    best, openings = own, (opens_norms,)
-        return best
+            for kind in kinds:
+                own = self._within(replace(start, kind=kind), limit, rounding, ways)
+                if own is not None and (BLOCKS not in best or own.changed < best[BLOCKS].changed):
+                    best[BLOCKS] = replace(own, kind=BLOCKS)
+            is_worse = before is not None and best[BLOCKS] is before
+            worse = worse + 1 if is_worse else 0
+        return sorted(best.values(), key=_change_of)
 
     def rounding(self, graph: Graph) -> Rounding:
         """Multiples of channels whose graph is the fastest, of those that may suit vectors."""
@@ -231,8 +232,8 @@ class Candidates:
         """
         graph, lineage = start.graph, start.lineage
         if macs_of(graph) <= limit * self._macs:
-            return Candidate(graph, lineage, self._change(graph), blocks=start.blocks)
-        dependencies = self.dependencies(graph, start.opens_norms)
+            return Candidate(graph, lineage, self._change(graph), start.kind, blocks=start.blocks)
+        dependencies = self.dependencies(graph, start.kind == HIDDEN)
         if not dependencies.groups:
             return None
         activity = activity_of(dependencies, self._runs(), self._evaluation.threads)
@@ -254,7 +255,7 @@ class Candidates:
             changed = self._change(narrow)
             if best is None or changed < best.changed:
                 left = lineage.narrowed(dependencies, alive, values)
-                best = Candidate(narrow, left, changed, name, strategy, start.blocks)
+                best = Candidate(*(narrow, left, changed, start.kind, name, strategy, start.blocks))
         return best
 
     def _runs(self) -> Sequence[dict[str, np.ndarray]]:
@@ -298,6 +299,10 @@ class Candidates:
         with compile_graph(settled(graph), threads=self._evaluation.threads) as model:
             pairs = [(model.run(feeds), right) for feeds, right in zip(self._runs(), self._exact)]
         return float(np.mean([change(one, right, self._powers) for one, right in pairs]))
+
+
+def _change_of(candidate: Candidate) -> float:
+    return candidate.changed
 
 
 def _batch_of(graph: Graph, rows: int) -> tuple[int, dict[str, int]]:

@@ -4,7 +4,7 @@ is reached or too much is lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from infuse.compression.contract import Bound, Deadline
@@ -19,6 +19,9 @@ from infuse.compression.report import BlockReport, LayerReport, PruningReport
 from infuse.compression.tuning import TuneOptions, TuningReport, tune
 from infuse.ir.graph import Graph
 from infuse.profiling.progress import Progress
+
+TRIAL = 0.125
+"""The part of a round's tuning that each of several candidates gets before one is chosen."""
 
 
 class Pruner:
@@ -45,6 +48,7 @@ class Pruner:
         goal = "multiplications" if request.goal == "macs" else "time of a run"
         self.report = PruningReport(f"{request.part:.0%} of the {goal}", macs, macs)
         self.notes: list[str] = []
+        self._tried: dict[str, float] = {}
         self.remaining: Mapping[tuple[str, int], Ints] = {}
         """Which indices of the original's are left along axes of values (`Lessons.remaining`)."""
 
@@ -68,14 +72,14 @@ class Pruner:
         dropped: list[str] = []
         for number in range(1, self._request.rounds + 1):
             limit = (1 - self._request.part) ** (number / self._request.rounds)
-            candidate = self._candidates.best(graph, lineage, limit, rounding)
-            if candidate is None:
+            candidates = self._candidates.finalists(graph, lineage, limit, rounding)
+            if not candidates:
                 self.notes.append(
                     f"{self._kinds()} that may go are not enough to reach {limit:.0%}"
                 )
                 self.report.is_reached = False
                 break
-            tuned, outcome = self._tuned(candidate)
+            candidate, tuned, outcome = self._chosen(candidates)
             self._tell(number, tuned, outcome, candidate)
             if not self._holds(outcome.after):
                 self.report.is_reached = False
@@ -127,6 +131,7 @@ class Pruner:
             {
                 "macs": macs_of(graph),
                 "blocks": list(candidate.blocks),
+                "tried": self._tried,
                 "before": outcome.before,
                 "after": outcome.after,
                 "epochs": outcome.epochs,
@@ -138,15 +143,58 @@ class Pruner:
         if self._progress is not None:
             self._progress("prune", number, self._request.rounds)
 
-    def _tuned(self, candidate: Candidate) -> tuple[Graph, TuningReport]:
+    # -- tuning ------------------------------------------------------------------------------------
+
+    def _chosen(self, candidates: Sequence[Candidate]) -> tuple[Candidate, Graph, TuningReport]:
+        """A candidate, its tuned graph, and what the tuning did: the one with the best score after
+        a part of the tuning, which then goes on; where nothing is tuned or there is one alone, the
+        first.
+        """
+        self._tried = {}
+        if self._tuning is None or len(candidates) == 1:
+            return candidates[0], *self._tuned(candidates[0], self._share(1.0))
+        trial = self._share(TRIAL)
+        trials = [(each, *self._tuned(each, trial)) for each in candidates]
+        scores = [outcome.after for _, _, outcome in trials]
+        is_higher = self._evaluation.metric.higher_is_better
+        candidate, graph, first = trials[scores.index(max(scores) if is_higher else min(scores))]
+        lineage = candidate.lineage.followed(candidate.graph, graph)
+        candidate = replace(candidate, graph=graph, lineage=lineage)
+        self._tried = {each.kind: outcome.after for each, _, outcome in trials}
+        rest = self._share(1 - TRIAL * len(trials), first.epochs)
+        if rest is None:
+            outcome = first
+        else:
+            graph, outcome = self._tuned(candidate, rest)
+            outcome.epochs += first.epochs
+            outcome.best_epoch += first.best_epoch
+        spent = sum(each.seconds for _, _, each in trials if each is not outcome)
+        outcome.before, outcome.seconds = first.before, outcome.seconds + spent
+        return candidate, graph, outcome
+
+    def _share(self, part: float, done: int = 0) -> TuneOptions | None:
+        """The tuning of a part of a round; of the rest, where so many epochs are done. None where
+        nothing is tuned, or all is done.
+        """
+        if self._tuning is None:
+            return None
+        whole = self._tuning.part(1 / self._request.rounds)
+        share = whole.part(part)
+        if not done or whole.epochs is None:
+            return share
+        return replace(share, epochs=whole.epochs - done) if whole.epochs > done else None
+
+    def _tuned(
+        self, candidate: Candidate, tuning: TuneOptions | None
+    ) -> tuple[Graph, TuningReport]:
         metric = self._evaluation.metric
-        if self._lessons is None or self._tuning is None:
+        if self._lessons is None or tuning is None:
             score = self._evaluation.score_once(candidate.graph)
             return candidate.graph, TuningReport(score, score)
         return tune(
             candidate.graph,
             replace(self._lessons, remaining=candidate.lineage.remaining),
-            self._tuning.part(1 / self._request.rounds),
+            tuning,
             self._evaluation.score_once,
             higher_is_better=metric.higher_is_better,
             seed=self._seed,
