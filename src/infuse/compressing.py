@@ -14,6 +14,14 @@ from infuse.errors import OptionError
 if TYPE_CHECKING:
     from infuse.ir.graph import Graph
 
+NORMALIZATIONS = (
+    "FuseLayerNormalization",
+    "FuseFastVariance",
+    "FuseRMSNormalization",
+    "FuseNormalizationScale",
+    "FuseNormalizationShift",
+)
+
 
 @bounded
 def compress(
@@ -112,6 +120,7 @@ def compress(
         narrow_graph,
         tune_graph,
     )
+    from infuse.compression.pruning.request import HIDDEN
     from infuse.passes.run import opened
 
     if runtime not in (None, "onnxruntime"):
@@ -134,28 +143,34 @@ def compress(
             equalize,
         ),
     )
+    pruning = None
+    if prune is not None:
+        has_data = data is not None
+        pruning = PruneRequest.parse(prune, prune_goal, prune_rounds, prune_kinds, has_data)
+    elif prune_kinds is not None:
+        raise OptionError(
+            "kinds say what may be pruned, and nothing is", hint="prune, too (--prune 50%, prune=)"
+        )
     source = graph_of(graph)
     if source.report is None:
         is_staged = prune is not None or is_tuned
         source = optimize(source, "basic" if is_staged else level, progress=progress)
+        if pruning is not None and HIDDEN in pruning.kinds:
+            # Normalizations that are written out become operators, whose scales can be fitted.
+            source = optimize(source, "extended", only=NORMALIZATIONS)
     source = opened(source)
     if tune_features and not is_tuned:
         raise OptionError(
             "features say what a tuning learns from, and nothing is tuned",
             hint="tune, too (--tune MINUTES, tune_minutes=)",
         )
-    if prune_kinds is not None and prune is None:
-        raise OptionError(
-            "kinds say what may be pruned, and nothing is", hint="prune, too (--prune 50%, prune=)"
-        )
     tuning = None
     if is_tuned:
         tuning = TuneOptions(tune_epochs, tune_minutes, features=tune_features)
-    if prune is None and tuning is None:
+    if pruning is None and tuning is None:
         return compress_graph(source, request, data, labels, validation, progress)
-    if prune is None:
+    if pruning is None:
         assert tuning is not None
         return tune_graph(source, request, tuning, data, labels, validation, progress)
-    pruning = PruneRequest.parse(prune, prune_goal, prune_rounds, prune_kinds, data is not None)
     narrowing = Narrowing(pruning, tuning, method)
     return narrow_graph(source, request, narrowing, data, labels, validation, progress)

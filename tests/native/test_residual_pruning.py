@@ -16,9 +16,13 @@ from infuse.analysis.cost import totals
 from infuse.compression import Narrowing, PruneRequest, Request, narrow_graph
 from infuse.compression.pruning.blocks import find_blocks, without_blocks
 from infuse.compression.pruning.depth import order_of_dropping, with_switches
+from infuse.compression.pruning.groups import Dependencies
+from infuse.compression.pruning.normalized import KINDS, ROWS, with_fitted_norms
+from infuse.compression.pruning.removal import removed_from
 from infuse.compression.sensitivity import change, powers_of
 from infuse.errors import OptionError
-from infuse.ir.graph import Graph
+from infuse.ir.clone import clone_exposing
+from infuse.ir.graph import Graph, Node
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
 from tests.pruning_networks import NETWORKS, Network
@@ -68,6 +72,50 @@ def test_a_transformer_with_a_smaller_hidden_size(
     with infuse.compile(small, threads=1) as model:
         np.testing.assert_allclose(model.run(feeds)["scores"], expected, atol=1e-4)
     np.testing.assert_allclose(answers_elsewhere(small, feeds, tmp_path), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_normalizations_are_fitted_to_fewer_channels(norm: str) -> None:
+    graph, runs = Transformer(norm).graph(), [{"x": p} for p in np.split(examples(400)["x"], 200)]
+    dependencies = Dependencies(graph, opens_norms=True)
+    dependencies.groups = [group for group in dependencies.groups if group.is_hidden]
+    removed = {dependencies.groups[0]: np.arange(WIDTH) < 3}
+    narrow, values = removed_from(dependencies, removed)
+    alive = dependencies.alive(removed)
+    result = with_fitted_norms(dependencies, alive, values, narrow, runs)
+    assert result is not None
+    fitted, _ = result
+    verify(fitted)
+    norms = [node for node in fitted.nodes if node.kind in KINDS]
+    originals = [node for node in graph.nodes if node.kind in KINDS]
+    assert len(norms) == len(originals)
+    # The first one reads what no other normalization changed: its fit is that of least squares.
+    used = runs[: -(-ROWS // (2 * LENGTH))]
+    wanted, given = (
+        np.concatenate([inner(whole, node, feeds) for feeds in used]).reshape(-1, width)
+        for whole, node, width in (
+            (graph, originals[0], WIDTH),
+            (narrow, next(n for n in narrow.nodes if n.kind in KINDS), WIDTH - 3),
+        )
+    )
+    after = np.concatenate([inner(fitted, norms[0], feeds) for feeds in used]).reshape(
+        -1, WIDTH - 3
+    )
+    for channel in range(WIDTH - 3):
+        ones = np.ones(len(given)) if norm == "layer" else np.zeros(len(given))
+        basis = np.stack([given[:, channel], ones], 1).astype(np.float64)
+        answer, *_ = np.linalg.lstsq(basis, wanted[:, 3 + channel].astype(np.float64), rcond=None)
+        np.testing.assert_allclose(after[:, channel], basis @ answer, atol=1e-4)
+    held = {"x": examples(600)["x"][500:502]}
+    exact = evaluate(graph, held)["scores"]
+    before, now = (np.square(evaluate(g, held)["scores"] - exact).sum() for g in (narrow, fitted))
+    assert now < before
+
+
+def inner(graph: Graph, node: Node, feeds: dict[str, np.ndarray]) -> np.ndarray:
+    """What a node of a graph computes."""
+    exposing, (name,) = clone_exposing(graph, [node.output])
+    return evaluate(exposing, feeds)[name]
 
 
 def test_the_block_that_does_little_goes_first(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +24,8 @@ from infuse.compression.pruning.importance import (
     by_slope,
 )
 from infuse.compression.pruning.lineage import Lineage
+from infuse.compression.pruning.links import Bools
+from infuse.compression.pruning.normalized import with_fitted_norms
 from infuse.compression.pruning.removal import removed_from
 from infuse.compression.pruning.request import BLOCKS, CHANNELS, HIDDEN, PruneRequest
 from infuse.compression.pruning.widths import (
@@ -37,7 +39,7 @@ from infuse.compression.pruning.widths import (
 )
 from infuse.compression.sensitivity import change, powers_of
 from infuse.compression.tuning import TuneOptions, losses_of
-from infuse.ir.graph import Graph
+from infuse.ir.graph import Graph, Value
 from infuse.targets import Target
 
 SEEN_RUNS = 64
@@ -255,8 +257,30 @@ class Candidates:
             changed = self._change(narrow)
             if best is None or changed < best.changed:
                 left = lineage.narrowed(dependencies, alive, values)
+                chosen = alive, values
                 best = Candidate(*(narrow, left, changed, start.kind, name, strategy, start.blocks))
+        if best is not None and start.kind == HIDDEN:
+            return self._with_fitted_norms(dependencies, *chosen, best)
         return best
+
+    def _with_fitted_norms(
+        self,
+        dependencies: Dependencies,
+        alive: Bools,
+        values: Mapping[Value, Value],
+        candidate: Candidate,
+    ) -> Candidate:
+        """A candidate whose normalizations are fitted to the fewer channels, or itself where that
+        is no better.
+        """
+        graph = candidate.graph
+        fitted_graph = with_fitted_norms(dependencies, alive, values, graph, self._runs())
+        if fitted_graph is None or (changed := self._change(fitted_graph[0])) >= candidate.changed:
+            return candidate
+        copy, copies = fitted_graph
+        return replace(
+            candidate, graph=copy, lineage=candidate.lineage.copied(copies, copy), changed=changed
+        )
 
     def _runs(self) -> Sequence[dict[str, np.ndarray]]:
         return list(self._evaluation.runs[:SEEN_RUNS])

@@ -66,7 +66,7 @@ class Lineage:
         left = {
             place: (values[value], indices)
             for place, (value, indices) in self._left.items()
-            if values[value] in own
+            if values.get(value) in own
         }
         names = {node.name for node in graph.nodes}
         remaining = {
