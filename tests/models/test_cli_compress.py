@@ -77,11 +77,13 @@ def test_a_model_is_pruned(model: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_what_may_be_pruned_is_named(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("--data", "data.npz", "--prune", "50%", "--json")
+    words = ("--data", "data.npz", "--prune", "10%", "--json")
     assert run(model, "-o", "small.onnx", *words, "--prune-kinds", "hidden, blocks") == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["pruning"]["groups"] == facts["pruning"]["blocks"] == []
-    assert any("no hidden and no blocks can go" in note for note in facts["notes"])
+    (block,) = facts["pruning"]["blocks"]
+    assert block["is_removed"]
+    assert facts["pruning"]["rounds"][0]["blocks"] == [block["name"]]
+    assert f"block {block['name']} removed" in facts["lines"]
 
 
 def test_a_pruned_model_is_tuned_by_features(

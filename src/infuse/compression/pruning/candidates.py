@@ -10,6 +10,7 @@ import numpy as np
 
 from infuse.codegen.compile import compile_graph
 from infuse.compression.evaluation import Evaluation, settled
+from infuse.compression.features import pairs_of
 from infuse.compression.lessons import Lessons
 from infuse.compression.pruning.blocks import Block, find_blocks, without_blocks
 from infuse.compression.pruning.compensation import add_means
@@ -199,7 +200,16 @@ class Candidates:
             gone = [dropped.block for dropped in order[:count]]
             copy, values = without_blocks(graph, gone)
             names = tuple(block.name for block in gone)
-            yield Start(copy, lineage.copied(values, copy), blocks=names), last.change
+            start = Start(copy, lineage.copied(values, copy), blocks=names)
+            if self._can_be_tuned(start):
+                yield start, last.change
+
+    def _can_be_tuned(self, start: Start) -> bool:
+        """Whether a graph has values inside to be drawn to the original's, where that is asked."""
+        if self._lessons is None or self._tuning is None or not self._tuning.features:
+            return True
+        lessons = replace(self._lessons, remaining=start.lineage.remaining)
+        return bool(pairs_of(lessons, start.graph))
 
     # -- channels ----------------------------------------------------------------------------------
 
