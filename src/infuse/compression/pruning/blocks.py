@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from infuse.analysis.cost import node_cost
 from infuse.ir.clone import clone
-from infuse.ir.graph import Graph, Node, Use, Value
-from infuse.rewrite.patch import producers, remove_dead
+from infuse.ir.graph import Graph, Node, Use, Value, captured
 
 SUMS = ("Add", "Sum")
 
@@ -64,14 +63,18 @@ def without_blocks(graph: Graph, blocks: Sequence[Block]) -> tuple[Graph, dict[V
     """
     values: dict[Value, Value] = {}
     copy = clone(graph, values)
+    unneeded = set()
     for block in blocks:
-        own = values[block.sum.output].producer
-        if own is None or own.graph is None:
-            continue  # It was part of a branch that went before.
-        skip = own.inputs[block.skip]
+        own = [values[node.outputs[0]].producer for node in (*block.nodes, block.sum)]
+        unneeded |= {node for node in own if node is not None}
+        total = values[block.sum.output]
+        assert total.producer is not None
+        skip = total.producer.inputs[block.skip]
         assert skip is not None
-        own.output.replace_by(skip)
-        remove_dead([own])
+        total.replace_by(skip)
+    for node in reversed(copy.nodes):
+        if node in unneeded and not any(value.uses for value in node.outputs):
+            copy.remove(node)
     return copy, values
 
 
@@ -91,7 +94,7 @@ class _Origins:
         for value in graph.inputs:
             self._add(value, 0)
         for node in graph.nodes:
-            below = [value for each in producers(node) for value in each.outputs]
+            below = [value for each in _producers(node) for value in each.outputs]
             sources = 0
             for value in (*node.operands(), *below):
                 sources |= self._all.get(value, 0)
@@ -105,6 +108,12 @@ class _Origins:
     def is_from(self, value: Value, source: Value) -> bool:
         """Whether a value is computed from another one, or is that one."""
         return bool(self._all.get(value, 0) & self._own.get(source, 0))
+
+
+def _producers(node: Node) -> list[Node]:
+    """The nodes whose values a node and its bodies read."""
+    read = (*node.operands(), *captured(node))
+    return [value.producer for value in read if value.producer is not None]
 
 
 def _branch(node: Node, skip: int, origins: _Origins) -> set[Node]:
@@ -151,7 +160,7 @@ def _unneeded(node: Node, skip: int, last: Node) -> set[Node]:
             use.user in unneeded or use == Use(node, 1 - skip) for use in uses
         ):
             unneeded.add(each)
-            pending += producers(each)
+            pending += _producers(each)
     return unneeded
 
 
@@ -165,5 +174,5 @@ def _from(source: Value, last: Node, origins: _Origins) -> set[Node]:
         if each in found or is_own or not origins.is_from(each.outputs[0], source):
             continue
         found.add(each)
-        pending += producers(each)
+        pending += _producers(each)
     return found
