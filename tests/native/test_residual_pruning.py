@@ -17,8 +17,10 @@ from infuse.compression import Narrowing, PruneRequest, Request, narrow_graph
 from infuse.compression.pruning.blocks import find_blocks, without_blocks
 from infuse.compression.pruning.depth import order_of_dropping, with_switches
 from infuse.compression.pruning.groups import Dependencies
+from infuse.compression.pruning.importance import by_magnitude
 from infuse.compression.pruning.normalized import KINDS, ROWS, with_fitted_norms
 from infuse.compression.pruning.removal import removed_from
+from infuse.compression.pruning.widths import Rounding, by_loss
 from infuse.compression.sensitivity import change, powers_of
 from infuse.errors import OptionError
 from infuse.ir.clone import clone_exposing
@@ -112,6 +114,18 @@ def test_normalizations_are_fitted_to_fewer_channels(norm: str) -> None:
     assert now < before
 
 
+def test_a_channel_of_a_hidden_size_counts_for_each_reader() -> None:
+    dependencies = Dependencies(Transformer().graph(), opens_norms=True)
+    importance = by_magnitude(dependencies)
+    (hidden,) = (group for group in dependencies.groups if group.is_hidden)
+    shrink = by_loss(dependencies, importance, Rounding(1))
+    kept = [shrink(part)[hidden] / hidden.size for part in (0.3, 0.5, 0.7)]
+    assert kept == sorted(kept)
+    assert kept[-1] > 0.5
+    others = [group for group in dependencies.groups if not group.is_hidden]
+    assert any(shrink(0.5)[group] < group.size for group in others)
+
+
 def inner(graph: Graph, node: Node, feeds: dict[str, np.ndarray]) -> np.ndarray:
     """What a node of a graph computes."""
     exposing, (name,) = clone_exposing(graph, [node.output])
@@ -184,6 +198,8 @@ def test_rounds_with_tuning_drop_blocks_and_channels() -> None:
     assert not set(first["blocks"]) & set(second["blocks"])
     assert report.pruning.macs <= 0.4 * report.pruning.macs_before
     assert first["features"]
+    assert {"channels", "blocks"} <= first["tried"].keys()
+    assert any("after a part of it: " in line for line in report.pruning.lines())
     assert first["after"] >= first["before"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -53,6 +54,8 @@ LEAST_LEFT = 0.5
 """Without blocks at least so much is left of the multiplications that are to be left: a network may
 be one branch beside its input, which nobody wants for the whole.
 """
+ALONE = "blocks alone"
+"""The kind of what lost blocks and no channels."""
 PATIENCE = 2
 """So many numbers of blocks may change more than the best before no more blocks are dropped."""
 Way = tuple[str, str]
@@ -82,7 +85,7 @@ class Candidate:
     lineage: Lineage
     changed: float
     kind: str
-    """The last of `KINDS` that may have gone."""
+    """The last of `KINDS` that may have gone, or `ALONE`."""
     importance: str = ""
     strategy: str = ""
     blocks: tuple[str, ...] = ()
@@ -124,9 +127,10 @@ class Candidates:
         self, graph: Graph, lineage: Lineage, limit: float, rounding: Rounding
     ) -> list[Candidate]:
         """Of the candidates within this part of the original's costs, those of each kind that
-        change the outputs least: channels alone, with hidden sizes, and without blocks; the one
-        with the least change first. Channels of a graph without blocks are chosen in the way that
-        is the best for the graph with them.
+        change the outputs least: channels alone, with hidden sizes, without blocks, and that with
+        all its channels which lacks the fewest blocks; the one with the least change first.
+        Channels of a graph without blocks are chosen in the way that is the best for the graph with
+        them.
         """
         best: dict[str, Candidate] = {}
         for kind in (CHANNELS, HIDDEN) if self._has_hidden(graph) else (CHANNELS,):
@@ -137,7 +141,8 @@ class Candidates:
         kinds = (CHANNELS, HIDDEN) if first is None else (first.kind,)
         ways = WAYS if first is None or not first.importance else [first.way]
         worse = 0
-        for start, changed in self._without_blocks(graph, lineage, limit):
+        starts = list(self._without_blocks(graph, lineage, limit))
+        for start, changed in starts:
             before = best.get(BLOCKS)
             if worse == PATIENCE or (before is not None and changed >= before.changed):
                 break
@@ -147,7 +152,22 @@ class Candidates:
                     best[BLOCKS] = replace(own, kind=BLOCKS)
             is_worse = before is not None and best[BLOCKS] is before
             worse = worse + 1 if is_worse else 0
+        fewest = bisect_left(starts, True, key=lambda each: self._is_within(each[0].graph, limit))
+        if fewest < len(starts):
+            start, _ = starts[fewest]
+            if BLOCKS not in best or best[BLOCKS].graph is not start.graph:
+                changed = self._change(start.graph)
+                best[ALONE] = Candidate(
+                    *(start.graph, start.lineage, changed, ALONE), blocks=start.blocks
+                )
         return sorted(best.values(), key=_change_of)
+
+    def _is_within(self, graph: Graph, limit: float) -> bool:
+        """Whether a graph costs this part of what the original does at most."""
+        if self._request.goal == "macs":
+            return macs_of(graph) <= limit * self._macs
+        original, own = self._evaluation.seconds_beside_original(graph)
+        return own <= limit * original
 
     def rounding(self, graph: Graph) -> Rounding:
         """Multiples of channels whose graph is the fastest, of those that may suit vectors."""
@@ -229,8 +249,7 @@ class Candidates:
             if candidate is None:
                 low = middle
                 continue
-            original, own = self._evaluation.seconds_beside_original(candidate.graph)
-            if own <= limit * original:
+            if self._is_within(candidate.graph, limit):
                 best, low = candidate, middle
             else:
                 high = middle
