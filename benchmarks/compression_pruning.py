@@ -1,9 +1,10 @@
 """Pruning and tuning: `python -m benchmarks.compression_pruning FOLDER [NAME…] [--json FILE]`.
 
-`wide_resnet8_mnist` and `wide_mobilenet_mnist` (made below FOLDER with their data, where they are
-not there) lose half of their multiplications, and are tuned. `dense_mnist` loses most of its
-weights, is tuned with zeros that stay zeros, clustered and entropy coded; told are the bytes of the
-file beside those in float32, and the score of the file that was read again.
+`wide_resnet8_mnist`, `wide_mobilenet_mnist`, `resnet20_mnist` and `transformer_mnist` (made below
+FOLDER with their data, where they are not there) lose half of their multiplications, and are tuned;
+with `--kinds channels channels,blocks`, once for each of what may go. `dense_mnist` loses most of
+its weights, is tuned with zeros that stay zeros, clustered and entropy coded; told are the bytes of
+the file beside those in float32, and the score of the file that was read again.
 
 Tuned is on 7,000 of the digits that trained the networks, moved by up to two pixels as in their
 training (an epoch is one copy of them); the best epoch is told by 1,000 others of these, and all
@@ -50,13 +51,17 @@ class Digits:
     held_classes: np.ndarray
 
 
-def narrower(one: Task, data: Digits, options: argparse.Namespace) -> dict[str, Any]:
-    """A row of the first table."""
+def narrower(
+    one: Task, data: Digits, options: argparse.Namespace, kinds: str | None
+) -> dict[str, Any]:
+    """A row of the first table, of a network that lost what these kinds tell."""
     original = infuse.load(one.model)
     result = infuse.compress(
         original,
         prune=options.prune,
+        prune_goal=options.goal,
         prune_rounds=options.rounds,
+        prune_kinds=kinds,
         tune_epochs=max(1, options.epochs // COPIES),
         data={"image": data.learned},
         validation={"image": data.held},
@@ -65,7 +70,7 @@ def narrower(one: Task, data: Digits, options: argparse.Namespace) -> dict[str, 
     )
     test = _joined(one), one.labels
     scores = {"reference": accuracy(original, *test), "score": accuracy(result, *test)}
-    return {"name": one.name, **result.compression.to_dict(), **scores}
+    return {"name": one.name, "kinds": kinds, **result.compression.to_dict(), **scores}
 
 
 def stored(one: Task, data: Digits, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -153,8 +158,10 @@ def told(row: dict[str, Any]) -> str:
             f"top-1 {row['reference']:.4f} → {row['tuned']:.4f} tuned → {row['score']:.4f} stored"
         )
     pruning = row["pruning"]
+    gone = sum(block["is_removed"] for block in pruning["blocks"])
     return (
-        f"{row['name']}: {pruning['macs_before'] / pruning['macs']:.2f} × fewer MACs, "
+        f"{row['name']}, {row['kinds'] or 'all kinds'}: {gone} blocks fewer, "
+        f"{pruning['macs_before'] / pruning['macs']:.2f} × fewer MACs, "
         f"{row['float_seconds'] * 1e3:.3f} → {row['seconds'] * 1e3:.3f} ms, {row['speed']:.2f} ×, "
         f"top-1 {row['reference']:.4f} → {row['score']:.4f}"
     )
@@ -167,6 +174,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME", default=list(recipes))
     parser.add_argument("--prune", default="50%")
+    parser.add_argument("--goal", default="macs")
+    parser.add_argument(
+        "--kinds", nargs="*", default=[None], help="what may go, a row for each: channels,blocks"
+    )
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--threads", type=int, default=1)
@@ -185,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name.startswith("dense"):
             made = stored(one, data, options)
         else:
-            made = [narrower(one, data, options)]
+            made = [narrower(one, data, options, kinds) for kinds in options.kinds]
         for row in made:
             print(told(row), flush=True)
         rows += made

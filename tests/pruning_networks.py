@@ -153,9 +153,19 @@ def series() -> Graph:
     return net.scores(x)
 
 
+def grouped() -> Graph:
+    """Convolutions with group normalization."""
+    net = Network("grouped", (2, 3, 8, 8))
+    x = net.conv("stem", net.x, 12)
+    for number, groups in enumerate((4, 6)):
+        x = net("GroupNormalization", x, net.weights(12), net.weights(12), num_groups=groups)
+        x = net("Relu", net.conv(f"next{number}", net("Relu", x), 12))
+    return net.scores(x)
+
+
 NETWORKS: dict[str, Callable[[], Graph]] = {
     make.__name__: make
-    for make in (residual, depthwise, dense_blocks, parted, flattened, attending, series)
+    for make in (residual, depthwise, dense_blocks, parted, flattened, attending, series, grouped)
 }
 
 

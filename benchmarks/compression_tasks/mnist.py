@@ -56,5 +56,5 @@ def _recipes(*names: str) -> tuple[Recipe, ...]:
 
 
 RECIPES = _recipes("lenet", "resnet8", "mobilenet", "vgg")
-PRUNED = _recipes("wide_resnet8", "wide_mobilenet", "dense")
-"""Networks with more channels and weights than digits need."""
+PRUNED = _recipes("wide_resnet8", "wide_mobilenet", "dense", "resnet20", "transformer")
+"""Networks with more channels, blocks and weights than digits need."""

@@ -60,6 +60,45 @@ def normalized(
     return [convolution, nn.BatchNorm2d(outputs), *([] if last else [nn.ReLU()])]
 
 
+def resnet20(width: int = 16, epochs: int = 8) -> tuple[nn.Module, Schedule]:
+    """The ResNet-20 of He et al. for small pictures: three times three residual blocks."""
+    blocks = []
+    for before, after in ((1, 1), (1, 2), (2, 4)):
+        blocks.append(Residual(before * width, after * width, 1 + (before != after)))
+        blocks += [Residual(after * width, after * width, 1) for _ in range(2)]
+    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, 10)
+    return nn.Sequential(*normalized(1, width), *blocks, *head), Schedule(epochs)
+
+
+class Transformer(nn.Module):
+    """Every row of a picture is a word: embedded with its place, and read by pre-norm layers."""
+
+    def __init__(self, width: int, layers: int, heads: int) -> None:
+        super().__init__()
+        self.embed = nn.Linear(28, width)
+        self.places = nn.Parameter(0.02 * torch.randn(28, width))
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                *(width, heads, 4 * width, 0.0, "gelu"), batch_first=True, norm_first=True
+            )
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[rows, 1, 28, 28] → [rows, 10]."""
+        x = self.embed(x.squeeze(1)) + self.places
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x).mean(1))
+
+
+def transformer(width: int = 128, epochs: int = 12) -> tuple[nn.Module, Schedule]:
+    """A transformer of six layers over the rows of pictures."""
+    return Transformer(width, 6, 4), Schedule(epochs, rate=1e-3)
+
+
 def resnet8(width: int = 16, epochs: int = 8) -> tuple[nn.Module, Schedule]:
     """The ResNet of MLPerf Tiny: three residual blocks of 16, 32 and 64 channels."""
     network = nn.Sequential(
@@ -131,4 +170,6 @@ NETWORKS: dict[str, Callable[[], tuple[nn.Module, Schedule]]] = {
     "wide_resnet8": functools.partial(resnet8, 48, 5),
     "wide_mobilenet": functools.partial(mobilenet, 48, 10),
     "dense": dense,
+    "resnet20": resnet20,
+    "transformer": transformer,
 }

@@ -14,6 +14,14 @@ from infuse.errors import OptionError
 if TYPE_CHECKING:
     from infuse.ir.graph import Graph
 
+NORMALIZATIONS = (
+    "FuseLayerNormalization",
+    "FuseFastVariance",
+    "FuseRMSNormalization",
+    "FuseNormalizationScale",
+    "FuseNormalizationShift",
+)
+
 
 @bounded
 def compress(
@@ -23,6 +31,7 @@ def compress(
     prune: str | float | None = None,
     prune_goal: str = "macs",
     prune_rounds: int = 1,
+    prune_kinds: str | Sequence[str] | None = None,
     tune_epochs: int | None = None,
     tune_minutes: float | None = None,
     tune_features: float = 0.0,
@@ -75,11 +84,13 @@ def compress(
 
     `prune` is the part of the multiplications (`prune_goal`: macs), or of the time of a run
     (latency), that is to go: channels, heads and neurons that matter least are removed, in so many
-    rounds, before the method rounds what is left; without a method it stays in float32. After each
-    round the narrower graph is tuned on the data for `tune_epochs` or `tune_minutes`, all rounds
-    together, by the original's answers, and by the labels where they belong to the data; without a
-    validation, one example in five is set apart for the score. With a contract, the last round
-    that is within it counts.
+    rounds, before the method rounds what is left; without a method it stays in float32. With data,
+    channels of hidden sizes that normalizations join, and whole residual blocks may go, too, where
+    the outputs then change less at the same cost; `prune_kinds` are those of channels, hidden and
+    blocks that may, with commas between them or as a sequence. After each round the smaller graph
+    is tuned on the data for `tune_epochs` or `tune_minutes`, all rounds together, by the original's
+    answers, and by the labels where they belong to the data; without a validation, one example in
+    five is set apart for the score. With a contract, the last round that is within it counts.
 
     Without `prune`, `tune_epochs` and `tune_minutes` tune what one of the methods int8, low-rank,
     sparse and sparse-int8 makes: weights of low rank and weights that are not zero learn on, and
@@ -111,6 +122,7 @@ def compress(
         narrow_graph,
         tune_graph,
     )
+    from infuse.compression.pruning.request import HIDDEN
     from infuse.passes.run import opened
 
     if runtime not in (None, "onnxruntime"):
@@ -134,10 +146,21 @@ def compress(
             rotate,
         ),
     )
+    pruning = None
+    if prune is not None:
+        has_data = data is not None
+        pruning = PruneRequest.parse(prune, prune_goal, prune_rounds, prune_kinds, has_data)
+    elif prune_kinds is not None:
+        raise OptionError(
+            "kinds say what may be pruned, and nothing is", hint="prune, too (--prune 50%, prune=)"
+        )
     source = graph_of(graph)
     if source.report is None:
         is_staged = prune is not None or is_tuned
         source = optimize(source, "basic" if is_staged else level, progress=progress)
+        if pruning is not None and HIDDEN in pruning.kinds:
+            # Normalizations that are written out become operators, whose scales can be fitted.
+            source = optimize(source, "extended", only=NORMALIZATIONS)
     source = opened(source)
     if tune_features and not is_tuned:
         raise OptionError(
@@ -147,10 +170,10 @@ def compress(
     tuning = None
     if is_tuned:
         tuning = TuneOptions(tune_epochs, tune_minutes, features=tune_features)
-    if prune is None and tuning is None:
+    if pruning is None and tuning is None:
         return compress_graph(source, request, data, labels, validation, progress)
-    if prune is None:
+    if pruning is None:
         assert tuning is not None
         return tune_graph(source, request, tuning, data, labels, validation, progress)
-    narrowing = Narrowing(PruneRequest.parse(prune, prune_goal, prune_rounds), tuning, method)
+    narrowing = Narrowing(pruning, tuning, method)
     return narrow_graph(source, request, narrowing, data, labels, validation, progress)

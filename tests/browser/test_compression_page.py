@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from infuse.compression import CompressionReport, LayerReport
-from infuse.compression.report import CandidateReport, GroupReport, PruningReport
+from infuse.compression.report import BlockReport, CandidateReport, GroupReport, PruningReport
 from tests.browser.chromium import Page, chromium
 
 pytestmark = pytest.mark.row("A2")
@@ -186,6 +186,7 @@ def test_a_pruning_has_its_groups(browser: Any, report: CompressionReport, tmp_p
     report.pruning = PruningReport(
         *("half of the MACs", 2_000_000, 900_000),
         groups=[GroupReport(["first", "second"], 64, 32)],
+        blocks=[BlockReport("layer1.0", 700, is_removed=True), BlockReport("layer1.1", 7, False)],
         closed=[LayerReport("third", "Gemm", "float32", "it makes an output")],
     )
     report.layers, report.tried = [], report.tried[:1]
@@ -196,6 +197,8 @@ def test_a_pruning_has_its_groups(browser: Any, report: CompressionReport, tmp_p
     assert page.find("#by-size").get_attribute("aria-pressed") == "true"
     assert cells(page, "Groups of channels", "layers") == ["first, second", "third"]
     assert cells(page, "Groups of channels", "left") == ["50.0 %", "–"]
+    assert cells(page, "Residual blocks", "block") == ["layer1.0", "layer1.1"]
+    assert cells(page, "Residual blocks", "is") == ["removed", "there"]
     assert "2.22 × fewer" in page.find("#totals").text
     page.find("#by-time").click()
     assert "nothing was measured" in page.find("#front").text

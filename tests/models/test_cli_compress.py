@@ -76,6 +76,16 @@ def test_a_model_is_pruned(model: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert facts["tried"][1]["weight_bytes"] == facts["weight_bytes"]
 
 
+def test_what_may_be_pruned_is_named(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--data", "data.npz", "--prune", "10%", "--json")
+    assert run(model, "-o", "small.onnx", *words, "--prune-kinds", "hidden, blocks") == 0
+    facts = json.loads(capsys.readouterr().out)
+    (block,) = facts["pruning"]["blocks"]
+    assert block["is_removed"]
+    assert facts["pruning"]["rounds"][0]["blocks"] == [block["name"]]
+    assert f"block {block['name']} removed" in facts["lines"]
+
+
 def test_a_pruned_model_is_tuned_by_features(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +116,8 @@ def test_a_function_of_a_file_is_the_metric(
     [
         (("--prune", "half"), "not a part of the model"),
         (("--prune", "50%", "--tune", "1"), "tuning needs data"),
+        (("--prune", "50%", "--prune-kinds", "depth"), "is called depth"),
+        (("--prune-kinds", "blocks"), "nothing is"),
         (("--tune-epochs", "1"), "tuning needs data"),
         (("--prune", "50%", "--tune-features", "1"), "nothing is tuned"),
         (("--data", "data.npz", "--tune", "1", "--tune-features", "-1"), "have the weight -1"),

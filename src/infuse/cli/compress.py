@@ -73,7 +73,8 @@ def compress(
         str | None,
         typer.Option(
             metavar="PART",
-            help="Remove channels, heads and neurons: 50% of the multiplications.",
+            help="Remove channels, heads, neurons and, where there are data, channels of hidden "
+            "sizes and residual blocks: 50% of the multiplications.",
         ),
     ] = None,
     prune_goal: Annotated[
@@ -82,6 +83,14 @@ def compress(
     prune_rounds: Annotated[
         int, typer.Option(min=1, help="Rounds of pruning, each with its part of the tuning.")
     ] = 1,
+    prune_kinds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KINDS",
+            help="What may go, with commas between: channels, hidden (sizes that normalizations "
+            "join), blocks (residual ones); default: what changes the outputs least.",
+        ),
+    ] = None,
     tune: Annotated[
         float | None,
         typer.Option(
@@ -243,6 +252,7 @@ def compress(
                 prune=prune,
                 prune_goal=prune_goal.value,
                 prune_rounds=prune_rounds,
+                prune_kinds=prune_kinds,
                 tune_epochs=tune_epochs,
                 tune_minutes=tune,
                 tune_features=tune_features,

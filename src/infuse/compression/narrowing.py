@@ -11,7 +11,8 @@ from infuse.compression.candidates import candidates_of_stage
 from infuse.compression.contract import Deadline
 from infuse.compression.evaluation import settled
 from infuse.compression.pipeline import Request
-from infuse.compression.pruning.search import Pruner, PruneRequest
+from infuse.compression.pruning.request import PruneRequest
+from infuse.compression.pruning.search import Pruner
 from infuse.compression.report import PRUNED
 from infuse.compression.stages import Stages, contract_error, halves, stages
 from infuse.compression.tuning import TuneOptions

@@ -67,6 +67,15 @@ class GroupReport:
 
 
 @dataclass
+class BlockReport:
+    """A residual block that could be dropped, its multiplications, and whether it was."""
+
+    name: str
+    macs: int
+    is_removed: bool
+
+
+@dataclass
 class PruningReport:
     """A pruning: what went, what had to stay and why, and what was learned back."""
 
@@ -81,10 +90,13 @@ class PruningReport:
     multiple: int = 1
     """Widths are multiples of it where a group is wide enough."""
     groups: list[GroupReport] = field(default_factory=list)
+    blocks: list[BlockReport] = field(default_factory=list)
     closed: list[LayerReport] = field(default_factory=list)
     """Nodes whose channels stay, with the reason."""
     rounds: list[dict[str, Any]] = field(default_factory=list)
-    """MACs, the scores before and after tuning, its epochs and seconds, of every round."""
+    """MACs, the blocks that went, the scores of the kinds that were tried (`tried`), the scores
+    before and after tuning, its epochs and seconds, of every round.
+    """
     is_reached: bool = True
     """Whether the goal is."""
 
@@ -95,12 +107,13 @@ class PruningReport:
 
     def lines(self) -> list[str]:
         """What to say of it."""
-        narrower = [group for group in self.groups if group.after < group.before]
+        narrower = [group for group in self.groups if 0 < group.after < group.before]
         gone = sum(group.before - group.after for group in narrower)
         measure, staying = self.importance or "nothing", len(self.closed)
         lines = [
             f"pruned: {gone} channels of {len(narrower)} of {len(self.groups)} groups by {measure}",
             f"layers whose channels stay: {staying}",
+            *(f"block {block.name} removed" for block in self.blocks if block.is_removed),
             f"MACs: {self.macs_before / 1e6:.2f} → {self.macs / 1e6:.2f} million, {self.saved}",
         ]
         for number, each in enumerate(self.rounds, 1):
@@ -111,6 +124,9 @@ class PruningReport:
                     f" → {each['after']:.6g} after {each['epochs']} epochs of tuning "
                     f"({each['seconds']:.1f} s)"
                 )
+            if each.get("tried"):
+                told = (f"{kind} {score:.6g}" for kind, score in each["tried"].items())
+                text += f"; after a part of it: {', '.join(told)}"
             lines.append(text)
         return lines
 

@@ -163,10 +163,24 @@ function groups() {
   shown.show(rows);
 }
 
+/** Residual blocks that could be dropped, and whether they were. */
+function blocks() {
+  if (!source.pruning?.blocks.length) return;
+  const shown = new SortedTable([
+    { name: "#", of: (row) => row.place, text: (row) => String(row.place + 1) },
+    { name: "block", isText: true, of: (row) => row.name, text: (row) => format.breakable(row.name) },
+    { name: "MACs", of: (row) => row.macs, text: (row) => write.number(row.macs) },
+    { name: "is", isText: true, of: (row) => row.is_removed, text: (row) => (row.is_removed ? "removed" : "there") },
+  ]);
+  card("Residual blocks", "that could be dropped", shown.box);
+  shown.show(source.pruning.blocks.map((row, place) => ({ ...row, place })));
+}
+
 showTotals();
 front();
 showLayers();
 groups();
+blocks();
 showNotes(source.lines);
 
 /** For scripts: ready at once, and what is shown. */

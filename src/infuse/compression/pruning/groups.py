@@ -49,6 +49,10 @@ class Group:
     members: tuple[Member, ...]
     nodes: tuple[Node, ...]
     """The nodes with weights that make the channels, in order."""
+    is_hidden: bool = False
+    """Whether a normalization joins the channels, so that without some of them the others are near
+    what they were, and not the same.
+    """
 
     @property
     def size(self) -> int:
@@ -80,12 +84,13 @@ class Dependencies:
     """What of a graph can be removed.
 
     `groups` stand in the order of the nodes that make them; `closed` are the nodes with weights
-    whose channels stay.
+    whose channels stay. With `opens_norms`, channels are among them that LayerNormalization and
+    RMSNormalization join, such as the hidden size of a transformer.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, opens_norms: bool = False) -> None:
         self.graph = graph
-        links = Links()
+        links = Links(opens_norms)
         for value in tensors_of(graph):
             for axis in range(value.rank):
                 links.atoms(value, axis)
@@ -101,6 +106,7 @@ class Dependencies:
         self.labels = links.labels()
         self.contractions: list[Contraction] = links.contractions
         self._reasons = links.reasons(self.labels)
+        self._normed = {label for atoms in links.normed for label in self.labels[atoms].tolist()}
         self._made = self._makers()
         self.groups = self._groups()
         self.closed = self._closed()
@@ -167,7 +173,8 @@ class Dependencies:
             members.append(Member(value, axis, np.where(labels[at] == own, at, -1)))
         lying = set(places)
         nodes = tuple(node for node, place in self._made.items() if place in lying)
-        return Group(labels, tuple(members), nodes) if nodes else None
+        is_hidden = not self._normed.isdisjoint(labels.tolist())
+        return Group(labels, tuple(members), nodes, is_hidden) if nodes else None
 
     def _closed(self) -> list[Closed]:
         closed = []

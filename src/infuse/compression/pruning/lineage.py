@@ -20,20 +20,28 @@ class Lineage:
     def __init__(
         self,
         original: Dependencies,
-        left: Mapping[Place, tuple[Value, Ints]] = {},
-        remaining: Mapping[tuple[str, int], Ints] = {},
+        left: Mapping[Place, tuple[Value, Ints]] | None = None,
+        remaining: Mapping[tuple[str, int], Ints] | None = None,
     ) -> None:
         self._original = original
-        self._left = dict(left) or {
-            (value, axis): (value, np.arange(len(atoms)))
-            for (value, axis), atoms in original.places.items()
-            if value.is_const
-        }
-        self.remaining = dict(remaining) or {
-            (value.producer.name, axis): np.arange(len(atoms))
-            for (value, axis), atoms in original.places.items()
-            if value.producer is not None and value.index == 0
-        }
+        self._left = (
+            dict(left)
+            if left is not None
+            else {
+                (value, axis): (value, np.arange(len(atoms)))
+                for (value, axis), atoms in original.places.items()
+                if value.is_const
+            }
+        )
+        self.remaining = (
+            dict(remaining)
+            if remaining is not None
+            else {
+                (value.producer.name, axis): np.arange(len(atoms))
+                for (value, axis), atoms in original.places.items()
+                if value.producer is not None and value.index == 0
+            }
+        )
 
     def narrowed(
         self, dependencies: Dependencies, alive: Bools, values: Mapping[Value, Value]
@@ -52,6 +60,22 @@ class Lineage:
         }
         return Lineage(self._original, left, remaining)
 
+    def copied(self, values: Mapping[Value, Value], graph: Graph) -> Lineage:
+        """The same for a graph of copies of these values, some of which it may lack."""
+        own = set(graph.constants())
+        left = {
+            place: (values[value], indices)
+            for place, (value, indices) in self._left.items()
+            if values.get(value) in own
+        }
+        names = {node.name for node in graph.nodes}
+        remaining = {
+            (name, axis): indices
+            for (name, axis), indices in self.remaining.items()
+            if name in names
+        }
+        return Lineage(self._original, left, remaining)
+
     def followed(self, graph: Graph, copy: Graph) -> Lineage:
         """The same for a copy of the graph as it is now."""
         copies = dict(zip(graph.constants(), copy.constants()))
@@ -63,7 +87,9 @@ class Lineage:
         return Lineage(self._original, left, self.remaining)
 
     def groups(self) -> list[GroupReport]:
-        """The groups of the original, and how many of their channels are left."""
+        """The groups of the original, and how many of their channels are left; none where nothing
+        is left of the nodes that had them.
+        """
         reports = []
         for group in self._original.groups:
             counts = [
@@ -72,5 +98,5 @@ class Lineage:
                 if (place := (member.value, member.axis)) in self._left
             ]
             nodes = [node.name for node in group.nodes]
-            reports.append(GroupReport(nodes, group.size, min(counts, default=group.size)))
+            reports.append(GroupReport(nodes, group.size, min(counts, default=0)))
         return reports

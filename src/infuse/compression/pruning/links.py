@@ -42,10 +42,15 @@ class Choice:
 class Links:
     """Indices of axes, called atoms here and numbered through, that are linked or closed.
 
-    Axes with a size that is not fixed have no atoms: nothing is ever removed from them.
+    Axes with a size that is not fixed have no atoms: nothing is ever removed from them. With
+    `opens_norms`, axes stay open along which a normalization takes means: over what is left, these
+    are near those of before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, opens_norms: bool = False) -> None:
+        self.opens_norms = opens_norms
+        self.normed: list[Ints] = []
+        """Atoms over which normalizations take means, and which are open."""
         self._starts: dict[Place, int] = {}
         self._pairs: list[tuple[Ints, Ints]] = []
         self._closed: list[tuple[Ints, str]] = []
@@ -120,6 +125,12 @@ class Links:
         self.same(activation, weights)
         if weights[0].is_const:
             self.contractions.append(Contraction(node, activation, weights))
+
+    def norm(self, place: Place) -> None:
+        """A normalization takes means over this axis."""
+        atoms = self.atoms(*place)
+        if atoms is not None:
+            self.normed.append(atoms)
 
     # -- what follows ------------------------------------------------------------------------------
 

@@ -132,6 +132,14 @@ def _transposed_convolution(node: Node, copy: Node, write: Writer, stay: Stay) -
         _replace(copy, group=_count(stay, node.output, 1) // depth)
 
 
+@narrows("GroupNormalization")
+def _normalized_groups(node: Node, copy: Node, write: Writer, stay: Stay) -> None:
+    x = node.inputs[0]
+    assert x is not None
+    size = int(str(x.shape[1])) // node.op.attributes()["num_groups"]
+    _replace(copy, num_groups=_count(stay, x, 1) // size)
+
+
 @narrows("Split")
 def _split(node: Node, copy: Node, write: Writer, stay: Stay) -> None:
     x = node.inputs[0]

@@ -130,6 +130,50 @@ def _per_channel(node: Node, links: Links) -> None:
             links.same((value, 0), (result, 1))
 
 
+# -- normalizations --------------------------------------------------------------------------------
+
+
+@links_through("LayerNormalization", "RMSNormalization")
+def _normalized(node: Node, links: Links) -> None:
+    axes = _link_shared(node, links)
+    if axes is None:
+        links.close_node(node, NO_RULE.format(node.kind))
+    elif len(axes.mixed) > 1 or not links.opens_norms:
+        _close_mixed(node, links, axes)
+    else:
+        last = node.output, node.output.rank - 1
+        for value in node.operands():
+            links.same((value, value.rank - 1), last)
+        links.norm(last)
+
+
+@links_through("ReduceMean")
+def _mean(node: Node, links: Links) -> None:
+    """The mean over one axis may be that of a normalization which is written out."""
+    axes = _link_shared(node, links)
+    if axes is None:
+        links.close_node(node, NO_RULE.format(node.kind))
+    elif not (links.opens_norms and len(axes.mixed) == 1 and node.op.attributes()["keepdims"]):
+        _close_mixed(node, links, axes)
+    else:
+        (axis,) = axes.mixed
+        links.norm((_operand(node, 0), axis))
+
+
+@links_through("GroupNormalization")
+def _normalized_groups(node: Node, links: Links) -> None:
+    """Each group of channels has a mean of its own: whole groups can go."""
+    _per_channel(node, links)
+    channels, count = links.atoms(node.output, 1), int(node.op.attributes()["num_groups"])
+    if channels is None or (count == 1 and not links.opens_norms):
+        links.close(channels, f"{node.kind} is computed along it")
+    elif count == 1:
+        links.norm((node.output, 1))
+    else:
+        firsts = np.repeat(channels.reshape(count, -1)[:, 0], len(channels) // count)
+        links.pair(firsts, channels)
+
+
 # -- sums of products ------------------------------------------------------------------------------
 
 

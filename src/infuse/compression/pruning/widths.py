@@ -66,11 +66,12 @@ def evenly(dependencies: Dependencies, importance: Importance, rounding: Roundin
 
 def by_loss(dependencies: Dependencies, importance: Importance, rounding: Rounding) -> Shrink:
     """Widths by a border: of each group, channels go whose importance for each multiplication that
-    they cost is less.
+    they cost is less. A channel of a hidden size counts for each of its readers.
     """
     prices = _prices(dependencies)
     rates: dict[Group, Doubles] = {
-        group: np.sort(importance[group] / prices[group]) for group in dependencies.groups
+        group: np.sort(importance[group] * _readers(dependencies, group) / prices[group])
+        for group in dependencies.groups
     }
     ordered = np.sort(np.concatenate([*rates.values(), np.zeros(1)]))
 
@@ -90,6 +91,16 @@ STRATEGIES: Mapping[str, Callable[[Dependencies, Importance, Rounding], Shrink]]
     "evenly": evenly,
     "by loss": by_loss,
 }
+
+
+def _readers(dependencies: Dependencies, group: Group) -> int:
+    """How many nodes multiply the channels of a hidden size by weights; 1 for other groups, whose
+    importance is that of all that read them.
+    """
+    if not group.is_hidden:
+        return 1
+    own = {(member.value, member.axis) for member in group.members}
+    return max(1, sum(each.activation in own for each in dependencies.contractions))
 
 
 def _prices(dependencies: Dependencies) -> dict[Group, float]:
