@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.codegen import library, shared_files
+from infuse.codegen import library, shared_files, units
 from infuse.codegen.ahead import compiling, expected, is_expected
 from infuse.codegen.cache import Cache
 from infuse.codegen.objects import Objects
@@ -157,3 +157,26 @@ def test_functions_of_one_object_serve_models_that_have_some_of_them(
     objects = Objects(Cache().root, 10**9).root
     contents = [next(folder.iterdir()).name for folder in objects.iterdir() if folder.is_dir()]
     assert len(set(contents)) < len(contents)
+
+
+def test_functions_of_one_object_may_read_sizes(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "cpu_limit", lambda: 1)
+    monkeypatch.setattr(units, "fields_in", lambda text: {"s_batch"})
+    b = Builder("sized")
+    row = b.input("batch", 1, 40, name="row")
+    for kind in ("Relu", "Sigmoid", "Tanh"):
+        x = b.input("batch", "rows", 5)
+        b.output(b(kind, b("Add", b("MatMul", x, b.weight(5, 40)), row)))
+    model = infuse.compile(b.graph, threads=1)
+    assert isinstance(model, CompiledModel)
+    (joined,) = (path.read_text() for path in model.folder.glob("with_*.cpp"))
+    texts = [(model.folder / line.split('"')[1]).read_text() for line in joined.splitlines()]
+    assert len(texts) == 3
+    assert all("struct Sizes {" in text for text in texts)
+    for batch, rows in ((1, 7), (3, 1), (4, 6)):
+        feeds = b.feeds({"batch": batch, "rows": rows})
+        results = model.run(feeds)
+        for name, value in evaluate(b.graph, feeds).items():
+            np.testing.assert_allclose(results[name], value, rtol=1e-5, atol=1e-6)

@@ -137,10 +137,11 @@ class Functions:
         lines += [f'#include "{h}"' for h in headers]
         lines += ["", *(s.declaration for s in shared)]
         lines += ["", "using namespace infuse;", "", f"namespace {PREFIX}_model {{", ""]
-        lines += ["struct Sizes;"]
-        if sizes is not None:
-            lines += ["#ifndef INFUSE_SIZES", "#define INFUSE_SIZES", sizes_struct(sizes), "#endif"]
-        lines += [""]
+        if sizes is None:
+            lines += ["struct Sizes;", ""]
+        else:
+            once = ["#ifndef INFUSE_SIZES", "#define INFUSE_SIZES"]
+            lines += [*once, sizes_struct(sizes), "#endif", ""]
         name = self.names[function.text()]
         weak = f'extern "C" __attribute__((weak)) {define(function, name)}'
         return "\n".join([*lines, weak, end()])
