@@ -6,8 +6,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Lock, Thread
 from typing import Final
 
+from infuse.budgets import check_time, seconds_left
 from infuse.codegen.processes import Background, Command
 
 _RUNNING: Final[dict[str, _Compilation]] = {}
@@ -15,21 +17,48 @@ _RUNNING: Final[dict[str, _Compilation]] = {}
 
 
 class _Compilation:
-    """One compiler that makes the objects of several sources in a folder, one after another."""
+    """One compiler after another that makes the objects of sources in a folder."""
 
     def __init__(self, command: Command, folder: Path, sources: Mapping[str, str]) -> None:
-        self._folder, self._objects = folder, dict(sources)
-        self._process = Background((*command, "-c", *sources.values()), folder)
+        self._folder = folder
+        self._ended = {key: Event() for key in sources}
+        self._objects: dict[str, Path] = {}
+        self._lock, self._is_stopped = Lock(), False
+        self._running: Background | None = None
+        self._thread = Thread(target=self._run, args=(command, dict(sources)), daemon=True)
+        self._thread.start()
+
+    def _run(self, command: Command, sources: Mapping[str, str]) -> None:
+        for key, source in sources.items():
+            made = (self._folder / source).with_suffix(".o")
+            if self._succeeds((*command, "-c", source, "-o", str(made))) and made.is_file():
+                self._objects[key] = made
+            self._ended[key].set()
+
+    def _succeeds(self, command: Command) -> bool:
+        with self._lock:
+            if self._is_stopped:
+                return False
+            try:
+                self._running = Background(command, self._folder)
+            except OSError:  # who needs the object compiles it, and says what is wrong
+                return False
+        return self._running.succeeds()
 
     def object(self, key: str) -> bytes | None:
-        """The object of a key, when the compiler has ended; None where it failed."""
-        if not self._process.succeeds():
-            return None
-        return (self._folder / self._objects[key]).with_suffix(".o").read_bytes()
+        """The object of a key, when its compiler has ended; None where that failed."""
+        if not self._ended[key].wait(seconds_left()):
+            check_time("compiling the generated code")
+        made = self._objects.get(key)
+        return None if made is None else made.read_bytes()
 
     def end(self) -> None:
         """End the compiler, whatever it has done."""
-        self._process.kill()
+        with self._lock:
+            self._is_stopped = True
+            if self._running is not None:
+                self._running.kill()
+        self._thread.join()
 
 
 @contextmanager
