@@ -85,15 +85,7 @@ class Background:
     """
 
     def __init__(self, command: Command, folder: Path) -> None:
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=folder,
-            env=_environment_in(folder),
-            start_new_session=True,
-        )
+        self._process = _start(command, folder, subprocess.DEVNULL)
 
     def succeeds(self) -> bool:
         """Whether the command ends without an error, for which this waits."""
@@ -111,15 +103,7 @@ class _Child:
     def __init__(self, command: Command, folder: Path) -> None:
         self.command = command
         self._text: list[bytes] = []
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            env=_environment_in(folder),
-            start_new_session=True,
-        )
+        self._process = _start(command, folder, subprocess.PIPE)
         assert self._process.stdout is not None
         self.output = self._process.stdout.fileno()
 
@@ -145,8 +129,17 @@ class _Child:
             self._process.stdout.close()
 
 
-def _environment_in(folder: Path) -> dict[str, str]:
-    return {**environment(), "TMPDIR": str(folder)}
+def _start(command: Command, folder: Path, output: int) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own; `output` gets all that it writes."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        cwd=folder,
+        env={**environment(), "TMPDIR": str(folder)},
+        start_new_session=True,
+    )
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
