@@ -208,3 +208,14 @@ def test_functions_of_one_object_may_read_sizes(
         results = model.run(feeds)
         for name, value in evaluate(b.graph, feeds).items():
             np.testing.assert_allclose(results[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_threads_may_begin_at_once_and_ask_too_late(script: Path) -> None:
+    command, sources = (sys.executable, str(script)), {"1": ("a.cpp", "first")}
+    with compiling(command, sources):
+        first = ahead._RUNNING.pop("1")
+        with compiling(command, sources):
+            assert expected("1") == b"FIRST"
+        assert first.object("1") == b"FIRST"
+    assert not is_expected("1")
+    assert first.object("1") is None, "the folder is gone"

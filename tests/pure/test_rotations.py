@@ -11,10 +11,11 @@ import onnx.parser
 import pytest
 
 from infuse.compression.bases import Basis, find_bases
+from infuse.compression.equalization import mark_layers
 from infuse.compression.layers import find_layers
 from infuse.compression.methods import MethodOptions, Plan, Setting
 from infuse.compression.orthogonal import hadamard, rotation
-from infuse.compression.rotations import mark_rotated, rotate
+from infuse.compression.rotations import rotate
 from infuse.compression.scratch import ScratchArrays
 from infuse.compression.turning import turned
 from infuse.frontends.onnx import load
@@ -360,5 +361,5 @@ def test_plans_tell_of_rotations(rng: np.random.Generator) -> None:
     first, second = find_layers(graph_of(rng, body, inputs))
     form: Any = None
     plan = Plan({first: form, second: form}, calibrators={first: "mse"})
-    mark_rotated([plan], {first.node.serial})
+    mark_layers([plan], {first.node.serial}, "rotated")
     assert plan.calibrators == {first: "mse, rotated"}

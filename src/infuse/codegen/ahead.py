@@ -50,7 +50,10 @@ class _Compilation:
         if not self._ended[key].wait(seconds_left()):
             check_time("compiling the generated code")
         made = self._objects.get(key)
-        return None if made is None else made.read_bytes()
+        try:
+            return None if made is None else made.read_bytes()
+        except FileNotFoundError:  # another thread asked for it, and its block has ended
+            return None
 
     def end(self) -> None:
         """End the compiler, whatever it has done."""
@@ -79,8 +82,8 @@ def compiling(command: Command, sources: Mapping[str, tuple[str, str]]) -> Itera
         try:
             yield
         finally:
-            for key in new:
-                del _RUNNING[key]
+            for key in new:  # two threads that begin at once have the same ones
+                _RUNNING.pop(key, None)
             compilation.end()
 
 

@@ -204,13 +204,13 @@ def equalize(setting: Setting, methods: Sequence[str]) -> tuple[Setting, frozens
     return replace(setting, embeddings=find_embeddings(graph)), serials
 
 
-def mark_equalized(plans: Sequence[Plan], serials: Collection[int]) -> None:
-    """Tell of the scales where plans tell how layers are rounded."""
+def mark_layers(plans: Sequence[Plan], serials: Collection[int], change: str) -> None:
+    """Tell of a change of these layers where plans tell how layers are rounded."""
     for plan in plans:
         for layer in plan.forms:
             if layer.node.serial in serials:
                 how = plan.calibrators.get(layer)
-                plan.calibrators[layer] = f"{how}, equalized" if how else "equalized"
+                plan.calibrators[layer] = f"{how}, {change}" if how else change
 
 
 def scales_of(

@@ -16,7 +16,7 @@ from infuse.compression.candidates import candidates
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.control import Control
 from infuse.compression.costs import bytes_of_weights
-from infuse.compression.equalization import equalize, mark_equalized
+from infuse.compression.equalization import equalize, mark_layers
 from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
 from infuse.compression.freed import give_back_constants, give_back_freed_memory
 from infuse.compression.gates import find_gates
@@ -24,7 +24,7 @@ from infuse.compression.layers import Layer, find_embeddings, find_layers, produ
 from infuse.compression.methods import FEW_BITS, METHODS, MethodOptions, Plan, Setting, plans_of
 from infuse.compression.planning import Selection
 from infuse.compression.report import CompressionReport, LayerReport
-from infuse.compression.rotations import Rotations, mark_rotated, rotate
+from infuse.compression.rotations import Rotations, rotate
 from infuse.errors import ContractError, OptionError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
@@ -115,8 +115,8 @@ def compress_graph(
         setting, serials = equalize(setting, request.methods)
     plans = plans_of(request.methods, setting)
     give_back_freed_memory()
-    mark_rotated(plans, rotations.serials)
-    mark_equalized(plans, serials)
+    mark_layers(plans, rotations.serials, "rotated")
+    mark_layers(plans, serials, "equalized")
     source, layers = setting.graph, [*setting.embeddings, *setting.recurrent, *setting.layers]
     memory = Memory(_facts(source, request, calibration, runs, labels))
     with Evaluation(

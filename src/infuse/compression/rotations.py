@@ -6,7 +6,7 @@ arXiv:2404.00456; SliceGPT: Ashkboos et al., 2024, arXiv:2401.15024).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +25,7 @@ from infuse.compression.equalization import (
 )
 from infuse.compression.gates import find_gates
 from infuse.compression.layers import Floats, Layer, find_embeddings, find_layers
-from infuse.compression.methods import Plan, Setting
+from infuse.compression.methods import Setting
 from infuse.compression.observation import observe
 from infuse.compression.orthogonal import rotation
 from infuse.compression.turning import turned, turned_constant, turned_rows
@@ -89,15 +89,6 @@ def rotate(setting: Setting, methods: Sequence[str]) -> tuple[Setting, Rotations
     serials = frozenset(layer.node.serial for basis, _ in turns for layer in basis.layers)
     setting = replace(setting, graph=graph, layers=find_layers(graph), recurrent=find_gates(graph))
     return replace(setting, embeddings=find_embeddings(graph)), Rotations(serials, notes)
-
-
-def mark_rotated(plans: Sequence[Plan], serials: Collection[int]) -> None:
-    """Tell of the rotations where plans tell how layers are rounded."""
-    for plan in plans:
-        for layer in plan.forms:
-            if layer.node.serial in serials:
-                how = plan.calibrators.get(layer)
-                plan.calibrators[layer] = f"{how}, rotated" if how else "rotated"
 
 
 def _tried(basis: Basis) -> tuple[Layer, ...]:

@@ -36,16 +36,21 @@ def with_switches(graph: Graph, forms: Mapping[Layer, Form]) -> tuple[Graph, str
     """
     values: dict[Value, Value] = {}
     copy = clone(graph, values)
-    name = "switches"
-    while any(value.name == name for value in graph.inputs):
-        name += "'"
-    switches = copy.add_input(name, TensorType(dtypes.bool_, (len(forms),)))
+    switches = add_switches(copy, len(forms))
     for number, layer in enumerate(forms):
         node = values[layer.node.output].producer
         assert node is not None
         _switch(copy, node, switches, number)
     write_forms(copy, values, forms, {}, are_alone=True)
-    return copy, name
+    return copy, switches.name
+
+
+def add_switches(graph: Graph, count: int) -> Value:
+    """A new input of so many booleans."""
+    name = "switches"
+    while any(value.name == name for value in graph.inputs):
+        name += "'"
+    return graph.add_input(name, TensorType(dtypes.bool_, (count,)))
 
 
 def _switch(graph: Graph, node: Node, switches: Value, number: int) -> None:

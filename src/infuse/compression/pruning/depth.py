@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from infuse import dtypes
 from infuse.analysis.cost import Sizes, node_cost
 from infuse.analysis.dataset import Feeds
 from infuse.analysis.metrics import Outputs
@@ -18,10 +17,9 @@ from infuse.codegen.compile import compile_graph
 from infuse.compression.evaluation import settled
 from infuse.compression.forms import Writer
 from infuse.compression.pruning.blocks import Block
-from infuse.compression.sensitivity import change
+from infuse.compression.sensitivity import add_switches, change
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value, constant
-from infuse.ir.types import TensorType
 
 SECONDS = 20.0
 """The seconds that the measuring may take; then fewer examples tell."""
@@ -99,10 +97,7 @@ def with_switches(graph: Graph, blocks: Sequence[Block]) -> tuple[Graph, str]:
     """
     values: dict[Value, Value] = {}
     copy = clone(graph, values)
-    name = "switches"
-    while any(value.name == name for value in graph.inputs):
-        name += "'"
-    switches = copy.add_input(name, TensorType(dtypes.bool_, (len(blocks),)))
+    switches = add_switches(copy, len(blocks))
     for number, block in enumerate(blocks):
         total = values[block.sum.output]
         node = total.producer
@@ -113,7 +108,7 @@ def with_switches(graph: Graph, blocks: Sequence[Block]) -> tuple[Graph, str]:
         chosen = write("Where", switch, node.inputs[block.skip], total)
         for user, index in readers:
             user.set_operand(index, chosen)
-    return copy, name
+    return copy, switches.name
 
 
 def macs_of_blocks(graph: Graph, blocks: Sequence[Block]) -> list[int]:
