@@ -18,7 +18,7 @@ TOOLS := chromedriver:chromium,chromium-driver wrk:wrk h2load:nghttp2-client \
   qemu-aarch64:qemu-user aarch64-linux-gnu-g++:g++-aarch64-linux-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-full lint format bench zoo digits tools clean
+.PHONY: help demo docs test test-native test-full lint format bench zoo digits tools clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -28,6 +28,9 @@ demo: $(VENV)/.demo  ## two networks optimized, compiled, checked and timed (no 
 
 test: $(VENV)/.test tools lint  ## lint, types and all tests but the full zoo and the full tables
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not zoo and not full"
+
+test-native: $(VENV)/.test  ## tests of kernels and models; INFUSE_CPU=x86-64-v3, CXX=… and INFUSE_WITHOUT=re2 hide what there is
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not zoo and not full" tests/native tests/models
 
 test-full: $(VENV)/.test tools lint zoo  ## all tests, over every network of the zoo
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

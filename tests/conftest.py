@@ -16,7 +16,9 @@ import pytest
 from filelock import FileLock
 
 from benchmarks.inputs import default_zoo
-from infuse.runtime.cpus import architecture, cpu_features
+from infuse.errors import ToolchainError
+from infuse.runtime.cpus import all_features, architecture, cpu_features
+from infuse.runtime.levels import CPU_VARIABLE, limit_name, named_features
 from infuse.targets import Caches, Target
 from infuse.testing.emulation import emulated, obstacle
 from tests.compilers import product_compilers, put_light_compilers_first
@@ -28,6 +30,13 @@ if (
     signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 ):  # a shell's background job: some tests interrupt themselves
     signal.signal(signal.SIGINT, signal.default_int_handler)
+RESOLVE = vars(Target)["resolve"]
+EMULATED_NATIVE = ""
+if (limit := limit_name()) and not named_features(limit) <= all_features():
+    EMULATED_NATIVE = limit
+    del os.environ[CPU_VARIABLE]  # processes that tests start run on what there is
+for module in filter(None, os.environ.get("INFUSE_WITHOUT", "").split(",")):
+    sys.modules[module] = None  # type: ignore[assignment]
 os.environ.setdefault("INFUSE_CHECK", "1")  # the verifier runs after every pass
 os.environ.setdefault(
     "INFUSE_CACHE", str(ROOT / "build" / "cache")
@@ -88,10 +97,30 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     return check
 
 
+@pytest.fixture(scope="session", autouse=True)
+def every_processor() -> Iterator[None]:
+    """Every test may name every target: what this machine lacks is emulated, and where that cannot
+    be, the test is skipped. So no test passes on one kind of processor only.
+
+    `$INFUSE_CPU` hides what this processor has, or names more, and "native" is emulated as well.
+    """
+    with emulated(native=EMULATED_NATIVE):
+        resolve = Target.resolve
+
+        def resolve_or_skip(cls: type[Target], name: str = "native") -> Target:
+            try:
+                return resolve(name)
+            except ToolchainError as error:
+                pytest.skip(str(error))
+
+        with mock.patch.object(Target, "resolve", classmethod(resolve_or_skip)):
+            yield
+
+
 @pytest.fixture
-def emulation() -> Iterator[None]:
-    """Models may be compiled for x86-64-v4, which is emulated where this processor is none."""
-    with emulated():
+def this_processor() -> Iterator[None]:
+    """Targets that this machine lacks are errors, as in the product."""
+    with mock.patch.object(Target, "resolve", RESOLVE):
         yield
 
 
@@ -127,7 +156,8 @@ def plain_processor(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     resolve = Target.resolve
     names = ("x86-64-v4", "x86-64-v3") if architecture() == "x86_64" else (architecture(),)
-    plain = next((t for t in map(resolve, names) if t.is_runnable), None)
+    able = (t for t in map(resolve, names) if t.is_runnable and not t.emulated)
+    plain = next(able, None)
     if plain is None or "bf16_processor" in request.fixturenames:
         yield
         return

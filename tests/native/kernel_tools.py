@@ -32,8 +32,7 @@ def targets(wide: Sequence[str] = ("x86-64-v4",)) -> list[str]:
     """The targets that this machine runs or emulates: its own, on x86-64 those with LANES 8 and 4,
     and `wide` ones.
 
-    A level for which kernels are the same as for this machine is left out. Models are compiled for
-    the targets in tests that use the fixture `emulation`.
+    A level for which kernels are the same as for this machine is left out.
     """
     names = ["x86-64-v3", "x86-64", *wide] if "sse2" in cpu_features() else []
     return ["native", *(name for name in names if has_target(name) and not _is_native(name))]

@@ -294,7 +294,6 @@ def test_chains_are_one_step() -> None:
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", [*targets(()), *seldom("x86-64-v4")])
 def test_models_with_chains(target: str) -> None:
     b = network()

@@ -45,7 +45,6 @@ def test_batches_and_sizes(model: Joined, tmp_path: Path) -> None:
         agree(compiled.run(feeds), expected(b.graph, feeds, tmp_path))
 
 
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", targets()[1:])
 @pytest.mark.parametrize("name", ["odd_chain", "halves", "rows"])
 def test_other_processors(name: str, target: str, tmp_path: Path) -> None:

@@ -160,7 +160,6 @@ def test_operators(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", targets())
 @pytest.mark.parametrize("key", [key for key in sorted(ops.REGISTRY) if ops.REGISTRY[key].samples])
 def test_every_operator(key: tuple[str, str], target: str, tmp_path: Path) -> None:

@@ -281,6 +281,7 @@ def test_targets_of_this_machine_are_not_emulated() -> None:
             assert not emulation.resolve(name).emulated
 
 
+@pytest.mark.usefixtures("this_processor")
 def test_what_is_emulated_is_not_required(tmp_path: Path) -> None:
     if not has_target("x86-64-v4"):
         pytest.skip(f"this processor has no AVX-512; {emulation.obstacle()}")
@@ -300,6 +301,7 @@ def test_what_is_emulated_is_not_required(tmp_path: Path) -> None:
     assert not Target.resolve("x86-64-v4").emulated
 
 
+@pytest.mark.usefixtures("this_processor")
 def test_a_processor_may_be_given_instructions() -> None:
     if not has_target(emulation.NEWEST):
         pytest.skip(f"this processor has no AMX; {emulation.obstacle()}")

@@ -147,7 +147,6 @@ NETWORKS = {
 }
 
 
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize(
     ("name", "target"),
     [("convolutions", "native"), *product(("products", "embedding", "recurrent"), targets())],

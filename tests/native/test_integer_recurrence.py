@@ -62,7 +62,6 @@ QUADS = ("x86-64-v4+avx512_vnni", "x86-64-v3+avx_vnni")
 """Targets whose instructions add up four products of bytes, by their vectors."""
 
 
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", [*targets()[1:], *filter(has_target, QUADS)])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_other_processors(kind: str, target: str) -> None:

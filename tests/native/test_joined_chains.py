@@ -22,7 +22,7 @@ from tests.native.foreign import needs_emulator, run_foreign
 from tests.native.joined_kernels import SIZES, labels, witnessed
 from tests.native.kernel_tools import seldom, targets
 
-pytestmark = [pytest.mark.row("C8"), pytest.mark.usefixtures("emulation")]
+pytestmark = pytest.mark.row("C8")
 
 
 def feeds_of(graph: Graph, sizes: dict[str, int] = SIZES) -> dict[str, Any]:

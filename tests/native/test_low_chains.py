@@ -45,7 +45,7 @@ def outputs(target: str, precision: str, threads: int, feeds: dict[str, Any]) ->
         return result
 
 
-@pytest.mark.usefixtures("emulation", "forced")
+@pytest.mark.usefixtures("forced")
 @pytest.mark.parametrize(
     ("name", "precision"), [(NARROW_DOTS, "bf16"), (NEWEST, "bf16"), (NEWEST, "bf16x2")]
 )

@@ -132,7 +132,6 @@ def test_operators_stay_inside_their_tensors(op: type[Op], tmp_path: Path) -> No
     check(op, "native", 1, 40, tmp_path)
 
 
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", [name for name in targets() if name == "x86-64-v4"])
 @pytest.mark.parametrize("operator", ["Gather", "Softmax", "MatMul"])
 def test_wide_vectors_stay_inside_their_tensors(operator: str, target: str, tmp_path: Path) -> None:
@@ -140,7 +139,6 @@ def test_wide_vectors_stay_inside_their_tensors(operator: str, target: str, tmp_
 
 
 @pytest.mark.full
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", targets())
 @pytest.mark.parametrize("op", OPS, ids=name)
 def test_every_operator_stays_inside_its_tensors(op: type[Op], target: str, tmp_path: Path) -> None:

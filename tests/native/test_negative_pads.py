@@ -46,7 +46,6 @@ def run(b: Builder, target: str, turned: bool) -> tuple[NDArray[np.float32], NDA
     return (x.transpose(0, 3, 1, 2) if turned else x), result
 
 
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", targets(())[:2])
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize(
@@ -76,7 +75,6 @@ def test_convolutions(
     np.testing.assert_allclose(result, np.concatenate(each, axis=1), rtol=1e-5, atol=5e-5)
 
 
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", targets(())[:2])
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])

@@ -57,7 +57,6 @@ def test_operators_agree_with_their_meaning(group: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", targets(("x86-64-v4", NEWEST)))
 @pytest.mark.parametrize("group", GROUPS)
 def test_operators_agree_with_their_meaning_in_every_row(group: str, target: str) -> None:
@@ -81,7 +80,6 @@ SUBSET = (
 )
 
 
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", [name for name in targets((NEWEST,)) if name != "native"])
 def test_operators_agree_on_other_targets(target: str) -> None:
     check(

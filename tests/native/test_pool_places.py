@@ -17,7 +17,6 @@ GRAPH = """graph "pool" (%x: float32[n, c, h, w]) {{
 }}"""
 
 
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", targets())
 def test_places_are_those_of_the_first_of_equals(target: str, rng: np.random.Generator) -> None:
     for kernel, strides, dilations, pads, order in [

@@ -27,7 +27,6 @@ pytestmark = pytest.mark.row("R8")
 # -- what is counted -------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", [*targets(()), *seldom("x86-64-v4")])
 def test_work_of_a_product_worked_out_by_hand(target: str) -> None:
     found = infuse.profile(layers(64, 32), set_dims={"n": 5}, runs=2, threads=1, target=target)

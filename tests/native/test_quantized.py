@@ -289,6 +289,6 @@ def test_products_of_ranges_found_at_run_time(target: str) -> None:
 
 
 @pytest.fixture(params=[*targets((NARROW_BYTES, NARROW_DOTS, NEWEST)), *seldom("x86-64-v4")])
-def target(request: pytest.FixtureRequest, emulation: None) -> str:
+def target(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name

@@ -38,7 +38,7 @@ OF_FLOATS = 1e-5
 
 
 @pytest.fixture(params=[*targets((NARROW_BYTES, NARROW_DOTS, NEWEST)), *seldom("x86-64-v4")])
-def target(request: pytest.FixtureRequest, emulation: None) -> str:
+def target(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
 

@@ -22,6 +22,7 @@ from infuse.targets import Target
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONPATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
+pytestmark = pytest.mark.usefixtures("this_processor")
 NATIVE = Target.resolve("native")
 Script = Callable[..., Path]
 

@@ -48,7 +48,6 @@ def add(graph: Graph, feeds: dict[str, Any], op: Any, x: Any, parameter: Any, ou
         graph.add_output(result, f"{name}_{i}")
 
 
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", targets())
 def test_the_first_of_many_in_order(target: str, rng: np.random.Generator) -> None:
     graph, feeds = Graph("first"), dict[str, Any]()
@@ -64,7 +63,6 @@ def test_the_first_of_many_in_order(target: str, rng: np.random.Generator) -> No
         np.testing.assert_array_equal(found[name], result, err_msg=name)
 
 
-@pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize("target", targets())
 def test_running_sums_along_every_axis(target: str, rng: np.random.Generator) -> None:
     graph, feeds = Graph("running"), dict[str, Any]()

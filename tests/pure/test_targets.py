@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from infuse.codegen.autotune.cost_model import predict
-from infuse.errors import OptionError, ToolchainError
-from infuse.runtime import cpus
-from infuse.targets import Caches, DotType, DotUnit, Machine, Target
+from infuse.errors import CompiledModelError, OptionError, ToolchainError
+from infuse.runtime import cpus, folder as folders
+from infuse.runtime.levels import X86_LEVELS
+from infuse.targets import Caches, DotType, DotUnit, Machine, Target, base
 from infuse.targets.cpu.families.work import work
 from infuse.targets.machine import USUAL
 
-pytestmark = pytest.mark.row("R6")
+pytestmark = [pytest.mark.row("R6"), pytest.mark.usefixtures("this_processor")]
 AVX2 = frozenset(("avx", "avx2", "fma"))
 AVX512 = AVX2 | {"avx512f"}
 
@@ -85,6 +86,50 @@ def test_targets_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infuse.targets.base.architecture", lambda: "riscv64")
     with pytest.raises(ToolchainError, match="riscv64"):
         Target.resolve("x86-64-v3")
+
+
+def test_instruction_sets_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`$INFUSE_CPU`: for the target "native", folders that are opened, and code that is compiled."""
+    has = X86_LEVELS["x86-64-v4"] | {
+        "sse2",
+        "ssse3",
+        "gfni",
+        "avx512_vnni",
+        "amx_tile",
+        "amx_bf16",
+        "amx_int8",
+    }
+    monkeypatch.setattr(cpus, "_processor_features", lambda: has)
+    monkeypatch.setattr(cpus, "withheld_features", frozenset[str])
+    monkeypatch.setattr(base, "architecture", lambda: "x86_64")
+    monkeypatch.setattr(folders, "architecture", lambda: "x86_64")
+    for cached in (cpus.cpu_features, cpus.cpu_description):
+        for module in (cpus, base, folders):
+            monkeypatch.setattr(module, cached.__name__, cached.__wrapped__, raising=False)
+    whole = Target.resolve("native")
+    assert whole.features == has
+    assert whole.march == "native"
+    monkeypatch.setenv("INFUSE_CPU", "x86-64-v4+avx512_vnni")
+    wide = Target.resolve("native")
+    assert wide.features == X86_LEVELS["x86-64-v4"] | {"avx512_vnni"}
+    assert (wide.name, wide.march, wide.flags) == ("native", "x86-64-v4", ("-mavx512vnni",))
+    monkeypatch.setenv("INFUSE_CPU", "x86-64-v3")
+    narrow = Target.resolve("native")
+    assert narrow.machine.lanes == 8
+    assert narrow.caches == whole.caches
+    assert len({target.fingerprint for target in (whole, wide, narrow)}) == 3
+    assert cpus.cpu_features() == X86_LEVELS["x86-64-v3"] | {"sse2", "ssse3"}
+    assert not Target.resolve("x86-64-v4").is_runnable
+    with pytest.raises(CompiledModelError, match="INFUSE_CPU hides avx512f"):
+        folders.check_cpu({"cpu_features": ["avx2", "avx512f"]}, Path("model"))
+    for name, what in {
+        "x86-64-v4+avx512_bf16": "this processor has no avx512_bf16",
+        "aarch64": "this processor has no aarch64",
+        "native": "INFUSE_CPU: there is no target 'native'",
+    }.items():
+        monkeypatch.setenv("INFUSE_CPU", name)
+        with pytest.raises(OptionError, match=what):
+            Target.resolve("native")
 
 
 def test_another_cache_is_another_native_target(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from infuse.runtime import cpus
 from infuse.runtime.folder import check_cpu
 from infuse.targets import DotType, Target
 
-pytestmark = pytest.mark.row("R6")
+pytestmark = [pytest.mark.row("R6"), pytest.mark.usefixtures("this_processor")]
 VECTORS = frozenset(("avx", "avx2", "fma", "avx512f", "avx512_bf16"))
 TILES = frozenset(("amx_tile", "amx_bf16", "amx_int8"))
 CACHED = (cpus.cpu_features, cpus.withheld_features, cpus._processor_features)

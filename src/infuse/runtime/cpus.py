@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from infuse.errors import OptionError
+from infuse.runtime.levels import within_limit
 
 THREADS_VARIABLE = "INFUSE_NUM_THREADS"
 MOST_THREADS = 256
@@ -135,8 +136,13 @@ def cpu_features() -> frozenset[str]:
     them; empty where they cannot be read.
 
     Tile registers are asked for where the processor has them, and those that the system does not
-    grant do not count.
+    grant do not count, nor do those that `$INFUSE_CPU` hides.
     """
+    return within_limit(all_features())
+
+
+def all_features() -> frozenset[str]:
+    """As `cpu_features`, also those that `$INFUSE_CPU` hides."""
     return _processor_features() - withheld_features()
 
 

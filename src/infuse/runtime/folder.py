@@ -14,6 +14,7 @@ from typing import Any, Final
 from infuse.errors import CompiledModelError, OptionError
 from infuse.runtime.checked import has_content
 from infuse.runtime.cpus import architecture, cpu_features, withheld_features
+from infuse.runtime.levels import CPU_VARIABLE, limit_name
 
 ABI: Final = 2
 LIBRARY: Final = "model.so"
@@ -153,9 +154,9 @@ def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
             '"x86-64-v4"',
         )
     if missing:
+        hidden = f"{CPU_VARIABLE} hides" if limit_name() else "this processor has no"
         raise CompiledModelError(
-            f"the model was built for the target {metadata.get('target')!r}, and this processor "
-            "has no "
+            f"the model was built for the target {metadata.get('target')!r}, and {hidden} "
             f"{', '.join(missing)}",
             where=str(where),
             hint="compile it for this machine, or for a target that all your machines share, such "

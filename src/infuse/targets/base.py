@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
 
 from infuse.errors import OptionError, ToolchainError
 from infuse.runtime.cpus import architecture, cpu_description, cpu_features
+from infuse.runtime.levels import (
+    CPU_VARIABLE,
+    EXTENSIONS,
+    NEON,
+    X86_LEVELS,
+    limit_name,
+    split_level,
+)
 from infuse.targets.machine import USUAL, Caches, Machine
-
-_V3: Final = frozenset(("avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "movbe"))
-_V4: Final = _V3 | frozenset(("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))
-_LEVELS: Final = {"x86-64": frozenset[str](), "x86-64-v3": _V3, "x86-64-v4": _V4}
-_NEON: Final = "aarch64"
-EXTENSIONS: Final = {
-    "x86-64-v3": {"avx_vnni": "avxvnni"},
-    "x86-64-v4": {
-        **{"avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"},
-        **{"amx_tile": "amx-tile", "amx_bf16": "amx-bf16", "amx_int8": "amx-int8"},
-    },
-    _NEON: {"asimddp": "dotprod", "i8mm": "i8mm", "bf16": "bf16"},
-}
-"""Instruction sets that may be added to a name, as Linux and as compilers name them."""
 
 
 @dataclass(frozen=True)
@@ -57,38 +50,37 @@ class Target:
         names, ToolchainError for one that this machine cannot build.
         """
         if name == "native":
-            caches = Caches.of_host()
-            return cls(
-                name,
-                name,
-                cpu_features(),
-                f"native {cpu_description()} {caches}",
-                architecture(),
-                caches,
-            )
-        base, *names = name.split("+")
-        if base not in (*_LEVELS, _NEON):
-            raise OptionError(
-                f"there is no target {name!r}",
-                hint=f"one of: native, {', '.join(_LEVELS)}, {_NEON}",
-            )
+            return cls._native()
+        base, names = split_level(name)
         extensions = EXTENSIONS.get(base, {})
-        if useless := [extension for extension in names if extension not in extensions]:
-            what = f"the target {name!r} names {useless[0]!r}, which no kernel has a use for there"
-            choices = "; ".join(
-                f"{', '.join(all)} behind {base}" for base, all in EXTENSIONS.items()
-            )
-            raise OptionError(what, hint=f"there are {choices}")
         options = sorted(extensions[extension] for extension in names)
-        if base == _NEON:
+        if base == NEON:
             march = "+".join(("armv8.2-a" if options else "armv8-a", *options))
-            return cls(name, march, frozenset(names), name, _NEON)
+            return cls(name, march, frozenset(names), name, NEON)
         if architecture() != "x86_64":
             raise ToolchainError(
                 f"the target {name!r} cannot be built on {architecture()}", hint='use "native"'
             )
         flags = tuple(f"-m{option}" for option in options)
-        return cls(name, base, _LEVELS[base] | frozenset(names), name, "x86_64", flags=flags)
+        return cls(name, base, X86_LEVELS[base] | frozenset(names), name, "x86_64", flags=flags)
+
+    @classmethod
+    def _native(cls) -> Target:
+        """This processor, or what `$INFUSE_CPU` shows of it."""
+        caches, limit = Caches.of_host(), limit_name()
+        text = f"native {cpu_description()} {caches}"
+        if not limit:
+            return cls("native", "native", cpu_features(), text, architecture(), caches)
+        shown = cls.resolve(limit)
+        if not shown.is_runnable:
+            lacking = ", ".join(sorted(shown.required - cpu_features())) or shown.architecture
+            raise OptionError(
+                f"{CPU_VARIABLE} is {limit!r}, and this processor has no {lacking}",
+                hint="name less: it hides what a processor has, and adds nothing",
+            )
+        return replace(
+            shown, name="native", fingerprint=f"{text} {shown.fingerprint}", caches=caches
+        )
 
     @cached_property
     def machine(self) -> Machine:

@@ -20,7 +20,8 @@ from unittest import mock
 from infuse.codegen.toolchain import Toolchain
 from infuse.errors import ToolchainError
 from infuse.runtime.cpus import architecture, cpu_features
-from infuse.targets import EXTENSIONS, Target
+from infuse.runtime.levels import EXTENSIONS
+from infuse.targets import Target
 
 _HEADERS: Final = [
     Path(__file__).with_name(name) for name in ("emulation.hpp", "emulation_tiles.hpp")
@@ -76,18 +77,20 @@ def _defines(features: frozenset[str]) -> list[str]:
 
 
 @contextmanager
-def emulated(*features: str) -> Iterator[None]:
+def emulated(*features: str, native: str = "") -> Iterator[None]:
     """In the block, `Target.resolve` emulates what this machine lacks, so that every target may be
     named everywhere.
 
-    With `features`, the target "native" is an x86-64-v4 that has them too, unless this processor
-    has them itself.
+    The target "native" is the one that `native` names; with `features`, an x86-64-v4 that has them
+    too, unless this processor has them itself.
     """
+    if features and not frozenset(features) <= cpu_features():
+        native = "+".join((_WIDE, *features))
 
     def stand_in(cls: type[Target], name: str = "native") -> Target:
-        if name != "native" or frozenset(features) <= cpu_features():
+        if name != "native" or not native:
             return resolve(name)
-        target = resolve("+".join((_WIDE, *features)))
+        target = resolve(native)
         return replace(target, name=name, fingerprint=f"{name} {target.fingerprint}")
 
     with mock.patch.object(Target, "resolve", classmethod(stand_in)):
