@@ -89,7 +89,7 @@ def test_targets_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_instruction_sets_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`$INFUSE_CPU`: for the target "native", folders that are opened, and code that is compiled."""
+    """`$INFUSE_CPU`: in the target "native", and from folders that are opened."""
     has = X86_LEVELS["x86-64-v4"] | {
         "sse2",
         "ssse3",

@@ -84,6 +84,13 @@ from infuse.ops.gradients import (  # noqa: F401  (each states gradients of oper
     reduction as _reduction,
     resampling as _resampling,
 )
+from infuse.ops.rows import (  # noqa: F401  (each states what operators do with rows of a batch)
+    bodies as _rows_of_bodies,
+    indexing as _rows_of_indices,
+    layers as _rows_of_layers,
+    products as _rows_of_products,
+    shapes as _rows_of_shapes,
+)
 
 _FUNCTIONS: dict[str, Callable[..., Call]] = {}
 
