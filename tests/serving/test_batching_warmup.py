@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from infuse.errors import ConfigurationError, ModelFailureError, RuntimeFailure
-from infuse.serving.control.model_config import Warmup
+from infuse.serving.control.model_config import Batching, Warmup
 from infuse.serving.engine import tuner
+from infuse.serving.engine.batching.together import Together
 from infuse.serving.engine.signature import Checker
 from infuse.serving.engine.tuner import Tuner, run_once
 from infuse.serving.workers.executor import Callback, Result, WorkerLostError
@@ -54,12 +55,13 @@ def warmed(
     config: Warmup | None = None,
     folder: Path = Path(),
     clock: Clock | None = None,
+    together: Together | None = None,
 ) -> Any:
     """What warming up finds of a model that takes no time but what `formula` moves the clock on."""
     executor = Formula(formula)
     check = Checker([spec("x", "n", 4)], [spec("y", "n", 4)], ["n"], {})
     with mock.patch("infuse.serving.engine.tuner.time", clock or Clock()):
-        measured = Tuner(check, config or Warmup(), folder, 60.0)
+        measured = Tuner(check, config or Warmup(), folder, 60.0, together or Together())
         found = asyncio.run(measured.warm_up(executor, most))
     return found, executor
 
@@ -116,7 +118,7 @@ def test_warming_up_that_ran_out_of_time_leaves_the_size_open() -> None:
     assert not found.open
     found, _ = warmed(lambda x: 2 * x, most=6, config=Warmup(seconds=0))
     assert (found.most, found.open) == (6, False)
-    found, _ = warmed(lambda x: x - x.mean(axis=0), config=Warmup(seconds=0))
+    found, _ = warmed(centred, config=Warmup(seconds=0), together=STATED)
     assert (found.most, found.open) == (1, False)
 
 
@@ -138,13 +140,55 @@ def test_a_configured_size_is_measured_and_kept() -> None:
     assert max(executor.rows) == 6
 
 
-def test_rows_that_see_each_other_are_not_batched_by_themselves() -> None:
-    found, _ = warmed(lambda x: x - x.mean(axis=0))
+STATED = Together(stated=True)
+
+
+def centred(x: Any) -> Any:
+    return x - x.mean(axis=0)
+
+
+def test_what_is_not_proven_runs_one_by_one() -> None:
+    mixes = Together.of(Batching(max_size=8), "CumSum ('sums'): it combines rows")
+    assert not mixes.allowed
+    assert mixes.unproven
+    found, executor = warmed(lambda x: 2 * x, most=8, together=mixes)
+    assert (found.most, found.notes) == (1, [])
+    assert set(executor.rows) == {1}
+
+
+def test_what_a_configuration_allows() -> None:
+    def of(mixes: str = "", **fields: Any) -> tuple[bool, bool, bool]:
+        found = Together.of(Batching(**fields), mixes)
+        assert bool(found.reason) != found.allowed
+        return found.allowed, found.stated, found.unproven
+
+    assert of() == (True, False, False)
+    assert of("CumSum") == (False, False, True)
+    assert of("CumSum", independent_rows=True) == (True, True, False)
+    assert of(independent_rows=True) == (True, False, False)
+    assert of("CumSum", independent_rows=True, dynamic=False) == (False, False, False)
+    assert of(max_size=1) == (False, False, False)
+
+
+def stepped(x: Any) -> Any:
+    """Shows itself with large numbers only."""
+    return np.where(x.max() > 8, x / 255, x)
+
+
+def summed(x: Any) -> Any:
+    """Integers: of normal size they differ by one, which is little of the largest."""
+    return np.cumsum(x.astype(np.int64) + 1000, axis=0)
+
+
+@pytest.mark.parametrize("formula", [centred, stepped, summed])
+@pytest.mark.parametrize("most", [0, 8])
+def test_a_statement_that_rows_are_independent_is_tried(formula: Any, most: int) -> None:
+    found, _ = warmed(formula, most=most, together=STATED)
     assert found.most == 1
-    assert "changes with the other rows" in found.notes[0]
-    found, _ = warmed(lambda x: x - x.mean(axis=0), most=8)
-    assert found.most == 8
-    assert "because max_size says so" in found.notes[0]
+    assert "y of a row changes with the other rows" in found.notes[0]
+    found, _ = warmed(lambda x: 2 * x, most=most, together=STATED)
+    assert found.most == (most or 64)
+    assert not found.notes
 
 
 def test_a_model_that_refuses_random_inputs_is_left_cold() -> None:

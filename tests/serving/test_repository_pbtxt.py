@@ -102,10 +102,16 @@ def test_batch_sizes(text: str) -> None:
     assert read(text).config.batching.max_size == BATCH_SIZES[text]
 
 
-def test_batches_that_triton_would_not_make_are_noted() -> None:
-    (note,) = read("max_batch_size: 8").notes
-    assert "no dynamic_batching" in note
-    assert not read("max_batch_size: 8 dynamic_batching { }").notes
+def test_requests_are_put_together_where_triton_would() -> None:
+    for text, dynamic in {
+        "max_batch_size: 8": False,
+        "max_batch_size: 8 dynamic_batching { }": True,
+        "dynamic_batching { } max_batch_size: 8": True,
+        "": True,
+    }.items():
+        found = read(text)
+        assert found.config.batching.dynamic == dynamic
+        assert not found.notes
 
 
 def test_policies_of_versions() -> None:

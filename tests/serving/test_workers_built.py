@@ -125,7 +125,7 @@ def test_what_is_not_whole_is_built_again(
 
 def signature(folder: Path, *host_steps: str) -> Signature:
     spec = TensorSpec("x", np.dtype(np.float32), ("rows", 4), late=True)
-    return Signature(folder, (spec,), (spec,), ("rows",), 12, host_steps, 3.0)
+    return Signature(folder, (spec,), (spec,), ("rows",), 12, host_steps, "", 3.0)
 
 
 def test_a_record_says_what_was_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

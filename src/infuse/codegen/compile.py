@@ -42,6 +42,7 @@ from infuse.ir.description import description_of
 from infuse.ir.dim_text import NAMELESS
 from infuse.ir.graph import Graph, Node
 from infuse.ops.core.opaque import require_known
+from infuse.ops.core.rows import independent_rows
 from infuse.runtime.cpus import available_cpus
 from infuse.runtime.foreign import ForeignModel
 from infuse.runtime.hosted import HostedModel, ValueSpec
@@ -114,6 +115,7 @@ def compile_graph(
     check_prefix(prefix)
     resolved, preferred = Target.resolve(target), weight_choice(weights)
     count = threads or available_cpus()
+    rows = independent_rows(graph).to_dict()
     graph, precisions, report = chosen_precision(
         graph, resolved, count, precision, tune=tune, progress=progress, weights=preferred
     )
@@ -126,13 +128,14 @@ def compile_graph(
         precision=precisions,
         report=report,
         description=description_of(graph),
+        rows=rows,
         progress=progress,
         weights=preferred,
     )
     if resolved.is_foreign:
         generated = _foreign(stages, resolved, output)
         return ForeignModel(build(generated, output=output, prefix=prefix), count)
-    return _model(graph, stages, build, count, output, prefix)
+    return _model(graph, stages, build, count, output, prefix, rows)
 
 
 def chosen_precision(
@@ -171,6 +174,7 @@ def _model(
     threads: int,
     output: str | os.PathLike[str] | None = None,
     prefix: str = PREFIX,
+    rows: Mapping[str, Any] | None = None,
 ) -> Model:
     """The model of a graph for this machine; `build` makes the folder of a program."""
     if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
@@ -195,7 +199,7 @@ def _model(
     outputs = tuple(ValueSpec.of(n, v.type) for n, v in zip(graph.output_names, graph.outputs))
     returned = tuple(stages.returned)
     model = HostedModel(
-        graph.name, inputs, outputs, returned, parts, threads, description_of(graph)
+        graph.name, inputs, outputs, returned, parts, threads, description_of(graph), rows or {}
     )
     if output is not None:
         model.save(output)
@@ -354,10 +358,12 @@ def build_program(
     toolchain: Toolchain | None = None,
     report: PrecisionReport | None = None,
     description: Mapping[str, Any] | None = None,
+    rows: Mapping[str, Any] | None = None,
     weights: WeightChoice = "fast",
 ) -> Path:
     """The folder of one program, compiled; its metadata has the `report` of how its precision was
-    found, the `description` of the model (`description_of`), and what its kernels were chosen for.
+    found, the `description` of the model (`description_of`), what is proven of the `rows` of its
+    batches (`RowReport`), and what its kernels were chosen for.
     """
     program, memory = generated
     fingerprint = program.weights.fingerprint()
@@ -366,6 +372,8 @@ def build_program(
         info["precision_report"] = report.to_dict()
     if description:
         info["model"] = dict(description)
+    if rows:
+        info["rows"] = dict(rows)
     if prefix != PREFIX:
         info["prefix"] = prefix
     if "fp16" in LayerPrecisions.of(precision).names:

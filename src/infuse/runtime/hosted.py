@@ -91,6 +91,8 @@ class HostedModel:
     threads: int
     description: Mapping[str, Any] = field(default_factory=dict)
     """What the model says about itself, as in `infuse.ir.description`."""
+    rows: Mapping[str, Any] = field(default_factory=dict)
+    """What is proven of the rows of its batches, as `infuse.ops.core.rows` reports it."""
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -98,6 +100,8 @@ class HostedModel:
         result: dict[str, Any] = {"name": self.name, "host_steps": self.host_steps}
         if self.description:
             result["model"] = dict(self.description)
+        if self.rows:
+            result["rows"] = dict(self.rows)
         for part in self.native:
             own = part.metadata
             result |= {key: own[key] for key in ("precision", "precision_report") if key in own}
@@ -212,6 +216,7 @@ class HostedModel:
             "returned": self.returned,
             "stages": files,
             "model": dict(self.description),
+            "rows": dict(self.rows),
         }
         (folder / STAGES).write_text(json.dumps(content, indent=1), "utf-8")
 
@@ -224,11 +229,12 @@ class HostedModel:
             inputs, outputs = (
                 tuple(map(ValueSpec.parse, content[kind])) for kind in ("inputs", "outputs")
             )
-            files, returned, name, description = (
+            files, returned, name, description, rows = (
                 content["stages"],
                 tuple(content["returned"]),
                 str(content["name"]),
                 dict(content.get("model", {})),
+                dict(content.get("rows", {})),
             )
             if not all(isinstance(file, str) and Path(file).name == file for file in files):
                 raise ValueError("a stage is not a file of the folder")
@@ -244,7 +250,7 @@ class HostedModel:
         ]
         counts = [part.threads for part in parts if isinstance(part, CompiledModel)]
         count = max(counts, default=threads or 1)
-        return cls(name, inputs, outputs, returned, parts, count, description)
+        return cls(name, inputs, outputs, returned, parts, count, description, rows)
 
 
 def _host_stage(path: Path) -> Graph:

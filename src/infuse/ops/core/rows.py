@@ -3,7 +3,8 @@ of the inputs, derived operator by operator.
 
 A value is *constant* (the same whatever rows there are), a *count* (it depends on how many there
 are), has *rows* along one of its axes (what lies at a row's places depends on that row of the
-inputs alone), or is *mixed*. What is not proven counts as mixed.
+inputs alone), or is *mixed*. What is not proven counts as mixed. *Numbered* indices have rows, too,
+but that the first number of each is that of its row.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from infuse.ir.dims.expression import exact_divide, symbols
 from infuse.ir.dims.substitution import product
 from infuse.ir.graph import Graph, Node, Value, captured
 from infuse.ir.types import TensorType
-from infuse.ops.core.base import Op
+from infuse.ops.core.base import Elementwise, Op
 from infuse.ops.core.traits import Trait, has_trait
 
 
@@ -29,6 +30,7 @@ class Kind(Enum):
     CONSTANT = "constant"
     COUNT = "count"
     ROWS = "rows"
+    NUMBERED = "numbered"
     MIXED = "mixed"
 
 
@@ -70,6 +72,7 @@ Rule = Callable[[Any, Node, "RowProof"], Sequence[Dependence]]
 _Rule = TypeVar("_Rule", bound=Rule)
 _RULES: dict[type[Op], Rule] = {}
 _MAKERS: set[Rule] = set()
+_READERS: set[Rule] = set()
 COUNTED: Final = "an operand depends on how many rows there are"
 ACROSS: Final = "it combines elements along the axis of the rows"
 APART: Final = "the rows of its operands do not lie along the same axis"
@@ -109,7 +112,7 @@ class RowReport:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        return {"independent": self.independent, "node": self.node, "why": self.why}
+        return {"independent": self.independent, "reason": self.reason}
 
 
 def independent_rows(graph: Graph) -> RowReport:
@@ -210,6 +213,8 @@ class RowProof:
             if not getattr(op, "deterministic", True):
                 raise Mixes("its results are random")
             rule = next((_RULES[c] for c in type(op).__mro__ if c in _RULES), _by_axes)
+            if Kind.NUMBERED in kinds and rule not in _READERS:
+                raise Mixes("the numbers of rows are among its operands")
             if kinds <= {Kind.CONSTANT}:
                 return [CONSTANT] * len(node.outputs)
             if has_trait(node, Trait.SIZES):
@@ -234,7 +239,7 @@ class RowProof:
                 return CONSTANT
             if names <= self._sizes | self.batch:
                 return COUNT
-        if result.kind is Kind.ROWS and (why := self._unfit(value, result)):
+        if result.kind in (Kind.ROWS, Kind.NUMBERED) and (why := self._unfit(value, result)):
             return Dependence(Kind.MIXED, node=node, why=why)
         return result
 
@@ -343,6 +348,20 @@ def _by_axes(op: Any, node: Node, proof: RowProof) -> Sequence[Dependence]:
     return [carried(node, proof, axes.operands, axes.result, axes.mixed)]
 
 
+@rows_of(Elementwise)
+def broadcast(op: Any, node: Node, proof: RowProof) -> Sequence[Dependence]:
+    """Operands that are broadcast. Which sizes are equal or one matters along the rows' axis
+    alone.
+    """
+    rank = node.output.tensor.rank
+    if op.shared_axes(node) is not None or rank is None:
+        return by_axes_all(op, node, proof)
+    if any(value is not None and value.tensor.rank is None for value in node.inputs):
+        raise Mixes(UNKNOWN)
+    orders = [None if v is None else range(rank - v.rank, rank) for v in node.inputs]
+    return [carried(node, proof, orders, range(rank))]
+
+
 def by_axes_all(op: Any, node: Node, proof: RowProof) -> Sequence[Dependence]:
     """What `shared_axes` says of the first result, for all of them."""
     return list(_by_axes(op, node, proof)) * len(node.outputs)
@@ -351,4 +370,10 @@ def by_axes_all(op: Any, node: Node, proof: RowProof) -> Sequence[Dependence]:
 def makes_rows(rule: _Rule) -> _Rule:
     """Let a rule also be asked where no operand has rows: sizes alone may make them."""
     _MAKERS.add(rule)
+    return rule
+
+
+def reads_numbers(rule: _Rule) -> _Rule:
+    """Let a rule also be asked where operands are numbered."""
+    _READERS.add(rule)
     return rule

@@ -19,6 +19,7 @@ from infuse.ops.core.rows import (
     RowProof,
     by_axes_all,
     carried,
+    reads_numbers,
     rows_of,
 )
 from infuse.ops.creation import Range
@@ -86,6 +87,7 @@ def scattered_elements(op: ScatterElements, node: Node, proof: RowProof) -> Resu
     return [carried(node, proof, [range(rank)] * 3, range(rank), (axis,))]
 
 
+@reads_numbers
 @rows_of(GatherND)
 def gathered_blocks(op: GatherND, node: Node, proof: RowProof) -> Results:
     """Rows among the first `batch_dims` axes, rows of indices into a constant, or rows that are
@@ -101,30 +103,26 @@ def gathered_blocks(op: GatherND, node: Node, proof: RowProof) -> Results:
         raise Mixes(COUNTED)
     if taken.kind is Kind.ROWS and rows.axis == taken.axis < op.batch_dims:
         return [proof.rows_in(node, {0: rows.axis, 1: taken.axis})]
-    counted = _counted(indices, proof) if op.batch_dims == 0 and rows.axis == 0 else None
-    if counted is None or rows.layout != (1, 1):
+    if taken.kind is not Kind.NUMBERED or op.batch_dims or (rows.axis, *rows.layout) != (0, 1, 1):
         raise Mixes(OTHER_ROWS)
-    return [rows.moved(counted)]
+    return [rows.moved(taken.axis)]
 
 
-def _counted(indices: Value | None, proof: RowProof) -> int | None:
-    """The axis along which indices have the rows, where the first number of each is that of its row
-    and the others depend on its row alone.
-    """
-    node = indices.producer if indices is not None else None
-    rank = _rank(indices)
-    if node is None or not isinstance(node.op, Concat) or node.op.axis not in (-1, rank - 1):
-        return None
+@rows_of(Concat)
+def joined(op: Concat, node: Node, proof: RowProof) -> Results:
+    """Operands side by side: each must have the rows, or the first one their numbers."""
     first, *others = node.inputs
-    axis = _axis_of_numbers(first, proof)
-    for value in others:
-        state = proof.of(value)
-        if state.kind is Kind.COUNT or (state.kind is Kind.ROWS and state.axis != axis):
-            return None
-        if state.kind is Kind.ROWS and state.layout != (1, 1):
-            return None
-    last = first is not None and first.shape[-1] == 1
-    return axis if last and axis is not None and axis < rank - 1 else None
+    if all(proof.of(value).kind is Kind.ROWS for value in node.inputs):
+        return by_axes_all(op, node, proof)
+    axis, rank = _axis_of_numbers(first, proof), node.output.tensor.rank
+    if first is None or axis is None or rank is None or op.axis % rank != rank - 1:
+        raise Mixes(APART)
+    rows = Dependence(Kind.ROWS, axis)
+    if first.shape[-1] != 1 or axis == rank - 1:
+        raise Mixes(COUNTED)
+    if any(not proof.is_constant(value) and proof.of(value) != rows for value in others):
+        raise Mixes(APART)
+    return [Dependence(Kind.NUMBERED, axis)]
 
 
 def _axis_of_numbers(value: Value | None, proof: RowProof) -> int | None:

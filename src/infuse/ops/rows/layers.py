@@ -165,11 +165,24 @@ def embedded(op: Op, node: Node, proof: RowProof) -> Results:
 @rows_of(Attention)
 def attended(op: Attention, node: Node, proof: RowProof) -> Results:
     """Each example by itself; a mask has rows along the first of four axes."""
-    mask = node.input(3)
-    operands = dict.fromkeys((0, 1, 2, 4, 5, 6), 0)
-    if mask is not None and mask.tensor.rank == 4:
-        operands[3] = 0
+    mask, axis = node.input(3), proof.of(node.inputs[0]).axis
+    operands = dict.fromkeys((0, 1, 2, 4, 5, 6), axis)
+    if mask is not None and mask.tensor.rank is not None and mask.rank >= 4 - axis:
+        operands[3] = axis - (4 - mask.rank)
+    if axis == 1 and not _heads_alone(node):
+        raise Mixes(UNKNOWN)
     return [proof.rows_in(node, operands, shared=(3,))] * len(node.outputs)
+
+
+def _heads_alone(node: Node) -> bool:
+    """Whether each head of queries has its own head of keys and values, along the second axis."""
+    queries, *others = node.inputs[:3]
+    if queries is None or queries.tensor.rank != 4 or any(v is not None for v in node.inputs[4:]):
+        return False
+    return all(
+        value is not None and value.tensor.rank == 4 and value.shape[1] == queries.shape[1]
+        for value in others
+    )
 
 
 @rows_of(MultiHeadAttention)

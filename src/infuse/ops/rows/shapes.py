@@ -12,7 +12,6 @@ from infuse.ir.graph import Node
 from infuse.ops.core.base import Op, normalize_axis
 from infuse.ops.core.rows import (
     ACROSS,
-    APART,
     COUNT,
     COUNTED,
     UNKNOWN,
@@ -20,14 +19,13 @@ from infuse.ops.core.rows import (
     Kind,
     Mixes,
     RowProof,
-    by_axes_all,
     carried,
     makes_rows,
     rows_of,
 )
 from infuse.ops.creation import ConstantOfShape
 from infuse.ops.gated import BitCast
-from infuse.ops.movement import Concat, Slice, Split, Tile, Trilu
+from infuse.ops.movement import Slice, Split, Tile, Trilu
 from infuse.ops.padding import Pad
 from infuse.ops.pass_through import Assert, Dropout, Identity
 from infuse.ops.resampling import Resize
@@ -122,14 +120,6 @@ def tiled(op: Tile, node: Node, proof: RowProof) -> Results:
         raise Mixes(UNKNOWN)
     outer = product((repeats[state.axis], state.outer))
     return [Dependence(Kind.ROWS, state.axis, outer, state.inner)]
-
-
-@rows_of(Concat)
-def joined(op: Concat, node: Node, proof: RowProof) -> Results:
-    """Operands side by side: each must have the rows."""
-    if any(proof.of(value).kind is not Kind.ROWS for value in node.inputs):
-        raise Mixes(APART)
-    return by_axes_all(op, node, proof)
 
 
 @rows_of(Split)

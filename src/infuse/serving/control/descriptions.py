@@ -60,12 +60,15 @@ def configuration(version: Version) -> dict[str, Any]:
         versions = {"specific": {"versions": [str(number) for number in policy.specific]}}
     else:
         versions = {"latest": {"num_versions": policy.latest or 1}}
+    parameters = dict(config.parameters)
+    if obstacle := version.batching_obstacle:
+        parameters["infuse.requests_run_one_by_one"] = obstacle
     described: dict[str, Any] = {
         "name": version.name,
         "platform": platform(version),
         "backend": "" if config.pipeline is not None else "infuse",
         "version_policy": versions,
-        "max_batch_size": version.most_rows if batched else 0,
+        "max_batch_size": max(version.most_rows, config.batching.max_size) if batched else 0,
         "input": [_tensor(tensor, batched) for tensor in version.described(True)],
         "output": [
             {
@@ -83,7 +86,7 @@ def configuration(version: Version) -> dict[str, Any]:
             }
         ],
         "default_model_filename": config.file,
-        "parameters": {name: {"string_value": value} for name, value in config.parameters.items()},
+        "parameters": {name: {"string_value": value} for name, value in parameters.items()},
     }
     if config.pipeline is not None:
         described["ensemble_scheduling"] = {"step": [_step(step) for step in config.pipeline.steps]}

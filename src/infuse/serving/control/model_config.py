@@ -27,14 +27,19 @@ class Batching(Config, frozen=True, kw_only=True):
     no batching. `latency_target_ms`: a batch is chosen so that its requests are answered within
     this, where that can be. `max_queue`: rows that wait at most; more are refused. `pad`: for
     ragged requests, the value that an input is filled up with, by input name; inputs that are not
-    named are grouped by shape. `priority_levels`: 1 is the highest; a request without a priority
-    has `default_priority` (0: the middle one). `default_timeout_ms`: for requests that bring no
-    timeout (0: none); `timeout_action` what happens to one that waited longer. `required`: a model
-    whose inputs and outputs do not all have a free first dimension is refused.
+    named are grouped by shape. `dynamic`: whether requests are put together at all.
+    `independent_rows`: they may be although it is not proven that each row of the outputs depends
+    on that row of the inputs alone; it is tried. `priority_levels`: 1 is the highest; a request
+    without a priority has `default_priority` (0: the middle one). `default_timeout_ms`: for
+    requests that bring no timeout (0: none); `timeout_action` what happens to one that waited
+    longer. `required`: a model whose inputs and outputs do not all have a free first dimension is
+    refused.
     """
 
     max_size: Natural = 0
     latency_target_ms: Milliseconds | None = None
+    dynamic: bool = True
+    independent_rows: bool = False
     max_queue: Positive = 1024
     pad: Mapping[str, float] = {}
     priority_levels: Natural = 0

@@ -32,6 +32,11 @@ class Version(VersionView, Protocol):
     def batched(self) -> bool: ...
 
     @property
+    def batching_obstacle(self) -> str:
+        """Why its requests are not put together; "" where they may be."""
+        ...
+
+    @property
     def most_rows(self) -> int: ...
 
     @property

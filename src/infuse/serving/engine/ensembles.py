@@ -57,6 +57,7 @@ class PipelineVersion:
         self.replicas: Mapping[str, int] = {}
         self.threads = self.rows_waiting = self.restarts = self.weights_bytes = 0
         self.most_rows = 1
+        self.batching_obstacle = ""
         self.times: dict[int, float] = {}
         self.batched = False
 

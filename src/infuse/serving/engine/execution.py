@@ -13,6 +13,7 @@ from infuse.serving.control.telemetry.statistics import VersionStatistics
 from infuse.serving.engine.batching.batcher import Batcher
 from infuse.serving.engine.batching.max_batch import LARGEST, MaxBatchTuner
 from infuse.serving.engine.batching.queue import Entry
+from infuse.serving.engine.batching.together import Together
 from infuse.serving.engine.executor_admission import ExecutorAdmission
 from infuse.serving.engine.replica_layout import Deployment
 from infuse.serving.engine.signature import Checker
@@ -27,7 +28,8 @@ _LOSSES: Final = 3  # lost workers within LOSS_SECONDS are taken for the version
 
 
 class Execution:
-    """Runs requests of one version from `start` to `close`. `folder` has the inputs that its
+    """Runs requests of one version from `start` to `close`. `together`: whether they may be put
+    together. `folder` has the inputs that its
     configuration names for warming up; `where` is the version in messages; `statistics` count its
     batches; `on_failure` is told when workers are lost again and again.
 
@@ -40,6 +42,7 @@ class Execution:
         need: Need,
         config: ModelConfig,
         checker: Checker,
+        together: Together,
         folder: Path,
         where: str,
         statistics: VersionStatistics,
@@ -50,7 +53,7 @@ class Execution:
         self._pool, self._need, self._config = pool, need, config
         self._where, self._statistics, self._on_failure = where, statistics, on_failure
         # The first run reads the weights.
-        self._tuner = Tuner(checker, config.warmup, folder, pool.config.start_seconds / 2)
+        self._tuner = Tuner(checker, config.warmup, folder, pool.config.start_seconds / 2, together)
         self._deployment = Deployment(pool, need, config, self._tuner, self._replica_changed)
         self._admission: ExecutorAdmission | None = None
         self._losses: deque[float] = deque(maxlen=_LOSSES)

@@ -72,10 +72,13 @@ class Deployment:
             self.replicas.append(replica)
 
     async def _warmed(self, replica: Replica) -> WarmupReport:
-        config = self._config
-        if not config.warmup.enabled:
-            return WarmupReport(most=config.batching.max_size or LARGEST // 2)
-        return await self._tuner.warm_up(_running(replica), config.batching.max_size)
+        config, executor = self._config, _running(replica)
+        if config.warmup.enabled:
+            return await self._tuner.warm_up(executor, config.batching.max_size)
+        report = WarmupReport(most=config.batching.max_size or LARGEST // 2)
+        if not self._tuner.together.allowed or await self._tuner.contradicted(executor, report):
+            report.most = 1
+        return report
 
     async def _spread(self) -> None:
         """Try one replica per group beside the one on all cores, and keep what answers more rows

@@ -19,10 +19,14 @@ _MOST_BYTES: Final = 1 << 30  # of random inputs
 
 
 def drawn(
-    specs: Sequence[TensorSpec], sizes: Mapping[str, int], batch: str, rows: int
+    specs: Sequence[TensorSpec],
+    sizes: Mapping[str, int],
+    batch: str,
+    rows: int,
+    magnitude: float = 1.0,
 ) -> list[Array]:
-    """Inputs of usual sizes: floats of a normal distribution, integers and truth values 0 or 1,
-    short texts.
+    """Inputs of usual sizes: floats of a normal distribution times `magnitude`, integers from 0 to
+    that (at least 1), truth values, short texts.
     """
     generator = np.random.default_rng(0)
     symbols = {
@@ -41,9 +45,12 @@ def drawn(
         if spec.dtype == object:
             arrays.append(np.full(shape, b"warm", object))
         elif np.issubdtype(spec.dtype, np.floating) or spec.dtype.kind == "V":
-            arrays.append(generator.standard_normal(shape).astype(spec.dtype))
+            numbers = generator.standard_normal(shape) * magnitude
+            arrays.append(numbers.astype(spec.dtype))
         else:
-            arrays.append(generator.integers(0, 2, shape).astype(spec.dtype))
+            largest = 127 if spec.dtype.itemsize == 1 else magnitude
+            most = 1 if spec.dtype.kind == "b" else int(min(max(magnitude, 1), largest))
+            arrays.append(generator.integers(0, most + 1, shape).astype(spec.dtype))
     return arrays
 
 

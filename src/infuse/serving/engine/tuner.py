@@ -1,5 +1,6 @@
-"""How a version is run, as measured before it is ready: it works, rows do not see each other, and
-of several ways (rows of a batch, replicas, instances per core) the one with the best rate is taken.
+"""How a version is run, as measured before it is ready: it works, rows that are stated to be
+independent are found so, and of several ways (rows of a batch, replicas, instances per core) the
+one with the best rate is taken.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from infuse.runtime.session import Array
 from infuse.serving.control.model_config import Warmup
 from infuse.serving.engine.batching.max_batch import LARGEST, PATIENCE
 from infuse.serving.engine.batching.timing import GAIN
+from infuse.serving.engine.batching.together import Together
 from infuse.serving.engine.signature import Checker
 from infuse.serving.engine.trial_inputs import drawn, stored
 from infuse.serving.workers.executor import Executor, Result, WorkerLostError
@@ -26,9 +28,8 @@ _SHORT: Final = (
     5e-3  # seconds of a batch below which it need not pay: there, the clock's noise decides
 )
 _TURNS: Final = 3
-_TOLERANCE: Final = (
-    2e-2  # of the largest magnitude: lower precision, other order of sums; dependence is far above
-)
+_TOLERANCE: Final = 2e-2  # of the row's largest magnitude: lower precision, other order of sums
+_MAGNITUDES: Final = (1.0, 100.0, 1e-3, 1e4)
 
 
 @dataclass
@@ -76,10 +77,18 @@ class Tuner:
     """Measures ways to run a version, and says which is better.
 
     Inputs are random, or those of `config` in `folder`; a run that takes longer than `hang` seconds
-    counts as hung.
+    counts as hung. Batches are tried where requests may run `together`.
     """
 
-    def __init__(self, checker: Checker, config: Warmup, folder: Path, hang: float) -> None:
+    def __init__(
+        self,
+        checker: Checker,
+        config: Warmup,
+        folder: Path,
+        hang: float,
+        together: Together = Together(),  # noqa: B008  (it cannot change)
+    ) -> None:
+        self.together = together
         self._checker, self._config = checker, config
         self._folder, self._hang = folder, hang
 
@@ -92,7 +101,7 @@ class Tuner:
         not there. A model that refuses random inputs is no failure: a remark says that it was not
         warmed up.
         """
-        batched = bool(self._checker.batch)
+        batched = bool(self._checker.batch) and self.together.allowed
         report = WarmupReport(most=max(1, most) if batched else 1)
         try:
             inputs = await self._inputs(1)
@@ -100,20 +109,13 @@ class Tuner:
             limit = time.monotonic() + self._config.seconds
             rows = self._rows(inputs, 1)
             report.seconds[rows] = await self._timed(executor, inputs, limit)
-            if self._config.inputs or not batched or most == 1:
+            if not batched or most == 1:
                 return report
-            dependent = await self._dependent_output(executor)
-            if dependent:
-                report.notes.append(
-                    f"{dependent} of a row changes with the other rows of a batch"
-                    + (
-                        "; they are batched because max_size says so"
-                        if most
-                        else ": requests run one by one"
-                    )
-                )
-                if not most:
-                    return report
+            if await self.contradicted(executor, report):
+                report.most = 1
+                return report
+            if self._config.inputs:
+                return report
             await self._grow(executor, most, limit, report)
         except WorkerLostError as error:
             raise ModelFailureError(
@@ -178,17 +180,37 @@ class Tuner:
                 break
         return best
 
-    async def _dependent_output(self, executor: Executor) -> str:
-        """An output of which a row changes with the other rows of the batch: two rows, run apart
-        and together; or "".
+    async def contradicted(self, executor: Executor, report: WarmupReport) -> bool:
+        """Whether rows that are stated to be independent are found not to be; the report then says
+        so. Two rows of several magnitudes are run apart and together.
         """
-        inputs = await self._inputs(2)
-        together = await self._run(executor, inputs)
+        if not self.together.stated or not self._checker.batch:
+            return False
+        for magnitude in _MAGNITUDES:
+            try:
+                output = await self._dependent_output(executor, magnitude)
+            except (InputError, RuntimeFailure):
+                continue  # such numbers are none that the model takes
+            if output:
+                report.notes.append(
+                    f"requests run one by one: {output} of a row changes with the other rows of a "
+                    "batch, although batching.independent_rows is set"
+                )
+                return True
+        return False
+
+    async def _dependent_output(self, executor: Executor, magnitude: float) -> str:
+        """An output of which a row changes with the other one of a batch of two, whose numbers are
+        up to `magnitude` times as large; or "".
+        """
+        small, large = await self._drawn(2), await self._drawn(2, magnitude)
+        rows = [np.concatenate([a[:1], b[1:]]) for a, b in zip(small, large)]
+        both = await self._run(executor, rows)
         for row in (0, 1):
-            alone = await self._run(executor, [array[row : row + 1] for array in inputs])
-            for spec, one, both in zip(self._checker.outputs, alone, together):
-                if both.shape[:1] != (2,) or not await asyncio.to_thread(
-                    _alike, one[:1], both[row : row + 1]
+            alone = await self._run(executor, [array[row : row + 1] for array in rows])
+            for spec, one, pair in zip(self._checker.outputs, alone, both):
+                if pair.shape[:1] != (2,) or not await asyncio.to_thread(
+                    _alike, one[:1], pair[row : row + 1]
                 ):
                     return spec.name
         return ""
@@ -203,7 +225,13 @@ class Tuner:
         checker, config = self._checker, self._config
         if config.inputs:
             return await asyncio.to_thread(stored, self._folder, config.inputs, checker)
-        return await asyncio.to_thread(drawn, checker.inputs, config.sizes, checker.batch, rows)
+        return await self._drawn(rows)
+
+    async def _drawn(self, rows: int, magnitude: float = 1.0) -> list[Array]:
+        checker = self._checker
+        return await asyncio.to_thread(
+            drawn, checker.inputs, self._config.sizes, checker.batch, rows, magnitude
+        )
 
     def _rows(self, inputs: Sequence[Array], rows: int) -> int:
         """Rows of inputs that were asked for with so many: the configuration's have their own."""
@@ -213,13 +241,14 @@ class Tuner:
 
 
 def _alike(one: Array, other: Array) -> bool:
+    """Integers and texts that are equal; floats that are, but for rounding."""
     if one.dtype == object or not np.issubdtype(one.dtype, np.floating):
-        return one.dtype != object or bool(np.array_equal(one, other))
+        return bool(np.array_equal(one, other))
     if one.size == 0:
         return True
     first, second = one.astype(np.float64), other.astype(np.float64)
-    if not np.array_equal(np.isfinite(first), np.isfinite(second)):
-        return False
     finite = np.isfinite(first)
-    scale = max(float(np.max(np.abs(second[finite]), initial=0.0)), 1e-6)
+    if not np.array_equal(first[~finite], second[~finite], equal_nan=True):
+        return False
+    scale = float(np.max(np.abs(first[finite]), initial=0.0))
     return float(np.max(np.abs(first[finite] - second[finite]), initial=0.0)) <= _TOLERANCE * scale

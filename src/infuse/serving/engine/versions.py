@@ -18,6 +18,7 @@ from infuse.serving.control.repository import Labels, LocalVersion
 from infuse.serving.control.telemetry.statistics import VersionStatistics
 from infuse.serving.engine.batching.batcher import Batcher
 from infuse.serving.engine.batching.queue import Entry
+from infuse.serving.engine.batching.together import Together
 from infuse.serving.engine.compiled import compiled
 from infuse.serving.engine.declared import Declared
 from infuse.serving.engine.execution import Execution
@@ -60,6 +61,7 @@ class ServedVersion:
         self.build_seconds = 0.0
         self.statistics = VersionStatistics(name, number)
         self.signature: Signature | None = None
+        self.together = Together()
         self.labels = labels or Labels()
         self.retained_files: tuple[LocalVersion, ...] = (local,)
         self._on_failure = on_failure
@@ -128,6 +130,12 @@ class ServedVersion:
         inputs, outputs = self.signature.inputs, self.signature.outputs
         declared = Declared(config, inputs, outputs)
         checker = Checker(inputs, outputs, self.signature.symbols, config.batching.pad, declared)
+        self.together = Together.of(config.batching, self.signature.mixes)
+        if checker.batch and self.together.unproven:
+            self.notes.append(
+                f"requests run one by one: {self.together.reason} (batching.independent_rows in "
+                "its configuration states that they are)"
+            )
         threads = self._pool.threads(config.threads, config.replicas)
         if config.threads > threads:
             self.notes.append(
@@ -141,6 +149,7 @@ class ServedVersion:
             need,
             config,
             checker,
+            self.together,
             self._assets or self.local.folder,
             self.where,
             self.statistics,
@@ -282,6 +291,13 @@ class ServedVersion:
         if self._checker is None:
             raise UnavailableError("it is not loaded", where=self.where, hint=self.reason or None)
         return self._checker.described(inputs)
+
+    @property
+    def batching_obstacle(self) -> str:
+        """Why requests are not put together; "" where they may be."""
+        if self._checker is not None and not self._checker.batch:
+            return "inputs and outputs have no free first dimension in common"
+        return self.together.reason
 
     @property
     def batched(self) -> bool:

@@ -44,7 +44,8 @@ _FIRST_TO_GO: Final = "900"  # of 1000; workers have 500
 @dataclass(frozen=True)
 class Signature:
     """A compiled model on disk, and what it takes and gives. `host_steps`: what the interpreter
-    runs of it.
+    runs of it; `mixes`: why it is not proven that the rows of a batch are independent, "" where it
+    is.
     """
 
     folder: Path
@@ -53,6 +54,7 @@ class Signature:
     symbols: tuple[str, ...]
     weights_bytes: int
     host_steps: tuple[str, ...]
+    mixes: str
     seconds: float
 
 
@@ -139,6 +141,7 @@ def signature_of(answer: JsonObject, seconds: float) -> Signature:
         tuple(answer["symbols"]),
         int(answer["weights_bytes"]),
         tuple(answer["host_steps"]),
+        str(answer["mixes"]),
         seconds,
     )
 
@@ -163,7 +166,15 @@ def described(model: Any) -> dict[str, Any]:
         "symbols": _symbols(inputs),
         "weights_bytes": int(getattr(model, "weights_bytes", 0)),
         "host_steps": list(model.host_steps),
+        "mixes": model.mixes if isinstance(model, Signature) else _mixes(metadata),
     }
+
+
+def _mixes(metadata: Mapping[str, Any]) -> str:
+    rows = metadata.get("rows")
+    if not rows:
+        return "the folder was compiled by a release that does not tell"
+    return "" if rows["independent"] else str(rows["reason"])
 
 
 def joined(

@@ -166,16 +166,6 @@ class _Translation:
     def _finish(self) -> dict[str, Any]:
         if self.parameters:
             self.fields["parameters"] = self.parameters
-        size = self.top.number("max_batch_size") or 0
-        if (
-            size > 1
-            and "dynamic_batching" not in self.top.message
-            and "ensemble_scheduling" not in self.top.message
-        ):
-            self.notes.append(
-                "requests are put together up to max_batch_size although there is no "
-                "dynamic_batching"
-            )
         return self.fields
 
     def _passed_over(self, reader: _Reader, name: str) -> None:
@@ -215,7 +205,9 @@ class _Translation:
         size = self.top.number("max_batch_size") or 0
         if size < 0:
             raise self.top.wrong("max_batch_size", f"it must not be negative, found {size}")
-        self.fields.setdefault("batching", {}).update(max_size=max(size, 1), required=size > 0)
+        batching = self.fields.setdefault("batching", {})
+        batching.update(max_size=max(size, 1), required=size > 0)
+        batching.setdefault("dynamic", False)
 
     def _tensors(self, name: str) -> None:
         """Inputs or outputs, which the model is held against when it is loaded."""
@@ -262,6 +254,7 @@ class _Translation:
             self.top.inner("dynamic_batching")[-1],
             self.fields.setdefault("batching", {}),
         )
+        batching["dynamic"] = True
         batching["preserve_ordering"] = read.flag("preserve_ordering")
         batching["priority_levels"] = read.number("priority_levels") or 0
         batching["default_priority"] = read.number("default_priority_level") or 0
