@@ -33,6 +33,7 @@ def describe_folder(folder: Path) -> dict[str, Any]:
         ("name", "inputs", "outputs", "target", "machine", "precision", "precision_report")
     )
     facts |= {"arena": None, "kept_in_fp32": {}, "host_steps": [], "toolchain": None, "model": {}}
+    facts["rows"] = None
     facts["weights"] = None
     facts |= {name: metadata[name] for name in facts if name in metadata}
     return {**facts, "files": file_sizes(folder)}
@@ -50,12 +51,23 @@ def say_folder(title: str, facts: Mapping[str, Any]) -> None:
     terminal.say_table(title, ("file", "#size"), rows)
     for kind in ("inputs", "outputs"):
         terminal.say(f"{kind}: {', '.join(facts[kind])}")
+    say_rows(facts["rows"])
     say_precisions(facts["precision_report"])
     for line in kept_lines(facts["kept_in_fp32"]):
         terminal.say(line)
     if facts["host_steps"]:
         steps = ", ".join(facts["host_steps"])
         terminal.say(f"without a native kernel, run by the interpreter: {steps}")
+
+
+def say_rows(rows: Mapping[str, Any] | None) -> None:
+    """What is proven of the rows of a batch (`RowReport`)."""
+    if rows is None:
+        return
+    if rows["independent"]:
+        terminal.say("rows of a batch: independent, so that a server puts requests together")
+    else:
+        terminal.say(f"rows of a batch: a server does not put requests together: {rows['reason']}")
 
 
 def say_compiled(title: str, facts: Mapping[str, Any]) -> None:

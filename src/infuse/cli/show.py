@@ -13,7 +13,7 @@ from infuse import dtypes
 from infuse.analysis.comparison import quantity
 from infuse.analysis.cost import node_cost, totals
 from infuse.cli import terminal
-from infuse.cli.folders import describe_folder, say_compiled
+from infuse.cli.folders import describe_folder, say_compiled, say_rows
 from infuse.cli.inputs import read_data
 from infuse.cli.models import note_search, require_file
 from infuse.cli.options import (
@@ -42,6 +42,7 @@ from infuse.ir.graph import Graph, Node, Value, count_operators
 from infuse.ir.printer import print_graph
 from infuse.ops.core.inference import symbols_of
 from infuse.ops.core.opaque import unknown_nodes
+from infuse.ops.core.rows import RowReport, independent_rows
 from infuse.profiling.steps import kernels_in
 from infuse.runtime import available_cpus
 from infuse.runtime.folder import is_compiled
@@ -103,7 +104,7 @@ def show(
     if text and not as_json:
         print(print_graph(graph) if lowered is None else lowered.text(), end="")
         return
-    facts = describe(graph)
+    facts = {**describe(graph), "rows": _rows(graph).to_dict()}
     if lowered is not None:
         facts["kernels"] = lowered.describe()
     if text:
@@ -145,6 +146,14 @@ def describe(graph: Graph) -> dict[str, Any]:
         "parameters": sum(array.size for dtype, array in weights if dtype.is_float),
         "weights_bytes": sum(array.nbytes for _, array in weights),
     }
+
+
+def _rows(graph: Graph) -> RowReport:
+    """What is proven of the rows of a batch, as a server asks: of the graph or, where a node of it
+    prevents the proof, of the optimized one.
+    """
+    report = independent_rows(graph)
+    return independent_rows(infuse.optimize(graph)) if report.node else report
 
 
 def _tensor(name: str, value: Value) -> dict[str, str]:
@@ -290,6 +299,7 @@ def print_interface(facts: dict[str, Any]) -> None:
 
 def _print(facts: dict[str, Any]) -> None:
     print_interface(facts)
+    say_rows(facts["rows"])
     terminal.say_table("operators", ("operator", "#count"), facts["operators"].items())
     if "kernels" in facts:
         _print_kernels(facts["kernels"])
