@@ -44,6 +44,7 @@ def outcome(name: str, exporter: str) -> tuple[str, str]:
 
 
 def main() -> None:
+    """Run it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -24,6 +24,18 @@ def value_is_a_tensor(spelling: Spelling) -> None:
     spelling.attributes["value"] = np.array([value]).astype(dtype.numpy)
 
 
+@before(NEWEST + 1, "DequantizeLinear")
+def scales_have_the_type_of_the_result(spelling: Spelling) -> None:
+    """Scales of float16 are written as the float32 that they give: of others, ONNX Runtime (1.31 and
+    1.32, from level `extended` on) makes a product whose types it then refuses.
+    """
+    scale = spelling.inputs[1]
+    wide = spelling.attributes.get("output_dtype") == dtypes.float32.onnx
+    if wide and scale is not None and scale.const is not None and scale.dtype == dtypes.float16:
+        del spelling.attributes["output_dtype"]
+        spelling.inputs[1] = constant(scale.const.astype(np.float32), scale.name)
+
+
 @before(18, *REDUCTIONS)
 def axes_are_an_attribute(spelling: Spelling) -> None:
     """Axes must be known; none mean all."""
