@@ -26,7 +26,7 @@ def value_is_a_tensor(spelling: Spelling) -> None:
 
 @before(NEWEST + 1, "DequantizeLinear")
 def scales_have_the_type_of_the_result(spelling: Spelling) -> None:
-    """Scales of float16 are written as the float32 that they give: of others, ONNX Runtime (1.31 and
+    """Scales of float16 are written as the float32 that they give: of others, ONNX Runtime (1.31,
     1.32, from level `extended` on) makes a product whose types it then refuses.
     """
     scale = spelling.inputs[1]
