@@ -15,6 +15,7 @@ from infuse.exporters.onnx.attending import wide_mask
 from infuse.exporters.onnx.decompose import DECOMPOSITIONS, OWN, Inputs, build, decompose
 from infuse.exporters.onnx.spelling import REDUCTIONS, NotExpressible, Spelling, spell
 from infuse.exporters.onnx.ties import keep_ties
+from infuse.exporters.onnx.trees import part_trees
 from infuse.ir.clone import clone
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant
@@ -47,6 +48,8 @@ class Lowered:
         self.opset = opset
         self.graph = clone(graph)
         keep_ties(self.graph)
+        for inner in list(self.graph.all_graphs()):
+            part_trees(inner)
         self.spellings: dict[Node, Spelling] = {}
         self._masks: dict[tuple[Value, Dim, Graph], Value] = {}
         for inner in list(self.graph.all_graphs()):
