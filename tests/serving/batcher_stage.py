@@ -18,7 +18,7 @@ from infuse.serving.control.reading import convert
 from infuse.serving.engine.batching.batcher import Batcher
 from infuse.serving.engine.batching.max_batch import MaxBatchTuner
 from infuse.serving.engine.batching.queue import Entry
-from infuse.serving.engine.batching.timing import TimeModel
+from infuse.serving.engine.batching.timing import SizedTimes, TimeModel
 from infuse.serving.engine.signature import Checker
 from infuse.serving.messages import InferRequest, RequestedOutput, Tensor
 from infuse.serving.workers.executor import Callback, Result, stacked
@@ -33,11 +33,28 @@ class ShiftedLoop(asyncio.SelectorEventLoop):
         return super().time() + self.shift
 
 
-class Unmeasured(TimeModel):
-    """Knows of no times, so every batch is as large as it may be."""
+class SameTimes(SizedTimes):
+    """One model of time, whatever the size of a row."""
 
+    def __init__(self, model: TimeModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def of(self, size: int) -> TimeModel:
+        return self.model
+
+    def observe(self, size: int, rows: int, seconds: float) -> None:
+        self.model.observe(rows, seconds)
+
+
+class _NothingLearned(TimeModel):
     def observe(self, rows: int, seconds: float) -> None:
         """Nothing is learned."""
+
+
+def unmeasured() -> SameTimes:
+    """No times are known, so every batch is as large as it may be."""
+    return SameTimes(_NothingLearned())
 
 
 class HeldExecutor:
@@ -47,6 +64,8 @@ class HeldExecutor:
         self.name = "held"
         self.places = places
         self.alive = True
+        self.start_seconds = 1.0
+        self.given_up: list[Callback] = []
         self.freed: Callable[[], None] | None = None
         self.runs: list[tuple[list[Any], Callback]] = []
         self.sizes: list[int] = []
@@ -66,6 +85,9 @@ class HeldExecutor:
         done(Result([x * 2, -x], error=error))
         if self.freed is not None:
             self.freed()
+
+    def give_up(self, done: Callback) -> None:
+        self.given_up.append(done)
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -90,7 +112,7 @@ class Bench:
             timeout=None,
             observe=self._observe,
         )
-        self.batcher.places.times = Unmeasured()
+        self.batcher.places.times = unmeasured()
         self.batcher.places.add(*self.executors)
         self.reasons: list[str] = []
         self.answered: list[int] = []

@@ -16,7 +16,7 @@ import pytest
 
 from infuse.errors import DeadlineError
 from infuse.serving.engine.batching.timing import TimeModel
-from tests.serving.batcher_stage import Bench, ShiftedLoop, forward, run
+from tests.serving.batcher_stage import Bench, SameTimes, ShiftedLoop, forward, run
 
 pytestmark = pytest.mark.row("S4")
 
@@ -224,8 +224,8 @@ class Proportional(TimeModel):
 def test_larger_batches_than_the_best_are_tried_now_and_then() -> None:
     async def main(_: ShiftedLoop) -> None:
         bench = Bench(most=64)
-        bench.batcher.places.times = Proportional()
-        bench.batcher.places.times.observe(1, 1.0)
+        bench.batcher.places.times = SameTimes(Proportional())
+        bench.batcher.places.times.observe(1, 1, 1.0)
         asked = [bench.ask(1) for _ in range(200)]
         bench.finish()
         for each in asked:

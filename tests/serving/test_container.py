@@ -161,7 +161,8 @@ def test_ports_are_the_same_everywhere() -> None:
     (compose,) = documents("compose.yaml")
     assert compose["services"]["infuse"]["ports"] == [f"{p}:{p}" for p in sorted(PORTS)]
     (container,) = pod()["containers"]
-    assert {port["containerPort"] for port in container["ports"]} == PORTS
+    inner = PORTS | {settings.admin.port}
+    assert {port["containerPort"] for port in container["ports"]} == inner
     (service,) = (d for d in documents("kubernetes.yaml") if d["kind"] == "Service")
     assert {port["port"] for port in service["spec"]["ports"]} == PORTS
 

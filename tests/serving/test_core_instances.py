@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from infuse.serving.config import ServerConfig, Workers
 from infuse.serving.engine.engine import Engine
 from infuse.serving.messages import InferRequest, Tensor
-from tests.serving.batcher_stage import Bench, HeldExecutor, Unmeasured
+from tests.serving.batcher_stage import Bench, HeldExecutor, unmeasured
 
 pytestmark = [  # its model multiplies large matrices: at -O0 that is most of the time
     pytest.mark.row("S4"),
@@ -30,7 +30,7 @@ def with_core_instances(
         bench = Bench(**config)
         core_instances = [HeldExecutor(), HeldExecutor()]
         bench.batcher.places.add_core_instances(*core_instances)
-        bench.batcher.places.core_times = Unmeasured()
+        bench.batcher.places.core_times = unmeasured()
         await work(bench, core_instances)
 
     asyncio.run(main())

@@ -15,7 +15,7 @@ from infuse.serving.engine.batching.max_batch import MaxBatchTuner
 from infuse.serving.engine.batching.timing import TimeModel
 from infuse.serving.engine.engine import Engine
 from tests.serving import models
-from tests.serving.batcher_stage import Asked, Bench, HeldExecutor
+from tests.serving.batcher_stage import Asked, Bench, HeldExecutor, SameTimes
 
 pytestmark = pytest.mark.row("S4")
 
@@ -47,7 +47,8 @@ class ContentionDetector:
         self.asked: list[Asked] = []
         self.rooms: list[int] = []
         self.room = room
-        self.times = self.bench.batcher.places.times = Priced(seconds)
+        self.times = Priced(seconds)
+        self.bench.batcher.places.times = SameTimes(self.times)
         for rows in {1, most}:
             self.times.observe(rows, 0.0)
         self.max_batch = self.bench.batcher.max_batch = MaxBatchTuner(most, largest, self._has_room)
@@ -206,10 +207,10 @@ def test_core_instances_are_judged_by_their_own_times() -> None:
     async def play() -> None:
         crowd = ContentionDetector(lambda rows: 1e-3, 4)
         crowd.bench.batcher.places.add_core_instances(HeldExecutor(), HeldExecutor())
-        crowd.bench.batcher.places.core_times = Priced(lambda rows: 1e-3 * rows)
+        crowd.bench.batcher.places.core_times = SameTimes(Priced(lambda rows: 1e-3 * rows))
         await crowd.serve(800)
         assert crowd.bench.batcher.most == 4
-        crowd.bench.batcher.places.core_times = Priced(lambda rows: 1e-3)
+        crowd.bench.batcher.places.core_times = SameTimes(Priced(lambda rows: 1e-3))
         crowd.max_batch = crowd.bench.batcher.max_batch = MaxBatchTuner(4, 64)
         await crowd.serve(400)
         assert crowd.bench.batcher.most == 64

@@ -155,6 +155,7 @@ class Place:
 
     alive = True
     freed: Callable[[], None] | None = None
+    start_seconds = 1.0
 
     def __init__(self, name: str, depth: int) -> None:
         self.name = name
@@ -173,6 +174,9 @@ class Place:
     def finish(self) -> None:
         parts, done = self.waiting.pop(0)
         done(Result([np.concatenate(part) for part in parts], 1, 2))
+
+    def give_up(self, done: Callback) -> None:
+        """Nothing is given up."""
 
     async def close(self) -> None:
         """Nothing is to be ended."""

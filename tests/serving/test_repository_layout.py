@@ -81,6 +81,35 @@ LAYOUTS = {
     ),
     "compiled": ({"m/1/metadata.json": "{}", "m/1/model.so": "x"}, {1: "!native code"}),
     "compiled_stages": ({"m/1/stages.json": "{}"}, {1: "!native code"}),
+    "compiled_inside": (
+        {"m/1/net/metadata.json": "{}", "m/1/net/saved_model.pb": "x"},
+        {1: "!native code"},
+    ),
+    "torch": ({"m/1/net.pt2": "a", "m/1/labels.txt": "b"}, {1: "net.pt2"}),
+    "standard_first": ({"m/1/model.tflite": "a", "m/1/other.keras": "b"}, {1: "model.tflite"}),
+    "onnx_first": ({"m/1/model.onnx": "a", "m/1/model.pt": "b"}, {1: "model.onnx"}),
+    "trees": ({"m/1/model.json": "a"}, {1: "model.json"}),
+    "tflite_in_the_root": ({"m.tflite": "a"}, {1: "m.tflite"}),
+    "saved_model": (
+        {"m/1/saved_model.pb": "a", "m/1/variables/variables.index": "b", "m/1/model.json": "c"},
+        {1: ""},
+    ),
+    "saved_model_inside": (
+        {"m/1/model.savedmodel/saved_model.pb": "a", "m/1/notes.txt": "b"},
+        {1: "model.savedmodel"},
+    ),
+    "declared_folder": (
+        {"m/1/a/saved_model.pb": "a", "m/1/b.onnx": "b", "m/config.yaml": "file: a"},
+        {1: "a"},
+    ),
+    "several_formats": ({"m/1/a.keras": "a", "m/1/b.onnx": "b"}, {1: "!several models"}),
+    "hugging_face": (
+        {"m/1/config.json": "a", "m/1/model.safetensors": "b", "m/1/tokenizer.json": "c"},
+        {1: ""},
+    ),
+    "hugging_face_without_weights": ({"m/1/config.json": "a"}, {1: "!it holds no model"}),
+    "paddle": ({"m/1/inference.pdmodel": "a", "m/1/inference.pdiparams": "b"}, {1: ""}),
+    "pickle": ({"m/1/forest.joblib": "a"}, {1: "!infuse.save(infuse.load(estimator)"}),
     "pipeline": ({"m/config.yaml": "pipeline: {inputs: [], outputs: [], steps: []}"}, {1: ""}),
     "pipeline_versions": (
         {"m/config.yaml": "pipeline: {inputs: [], outputs: [], steps: []}", "m/3/": "", "m/4/": ""},

@@ -19,6 +19,7 @@ from infuse.serving.control.model_config import (
     TensorConfig,
 )
 from infuse.serving.control.repository import ModelText, Repository, parse_config
+from infuse.serving.control.repository.textformat import parse_text
 
 pytestmark = pytest.mark.row("S2")
 
@@ -336,3 +337,10 @@ def test_a_configuration_can_stand_for_the_repositorys(tmp_path: Path) -> None:
     files = {"1/a.onnx": b"A", "1/b.onnx": b"B"}
     sent = asyncio.run(repository.fetch_uploaded("u", files, "file: b.onnx"))
     assert asyncio.run(repository.fetch(sent, 1)).main.read_bytes() == b"B"
+
+
+@pytest.mark.parametrize("escape", [r"\777", r"\400", r"\377", r"\xff", r"\ud800", r"\U00110000"])
+def test_escapes_that_stand_for_no_character_are_told_of(escape: str) -> None:
+    with pytest.raises(ConfigurationError, match="stands for no character") as caught:
+        parse_text(f'name: "{escape}"', "config.pbtxt")
+    assert "codec" not in str(caught.value)

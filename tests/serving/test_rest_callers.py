@@ -82,6 +82,16 @@ def test_a_head_that_does_not_end_is_refused(server: Running, line: str) -> None
         assert at_end(connection)
 
 
+@pytest.mark.parametrize(("size", "status"), [(60_000, 200), (66_000, 431), (120_000, 431)])
+def test_a_head_that_comes_at_once_has_the_same_limit(
+    server: Running, size: int, status: int
+) -> None:
+    with closing(server.connect()) as connection:
+        head = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n"
+        connection.sendall(head + b"X: " + b"a" * size + b"\r\n\r\n")
+        assert reply(connection).status == status
+
+
 def test_a_caller_that_has_said_all_gets_its_answer() -> None:
     engine = FakeEngine(held=True)
     with serving(app(engine)) as running, closing(running.connect()) as connection:

@@ -90,7 +90,11 @@ def test_names_that_no_stranger_can_own_are_hosts(host: str) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST", "HEAD"])
 @pytest.mark.parametrize(
-    "host", ["evil.example:8002", "127.0.0.1.evil.example", "localhost.evil.example", "a.b:80:80"]
+    "host",
+    [
+        *("evil.example:8002", "127.0.0.1.evil.example", "localhost.evil.example", "a.b:80:80"),
+        *("<script>", "a b", 'a"b', "-", "a/b", "ä", "a%41", "<b>.local", "a\x1b.internal"),
+    ],
 )
 def test_a_name_that_was_made_to_point_here_is_refused(host: str, method: str) -> None:
     with pytest.raises(AccessError, match="not known as a name of this server"):

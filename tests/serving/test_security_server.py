@@ -11,12 +11,15 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest
 
 from infuse.errors import ConfigurationError
 from infuse.serving.config import Limits, Listener, Security, ServerConfig, Tls, Token
 from infuse.serving.server import Server
+from infuse.serving.transports.rpc.schema import SERVICE
 from infuse.serving.transports.security import new_token
 from tests.serving.console_server import WIDTH, Running, serving, write_model
+from tests.serving.rpc_tools import messages
 from tests.serving.test_security_tls import DAY, NOW, pair
 
 pytestmark = pytest.mark.row("S9")
@@ -88,6 +91,14 @@ def admin_port(running: Running) -> int:
 INFER = "/v2/models/{}/infer"
 CALLS = {  # method, path, body, statuses for nobody, the tenant, anybody, the operator
     "health": ("GET", "/v2/health/ready", None, (200, 200, 200, 200)),
+    "ready": ("GET", "/v2/models/mine/ready", None, (401, 200, 200, 200)),
+    "other ready": ("GET", "/v2/models/other/ready", None, (401, 403, 200, 200)),
+    "label ready": ("GET", "/v2/models/other/versions/1/ready", None, (401, 403, 200, 200)),
+    "no model ready": ("GET", "/v2/models/none/ready", None, (401, 403, 404, 404)),
+    "logging": ("GET", "/v2/logging", None, (401, 403, 403, 200)),
+    "tracing": ("GET", "/v2/trace/setting", None, (401, 403, 403, 200)),
+    "model tracing": ("GET", "/v2/models/mine/trace/setting", None, (401, 403, 403, 200)),
+    "set tracing": ("POST", "/v2/models/mine/trace/setting", "{}", (401, 403, 403, 200)),
     "own model": ("POST", INFER.format("mine"), ROW, (401, 200, 200, 200)),
     "other model": ("POST", INFER.format("other"), ROW, (401, 403, 200, 200)),
     "metadata": ("GET", "/v2/models/other", None, (401, 403, 200, 200)),
@@ -149,6 +160,59 @@ def test_another_spelling_of_a_path_opens_nothing(server: Running, path: str) ->
 )
 def test_the_console_has_its_files_only(server: Running, path: str) -> None:
     assert ask(admin_port(server), "GET", path)[0] == 404
+
+
+RPC_CALLS: dict[str, tuple[str, Any, tuple[str, ...]]] = {
+    # method, message, codes for nobody, the tenant, anybody, the operator
+    "ready": (
+        f"{SERVICE}/ModelReady",
+        messages.ModelReadyRequest(name="mine"),
+        ("UNAUTHENTICATED", "OK", "OK", "OK"),
+    ),
+    "label ready": (
+        f"{SERVICE}/ModelReady",
+        messages.ModelReadyRequest(name="other", version="stable"),
+        ("UNAUTHENTICATED", "PERMISSION_DENIED", "OK", "OK"),
+    ),
+    "server": ("grpc.health.v1.Health/Check", HealthCheckRequest(), ("OK",) * 4),
+    "health": (
+        "grpc.health.v1.Health/Check",
+        HealthCheckRequest(service="other"),
+        ("UNAUTHENTICATED", "PERMISSION_DENIED", "OK", "OK"),
+    ),
+    "unknown": (
+        "grpc.health.v1.Health/Check",
+        HealthCheckRequest(service="none"),
+        ("UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND", "NOT_FOUND"),
+    ),
+    "logging": (
+        f"{SERVICE}/LogSettings",
+        messages.LogSettingsRequest(),
+        ("UNAUTHENTICATED", "PERMISSION_DENIED", "PERMISSION_DENIED", "OK"),
+    ),
+    "tracing": (
+        f"{SERVICE}/TraceSetting",
+        messages.TraceSettingRequest(model_name="mine"),
+        ("UNAUTHENTICATED", "PERMISSION_DENIED", "PERMISSION_DENIED", "OK"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RPC_CALLS)
+def test_grpc_tells_no_more_than_http(server: Running, name: str) -> None:
+    method, message, wanted = RPC_CALLS[name]
+    assert server.server.grpc is not None
+    with grpc.insecure_channel(f"127.0.0.1:{server.server.grpc.port}") as channel:
+        codes = []
+        for token in ("", TENANT[0], ANYBODY[0], OPERATOR[0]):
+            metadata = (("authorization", f"Bearer {token}"),) if token else ()
+            try:
+                call = channel.unary_unary(f"/{method}")
+                call(message.SerializeToString(), metadata=metadata, timeout=60)
+                codes.append("OK")
+            except grpc.RpcError as error:
+                codes.append(error.code().name)
+    assert tuple(codes) == wanted
 
 
 def test_grpc_holds_to_the_same_tokens(server: Running) -> None:

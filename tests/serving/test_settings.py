@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.errors import ConfigurationError, InfuseError, ModelFailureError, RequestError
+from infuse.errors import (
+    ConfigurationError,
+    InfuseError,
+    ModelFailureError,
+    OptionError,
+    RequestError,
+)
 from infuse.runtime.shapes import TensorSpec
 from infuse.serving.config import ServerConfig, Workers
 from infuse.serving.control.model_config import Batching, Canary, ModelConfig
+from infuse.serving.control.reading import parse
 from infuse.serving.control.repository import Repository
 from infuse.serving.control.telemetry.journal import Journal
 from infuse.serving.engine.declared import Declared
@@ -22,6 +30,8 @@ from infuse.serving.workers.need import Need
 from infuse.serving.workers.polling import BusyPoller
 from infuse.serving.workers.pool import WorkerPool
 from tests.serving.lifecycle_stage import Stage, stage, until
+from tests.serving.rest_apps import admin_app
+from tests.serving.rest_tools import ask
 from tests.serving.rollout_tools import response, running
 from tests.serving.test_pipelines_audio import decode, integers
 
@@ -139,3 +149,37 @@ def test_sounds_of_more_channels_than_max_channels_are_refused() -> None:
     assert decode(stereo, max_channels=2)["lengths"].tolist() == [10]
     with pytest.raises(RequestError, match="it has 2 channels; 1 to 1 are allowed"):
         decode(stereo, max_channels=1)
+
+
+@pytest.mark.parametrize("text", ["split: {1: 80, 2: 20}", 'split: {"1": 80, "2": 20}'])
+def test_versions_may_be_written_as_numbers(text: str) -> None:
+    assert parse(ModelConfig, text, "config.yaml").split == {"1": 80, "2": 20}
+    server = f"{{repository: x, model_defaults: {{{text}}}}}"
+    assert parse(ServerConfig, server, "server.yaml").model_defaults["split"] == {"1": 80, "2": 20}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('split: {1: 80, "1": 20}', "'1' is there twice"),
+        ("split: {1: 1.0e+308, 2: 1.0e+308}", "<= 1000000000"),
+        (f"canary: {{steps: {[n / 12_000 for n in range(1, 12_001)]}}}", "length <= 100"),
+    ],
+)
+def test_numbers_beyond_their_limits_are_told_of(text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        parse(ModelConfig, text, "config.yaml")
+
+
+def test_weights_and_reasons_that_are_set_by_hand_have_limits() -> None:
+    stage_ = running(loaded={1, 2})
+    with pytest.raises(OptionError, match="between 0 and 1e"):
+        stage_.traffic.set_split({"1": 1e308, "2": 1e308})
+    for path, body in (
+        ("split", {"weights": {"1": 1e308}}),
+        ("rollback", {"reason": "a" * 100_000}),
+        ("rollout", {"version": 2, "canary": {"steps": [n / 999 for n in range(1, 1000)]}}),
+    ):
+        content = json.dumps(body).encode()
+        answer = ask(admin_app(), "POST", f"/v2/models/echo/{path}", content)
+        assert answer.status == 400, answer.error

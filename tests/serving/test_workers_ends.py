@@ -115,6 +115,35 @@ def test_a_worker_that_ends_while_it_loads(add: Path) -> None:
     worked(work)
 
 
+def test_a_run_has_its_time_from_its_own_begin(add: Path) -> None:
+    """However many are with a worker that has stopped, it is found after the time of one."""
+
+    async def stop(worker: WorkerProcess) -> None:
+        os.kill(worker.pid, signal.SIGSTOP)
+        state = Path(f"/proc/{worker.pid}/stat")
+        await models.until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", "stop")
+
+    async def work(worker: WorkerProcess) -> None:
+        executor = await worker.add("add", add, 1, 60)
+        executor.depth = 3
+        await stop(worker)
+        results: list[Result] = []
+        for seconds in (1000.0, 0.05, 1000.0):
+            executor.submit([[models.rows(1)]], seconds, results.append)
+        await asyncio.sleep(0.2)
+        assert worker.alive, worker.farewell  # the first has its time yet
+        os.kill(worker.pid, signal.SIGCONT)
+        await models.until(lambda: len(results) == 3, "all are answered")
+        assert [result.error for result in results] == [None] * 3
+        await stop(worker)
+        for seconds in (0.05, 1000.0, 1000.0):
+            executor.submit([[models.rows(1)]], seconds, results.append)
+        await worker.ended
+        assert "hung (a run took longer than 0.05 s)" in str(results[3].error)
+
+    worked(work)
+
+
 def test_a_worker_that_does_not_load_in_time_is_ended(add: Path) -> None:
     async def work(worker: WorkerProcess) -> None:
         os.kill(worker.pid, signal.SIGSTOP)

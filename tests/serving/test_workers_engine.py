@@ -183,6 +183,25 @@ def test_a_request_leaves_a_hanging_model_when_its_time_is_over(tmp_path: Path) 
     asyncio.run(check())
 
 
+def test_a_long_run_whose_caller_has_gone_makes_room(tmp_path: Path) -> None:
+    """Without a limit of its own: the run would hold its worker until it counts as hung."""
+    write(tmp_path / "models", "loop", models.looping(), config="timeout_ms: 3600000\n")
+
+    async def check() -> None:
+        async with Engine(config(tmp_path)) as engine:
+            for _time in range(4):  # more often than lost workers are borne
+                gone = asyncio.create_task(engine.infer(loop_request(models.FOREVER)))
+                version = engine.models["loop"].versions[1]
+                await models.until(lambda version=version: version.running > 0, "it runs")
+                gone.cancel()
+                answer = await asyncio.wait_for(engine.infer(loop_request(5)), 60)
+                assert first(answer) == 5
+            assert engine.pool.lost == 0
+            assert [event.kind for event in engine.journal.recent()].count("run_given_up") == 4
+
+    asyncio.run(check())
+
+
 def test_a_model_that_runs_out_of_memory_fails_that_request(tmp_path: Path) -> None:
     write(tmp_path / "models", "fill", models.filler(), config="memory_mb: 2048\n")
 

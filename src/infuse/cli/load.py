@@ -26,6 +26,7 @@ BUSY = 0.9
 LATE_MS = 10.0
 """Milliseconds by which a hundredth of the requests may be late before that is said."""
 INTERRUPTED = 130
+_SHOWN = 16  # inputs, and kinds of errors
 
 
 def load(
@@ -203,7 +204,11 @@ def _level_facts(level: Level, processes: int) -> dict[str, Any]:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    described = ", ".join(f"{name}: {kind}" for name, kind in facts["inputs"].items())
+    few = list(facts["inputs"].items())[:_SHOWN]
+    more = (
+        f", and {len(facts['inputs']) - len(few)} more" if len(facts["inputs"]) > len(few) else ""
+    )
+    described = ", ".join(f"{name}: {kind}" for name, kind in few) + more
     size = terminal.bytes_text(facts["request_bytes"])
     terminal.say(f"{facts['model']} at {facts['url']}; {described}; {size} a request")
     levels = facts["levels"]
@@ -216,7 +221,7 @@ def _print(facts: dict[str, Any]) -> None:
     errors = [
         (_load_text(level), error["kind"], error["count"], error["first"])
         for level in levels
-        for error in level["errors"]
+        for error in level["errors"][:_SHOWN]
     ]
     if errors:
         terminal.say_table("errors", ("load", "kind", "#requests", "the first one"), errors)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import ssl
-import urllib.error
 import urllib.parse
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +28,8 @@ Admin = Annotated[
     typer.Option("--admin", metavar="URL", help=f"The admin port; its token in ${TOKEN_VARIABLE}."),
 ]
 _ADMIN = "http://127.0.0.1:8002"
+_MOST_BYTES = 16 << 20  # of an answer
+_STATES = {"promote": "promoted", "pause": "paused", "resume": "running"}
 _LOAD_SECONDS = 1000.0  # a version that is not loaded is built first
 
 
@@ -61,15 +62,16 @@ def rollout(
 
     The server rolls back by itself when the new version errs more, is slower, or answers otherwise.
     """
-    path = f"/v2/models/{urllib.parse.quote(model, safe='')}"
     verbs = [
         verb for verb, flag in (("promote", promote), ("pause", pause), ("resume", resume)) if flag
     ]
     if len(verbs) + (version is not None) > 1:
         raise OptionError("a version, --promote, --pause and --resume exclude each other")
-    port = AdminPort(admin, _context(admin, ca, certificate, key))
+    port = AdminPort(admin, model, _context(admin, ca, certificate, key))
     if verbs:
-        port.call(f"{path}/{verbs[0]}", {})
+        told = port.call(verbs[0], {})
+        now = (told["rollout"] or {}).get("state")
+        _require(told, now == _STATES[verbs[0]], f"the rollout is {now}", admin)
     elif version is not None:
         canary: dict[str, Any] = {}
         if steps:
@@ -77,8 +79,10 @@ def rollout(
         if step_seconds is not None:
             canary["step_seconds"] = step_seconds
         body = {"version": version} | ({"canary": canary} if canary else {})
-        port.call(f"{path}/rollout", body, _LOAD_SECONDS)
-    _show(port.call(f"{path}/traffic"), as_json)
+        told = port.call("rollout", body, _LOAD_SECONDS)
+        to = (told["rollout"] or {}).get("to")
+        _require(told, to == version, f"its last rollout is to version {to}", admin)
+    _show(port.call("traffic"), as_json)
 
 
 def rollback(
@@ -96,70 +100,102 @@ def rollback(
 
     That one is loaded again, and stays, also where the model's version policy would not keep it.
     """
-    path = f"/v2/models/{urllib.parse.quote(model, safe='')}"
-    port = AdminPort(admin, _context(admin, ca, certificate, key))
-    port.call(f"{path}/rollback", {"reason": reason}, _LOAD_SECONDS)
-    _show(port.call(f"{path}/traffic"), as_json)
+    port = AdminPort(admin, model, _context(admin, ca, certificate, key))
+    told = port.call("rollback", {"reason": reason}, _LOAD_SECONDS)
+    now = (told["rollout"] or {}).get("state")
+    _require(told, now not in ("running", "paused"), f"the rollout is {now}", admin)
+    _show(port.call("traffic"), as_json)
 
 
 @dataclass(frozen=True)
 class AdminPort:
-    """The admin port of a server; `context` is for https."""
+    """The traffic of one model, at the admin port of a server; `context` is for https."""
 
     url: str
+    model: str
     context: ssl.SSLContext | None = None
 
-    def call(self, path: str, body: Any = None, seconds: float = 60.0) -> Any:
-        """What it answers. UnavailableError when it is not there or needs more than `seconds`,
-        OptionError when it refuses.
+    def call(self, verb: str, body: Any = None, seconds: float = 60.0) -> dict[str, Any]:
+        """How the traffic stands, or stands after a verb. UnavailableError when the server is not
+        there, needs more than `seconds` or answers something else; OptionError when it refuses.
         """
+        from infuse.serving.load.remote import Failure
+
         if not self.url.startswith(("http://", "https://")):
             raise OptionError(
                 f"{self.url!r} is not an address of a server", hint=f"write it as {_ADMIN}"
             )
-        headers = {"Content-Type": "application/json"}
-        if token := os.environ.get(TOKEN_VARIABLE, ""):
-            headers["Authorization"] = f"Bearer {token}"
-        data = None if body is None else json.dumps(body).encode()
-        url = self.url.rstrip("/") + path
-        request = urllib.request.Request(url, data, headers)  # noqa: S310 (checked above)
         try:
-            with urllib.request.urlopen(  # noqa: S310
-                request, timeout=seconds, context=self.context
-            ) as answer:
-                text = answer.read()
-        except urllib.error.HTTPError as error:
-            raise OptionError(_refusal(error), where=self.url) from error
-        except OSError as error:
-            reason = getattr(error, "reason", None) or error
-            raise UnavailableError(
-                f"no server answers: {reason}",
-                where=self.url,
-                hint="start `infuse serve`, or name its port with --admin",
-            ) from error
-        return json.loads(text) if text else None
+            return _checked(asyncio.run(self._ask(verb, body, seconds)), self.model)
+        except Failure as failure:
+            if failure.cause == "connection":
+                raise UnavailableError(
+                    f"no server answers: {failure.text}",
+                    where=self.url,
+                    hint="start `infuse serve`, or name its port with --admin",
+                ) from failure
+            if failure.cause in ("timeout", "server", "wrong answer"):
+                raise UnavailableError(str(failure), where=self.url) from failure
+            raise OptionError(failure.text or failure.kind, where=self.url) from failure
+
+    async def _ask(self, verb: str, body: Any, seconds: float) -> bytes:
+        from infuse.serving.load.session import Session
+
+        token = os.environ.get(TOKEN_VARIABLE, "")
+        session = Session(self.url, token, seconds, 1, self.context)
+        data = None if body is None else json.dumps(body).encode()
+        path = f"/v2/models/{urllib.parse.quote(self.model, safe='')}/{verb}"
+        try:
+            headers = {"Content-Type": "application/json"}
+            return (await session.ask(path, data, headers, most=_MOST_BYTES)).body
+        finally:
+            await session.close()
+
+
+def _checked(text: bytes, model: str) -> dict[str, Any]:
+    """The traffic that an answer tells; Failure where it is none of this model."""
+    from infuse.serving.load.remote import wrong_answer
+
+    try:
+        traffic = json.loads(text)
+        is_traffic = (
+            traffic["model"] == model
+            and all(
+                0 <= share <= 1 and int(number) > 0 for number, share in traffic["shares"].items()
+            )
+            and all(isinstance(number, int) for number in traffic["labels"].values())
+            and isinstance(traffic["settled"], int | None)
+            and isinstance(traffic["rollout"], dict | None)
+            and (not traffic["rollout"] or {"to", "state", "reason"} <= traffic["rollout"].keys())
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        is_traffic = False
+    if not is_traffic:
+        raise wrong_answer(f"it is not the traffic of {model!r}: is this an admin port?")
+    return dict(traffic)
+
+
+def _require(told: dict[str, Any], holds: bool, what: str, url: str) -> dict[str, Any]:
+    """How the traffic stands, which is to be so; UnavailableError where the server did not do as it
+    was told.
+    """
+    if not holds:
+        raise UnavailableError(f"the server took the order, and {what}", where=url)
+    return told
 
 
 def _context(
     url: str, ca: Path | None, certificate: Path | None, key: Path | None
 ) -> ssl.SSLContext | None:
     """TLS as the options have it; None without any."""
+    require_packages(("aiohttp", "msgspec"))
     if ca is None and certificate is None and key is None:
         return None
-    require_packages(("msgspec",))
     from infuse.serving.load.caller_tls import CallerTls
 
     tls = CallerTls(ca, certificate, key)
     tls.check_scheme(url)
     return tls.context()
-
-
-def _refusal(error: urllib.error.HTTPError) -> str:
-    text = error.read().decode("utf-8", "replace")
-    try:
-        return str(json.loads(text)["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {error.code}: {text[:200]}"
 
 
 def _shares(text: str) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 VARIETY = 4
 """Requests with other random elements, which are sent in turn."""
+_MOST_ELEMENTS = 1 << 26
 
 
 def requests_for(
@@ -69,6 +71,11 @@ def _random(port: Port, sizes: Mapping[tuple[str, int], int], rng: np.random.Gen
     from infuse.serving.messages import Tensor
 
     shape = [size if size >= 0 else sizes[port.name, axis] for axis, size in enumerate(port.shape)]
+    if prod(shape) > _MOST_ELEMENTS:
+        raise InputError(
+            f"random values of the shape {shape} are more than {_MOST_ELEMENTS}",
+            where=f"input {port.name!r}",
+        )
     if port.datatype == BYTES:
         numbers = rng.integers(0, 1000, shape)
         texts = np.array([f"text {n}".encode() for n in numbers.flat], object)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,10 @@ PIPED_WIDTH = 160
 """Columns of a table that no terminal shows, unless $COLUMNS says else."""
 
 
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Control characters but for tabs and ends of lines, and those that turn the direction of text."""
+
+
 def console(file: TextIO | None = None) -> Console:
     """A console that takes text as it is: names of models may hold what rich reads as markup."""
     stream = file or sys.stdout
@@ -31,26 +36,34 @@ def console(file: TextIO | None = None) -> Console:
     return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
 
 
+def shown(text: str) -> str:
+    """Text as a terminal may get it: names in files and what servers say must not steer it."""
+    if text.isprintable():
+        return text
+    return _STEERING.sub(lambda sign: ascii(sign[0])[1:-1], text)
+
+
 def say(text: str) -> None:
     """A line of the answer."""
-    console().print(text, soft_wrap=True)
+    console().print(shown(text), soft_wrap=True)
 
 
 def note(text: str) -> None:
     """A remark beside the answer."""
-    console(sys.stderr).print(text, soft_wrap=True)
+    console(sys.stderr).print(shown(text), soft_wrap=True)
 
 
 def complain(text: str) -> None:
     """The reason why the command failed."""
-    console(sys.stderr).print(f"infuse: {text}", soft_wrap=True)
+    console(sys.stderr).print(shown(f"infuse: {text}"), soft_wrap=True)
 
 
 def say_json(data: Any) -> None:
     """The answer for a machine; numbers that JSON does not know become null."""
     from infuse.analysis.document import plain
 
-    print(json.dumps(plain(data), indent=1, ensure_ascii=False))
+    text = json.dumps(plain(data), indent=1, ensure_ascii=False)
+    print(_STEERING.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text))
 
 
 def fitted(
@@ -69,14 +82,18 @@ def say_table(
 ) -> None:
     """A table; columns whose name begins with # hold numbers, which stand to the right."""
     table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+        title=shown(title),
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
     )
     for index, name in enumerate(columns):
         justify: Literal["left", "right"] = "right" if name.startswith("#") else "left"
         table.add_column(
-            name.removeprefix("#"), justify=justify, overflow="fold", no_wrap=index == 0
+            shown(name.removeprefix("#")), justify=justify, overflow="fold", no_wrap=index == 0
         )
-    lines = [[str(cell) for cell in row] for row in rows]
+    lines = [[shown(str(cell)) for cell in row] for row in rows]
     for number, line in enumerate(lines):
         is_last = last_bold and number == len(lines) - 1
         if is_last:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 from collections import deque
@@ -12,6 +14,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from infuse.budgets import check_time, seconds_left
+
+# Runs a command whose standard input is a pipe from this process: at its end, whatever ended this
+# process, all of the command's session is ended.
+_GUARDED = """
+exec 3<&0 </dev/null
+(read -r _ <&3; kill -9 0) >/dev/null 2>&1 &
+guard=$!
+exec 3<&-
+"$@"
+status=$?
+kill -9 $guard
+exit $status
+"""
+_SIGNALLED = 128  # more than this is the status of a command that a signal ended, in a shell
 
 Command = tuple[str, ...]
 """A program and its arguments, run without a shell."""
@@ -89,12 +105,15 @@ class Background:
 
     def succeeds(self) -> bool:
         """Whether the command ends without an error, for which this waits."""
-        return self._process.wait() == 0
+        status = self._process.wait()
+        _let_go(self._process)
+        return status == 0
 
     def kill(self) -> None:
         """End the command and all processes that it started, where it still runs."""
         if self._process.poll() is None:
             _kill_group(self._process)
+        _let_go(self._process)
 
 
 class _Child:
@@ -116,6 +135,8 @@ class _Child:
     def finish(self) -> tuple[int, str]:
         """Exit status and output of a command that has closed its output."""
         status = self._process.wait()
+        if status > _SIGNALLED:
+            status = _SIGNALLED - status
         self._close()
         return status, b"".join(self._text).decode("utf-8", "replace")
 
@@ -127,19 +148,30 @@ class _Child:
     def _close(self) -> None:
         if self._process.stdout is not None:
             self._process.stdout.close()
+        _let_go(self._process)
 
 
 def _start(command: Command, folder: Path, output: int) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own; `output` gets all that it writes."""
+    """Start a command in a session of its own, which ends with this process at the latest; `output`
+    gets all that it writes.
+    """
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
     return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
+        ("/bin/sh", "-c", _GUARDED, "sh", *command),
+        stdin=subprocess.PIPE,
         stdout=output,
         stderr=subprocess.STDOUT,
         cwd=folder,
         env={**environment(), "TMPDIR": str(folder)},
         start_new_session=True,
     )
+
+
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipe that the session of an ended command lived by."""
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -17,6 +17,7 @@ from infuse.ir.nesting import room_for
 from infuse.ir.verify import verify
 from infuse.ops.core.inference import symbols_of
 from infuse.ops.core.sizes import numbering
+from infuse.passes.countable import check_sizes
 from infuse.passes.fold import Folder
 from infuse.passes.options import Options, check_names, find_rule
 from infuse.passes.order import FIRST, LAST
@@ -50,6 +51,7 @@ def optimize_in_place(
     """
     options = options or Options()
     check_names(options)
+    check_sizes(graph)
     if os.environ.get("INFUSE_CHECK", "0") in ("1", "2"):
         verify(graph)
     report = Report(before=count_operators(graph), limit=options.stop_after)

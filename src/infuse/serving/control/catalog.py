@@ -52,6 +52,7 @@ class Catalog:
         self._journal = journal
         self._load = load
         self._restored: dict[str, Mapping[str, Any]] = {}
+        self._parts: frozenset[tuple[str, int]] = frozenset()  # loaded when pipelines were tried
         self._loads = asyncio.Semaphore(config.parallel_loads)
 
     async def start(self, restored: Mapping[str, JsonObject]) -> None:
@@ -127,11 +128,12 @@ class Catalog:
                 self.problem = str(error)
                 self._journal.emit("repository_unreachable", reason=str(error))
             return
+        if self.problem:
+            self._retry_soon()
         self.problem = ""
         for files in scanned.values():
             self.take(files)
         for name, model in list(self.models.items()):
-            model.forget_failures()
             if name in scanned or model.override is not None:
                 continue
             model.requested = False
@@ -160,7 +162,9 @@ class Catalog:
             ]
             for model in models:
                 if model.config.pipeline is not None:
-                    model.forget_failures()
+                    if self._parts != (loaded := self._loaded_versions()):
+                        self._parts = loaded
+                        self._retry_soon(pipelines=True)
                     await model.reconcile(self.repository.stable)
             if len([m for m in open_before if not m.versions]) in (0, len(open_before)):
                 return
@@ -224,8 +228,18 @@ class Catalog:
             return version
 
     def _ended(self, version: Version) -> None:
-        """A version has ended: the cache may drop its files."""
+        """A version has ended: the cache may drop its files, and there is room for another."""
         self._release(version.retained_files)
+        self._retry_soon()
+
+    def _retry_soon(self, pipelines: bool = False) -> None:
+        """What models, or pipelines alone, failed for may have passed."""
+        for model in self.models.values():
+            if model.config.pipeline is not None or not pipelines:
+                model.retry_soon()
+
+    def _loaded_versions(self) -> frozenset[tuple[str, int]]:
+        return frozenset((version.name, version.number) for version in self.versions())
 
     def _release(self, retained: Iterable[LocalVersion]) -> None:
         for local in retained:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -18,6 +18,10 @@ from infuse.serving.config import (
     Seconds,
     Share,
 )
+
+MOST_WEIGHT: Final = 1e9
+"""Of a version in a split: sums of weights stay numbers."""
+_MOST_STEPS: Final = 100  # of a rollout
 
 
 class Batching(Config, frozen=True, kw_only=True):
@@ -67,10 +71,16 @@ class Canary(Config, frozen=True, kw_only=True):
     `latency_quantile` exceeds `max_latency_ratio` times the old one's, or the part of compared
     outputs that differ by more than `max_drift` (relative to the largest magnitude of the old
     output) exceeds `max_drift_rate`. Outputs are compared by sending `shadow` of the old version's
-    requests to the new one as well.
+    requests to the new one as well. A version that does not take what the old one takes, or does
+    not give what it gives, is held, unless `new_signature` says that it may come.
     """
 
-    steps: tuple[Share, ...] = (0.05, 0.25, 0.5, 1.0)
+    steps: Annotated[tuple[Share, ...], msgspec.Meta(max_length=_MOST_STEPS)] = (
+        0.05,
+        0.25,
+        0.5,
+        1.0,
+    )
     step_seconds: Seconds = 60
     min_requests: Natural = 20
     max_error_rate: Share = 0.02
@@ -79,6 +89,7 @@ class Canary(Config, frozen=True, kw_only=True):
     shadow: Share = 0.0
     max_drift: Annotated[float, msgspec.Meta(ge=0)] = 0.05
     max_drift_rate: Share = 0.05
+    new_signature: bool = False
 
 
 class Sticky(Config, frozen=True, kw_only=True):
@@ -176,7 +187,7 @@ class ModelConfig(Config, frozen=True, kw_only=True):
     threads: Natural = 0
     version_policy: VersionPolicy = VersionPolicy(latest=1)
     labels: Mapping[str, Positive] = {}
-    split: Mapping[str, Annotated[float, msgspec.Meta(ge=0)]] = {}
+    split: Mapping[str, Annotated[float, msgspec.Meta(ge=0, le=MOST_WEIGHT)]] = {}
     sticky: Sticky = Sticky()
     shadow: Mapping[str, Share] = {}
     canary: Canary | None = None

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -19,6 +20,7 @@ from infuse.serving.control.rollout import Traffic
 from infuse.serving.control.telemetry.journal import Journal
 from infuse.serving.control.version import Version
 from infuse.serving.messages import InferRequest
+from infuse.serving.tuning import RETRY_SECONDS
 
 _log = logging.getLogger("infuse.serving")
 
@@ -35,14 +37,26 @@ _TRAFFIC: Final = (
     "objectives",
 )
 
+_LONGEST_WAIT: Final = 300.0  # seconds before a version that failed for a passing reason is tried
+
 
 @dataclass(frozen=True)
 class Failure:
-    """A version that could not be loaded, as it was when that was tried."""
+    """A version that could not be loaded, as it was when that was tried: `tries` times by now, and
+    where that may pass (`transient`), not `again` before a time of `time.monotonic`.
+    """
 
     key: str
     reason: str
     transient: bool
+    tries: int = 1
+    again: float = 0.0
+
+    def after(self, last: Failure | None) -> Failure:
+        """The same, where `last` was the failure before it: the wait doubles."""
+        tries = last.tries + 1 if last is not None and last.key == self.key else 1
+        wait = min(RETRY_SECONDS * 2.0 ** min(tries - 1, 32), _LONGEST_WAIT)
+        return replace(self, tries=tries, again=time.monotonic() + wait)
 
 
 Loader = Callable[["ServedModel", int], Awaitable[Version]]
@@ -64,13 +78,17 @@ class ServedModel:
         self.served = False
         self.problem = ""
         self.versions: dict[int, Version] = {}
-        self.loading: dict[int, Version | None] = {}
+        self.loading: dict[int, str] = {}  # keys by version
         self.leaving: dict[int, Version] = {}
         self.failures: dict[int, Failure] = {}
         self.override: ModelFiles | None = None
         self.lock = asyncio.Lock()
         self.traffic = Traffic(
-            files.name, ModelConfig(), self.loaded, lambda: list(self.files.versions)
+            files.name,
+            ModelConfig(),
+            self.loaded,
+            lambda: list(self.files.versions),
+            version=self._loaded_version,
         )
         self._load = load
         self._ended = ended
@@ -83,6 +101,9 @@ class ServedModel:
     def config(self) -> ModelConfig:
         """Its configuration."""
         return self.files.config
+
+    def _loaded_version(self, number: int) -> Version | None:
+        return self.versions.get(number)
 
     @property
     def ready(self) -> bool:
@@ -180,10 +201,13 @@ class ServedModel:
             number: failure for number, failure in self.failures.items() if number not in numbers
         }
 
-    def forget_failures(self) -> None:
-        """Try again, at the next look, what failed for a passing reason."""
+    def retry_soon(self) -> None:
+        """Try again, at the next `reconcile`, what failed for a passing reason: it may have
+        passed.
+        """
         self.failures = {
-            number: failure for number, failure in self.failures.items() if not failure.transient
+            number: replace(failure, again=0.0) if failure.transient else failure
+            for number, failure in self.failures.items()
         }
 
     def states(self) -> Iterable[tuple[int, str, str]]:
@@ -196,11 +220,11 @@ class ServedModel:
             *self.leaving,
         }
         for number in sorted(numbers):
-            if number in self.loading:
+            failure = self.failures.get(number)
+            if number in self.loading and (failure is None or failure.key != self.loading[number]):
                 yield number, "LOADING", ""
             elif number in self.versions:
                 version = self.versions[number]
-                failure = self.failures.get(number)
                 yield (
                     number,
                     version.state,
@@ -208,8 +232,8 @@ class ServedModel:
                 )
             elif number in self.leaving:
                 yield number, "UNLOADING", ""
-            elif number in self.failures:
-                yield number, "UNAVAILABLE", self.failures[number].reason
+            elif failure is not None:
+                yield number, "UNAVAILABLE", failure.reason
             else:
                 files = self.files.versions.get(number)
                 problem = self.problem or (files.problem if files else "")
@@ -237,12 +261,13 @@ class ServedModel:
         return (
             failure is not None
             and number in self.files.versions
+            and (not failure.transient or time.monotonic() < failure.again)
             and failure.key == self._key(number)
         )
 
     async def _bring(self, number: int, key: str) -> None:
         fingerprint = self.files.versions[number].fingerprint
-        self.loading[number] = None
+        self.loading[number] = key
         try:
             version = await self._load(self, number)
         except InfuseError as error:
@@ -254,10 +279,10 @@ class ServedModel:
         except (
             Exception
         ) as error:  # a fault of ours, or of the system, must not keep other models from loading
-            _log.exception("model %r, version %d cannot be loaded", self.name, number)
-            self._note_failure(
-                number, Failure(key, f"internal error ({type(error).__name__}: {error})", True)
-            )
+            failure = Failure(key, f"internal error ({type(error).__name__}: {error})", True)
+            if self._is_news(number, failure):
+                _log.exception("model %r, version %d cannot be loaded", self.name, number)
+            self._note_failure(number, failure)
             return
         finally:
             self.loading.pop(number, None)
@@ -273,10 +298,19 @@ class ServedModel:
             await old.unload("it was replaced")
             self._ended(old)
 
+    def _is_news(self, number: int, failure: Failure) -> bool:
+        """Whether a version has not failed like that the last time."""
+        last = self.failures.get(number)
+        return last is None or (last.key, last.reason) != (failure.key, failure.reason)
+
     def _note_failure(self, number: int, failure: Failure) -> None:
-        self.failures[number] = failure
+        is_news = self._is_news(number, failure)
+        self.failures[number] = failure.after(self.failures.get(number))
         self.traffic.rollouts.failed(number, failure.reason)
-        self._journal.emit("load_failed", model=self.name, version=number, reason=failure.reason)
+        if is_news:
+            self._journal.emit(
+                "load_failed", model=self.name, version=number, reason=failure.reason
+            )
 
     async def _unload(self, numbers: Iterable[int]) -> None:
         leaving = []

@@ -4,6 +4,7 @@ names it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -26,13 +27,30 @@ def parse(kind: type[_T], text: str | bytes, where: str) -> _T:
 
 
 def convert(kind: type[_T], plain: Any, where: str) -> _T:
-    """A configuration from plain data."""
+    """A configuration from plain data; numbers as names of entries (`split: {1: 80}`) are texts."""
     try:
-        return msgspec.convert(plain, kind, strict=False, dec_hook=_decoded)
+        return msgspec.convert(_named(plain, where), kind, strict=False, dec_hook=_decoded)
     except msgspec.ValidationError as error:
         raise ConfigurationError(
             str(error), where=where, hint=meant(kind, str(error)) or _UNKNOWN
         ) from error
+
+
+def _named(plain: Any, where: str) -> Any:
+    """The same with whole numbers that stand as keys as text; ConfigurationError for two that are
+    one then.
+    """
+    if isinstance(plain, list | tuple):
+        return [_named(value, where) for value in plain]
+    if not isinstance(plain, Mapping):
+        return plain
+    named: dict[Any, Any] = {}
+    for key, value in plain.items():
+        name = str(key) if isinstance(key, int) and not isinstance(key, bool) else key
+        if name in named:
+            raise ConfigurationError(f"{name!r} is there twice", where=where)
+        named[name] = _named(value, where)
+    return named
 
 
 def _decoded(kind: type[Any], plain: Any) -> Any:

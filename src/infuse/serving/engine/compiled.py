@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from infuse.runtime.build_keys import key_of
+from infuse.runtime.folder import METADATA, STAGES
 from infuse.serving.config import Workers
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository import LocalVersion
@@ -29,7 +30,7 @@ async def compiled(
         "weights": config.weights,
         "threads": threads,
     }
-    built, ready = BuildCache(cache), main.is_dir()
+    built, ready = BuildCache(cache), any((main / mark).is_file() for mark in (METADATA, STAGES))
     key = await asyncio.to_thread(
         key_of, local.digest, str(main.relative_to(local.folder)), options
     )

@@ -51,7 +51,7 @@ class Engine:
             tuple  # how they fare, as a monitor says
         )
         self.pool = WorkerPool(config.workers, self.journal)
-        loader = VersionLoader(self.pool, self.cache, self.infer)
+        loader = VersionLoader(self.pool, self.cache, self.infer, config.limits.request_bytes)
         self.catalog = Catalog(config, self.cores, self.journal, loader.load)
         self.repository = self.catalog.repository
         self.models = self.catalog.models
@@ -210,13 +210,8 @@ class Engine:
         """Answer a request; its timeline and all observers tell how it went. Raises InfuseError
         leaves.
         """
-        if self._phase != "serving" and request.protocol != "pipeline":
-            what = (
-                "the server is shutting down"
-                if self._phase in ("draining", "stopped")
-                else "the server is starting"
-            )
-            raise UnavailableError(what, hint="ask another server, or try again")
+        if request.protocol != "pipeline":
+            self._require_serving(request.model)
         model = self.catalog.model(request.model)
         if model.config.sticky.id and request.id:
             request.sticky = request.id
@@ -246,6 +241,19 @@ class Engine:
         for number in model.traffic.selection.shadows(request, version.number):
             self._shadows.send(model, number, request, response)
         return response
+
+    def _require_serving(self, name: str) -> None:
+        """UnavailableError where requests of a model are not taken. While others are still being
+        loaded for the first time, those of loaded models are.
+        """
+        if self._phase == "serving":
+            return
+        model = self.models.get(name)
+        if self._phase == "starting" and model is not None and model.versions:
+            return
+        ends = self._phase in ("draining", "stopped")
+        what = "the server is shutting down" if ends else "the server is starting"
+        raise UnavailableError(what, hint="ask another server, or try again")
 
     # -- what goes on beside -----------------------------------------------------------------------
 

@@ -31,7 +31,8 @@ class Execution:
     """Runs requests of one version from `start` to `close`. `together`: whether they may be put
     together. `folder` has the inputs that its
     configuration names for warming up; `where` is the version in messages; `statistics` count its
-    batches; `on_failure` is told when workers are lost again and again.
+    batches; `on_failure` is told when workers are lost again and again; `request_bytes` is the most
+    that inputs have.
 
     `batcher` is there once `start` has warmed up.
     """
@@ -47,13 +48,15 @@ class Execution:
         where: str,
         statistics: VersionStatistics,
         on_failure: Callable[[str], None],
+        request_bytes: int,
     ) -> None:
         self.checker = checker
         self.batcher: Batcher | None = None
         self._pool, self._need, self._config = pool, need, config
         self._where, self._statistics, self._on_failure = where, statistics, on_failure
         # The first run reads the weights.
-        self._tuner = Tuner(checker, config.warmup, folder, pool.config.start_seconds / 2, together)
+        hang = pool.config.start_seconds / 2
+        self._tuner = Tuner(checker, config.warmup, folder, hang, together, request_bytes)
         self._deployment = Deployment(pool, need, config, self._tuner, self._replica_changed)
         self._admission: ExecutorAdmission | None = None
         self._losses: deque[float] = deque(maxlen=_LOSSES)
@@ -106,7 +109,7 @@ class Execution:
             observe=self._observe_batch,
         )
         for rows, seconds in self.warmup_report.seconds.items():
-            batcher.places.times.observe(rows, seconds)
+            batcher.places.times.observe(self.warmup_report.size, rows, seconds)
         return batcher
 
     async def _has_room(self) -> bool:
@@ -120,7 +123,7 @@ class Execution:
         """A worker was lost, or came back."""
         if self.batcher is None or self._admission is None:
             return
-        if executor is None:
+        if executor is None and not replica.given_up:
             self._losses.append(time.monotonic())
             if len(self._losses) == _LOSSES and self._losses[-1] - self._losses[0] < LOSS_SECONDS:
                 self._losses.clear()
@@ -150,7 +153,7 @@ class Execution:
     ) -> None:
         if result.error is None:
             start = entries[0].request.timeline.dispatched
-            now = time.perf_counter_ns()
+            now = max(time.perf_counter_ns(), result.ended)
             self._statistics.observe_batch(
                 rows,
                 len(entries),

@@ -85,6 +85,7 @@ class ExecutorAdmission:
         try:
             for _ in range(executor.threads):
                 instances.append(await executor.worker.add(executor.label, model, 1, limit))
+                instances[-1].start_seconds = executor.start_seconds
             alone, together = await self._tuner.rates(
                 Way([executor], rows), Way(instances, rows), hang=hang
             )
@@ -96,7 +97,7 @@ class ExecutorAdmission:
             return
         if together > GAIN * alone:
             seconds = rows * len(instances) / together
-            places.core_times.observe(rows, seconds)
+            places.core_times.observe(self._report.size, rows, seconds)
             for instance in instances:
                 instance.depth = _depth(seconds)
             places.add_core_instances(*instances)

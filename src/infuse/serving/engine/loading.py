@@ -24,7 +24,7 @@ _log = logging.getLogger("infuse.serving")
 
 class VersionLoader:
     """Makes versions that run in `pool`; `call` answers the requests of pipelines' steps, and
-    `cache` is the server's folder on disk.
+    `cache` is the server's folder on disk. Inputs have at most `request_bytes`.
     """
 
     def __init__(
@@ -32,10 +32,12 @@ class VersionLoader:
         pool: WorkerPool,
         cache: Path,
         call: Callable[[InferRequest], Awaitable[InferResponse]],
+        request_bytes: int,
     ) -> None:
         self._pool = pool
         self._cache = cache
         self._call = call
+        self._request_bytes = request_bytes
 
     async def load(
         self,
@@ -83,6 +85,7 @@ class VersionLoader:
             labels=model.files.labels,
             assets=files[1].folder if len(files) > 1 else None,
             on_failure=lambda reason: model.traffic.rollouts.failed(number, reason),
+            request_bytes=self._request_bytes,
         )
         notes = model.files.notes
         try:

@@ -13,6 +13,7 @@ from infuse.errors import ConfigurationError, InputError
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import Formula, TensorSpec
 from infuse.serving.engine.signature import Checker
+from infuse.serving.workers import stored_inputs
 
 _USUAL: Final = 32  # the size of a symbol that nobody has set
 _MOST_BYTES: Final = 1 << 30  # of random inputs
@@ -54,16 +55,9 @@ def drawn(
     return arrays
 
 
-def stored(folder: Path, name: str, checker: Checker) -> list[Array]:
-    """The inputs of a .npz file in the model's folder."""
+async def stored(folder: Path, name: str, checker: Checker, most: int) -> list[Array]:
+    """The inputs of a .npz file in the model's folder, of at most so many bytes."""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
         raise ConfigurationError(f"the warm-up inputs {name!r} are outside of the model's folder")
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            arrays = [np.asarray(content[spec.name], spec.dtype) for spec in checker.inputs]
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigurationError(
-            f"the warm-up inputs cannot be read: {error}", where=str(path)
-        ) from error
-    return arrays
+    return await stored_inputs.stored(path, checker.inputs, most)

@@ -18,7 +18,7 @@ from infuse.errors import InputError, ModelFailureError, RuntimeFailure
 from infuse.runtime.session import Array
 from infuse.serving.control.model_config import Warmup
 from infuse.serving.engine.batching.max_batch import LARGEST, PATIENCE
-from infuse.serving.engine.batching.timing import GAIN
+from infuse.serving.engine.batching.timing import GAIN, size_class
 from infuse.serving.engine.batching.together import Together
 from infuse.serving.engine.signature import Checker
 from infuse.serving.engine.trial_inputs import drawn, stored
@@ -36,10 +36,12 @@ _MAGNITUDES: Final = (1.0, 100.0, 1e-3, 1e4)
 class WarmupReport:
     """What warming up found: seconds by rows, rows of the largest batch that pays, and remarks.
 
-    `open`: the time was over before a larger batch was found not to pay.
+    `open`: the time was over before a larger batch was found not to pay. `size`: the size class of
+    the rows that were run.
     """
 
     seconds: dict[int, float] = field(default_factory=dict)
+    size: int = 0
     most: int = 1
     open: bool = False
     notes: list[str] = field(default_factory=list)
@@ -76,8 +78,8 @@ class Way:
 class Tuner:
     """Measures ways to run a version, and says which is better.
 
-    Inputs are random, or those of `config` in `folder`; a run that takes longer than `hang` seconds
-    counts as hung. Batches are tried where requests may run `together`.
+    Inputs are random, or those of `config` in `folder`, of at most `most_bytes`; a run that takes
+    longer than `hang` seconds counts as hung. Batches are tried where requests may run `together`.
     """
 
     def __init__(
@@ -87,10 +89,11 @@ class Tuner:
         folder: Path,
         hang: float,
         together: Together = Together(),  # noqa: B008  (it cannot change)
+        most_bytes: int = 1 << 26,
     ) -> None:
         self.together = together
         self._checker, self._config = checker, config
-        self._folder, self._hang = folder, hang
+        self._folder, self._hang, self._most_bytes = folder, hang, most_bytes
 
     async def warm_up(self, executor: Executor, most: int) -> WarmupReport:
         """Run the model with batches of 1, 2, 4 … rows while that pays, at most `config.seconds`
@@ -108,6 +111,7 @@ class Tuner:
             await self._run(executor, inputs)  # the first one reads the weights
             limit = time.monotonic() + self._config.seconds
             rows = self._rows(inputs, 1)
+            report.size = size_class(inputs, rows)
             report.seconds[rows] = await self._timed(executor, inputs, limit)
             if not batched or most == 1:
                 return report
@@ -224,7 +228,7 @@ class Tuner:
         """
         checker, config = self._checker, self._config
         if config.inputs:
-            return await asyncio.to_thread(stored, self._folder, config.inputs, checker)
+            return await stored(self._folder, config.inputs, checker, self._most_bytes)
         return await self._drawn(rows)
 
     async def _drawn(self, rows: int, magnitude: float = 1.0) -> list[Array]:

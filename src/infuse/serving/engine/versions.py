@@ -48,6 +48,7 @@ class ServedVersion:
         labels: Labels | None = None,
         assets: Path | None = None,
         on_failure: Callable[[str], None] = _log.error,
+        request_bytes: int = 1 << 26,
     ) -> None:
         self.name = name
         self.number = number
@@ -65,6 +66,7 @@ class ServedVersion:
         self.labels = labels or Labels()
         self.retained_files: tuple[LocalVersion, ...] = (local,)
         self._on_failure = on_failure
+        self._request_bytes = request_bytes
         self._assets = assets
         self._pool = pool
         self._execution: Execution | None = None
@@ -154,6 +156,7 @@ class ServedVersion:
             self.where,
             self.statistics,
             self._on_failure,
+            self._request_bytes,
         )
         await self._execution.start()
         self.notes += self._execution.warmup_report.notes

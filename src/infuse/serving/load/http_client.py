@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import ssl
 import urllib.parse
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, Final
 
-import aiohttp
 import msgspec
 
 from infuse.serving.load.encoding import HEADER, binary_body, json_body
-from infuse.serving.load.remote import Call, Cause, Failure, RemoteModel, described, wrong_answer
+from infuse.serving.load.remote import Call, RemoteModel, described, wrong_answer
+from infuse.serving.load.session import MOST_BYTES, Session
 from infuse.serving.messages import Tensor
 
-_MOST_TEXT: Final = 300  # characters of a refusal
-_CAUSES: Final[Mapping[int, Cause]] = {
-    HTTPStatus.NOT_FOUND: "unknown",
-    HTTPStatus.UNAUTHORIZED: "access",
-    HTTPStatus.FORBIDDEN: "access",
-}
-_TRANSIENT: Final = frozenset(
-    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
-)  # refusals that depend on the load
+_MOST_METADATA: Final = 4 << 20  # bytes
 
 
 class _Output(msgspec.Struct):
@@ -77,31 +66,22 @@ class HttpClient:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._model, self._json = model, json_tensors
-        path = f"/v2/models/{urllib.parse.quote(model, safe='')}"
+        self._path = f"/v2/models/{urllib.parse.quote(model, safe='')}"
         if version:
-            path += f"/versions/{urllib.parse.quote(version, safe='')}"
-        self._url = url.rstrip("/") + path
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections, ssl=tls or True),
-            timeout=aiohttp.ClientTimeout(total=seconds),
-            headers={"Authorization": f"Bearer {token}"} if token else None,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
+            self._path += f"/versions/{urllib.parse.quote(version, safe='')}"
+        self._session = Session(url, token, seconds, connections, tls)
 
     async def describe(self) -> RemoteModel:
-        async with _failures(), self._session.get(self._url) as answer:
-            body = await answer.read()
-            if answer.status != HTTPStatus.OK:
-                raise _refusal(answer.status, body)
+        answer = await self._session.ask(self._path, most=_MOST_METADATA)
         try:
-            return described(self._model, msgspec.json.decode(body))
-        except msgspec.DecodeError as error:
+            return described(self._model, msgspec.json.decode(answer.body))
+        except (msgspec.DecodeError, RecursionError) as error:
             raise wrong_answer(f"its metadata are not JSON: {error}") from error
 
     def call(self, model: RemoteModel, inputs: Sequence[Tensor]) -> Call:
         names = [port.name for port in model.outputs]
         body, headers = (json_body if self._json else binary_body)(inputs, names)
-        return _HttpCall(self._session, f"{self._url}/infer", model, body, headers)
+        return _HttpCall(self._session, f"{self._path}/infer", model, body, headers)
 
     async def close(self) -> None:
         await self._session.close()
@@ -109,8 +89,8 @@ class HttpClient:
 
 @dataclass(frozen=True)
 class _HttpCall:
-    session: aiohttp.ClientSession
-    url: str
+    session: Session
+    path: str
     model: RemoteModel
     body: bytes
     headers: Mapping[str, str]
@@ -120,27 +100,32 @@ class _HttpCall:
         return len(self.body)
 
     async def send(self) -> int:
-        async with (
-            _failures(),
-            self.session.post(self.url, data=self.body, headers=self.headers) as answer,
-        ):
-            body = await answer.read()
-            if answer.status != HTTPStatus.OK:
-                raise _refusal(answer.status, body)
-            self._check(answer.headers.get(HEADER, ""), body)
-        return len(body)
+        answer = await self.session.ask(self.path, self.body, self.headers, keep=_head_size)
+        self._check(answer.body, answer.size)
+        return answer.size
 
-    def _check(self, length: str, body: bytes) -> None:
-        """Failure unless an answer has the declared outputs, each with its elements."""
-        end = int(length) if length.isdecimal() else len(body)
-        outputs = _outputs(body[:end])
+    def _check(self, head: bytes, size: int) -> None:
+        """Failure unless an answer of so many bytes has the declared outputs, each with its
+        elements.
+        """
+        if len(head) == MOST_BYTES < size:
+            raise wrong_answer(f"its JSON has more than {MOST_BYTES} bytes")
+        outputs = _outputs(head)
         sizes = list(map(_binary_size, outputs))
-        for output, size in zip(outputs, sizes):
-            if size is None and output.data is msgspec.UNSET:
+        for output, count in zip(outputs, sizes):
+            if count is None and output.data is msgspec.UNSET:
                 raise wrong_answer(f"output {output.name!r} has no elements")
-        if sum(size or 0 for size in sizes) != len(body) - end:
-            raise wrong_answer(f"it has {len(body) - end} bytes of binary tensors, not {sizes}")
+        if sum(count or 0 for count in sizes) != size - len(head):
+            raise wrong_answer(f"it has {size - len(head)} bytes of binary tensors, not {sizes}")
         self.model.check([(o.name, o.datatype, o.shape, n) for o, n in zip(outputs, sizes)])
+
+
+def _head_size(headers: Mapping[str, str]) -> int:
+    """The bytes of an answer's JSON, which alone is kept."""
+    length = headers.get(HEADER, "")
+    return (
+        int(length) if length.isascii() and length.isdecimal() and len(length) < 20 else MOST_BYTES
+    )
 
 
 def _binary_size(output: _Output) -> int | None:
@@ -162,26 +147,3 @@ def _outputs(head: bytes) -> Sequence[_Output]:
             return msgspec.convert(json.loads(head), _LooseAnswer).outputs
     except (msgspec.ValidationError, ValueError, RecursionError) as error:
         raise wrong_answer(f"it is none of the protocol: {error}") from error
-
-
-@asynccontextmanager
-async def _failures() -> AsyncIterator[None]:
-    """Makes Failures of what the client raises."""
-    try:
-        yield
-    except asyncio.TimeoutError as error:
-        raise Failure("timeout", "no answer came in time", "timeout") from error
-    except (aiohttp.ClientError, OSError) as error:
-        text = f"{type(error).__name__}: {error}"
-        raise Failure("connection", text, "connection") from error
-
-
-def _refusal(status: int, body: bytes) -> Failure:
-    """The failure of an answer with another status than 200."""
-    try:
-        text = str(msgspec.json.decode(body)["error"])
-    except (msgspec.DecodeError, KeyError, TypeError):
-        text = body.decode("utf-8", "replace")
-    is_refused = status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _TRANSIENT
-    cause: Cause = _CAUSES.get(status, "refused" if is_refused else "server")
-    return Failure(f"HTTP {status}", text[:_MOST_TEXT], cause)

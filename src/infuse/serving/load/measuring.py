@@ -81,8 +81,6 @@ class Measurement:
 def connect(target: Target, connections: int) -> Client:
     """A client for a target. OptionError for a URL of another scheme; nothing is sent yet."""
     parts = _address(target.url)
-    if not (target.token.isascii() and target.token.isprintable()):
-        raise OptionError("the token has characters that no header can carry")
     common = (target.model, target.version, target.token, target.seconds, connections)
     target.tls.check_scheme(target.url)
     if parts.scheme.startswith("http"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -31,10 +32,23 @@ _HINTS: Final[Mapping[Cause, str]] = {
 }
 
 
+_MOST_PORTS: Final = 4096  # inputs, and outputs
+_MOST_NAME: Final = 4096  # characters
+_MOST_TEXT: Final = 2000
+_LISTED: Final = 16
+
+
+def printable(text: str, most: int = _MOST_TEXT) -> str:
+    """A server's text for a terminal: cut, and escaped where it would do more than show."""
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
 class Failure(Exception):
     """A request that has no right answer: in words (`kind`, `text`), and why."""
 
     def __init__(self, kind: str, text: str, cause: Cause) -> None:
+        text = printable(text)
         super().__init__(f"{kind}: {text}")
         self.kind, self.text, self.cause = kind, text, cause
 
@@ -127,19 +141,32 @@ def described(name: str, metadata: Any) -> RemoteModel:
     where they are none.
     """
     try:
-        inputs, outputs = (
-            tuple(
-                Port(str(p["name"]), str(p["datatype"]), tuple(map(int, p["shape"])))
-                for p in metadata[kind]
-            )
-            for kind in ("inputs", "outputs")
-        )
-    except (KeyError, TypeError, ValueError) as error:
+        inputs, outputs = (tuple(map(_port, metadata[kind])) for kind in ("inputs", "outputs"))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise wrong_answer(f"its metadata are none of the protocol: {error!r}") from error
     if not inputs or not outputs:
         raise wrong_answer("its metadata name no inputs or no outputs")
+    if max(len(inputs), len(outputs)) > _MOST_PORTS:
+        raise wrong_answer(
+            f"its metadata name {len(inputs)} inputs and {len(outputs)} outputs, and there may be "
+            f"{_MOST_PORTS}"
+        )
     return RemoteModel(name, inputs, outputs)
 
 
+def _port(plain: Any) -> Port:
+    """An input or output of metadata. KeyError, TypeError, ValueError where it is none."""
+    name, datatype, shape = plain["name"], plain["datatype"], tuple(map(int, plain["shape"]))
+    if not (isinstance(name, str) and isinstance(datatype, str)):
+        raise TypeError(name)
+    if max(len(name), len(datatype)) > _MOST_NAME:
+        raise ValueError("a name is too long")
+    if min(shape, default=0) < -1:
+        raise ValueError(f"{printable(name)} has a size of {min(shape)}")
+    return Port(name, datatype, shape)
+
+
 def _listed(ports: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} ({datatype})" for name, datatype in ports.items()) or "none"
+    few = [f"{name} ({datatype})" for name, datatype in itertools.islice(ports.items(), _LISTED)]
+    more = [f"and {len(ports) - len(few)} more"] if len(ports) > len(few) else []
+    return ", ".join(few + more) or "none"

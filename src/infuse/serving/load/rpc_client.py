@@ -9,7 +9,9 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
+from infuse.errors import OptionError
 from infuse.serving.load.encoding import METHODS, raw_message
 from infuse.serving.load.remote import Call, Cause, Failure, RemoteModel, described, wrong_answer
 from infuse.serving.messages import Tensor
@@ -20,8 +22,9 @@ MOST_CHANNELS: Final = 16
 _Response: Final = message("ModelInferResponse")
 _MetadataRequest: Final = message("ModelMetadataRequest")
 _MetadataResponse: Final = message("ModelMetadataResponse")
-_UNLIMITED: Final = [
-    ("grpc.max_receive_message_length", -1),
+_MOST_BYTES: Final = 128 << 20  # of an answer, also unpacked
+_OPTIONS: Final = [
+    ("grpc.max_receive_message_length", _MOST_BYTES),
     ("grpc.max_send_message_length", -1),
     ("grpc.use_local_subchannel_pool", 1),
 ]
@@ -50,12 +53,14 @@ class RpcClient:
         connections: int,
         credentials: grpc.ChannelCredentials | None = None,
     ) -> None:
+        if not (token.isascii() and token.isprintable()):
+            raise OptionError("the token has characters that no header can carry")
         self._model, self._version, self._seconds = model, version, seconds
         self._metadata = (("authorization", f"Bearer {token}"),) if token else None
         self._channels = [
-            grpc.aio.secure_channel(address, credentials, _UNLIMITED)
+            grpc.aio.secure_channel(address, credentials, _OPTIONS)
             if credentials is not None
-            else grpc.aio.insecure_channel(address, _UNLIMITED)
+            else grpc.aio.insecure_channel(address, _OPTIONS)
             for _ in range(min(connections, MOST_CHANNELS))
         ]
 
@@ -63,7 +68,7 @@ class RpcClient:
         request = _MetadataRequest(name=self._model, version=self._version)
         ask = self._methods("ModelMetadata")[0]
         data = await self.ask(ask, request.SerializeToString())
-        answer = _MetadataResponse.FromString(data)
+        answer = _parsed(_MetadataResponse, data)
         plain = {
             kind: [{"name": p.name, "datatype": p.datatype, "shape": p.shape} for p in ports]
             for kind, ports in (("inputs", answer.inputs), ("outputs", answer.outputs))
@@ -105,7 +110,7 @@ class _RpcCall:
 
     async def send(self) -> int:
         data = await self.client.ask(next(self.methods), self.body)
-        answer = _Response.FromString(data)
+        answer = _parsed(_Response, data)
         raw = answer.raw_output_contents
         if raw and len(raw) != len(answer.outputs):
             raise wrong_answer(f"it has {len(raw)} contents for {len(answer.outputs)} outputs")
@@ -114,6 +119,14 @@ class _RpcCall:
             sizes = [len(content) for content in raw]
         self.model.check([(o.name, o.datatype, o.shape, n) for o, n in zip(answer.outputs, sizes)])
         return len(data)
+
+
+def _parsed(kind: Any, data: bytes) -> Any:
+    """The message that an answer is; Failure where it is none."""
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise wrong_answer(f"it is none of the protocol: {error}") from error
 
 
 def _failure(code: str, text: str) -> Failure:

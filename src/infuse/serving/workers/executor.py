@@ -44,6 +44,15 @@ class Result:
     error: Exception | None = None
     owned: bool = False
 
+    def clamp(self, dispatched: int, now: int) -> None:
+        """Let it have run between two moments of this process's clock, whatever the worker says.
+
+        A worker may also begin a run before this process has taken note of the end of the one
+        before.
+        """
+        self.ended = min(max(self.ended or now, dispatched), now)
+        self.began = min(max(self.began or now, dispatched), self.ended)
+
 
 Callback = Callable[[Result], None]
 
@@ -56,6 +65,8 @@ class Executor(Protocol):
     """
 
     freed: Callable[[], None] | None
+    start_seconds: float
+    """What starting it has taken."""
 
     @property
     def name(self) -> str:
@@ -75,6 +86,11 @@ class Executor(Protocol):
 
         `done` is called on the loop, once. After `seconds` without an answer the run counts as
         hung.
+        """
+
+    def give_up(self, done: Callback) -> None:
+        """Nobody waits for this run, and others wait for its end: end it if it can be ended, at the
+        price of a start.
         """
 
     def receive_buffer(self, size: int) -> Array | None:
@@ -103,6 +119,7 @@ class LocalExecutor:
 
         self.name = name
         self.threads = threads
+        self.start_seconds = 0.0
         self.load = Load()
         self.freed: Callable[[], None] | None = None
         self._runner = Runner(str(folder), threads)
@@ -119,6 +136,9 @@ class LocalExecutor:
     @property
     def alive(self) -> bool:
         return not self._closed
+
+    def give_up(self, done: Callback) -> None:
+        """A thread cannot be ended."""
 
     def receive_buffer(self, size: int) -> Array | None:
         """None: inputs are not copied, wherever they lie."""

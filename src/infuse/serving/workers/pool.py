@@ -107,7 +107,10 @@ class WorkerPool:
         if self.config.mode == "inprocess":
             return await asyncio.to_thread(LocalExecutor, need.name, need.folder, need.threads)
         memory = self.config.memory_mb if self.packed else need.memory_mb
-        return await group.open(need, memory, self.config.start_seconds)
+        began = time.monotonic()
+        executor = await group.open(need, memory, self.config.start_seconds)
+        executor.start_seconds = time.monotonic() - began
+        return executor
 
     async def close(self) -> None:
         """End all workers."""
@@ -255,7 +258,10 @@ class WorkerPool:
 
     def _gone(self, worker: WorkerProcess) -> None:
         self.workers.remove(worker)
-        if not worker.expected:
+        if worker.given_up:
+            labels = ", ".join(dict.fromkeys(executor.label for executor in worker.carried))
+            self.journal.emit("run_given_up", model=labels, reason=worker.farewell)
+        elif not worker.expected:
             self.lost += 1
             models = ", ".join(dict.fromkeys(executor.label for executor in worker.carried))
             self.journal.emit(

@@ -52,6 +52,7 @@ class WorkerProcess:
         self._control: socket.socket | None = None
         self._pidfd = -1
         self.hung = ""
+        self.given_up = False
         self.expected = False
         self.farewell = ""
         self.carried: list[ProcessExecutor] = []
@@ -190,6 +191,8 @@ class WorkerProcess:
         self._close_control()
         self.ended.set_result(status)
         why = f"hung ({self.hung})" if self.hung else ending(status)
+        if self.given_up:
+            why = "was ended: nobody waited for its run, and others waited for its end"
         self.farewell = f"{self.name} (process {self.pid}) {why}"
         lost = WorkerLostError(self.farewell)
         for waiting in self._starts.values():

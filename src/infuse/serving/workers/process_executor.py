@@ -45,14 +45,21 @@ def _read(slot: Slot, answer: wire.Done, owned: bool) -> Result:
 
 
 class _Pending:
-    __slots__ = ("answered", "done", "long", "sent", "timer")
+    __slots__ = ("answered", "done", "long", "seconds", "sent", "timer", "unwanted")
 
-    def __init__(self, done: Callback, timer: asyncio.TimerHandle, long: bool) -> None:
+    def __init__(self, done: Callback, seconds: float, long: bool) -> None:
         self.done = done
-        self.timer = timer
+        self.seconds = seconds
+        self.timer: asyncio.TimerHandle | None = None
         self.long = long
         self.sent = False
         self.answered = False
+        self.unwanted = False
+
+    def stop(self) -> None:
+        """Its time is not counted any more."""
+        if self.timer is not None:
+            self.timer.cancel()
 
 
 class Worker(Protocol):
@@ -64,6 +71,7 @@ class Worker(Protocol):
     expected: bool
     farewell: str
     hung: str
+    given_up: bool
     base_bytes: int
     waiting: Waiting
 
@@ -95,6 +103,7 @@ class ProcessExecutor:
         self.load = Load()
         self.number = next(self._numbers)
         self.weights_bytes = 0
+        self.start_seconds = 0.0
         self._loop = asyncio.get_running_loop()
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
@@ -160,15 +169,42 @@ class ProcessExecutor:
         placed = self._slots.buffer_with(parts)
         number = self._slots.take() if placed is None else placed[0]
         slot = self._slots[number]
-        timer = self._loop.call_later(seconds * (1 + len(self._pending)), self._hung, seconds)
         long = self._compute >= _SOON
-        self._pending[number] = _Pending(done, timer, long)
+        self._pending[number] = _Pending(done, seconds, long)
+        self._watch()
         if long:
             self.worker.waiting.run_begins()
         if placed is None and heavy([array for arrays in parts for array in arrays]):
             self._slots.aside(number, partial(written, slot, parts), partial(self._send, number))
         else:
             self._send(number, lambda: written(slot, parts) if placed is None else placed[1])
+
+    def _watch(self) -> None:
+        """Let the run under way, which is the first that was not answered, have its time; the
+        others have theirs when they begin.
+        """
+        for pending in self._pending.values():
+            if not pending.answered:
+                if pending.timer is None:
+                    seconds = pending.seconds
+                    pending.timer = self._loop.call_later(seconds, self._hung, seconds)
+                return
+
+    def give_up(self, done: Callback) -> None:
+        """Nobody waits for this run. The worker is ended once it runs nothing else; what had not
+        begun runs in its successor.
+        """
+        for pending in self._pending.values():
+            pending.unwanted = pending.unwanted or pending.done is done
+        if not any(executor.wanted for executor in self.worker.instances.values()):
+            self.worker.given_up = True
+            self.worker.kill()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody waits for what it runs now."""
+        first = next(iter(self._pending.values()), None)
+        return first is not None and not first.unwanted
 
     def _send(self, number: int, write: Callable[[], list[wire.Where]]) -> None:
         """Tell the worker where the inputs lie, which `write` says."""
@@ -254,7 +290,8 @@ class ProcessExecutor:
         if pending is None:
             return
         pending.answered = True
-        pending.timer.cancel()
+        pending.stop()
+        self._watch()
         slot = self._slots[answer.slot]
         self.load.add(answer.busy * self.threads / 1e9)
         self._compute += NEWEST * ((answer.ended - answer.began) / 1e9 - self._compute)
@@ -272,7 +309,8 @@ class ProcessExecutor:
         if pending is None:
             return
         self.runs += result.error is None
-        pending.timer.cancel()
+        pending.stop()
+        self._watch()
         if pending.long:
             self.worker.waiting.run_ends()
         try:

@@ -54,7 +54,8 @@ class Replica:
     `changed` is called with the executor that came (after a loss or a move), or with None when it
     was lost, and whenever it could not be started again, which `failures` counts until it is.
     `group`: the cores whose worker it is in. `own_bytes`: what it takes besides the weights, as
-    measured; 0 before that. `wait`: the seconds before a lost worker is replaced; they double from
+    measured; 0 before that. `given_up`: the last loss was wanted, for nobody waited for what ran.
+    `wait`: the seconds before a lost worker is replaced; they double from
     loss to loss of workers that neither ended a run nor lived long.
     """
 
@@ -67,6 +68,7 @@ class Replica:
         self.restarts = 0
         self.failures = 0
         self.moves = 0
+        self.given_up = False
         self.reason = ""
         self.wait = RETRY_SECONDS
         self.own_bytes = 0
@@ -148,14 +150,17 @@ class Replica:
                 return
             self.executor = None
             self.reason = executor.worker.farewell
-            if executor.suspect:
+            self.given_up = executor.worker.given_up
+            if executor.suspect and not self.given_up:
                 self._suspect()
             self._changed(None, self)
-            if executor.runs or time.monotonic() - began > LOSS_SECONDS:
+            if self.given_up:
+                self.wait = 0.0
+            elif executor.runs or time.monotonic() - began > LOSS_SECONDS:
                 self.wait = RETRY_SECONDS
             while not self._closing.is_set():
                 await asyncio.sleep(self.wait)
-                self.wait = min(2 * self.wait, _LONGEST_WAIT)
+                self.wait = min(max(2 * self.wait, RETRY_SECONDS), _LONGEST_WAIT)
                 try:
                     executor = await self._restarted()
                 except (InfuseError, OSError) as error:

@@ -1,7 +1,7 @@
 """Triton's layout of a repository: which files are which version of which model.
 
-    name/1/model.onnx            also model.infuse, any one *.onnx or *.infuse, or a compiled
-                                 model's files or folder
+    name/1/model.onnx            also model.infuse, or one file or folder in any format that
+                                 infuse.load takes, or a compiled model's files or folder
     name/config.yaml             or config.pbtxt; both optional; it may name files of labels in the
                                  folder
     name/model.onnx, name.onnx   a model with one version, 1 (with name.yaml or name.pbtxt in the
@@ -22,7 +22,6 @@ from hashlib import sha256
 from typing import Final
 
 from infuse.errors import ConfigurationError, RepositoryError
-from infuse.runtime.folder import METADATA, STAGES
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository.configs import FILES, ModelText, parse_config, read_config
 from infuse.serving.control.repository.files import (
@@ -34,13 +33,11 @@ from infuse.serving.control.repository.files import (
     check_name,
 )
 from infuse.serving.control.repository.labels import read_labels
+from infuse.serving.control.repository.mains import ALONE, ENDINGS, main_of
 
 _VERSION: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
-_MODELS: Final = (".onnx", ".infuse")
-_STANDARD: Final = ("model.onnx", "model.infuse")
 _UNFINISHED: Final = (".tmp", ".part", ".partial", ".crdownload", ".filepart")
 _FINISHED: Final = "_SUCCESS"
-_COMPILED: Final = (METADATA, STAGES)  # a compiled model's folder holds one of them
 _BESIDE: Final = (
     "",
     ".data",
@@ -130,7 +127,7 @@ def _shelves(listing: Listing) -> list[Shelf]:
             rooted.append(file)
     for path, problem in listing.problems.items():
         name, _, rest = path.partition("/")
-        if rest or not name.endswith((*_MODELS, ".yaml", ".pbtxt")):
+        if rest or not name.endswith((*ALONE, ".yaml", ".pbtxt")):
             shelves.setdefault(name, Shelf(name)).problems[rest] = problem
         else:
             stem = name.rpartition(".")[0]
@@ -142,9 +139,9 @@ def _shelves(listing: Listing) -> list[Shelf]:
 def _add_single(shelves: dict[str, Shelf], rooted: list[FileEntry]) -> None:
     """Models that are a file in the root, with what lies beside it under its name."""
     named = {file.name: file for file in rooted}
-    for file in sorted(rooted, key=lambda entry: not entry.name.endswith(_MODELS[0])):
+    for file in sorted(rooted, key=lambda entry: not entry.name.endswith(ALONE[0])):
         stem, dot, ending = file.name.rpartition(".")
-        if dot + ending not in _MODELS or not stem:
+        if dot + ending not in ALONE or not stem:
             continue
         if stem in shelves:
             shelves[stem].notes.append(
@@ -213,7 +210,7 @@ def _assemble(
         whole = _version(alone, text, "")
         if not whole.problem or whole.unfinished:
             versions, own = {1: whole}, []
-    elif any(file.name.endswith(_MODELS) for file in own):
+    elif any(file.name.endswith(ENDINGS) for file in own):
         notes.append("model files beside the version folders are passed over")
     problem = (
         ""
@@ -247,7 +244,7 @@ def _version(version: VersionFiles, text: ModelText, problem: str) -> VersionFil
     )
     main, compiled, missing = "", False, ""
     if text.config.pipeline is None:
-        main, compiled, missing = _main({file.name for file in files}, text.config.file)
+        main, compiled, missing = main_of({file.name for file in files}, text.config.file)
     changed = max([version.changed, *(file.changed for file in version.files)])
     print_of = _hash(main, *(f"{file.name}\0{file.bytes}\0{file.stamp}" for file in files))
     return replace(
@@ -261,35 +258,6 @@ def _version(version: VersionFiles, text: ModelText, problem: str) -> VersionFil
         unfinished=unfinished,
         problem=problem or missing,
     )
-
-
-def _main(names: set[str], declared: str) -> tuple[str, bool, str]:
-    """The file or compiled folder to load, whether it is compiled, and what is wrong if there is
-    none.
-    """
-    if declared:
-        if declared in names:
-            return declared, False, ""
-        if any(f"{declared}/{mark}" in names for mark in _COMPILED):
-            return declared, True, ""
-        return "", False, f"there is no {declared!r}, which its configuration names as its file"
-    if standard := next((name for name in _STANDARD if name in names), ""):
-        return standard, False, ""
-    if any(mark in names for mark in _COMPILED):
-        return "", True, ""
-    single = sorted(name for name in names if "/" not in name and name.endswith(_MODELS))
-    inner = [name.split("/") for name in names]
-    folders = sorted({parts[0] for parts in inner if len(parts) == 2 and parts[1] in _COMPILED})
-    if len(candidates := [*single, *folders]) == 1:
-        return candidates[0], bool(folders), ""
-    if candidates:
-        several = ", ".join(candidates)
-        return (
-            "",
-            False,
-            f"it holds several models ({several}); `file` in its configuration can choose one",
-        )
-    return "", False, "it holds no model: neither model.onnx nor model.infuse nor a compiled model"
 
 
 def _check(version: VersionFiles, config: ModelConfig, rules: Rules) -> VersionFiles:

@@ -34,7 +34,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "instance_group.passive": "every replica serves",
     "dynamic_batching.preferred_batch_size": "sizes of batches follow the times that were measured",
     "dynamic_batching.max_queue_delay_microseconds": (
-        "requests wait only where that pays; see `latency_target_ms`"
+        "an idle model never waits for more requests; while it runs, they gather"
     ),
     "dynamic_batching.priority_queue_policy": "all priorities have the same queue policy",
     "dynamic_batching.default_queue_policy.allow_timeout_override": (

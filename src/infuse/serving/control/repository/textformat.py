@@ -4,6 +4,7 @@ named.
 
 from __future__ import annotations
 
+import re
 from typing import Final, TypeAlias
 
 from google.protobuf import text_format
@@ -15,6 +16,7 @@ Message: TypeAlias = "dict[str, list[Value]]"
 
 _MOST_DEPTH: Final = 32
 _MOST_TEXT: Final = 512 << 10  # characters: some seconds of reading
+_BEYOND_BYTES: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[4-7][0-7]{2}")  # octal escapes above 377
 _CLOSING: Final = {"{": "}", "<": ">"}
 
 
@@ -62,6 +64,18 @@ def _values(tokens: text_format.Tokenizer, colon: bool, depth: int) -> list[Valu
     return values
 
 
+def _text(tokens: text_format.Tokenizer) -> str:
+    wrong = tokens.ParseError("a text has an escape that stands for no character, or is not UTF-8")
+    if _BEYOND_BYTES.search(tokens.token):
+        raise wrong
+    try:
+        return str(tokens.ConsumeString())
+    except text_format.ParseError as error:
+        if "codec" in str(error):
+            raise wrong from error
+        raise
+
+
 def _value(tokens: text_format.Tokenizer, colon: bool, depth: int) -> Value:
     for opening, closing in _CLOSING.items():
         if tokens.TryConsume(opening):
@@ -69,7 +83,7 @@ def _value(tokens: text_format.Tokenizer, colon: bool, depth: int) -> Value:
     if not colon:
         raise tokens.ParseError("':' or '{' is missing after a field's name")
     if tokens.token[:1] in ("'", '"'):
-        return str(tokens.ConsumeString())
+        return _text(tokens)
     for read in (tokens.ConsumeInteger, tokens.ConsumeFloat, tokens.ConsumeBool):
         try:
             return read()  # type: ignore[no-any-return]

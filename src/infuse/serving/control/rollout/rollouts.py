@@ -9,6 +9,7 @@ from infuse.serving.control.model_config import Canary
 from infuse.serving.control.rollout.eligibility import Eligibility
 from infuse.serving.control.rollout.events import Event, EventLog
 from infuse.serving.control.rollout.routing import Routing
+from infuse.serving.control.rollout.signatures import Signatures
 from infuse.serving.control.rollout.snapshot import Record, State
 from infuse.serving.control.rollout.trial import Trial, check_canary
 from infuse.serving.control.rollout.windows import Tally
@@ -16,7 +17,7 @@ from infuse.serving.control.rollout.windows import Tally
 
 class Rollouts:
     """Begins, drives and ends rollouts. `eligibility` remembers what they came to; `recent` gives
-    the counts of the last minute of some versions.
+    the counts of the last minute of some versions; `signatures` what versions take and give.
     """
 
     def __init__(
@@ -26,9 +27,11 @@ class Rollouts:
         events: EventLog,
         clock: Callable[[], float],
         wall: Callable[[], float],
+        signatures: Signatures,
     ) -> None:
         self._routing, self._recent, self._events = routing, recent, events
         self._clock, self._wall = clock, wall
+        self._signatures = signatures
         self.eligibility = Eligibility(routing)
         self.last: Trial | None = None
         self.active: Trial | None = None  # `last` while it runs or is paused
@@ -64,6 +67,12 @@ class Rollouts:
         if not origin:
             raise OptionError(
                 f"version {version} serves already, and no other", where=self._routing.where
+            )
+        if reason := self._unlike(version, origin, canary):
+            raise OptionError(
+                f"version {version} cannot take its callers: {reason}",
+                where=self._routing.where,
+                hint="canary.new_signature: true starts it all the same",
             )
         self._begin(version, origin, canary, "asked for")
 
@@ -145,7 +154,10 @@ class Rollouts:
         if again or number in self.eligibility.refused:
             return
         if record is not None and number == record.version:
-            self._begin(number, record.origin, record.canary, "its files have changed")
+            if reason := self._unlike(number, record.origin, record.canary):
+                self.rollback(reason)
+            else:
+                self._begin(number, record.origin, record.canary, "its files have changed")
         elif initial or number in self.eligibility.held:
             return
         elif record is None:
@@ -212,7 +224,10 @@ class Rollouts:
         if number < before:
             return
         if origin and canary is not None:
-            self._begin(number, origin, canary, "it has come")
+            if reason := self._unlike(number, origin, canary):
+                self._hold(number, origin, reason)
+            else:
+                self._begin(number, origin, canary, "it has come")
         else:
             self.eligibility.settle(None)
 
@@ -236,6 +251,17 @@ class Rollouts:
             self.eligibility.settle(max(origin))
         self.last = self.active = Trial(record, self._recent(origin), self._clock)
         self._events.tell("rollout_started", version, reason, self.share)
+
+    def _unlike(self, version: int, origin: Collection[int], canary: Canary) -> str:
+        """Why a version must not get the callers of others, unless `canary` says that it may."""
+        return "" if canary.new_signature else self._signatures.changed(version, origin)
+
+    def _hold(self, version: int, origin: Collection[int], reason: str) -> None:
+        """Let a version that has come not serve by itself: those before it go on."""
+        if not self._routing.current.split:
+            self.eligibility.settle(max(origin))
+        self.eligibility.refuse(version, reason)
+        self._events.tell("held", version, reason)
 
     def _end(self, record: Record, state: State, reason: str) -> None:
         record.state, record.reason, record.since = state, reason, self._wall()

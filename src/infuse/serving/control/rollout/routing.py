@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from infuse.errors import ConfigurationError, NotFoundError, OptionError, UnavailableError
-from infuse.serving.control.model_config import ModelConfig
+from infuse.serving.control.model_config import MOST_WEIGHT, ModelConfig
 from infuse.serving.control.rollout.events import EventLog
 from infuse.serving.control.rollout.snapshot import Routes
 
@@ -127,7 +127,7 @@ class Routing:
 
     def set_split(self, weights: Mapping[str, float]) -> None:
         """Weights by version or label, all loaded, at least one above 0; none at all: no split."""
-        self._check_weights(weights, "split", math.inf)
+        self._check_weights(weights, "split", MOST_WEIGHT)
         if weights and not any(weights.values()):
             raise OptionError("the weights of a split are all 0", where=self.where)
         self.current.split = dict(weights)
@@ -173,7 +173,7 @@ class Routing:
     def _check_weights(self, weights: Mapping[str, float], part: str, most: float) -> None:
         for name, weight in weights.items():
             if not (0 <= weight <= most and math.isfinite(weight)):
-                limit = "a number from 0" if math.isinf(most) else f"between 0 and {most:g}"
+                limit = f"between 0 and {most:g}"
                 raise OptionError(
                     f"the {part} of {name[:80]!r} must be {limit}, found {weight}", where=self.where
                 )

@@ -10,13 +10,14 @@ from typing import Any, Final
 
 import msgspec
 
-from infuse.errors import DeadlineError, OptionError, OverloadError, UnavailableError
+from infuse.errors import DeadlineError, InputError, OptionError, OverloadError, UnavailableError
 from infuse.serving.control.model_config import Canary, ModelConfig
 from infuse.serving.control.rollout.drift import difference
 from infuse.serving.control.rollout.events import Event, EventLog
 from infuse.serving.control.rollout.rollouts import Rollouts
 from infuse.serving.control.rollout.routing import Routing, Versions
 from infuse.serving.control.rollout.selection import Selection
+from infuse.serving.control.rollout.signatures import Described, Signatures
 from infuse.serving.control.rollout.snapshot import Routes, Snapshot
 from infuse.serving.control.rollout.trial import check_canary, told
 from infuse.serving.control.rollout.windows import Windows
@@ -31,9 +32,9 @@ class Traffic:
     `routing` has labels, split and shadows; `selection` says which version answers a request;
     `rollouts` are promoted, rolled back, paused and resumed.
 
-    `loaded` gives the versions that can answer now, `known` those that the repository has. All
-    methods are called on one event loop; `clock` gives seconds that only grow, `wall` seconds of
-    the epoch, `random` numbers in [0, 1).
+    `loaded` gives the versions that can answer now, `version` one of them, `known` those that the
+    repository has. All methods are called on one event loop; `clock` gives seconds that only grow,
+    `wall` seconds of the epoch, `random` numbers in [0, 1).
 
     A request without a version goes to the rollout's new version by the rollout's share, else by
     the split, else to the version that serves: the one that a promotion or a rollback settled on,
@@ -49,6 +50,7 @@ class Traffic:
         loaded: Versions,
         existing: Versions,
         *,
+        version: Callable[[int], Described | None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = chance.random,
         wall: Callable[[], float] = time.time,
@@ -59,7 +61,10 @@ class Traffic:
         self._events = EventLog(model, wall)
         self._windows = Windows(loaded, clock)
         self.routing = Routing(model, config, loaded, existing, self._events)
-        self.rollouts = Rollouts(self.routing, self._windows.recent, self._events, clock, wall)
+        self._signatures = Signatures(version)
+        self.rollouts = Rollouts(
+            self.routing, self._windows.recent, self._events, clock, wall, self._signatures
+        )
         self.selection = Selection(self.routing, self.rollouts, random)
 
     def pinned(self) -> frozenset[int]:
@@ -154,16 +159,28 @@ class Traffic:
         """Count a finished request for its version; in constant time.
 
         An error of the caller (a status below 500), or of one that left, counts as nothing; an
-        overload is counted by itself. Requests that name their version are no part of a rollout's
-        evidence, for they are not drawn by chance.
+        overload is counted by itself. A request that a rollout's new version refuses, and that the
+        old one's signature takes, speaks against the new one. Requests that name their version are
+        no part of a rollout's evidence, for they are not drawn by chance.
         """
         if outcome.shadow:
             return
         tally = self._windows.now(outcome.version)
         if self.rollouts.last is not None:
-            self.rollouts.last.ended(outcome, loaded=tally is not None)
+            self.rollouts.last.ended(outcome, tally is not None, self._unduly_refused(outcome))
         if tally is not None:
             tally.count(outcome.error, outcome.seconds)
+
+    def _unduly_refused(self, outcome: Outcome) -> bool:
+        """Whether the new version of the running rollout refused what the old one takes."""
+        active, error = self.rollouts.active, outcome.error
+        return (
+            error is not None
+            and active is not None
+            and outcome.version == active.record.version
+            and isinstance(error, InputError)
+            and self._signatures.takes(active.record.origin, outcome.request)
+        )
 
     def compare(
         self, version: int, expected: InferResponse, actual: InferResponse | Exception

@@ -75,17 +75,20 @@ class Trial:
         """A request goes to a version; `ended` must follow, whatever becomes of it."""
         self._flight(version).begin(id(request), self._clock())
 
-    def ended(self, outcome: Outcome, loaded: bool) -> None:
+    def ended(self, outcome: Outcome, loaded: bool, unduly_refused: bool = False) -> None:
         """Count a request that has ended by what became of it, if it is evidence and its version is
-        still `loaded`.
+        still `loaded`. `unduly_refused`: that is its version's fault.
         """
         error = outcome.error
         gone = isinstance(error, asyncio.CancelledError)  # the caller, who had no answer until then
-        tried = error is None or gone or is_fault(error)
+        tried = error is None or gone or is_fault(error) or unduly_refused
         self._flight(outcome.version).end(id(outcome.request), outcome.seconds, tried)
         if loaded and self.record.active and not outcome.request.version:
             side = self.new if outcome.version == self.record.version else self.old
-            side.count(error, outcome.seconds)
+            if unduly_refused:
+                side.failed += 1
+            else:
+                side.count(error, outcome.seconds)
 
     def pass_time(self, seconds: float, held: bool) -> None:
         """Let time pass; `held`: it counts for the step."""

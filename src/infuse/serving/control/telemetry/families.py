@@ -1,4 +1,4 @@
-"""Every metric by name: what it counts and which labels it has. `docs/serving.md` lists the
+"""Every metric by name: what it counts and which labels it has. `docs/metrics.md` lists the
 same.
 """
 

@@ -22,6 +22,7 @@ LEVELS: Final[Mapping[str, int]] = {
     "repository_unreachable": logging.ERROR,
     "objectives_refused": logging.ERROR,
     "rolled_back": logging.WARNING,
+    "held": logging.WARNING,
     "objective_burning": logging.WARNING,
     "access_refused": logging.WARNING,
     "certificate_refused": logging.WARNING,

@@ -200,7 +200,7 @@ class VersionStatistics:
         counts = self._current
         timeline = outcome.request.timeline
         finished = timeline.finished or now
-        took = finished - timeline.received
+        took = _span(timeline.received, finished)
         error = outcome.error
         if error is None:
             counts.successes += 1
@@ -217,24 +217,24 @@ class VersionStatistics:
         dispatched = timeline.dispatched
         if dispatched:
             queued = timeline.queued or timeline.received
-            waited = dispatched - queued
+            waited = _span(queued, dispatched)
             counts.queued += 1
-            counts.decode_ns += queued - timeline.received
+            counts.decode_ns += _span(timeline.received, queued)
             counts.queue_ns += waited
             counts.queues[bisect_left(BOUNDS, waited)] += 1
             ended = timeline.compute_end
             if ended:
-                computed = ended - timeline.compute_start
+                computed = _span(timeline.compute_start, ended)
                 counts.computed += 1
-                counts.dispatch_ns += timeline.compute_start - dispatched
+                counts.dispatch_ns += _span(dispatched, timeline.compute_start)
                 counts.compute_ns += computed
-                counts.collect_ns += finished - ended
+                counts.collect_ns += _span(ended, finished)
                 counts.computes[bisect_left(BOUNDS, computed)] += 1
         # A transport serializes after this: the request before this one tells how long that takes.
         last = self._last
         if last is not None and last.sent:
             counts.encoded += 1
-            counts.encode_ns += last.sent - last.finished
+            counts.encode_ns += _span(last.finished, last.sent)
         self._last = timeline
 
     def observe_batch(
@@ -252,6 +252,9 @@ class VersionStatistics:
         now = self._clock()
         if now >= self._turn:
             self._rotate(now)
+        compute_input_ns, compute_infer_ns, compute_output_ns = (
+            max(span, 0) for span in (compute_input_ns, compute_infer_ns, compute_output_ns)
+        )
         counts = self._current
         counts.executions += 1
         counts.rows += rows
@@ -341,6 +344,11 @@ def _bytes_of(tensors: Iterable[Tensor]) -> int:
         data = tensor.data
         total += sum(map(len, data.flat)) if data.dtype.hasobject else data.nbytes
     return total
+
+
+def _span(earlier: int, later: int) -> int:
+    """Nanoseconds between two moments; 0 where they are in no order: counters must not fall."""
+    return max(later - earlier, 0)
 
 
 def _duration(count: int, nanoseconds: int) -> Mapping[str, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -26,7 +27,8 @@ from infuse.serving.engine.batching.max_batch import MaxBatchTuner
 from infuse.serving.engine.batching.padding import Padding
 from infuse.serving.engine.batching.places import Places
 from infuse.serving.engine.batching.queue import Entry
-from infuse.serving.engine.batching.timing import TimeModel
+from infuse.serving.engine.batching.timing import SizedTimes
+from infuse.serving.engine.batching.unwanted import UnwantedRuns
 from infuse.serving.tuning import WAIT_SECONDS
 from infuse.serving.workers.executor import Executor, Result, WorkerLostError
 
@@ -70,13 +72,14 @@ class Batcher:
         self._timeout = timeout
         self._observe = observe
         self._answers = Answers(name, padding, config.preserve_ordering)
-        self._queue = DeadlineQueue(name, config, self._answers)
+        self._queue = DeadlineQueue(name, config, self._answers, self._caller_gone)
         target = config.latency_target_ms / 1000 if config.latency_target_ms else None
         self._former = BatchFormer(self._queue, target)
         self._closed = ""
         self._ended: WeakKeyDictionary[Executor, int] = (
             WeakKeyDictionary()
         )  # when each last ended a run
+        self._unwanted = UnwantedRuns(self.places, lambda: self._queue.count > 0)
 
     @property
     def most(self) -> int:
@@ -120,18 +123,26 @@ class Batcher:
         self._queue.push(entry, deadline)
         self._answers.expect(entry)
         self.pump(alone=not self.running and self._queue.count == 1)
+        self._unwanted.look()
 
     def cancel(self, entry: Entry) -> None:
         """Nobody waits for this entry any more."""
         self._queue.drop(entry, "cancelled")
+        self._unwanted.look()
+
+    def _caller_gone(self) -> None:
+        self._unwanted.look()
 
     def expected_wait(self) -> float:
         """Seconds until what waits now would have run, by the model of time."""
-        if not self._queue.rows or not self.places.times.measured:
-            return 0.0
         executors, times = self.places.usual()
-        size = times.best(min(self.most, self._queue.rows))
-        return times.predict(size) * (self._queue.rows / size) / (len(executors) or 1)
+        seconds = 0.0
+        for size, rows in self._queue.sizes.items():
+            if rows:
+                sized = times.of(size)
+                batch = sized.best(min(self.most, rows))
+                seconds += sized.predict(batch) * (rows / batch)
+        return seconds / (len(executors) or 1)
 
     def patience(self, expected: float) -> float:
         """Seconds after which a run that should take so many counts as hung."""
@@ -145,11 +156,11 @@ class Batcher:
             free, times = self.places.free(alone)
             if not free:
                 return
-            shortest = self.places.times.predict(1)
-            head = self._queue.first(asyncio.get_running_loop().time(), shortest)
+            now = asyncio.get_running_loop().time()
+            head = self._queue.first(now, partial(_expected, times))
             if head is None:
                 return
-            entries, reason = self._former.next(head, len(free), times, self.most)
+            entries, reason = self._former.next(head, len(free), times.of(head.size), self.most)
             self._run(min(free, key=lambda executor: -executor.free), times, entries, reason)
 
     def receive_buffer(self, size: int) -> Array | None:
@@ -165,6 +176,7 @@ class Batcher:
         """Take nothing more, and answer what waits with UnavailableError(`why`)."""
         self._closed = why
         self.max_batch.close()
+        self._unwanted.close()
         self._queue.refuse(why)
 
     def refuse(self, why: str) -> None:
@@ -185,11 +197,14 @@ class Batcher:
 
     # -- running -----------------------------------------------------------------------------------
 
-    def _run(self, executor: Executor, times: TimeModel, entries: list[Entry], reason: str) -> None:
+    def _run(
+        self, executor: Executor, times: SizedTimes, entries: list[Entry], reason: str
+    ) -> None:
         now = time.perf_counter_ns()
         rows = 0
         for entry in entries:
-            entry.request.timeline.dispatched = now
+            timeline = entry.request.timeline
+            timeline.dispatched, timeline.compute_start, timeline.compute_end = now, 0, 0
             rows += entry.rows
         for entry in entries:
             entry.batch_rows = rows
@@ -200,11 +215,13 @@ class Batcher:
             and entries[0].key is not None
             and not entries[0].alone
         )
-        seconds = self.patience(times.predict(rows))
+        size = max(entry.size for entry in entries)
+        seconds = self.patience(times.of(size).predict(rows))
         self.running += 1
 
         def done(result: Result) -> None:
             self.running -= 1
+            self._unwanted.ended(done)
             since = entries[0].request.timeline.dispatched
             before = self._ended.get(executor, 0)
             self._ended[executor] = time.perf_counter_ns()
@@ -214,23 +231,25 @@ class Batcher:
                 timeline = entry.request.timeline
                 timeline.dispatched = max(timeline.dispatched, before)
             if result.error is None:
-                times.observe(rows, (time.perf_counter_ns() - since) / 1e9)
+                times.observe(size, rows, (time.perf_counter_ns() - since) / 1e9)
                 if fills and rows == self.most:
-                    self.max_batch.full(times)
+                    self.max_batch.full(times.of(size))
             else:
                 self.max_batch.failed(rows if len(entries) > 1 else 1)
             self._finished(entries, rows, reason, result)
 
+        self._unwanted.begun(done, executor, entries)
         try:
             executor.submit(parts, seconds, done)
         except InfuseError as error:
             done(Result(error=error))
 
     def _finished(self, entries: list[Entry], rows: int, reason: str, result: Result) -> None:
-        now = time.perf_counter_ns()
+        now, dispatched = time.perf_counter_ns(), entries[0].request.timeline.dispatched
+        result.clamp(dispatched, now)
         for entry in entries:
             timeline = entry.request.timeline
-            timeline.compute_start, timeline.compute_end = result.began or now, result.ended or now
+            timeline.compute_start, timeline.compute_end = result.began, result.ended
         self._observe(entries, rows, reason, result)
         if result.error is not None:
             self._failed(entries, result.error)
@@ -262,3 +281,8 @@ class Batcher:
                 )
             else:
                 self._answers.fail(entry, error)
+
+
+def _expected(times: SizedTimes, entry: Entry) -> float:
+    """Seconds that a run of one entry takes."""
+    return times.of(entry.size).predict(entry.rows)

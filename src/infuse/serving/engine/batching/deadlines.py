@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from infuse.errors import DeadlineError, UnavailableError
 from infuse.serving.control.model_config import Batching
 from infuse.serving.engine.batching.answers import Answers
 from infuse.serving.engine.batching.queue import Entry, RequestQueue
 
+_MOST_SCANNED: Final = 512  # entries that are looked at for one that can be in time
+_TRIED: Final = 8  # every so many times, one that seems too late runs: the estimate may be wrong
+
 
 class DeadlineQueue:
     """The queue of one version, whose entries leave when their time is over: with an error, or
-    behind all others, as `config` says. Times are of the loop's clock.
+    behind all others, as `config` says. Times are of the loop's clock. `gone` is called when a
+    request was answered that its time is over.
     """
 
-    def __init__(self, name: str, config: Batching, answers: Answers) -> None:
+    def __init__(
+        self, name: str, config: Batching, answers: Answers, gone: Callable[[], None]
+    ) -> None:
+        self._gone = gone
         self._name = name
         self._config = config
         self._answers = answers
         self._levels = max(1, config.priority_levels)
         self._queue = RequestQueue(self._levels + 1)  # the last one: those that were delayed
+        self._passed = 0
 
     @property
     def rows(self) -> int:
@@ -32,6 +41,11 @@ class DeadlineQueue:
     def count(self) -> int:
         """Requests that wait."""
         return self._queue.count
+
+    @property
+    def sizes(self) -> Mapping[int, int]:
+        """Rows that wait, by size class."""
+        return self._queue.sizes
 
     def __iter__(self) -> Iterator[Entry]:
         """Those that wait, in the order in which they should run. The queue must not change
@@ -56,23 +70,35 @@ class DeadlineQueue:
             self._queue.drop(entry, "refused")
             self._answers.fail(entry, UnavailableError(why, where=self._name))
 
-    def first(self, now: float, shortest: float) -> Entry | None:
-        """The first entry that can still be answered in time where a run takes `shortest` seconds;
-        those before it are refused.
+    def first(self, now: float, seconds: Callable[[Entry], float]) -> Entry | None:
+        """The entry to run next: the first that is expected to be in time, by the `seconds` that
+        its run takes, or the first of all.
+
+        Those that are expected too late wait until their time is over: an estimate puts nobody
+        off where a worker has nothing else to do.
         """
         while True:
-            head = self._queue.first()
-            if head is None or head.deadline is None or now + shortest <= head.deadline:
+            head = None
+            for number, entry in enumerate(self._queue):
+                if entry.deadline is not None and entry.deadline <= now:
+                    break
+                if entry.deadline is None or now + seconds(entry) <= entry.deadline:
+                    return self._chosen(head, entry)
+                head = head or entry
+                if number >= _MOST_SCANNED:
+                    return head
+            else:
                 return head
-            if self._config.timeout_action == "delay" and head.level < self._levels:
-                self._delay(head)
-                continue
-            if head.level == self._levels:
-                return head
-            self._queue.drop(head, "late")
-            self._answers.fail(
-                head, DeadlineError("its time is over before it could run", where=self._name)
-            )
+            self._expired(entry)
+
+    def _chosen(self, head: Entry | None, entry: Entry) -> Entry:
+        """An entry that can be in time, or the one before it that can not: now and then, so that
+        what it takes is measured.
+        """
+        if head is None:
+            return entry
+        self._passed += 1
+        return entry if self._passed % _TRIED else head
 
     def push_front(self, entry: Entry) -> None:
         """Queue it again as the first of all: it did not run, or may run better next time."""
@@ -96,6 +122,7 @@ class DeadlineQueue:
             return
         self._queue.drop(entry, "late")
         self._answers.fail(entry, DeadlineError("it was not answered in time", where=self._name))
+        self._gone()
 
     def _delay(self, entry: Entry) -> None:
         """Let an entry that waited too long run after all others."""

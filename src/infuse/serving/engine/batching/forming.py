@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import dropwhile
 from typing import Final
 
 from infuse.serving.engine.batching.deadlines import DeadlineQueue
@@ -33,7 +34,8 @@ class BatchFormer:
             return self._take_out([head]), "alone"
         alike: list[Entry] = []
         rows = 0
-        for number, entry in enumerate(self._queue):
+        behind = dropwhile(lambda entry: entry is not head, self._queue)  # others would be late
+        for number, entry in enumerate(behind):
             if number >= _MOST_SCANNED or rows >= most:
                 break
             if (

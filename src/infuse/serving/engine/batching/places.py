@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from infuse.serving.engine.batching.timing import TimeModel
+from infuse.serving.engine.batching.timing import SizedTimes
 from infuse.serving.workers.executor import Executor
 
 
@@ -20,8 +20,8 @@ class Places:
     """
 
     def __init__(self, pump: Callable[[], None]) -> None:
-        self.times = TimeModel()
-        self.core_times = TimeModel()
+        self.times = SizedTimes()
+        self.core_times = SizedTimes()
         self._pump = pump
         self._executors: list[Executor] = []
         self._core_instances: list[Executor] = []
@@ -54,12 +54,12 @@ class Places:
             each.freed = None
         self._pump()
 
-    def usual(self) -> tuple[Sequence[Executor], TimeModel]:
+    def usual(self) -> tuple[Sequence[Executor], SizedTimes]:
         """Who runs batches where requests meet each other, and how long they take there."""
         core_instances = self.core_instances
         return (core_instances, self.core_times) if core_instances else (self.executors, self.times)
 
-    def free(self, alone: bool) -> tuple[list[Executor], TimeModel]:
+    def free(self, alone: bool) -> tuple[list[Executor], SizedTimes]:
         """Who may take the next batch, and how long it takes there. `alone`: it is of one request
         that met no other.
         """

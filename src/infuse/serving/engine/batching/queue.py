@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from infuse.runtime.session import Array
+from infuse.serving.engine.batching.timing import size_class
 
 if TYPE_CHECKING:
     from infuse.serving.messages import InferRequest
@@ -20,7 +21,7 @@ class Entry:
     `key` tells with which others it may run (equal keys); None: it runs alone. `level` is its place
     among the priorities, 0 first. `deadline` is a time of the loop's clock; `own`: the request set
     it, so it also holds while it runs. `turn` counts how often it was queued: only its last place
-    in a queue counts.
+    in a queue counts. `size` is the size class of its rows.
     """
 
     __slots__ = (
@@ -36,7 +37,7 @@ class Entry:
             "own",
             "request",
         ),
-        *("outputs", "rows", "state", "timer", "tries", "turn"),
+        *("outputs", "rows", "size", "state", "timer", "tries", "turn"),
     )
 
     def __init__(
@@ -51,6 +52,7 @@ class Entry:
         self.request = request
         self.inputs = inputs
         self.rows = rows
+        self.size = size_class(inputs, rows)
         self.key = key
         self.outputs = outputs
         self.future = future
@@ -79,14 +81,15 @@ class Entry:
 
 
 class RequestQueue:
-    """Entries by level, each level in the order of arrival. `rows` and `count` are of those that
-    still wait.
+    """Entries by level, each level in the order of arrival. `rows`, `count` and `sizes` (rows by
+    size class) are of those that still wait.
     """
 
     def __init__(self, levels: int) -> None:
         self._levels: list[deque[tuple[int, Entry]]] = [deque() for _ in range(levels)]
         self.rows = 0
         self.count = 0
+        self.sizes: Counter[int] = Counter()
 
     def push(self, entry: Entry) -> None:
         """Append an entry at its level."""
@@ -104,6 +107,7 @@ class RequestQueue:
         if entry.waiting:
             entry.leave(state)
             self.rows -= entry.rows
+            self.sizes[entry.size] -= entry.rows
             self.count -= 1
             if not self.count:  # nothing waits: let go of the inputs of those that do not either
                 for level in self._levels:
@@ -128,4 +132,5 @@ class RequestQueue:
         entry.state = "queued"
         entry.turn += 1
         self.rows += entry.rows
+        self.sizes[entry.size] += entry.rows
         self.count += 1

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from infuse.errors import RequestError
-from infuse.serving.control.model_config import Canary
+from infuse.serving.control.callers import forbidden
+from infuse.serving.control.model_config import MOST_WEIGHT, Canary
 from infuse.serving.control.telemetry.bottleneck import explain
 from infuse.serving.control.telemetry.settings import LOG, log_settings, trace_settings
 from infuse.serving.transports.coders.pool import LARGE
@@ -23,7 +24,8 @@ from infuse.serving.transports.rest.routes import Call, Handler, Route
 from infuse.serving.transports.rest.wire import LogSettings, Unload
 
 Version = Annotated[int, msgspec.Meta(ge=1)]
-Weight = Annotated[float, msgspec.Meta(ge=0)]
+_MOST_REASON = 2000  # characters
+Weight = Annotated[float, msgspec.Meta(ge=0, le=MOST_WEIGHT)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
@@ -58,7 +60,7 @@ class Rollout(msgspec.Struct, forbid_unknown_fields=True):
 class Rollback(msgspec.Struct, forbid_unknown_fields=True):
     """Take the traffic back."""
 
-    reason: str = "asked for"
+    reason: Annotated[str, msgspec.Meta(max_length=_MOST_REASON)] = "asked for"
 
 
 class Nothing(msgspec.Struct):
@@ -198,6 +200,10 @@ async def _trace_settings(call: Call) -> Any:
 
 
 async def _set_traces(call: Call) -> Any:
+    if call.caller.models:
+        raise forbidden(
+            f"the token '{call.caller.name}' is for some models only, and this concerns all"
+        )
     now = await _trace_settings(call)
     for name, value in call.read(dict[str, Any]).items():
         if name not in now:
@@ -323,7 +329,7 @@ SETTINGS: Final = [
         "/v2/logging",
         "logging",
         "What is logged",
-        "infer",
+        "settings",
         _log_settings,
         answer=schemas.LOGGING,
     ),
@@ -332,11 +338,11 @@ SETTINGS: Final = [
         "/v2/trace/setting",
         "tracing",
         "What is traced",
-        "infer",
+        "settings",
         _trace_settings,
         answer=schemas.TRACING,
     ),
-    Route("GET", f"{_MODEL}/trace/setting", "", "", "infer", _trace_settings, documented=False),
+    Route("GET", f"{_MODEL}/trace/setting", "", "", "settings", _trace_settings, documented=False),
 ]
 
 INSIGHTS: Final = [

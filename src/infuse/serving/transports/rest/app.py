@@ -229,6 +229,7 @@ class DataApp(_App):
         answer = [JSON if length is None else _BINARY]
         if length is not None:
             answer.append((b"inference-header-content-length", b"%d" % length))
+        answer.append((b"vary", b"accept-encoding"))
         coding = accepted_coding(headers["accept-encoding"]) if "accept-encoding" in headers else ""
         if coding:
             answer.append((b"content-encoding", coding.encode()))

@@ -15,6 +15,8 @@ from infuse.serving.tuning import PIECE_BYTES
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _RAW: Final = -zlib.MAX_WBITS
+_STEP: Final = 1 << 16  # compressed bytes that are looked at together
+_MOST_MEMBERS: Final = 256  # of gzip, in a body
 _LEVEL: Final = (
     zlib.Z_BEST_SPEED
 )  # tensors hardly shrink more by a higher one, and it takes several times as long
@@ -43,22 +45,38 @@ def inflate(body: Buffer, coding: str, most: int) -> Buffer:
 
 
 def _inflated(body: Buffer, bits: int, most: int) -> bytearray:
-    stream = zlib.decompressobj(bits)
+    """What a body was before; gzip is one member after another (RFC 1952)."""
+    source, position, members = memoryview(body), 0, 0
     plain = bytearray()
-    rest: Buffer = body
+    while position < len(source) or not members:
+        members += 1
+        if members > _MOST_MEMBERS:
+            raise RequestError(f"the compressed body has more than {_MOST_MEMBERS} members")
+        position = _member(source, position, bits, plain, most)
+        if bits != _GZIP and position < len(source):
+            raise RequestError("bytes follow the compressed body")
+    return plain
+
+
+def _member(source: memoryview, position: int, bits: int, plain: bytearray, most: int) -> int:
+    """Append what one compressed stream holds; where it ends."""
+    stream = zlib.decompressobj(bits)
+    rest: Buffer = b""
     try:
-        while rest and not stream.eof and len(plain) <= most:
-            plain += stream.decompress(rest, min(PIECE_BYTES, most + 1 - len(plain)))
+        while not stream.eof:
+            if not rest:
+                rest = source[position : position + _STEP]
+                position += len(rest)
+            piece = stream.decompress(rest, min(PIECE_BYTES, most + 1 - len(plain)))
+            plain += piece
+            if len(plain) > most:
+                raise TooLargeError(f"the body is larger than {most} bytes when it is decompressed")
+            if not (piece or rest or stream.eof):
+                raise RequestError("the compressed body is cut off")
             rest = stream.unconsumed_tail
     except zlib.error as error:
         raise RequestError(f"the compressed body is damaged: {error}") from error
-    if len(plain) > most:
-        raise TooLargeError(f"the body is larger than {most} bytes when it is decompressed")
-    if not stream.eof:
-        raise RequestError("the compressed body is cut off")
-    if stream.unused_data:
-        raise RequestError("bytes follow the compressed body")
-    return plain
+    return position - len(stream.unused_data)
 
 
 def accepted_coding(accept: str) -> str:

@@ -137,7 +137,6 @@ HEALTH: Final = [
         "Whether a model takes requests",
         _model_ready,
         answer=schemas.MODEL_READY,
-        role="health",
     ),
 ]
 

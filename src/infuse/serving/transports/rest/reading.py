@@ -105,6 +105,14 @@ class RequestReader:
 
     def feed(self, data: memoryview) -> None:
         """Read bytes that were received elsewhere. Refusal: they are no request that is taken."""
+        while data and not self._ended:
+            # What may be a head is read up to its limit, and no further before that is looked at.
+            room = MOST_HEADER_BYTES + 1 - self._unbounded
+            size = len(data) if self.stage == BODY else max(room, 1)
+            self._feed(data[:size])
+            data = data[size:]
+
+    def _feed(self, data: memoryview) -> None:
         self._unbounded += len(data)
         while data and not self._ended:
             try:

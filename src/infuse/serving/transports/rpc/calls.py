@@ -75,7 +75,7 @@ class Calls:
         unary: dict[str, tuple[Role, _Answer]] = {
             "ServerLive": ("health", self._server_live),
             "ServerReady": ("health", self._server_ready),
-            "ModelReady": ("health", self._model_ready),
+            "ModelReady": ("infer", self._model_ready),
             "ServerMetadata": ("infer", self._server_metadata),
             "ModelMetadata": ("infer", self._model_metadata),
             "ModelConfig": ("infer", self._model_config),
@@ -88,8 +88,8 @@ class Calls:
             "CudaSharedMemoryStatus": ("infer", _no_regions),
             "CudaSharedMemoryRegister": ("infer", _no_shared_memory),
             "CudaSharedMemoryUnregister": ("infer", _no_region),
-            "TraceSetting": ("infer", self._trace_setting),
-            "LogSettings": ("infer", self._log_settings),
+            "TraceSetting": ("settings", self._trace_setting),
+            "LogSettings": ("settings", self._log_settings),
         }
         methods = {
             "ModelInfer": grpc.unary_unary_rpc_method_handler(self._infer),
@@ -171,7 +171,7 @@ class Calls:
         """Admits the caller to inference with a model, or raises; None: everybody may."""
         if self._guard is None or self._guard.open:
             return None
-        return partial(self._guard.admit, _metadata(context), context.peer(), "infer")
+        return partial(self._guard.admit, metadata_of(context), context.peer(), "infer")
 
     def _complete(self, request: InferRequest, context: grpc.aio.ServicerContext) -> None:
         """Add what the call itself says: until when its answer is awaited, what it sticks by, and
@@ -218,7 +218,7 @@ class Calls:
             raise _admin_elsewhere()
         if self._guard is None:
             return ANYBODY
-        return self._guard.admit(_metadata(context), context.peer(), role, model)
+        return self._guard.admit(metadata_of(context), context.peer(), role, model)
 
     async def _server_live(self, _: Message, _caller: Caller) -> Any:
         return _ServerLive(live=self._engine.live())
@@ -334,7 +334,7 @@ def _asked(role: Role, request: Message) -> tuple[Role, str]:
     return ("watch" if "Statistics" in request.DESCRIPTOR.name and not model else role), model
 
 
-def _metadata(context: grpc.aio.ServicerContext) -> dict[str, str]:
+def metadata_of(context: grpc.aio.ServicerContext) -> dict[str, str]:
     """What a call says besides its message, by name; RequestError for two tokens."""
     pairs = context.invocation_metadata()
     named = dict(pairs)

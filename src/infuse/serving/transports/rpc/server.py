@@ -66,7 +66,11 @@ class GrpcServer:
         self._server = grpc.aio.server(options=_options(self._config.limits, self._reuse_port))
         arrival = Arrival(self._config.limits, refuse)
         calls = Calls(self._engine, self._config, self._coders, self._guard)
-        handlers = (calls.handlers(), health.Health(self._engine).handlers(), _reflection())
+        handlers = (
+            calls.handlers(),
+            health.Health(self._engine, self._guard).handlers(),
+            _reflection(),
+        )
         self._server.add_generic_rpc_handlers(tuple(map(arrival.timed, handlers)))
         self._port = _listen(self._server, self._config.grpc, self.certificates)
         await self._server.start()

@@ -8,6 +8,7 @@ are not concerned.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
@@ -35,6 +36,7 @@ _BROWSER_MARKS: Final = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode"
 # Nobody can register these, so no stranger's page has such a name.
 _PRIVATE_ENDINGS: Final = (".localhost", ".local", ".internal")
 _MOST_HOSTS: Final = 256  # that are remembered
+_NAME: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
 _HINT: Final = "call the server by its address, or name the host in security.hosts"
 
 
@@ -74,7 +76,10 @@ def _check_host(config: ServerConfig, host: str) -> None:
 
 @lru_cache(_MOST_HOSTS)
 def _is_private(name: str) -> bool:
-    return not name or "." not in name or name.endswith(_PRIVATE_ENDINGS) or _is_address(name)
+    if not name or _is_address(name):
+        return True
+    is_name = _NAME.fullmatch(name) is not None
+    return is_name and ("." not in name or name.endswith(_PRIVATE_ENDINGS))
 
 
 @lru_cache(_MOST_HOSTS)

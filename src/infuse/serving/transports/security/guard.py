@@ -12,7 +12,7 @@ from infuse.serving.control.callers import ANYBODY, Caller, forbidden
 from infuse.serving.transports.security.rates import Rates, caller_address
 from infuse.serving.transports.security.tokens import Holder, Tokens, bearer
 
-Role = Literal["infer", "watch", "admin", "health"]
+Role = Literal["infer", "watch", "settings", "admin", "health"]
 
 
 class Guard:
@@ -46,8 +46,10 @@ class Guard:
         or as gRPC writes it. `role`: `health` needs no token and is never limited; `infer` is for
         everything about one model that changes nothing, `model` being its name, and for the
         server's metadata; `watch` is for what shows all models (metrics, index, statistics of all),
-        which a token that is limited to some models may not see; `admin` for what changes the
-        server. An admin's token may do everything, on the models that it is limited to.
+        which a token that is limited to some models may not see; `settings` for what is set of the
+        whole server, by whatever path, which an admin's token without limits may see; `admin` for
+        what changes the server. An admin's token may do everything, on the models that it is
+        limited to.
 
         AccessError: no valid token (`known` false), or one that does not allow this. OverloadError:
         too many requests.
@@ -71,8 +73,10 @@ class Guard:
 
 
 def _check(holder: Holder, role: Role, model: str) -> None:
-    if role == "admin" and holder.role != "admin":
+    if role in ("admin", "settings") and holder.role != "admin":
         raise forbidden(f"the token '{holder.name}' may infer, but not change the server")
+    if role == "settings":
+        model = ""
     if not holder.models or model in holder.models:
         return
     if model:
