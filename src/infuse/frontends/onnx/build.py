@@ -20,7 +20,13 @@ from onnx import (
 from infuse.budgets import check_time, spend
 from infuse.errors import GraphError, InfuseError, ModelFileError
 from infuse.frontends.onnx import adapters, legacy  # noqa: F401  (they register their lifts)
-from infuse.frontends.onnx.attributes import Readers, resolved, value_of, with_element_types
+from infuse.frontends.onnx.attributes import (
+    Readers,
+    array_attributes,
+    resolved,
+    value_of,
+    with_element_types,
+)
 from infuse.frontends.onnx.constants import constant_elements
 from infuse.frontends.onnx.contributed import contributed
 from infuse.frontends.onnx.counting import count_nodes
@@ -225,8 +231,10 @@ class Builder:
             "g": lambda graph, name: self.body(graph, name, scope),
             "tp": lambda proto, name: read_type(proto, name, self.sizes),
         }
+        arrays = array_attributes(domain_of(proto.domain), proto.op_type)
         values = {
-            name: value_of(attribute, name, readers) for name, attribute in attributes.items()
+            name: value_of(attribute, name, readers, self.tensors.payloads, name in arrays)
+            for name, attribute in attributes.items()
         }
         used = [bool(name) and scope.reads(name) for name in proto.output]
         name = scope.prefix + label_name(proto)
@@ -244,7 +252,7 @@ class Builder:
     ) -> Node:
         """Add a node to the graph of `scope` and infer its types."""
         outputs = [Value(self.hint(op, name, scope), name) for _, name in zip(form.used, names)]
-        bodies = {k: v for k, v in _flat(form.attributes) if isinstance(v, Graph)}
+        bodies = _bodies(form.attributes)
         node = Node(
             op,
             form.inputs,
@@ -330,20 +338,20 @@ def _operator(domain: str, form: Form, opset: int) -> Operator:
     return make_operator(domain, form.kind, with_element_types(domain, form.kind, values))
 
 
-def _flat(attributes: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    flat: list[tuple[str, Any]] = []
+def _bodies(attributes: Mapping[str, Any]) -> dict[str, Graph]:
+    """The graphs among attributes, those of lists by their numbers. A list is of one type."""
+    bodies: dict[str, Graph] = {}
     for name, value in attributes.items():
-        flat += (
-            [(f"{name}/{i}", v) for i, v in enumerate(value)]
-            if isinstance(value, tuple)
-            else [(name, value)]
-        )
-    return flat
+        if isinstance(value, Graph):
+            bodies[name] = value
+        elif _has_graph(value):
+            bodies.update((f"{name}/{i}", graph) for i, graph in enumerate(value))
+    return bodies
 
 
 def _has_graph(value: Any) -> bool:
     return isinstance(value, Graph) or (
-        isinstance(value, tuple) and any(isinstance(v, Graph) for v in value)
+        isinstance(value, tuple) and bool(value) and isinstance(value[0], Graph)
     )
 
 
