@@ -67,7 +67,8 @@ class _Places:
 
     def _counted(self, ranks: Array, ids: Array) -> Array:
         """Where nodes stand if those of a tree are counted from its first on."""
-        return self.firsts[ranks] + np.subtract(ids, np.int64(self.low), dtype=_INDEX)
+        places: Array = self.firsts[ranks] + np.subtract(ids, np.int64(self.low), dtype=_INDEX)
+        return places
 
     def _keys(self, ranks: Array, ids: Array) -> Array:
         return ranks.astype(np.int64) * self.span + np.subtract(
