@@ -5,7 +5,7 @@ inferred.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from onnx import (
@@ -49,11 +49,9 @@ from infuse.frontends.onnx.tensors import Tensors
 from infuse.frontends.onnx.training import training_body
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
 from infuse.ir.registry import make_operator
-from infuse.ir.types import UNKNOWN, SequenceType, TensorType, Type
+from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.core.base import REGISTRY, Op
-from infuse.ops.core.inference import symbols_of
 from infuse.ops.core.opaque import Opaque
-from infuse.ops.core.sizes import fresh_dim
 from infuse.ops.domains.ml import DOMAIN as ML
 
 OVERRIDABLE_IR: Final = 4
@@ -72,8 +70,6 @@ class Builder:
         self.sizes = sizes_of(model.graph)
         self.functions = {(domain_of(f.domain), f.name, f.overload): f for f in model.functions}
         self.nodes = 0
-        self.told: set[str] = set()
-        """Symbols that the inputs of the model tell."""
 
     def graph(self) -> Graph:
         """The model's graph, typed."""
@@ -111,8 +107,6 @@ class Builder:
                     f"input {info.name!r} of the graph has no {'type' if info.name else 'name'}"
                 )
             scope.define(info.name, graph.add_input(scope.prefix + info.name, type or UNKNOWN))
-        if top:
-            self.told = set().union(*(symbols_of(v.type) for v in graph.inputs))
         for node in in_order(scope):
             self.node(node, scope)
         for name in scope.outputs:
@@ -121,9 +115,6 @@ class Builder:
                 raise GraphError(
                     "an output of the graph has no name, or stands for an input that is not given"
                 )
-            if scope.typed and name in scope.declared:
-                declared = type_of(scope.declared[name], self.sizes)
-                value.type = _refined(value.type, declared, self.told)
             graph.add_output(value, name)
 
     def constants(self, proto: GraphProto, scope: Scope, inputs: set[str]) -> None:
@@ -308,22 +299,6 @@ class Builder:
                 scope.define(name, value)
                 if value.producer is not None and value.producer.name.startswith(inner.prefix):
                     value.name = scope.prefix + name
-
-
-def _refined(inferred: Type, declared: Type | None, told: Set[str]) -> Type:
-    """The inferred type, with the declared shape where not even its rank is known. What it calls
-    sizes that no input has is but a name.
-    """
-    if isinstance(inferred, SequenceType) and isinstance(declared, SequenceType):
-        return SequenceType(_refined(inferred.element, declared.element, told))
-    if (
-        isinstance(inferred, TensorType)
-        and inferred.shape is None
-        and isinstance(declared, TensorType)
-        and declared.dtype == inferred.dtype
-    ):
-        return declared.substitute({s: fresh_dim(s) for s in sorted(symbols_of(declared) - told)})
-    return inferred
 
 
 def _operator(domain: str, form: Form, opset: int) -> Operator:
