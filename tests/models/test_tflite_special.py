@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import infuse
-from tests.models.tflite_tools import Net, infused, litert
+from tests.models.tflite_tools import Net, Quant, infused, litert
 
 SPECIAL = np.array(
     [
@@ -67,3 +67,38 @@ def test_angles_of_all_pairs() -> None:
         np.testing.assert_array_equal(np.isnan(angles), np.isnan(right))
         np.testing.assert_allclose(angles[normal], right[normal], rtol=3e-7)
         np.testing.assert_array_equal(np.signbit(angles[normal]), np.signbit(right[normal]))
+
+
+@pytest.mark.parametrize("kind", ["MAXIMUM", "MINIMUM"])
+def test_the_second_operand_counts_where_the_first_is_nan(kind: str) -> None:
+    y, x = (side.copy() for side in np.meshgrid(SPECIAL, SPECIAL))
+    net = Net()
+    made = net.op(kind, [net.input("float32", x.shape) for _ in range(2)], "float32")
+    equal(net.outputs(made), y, x, native=True)
+
+
+@pytest.mark.parametrize("activation", ["none", "relu", "relu6", "relu_n1_to_1"])
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", -3), ("uint8", 121), ("int16", 0)])
+def test_means_of_windows_of_scaled_integers(dtype: str, zero: int, activation: str) -> None:
+    """All pairs of bytes, and windows of three by two with pads."""
+    info = np.iinfo(dtype)
+    every = np.arange(info.min, info.max + 1, 1 if info.bits == 8 else 509).astype(dtype)
+    pairs = np.stack([side.reshape(-1) for side in np.meshgrid(every, every)], 1)
+    image = np.random.default_rng(3).integers(info.min, info.max, (1, 40, 40, 4), dtype)
+    scale = Quant(8 / (info.max - info.min), zero)
+    for x, height, width in ((pairs[:, :, None, None], 2, 1), (image, 3, 2)):
+        net = Net()
+        made = net.op(
+            "AVERAGE_POOL_2D",
+            [net.input(dtype, x.shape, scale)],
+            (dtype, scale),
+            version=2,
+            table="Pool2DOptions",
+            padding=0,
+            strideH=1,
+            strideW=1,
+            filterHeight=height,
+            filterWidth=width,
+            fusedActivationFunction=activation,
+        )
+        equal(net.outputs(made), x, native=activation == "none")

@@ -46,9 +46,14 @@ def _compared(kind: str) -> Callable[[Call], Value]:
     return lambda call: call.g(kind, call.real(0), call.real(1))
 
 
-def _extreme(kind: str) -> Callable[[Call], Value]:
+def _extreme(kind: str, better: str) -> Callable[[Call], Value]:
+    """The first operand where it is better, else the second, also where the first is NaN."""
+
     def build(call: Call) -> Value:
-        return call.g(kind, *call.moved(0, 1))
+        x, y = call.moved(0, 1)
+        if x.dtype.is_float:
+            return call.g("Where", call.g(better, x, y), x, y)
+        return call.g(kind, x, y)
 
     return build
 
@@ -61,8 +66,8 @@ for _name, _kind in _ARITHMETIC.items():
     builtin(_name)(_arithmetic(_kind))
 for _name, _kind in _COMPARED.items():
     builtin(_name)(_compared(_kind))
-builtin("MAXIMUM")(_extreme("Max"))
-builtin("MINIMUM")(_extreme("Min"))
+builtin("MAXIMUM")(_extreme("Max", "Greater"))
+builtin("MINIMUM")(_extreme("Min", "Less"))
 
 
 @builtin("NOT_EQUAL")
