@@ -39,14 +39,43 @@ def erfc(g: GraphBuilder, x: Value) -> Value:
     return g("Sub", g.number(1, x.dtype), g("Erf", x))
 
 
+def floor_quotient(g: GraphBuilder, x: Value, y: Value) -> Value:
+    """The quotient of two numbers of one type, rounded down: exact for all integers (x - x mod y
+    would leave their range), and for floats as Python and torch have it, from the exact rest.
+    """
+    if not x.dtype.is_float:
+        return _floored(g, x, y)
+    zero, one = g.number(0, x.dtype), g.number(1, x.dtype)
+    rest, ratio = g("Mod", x, y, fmod=1), g("Div", x, y)
+    exact = g("Div", g("Sub", x, rest), y)
+    exact = g("Sub", exact, g("Where", _is_above(g, rest, y, zero), one, zero))
+    near = g("Floor", exact)
+    near = g("Add", near, g("Where", g("Greater", g("Sub", exact, near), 0.5), one, zero))
+    whole = g("Where", g("Equal", exact, zero), g("Mul", ratio, zero), near)
+    return g("Where", g("Equal", y, zero), ratio, whole)
+
+
+def _floored(g: GraphBuilder, x: Value, y: Value) -> Value:
+    """The quotient of integers, rounded down."""
+    quotient, zero = g("Div", x, y), g.number(0, x.dtype)
+    if not x.dtype.is_signed:
+        return quotient
+    above = _is_above(g, g("Sub", x, g("Mul", quotient, y)), y, zero)
+    return g("Sub", quotient, g.cast(above, x.dtype))
+
+
+def _is_above(g: GraphBuilder, rest: Value, y: Value, zero: Value) -> Value:
+    """Whether the quotient that leaves this rest has been rounded up."""
+    other = g("Xor", g("Less", y, zero), g("Less", rest, zero))
+    return g("And", other, g("Not", g("Equal", rest, zero)))
+
+
 def floor_mod(g: GraphBuilder, x: Value, y: Value) -> Value:
     """The rest of the quotient that is rounded down: it has the sign of y."""
     if not x.dtype.is_float:
         return g("Mod", x, y)
     rest, zero = g("Mod", x, y, fmod=1), g.number(0, x.dtype)
-    other = g("Xor", g("Less", y, zero), g("Less", rest, zero))
-    shifted = g("And", other, g("Not", g("Equal", rest, zero)))
-    return g("Where", shifted, g("Add", rest, y), rest)
+    return g("Where", _is_above(g, rest, y, zero), g("Add", rest, y), rest)
 
 
 def saturated(g: GraphBuilder, x: Value, to: DType) -> Value:

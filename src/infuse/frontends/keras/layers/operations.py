@@ -9,6 +9,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
+from infuse.frontends import functions
 from infuse.frontends.keras.calls import Call, layer, promoted
 from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.activations import FUNCTIONS
@@ -162,6 +163,8 @@ def floor_divide(call: Call, x1: Any, x2: Any) -> Value:
     """The quotient, rounded down."""
     a, b = together(call, x1, x2)
     dtype = a.dtype
+    if dtype.is_integer:
+        return functions.floor_quotient(call.g, a, b)
     return call.g.cast(call.g("Floor", call.g("Div", real(call, a), real(call, b))), dtype)
 
 

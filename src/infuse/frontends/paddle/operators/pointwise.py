@@ -118,10 +118,7 @@ def equal_all(call: Call) -> Value:
 @operator("floor_divide")
 def floor_divide(call: Call) -> Value:
     """The quotient, rounded down."""
-    g, (x, y) = call.g, pair(call)
-    if x.dtype.is_float:
-        return g("Floor", g("Div", x, y))
-    return g("Div", g("Sub", x, g("Mod", x, y)), y)
+    return functions.floor_quotient(call.g, *pair(call))
 
 
 @operator("remainder")

@@ -135,12 +135,7 @@ def floor_div(call: Call) -> Value:
     g, x, y = call.g, call.real(0), call.real(1)
     if x.dtype.is_float:
         return g("Floor", g("Div", x, y))
-    return floor_quotient(call, x, y)
-
-
-def floor_quotient(call: Call, x: Value, y: Value) -> Value:
-    """The quotient of integers, rounded down."""
-    return call.g("Div", call.g("Sub", x, call.g("Mod", x, y)), y)
+    return functions.floor_quotient(g, x, y)
 
 
 @builtin("FLOOR_MOD")
@@ -173,7 +168,7 @@ def right_shift(call: Call) -> Value:
         g("BitShift", g.number(1, dtypes.uint64), g.cast(count, dtypes.uint64), direction="LEFT"),
         dtypes.int64,
     )
-    return g.cast(floor_quotient(call, g.cast(x, dtypes.int64), steps), x.dtype)
+    return g.cast(functions.floor_quotient(g, g.cast(x, dtypes.int64), steps), x.dtype)
 
 
 @builtin("GELU")

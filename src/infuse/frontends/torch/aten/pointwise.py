@@ -125,7 +125,7 @@ def div(g: TorchImporter, x: Any, other: Any, *, rounding_mode: str | None = Non
     """The quotient; of integers a float unless it is rounded."""
     a, b = g.tensors(x, other, dtype=g.dtype)
     if rounding_mode == "floor":
-        return floored(g, a, b)
+        return functions.floor_quotient(g, a, b)
     quotient = g("Div", a, b)
     return truncated(g, quotient) if rounding_mode == "trunc" else quotient
 
@@ -133,22 +133,7 @@ def div(g: TorchImporter, x: Any, other: Any, *, rounding_mode: str | None = Non
 @aten("floor_divide")
 def floor_divide(g: TorchImporter, x: Any, other: Any) -> Value:
     """The quotient, rounded down."""
-    return floored(g, *g.tensors(x, other, dtype=g.dtype))
-
-
-def floored(g: TorchImporter, a: Value, b: Value) -> Value:
-    """The quotient of numbers of one type, rounded down; of floats as torch and Python round it."""
-    if not a.dtype.is_float:
-        return g("Div", g("Sub", a, g("Mod", a, b)), b)
-    zero, one = (g.number(i, a.dtype) for i in (0, 1))
-    rest = g("Mod", a, b, fmod=1)
-    other_sign = g("Xor", g("Less", rest, zero), g("Less", b, zero))
-    below = g("And", g("Not", g("Equal", rest, zero)), other_sign)
-    quotient = g("Sub", g("Div", g("Sub", a, rest), b), g("Where", below, one, zero))
-    floor = g("Floor", quotient)
-    off = g("Greater", g("Sub", quotient, floor), 0.5)
-    whole = g("Add", floor, g("Where", off, one, zero))
-    return g("Where", g("Equal", b, zero), g("Div", a, b), whole)
+    return functions.floor_quotient(g, *g.tensors(x, other, dtype=g.dtype))
 
 
 def truncated(g: TorchImporter, x: Value) -> Value:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import ml_dtypes
 
 from infuse import dtypes
-from infuse.frontends.torch.aten.pointwise import floored
+from infuse.frontends.functions import floor_quotient
 from infuse.frontends.torch.calls import TorchImporter, aten, promoted
 from infuse.ir.graph import Value
 
@@ -144,4 +144,4 @@ def _shifted(g: TorchImporter, x: Any, other: Any, direction: str) -> Value:
     factor = g("Pow", g.number(2, dtypes.int64), wide)
     if direction == "LEFT":
         return g.cast(g("Mul", g.cast(a, dtypes.int64), factor), a.dtype)
-    return g.cast(floored(g, g.cast(a, dtypes.int64), factor), a.dtype)
+    return g.cast(floor_quotient(g, g.cast(a, dtypes.int64), factor), a.dtype)

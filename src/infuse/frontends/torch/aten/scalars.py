@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.frontends.torch.aten.pointwise import floored, truncated
+from infuse.frontends.functions import floor_quotient
+from infuse.frontends.torch.aten.pointwise import truncated
 from infuse.frontends.torch.calls import TorchImporter, aten, axis_of
 from infuse.ir import dims
 from infuse.ir.contents import known_ints
@@ -90,7 +91,7 @@ def floordiv(g: TorchImporter, a: Any, b: Any) -> Any:
         return a // b
     if _dtype(a, b) == dtypes.int64 and _not_negative(a, b):
         return g("Div", *_numbers(g, a, b))
-    return floored(g, *_numbers(g, a, b))
+    return floor_quotient(g, *_numbers(g, a, b))
 
 
 @aten("truediv", space="_operator")
