@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from infuse import dtypes
+from infuse.dtypes import DType
 from infuse.ir.graph import Value
 from infuse.ops.core.building import GraphBuilder
+from infuse.ops.quantization import limits
 
 
 def wide(g: GraphBuilder, x: Value) -> Value:
@@ -131,3 +133,32 @@ def floor_mod(g: GraphBuilder, x: Value, y: Value) -> Value:
         return g("Mod", x, y)
     rest, zero = g("Mod", x, y, fmod=1), g.number(0, x.dtype)
     return g("Where", _is_above(g, rest, y, zero), g("Add", rest, y), rest)
+
+
+def saturated(g: GraphBuilder, x: Value, to: DType) -> Value:
+    """Floats cut off toward zero, as integers of this type: what is beyond these becomes the last
+    of them, and NaN the largest.
+    """
+    if x.dtype.bits < 32:
+        x = g.cast(x, dtypes.float32)
+    low, high = limits(to)
+    within = g("Less", x, g.number(float(high + 1), x.dtype))
+    return g("Where", within, g.cast(g("Max", x, g.number(low, x.dtype)), to), g.number(high, to))
+
+
+def atan2(g: GraphBuilder, y: Value, x: Value) -> Value:
+    """The angle of the point (x, y), by the signs of zeros too."""
+    zero = g.number(0, x.dtype)
+    both = g("And", g("IsInf", x), g("IsInf", y))
+    none = g("And", g("Equal", x, zero), g("Equal", y, zero))
+    y, x = (g("Where", both, g("Sign", value), value) for value in (y, x))
+    down, left = (_is_negative(g, value) for value in (y, x))
+    angle = g("Where", none, zero, g("Atan", g("Abs", g("Div", y, x))))
+    angle = g("Where", left, g("Sub", g.number(math.pi, x.dtype), angle), angle)
+    return g("Where", down, g("Neg", angle), angle)
+
+
+def _is_negative(g: GraphBuilder, x: Value) -> Value:
+    """Whether a float is below zero, or the zero whose reciprocal is."""
+    zero = g.number(0, x.dtype)
+    return g("Where", g("Equal", x, zero), g("Less", g("Reciprocal", x), zero), g("Less", x, zero))

@@ -71,9 +71,8 @@ class _Places:
         return places
 
     def _keys(self, ranks: Array, ids: Array) -> Array:
-        return ranks.astype(np.int64) * self.span + np.subtract(
-            ids, np.int64(self.low), dtype=np.int64
-        )
+        keys: Array = ranks.astype(np.int64) * self.span
+        return np.add(keys, np.subtract(ids, self.low, dtype=np.int64), out=keys)
 
     def find(self, ranks: Array, ids: Array) -> Array:
         """The places of nodes of trees, given by their ranks; -1 where there is none."""

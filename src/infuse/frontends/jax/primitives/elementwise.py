@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.dtypes import DType
+from infuse.frontends import functions
 from infuse.frontends.jax.calls import Call, JaxImporter, highest, lowest, primitive
 from infuse.frontends.jax.primitives.bits import bits_as, signed
 from infuse.ir.graph import Value
@@ -233,20 +233,7 @@ def integer_pow(call: Call) -> Value:
 @primitive("atan2")
 def atan2(call: Call) -> Value:
     """The angle of the point (y, x), of which the first operand is the ordinate."""
-    g, y, x = call.g, call.x, call.y
-    zero = g.number(0, x.dtype)
-    both = g("And", g("IsInf", x), g("IsInf", y))
-    y, x = (g("Where", both, g("Sign", value), value) for value in (y, x))
-    down, left = (_is_negative(g, value) for value in (y, x))
-    angle = g("Where", g("Equal", y, zero), zero, g("Atan", g("Abs", g("Div", y, x))))
-    angle = g("Where", left, g("Sub", g.number(math.pi, x.dtype), angle), angle)
-    return g("Where", down, g("Neg", angle), angle)
-
-
-def _is_negative(g: JaxImporter, x: Value) -> Value:
-    """Whether a number is below zero, or the zero whose reciprocal is."""
-    zero = g.number(0, x.dtype)
-    return g("Where", g("Equal", x, zero), g("Less", g("Reciprocal", x), zero), g("Less", x, zero))
+    return functions.atan2(call.g, call.x, call.y)
 
 
 @primitive("clamp")

@@ -278,11 +278,5 @@ def away(g: Importer, x: Value) -> Value:
 
 @operator("atan2")
 def atan2(call: Call) -> Value:
-    """The angle of a point (y, x), for finite elements."""
-    g, (y, x) = call.g, (call("x"), call("y"))
-    zero, half = g.number(0, x.dtype), g.number(math.pi / 2, x.dtype)
-    turned = g("Where", g("Less", y, zero), g.number(-math.pi, x.dtype), g("Mul", half, 2.0))
-    flat = g("Equal", x, zero)
-    angle = g("Atan", g("Div", y, g("Where", flat, g.number(1, x.dtype), x)))
-    angle = g("Where", g("Less", x, zero), g("Add", angle, turned), angle)
-    return g("Where", flat, g("Mul", g("Sign", y), half), angle)
+    """The angle of a point (y, x)."""
+    return functions.atan2(call.g, call("x"), call("y"))

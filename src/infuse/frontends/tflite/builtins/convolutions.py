@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.layout import FROM_CHANNELS, TO_CHANNELS, same_padding
-from infuse.frontends.tflite.calls import Call, builtin
+from infuse.frontends.tflite.calls import Call, builtin, parameters
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
+from infuse.ops.quantization import limits
 
 _SAME, _VALID = 0, 1
+_ACTIVATION_LIMITS: Final[dict[int, tuple[float | None, float | None]]] = {
+    0: (None, None), 1: (0, None), 2: (-1, 1), 3: (0, 6),
+}  # fmt: skip
 _AXES_2D: Final = ("h", "w")
 _AXES_3D: Final = ("d", "h", "w")
 
@@ -194,8 +199,35 @@ def _pooled(call: Call, kind: str, x: Value, **attributes: int) -> Value:
 
 @builtin("AVERAGE_POOL_2D")
 def average_pool(call: Call) -> Value:
-    """The mean of each window, without its pads."""
-    return finish(call, _pooled(call, "AveragePool", call.real(0, *TO_CHANNELS[4])))
+    """The mean of each window, without its pads; of scaled integers, the whole number next to it,
+    of two the one away from zero.
+    """
+    if not (call.result().quantized and call.keeps(0)):
+        return finish(call, _pooled(call, "AveragePool", call.real(0, *TO_CHANNELS[4])))
+    g, x = call.g, call.g.permute(call.raw(0), *TO_CHANNELS[4])
+    wide = dtypes.float64 if x.dtype.bits > 8 else dtypes.float32
+    mean = _pooled(call, "AveragePool", g.cast(x, wide))
+    # Means are multiples of 1 / size: what the division loses must not move one off its half.
+    size = int(call.option("filter_height")) * int(call.option("filter_width"))
+    whole = g("Floor", g("Add", g("Abs", mean), 0.5 + 0.25 / size))
+    low, high = _stored_limits(call)
+    y = g("Clip", g("Mul", g("Sign", mean), whole), g.number(low, wide), g.number(high, wide))
+    return g.permute(g.cast(y, x.dtype), *FROM_CHANNELS[4])
+
+
+def _stored_limits(call: Call) -> tuple[int, int]:
+    """The least and the largest integer that the fused activation leaves in a scaled result."""
+    result, kind = call.result(), call.option("activation")
+    low, high = limits(result.dtype)
+    if result.quantization is None or kind not in _ACTIVATION_LIMITS:
+        raise call.unsupported(f"the fused activation {kind} on scaled integers")
+    scale, zero = (part.item() for part in parameters(result.quantization, result.dtype))
+    bottom, top = _ACTIVATION_LIMITS[kind]
+    if bottom is not None:
+        low = max(low, zero - math.floor(-bottom / scale + 0.5))
+    if top is not None:
+        high = min(high, zero + math.floor(top / scale + 0.5))
+    return low, high
 
 
 @builtin("MAX_POOL_2D")

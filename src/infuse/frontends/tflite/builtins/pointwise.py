@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Final
 
@@ -47,9 +46,14 @@ def _compared(kind: str) -> Callable[[Call], Value]:
     return lambda call: call.g(kind, call.real(0), call.real(1))
 
 
-def _extreme(kind: str) -> Callable[[Call], Value]:
+def _extreme(kind: str, better: str) -> Callable[[Call], Value]:
+    """The first operand where it is better, else the second, also where the first is NaN."""
+
     def build(call: Call) -> Value:
-        return call.g(kind, *call.moved(0, 1))
+        x, y = call.moved(0, 1)
+        if x.dtype.is_float:
+            return call.g("Where", call.g(better, x, y), x, y)
+        return call.g(kind, x, y)
 
     return build
 
@@ -62,8 +66,8 @@ for _name, _kind in _ARITHMETIC.items():
     builtin(_name)(_arithmetic(_kind))
 for _name, _kind in _COMPARED.items():
     builtin(_name)(_compared(_kind))
-builtin("MAXIMUM")(_extreme("Max"))
-builtin("MINIMUM")(_extreme("Min"))
+builtin("MAXIMUM")(_extreme("Max", "Greater"))
+builtin("MINIMUM")(_extreme("Min", "Less"))
 
 
 @builtin("NOT_EQUAL")
@@ -143,20 +147,7 @@ def floor_mod(call: Call) -> Value:
 @builtin("ATAN2")
 def atan2(call: Call) -> Value:
     """The angle of the point (x, y); operand 0 is y."""
-    g, y, x = call.g, call.real(0), call.real(1)
-    zero = g.number(0, x.dtype)
-    both = g("And", g("IsInf", x), g("IsInf", y))
-    y, x = (g("Where", both, g("Sign", value), value) for value in (y, x))
-    # 1 / -0 tells a negative zero.
-    down, left = (
-        g("Where", g("Equal", v, zero), g("Less", g("Reciprocal", v), zero), g("Less", v, zero))
-        for v in (y, x)
-    )
-    none = g("Equal", y, zero)
-    angle = g("Atan", g("Abs", g("Div", y, x)))
-    angle = g("Where", none, zero, angle)
-    angle = g("Where", left, g("Sub", g.number(math.pi, x.dtype), angle), angle)
-    return g("Where", down, g("Neg", angle), angle)
+    return functions.atan2(call.g, call.real(0), call.real(1))
 
 
 @builtin("BITWISE_XOR")
@@ -213,10 +204,14 @@ def zeros_like(call: Call) -> Value:
 
 @builtin("CAST")
 def cast(call: Call) -> Value:
-    """Elements in another type; a float is cut off toward zero."""
+    """Elements in another type; a float is cut off toward zero, and within the integers of the
+    type.
+    """
     x, to = call.raw(0), call.dtype
     if to == dtypes.complex64:
         raise call.unsupported("a cast to complex numbers")
+    if x.dtype.is_float and to.is_integer:
+        return functions.saturated(call.g, x, to)
     return call.g.cast(x, to)
 
 
@@ -307,11 +302,11 @@ def local_response_normalization(call: Call) -> Value:
 
 @builtin("BUCKETIZE")
 def bucketize(call: Call) -> Value:
-    """How many boundaries, which ascend, are not above each element."""
+    """How many boundaries, which ascend, are not above each element: all for NaN."""
     g, x = call.g, call.raw(0)
     boundaries = call.option("boundaries", None)
     if boundaries is None or not boundaries.size:
         return g("Mul", g.cast(x, dtypes.int32), 0)
     columns = g("Unsqueeze", g.cast(x, dtypes.float32), g.ints(-1))
-    reached = g("GreaterOrEqual", columns, g.constant(boundaries))
+    reached = g("Not", g("Less", columns, g.constant(boundaries)))
     return g("ReduceSum", g.cast(reached, dtypes.int32), g.ints(-1), keepdims=0)

@@ -1,0 +1,104 @@
+"""TensorFlow Lite at special values, equal to LiteRT's kernels in every element."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import infuse
+from tests.models.tflite_tools import Net, Quant, infused, litert
+
+SPECIAL = np.array(
+    [
+        *(np.nan, 0.0, -0.0, np.inf, -np.inf, 3.4e38, -3.4e38, 1, -1, 0.5, -0.5, 1.5, -2.5),
+        *(127.5, 128, 255.5, 256, -128.5, -129, 300, 4e4, -4e4, 65536, 2147483520, 2**31),
+        *(2**32, -(2**31), -3e9, 9.3e18, -9.3e18, 2e19),
+    ],
+    np.float32,
+)
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+
+
+def equal(net: Net, *feeds: np.ndarray, native: bool = False) -> None:
+    """Assert that every element is LiteRT's."""
+    data = net.bytes()
+    expected = litert(data, feeds)
+    graph = infuse.load(data)
+    found = [infused(graph, feeds)]
+    if native:
+        named = {value.name: feed for value, feed in zip(graph.inputs, feeds)}
+        found.append(list(infuse.compile(data).run(named).values()))
+    for results in found:
+        for result, right in zip(results, expected, strict=True):
+            assert result.dtype == right.dtype
+            np.testing.assert_array_equal(result, right)
+
+
+@pytest.mark.parametrize("source", ["float32", "float16", "float64"])
+def test_a_cast_of_floats_to_integers_saturates(source: str) -> None:
+    with np.errstate(over="ignore"):
+        x = SPECIAL.astype(source)
+    net = Net()
+    given = net.input(source, x.shape)
+    equal(
+        net.outputs(*(net.op("CAST", [given], to) for to in INTEGERS)), x, native=source[5:] == "32"
+    )
+
+
+def test_nan_is_past_all_boundaries() -> None:
+    net = Net()
+    given = net.input("float32", SPECIAL.shape)
+    made = net.op("BUCKETIZE", [given], "int32", boundaries=[-1.0, 0.0, 0.5])
+    equal(net.outputs(made), SPECIAL, native=True)
+
+
+def test_angles_of_all_pairs() -> None:
+    y, x = (side.copy() for side in np.meshgrid(SPECIAL, SPECIAL))
+    net = Net()
+    made = net.op("ATAN2", [net.input("float32", x.shape) for _ in range(2)], "float32")
+    data = net.outputs(made).bytes()
+    graph = infuse.load(data)
+    (right,) = litert(data, [y, x])
+    found = [infused(graph, [y, x])[0]]
+    named = {value.name: feed for value, feed in zip(graph.inputs, (y, x))}
+    found += infuse.compile(data).run(named).values()
+    normal = (np.abs(right) >= np.finfo(np.float32).tiny) | (right == 0)
+    for angles in found:
+        np.testing.assert_array_equal(np.isnan(angles), np.isnan(right))
+        np.testing.assert_allclose(angles[normal], right[normal], rtol=3e-7)
+        np.testing.assert_array_equal(np.signbit(angles[normal]), np.signbit(right[normal]))
+
+
+@pytest.mark.parametrize("kind", ["MAXIMUM", "MINIMUM"])
+def test_the_second_operand_counts_where_the_first_is_nan(kind: str) -> None:
+    y, x = (side.copy() for side in np.meshgrid(SPECIAL, SPECIAL))
+    net = Net()
+    made = net.op(kind, [net.input("float32", x.shape) for _ in range(2)], "float32")
+    equal(net.outputs(made), y, x, native=True)
+
+
+@pytest.mark.parametrize("activation", ["none", "relu", "relu6", "relu_n1_to_1"])
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", -3), ("uint8", 121), ("int16", 0)])
+def test_means_of_windows_of_scaled_integers(dtype: str, zero: int, activation: str) -> None:
+    """All pairs of bytes, and windows of three by two with pads."""
+    info = np.iinfo(dtype)
+    every = np.arange(info.min, info.max + 1, 1 if info.bits == 8 else 509).astype(dtype)
+    pairs = np.stack([side.reshape(-1) for side in np.meshgrid(every, every)], 1)
+    image = np.random.default_rng(3).integers(info.min, info.max, (1, 40, 40, 4), dtype)
+    scale = Quant(8 / (info.max - info.min), zero)
+    for x, height, width in ((pairs[:, :, None, None], 2, 1), (image, 3, 2)):
+        net = Net()
+        made = net.op(
+            "AVERAGE_POOL_2D",
+            [net.input(dtype, x.shape, scale)],
+            (dtype, scale),
+            version=2,
+            table="Pool2DOptions",
+            padding=0,
+            strideH=1,
+            strideW=1,
+            filterHeight=height,
+            filterWidth=width,
+            fusedActivationFunction=activation,
+        )
+        equal(net.outputs(made), x, native=activation == "none")
