@@ -17,14 +17,14 @@ import numpy as np
 from onnx import TensorProto, helper, save
 
 _LOAD = """
-import resource, sys, time
+import sys, time
 {imports}
-def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
-before, start = resident(), time.perf_counter()
+def resident(most):
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(most))
+before, start = resident("VmRSS"), time.perf_counter()
 model = {call}
-seconds = time.perf_counter() - start
-print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)
+print(time.perf_counter() - start, resident("VmHWM") - before)
 """
 _TOOLS = {
     "infuse": (
