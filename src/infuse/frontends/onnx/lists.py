@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 FLOATS, INTS, TEXTS = 7, 8, 9
 """The fields of an AttributeProto that are lists of numbers or texts."""
-_CHUNK: Final = 1 << 20  # bytes that are read at once, so that what is needed to read them is small
+_CHUNK: Final = 1 << 17  # bytes that are read at once: what that needs stays in the cache
 _FIXED, _VARINT, _BYTES = 5, 0, 2
 _LONGEST: Final = 10  # bytes of a number
 _DISTINCT: Final = 16  # texts that are looked for in all rows
@@ -125,7 +125,7 @@ def _texts(chunk: Array) -> tuple[list[str], int]:
     count = _leading(follows)
     tags, lengths = tags[:count], lengths[:count]
     texts = np.empty(count, np.object_)
-    for length in np.unique(lengths):
+    for length in np.flatnonzero(np.bincount(lengths)):
         same = np.flatnonzero(lengths == length)
         rows = np.zeros((len(same), -(-int(length) // 8) * 8), np.uint8)
         rows[:, :length] = chunk[(tags[same] + 2)[:, None] + np.arange(length)]

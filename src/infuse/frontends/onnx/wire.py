@@ -9,10 +9,14 @@ weights lie in the file is so opened at the cost of its structure alone, and may
 
 from __future__ import annotations
 
+import itertools
+import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from onnx import AttributeProto
 
@@ -29,6 +33,9 @@ _RAW_DATA, _FLOAT_DATA, _DOUBLE_DATA = 9, 4, 10
 _TEXT, _TYPE = 4, 20
 _LONG: Final = 1 << 14
 """Bytes of an attribute from which on its list is left out."""
+_THREADED: Final = 1 << 22
+"""Bytes of a node from which on its attributes are read by threads."""
+_MOST_THREADS: Final = 4
 _LISTS: Final = {
     FLOATS: (AttributeProto.FLOATS, _FIXED32),
     INTS: (AttributeProto.INTS, _VARINT),
@@ -65,7 +72,8 @@ class Payloads:
     """
 
     views: list[memoryview] = field(default_factory=list)
-    lists: list[Array | tuple[str, ...]] = field(default_factory=list)
+    lists: dict[int, Array | tuple[str, ...]] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
     mark: bytes = field(default_factory=lambda: b"infuse" + secrets.token_bytes(18))
 
     def leave(self, view: memoryview) -> bytes:
@@ -80,9 +88,10 @@ class Payloads:
         return raw
 
     def leave_list(self, elements: Array | tuple[str, ...]) -> bytes:
-        """Remember `elements`; the ticket for them."""
-        self.lists.append(elements)
-        return self.mark + (len(self.lists) - 1).to_bytes(8, "little")
+        """Remember `elements`; the ticket for them. Threads may do so at once."""
+        number = next(self.numbers)
+        self.lists[number] = elements
+        return self.mark + number.to_bytes(8, "little")
 
     def take_list(self, text: bytes) -> Array | tuple[str, ...] | None:
         """The list that a ticket stands for: numbers or texts; None where it is no ticket."""
@@ -126,15 +135,24 @@ class _Splitter:
                 return length
         inside = _INSIDE[kind]
         size, copied = 0, start
-        for item in self.fields(start, end):
-            deeper = inside.get(item.number)
-            if deeper is None or item.end - item.start < LARGE or item.wire != _BYTES:
-                continue
+        items = [
+            item
+            for item in self.fields(start, end)
+            if item.number in inside and item.end - item.start >= LARGE and item.wire == _BYTES
+        ]
+
+        def reduced(item: Field) -> tuple[int, list[memoryview | bytes]]:
             parts: list[memoryview | bytes] = []
-            if deeper == "Tensor":
-                length = self.tensor(item.start, item.end, parts)
-            else:
-                length = self.message(deeper, item.start, item.end, parts, depth + 1)
+            if inside[item.number] == "Tensor":
+                return self.tensor(item.start, item.end, parts), parts
+            place = item.start, item.end
+            return self.message(inside[item.number], *place, parts, depth + 1), parts
+
+        with _threads(
+            sum(item.end - item.start for item in items) if kind == "Node" else 0
+        ) as map_:
+            lengths = list(map_(reduced, items))
+        for item, (length, parts) in zip(items, lengths):
             if length == item.end - item.start:
                 continue
             head = _varint(item.number << 3 | _BYTES) + _varint(length)
@@ -244,6 +262,16 @@ class _Splitter:
             where=self.where,
             hint="the file was cut off or damaged; fetch or export it again" if whole else None,
         )
+
+
+@contextmanager
+def _threads(size: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """What applies a function to each part of a message of this size: threads, where that pays."""
+    if size < _THREADED:
+        yield map
+        return
+    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+        yield pool.map
 
 
 def _varint(value: int) -> bytes:

@@ -125,7 +125,8 @@ def classic_forest(
         raise TypeMismatchError(f"{op} has a branch of tree {tree} that leads nowhere")
     kinds, columns = np.full(size, LEAF, np.uint8), np.zeros(size, np.int32)
     thresholds, takes_nan = np.zeros(size, dtype), np.zeros(size, bool)
-    branches = np.repeat(np.arange(size, dtype=_INDEX)[:, None], 2, axis=1)
+    branches = np.empty((size, 2), _INDEX)
+    branches[:] = np.arange(size, dtype=_INDEX)[:, None]
     columns[inner] = features[inner]
     nan = missing[inner] if len(missing) else takes_nan[inner]
     kinds[inner], thresholds[inner], branches[inner], takes_nan[inner] = plain_tests(
