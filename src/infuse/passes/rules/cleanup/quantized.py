@@ -200,6 +200,7 @@ class RemoveLimitBeforeQuantization(Rule):
     ) -> None:
         dtype = root.output.dtype
         require(dtype.is_integer, "small floats have other limits")
+        require(dtype.bits <= 8, "runtimes leave out quantization to 16 bits, its limits too")
         _require_steps(s)
         require(bool(np.all(data(s) > 0)), "a scale is negative")
         zero = 0 if z is None else data(z).astype(np.float64)
