@@ -185,6 +185,8 @@ class Builder:
                 scalar_flags(form)
             elif form.kind == "Split":
                 adapters.check_parts(form)
+            elif form.kind == "Gemm":
+                adapters.drop_unread_addend(form)
         if (domain, form.kind) not in REGISTRY:
             body = body_of(proto, opset, attributes, inputs)
             if body is not None:
