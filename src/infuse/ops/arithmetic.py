@@ -19,9 +19,11 @@ from infuse.ops.core.elementwise import (
     Integral,
     Numeric,
     f32,
+    larger,
     on_dims,
     require_kind,
     rounded,
+    smaller,
     widened,
 )
 from infuse.ops.core.formula import Formulas, Term
@@ -262,7 +264,7 @@ class Pow(Elementwise):
 
 
 class Max(Numeric):
-    """Largest of the operands, element by element; NaN when one is NaN."""
+    """Largest of the operands, element by element; NaN when one is NaN, the first of equals."""
 
     traits = Trait.ARITHMETIC | Trait.CONTINUOUS | Trait.FINITE
     since = 13
@@ -279,7 +281,7 @@ class Max(Numeric):
     )
 
     def eval(self, *xs: Array) -> Array:
-        return reduce(np.maximum, xs)
+        return reduce(larger, xs)
 
     def content(self, *xs: Array) -> Array | None:
         return on_dims(lambda *values: reduce(dims.maximum, values), *xs)
@@ -289,7 +291,7 @@ class Max(Numeric):
 
 
 class Min(Numeric):
-    """Smallest of the operands, element by element; NaN when one is NaN."""
+    """Smallest of the operands, element by element; NaN when one is NaN, the first of equals."""
 
     traits = Trait.ARITHMETIC | Trait.CONTINUOUS | Trait.FINITE
     since = 13
@@ -298,7 +300,7 @@ class Min(Numeric):
     samples = Max.samples
 
     def eval(self, *xs: Array) -> Array:
-        return reduce(np.minimum, xs)
+        return reduce(smaller, xs)
 
     def content(self, *xs: Array) -> Array | None:
         return on_dims(lambda *values: reduce(dims.minimum, values), *xs)
