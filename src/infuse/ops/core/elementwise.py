@@ -109,8 +109,8 @@ def rounded(function: Callable[..., Any], *xs: Array) -> Array:
 
 
 def larger(a: Array, b: Array) -> Array:
-    """The larger one of two elements; NaN where one is NaN, the first where they are equal (zeros of
-    both signs are).
+    """The larger one of two elements; NaN where one is NaN, the first where both are equal, as
+    zeros are of whatever sign.
     """
     result: Array = np.where((a >= b) | (a != a), a, b)
     return result
