@@ -264,7 +264,8 @@ def _powers(x: Array, saturate: bool, round_mode: str) -> Array:
 
 
 def _parse(x: Array, to: DType) -> Array:
-    texts = x.ravel().tolist()
+    words = {"true": "1", "false": "0"}  # as bool elements are printed
+    texts = [words.get(str(text).lower(), text) for text in x.ravel().tolist()]
     if not to.is_integer:
         with np.errstate(over="ignore"):
             return (

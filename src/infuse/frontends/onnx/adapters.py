@@ -64,12 +64,6 @@ def check_parts(form: Form) -> None:
         raise ShapeError(f"Split makes {parts} parts and has {len(form.used)} outputs")
 
 
-def drop_unread_addend(form: Form) -> None:
-    """Leave out the C of a Gemm whose beta is zero: it is not read, whatever it holds."""
-    if form.attributes.get("beta") == 0:
-        del form.inputs[2:], form.attributes["beta"]
-
-
 @lift(10, "Slice")
 def slice_to_inputs(form: Form) -> None:
     """Starts, ends and axes became inputs."""
