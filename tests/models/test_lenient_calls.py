@@ -77,3 +77,32 @@ def test_texts_of_truth_are_read_back() -> None:
     proto = parsed("m (bool[n] x) => (int64[n] y) { t = Cast<to = 8>(x) y = Cast<to = 7>(t) }")
     feeds = {"x": np.array([True, False])}
     np.testing.assert_array_equal(both(proto, feeds), [1, 0])
+
+
+@pytest.mark.parametrize("batch", ["2", "batch"])
+def test_a_mask_of_ends_and_starts(batch: str) -> None:
+    limits = "4" if batch == "2" else "2 * batch"
+    rng = np.random.default_rng(0)
+    feeds = {
+        "x": rng.standard_normal((2, 5, 8), np.float32),
+        "w": rng.standard_normal((8, 24), np.float32),
+        "b": rng.standard_normal(24, np.float32),
+        "m": np.array([4, 5, 1, 2], np.int32),
+    }
+    shapes = {"x": [batch, 5, 8], "w": [8, 24], "b": [24], "m": [limits]}
+    inputs = [
+        helper.make_tensor_value_info(
+            name,
+            helper.np_dtype_to_tensor_dtype(v.dtype),
+            [int(n) if str(n).isdecimal() else n for n in shapes[name]],
+        )
+        for name, v in feeds.items()
+    ]
+    node = helper.make_node("Attention", list("xwbm"), ["y"], domain="com.microsoft", num_heads=2)
+    y = onnx.ValueInfoProto(name="y")
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    proto = helper.make_model(
+        helper.make_graph([node], "g", inputs, [y]), opset_imports=imports, ir_version=8
+    )
+    found = both(proto, feeds)
+    np.testing.assert_allclose(found, run(proto, feeds)[0], rtol=1e-4, atol=1e-5, strict=True)
