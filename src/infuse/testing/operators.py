@@ -49,7 +49,7 @@ UNKNOWN_OF_RUNTIME: Final = (
     *("DynamicTimeWarping", "GreedySearch", "Inverse", "LinearAttention"),
     *("MRotaryEmbedding", "MatMulFpQ4", "MaxpoolWithMask", "NGramHashMapping"),
     *("NGramRepeatBlock", "Sampling", "SparseAttention", "SparseToDenseMatMul"),
-    *("Tokenizer", "VarlenNGramHashMapping", "WhisperBeamSearch", "WordConvEmbedding"),
+    *("VarlenNGramHashMapping", "WhisperBeamSearch", "WordConvEmbedding"),
 )
 """Operators of ONNX Runtime's own domain, with kernels for processors, that are not known here."""
 _HEAD: Final = """# Operators
