@@ -283,18 +283,18 @@ INFUSE_INLINE vf raw_min(vf a, vf b) {
 }
 }  // namespace detail
 
-// NaN if either operand is NaN, as in NumPy. One instruction when b is a constant.
+// NaN if either operand is NaN, the first if they are equal (zeros of both signs are). One instruction when b is a constant.
 INFUSE_INLINE vf max(vf a, vf b) { return select(b != b, b, detail::raw_max(b, a)); }
 INFUSE_INLINE vf min(vf a, vf b) { return select(b != b, b, detail::raw_min(b, a)); }
 INFUSE_INLINE vi max(vi a, vi b) { return a > b ? a : b; }
 INFUSE_INLINE vi min(vi a, vi b) { return a < b ? a : b; }
 template <class T>
 constexpr INFUSE_INLINE T max(T a, T b) {
-  return a != a || a > b ? a : b;
+  return a != a || a >= b ? a : b;
 }
 template <class T>
 constexpr INFUSE_INLINE T min(T a, T b) {
-  return a != a || a < b ? a : b;
+  return a != a || a <= b ? a : b;
 }
 
 // ---- reductions over the lanes ---------------------------------------------------------------

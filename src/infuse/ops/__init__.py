@@ -62,6 +62,7 @@ from infuse.ops.domains import (  # noqa: F401
     microsoft_normalization,
     microsoft_quantized,
     microsoft_rotary,
+    microsoft_text,
     ml_ensembles,
     ml_features,
     ml_labels,

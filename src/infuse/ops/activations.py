@@ -12,7 +12,15 @@ from infuse.errors import TypeMismatchError
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.graph import Value
 from infuse.ops.core.base import Array, Inferred, Rounding
-from infuse.ops.core.elementwise import Floating, Numeric, Signed, f32, require_shape, rounded
+from infuse.ops.core.elementwise import (
+    Floating,
+    Numeric,
+    Signed,
+    f32,
+    larger,
+    require_shape,
+    rounded,
+)
 from infuse.ops.core.formula import Formulas, Term
 from infuse.ops.core.samples import Floats, Ints, cases
 from infuse.ops.core.special import erf, sigmoid, softplus
@@ -35,7 +43,7 @@ class Relu(Signed):
     samples = cases(x=[(), (2, 3), (4, 1, 17), Ints((9,), dtype=dtypes.int32), SPECIALS])
 
     def eval(self, x: Array) -> Array:
-        return np.asarray(np.maximum(x, x.dtype.type(0)))
+        return larger(x, np.zeros((), x.dtype))
 
     def scalar(self, e: Formulas, x: Term) -> Term:
         return e.max(x, 0)

@@ -19,9 +19,11 @@ from infuse.ops.core.elementwise import (
     Integral,
     Numeric,
     f32,
+    larger,
     on_dims,
     require_kind,
     rounded,
+    smaller,
     widened,
 )
 from infuse.ops.core.formula import Formulas, Term
@@ -206,7 +208,9 @@ class Mod(Numeric):
 
 
 class Pow(Elementwise):
-    """Power with the base's type: x ** y; exponents may be of another type."""
+    """Power with the base's type: x ** y; exponents may be of another type. Powers of integers wrap
+    around, and negative ones are cut off: to 0, but for those of 1 and -1.
+    """
 
     traits = Trait.ARITHMETIC | Trait.CONTINUOUS
     since = 15
@@ -243,19 +247,24 @@ class Pow(Elementwise):
 
     def eval(self, x: Array, y: Array) -> Array:
         if dtypes.by_numpy(x.dtype).is_float or dtypes.by_numpy(y.dtype).is_float:
-            return rounded(np.power, x, y)
-        whole = np.power(x.astype(np.int64), np.maximum(y, 0).astype(np.int64))
-        return np.where(y < 0, rounded(np.power, x, y), whole.astype(x.dtype))
+            # NumPy's power takes the root for one exponent 0.5, which is NaN for -∞.
+            return rounded(np.float_power, x, y)
+        wide = x.astype(np.int64)
+        whole = np.power(wide, np.maximum(y, 0).astype(np.int64))
+        inverse = np.where(wide == 1, 1, np.where(wide == -1, 1 - 2 * (y.astype(np.int64) & 1), 0))
+        return np.asarray(np.where(y < 0, inverse, whole).astype(x.dtype))
 
     def scalar(self, e: Formulas, x: Term, y: Term) -> Term:
         if y.op == "const" and y.value == 2:
             return x * x
         wide = x.dtype if x.dtype.is_float and y.dtype != dtypes.float64 else dtypes.float64
+        if x.dtype.is_integer and y.dtype.is_integer:
+            wide = dtypes.int64
         return e.cast(e.pow(e.cast(x, wide), e.cast(y, wide)), x.dtype)
 
 
 class Max(Numeric):
-    """Largest of the operands, element by element; NaN when one is NaN."""
+    """Largest of the operands, element by element; NaN when one is NaN, the first of equals."""
 
     traits = Trait.ARITHMETIC | Trait.CONTINUOUS | Trait.FINITE
     since = 13
@@ -272,7 +281,7 @@ class Max(Numeric):
     )
 
     def eval(self, *xs: Array) -> Array:
-        return reduce(np.maximum, xs)
+        return reduce(larger, xs)
 
     def content(self, *xs: Array) -> Array | None:
         return on_dims(lambda *values: reduce(dims.maximum, values), *xs)
@@ -282,7 +291,7 @@ class Max(Numeric):
 
 
 class Min(Numeric):
-    """Smallest of the operands, element by element; NaN when one is NaN."""
+    """Smallest of the operands, element by element; NaN when one is NaN, the first of equals."""
 
     traits = Trait.ARITHMETIC | Trait.CONTINUOUS | Trait.FINITE
     since = 13
@@ -291,7 +300,7 @@ class Min(Numeric):
     samples = Max.samples
 
     def eval(self, *xs: Array) -> Array:
-        return reduce(np.minimum, xs)
+        return reduce(smaller, xs)
 
     def content(self, *xs: Array) -> Array | None:
         return on_dims(lambda *values: reduce(dims.minimum, values), *xs)

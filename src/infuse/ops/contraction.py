@@ -95,7 +95,7 @@ class MatMul(Op):
 
 class Gemm(Op):
     """alpha · A · B + beta · C for matrices A and B (transposed if asked) and C broadcast to the
-    result.
+    result; a C whose beta is zero is not read.
     """
 
     traits = Trait.TOTAL | Trait.FLOAT32
@@ -177,7 +177,7 @@ class Gemm(Op):
         result = (left.T if self.transA else left) @ (right.T if self.transB else right)
         if self.alpha != 1:
             result = result * self.alpha
-        if c is not None:
+        if c is not None and self.beta != 0:
             result = result + (widened(c) if self.beta == 1 else widened(c) * self.beta)
         return np.asarray(result, dtype=a.dtype)
 

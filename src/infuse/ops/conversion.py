@@ -14,7 +14,7 @@ from infuse.ir.dims import Dim, Expr, compare, maximum, minimum
 from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ops.core.base import Array, Elementwise, Inferred, same_dtype
-from infuse.ops.core.elementwise import Numeric, f32, on_dims, require_kind
+from infuse.ops.core.elementwise import Numeric, f32, larger, on_dims, require_kind, smaller
 from infuse.ops.core.formula import Formulas, Term
 from infuse.ops.core.numerals import integer, number
 from infuse.ops.core.samples import Bools, Ints, cases
@@ -98,8 +98,8 @@ class Clip(Numeric):
             if far is None
             else np.asarray(far, x.dtype)
         )
-        raised = x if low is None else np.maximum(x, low)
-        return raised if high is None else np.minimum(raised, high)
+        raised = x if low is None else larger(x, low)
+        return raised if high is None else smaller(raised, high)
 
     def content(self, x: Array, min: Array | None = None, max: Array | None = None) -> Array | None:
         raised = x if min is None else on_dims(maximum, x, min.reshape(()))
@@ -209,15 +209,32 @@ def convert(x: Array, to: DType, saturate: bool = True, round_mode: str = "up") 
     if to.is_float and to.bits == 8 and saturate:
         limit = float(ml_dtypes.finfo(to.numpy).max)  # type: ignore[no-untyped-call]
         return np.clip(x.astype(np.float64), -limit, limit).astype(to.numpy)
-    if to.is_integer and to.bits < 8:
-        return _wrap(x, to)
-    return x.astype(to.numpy)
+    if to.is_integer and source.is_float:
+        x = _cut_off(x, to)
+    return _wrap(x, to) if to.is_integer and to.bits < 8 else x.astype(to.numpy)
+
+
+def _cut_off(x: Array, to: DType) -> Array:
+    """The whole parts of floats, as integers whose low bits those of `to` are.
+
+    ONNX leaves open what becomes of numbers that a type does not hold, and NumPy's answer depends
+    on the processor; this is that of plain x86 code, and of `kernels/element.hpp`: the least
+    integer of 64 bits for int64, uint64 and uint32, that of 32 bits for the others. Above 2⁶³,
+    uint64 has what lies below 2⁶⁴.
+    """
+    wide = x.astype(np.float64)
+    far = 2.0 ** (63 if to.bits == 64 or to == dtypes.uint32 else 31)
+    inside = (wide >= -far) & (wide < far)
+    whole = np.where(inside, wide, -far).astype(np.int64)
+    if to != dtypes.uint64:
+        return whole
+    above = (wide >= far) & (wide < 2 * far)
+    return np.where(above, np.where(above, wide, 0).astype(np.uint64), whole.view(np.uint64))
 
 
 def _wrap(x: Array, to: DType) -> Array:
-    """The low bits of integers, and of the whole parts of floats."""
-    whole = x.astype(np.int32 if dtypes.by_numpy(x.dtype).is_float else np.int64)
-    low: Array = (whole & ((1 << to.bits) - 1)).astype(np.uint8)
+    """The low bits of integers."""
+    low: Array = (x.astype(np.int64) & ((1 << to.bits) - 1)).astype(np.uint8)
     return low.view(to.numpy)
 
 
@@ -247,7 +264,8 @@ def _powers(x: Array, saturate: bool, round_mode: str) -> Array:
 
 
 def _parse(x: Array, to: DType) -> Array:
-    texts = x.ravel().tolist()
+    words = {"true": "1", "false": "0"}  # as bool elements are printed
+    texts = [words.get(str(text).lower(), text) for text in x.ravel().tolist()]
     if not to.is_integer:
         with np.errstate(over="ignore"):
             return (

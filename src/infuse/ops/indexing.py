@@ -10,6 +10,7 @@ from infuse import dtypes
 from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorError
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
+from infuse.ops.conversion import convert
 from infuse.ops.core.base import Array, Inferred, Op, normalize_axis, same_dtype
 from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import (
@@ -308,7 +309,9 @@ class ReverseSequence(Op):
 
 
 class OneHot(Op):
-    """A new axis of size `depth` with the on-value where the index is, the off-value elsewhere."""
+    """A new axis of size `depth` with the on-value where the index is, the off-value elsewhere;
+    floats among the indices are cut off first.
+    """
 
     traits = Trait.ZERO_FLOPS
 
@@ -339,6 +342,7 @@ class OneHot(Op):
         size = int(scalar(depth))
         if size < 0:
             raise ShapeError(f"the depth of OneHot is negative: {size}")
+        indices = convert(indices, dtypes.int64) if indices.dtype.kind not in "iu" else indices
         places = np.expand_dims(np.where(indices < 0, indices + size, indices), self.axis)
         axis = self.axis % places.ndim
         choices = np.arange(size).reshape((size,) + (1,) * (places.ndim - 1 - axis))

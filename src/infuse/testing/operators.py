@@ -31,6 +31,7 @@ from infuse.ops.core.base import EXACT, REGISTRY, Elementwise, Op, Rounding
 from infuse.ops.core.control_flow import ControlFlow
 from infuse.targets import Target
 from infuse.testing.samples import Row, node_of, results, rows, type_of
+from infuse.testing.silences import silences
 
 _RENAMED: Final = {"Scatter": "ScatterElements", "Upsample": "Resize", "Constant": "a constant"}
 _FLOATS: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
@@ -48,7 +49,7 @@ UNKNOWN_OF_RUNTIME: Final = (
     *("DynamicTimeWarping", "GreedySearch", "Inverse", "LinearAttention"),
     *("MRotaryEmbedding", "MatMulFpQ4", "MaxpoolWithMask", "NGramHashMapping"),
     *("NGramRepeatBlock", "Sampling", "SparseAttention", "SparseToDenseMatMul"),
-    *("Tokenizer", "VarlenNGramHashMapping", "WhisperBeamSearch", "WordConvEmbedding"),
+    *("VarlenNGramHashMapping", "WhisperBeamSearch", "WordConvEmbedding"),
 )
 """Operators of ONNX Runtime's own domain, with kernels for processors, that are not known here."""
 _HEAD: Final = """# Operators
@@ -101,7 +102,7 @@ def page() -> str:
                 "\nNot known, so kept and written, but refused where a model is compiled: "
             )
             parts.append(", ".join(UNKNOWN_OF_RUNTIME) + ".\n")
-    return "".join(parts)
+    return "".join([*parts, silences()])
 
 
 def _shipped() -> dict[tuple[str, str], type[Op]]:

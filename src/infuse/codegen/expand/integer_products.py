@@ -233,7 +233,7 @@ def gemm(make: Composer, node: Node) -> Results:
     if total is None:
         return None
     result = scaled(make, total, x, _columns(w.scale.const), float(attributes["alpha"]))
-    if c is None:
+    if c is None or attributes["beta"] == 0:
         return result
     addend = known(c)
     return make(

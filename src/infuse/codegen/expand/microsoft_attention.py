@@ -12,12 +12,22 @@ from infuse.ir.graph import Node, Value
 from infuse.ops.domains.microsoft import DOMAIN
 
 
-def _filter(make: Composer, mask: Value, keys: Dim, hidden: float, dtype: dtypes.DType) -> Value:
-    """What is added to the scores for a padding mask: how many keys count, or which."""
+def _filter(make: Composer, mask: Value, x: Value, keys: Dim, hidden: float) -> Value:
+    """What is added to the scores of x for a padding mask, as `ops.domains.heads` has it."""
+    batch, dtype = x.shape[0], x.dtype
     zero, low = make.number(0, dtype), make.number(hidden, dtype)
     if mask.rank == 1:
-        counts = make.reshape(make.cast(mask, dtypes.int64), mask.shape[0], 1, 1, 1)
-        return make("Where", make("Less", make.range(keys), counts), zero, low)
+        limits = make.cast(mask, dtypes.int64)
+        if mask.shape[0] != batch * 2:
+            counts = make.reshape(limits, mask.shape[0], 1, 1, 1)
+            return make("Where", make("Less", make.range(keys), counts), zero, low)
+        ends, starts = (
+            make.reshape(make.slice(limits, 0, batch * i, batch * (i + 1)), batch, 1, 1, 1)
+            for i in range(2)
+        )
+        hidden_before = make("Less", make.range(keys), starts)
+        seen = make("And", make("Less", make.range(keys), ends), make("Not", hidden_before))
+        return make("Where", seen, zero, low)
     if mask.rank not in (2, 3):
         make.unsupported(f"a mask of rank {mask.rank}")
     shape = (mask.shape[0], 1, 1 if mask.rank == 2 else mask.shape[1], mask.shape[-1])
@@ -54,7 +64,7 @@ def multi_head_attention(make: Composer, node: Node) -> Results:
         parts[1:] = [_by_heads(make, x, attributes["num_heads"]) for x in parts[1:]]
     keys = _length(key) + (past[0].shape[2] if past[0] is not None else 0)
     if padding is not None:
-        mask = _filter(make, padding, keys, attributes["mask_filter_value"], query.dtype)
+        mask = _filter(make, padding, query, keys, attributes["mask_filter_value"])
         added = _added(make, mask, added)
     return _attended(make, node, parts, added, past, len(node.outputs))
 
@@ -123,9 +133,7 @@ def attention(make: Composer, node: Node) -> Results:
         parts[1:] = [_by_heads(make, part, heads) for part in parts[1:]]
     if mask is not None:
         keys = x.shape[1] + (past.shape[3] if past is not None else 0)
-        added = _added(
-            make, _filter(make, mask, keys, attributes["mask_filter_value"], x.dtype), added
-        )
+        added = _added(make, _filter(make, mask, x, keys, attributes["mask_filter_value"]), added)
     if len(node.outputs) == 1 or not node.outputs[1].uses:
         return [*_attended(make, node, parts, added, caches, 1), None][: len(node.outputs)]
     result, keys_, values = _attended(make, node, parts, added, caches, 3)

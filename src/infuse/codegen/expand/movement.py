@@ -69,6 +69,8 @@ def one_hot(make: Composer, node: Node) -> Results:
     if depths is None:
         return None
     axis = node.op.attributes()["axis"] % (indices.rank + 1)
+    if not indices.dtype.is_integer:
+        indices = make.cast(indices, dtypes.int64)
     places = make.reshape(indices, *indices.shape[:axis], 1, *indices.shape[axis:])
     size = make.cast(make.size(depths[0]), indices.dtype)
     if indices.dtype.is_signed:

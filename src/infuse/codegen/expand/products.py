@@ -20,6 +20,8 @@ def gemm(make: Composer, node: Node) -> Results:
     assert a is not None
     assert b is not None
     attributes = node.op.attributes()
+    if c is not None and attributes["beta"] == 0:
+        return make("Gemm", a, b, **{**attributes, "beta": 1.0})
     addend = c
     if (
         c is not None

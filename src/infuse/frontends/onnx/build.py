@@ -5,6 +5,8 @@ inferred.
 from __future__ import annotations
 
 import dataclasses
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -39,6 +41,7 @@ from infuse.frontends.onnx.functions import (
     schema_of,
 )
 from infuse.frontends.onnx.independent import separate_sizes
+from infuse.frontends.onnx.lenient import settle
 from infuse.frontends.onnx.loops import scalar_flags
 from infuse.frontends.onnx.malformed import MALFORMED, malformed
 from infuse.frontends.onnx.notes import keep_texts, metadata_of
@@ -121,9 +124,18 @@ class Builder:
         """The initializers, as constants; in a body, an input of the same name has the word."""
         named = [(t.name, self.tensors.array(t)) for t in proto.initializer if t.name not in inputs]
         named += [(t.values.name, self.tensors.dense(t)) for t in proto.sparse_initializer]
-        for name, array in named:
-            if not name:
-                raise ModelFileError("an initializer has no name")
+        if any(not name for name, _ in named):
+            raise ModelFileError("an initializer has no name")
+        elements = dict(named)  # of several ones of a name the last counts, as in ONNX Runtime
+        if len(elements) < len(named):
+            counts = Counter(name for name, _ in named)
+            twice = ", ".join(repr(n) for n in sorted(n for n in counts if counts[n] > 1)[:8])
+            warnings.warn(
+                f"the model has several initializers of one name ({twice}): the last one counts",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        for name, array in elements.items():
             scope.define(name, constant(array, scope.prefix + name))
 
     def default(self, info: ValueInfoProto, scope: Scope) -> None:
@@ -191,6 +203,7 @@ class Builder:
                 scalar_flags(form)
             elif form.kind == "Split":
                 adapters.check_parts(form)
+            settle(form)
         if (domain, form.kind) not in REGISTRY:
             body = body_of(proto, opset, attributes, inputs)
             if body is not None:

@@ -108,6 +108,20 @@ def rounded(function: Callable[..., Any], *xs: Array) -> Array:
     return result.astype(xs[0].dtype)
 
 
+def larger(a: Array, b: Array) -> Array:
+    """The larger one of two elements; NaN where one is NaN, the first where both are equal, as
+    zeros are of whatever sign.
+    """
+    result: Array = np.where((a >= b) | (a != a), a, b)
+    return result
+
+
+def smaller(a: Array, b: Array) -> Array:
+    """The smaller one of two elements, alike."""
+    result: Array = np.where((a <= b) | (a != a), a, b)
+    return result
+
+
 def on_dims(function: Callable[..., Dim | None], *xs: Array) -> Array | None:
     """`function` of dimensions, element by element with broadcasting; None when one result is not
     known.

@@ -38,12 +38,18 @@ def bias_of(bias: Array, x: Array) -> Array:
     return bias if x.ndim == 3 else bias.reshape(1, x.shape[1], 1, x.shape[3])
 
 
-def padding_mask(mask: Array | None, queries: int, keys: int, hidden: float) -> Array:
-    """What is added to the scores for a padding mask: how many keys count, or which."""
+def padding_mask(mask: Array | None, q: Array, k: Array, hidden: float) -> Array:
+    """What is added to the scores of q and k (batch, heads, length, size) for a padding mask: how
+    many keys count in each row, and in a second half of the list where they begin; or which count.
+    """
+    batch, queries, keys = len(q), q.shape[2], k.shape[2]
     if mask is None:
         return np.zeros((1, 1, 1, 1), np.float32)
     if mask.ndim == 1:
-        seen = np.arange(keys) < mask[:, None]
+        places, ends = np.arange(keys), mask[:batch, None]
+        seen = places < ends
+        if len(mask) == 2 * batch and batch:
+            seen &= places >= mask[batch:, None]
         return np.asarray(np.where(seen, np.float32(0), np.float32(hidden))[:, None, None])
     if mask.ndim not in (2, 3) or mask.shape[-1] != keys:
         raise UnsupportedOperatorError(

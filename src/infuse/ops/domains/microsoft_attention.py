@@ -156,7 +156,7 @@ class MultiHeadAttention(Op):
             k, v = (
                 np.concatenate([widened(p), x], axis=2) for p, x in ((past_key, k), (past_value, v))
             )
-        mask = padding_mask(key_padding_mask, q.shape[2], k.shape[2], self.mask_filter_value)
+        mask = padding_mask(key_padding_mask, q, k, self.mask_filter_value)
         if self.unidirectional:
             before = 0 if past_key is None else past_key.shape[2]
             mask = mask + causal_mask(q.shape[2], k.shape[2], before)
@@ -175,7 +175,8 @@ class Attention(Op):
     the present keys and values as one tensor (2, batch, heads, length, size), which goes in as
     `past`.
 
-    The mask says how many keys count, or by ones which: (batch, keys), (batch, queries, keys).
+    The mask says how many keys count (batch), where they end and begin (2 · batch), or by ones
+    which they are: (batch, keys), (batch, queries, keys).
     Present values are NaN where they do not have the size of keys.
     """
 
@@ -291,7 +292,7 @@ class Attention(Op):
         )
         if past is not None:
             k, v = (np.concatenate([widened(p), new], axis=2) for p, new in zip(past, (k, v)))
-        mask = padding_mask(mask_index, q.shape[2], k.shape[2], self.mask_filter_value)
+        mask = padding_mask(mask_index, q, k, self.mask_filter_value)
         if self.unidirectional:
             mask = mask + causal_mask(q.shape[2], k.shape[2], k.shape[2] - q.shape[2])
         if attention_bias is not None:
@@ -328,7 +329,8 @@ def _check_masks(op: str, mask: Value | None, bias: Value | None, scores: Shape)
     batch, _, length, total = scores
     if mask is not None and mask.tensor.shape is not None:
         shapes = {1: (batch,), 2: (batch, total), 3: (batch, length, total)}
-        if mask.rank in shapes:
+        ends_and_starts = mask.rank == 1 and mask.shape[0] == batch * 2
+        if mask.rank in shapes and not ends_and_starts:
             agree_shapes(mask.shape, shapes[mask.rank], f"the mask of {op}")
     if bias is not None and bias.tensor.shape is not None:
         require_rank(bias, 4, op, "the attention bias")

@@ -68,7 +68,7 @@ class FuseSoftplus(Rule):
 
     level = "extended"
     rows = ("G27",)
-    rounding = _FUSED
+    rounding = "one function in place of several rounded steps, and finite where eˣ is not"
 
     def match(self, x: Variable) -> Any:
         largest = ops.one_of(ops.relu(x), ops.max(x, 0.0))
@@ -149,33 +149,30 @@ class FuseSelu(Rule):
 
 
 class ComparisonAsLimit(Rule):
-    """x > c ? x : c → Max(x, c), x > c ? c : x → Min(x, c) for a number c (also ≥, <, ≤)"""
+    """x < c ? c : x → Max(x, c), x > c ? c : x → Min(x, c) for a number c (also ≥, ≤); where the
+    comparison takes x, NaN would become c
+    """
 
     rows = ("G26",)
-    rounding = "NaN stays NaN where a comparison makes the limit of it"
     examples = ({"x": (3, 4), "c": np.float32(0.5), "d": np.float32(0.5)},)
 
     def match(self, x: Variable, c: Variable, d: Variable) -> Any:
         limit, other = ops.const(c), ops.const(d)
         return [
-            pattern
-            for kind in (*ABOVE, *BELOW)
-            for pattern in (
-                ops.where(Call(kind, (x, limit), label="test"), x, other, name="takes"),
-                ops.where(Call(kind, (x, limit), label="test"), other, x),
-            )
+            ops.where(Call(kind, (x, limit), label="test"), other, x) for kind in (*ABOVE, *BELOW)
         ]
 
-    def when(self, x: Value, c: Value, d: Value, root: Node) -> None:
+    def when(self, x: Value, c: Value, d: Value, test: Node, root: Node) -> None:
         require_float(x)
         require(number(c) == number(d), "it takes another number than it compares with")
         require(np.isfinite(number(c)), "the limit is not a finite number")
+        strict = test.kind in ("Less", "Greater")
+        require(strict or number(c) != 0, "zeros of both signs become the limit")
         require_same_type(x, root, _STRETCHED)
 
-    def build(self, x: Value, c: Value, test: Node, takes: Node | None = None) -> Any:
+    def build(self, x: Value, c: Value, test: Node) -> Any:
         limit = np.asarray(number(c), x.dtype.numpy)
-        larger = (test.kind in ABOVE) is (takes is not None)
-        return Call("Max" if larger else "Min", (x, limit))
+        return Call("Min" if test.kind in ABOVE else "Max", (x, limit))
 
 
 class MaskAsRelu(Rule):

@@ -262,6 +262,7 @@ class RemoveNeutral(Rule):
     """
 
     rows = ("G5", "G26")
+    rounding = "-0 + 0 stays -0, where it would be 0"
 
     def match(self, x: Variable) -> Any:
         logic = [

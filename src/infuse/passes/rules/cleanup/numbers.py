@@ -133,6 +133,11 @@ def is_nonnegative(value: Value, left: int = DEEPEST) -> bool:
         return True
     if node.kind == "Mul" and node.inputs[0] is node.inputs[1]:
         return True
+    exponent = node.input(1) if node.kind == "Pow" else None
+    if exponent is not None and exponent.const is not None and bool((exponent.const == 2).all()):
+        return True
+    if node.kind in ("ReduceMean", "ReduceSum"):
+        return node.inputs[0] is not None and is_nonnegative(node.inputs[0], left - 1)
     if node.kind in ("Add", "Mul", "Div", "Max"):
         return all(is_nonnegative(v, left - 1) for v in node.operands())
     return has_trait(node, Trait.MOVEMENT) and all(

@@ -14,6 +14,7 @@ from infuse import ops
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Array, Node, Value
 from infuse.passes.rules.cleanup.merging import merged_product, require_product
+from infuse.passes.rules.cleanup.numbers import is_nonnegative
 from infuse.passes.rules.common import data, require_float, require_same_type, rounded, wide
 from infuse.rewrite import Rule, require
 
@@ -240,11 +241,15 @@ class RemoveNegationBeforeAbs(Rule):
 
 
 class PowAsRoot(Rule):
-    """x ** 0.5 → √x; the root of -∞ is NaN, the power +∞"""
+    """x ** 0.5 → √x where x is not negative: the root of -∞ is NaN, the power +∞"""
 
     level = "extended"
     rows = ("G26",)
     rounding = "a root is exact"
+    examples = (
+        {"x": Call("Abs", ((2, 3),))},
+        {"x": Call("ReduceMean", (Call("Pow", ((2, 3), np.float32(2))), np.array([1])))},
+    )
 
     def match(self, x: Variable) -> Any:
         return x**0.5
@@ -252,6 +257,7 @@ class PowAsRoot(Rule):
     def when(self, x: Value, root: Node) -> None:
         require_float(x)
         require_same_type(x, root, "the exponent stretches the shape")
+        require(is_nonnegative(x), "x may be -∞, and its root NaN")
 
     def build(self, x: Value) -> Any:
         return ops.sqrt(x)

@@ -1,0 +1,84 @@
+"""Where the text of ONNX is silent: what Infuse gives, for docs/operators.md."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_ROWS: Final = (
+    (
+        "shapes that a file states for outputs",
+        "the result's own, with a warning where they differ",
+        "exporters write those of one example",
+    ),
+    (
+        "Cast of floats that the integer type does not hold",
+        (
+            "the least integer of 64 bits (uint32: its low ones), of 32 bits for int32 and the low "
+            "ones of that for narrower types; for uint64 what lies below 2⁶⁴ stays"
+        ),
+        "ONNX Runtime's answer depends on the processor",
+    ),
+    (
+        "Max, Min, Clip, Relu of zeros of both signs",
+        "the first of equal operands: Relu(-0) is -0",
+        "ONNX Runtime's order depends on its vectors",
+    ),
+    (
+        "Max, Min, ReduceMax, pools beside NaN",
+        "NaN",
+        "ONNX Runtime's answer depends on places and threads",
+    ),
+    (
+        "Pow of integers that leave their type",
+        "wraps around; negative powers are cut off to 0, but for those of 1 and -1",
+        "ONNX Runtime goes through float64, whose conversion depends on the processor",
+    ),
+    ("Pow(-∞, 0.5)", "∞, as C and NumPy have it", "ONNX Runtime takes the root, which is NaN"),
+    (
+        "Resize by scales with a rest (1.5 · 3)",
+        "align_corners and tf_crop_and_resize count by the whole size after",
+        "as ONNX Runtime, PyTorch and Paddle; onnx.reference counts by the product",
+    ),
+    (
+        "GridSample, cubic with border",
+        "taps outside take the nearest pixel; the place is not moved",
+        "as ONNX Runtime, PyTorch and OpenVINO",
+    ),
+    (
+        "QLinearAdd, QLinearMul (com.microsoft)",
+        "rounded when the zero point has been added",
+        "as ONNX Runtime; QuantizeLinear and all others round before",
+    ),
+)
+_NATIVE: Final = (
+    (
+        "results below the smallest normal number",
+        "zero, of the same sign, on x86",
+        "each would take over a hundred cycles (design.md, Subnormal numbers)",
+    ),
+    (
+        "x / c for a constant c, at level `all`",
+        "x · (1 / c): to the last bit or the one before",
+        "`DivideByConstant`; without optimization exact",
+    ),
+    ("x + 0, from `basic` on", "x: -0 stays -0", "`RemoveNeutral`"),
+    (
+        "log(1 + eˣ), from `extended` on",
+        "Softplus(x), which is finite where eˣ is not",
+        "`FuseSoftplus`",
+    ),
+)
+_HEAD: Final = "| where | what Infuse gives | why |\n|---|---|---|\n"
+
+
+def silences() -> str:
+    """The two tables, with their heads."""
+    first, second = (
+        "".join(f"| {' | '.join(row)} |\n" for row in rows) for rows in (_ROWS, _NATIVE)
+    )
+    return (
+        f"\n## Where the text is silent\n{_HEAD}{first}"
+        "\nThe interpreter and native code give the same, within the accuracy of the tables above. "
+        "An optimized graph, and compiled code, may give something else here:\n\n"
+        f"{_HEAD}{second}"
+    )
