@@ -204,8 +204,14 @@ DISTINCT: dict[str, Case] = {
     if inverse or counts
 }
 OTHERS: dict[str, Case] = {
-    "quotients": (lambda x: (x // 5, x // -3, 7 // x), [_t(-128, 127, -127, -1, 5, dtype=torch.int8)]),
-    "wide quotients": (lambda x: (x // 3, x // -3), [_t(-(2**31), 2**31 - 1, -7, 0, dtype=torch.int32)]),
+    "quotients": (
+        lambda x: (x // 5, x // -3, 7 // x),
+        [_t(-128, 127, -127, -1, 5, dtype=torch.int8)],
+    ),
+    "wide quotients": (
+        lambda x: (x // 3, x // -3),
+        [_t(-(2**31), 2**31 - 1, -7, 0, dtype=torch.int32)],
+    ),
     "hypot": (torch.hypot, LENGTHS),
     "hypot of wide": (
         torch.hypot,
