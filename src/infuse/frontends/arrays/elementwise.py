@@ -316,7 +316,7 @@ def _numbers(x1: Any, x2: Any) -> list[Array]:
 
 def _shifted(x1: Any, x2: Any, direction: str) -> Array:
     a, b = together(x1, x2)
-    return built(lambda g, *values: [functions.shifted(g, *values, direction)], a, b)[0]
+    return built(lambda g, x, y: [functions.shifted(g, x, y, direction)], a, b)[0]
 
 
 OPERATORS.update(
