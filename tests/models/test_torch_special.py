@@ -308,6 +308,24 @@ def test_compiled_programs_give_what_torch_gives(name: str) -> None:
 ROWS = _t([3.0, NAN, 1.0, 2.0], [3.0, 1.0, 0.5, 2.0], [INF, -INF, 0.0, 7.0], [1.0, 1.0, NAN, NAN])
 DIFFERENT = _t([3.0, NAN, 1.0, 2.0, 5.0], [3.0, 1.0, 0.5, 2.0, -INF], [INF, -INF, 0.0, 7.0, -1.0])
 WHOLE = _t([3, -7, 2, 9], [-1, 5, 0, 4], dtype=torch.int32)
+MADE: dict[str, Case] = {
+    f"{dtype} {start} {end} {step}": (
+        lambda x, dtype=dtype, numbers=(start, end, step): (
+            torch.arange(*numbers, dtype=dtype) + x,
+            torch.linspace(numbers[0], numbers[1], 11, dtype=dtype) + x,
+        ),
+        [_t(1, dtype=dtype)],
+    )
+    for dtype in (torch.int64, torch.int32, torch.uint8, torch.float32)
+    for start, end, step in (
+        (0, 3.1, 1),
+        (0.5, 7, 2),
+        (0.0, 8.000001, 4.0),
+        (9.5, 2.1, -2.0),
+        (9, 0, -3),
+        (2, 2, 1),
+    )
+}
 ORDERED: dict[str, Case] = {
     "median": (lambda x: x.median(1), [DIFFERENT]),
     "median, kept": (lambda x: torch.median(x, 0, keepdim=True), [DIFFERENT]),
@@ -339,40 +357,11 @@ ORDERED: dict[str, Case] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", MADE)
+def test_numbers_in_steps_lose_their_fractions_first(name: str) -> None:
+    compare(MADE[name])
+
+
 @pytest.mark.parametrize("name", ORDERED)
 def test_order_and_running_extremes(name: str) -> None:
     compare(ORDERED[name])
-
-
-# -- special values of torch's own table of operators ----------------------------------------------
-
-OPERATORS = (
-    *("add", "div", "floor_divide", "remainder", "fmod", "atan2", "hypot", "copysign", "maximum"),
-    *("sign", "trunc", "frac", "round", "sgn", "nan_to_num", "amax", "sum", "prod", "std", "all"),
-)
-UNLIKE = {
-    "aten.fmod.Tensor": "torch's vectors lose divisors that are subnormal",
-    "aten.remainder.Tensor": "torch's vectors lose divisors that are subnormal",
-    "aten.std.correction": "torch adds squares of float32 in float64",
-    "aten.std.dim": "torch adds squares of float32 in float64",
-}
-"""What differs for float32, and why."""
-
-
-@pytest.mark.parametrize("name", OPERATORS)
-def test_operators_take_special_values(name: str) -> None:
-    pytest.importorskip("expecttest", reason="torch's own tests need it")
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    from benchmarks.torch_calls import checked
-    from benchmarks.torch_special import special_calls
-
-    operators = [op for op in op_db if op.name == name]
-    types = [torch.float32, torch.float64, torch.int8, torch.int64]
-    count = 0
-    for call in special_calls(operators, types):
-        narrow = any(isinstance(x, torch.Tensor) and x.dtype == torch.float32 for x in call.args)
-        why = checked(call)
-        count += not why
-        assert not why or (narrow and call.overload in UNLIKE), f"{call.signature}: {why}"
-    assert count
