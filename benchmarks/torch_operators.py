@@ -1,5 +1,5 @@
 """Every operator of torch that Infuse reads, on the samples of torch's own tests, against torch:
-`python -m benchmarks.torch_operators [--samples 6] [--only add,mul] [--symbolic]`.
+`python -m benchmarks.torch_operators [--samples 6] [--only add,mul] [--symbolic] [--special]`.
 
 It needs `expecttest`, which torch's tests import.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
 import torch
 
-from benchmarks.torch_calls import checked, recorded
+from benchmarks.torch_calls import Call, checked, recorded
 from benchmarks.torch_direct_calls import direct_calls
+from benchmarks.torch_special import special_calls
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.float16, torch.uint8, torch.bfloat16)
 
@@ -40,6 +42,9 @@ def main() -> None:
     parser.add_argument("--types", default="", help="such as float32,int64")
     parser.add_argument("--symbolic", action="store_true", help="leave sizes open")
     parser.add_argument("--missing", action="store_true", help="list operators without an entry")
+    parser.add_argument(
+        "--special", action="store_true", help="special values in place of torch's samples"
+    )
     arguments = parser.parse_args()
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -50,8 +55,13 @@ def main() -> None:
     failed: dict[str, Counter[str]] = defaultdict(Counter)
     examples: dict[tuple[str, str], str] = {}
     untraced: list[str] = []
-    samples = recorded(operators, types, arguments.samples, untraced=untraced)
-    for call in chain(samples, [] if only else direct_calls()):
+    calls: Iterable[Call]
+    if arguments.special:
+        calls = special_calls(operators, types)
+    else:
+        samples = recorded(operators, types, arguments.samples, untraced=untraced)
+        calls = chain(samples, [] if only else direct_calls())
+    for call in calls:
         if passed[call.overload] + failed[call.overload].total() >= 60:
             continue
         why = checked(call, arguments.symbolic)

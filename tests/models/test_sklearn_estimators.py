@@ -18,6 +18,7 @@ from sklearn import (
     compose,
     decomposition,
     ensemble,
+    feature_extraction,
     linear_model,
     pipeline,
     preprocessing,
@@ -177,3 +178,16 @@ def test_native_code_agrees(start: str) -> None:
                 np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
             else:
                 assert (one == other).all()
+
+
+def test_pipelines_of_texts_are_not_called_unfitted() -> None:
+    texts, labels = ["good day", "bad night", "good night", "bad day"], [1, 0, 1, 0]
+    steps = (feature_extraction.text.TfidfVectorizer(), linear_model.LogisticRegression())
+    model = pipeline.make_pipeline(*steps).fit(texts, labels)
+    with pytest.raises(UnsupportedOperatorError, match="TfidfVectorizer, which takes texts"):
+        infuse.load(model)
+    rest = infuse.load(model[1:])
+    features = model[0].transform(texts).toarray()
+    assert (evaluate(rest, {"x": features})["label"] == model.predict(texts)).all()
+    with pytest.raises(InputError, match="Pipeline is not fitted"):
+        infuse.load(pipeline.make_pipeline(linear_model.LogisticRegression()))

@@ -303,3 +303,65 @@ COMPILED = {
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled_programs_give_what_torch_gives(name: str) -> None:
     compare(COMPILED[name], compiled=True)
+
+
+ROWS = _t([3.0, NAN, 1.0, 2.0], [3.0, 1.0, 0.5, 2.0], [INF, -INF, 0.0, 7.0], [1.0, 1.0, NAN, NAN])
+DIFFERENT = _t([3.0, NAN, 1.0, 2.0, 5.0], [3.0, 1.0, 0.5, 2.0, -INF], [INF, -INF, 0.0, 7.0, -1.0])
+WHOLE = _t([3, -7, 2, 9], [-1, 5, 0, 4], dtype=torch.int32)
+MADE: dict[str, Case] = {
+    f"{dtype} {start} {end} {step}": (
+        lambda x, dtype=dtype, numbers=(start, end, step): (
+            torch.arange(*numbers, dtype=dtype) + x,
+            torch.linspace(numbers[0], numbers[1], 11, dtype=dtype) + x,
+        ),
+        [_t(1, dtype=dtype)],
+    )
+    for dtype in (torch.int64, torch.int32, torch.uint8, torch.float32)
+    for start, end, step in (
+        (0, 3.1, 1),
+        (0.5, 7, 2),
+        (0.0, 8.000001, 4.0),
+        (9.5, 2.1, -2.0),
+        (9, 0, -3),
+        (2, 2, 1),
+    )
+}
+ORDERED: dict[str, Case] = {
+    "median": (lambda x: x.median(1), [DIFFERENT]),
+    "median, kept": (lambda x: torch.median(x, 0, keepdim=True), [DIFFERENT]),
+    "median of all": (torch.median, [DIFFERENT]),
+    "median of integers": (lambda x: (torch.median(x, 1), torch.median(x)), [WHOLE]),
+    "nanmedian": (lambda x: torch.nanmedian(x, 1), [DIFFERENT]),
+    "kthvalue": (lambda x: torch.kthvalue(x, 2, 1), [DIFFERENT]),
+    "kthvalue, kept": (lambda x: torch.kthvalue(x, 1, 0, True), [WHOLE]),
+    "cummax": (lambda x: torch.cummax(x, 1), [ROWS]),
+    "cummin": (lambda x: torch.cummin(x, 0), [ROWS]),
+    "cummax of integers": (lambda x: torch.cummax(x, -1), [WHOLE]),
+    "logcumsumexp": (lambda x: torch.logcumsumexp(x, 1), [_x(3, 7) * 50]),
+    "logcumsumexp of infinite ones": (
+        lambda x: torch.logcumsumexp(x, 0), [_t(-INF, -INF, 1.0, 2.0, INF, 3.0, NAN, 1.0)]
+    ),
+    "fmax": (lambda x, y: (torch.fmax(x, y), torch.fmin(x, y)), [ROWS[0], ROWS[3]]),
+    "logaddexp": (torch.logaddexp, [_t(NAN, INF, -INF, INF, 1.0), _t(1.0, INF, -INF, -INF, 2.0)]),
+    **{
+        f"mean pool {size} {kernel} {stride} {pad}": (
+            lambda x, kernel=kernel, stride=stride, pad=pad: F.avg_pool2d(
+                x, kernel, stride, pad, ceil_mode=True, divisor_override=5
+            ),
+            [_x(1, 2, *size)],
+        )
+        for size, kernel, stride, pad in (
+            ((7, 8), 3, 2, 1), ((6, 6), 3, 2, 0), ((5, 5), 2, 2, 1), ((5, 9), 3, 4, 1)
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_numbers_in_steps_lose_their_fractions_first(name: str) -> None:
+    compare(MADE[name])
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_order_and_running_extremes(name: str) -> None:
+    compare(ORDERED[name])

@@ -26,6 +26,12 @@ def log1p(g: GraphBuilder, x: Value) -> Value:
     return g("Where", plain, g("Where", g("Equal", u, one), x, u), exact)
 
 
+def logaddexp(g: GraphBuilder, x: Value, y: Value) -> Value:
+    """Log(e^x + e^y), without overflow."""
+    apart = g("Where", g("Equal", x, y), g.number(0, x.dtype), g("Abs", g("Sub", x, y)))
+    return g("Add", g("Max", x, y), log1p(g, g("Exp", g("Neg", apart))))
+
+
 def expm1(g: GraphBuilder, x: Value) -> Value:
     """Exp(x) - 1 = 2 · sinh(x / 2) · exp(x / 2), without loss near 0."""
     half = g("Mul", x, 0.5)

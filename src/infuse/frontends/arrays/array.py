@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -90,6 +90,13 @@ def nodes(count: int, kind: str, *operands: Any, **attributes: Any) -> list[Arra
     values = [operand.value if isinstance(operand, Array) else operand for operand in operands]
     with g.scope(source=source_line()):
         return [Array(value) for value in g.several(count, kind, *values, **attributes)]
+
+
+def built(function: Callable[..., Sequence[Value]], *operands: Array) -> list[Array]:
+    """What a function of the importer and of values makes of arrays."""
+    g = importer()
+    with g.scope(source=source_line()):
+        return [Array(value) for value in function(g, *(x.value for x in operands))]
 
 
 def lifted(x: Any, dtype: np.dtype[Any] | None = None) -> Array:

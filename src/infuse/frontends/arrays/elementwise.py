@@ -8,8 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import TypeMismatchError
+from infuse.frontends import functions
 from infuse.frontends.arrays.array import (
     Array,
+    built,
     lifted,
     node,
     source_line,
@@ -138,12 +140,10 @@ def floor_divide(x1: Any, x2: Any, /) -> Array:
         ratio = a / b
         near = where(exact == 0, copysign(lifted(0, a.dtype), ratio), near)
         return where(b == 0, ratio, near)
-    quotient = node("Div", a, b)
-    if a.dtype.kind == "u":
-        return quotient
-    rest = a - quotient * b
-    below = node("And", rest != 0, (rest < 0) ^ (b < 0))
-    return quotient - below.astype(a.dtype)
+    nothing = b == 0  # by which NumPy's quotient of integers is 0
+    divisor = where(nothing, lifted(1, b.dtype), b)
+    quotient = built(lambda g, *values: [functions.floor_quotient(g, *values)], a, divisor)[0]
+    return where(nothing, lifted(0, a.dtype), quotient)
 
 
 @public
@@ -151,7 +151,9 @@ def remainder(x1: Any, x2: Any, /) -> Array:
     """What floor_divide leaves; of the sign of x2."""
     a, b = _numbers(x1, x2)
     if not _is_float(a):
-        return node("Mod", a, b)
+        nothing = b == 0  # by which NumPy's rest of integers is 0
+        rest = node("Mod", a, where(nothing, lifted(1, b.dtype), b))
+        return where(nothing, lifted(0, a.dtype), rest)
     rest = node("Mod", a, b, fmod=1)
     rest = where((rest != 0) & ((rest < 0) ^ (b < 0)), rest + b, rest)
     return where(rest == 0, copysign(lifted(0, a.dtype), b), rest)
@@ -186,19 +188,13 @@ def bitwise_invert(x: Any, /) -> Array:
 @public
 def bitwise_left_shift(x1: Any, x2: Any, /) -> Array:
     """x1 · 2^x2."""
-    a, b = together(x1, x2)
-    if a.dtype.kind == "u":
-        return node("BitShift", a, b, direction="LEFT")
-    return a * _power_of_two(b)
+    return _shifted(x1, x2, "LEFT")
 
 
 @public
 def bitwise_right_shift(x1: Any, x2: Any, /) -> Array:
     """The largest integer that x1 / 2^x2 does not fall below."""
-    a, b = together(x1, x2)
-    if a.dtype.kind == "u":
-        return node("BitShift", a, b, direction="RIGHT")
-    return floor_divide(a, _power_of_two(b))
+    return _shifted(x1, x2, "RIGHT")
 
 
 @public
@@ -318,8 +314,9 @@ def _numbers(x1: Any, x2: Any) -> list[Array]:
     return arrays
 
 
-def _power_of_two(x: Array) -> Array:
-    return node("Pow", lifted(2, x.dtype), x)
+def _shifted(x1: Any, x2: Any, direction: str) -> Array:
+    a, b = together(x1, x2)
+    return built(lambda g, x, y: [functions.shifted(g, x, y, direction)], a, b)[0]
 
 
 OPERATORS.update(

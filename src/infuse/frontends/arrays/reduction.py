@@ -7,8 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from infuse.errors import ShapeError, UnsupportedOperatorError
-from infuse.frontends.arrays.array import Array, lifted, node, nodes, source_line, together
-from infuse.frontends.arrays.elementwise import abs as absolute, floating
+from infuse.frontends import functions
+from infuse.frontends.arrays.array import (
+    Array,
+    Complex,
+    built,
+    lifted,
+    node,
+    nodes,
+    source_line,
+    together,
+)
+from infuse.frontends.arrays.elementwise import abs as absolute, floating, isnan, maximum
 from infuse.frontends.arrays.manipulation import concat, expand_dims, reshape
 from infuse.frontends.arrays.sizes import axes_of, axis_of, listed
 
@@ -67,10 +77,9 @@ def var(
     for place in axes_of(axis, x.ndim):
         count = x.shape[place] * count
     total = _reduced("ReduceSum", distance * distance, axis, keepdims)
-    divisor = (
-        count - correction if isinstance(count, int) else count.astype(np.float64) - correction
-    )
-    return total / (divisor.astype(total.dtype) if isinstance(divisor, Array) else divisor)
+    if isinstance(count, int):
+        return total / lifted(np.maximum(count - correction, 0), total.dtype)
+    return total / maximum(count.astype(np.float64) - correction, 0.0).astype(total.dtype)
 
 
 def std(
@@ -193,7 +202,11 @@ def searchsorted(
         raise UnsupportedOperatorError(f"side is {side!r}", where=source_line())
     ordered = x1 if sorter is None else node("Gather", x1, sorter, axis=0)
     values = expand_dims(x2, axis=x2.ndim)
+    ordered, values = together(ordered, values)
     before = ordered < values if side == "left" else ordered <= values
+    if ordered.dtype.kind not in "biu":  # NaN lies above all numbers, as in sorting
+        lost = isnan(values) if side == "right" else isnan(values) & ~isnan(ordered)
+        before = before | lost
     return sum(before.astype(np.int64), axis=-1)
 
 
@@ -229,7 +242,11 @@ class UniqueAll(NamedTuple):
 
 
 def _unique(x: Array, count: int) -> list[Array]:
-    return nodes(count, "Unique", reshape(x, (-1,)), sorted=1)
+    """Each element once, every NaN among them, and what else Unique gives."""
+    flat = reshape(x, (-1,))
+    if isinstance(flat, Complex):
+        return nodes(count, "Unique", flat, sorted=1)
+    return built(functions.distinct, flat)[:count]
 
 
 def unique_values(x: Array, /) -> Array:

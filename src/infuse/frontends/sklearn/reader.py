@@ -6,13 +6,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from infuse.errors import InputError
+from infuse.errors import InputError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer
 from infuse.frontends.sklearn.calls import PREDICT, PROBABILITIES, SCORES, TRANSFORM, call
 from infuse.frontends.sklearn.compose import inputs, last_step
 from infuse.frontends.sklearn.features import SELECTORS
 from infuse.ir.graph import Graph
 
+_OF_OBJECTS = {
+    **dict.fromkeys(("CountVectorizer", "TfidfVectorizer", "HashingVectorizer"), "texts"),
+    **dict.fromkeys(("DictVectorizer", "FeatureHasher"), "dictionaries"),
+}
+"""Transformers of what is no array, and has no number of features."""
 _METHODS_OF_CLUSTERS = ("KMeans", "MiniBatchKMeans", "BisectingKMeans")
 
 
@@ -64,5 +69,23 @@ def _count(model: Any) -> int:
             f"{name} does not know how many features it has", hint="put it into a Pipeline"
         )
     if count is None:
+        first = _first_step(model)
+        kind = type(first).__name__
+        if kind in _OF_OBJECTS:
+            raise UnsupportedOperatorError(
+                f"{kind}, which takes {_OF_OBJECTS[kind]}, is not supported",
+                hint="load what follows it, which takes the features that it makes (of a Pipeline "
+                "`infuse.load(pipeline[1:])`), or export all of it to ONNX with skl2onnx",
+            )
         raise InputError(f"{name} is not fitted", hint="call its fit method first")
     return int(count)
+
+
+def _first_step(model: Any) -> Any:
+    """What is given the features: of a pipeline its first step, and the first step of that."""
+    while getattr(model, "steps", None):
+        steps = [step for _, step in model.steps if step not in (None, "passthrough")]
+        if not steps:
+            break
+        model = steps[0]
+    return model

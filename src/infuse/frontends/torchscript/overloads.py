@@ -69,6 +69,9 @@ OVERLOADS: Final[dict[str, Callable[[Arguments, Options], str]]] = {
     "bernoulli": lambda a, o: "p" if len(a) > 1 else "default",
     "embedding_bag": lambda a, o: "padding_idx" if len(a) > 8 else "default",
     "lstm": lambda a, o: _listed(a, 1, "input", "data"),
+    **dict.fromkeys(
+        ("median", "nanmedian"), lambda a, o: "dim" if len(a) > 1 or "dim" in o else "default"
+    ),
     "meshgrid": _option("indexing", "indexing", "default"),
     "repeat_interleave": lambda a, o: "self_int" if len(a) > 1 and type(a[1]) is int else "Tensor",
     "round": _option("decimals", "decimals", "default"),

@@ -137,7 +137,16 @@ _BOOL: Final = (
 )
 _JOINED: Final = (
     *("add", "sub", "subtract", "rsub", "mul", "multiply", "pow", "fmod", "remainder"),
-    *("floor_divide", "maximum", "minimum", "max.other", "min.other", "bitwise_and"),
+    *(
+        "floor_divide",
+        "maximum",
+        "minimum",
+        "fmax",
+        "fmin",
+        "max.other",
+        "min.other",
+        "bitwise_and",
+    ),
     *("bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "__and__"),
     *("__or__", "__xor__", "__lshift__", "__rshift__"),
 )
@@ -156,7 +165,9 @@ _RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(_JOINED, _joined(2)),
     **dict.fromkeys((*_LISTS, "column_stack", "broadcast_tensors"), _joined()),
     **dict.fromkeys(("addcmul", "addcdiv", "lerp"), _joined(3)),
-    **dict.fromkeys(("atan2", "arctan2", "hypot", "copysign", "true_divide"), _joined_float),
+    **dict.fromkeys(
+        ("atan2", "arctan2", "hypot", "copysign", "logaddexp", "true_divide"), _joined_float
+    ),
     **dict.fromkeys(("div", "divide"), _quotient),
     **dict.fromkeys(("clamp", "clip", "clamp_min", "clamp_max"), _limited),
     **dict.fromkeys(("any", "all"), _any),
@@ -174,7 +185,10 @@ _RULES: Final[dict[str, Rule]] = {
 """By name, with overload where that counts; the others have the type of their first tensor."""
 _COUNTS: Final = {
     "max.dim": (None, dtypes.int64), "min.dim": (None, dtypes.int64), "sort": (None, dtypes.int64),
-    "topk": (None, dtypes.int64), "aminmax": (None, None), "std_mean": (None, None),
+    "topk": (None, dtypes.int64), "aminmax": (None, None),
+    **dict.fromkeys(("kthvalue", "median.dim", "nanmedian.dim"), (None, dtypes.int64)),
+    **dict.fromkeys(("cummax", "cummin"), (None, dtypes.int64)),
+    "std_mean": (None, None),
     "var_mean": (None, None), "native_layer_norm": (None,) * 3, "native_group_norm": (None,) * 3,
     "native_batch_norm": (None,) * 3, "log_sigmoid_forward": (None, None),
     "lstm": (None,) * 3, "gru": (None,) * 2, "rnn_tanh": (None,) * 2, "rnn_relu": (None,) * 2,

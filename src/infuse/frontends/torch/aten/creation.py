@@ -106,12 +106,18 @@ def arange(g: TorchImporter, start: Any, end: Any, step: Any = 1, **options: Any
     """Start, start + step, … before `end`."""
     if not any(isinstance(x, Value) for x in (start, end, step)):
         count = max(0, math.ceil((end - start) / step))
+        if g.dtype.is_integer:  # numbers lose their fractions first; int64's limit does, too
+            start, limit, step = (math.trunc(x) for x in (start, end, step))
+            if g.dtype == dtypes.int64:
+                if step == 0:
+                    raise g.unsupported("arange of integers by less than one")
+                count = max(0, -((start - limit) // step))
         if count <= _LONGEST:
             whole = all(isinstance(x, int) for x in (start, end, step))
             wide = np.int64 if whole else np.float64
             numbers = start + np.arange(count, dtype=wide) * step
             return g.constant(numbers.astype(g.dtype.numpy))
-    whole = all(_is_whole(x) for x in (start, end, step))
+    whole = g.dtype == dtypes.int64 or all(_is_whole(x) for x in (start, end, step))
     computed = dtypes.int64 if whole else dtypes.float64
     limits = [g.tensor(x, computed) for x in (start, end, step)]
     return g.cast(g("Range", *limits), g.dtype)
@@ -134,6 +140,8 @@ def linspace(g: TorchImporter, start: Any, end: Any, steps: Any, **options: Any)
         parts = g.constant(np.linspace(0, 1, steps))
         y = g("Add", g("Mul", first, g.constant(np.linspace(1, 0, steps))), g("Mul", last, parts))
         return g.cast(y, dtype)
+    if dtype.is_integer:
+        start, end = math.trunc(start), math.trunc(end)
     numbers = np.full(steps, start, np.float64)
     if steps > 1:
         places, step = np.arange(steps), (end - start) / (steps - 1)

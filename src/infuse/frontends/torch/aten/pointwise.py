@@ -145,7 +145,9 @@ def floor_divide(g: TorchImporter, x: Any, other: Any) -> Value:
 
 def truncated(g: TorchImporter, x: Value) -> Value:
     """Numbers without what stands behind the point."""
-    return g("Mul", g("Sign", x), g("Floor", g("Abs", x))) if x.dtype.is_float else x
+    if not x.dtype.is_float:
+        return x
+    return g("Where", g("Less", x, g.number(0, x.dtype)), g("Ceil", x), g("Floor", x))
 
 
 @aten("trunc", "fix")
@@ -178,7 +180,7 @@ def round_decimals(g: TorchImporter, x: Value, *, decimals: int = 0) -> Value:
 @aten("remainder")
 def remainder(g: TorchImporter, x: Any, other: Any) -> Value:
     """What is left of the quotient rounded down: it has the sign of `other`."""
-    return g("Mod", *g.tensors(x, other, dtype=g.dtype))
+    return functions.floor_mod(g, *g.tensors(x, other, dtype=g.dtype))
 
 
 @aten("fmod")
@@ -275,7 +277,7 @@ def atan2(g: TorchImporter, y: Value, x: Value) -> Value:
     # Of 0 / 0 the sign alone counts, and that comes from the side.
     still = g("Where", leftward, zero, y)
     angle = g("Where", both_zero, still, g("Atan", tangent))
-    return g("Add", angle, g("Where", leftward, side, zero))
+    return g("Where", leftward, g("Add", angle, side), angle)
 
 
 @aten("hypot")

@@ -60,6 +60,25 @@ def _max_pool(count: int) -> Any:
     return build
 
 
+def _widened(g: TorchImporter, image: Value, attributes: dict[str, Any]) -> Value:
+    """An image with zeros around it for all windows that begin within it; `attributes` are then
+    those of a pool without padding and without windows that go further.
+    """
+    count = image.rank - 2
+    pads, behind = attributes["pads"][:count], []
+    sizes, kernels = image.shape[2:], attributes["kernel_shape"]
+    for size, kernel, stride, pad in zip(sizes, kernels, attributes["strides"], pads):
+        if not isinstance(size, int):
+            raise g.unsupported("ceil_mode with divisor_override of an axis of computed size")
+        windows = -((kernel - size - 2 * pad) // stride) + 1
+        if (windows - 1) * stride >= size + pad:
+            windows -= 1
+        behind.append(max(pad, (windows - 1) * stride + kernel - size - pad))
+    attributes.update(pads=(0,) * (2 * count), ceil_mode=0)
+    axes = g.ints(*range(2, image.rank))
+    return g("Pad", image, g.ints(*pads, *behind), None, axes)
+
+
 def _average_pool(count: int) -> Any:
     def build(
         g: TorchImporter,
@@ -78,7 +97,7 @@ def _average_pool(count: int) -> Any:
         if divisor_override is not None:
             # Sums: what lies around the image counts as 0, and every window has all its elements.
             if ceil_mode:
-                raise g.unsupported("ceil_mode with divisor_override")
+                image = _widened(g, image, attributes)
             count_include_pad = True
         y = g("AveragePool", image, count_include_pad=int(count_include_pad), **attributes)
         if divisor_override is not None:

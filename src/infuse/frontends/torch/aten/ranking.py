@@ -132,6 +132,8 @@ def unique_consecutive(
     """
     if dim is not None and x.rank != 1:
         raise g.unsupported("unique_consecutive along one of several axes")
+    if dim is not None:
+        return_inverse = return_counts = True
     flat = g.shaped(x, -1)
     none = g.constant(np.zeros(0, np.int64))
     changes = g("Not", g("Equal", g.part(flat, 0, 1, _END), g.part(flat, 0, 0, -1)))
