@@ -34,7 +34,7 @@ def _reduction(name: str, kind: str) -> None:
             x = g.cast(x, dtypes.int32)
         elif dtype is not None:
             x = g.cast(x, dtype)
-        elif name in ("sum", "prod") and (x.dtype.is_bool or x.dtype == dtypes.int32):
+        elif name == "sum" and (x.dtype.is_bool or x.dtype == dtypes.int32):
             x = g.cast(x, dtypes.int64)
         made = g(kind, x, g.ints(*axes), keepdims=keep) if x.rank else x
         return g.cast(made, dtypes.bool_) if name in ("any", "all") else made
