@@ -17,7 +17,7 @@ pytest.importorskip("lightgbm", reason="fits the models")
 
 import lightgbm
 import xgboost
-from sklearn.ensemble import StackingClassifier
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -28,6 +28,7 @@ X = RNG.normal(size=(400, 6))
 X[RNG.random(X.shape) < 0.1] = np.nan
 Y = np.nan_to_num(X[:, 0] * X[:, 1])
 TWO, NAMED, THREE = (Y > 0).astype(int), np.where(Y > 0, "up", "down"), np.digitize(Y, [-0.3, 0.4])
+LABELS = (np.nan_to_num(X[:, :3]) > 0).astype(int)
 MARKED = np.where(np.isnan(X), -999.0, X)
 
 
@@ -51,6 +52,23 @@ MODELS = {
         xgboost.XGBClassifier(n_estimators=60, early_stopping_rounds=3, learning_rate=0.6),
         verbose=False,
     ),
+    "xgboost chosen of two": lambda: _boosted(
+        xgboost.XGBClassifier, objective="multi:softmax", num_class=2
+    ).fit(X, TWO),
+    "xgboost chosen of three": lambda: _boosted(
+        xgboost.XGBClassifier, objective="multi:softmax"
+    ).fit(X, THREE),
+    "xgboost chosen by a forest": lambda: _boosted(
+        xgboost.XGBRFClassifier, objective="multi:softmax"
+    ).fit(X, THREE),
+    "xgboost chosen, linear": lambda: _boosted(
+        xgboost.XGBClassifier, objective="multi:softmax", booster="gblinear"
+    ).fit(X, THREE),
+    "xgboost probabilities of two": lambda: _boosted(
+        xgboost.XGBClassifier, objective="multi:softprob", num_class=2
+    ).fit(X, TWO),
+    "xgboost several labels": lambda: _boosted(xgboost.XGBClassifier).fit(X, LABELS),
+    "xgboost two labels": lambda: _boosted(xgboost.XGBClassifier).fit(X, LABELS[:, :2]),
     "lightgbm regressor": lambda: _boosted(lightgbm.LGBMRegressor).fit(X, Y),
     "lightgbm names": lambda: _boosted(lightgbm.LGBMClassifier).fit(X, NAMED),
     "lightgbm three classes": lambda: _boosted(lightgbm.LGBMClassifier).fit(X, THREE + 5),
@@ -64,6 +82,11 @@ MODELS = {
     "lightgbm pipeline": lambda: make_pipeline(
         StandardScaler(), _boosted(lightgbm.LGBMClassifier)
     ).fit(X, NAMED),
+    "pipeline of chosen": lambda: make_pipeline(
+        StandardScaler(), _boosted(xgboost.XGBClassifier, objective="multi:softmax")
+    ).fit(X, THREE),
+    "votes of chosen": lambda: _voters("hard"),
+    "mean of chosen": lambda: _voters("soft"),
     "stack": lambda: StackingClassifier(
         [
             ("one", _boosted(xgboost.XGBClassifier)),
@@ -74,6 +97,13 @@ MODELS = {
 }
 
 
+def _voters(voting: str) -> Any:
+    """Estimators whose probabilities are float32 and float64."""
+    chosen = _boosted(xgboost.XGBClassifier, objective="multi:softmax")
+    members = [("one", chosen), ("other", _boosted(lightgbm.LGBMClassifier))]
+    return VotingClassifier(members, voting=voting).fit(X, THREE)
+
+
 def _rows(name: str) -> Any:
     return MARKED if name == "xgboost missing" else X
 
@@ -82,13 +112,17 @@ def _rows(name: str) -> Any:
 def test_estimators_predict_as_their_libraries(name: str) -> None:
     model = MODELS[name]()
     outputs = evaluate(infuse.load(model), {"x": _rows(name)})
-    assert set(outputs) in ({"label", "probabilities"}, {"variable"})
+    labeled = {"label", "probabilities"} if hasattr(model, "predict_proba") else {"label"}
+    assert set(outputs) == (labeled if hasattr(model, "classes_") else {"variable"})
     for output, result in outputs.items():
         if output == "label":
-            np.testing.assert_array_equal(result, model.predict(_rows(name)))
+            expected = model.predict(_rows(name))
+            np.testing.assert_array_equal(result, expected)
+            assert result.dtype == expected.dtype or expected.dtype.kind == "U"
             continue
         is_class = output == "probabilities"
         expected = (model.predict_proba if is_class else model.predict)(_rows(name))
+        assert result.shape == expected.shape
         # XGBoost adds up in float32: one unit in the last place after the sigmoid.
         np.testing.assert_allclose(result, expected, rtol=0, atol=3e-7)
 

@@ -1,13 +1,16 @@
 """Branches whose results differ in rank as native code, beside ONNX Runtime."""
 
 import dataclasses
+import warnings
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import infuse
 from infuse.errors import DataError
+from infuse.ops.core.evaluate import evaluate
 from infuse.runtime.model import CompiledModel
 from tests.branch_models import CASES, RETURNED, names
 from tests.models.onnx_tools import run
@@ -66,3 +69,31 @@ def test_stages_return_any_rank_too() -> None:
                 compiled.run(feeds).values(), run(case.proto, feeds), strict=True
             ):
                 np.testing.assert_allclose(found, expected, rtol=2e-6, strict=True)
+
+
+@pytest.mark.parametrize("stated", ["", "[]", "[batch]", "[batch, 7]"])
+@pytest.mark.parametrize(("columns", "rows"), [(1, 1), (1, 2), (3, 1), (3, 2)])
+def test_a_stated_shape_is_not_believed(stated: str, columns: int, rows: int) -> None:
+    """Whether a Squeeze without axes drops the rows only the run tells; a file that was exported
+    with one row says more than that, and each other shape is warned of.
+    """
+    proto = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        m (float[batch, 4] x, float[4, {columns}] w) => (float{stated} y) {{
+          p = MatMul(x, w)  s = Squeeze(p)  y = Sigmoid(s) }}"""
+    )
+    feeds = {"x": np.ones((rows, 4), np.float32), "w": np.ones((4, columns), np.float32)}
+    expected = np.full([n for n in (rows, columns) if n > 1], 0.98201376, np.float32)
+    wrong = {"": expected.ndim > 0, "[]": False, "[batch]": expected.ndim != 1, "[batch, 7]": True}
+    for level in ("none", "all"):
+        graph = infuse.optimize(infuse.load(proto), level)
+        found = evaluate(graph, feeds)["y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-6, strict=True)
+        with infuse.compile(graph, threads=1) as compiled:
+            for known in (False, True):
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    result = compiled.run(feeds)["y"]
+                np.testing.assert_allclose(result, expected, rtol=1e-6, strict=True)
+                assert bool(caught) is (wrong[stated] and not known), caught
+                assert all("states the shape" in str(w.message) for w in caught)

@@ -229,6 +229,8 @@ def test_kernels_of_planes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_every_kernel(name: str, tmp_path: Path) -> None:
     module = str(Path(__file__).with_name(f"test_{name}.py"))
-    done, report = run_tests(tmp_path, module, "-m", "not full", "--timeout", "3000")
+    # Compilers for other machines know nothing of this sanitizer.
+    options = ["-m", "not full", "-k", "not another_machine", "--timeout", "3000"]
+    done, report = run_tests(tmp_path, module, *options)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert not report, report[:4000]

@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+import infuse
+from infuse.ops.core.evaluate import evaluate
 from tests.native.vision_nodes import Nodes, refuses, rng, torch_only
 
 __all__ = ["rng"]
@@ -111,6 +113,42 @@ def test_resize_as_pytorch(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(found, exact, rtol=1e-4, atol=5e-5, err_msg=str(node))
 
 
+@pytest.mark.parametrize("align", [True, False])
+def test_resize_by_scales_that_leave_a_rest(rng: np.random.Generator, align: bool) -> None:
+    """Corners are those of the whole size after, which no scale times the size before gives."""
+    nodes = Nodes(symbolic=False)
+    scales = [(1.5, 1.5), (2.3, 1.9), (0.7, 0.6), (0.5, 1.2)]
+    shapes = [(1, 1, 3, 3), (1, 2, 5, 7), (1, 20, 4, 5)]
+    coordinates = "align_corners" if align else "tf_crop_and_resize"
+    roi = None if align else np.float32([0, 0, 0.1, 0.2, 1, 1, 0.83, 1.07])
+    given = {"x": np.arange(1, 10, dtype=np.float32).reshape(1, 1, 3, 3)}
+    nodes.add(
+        "Resize",
+        {**given, "roi": None, "scales": np.float32([1, 1, 1.5, 1.5])},
+        ("scales",),
+        mode="linear",
+        coordinate_transformation_mode="align_corners",
+    )
+    modes = ("nearest", "linear", "cubic") if align else ("linear", "cubic")
+    for factors, shape, mode in itertools.product(scales, shapes, modes):
+        x = rng.standard_normal(shape, np.float32)
+        nodes.add(
+            "Resize",
+            {"x": x, "roi": roi, "scales": np.float32([1, 1, *factors])},
+            ("scales", "roi"),
+            mode=mode,
+            coordinate_transformation_mode=coordinates,
+            extrapolation_value=2.5,
+        )
+    graph = infuse.load(nodes.model())
+    exact = nodes.onnxruntime().run(None, nodes.feeds)
+    interpreted = evaluate(graph, nodes.feeds).values()
+    for node, *found, right in zip(nodes.nodes, nodes.run(), interpreted, exact, strict=True):
+        for y in found:
+            np.testing.assert_allclose(y, right, rtol=1e-4, atol=2e-5, err_msg=str(node))
+    assert exact[0][0, 0, -1, -1] == 9.0
+
+
 def test_impossible_sizes_and_scales_are_refused() -> None:
     nodes = Nodes()
     x = np.zeros((1, 1, 2, 2), np.float32)
@@ -133,9 +171,11 @@ def test_grid_sample_as_pytorch(rng: np.random.Generator) -> None:
     nodes, wanted = Nodes(), []
     shapes = [((2, 20, 7, 9), (2, 5, 6, 2)), ((2, 3, 4, 5, 6), (2, 3, 4, 5, 3))]
     choices = itertools.product(
-        shapes, ("linear", "nearest"), ("zeros", "border", "reflection"), (0, 1)
+        shapes, ("linear", "nearest", "cubic"), ("zeros", "border", "reflection"), (0, 1)
     )
     for (shape, places), mode, padding, align in choices:
+        if mode == "cubic" and len(shape) > 4:  # torch has none
+            continue
         x, grid = (
             rng.standard_normal(shape, np.float32),
             rng.uniform(-2.5, 2.5, places).astype(np.float32),
@@ -143,7 +183,7 @@ def test_grid_sample_as_pytorch(rng: np.random.Generator) -> None:
         nodes.add(
             "GridSample", {"x": x, "g": grid}, mode=mode, padding_mode=padding, align_corners=align
         )
-        name = "bilinear" if mode == "linear" else mode
+        name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
         result = torch.nn.functional.grid_sample(
             *map(torch.from_numpy, (x, grid)), name, padding, bool(align)
         )

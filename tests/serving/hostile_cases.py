@@ -360,7 +360,7 @@ CONFIGURATIONS: dict[
     "rows of a queue": ("batching: {max_queue: 1000000000}", "batching.max_queue is"),
     "levels": ("batching: {priority_levels: 1000000000}", "batching.priority_levels is"),
     "sizes of a warm-up": ("warmup: {sizes: {n: 1000000000}}", "warmup.sizes is"),
-    "steps of a canary": (f"canary: {{steps: [{','.join(['0.5'] * 1000)}]}}", "canary.steps is"),
+    "steps of a canary": (f"canary: {{steps: [{','.join(['0.5'] * 1000)}]}}", "canary.steps"),
     "objectives": ("objectives: [" + "{name: a}," * 100 + "]", "objectives is"),
     "inputs": ("inputs: [" + "{name: a, datatype: FP32}," * 5000 + "]", "inputs is"),
     "steps of a pipeline": (

@@ -108,10 +108,18 @@ REFUSALS: list[tuple[Deed, type[InfuseError], str]] = [
     (
         lambda it: it.set_split({"1": -1}),
         OptionError,
-        "the split of '1' must be a number from 0, found -1",
+        "the split of '1' must be between 0 and 1e+09, found -1",
     ),
-    (lambda it: it.set_split({"1": math.nan}), OptionError, "must be a number from 0, found nan"),
-    (lambda it: it.set_split({"1": math.inf}), OptionError, "must be a number from 0, found inf"),
+    (
+        lambda it: it.set_split({"1": math.nan}),
+        OptionError,
+        "must be between 0 and 1e+09, found nan",
+    ),
+    (
+        lambda it: it.set_split({"1": math.inf}),
+        OptionError,
+        "must be between 0 and 1e+09, found inf",
+    ),
     (lambda it: it.set_split({"1": 0, "2": 0}), OptionError, "the weights of a split are all 0"),
     (lambda it: it.set_split({"old": 1}), NotFoundError, "no version or label 'old'"),
     (lambda it: it.set_split({"3": 1}), UnavailableError, "version 3 is not loaded"),

@@ -122,6 +122,7 @@ class Door:
     """A guard that writes down what it is asked, and lets only `ann` in."""
 
     open = False
+    with_tokens = True
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []

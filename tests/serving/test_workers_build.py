@@ -130,7 +130,7 @@ def test_a_compiler_without_memory_is_told_like_that(
 def test_a_process_that_dies_names_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiler(tmp_path, monkeypatch, "kill -ABRT $PPID; sleep 100")
+    compiler(tmp_path, monkeypatch, "kill -ABRT $(cut -d' ' -f4 /proc/$PPID/stat); sleep 100")
     with pytest.raises(
         ModelFailureError,
         match=r"SIGABRT.*it may take 512 MiB of memory \(workers\.build_memory_mb\)",

@@ -39,6 +39,63 @@ def erfc(g: GraphBuilder, x: Value) -> Value:
     return g("Sub", g.number(1, x.dtype), g("Erf", x))
 
 
+def hypot(g: GraphBuilder, x: Value, y: Value) -> Value:
+    """The length of the vector (x, y) without overflow on the way; of an infinite one ∞, whatever
+    is beside it.
+    """
+    a, b = g("Abs", x), g("Abs", y)
+    most, least = g("Max", a, b), g("Min", a, b)
+    one, infinite = g.number(1, x.dtype), g.number(math.inf, x.dtype)
+    ratio = g("Div", least, g("Where", g("Equal", most, g.number(0, x.dtype)), one, most))
+    length = g("Mul", most, g("Sqrt", g("Add", g("Mul", ratio, ratio), one)))
+    return g("Where", g("Or", g("Equal", a, infinite), g("Equal", b, infinite)), infinite, length)
+
+
+def shifted(g: GraphBuilder, x: Value, count: Value, direction: str) -> Value:
+    """Integers with their bits moved LEFT or RIGHT, where copies of the sign follow. A negative
+    count, and one of at least the width, moves all bits out: 0, and to the right -1 of what is
+    negative, as in NumPy.
+    """
+    if x.dtype.kind == "u":
+        return g("BitShift", x, count, direction=direction)
+    bits = g.cast(count, dtypes.uint64)  # where negative counts are large ones
+    if direction == "LEFT":
+        return g.cast(g("BitShift", g.cast(x, dtypes.uint64), bits, direction=direction), x.dtype)
+    negative = g("Less", x, g.number(0, x.dtype))
+    magnitude = g.cast(g("Where", negative, g("BitwiseNot", x), x), dtypes.uint64)
+    moved = g.cast(g("BitShift", magnitude, bits, direction=direction), x.dtype)
+    return g("Where", negative, g("BitwiseNot", moved), moved)
+
+
+def distinct(g: GraphBuilder, x: Value) -> tuple[Value, Value, Value, Value]:
+    """The different elements of a vector in order, where each occurs first, which of them each
+    element is, and how often each occurs. Every NaN differs from all others, and comes last.
+    """
+    if not x.dtype.is_float:
+        values, first, inverse, counts = g.several(4, "Unique", x, sorted=1)
+        return values, first, inverse, counts
+    axis, zero = g.number(0, dtypes.int64), g.number(0, dtypes.int64)
+    one, row = g.number(1, dtypes.int64), g.reshape(zero, 1)
+    lost = g("IsNaN", x)
+    kept = g("Not", lost)
+    places = (g("Reshape", g("NonZero", mask), g.ints(-1)) for mask in (kept, lost))
+    kept_places, lost_places = places
+    values, first, inverse, counts = g.several(
+        4, "Unique", g("Gather", x, kept_places, axis=0), sorted=1
+    )
+    before = g("Sub", g("CumSum", g.cast(kept, dtypes.int64), axis), one)
+    among = g("Gather", g("Concat", inverse, row, axis=0), g("Max", before, zero), axis=0)
+    behind = g("Sub", g("CumSum", g.cast(lost, dtypes.int64), axis), one)
+    place = g("Where", lost, g("Add", g("Size", values), behind), among)
+    once = g("Expand", one, g("Shape", lost_places))
+    return (
+        g("Concat", values, g("Gather", x, lost_places, axis=0), axis=0),
+        g("Concat", g("Gather", kept_places, first, axis=0), lost_places, axis=0),
+        place,
+        g("Concat", counts, once, axis=0),
+    )
+
+
 def floor_quotient(g: GraphBuilder, x: Value, y: Value) -> Value:
     """The quotient of two numbers of one type, rounded down: exact for all integers (x - x mod y
     would leave their range), and for floats as Python and torch have it, from the exact rest.

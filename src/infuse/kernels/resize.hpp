@@ -57,13 +57,6 @@ struct Table {
   Taps<W> operator[](long i) const { return {count[i], at + i * most, weight + i * most}; }
 };
 
-/** The size after, before it was rounded down: what ONNX counts by where corners are aligned. */
-inline double length(const ResizeSide& side) {
-  const double exact = side.scale * double(side.size), whole = round(exact);
-  const double off = exact - whole;
-  return off < 1e-6 && off > -1e-6 ? double(side.out) : exact;
-}
-
 inline double position(const ResizeShape& shape, const ResizeSide& side, long i) {
   double half = (double(i) + 0.5) / side.scale - 0.5;
   switch (shape.coordinates) {
@@ -76,7 +69,7 @@ inline double position(const ResizeShape& shape, const ResizeSide& side, long i)
     case PYTORCH_HALF_PIXEL:
       return side.out > 1 ? half : 0.0;
     case ALIGN_CORNERS:
-      return side.out > 1 ? i * double(side.size - 1) / (length(side) - 1) : 0.0;
+      return side.out > 1 ? i * double(side.size - 1) / double(side.out - 1) : 0.0;
     case ASYMMETRIC:
       return double(i) / side.scale;
     default:
@@ -84,7 +77,7 @@ inline double position(const ResizeShape& shape, const ResizeSide& side, long i)
   }
   double last = double(side.size - 1);
   if (side.out <= 1) return 0.5 * (side.start + side.end) * last;
-  return side.start * last + i * (side.end - side.start) * last / (length(side) - 1);
+  return side.start * last + i * (side.end - side.start) * last / double(side.out - 1);
 }
 
 inline double rounded(ResizeRounding rounding, double x) {

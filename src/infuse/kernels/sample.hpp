@@ -51,7 +51,7 @@ template <class P>
 inline P settled(const SampleShape& s, P x, long size) {
   const P low = s.align_corners ? P(0) : P(-0.5), high = P(size - 1) - low;
   if (s.padding == SAMPLE_REFLECTION) return reflected(x, low, high);
-  if (s.padding == SAMPLE_BORDER)
+  if (s.padding == SAMPLE_BORDER && s.mode != SAMPLE_CUBIC)  // its taps are limited alone
     return x < low || x > high ? limited(x, P(0), P(size - 1)) : x;
   return limited(x, P(-9), P(size + 8));
 }

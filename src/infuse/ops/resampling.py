@@ -56,14 +56,6 @@ class ResizedAxis:
     end: float
 
     @property
-    def length(self) -> float:
-        """The size after, before it was rounded down: what ONNX counts by where corners are
-        aligned.
-        """
-        exact = self.scale * self.before
-        return float(self.after) if abs(exact - round(exact)) < 1e-6 else exact
-
-    @property
     def is_identity(self) -> bool:
         """Whether every element stays as it is."""
         return self.after == self.before and self.scale == 1 and (self.begin, self.end) == (0, 1)
@@ -309,11 +301,11 @@ class Resize(Op):
         if mode == "asymmetric":
             return place / axis.scale
         if mode == "align_corners":
-            return place * (last / (axis.length - 1)) if axis.after > 1 else place
+            return place * (last / (axis.after - 1)) if axis.after > 1 else place
         if mode == "tf_crop_and_resize":
             if axis.after == 1:
                 return np.full(1, 0.5 * (axis.begin + axis.end) * last)
-            return axis.begin * last + place * ((axis.end - axis.begin) * last / (axis.length - 1))
+            return axis.begin * last + place * ((axis.end - axis.begin) * last / (axis.after - 1))
         if mode == "pytorch_half_pixel" and axis.after == 1:
             return np.zeros(1)
         centered = (place + 0.5) / axis.scale - 0.5

@@ -136,7 +136,7 @@ class GridSample(Op):
         low, high = self._limits(size)
         if self.padding_mode == "reflection":
             return self._reflected(place, size)
-        if self.padding_mode == "border":
+        if self.padding_mode == "border" and self.mode != "cubic":  # its taps are limited alone
             return np.where((place < low) | (place > high), np.clip(place, 0, size - 1), place)
         return np.clip(place, -9, size + 8)
 

@@ -24,6 +24,7 @@ from infuse.ops.core.inference import infer_graph
 from infuse.runtime.folder import STAGES, check_replaceable, publish
 from infuse.runtime.model import CompiledModel
 from infuse.runtime.shapes import TensorSpec
+from infuse.runtime.stated import StatedShapes
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,10 @@ class HostedModel:
     """What the model says about itself, as in `infuse.ir.description`."""
     rows: Mapping[str, Any] = field(default_factory=dict)
     """What is proven of the rows of its batches, as `infuse.ops.core.rows` reports it."""
+    stated: StatedShapes = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.stated = StatedShapes(self.description)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -149,7 +154,11 @@ class HostedModel:
         for part in self.parts:
             read = {v.name: values[v.name] for v in part.inputs if v.name in values}
             values.update(evaluate(part, read) if isinstance(part, Graph) else part.run(read))
-        return {spec.name: values[name] for spec, name in zip(self.outputs, self.returned)}
+        results = {spec.name: values[name] for spec, name in zip(self.outputs, self.returned)}
+        for name, result in results.items():
+            if isinstance(result, np.ndarray):
+                self.stated.check(name, result.shape)
+        return results
 
     def execute(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs in order for inputs in order."""

@@ -20,6 +20,7 @@ from infuse.errors import DataError, InputError, RuntimeFailure, did_you_mean
 from infuse.runtime.cpus import usable_threads
 from infuse.runtime.library import Library
 from infuse.runtime.shapes import ShapeBinder, TensorSpec, returned
+from infuse.runtime.stated import StatedShapes
 
 Array = NDArray[Any]
 
@@ -82,6 +83,7 @@ class Signature:
         self.plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
         self.late = tuple(number for number, spec in enumerate(self.results) if spec.late)
         self._names: dict[str, str] = metadata.get("names", {})
+        self.stated = StatedShapes(metadata.get("model", {}))
         self._binder = ShapeBinder(self.inputs, metadata.get("symbols", ()))
 
     def plan(self, shapes: tuple[tuple[int, ...], ...]) -> Plan:
@@ -265,6 +267,8 @@ class Session:
         if self._ranked:
             for number, sizes in self._ranked.items():
                 results[number] = results[number].reshape(results[sizes])
+                signature = self._signature
+                signature.stated.check(signature.results[number].name, results[number].shape)
             del results[len(self._signature.outputs) :]
         return results
 

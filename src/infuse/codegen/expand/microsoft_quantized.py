@@ -65,7 +65,12 @@ def qlinear_unary(make: Composer, node: Node) -> Results:
 @expands("QLinearAdd", "QLinearMul", domain=DOMAIN)
 def qlinear_binary(make: Composer, node: Node) -> Results:
     b = _real(make, _operand(node, 3), _operand(node, 4), node.input(5))
-    return _last(make, node, make(node.kind.removeprefix("QLinear"), _first(make, node), b), 6)
+    y = make(node.kind.removeprefix("QLinear"), _first(make, node), b)
+    scale, zero = _operand(node, 6), node.input(7)
+    steps = make("Div", y, make.reshape(make.cast(scale, dtypes.float32)))
+    if zero is not None and not is_zero(zero):  # before it is rounded, unlike elsewhere
+        steps = make("Add", steps, make.reshape(make.cast(zero, dtypes.float32)))
+    return quantized(make, steps, None, _operand(node, 0).dtype)
 
 
 @expands("QLinearSoftmax", domain=DOMAIN)

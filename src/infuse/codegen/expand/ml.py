@@ -246,9 +246,9 @@ def tree_classifier(make: Composer, node: Node) -> Results:
     if not op.has_one_score:
         places = _best(make, scores)
     else:
-        only = make.slice(scores, 1, op.class_ids[0], op.class_ids[0] + 1)
+        only = make.slice(scores, 1, op.scored, op.scored + 1)
         places = _beyond(make, only, 0.5 if op.is_positive else 0.0)
-        if op.class_ids[0] == 0:
+        if op.scored == 0:
             whole = transform == "PROBIT" or (transform == "NONE" and op.is_positive)
             scores = _beside(make, make(1.0 - only) if whole else make(-only), only)
     return [

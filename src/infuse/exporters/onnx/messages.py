@@ -155,7 +155,8 @@ def attribute(
         kind = _kind(name, value)
     proto = AttributeProto(name=name, type=kind)
     if kind in _LISTS.values():
-        getattr(proto, _FIELDS[kind]).extend(_element(v, body) for v in value)
+        elements = value.tolist() if isinstance(value, np.ndarray) else value
+        getattr(proto, _FIELDS[kind]).extend(_element(v, body) for v in elements)
     elif isinstance(value, (np.ndarray, Graph, TensorType, *HOLDERS)):
         getattr(proto, _FIELDS[kind]).CopyFrom(_element(value, body))
     else:

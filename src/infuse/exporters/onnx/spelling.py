@@ -171,7 +171,7 @@ def newest(node: Node) -> Spelling:
         required = schema.required if schema is not None else frozenset()
         if isinstance(op, MlOp):
             required = _without_default(op.name, op.since, op.domain) & {
-                k for k, v in attributes.items() if not isinstance(v, tuple) or v
+                k for k, v in attributes.items() if not isinstance(v, tuple) or len(v)
             }
         defaults = _defaults(op)
         attributes = {

@@ -159,7 +159,7 @@ def sides(branches: Branches, found: list[Search], like: np.ndarray[Any, Any]) -
     )
 
 
-def parted(branches: Branches, roots: tuple[int, ...], found: list[Search], columns: int) -> Any:
+def parted(branches: Branches, roots: Any, found: list[Search], columns: int) -> Any:
     """The branches and roots as trees, where each search is one branch that reads its side, and
     what two others still lead to is copied.
     """

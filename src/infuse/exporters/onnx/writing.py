@@ -190,12 +190,14 @@ def _stated(value: Value, graph: Graph) -> Type | None:
     return None if graph.parent is not None and value.type is UNKNOWN else value.type
 
 
-def _write_stated(info: ValueInfoProto, sizes: list[int | str], inferred: list[int | None]) -> None:
+def _write_stated(
+    info: ValueInfoProto, sizes: list[int | str], inferred: list[int | None] | None
+) -> None:
     """Write the sizes that the model stated for an output, but for those that have been fixed
-    since.
+    since, and where nothing else tells its rank.
     """
     written = info.type.tensor_type.shape.dim
-    if len(written) != len(sizes):
+    if inferred is None or len(written) != len(sizes):
         return
     for dim, size, before in zip(written, sizes, inferred):
         fixed = dim.dim_value if dim.WhichOneof("value") == "dim_value" else None

@@ -13,7 +13,9 @@ from onnx import AttributeProto, NodeProto
 from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.onnx.tensors import element_type
+from infuse.frontends.onnx.wire import Payloads
 from infuse.ops.core.base import REGISTRY
+from infuse.ops.domains.ml import lists_of
 
 FIELDS: Final = {
     **{"FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "TYPE_PROTO": "tp"},
@@ -39,6 +41,8 @@ _ELEMENTS: Final = {
     **{"sparse_tensors": "sparse_tensor", "type_protos": "tp"},
 }
 
+_NUMBERS: Final = {"floats": np.float32, "ints": np.int64}
+
 Bindings = Mapping[str, AttributeProto]
 Readers = Mapping[str, Callable[[Any, str], Any]]
 """What turns a tensor (`t`), a graph (`g`), a sparse tensor or a type into its value, given its
@@ -61,14 +65,27 @@ def resolved(node: NodeProto, bindings: Bindings) -> dict[str, AttributeProto]:
     return attributes
 
 
-def value_of(attribute: AttributeProto, name: str, readers: Readers) -> Any:
+def value_of(
+    attribute: AttributeProto,
+    name: str,
+    readers: Readers,
+    payloads: Payloads,
+    as_array: bool = False,
+) -> Any:
     """The value of an attribute: a number, a text, or what its reader makes of it; lists become
-    tuples.
+    tuples, lists of numbers arrays where they are wanted `as_array`.
     """
     kind = field_of(attribute, name)
     value = getattr(attribute, kind)
     if kind not in _ELEMENTS:
         return _convert(kind, value, name, readers)
+    left = payloads.take_list(attribute.s)
+    if as_array and kind in _NUMBERS:
+        return np.array(value, _NUMBERS[kind]) if left is None else left
+    if isinstance(left, tuple):
+        return left
+    if left is not None:
+        value = left.tolist()
     return tuple(_convert(_ELEMENTS[kind], v, f"{name}/{i}", readers) for i, v in enumerate(value))
 
 
@@ -121,6 +138,13 @@ def with_element_types(domain: str, kind: str, attributes: dict[str, Any]) -> di
 
 def _element_type(code: int, optional: bool) -> Any:
     return None if optional and code == 0 else element_type(code)
+
+
+@cache
+def array_attributes(domain: str, kind: str) -> frozenset[str]:
+    """The attributes of an operator that are lists of numbers as arrays."""
+    op: Any = REGISTRY.get((domain, kind))
+    return frozenset() if op is None else lists_of(op)
 
 
 @cache

@@ -5,7 +5,7 @@ inferred.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from onnx import (
@@ -20,7 +20,13 @@ from onnx import (
 from infuse.budgets import check_time, spend
 from infuse.errors import GraphError, InfuseError, ModelFileError
 from infuse.frontends.onnx import adapters, legacy  # noqa: F401  (they register their lifts)
-from infuse.frontends.onnx.attributes import Readers, resolved, value_of, with_element_types
+from infuse.frontends.onnx.attributes import (
+    Readers,
+    array_attributes,
+    resolved,
+    value_of,
+    with_element_types,
+)
 from infuse.frontends.onnx.constants import constant_elements
 from infuse.frontends.onnx.contributed import contributed
 from infuse.frontends.onnx.counting import count_nodes
@@ -43,11 +49,9 @@ from infuse.frontends.onnx.tensors import Tensors
 from infuse.frontends.onnx.training import training_body
 from infuse.ir.graph import Graph, Node, Operator, Value, constant
 from infuse.ir.registry import make_operator
-from infuse.ir.types import UNKNOWN, SequenceType, TensorType, Type
+from infuse.ir.types import UNKNOWN, TensorType, Type
 from infuse.ops.core.base import REGISTRY, Op
-from infuse.ops.core.inference import symbols_of
 from infuse.ops.core.opaque import Opaque
-from infuse.ops.core.sizes import fresh_dim
 from infuse.ops.domains.ml import DOMAIN as ML
 
 OVERRIDABLE_IR: Final = 4
@@ -66,8 +70,6 @@ class Builder:
         self.sizes = sizes_of(model.graph)
         self.functions = {(domain_of(f.domain), f.name, f.overload): f for f in model.functions}
         self.nodes = 0
-        self.told: set[str] = set()
-        """Symbols that the inputs of the model tell."""
 
     def graph(self) -> Graph:
         """The model's graph, typed."""
@@ -105,8 +107,6 @@ class Builder:
                     f"input {info.name!r} of the graph has no {'type' if info.name else 'name'}"
                 )
             scope.define(info.name, graph.add_input(scope.prefix + info.name, type or UNKNOWN))
-        if top:
-            self.told = set().union(*(symbols_of(v.type) for v in graph.inputs))
         for node in in_order(scope):
             self.node(node, scope)
         for name in scope.outputs:
@@ -115,9 +115,6 @@ class Builder:
                 raise GraphError(
                     "an output of the graph has no name, or stands for an input that is not given"
                 )
-            if scope.typed and name in scope.declared:
-                declared = type_of(scope.declared[name], self.sizes)
-                value.type = _refined(value.type, declared, self.told)
             graph.add_output(value, name)
 
     def constants(self, proto: GraphProto, scope: Scope, inputs: set[str]) -> None:
@@ -225,8 +222,10 @@ class Builder:
             "g": lambda graph, name: self.body(graph, name, scope),
             "tp": lambda proto, name: read_type(proto, name, self.sizes),
         }
+        arrays = array_attributes(domain_of(proto.domain), proto.op_type)
         values = {
-            name: value_of(attribute, name, readers) for name, attribute in attributes.items()
+            name: value_of(attribute, name, readers, self.tensors.payloads, name in arrays)
+            for name, attribute in attributes.items()
         }
         used = [bool(name) and scope.reads(name) for name in proto.output]
         name = scope.prefix + label_name(proto)
@@ -244,7 +243,7 @@ class Builder:
     ) -> Node:
         """Add a node to the graph of `scope` and infer its types."""
         outputs = [Value(self.hint(op, name, scope), name) for _, name in zip(form.used, names)]
-        bodies = {k: v for k, v in _flat(form.attributes) if isinstance(v, Graph)}
+        bodies = _bodies(form.attributes)
         node = Node(
             op,
             form.inputs,
@@ -302,22 +301,6 @@ class Builder:
                     value.name = scope.prefix + name
 
 
-def _refined(inferred: Type, declared: Type | None, told: Set[str]) -> Type:
-    """The inferred type, with the declared shape where not even its rank is known. What it calls
-    sizes that no input has is but a name.
-    """
-    if isinstance(inferred, SequenceType) and isinstance(declared, SequenceType):
-        return SequenceType(_refined(inferred.element, declared.element, told))
-    if (
-        isinstance(inferred, TensorType)
-        and inferred.shape is None
-        and isinstance(declared, TensorType)
-        and declared.dtype == inferred.dtype
-    ):
-        return declared.substitute({s: fresh_dim(s) for s in sorted(symbols_of(declared) - told)})
-    return inferred
-
-
 def _operator(domain: str, form: Form, opset: int) -> Operator:
     """The operator of a form, opaque where it is not known, or in another version than ours of a
     foreign domain.
@@ -330,20 +313,20 @@ def _operator(domain: str, form: Form, opset: int) -> Operator:
     return make_operator(domain, form.kind, with_element_types(domain, form.kind, values))
 
 
-def _flat(attributes: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    flat: list[tuple[str, Any]] = []
+def _bodies(attributes: Mapping[str, Any]) -> dict[str, Graph]:
+    """The graphs among attributes, those of lists by their numbers. A list is of one type."""
+    bodies: dict[str, Graph] = {}
     for name, value in attributes.items():
-        flat += (
-            [(f"{name}/{i}", v) for i, v in enumerate(value)]
-            if isinstance(value, tuple)
-            else [(name, value)]
-        )
-    return flat
+        if isinstance(value, Graph):
+            bodies[name] = value
+        elif _has_graph(value):
+            bodies.update((f"{name}/{i}", graph) for i, graph in enumerate(value))
+    return bodies
 
 
 def _has_graph(value: Any) -> bool:
     return isinstance(value, Graph) or (
-        isinstance(value, tuple) and any(isinstance(v, Graph) for v in value)
+        isinstance(value, tuple) and bool(value) and isinstance(value[0], Graph)
     )
 
 

@@ -19,7 +19,10 @@ _SCALARS: Final = {"value_float": np.float32, "value_int": np.int64, "value_stri
 def constant_elements(name: str, attribute: AttributeProto, tensors: Tensors) -> Array:
     """What the one attribute of a Constant node says; ModelFileError where it is none of those."""
     if name in _LISTS or name in _SCALARS:
-        return np.array(value_of(attribute, name, {}), dtype=_LISTS.get(name) or _SCALARS[name])
+        return np.array(
+            value_of(attribute, name, {}, tensors.payloads),
+            dtype=_LISTS.get(name) or _SCALARS[name],
+        )
     if name == "value":
         return tensors.array(attribute.t)
     if name == "sparse_value":

@@ -37,8 +37,10 @@ def keep_texts(model: ModelProto, sizes: Sizes, graph: Graph) -> None:
     for name, value in zip(graph.output_names, graph.outputs):
         stated = declared.get(name)
         shape = value.type.shape if isinstance(value.type, TensorType) else None
-        if stated is not None and shape is not None and [*map(str, stated)] != [*map(str, shape)]:
-            entries[name] = [stated, [d if isinstance(d, int) else None for d in shape]]
+        if stated is None or (shape is not None and [*map(str, stated)] == [*map(str, shape)]):
+            continue
+        known = None if shape is None else [d if isinstance(d, int) else None for d in shape]
+        entries[name] = [stated, known]
     if entries:
         graph.metadata["onnx.outputs"] = json.dumps(entries)
 

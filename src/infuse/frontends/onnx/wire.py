@@ -1,10 +1,10 @@
-"""Protobuf's wire format, read only far enough to take large tensors out of a model without copying
-them.
+"""Protobuf's wire format, read only far enough to take large tensors and lists out of a model.
 
 `split` walks a serialized ModelProto and returns a small copy of it in which the elements of every
-large tensor are replaced by a ticket; the elements stay where they are and come back as memory
-views. A model whose weights lie in the file is so opened at the cost of its structure alone, and
-may be larger than the 2 GB that protobuf can parse.
+large tensor and of every long list of an attribute are replaced by a ticket. Those of tensors stay
+where they are and come back as memory views, those of lists come back as arrays. A model whose
+weights lie in the file is so opened at the cost of its structure alone, and may be larger than the
+2 GB that protobuf can parse.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from onnx import AttributeProto
+
 from infuse.errors import ModelFileError
+from infuse.frontends.onnx.lists import FLOATS, INTS, TEXTS, Array, read_packed, read_run
 
 LARGE: Final = 1024
 """Elements from this many bytes on are left where they are."""
@@ -23,6 +26,15 @@ LIMIT: Final = 2**31 - 1
 _DEPTH: Final = 100
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _RAW_DATA, _FLOAT_DATA, _DOUBLE_DATA = 9, 4, 10
+_TEXT, _TYPE = 4, 20
+_LONG: Final = 1 << 14
+"""Bytes of an attribute from which on its list is left out."""
+_LISTS: Final = {
+    FLOATS: (AttributeProto.FLOATS, _FIXED32),
+    INTS: (AttributeProto.INTS, _VARINT),
+    TEXTS: (AttributeProto.STRINGS, _BYTES),
+}
+"""The type of an attribute that has this list, and the wire type of its elements."""
 
 _INSIDE: Final[dict[str, dict[int, str]]] = {
     "Model": {7: "Graph", 25: "Function"},
@@ -48,11 +60,12 @@ class Field(NamedTuple):
 
 @dataclass
 class Payloads:
-    """The elements taken out of a model; `take` turns a tensor's raw_data into what it stands
-    for.
+    """The elements taken out of a model; `take` turns a tensor's raw_data into what it stands for,
+    `take_list` the text of an attribute of a list type.
     """
 
     views: list[memoryview] = field(default_factory=list)
+    lists: list[Array | tuple[str, ...]] = field(default_factory=list)
     mark: bytes = field(default_factory=lambda: b"infuse" + secrets.token_bytes(18))
 
     def leave(self, view: memoryview) -> bytes:
@@ -65,6 +78,17 @@ class Payloads:
         if len(raw) == len(self.mark) + 8 and raw.startswith(self.mark):
             return self.views[int.from_bytes(raw[-8:], "little")]
         return raw
+
+    def leave_list(self, elements: Array | tuple[str, ...]) -> bytes:
+        """Remember `elements`; the ticket for them."""
+        self.lists.append(elements)
+        return self.mark + (len(self.lists) - 1).to_bytes(8, "little")
+
+    def take_list(self, text: bytes) -> Array | tuple[str, ...] | None:
+        """The list that a ticket stands for: numbers or texts; None where it is no ticket."""
+        if len(text) == len(self.mark) + 8 and text.startswith(self.mark):
+            return self.lists[int.from_bytes(text[-8:], "little")]
+        return None
 
 
 def split(data: memoryview, where: str) -> tuple[bytes, Payloads]:
@@ -96,6 +120,10 @@ class _Splitter:
         """Append the reduced message to `out`; its size."""
         if depth > _DEPTH:
             raise ModelFileError(f"messages are nested more than {_DEPTH} deep", where=self.where)
+        if kind == "Attribute" and end - start >= _LONG:
+            length = self.listed(start, end, out)
+            if length:
+                return length
         inside = _INSIDE[kind]
         size, copied = 0, start
         for item in self.fields(start, end):
@@ -115,6 +143,36 @@ class _Splitter:
             copied = item.end
         out.append(self.data[copied:end])
         return size + end - copied
+
+    def listed(self, start: int, end: int, out: list[memoryview | bytes]) -> int:
+        """Append the attribute with a ticket in place of its list; its size. 0, and nothing
+        appended, where it has none that is one run of fields.
+        """
+        data, items = self.data, self.fields(start, end)
+        first = next((f for f in items if f.number in (*_LISTS, 5, 6, 10, 11, 22, 23)), None)
+        if first is None or first.number not in _LISTS:
+            return 0
+        kind, wire = _LISTS[first.number]
+        if first.wire == wire:
+            elements, after = read_run(data, first.number, first.begin, end)
+        elif first.wire == _BYTES:
+            packed = read_packed(data[first.start : first.end], first.number)
+            if packed is None:
+                return 0
+            elements, after = packed, first.end
+        else:
+            return 0
+        if after - first.begin < _LONG:
+            return 0
+        before, rest = list(self.fields(start, first.begin)), list(self.fields(after, end))
+        if any(f.number in (*_LISTS, _TEXT) for f in before + rest):
+            return 0
+        if [data[f.start] for f in before + rest if f.number == _TYPE] != [kind]:
+            return 0
+        ticket = self.payloads.leave_list(elements)
+        head = _varint(_TEXT << 3 | _BYTES) + _varint(len(ticket))
+        out += [data[start : first.begin], head, ticket, data[after:end]]
+        return (first.begin - start) + len(head) + len(ticket) + (end - after)
 
     def tensor(self, start: int, end: int, out: list[memoryview | bytes]) -> int:
         """Append the tensor to `out`, with a ticket in place of large elements; its size."""

@@ -23,6 +23,8 @@ from infuse.ir.graph import Graph
 
 _XGBOOST_REGRESSORS: Final = ("XGBRegressor", "XGBRFRegressor", "XGBRanker")
 _XGBOOST_CLASSIFIERS: Final = ("XGBClassifier", "XGBRFClassifier")
+_CHOSEN: Final = "multi:softmax"
+"""The objective of XGBoost whose predictions are classes and no probabilities."""
 _CATBOOST_REGRESSORS: Final = ("CatBoostRegressor", "CatBoostRanker", "CatBoost")
 
 
@@ -46,8 +48,8 @@ def _check_objective(model: Any) -> None:
 # -- XGBoost ---------------------------------------------------------------------------------------
 
 
-def _xgboost(model: Any, x: Tensor) -> Tensor:
-    """What the booster predicts, of the rounds that early stopping chose."""
+def _xgboost(model: Any, x: Tensor, *, margins: bool = False) -> Tensor:
+    """What the booster predicts, or its sums of votes, of the rounds that early stopping chose."""
     _check_objective(model)
     booster = model.get_booster()
     best = booster.attr("best_iteration")
@@ -57,7 +59,8 @@ def _xgboost(model: Any, x: Tensor) -> Tensor:
     missing = model.missing
     if missing is not None and not np.isnan(missing):
         x = x.equals(float(missing)).where(np.nan, x)
-    return Tensor(x.g, content.predict(x.g, x.value))
+    made = content.margins if margins else content.predict
+    return Tensor(x.g, made(x.g, x.value))
 
 
 @reads(PREDICT, *_XGBOOST_REGRESSORS)
@@ -68,15 +71,23 @@ def xgboost_regression(model: Any, x: Tensor) -> Tensor:
 
 @reads(PROBABILITIES, *_XGBOOST_CLASSIFIERS)
 def xgboost_probabilities(model: Any, x: Tensor) -> Tensor:
-    """Of both classes where there are two."""
+    """Of both classes where there are two; of every label where a row may have several."""
+    if model.objective == _CHOSEN:
+        return _xgboost(model, x, margins=True).call("Softmax", axis=1)
     result = _xgboost(model, x)
     return of_two(result) if result.rank == 1 else result
 
 
 @reads(PREDICT, *_XGBOOST_CLASSIFIERS)
 def xgboost_classes(model: Any, x: Tensor) -> Tensor:
-    """The likeliest class; of two, the second one if its probability is above one half."""
+    """The likeliest class; of two, the second one if its probability is above one half. Where a
+    row may have several labels, and of two classes with a probability each, one for each of them.
+    """
     result = _xgboost(model, x)
+    if result.rank == 1 and model.objective == _CHOSEN:
+        return result.astype(dtypes.int32)
+    if result.rank == 2 and model.n_classes_ == 2:
+        return (result > 0.5).astype(dtypes.float64)
     return labels(model, (result > 0.5).integers() if result.rank == 1 else result.argmax())
 
 

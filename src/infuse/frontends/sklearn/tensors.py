@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from infuse import dtypes
-from infuse.dtypes import DType
+from infuse.dtypes import DType, by_numpy
 from infuse.frontends.importer import Importer
 from infuse.ir.graph import Value
 
@@ -246,9 +248,17 @@ class Tensor:
         return Tensor(self.g, self.g("Gather", stored, self.value, axis=axis))
 
 
+def alike(parts: Sequence[Tensor]) -> list[Tensor]:
+    """Tensors of the element type that NumPy gives to arrays made of them all."""
+    if len({part.dtype for part in parts}) == 1:
+        return list(parts)
+    joined = by_numpy(np.result_type(*(part.dtype.numpy for part in parts)))
+    return [part.astype(joined) for part in parts]
+
+
 def beside(*parts: Tensor) -> Tensor:
     """Columns side by side."""
-    matrices = [part.expand() if part.rank == 1 else part for part in parts]
+    matrices = [part.expand() if part.rank == 1 else part for part in alike(parts)]
     if len(matrices) == 1:
         return matrices[0]
     g = matrices[0].g
@@ -258,12 +268,10 @@ def beside(*parts: Tensor) -> Tensor:
 def stacked(parts: Sequence[Tensor], axis: int) -> Tensor:
     """Tensors of one shape along a new axis."""
     g = parts[0].g
-    return Tensor(g, g("Concat", *(p.expand(axis).value for p in parts), axis=axis))
+    return Tensor(g, g("Concat", *(p.expand(axis).value for p in alike(parts)), axis=axis))
 
 
 def total(parts: Sequence[Tensor]) -> Tensor:
     """The sum of tensors, one after another."""
-    result = parts[0]
-    for part in parts[1:]:
-        result = result + part
-    return result
+    first, *others = alike(parts)
+    return reduce(add, others, first)

@@ -180,21 +180,21 @@ class Forest:
         branches = np.concatenate(self._parts)
         ends, is_leaf = branches["ends"], branches["is_leaf"].astype(np.int64)
         attributes = {
-            "tree_roots": tuple(self._roots),
-            "nodes_featureids": tuple(branches["feature"].tolist()),
+            "tree_roots": self._roots,
+            "nodes_featureids": branches["feature"],
             "nodes_modes": np.ascontiguousarray(branches["mode"]),
             "nodes_splits": np.ascontiguousarray(branches["threshold"]),
-            "nodes_truenodeids": tuple(ends[:, 0].tolist()),
-            "nodes_trueleafs": tuple(is_leaf[:, 0].tolist()),
-            "nodes_falsenodeids": tuple(ends[:, 1].tolist()),
-            "nodes_falseleafs": tuple(is_leaf[:, 1].tolist()),
-            "leaf_targetids": tuple(targets.tolist()),
+            "nodes_truenodeids": ends[:, 0],
+            "nodes_trueleafs": is_leaf[:, 0],
+            "nodes_falsenodeids": ends[:, 1],
+            "nodes_falseleafs": is_leaf[:, 1],
+            "leaf_targetids": targets,
             "leaf_weights": weights.astype(self.dtype.numpy),
             "n_targets": count,
         }
         if branches["nan"].any():
             missing = branches["nan"].astype(np.int64)
-            attributes["nodes_missing_value_tracks_true"] = tuple(missing.tolist())
+            attributes["nodes_missing_value_tracks_true"] = missing
         return g.apply(make_operator("ai.onnx.ml", "TreeEnsemble", attributes), [x])[0]
 
 

@@ -13,6 +13,10 @@ from infuse.ops.core.base import Array
 
 LEAF, AT_MOST, EQUAL = 0, 1, 2
 """Kinds of nodes: a leaf, or a branch that is taken where x <= threshold or x == threshold."""
+MODES: Final = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
+_SWAPPED, _EQUALS, _BELOW = (
+    np.isin(MODES, names) for names in (("GTE", "GT", "NEQ"), ("EQ", "NEQ"), ("LT", "GTE"))
+)
 AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
@@ -75,8 +79,27 @@ class Forest:
         return scores / scores.dtype.type(len(self.roots)) if aggregate == "AVERAGE" else scores
 
 
+def plain_tests(
+    modes: Array, limits: Array, ends: Array, takes_nan: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Kinds, thresholds, ends and where NaN passes, of tests of any of `MODES`: `<`, `>`, `>=` and
+    `!=` become `<=` and `==`. Ends are [n, 2]: where a row goes that fails a test, and where one
+    that passes it does.
+    """
+    swapped, equals, below = _SWAPPED[modes], _EQUALS[modes], _BELOW[modes]
+    before = np.nextafter(limits, limits.dtype.type(-np.inf))
+    before[limits == -np.inf] = np.nan
+    return (
+        np.where(equals, np.uint8(EQUAL), np.uint8(AT_MOST)),
+        np.where(below & ~np.isnan(limits), before, limits),
+        np.where(swapped[:, None], ends[:, ::-1], ends),
+        # NaN goes where it was to go; it differs from every number.
+        (takes_nan ^ swapped) & ~(equals & swapped),
+    )
+
+
 class ForestBuilder:
-    """Collects nodes of any comparison; `<`, `>`, `>=` and `!=` become `<=` and `==`."""
+    """Collects nodes of any comparison."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = np.dtype(dtype)
@@ -94,30 +117,15 @@ class ForestBuilder:
     def branch(
         self, mode: str, feature: int, threshold: Any, true: int, false: int, nan_is_true: bool
     ) -> int:
-        """A new branch; TypeMismatchError for a mode that is not known."""
-        limit = self.dtype.type(threshold)
-        if mode in ("GTE", "GT"):
-            # Not x < t, and not x <= t; NaN goes where it was to go.
-            mode, true, false, nan_is_true = (
-                "LT" if mode == "GTE" else "LEQ",
-                false,
-                true,
-                not nan_is_true,
-            )
-        elif mode == "NEQ":
-            # NaN differs from every number.
-            mode, true, false, nan_is_true = "EQ", false, true, False
-        if mode == "LT":
-            limit = (
-                np.nextafter(limit, self.dtype.type(-np.inf))
-                if limit > -np.inf
-                else self.dtype.type(np.nan)
-            )
-        elif mode not in ("LEQ", "EQ"):
-            raise TypeMismatchError(f"there is no branch BRANCH_{mode} in a tree")
-        return self._add(
-            EQUAL if mode == "EQ" else AT_MOST, feature, limit, (false, true), nan_is_true, ()
+        """A new branch."""
+        tests = plain_tests(
+            np.array([MODES.index(mode)]),
+            np.array([threshold]).astype(self.dtype),
+            np.array([[false, true]]),
+            np.array([nan_is_true]),
         )
+        kind, limit, ends, nan = (part[0] for part in tests)
+        return self._add(int(kind), feature, limit, (int(ends[0]), int(ends[1])), bool(nan), ())
 
     def _add(
         self,
@@ -160,6 +168,12 @@ def levels_of(branches: Array, roots: Array, is_leaf: Array) -> Array:
     where a way does not end.
     """
     levels = np.full(len(branches), -1, np.int64)
+    if _is_forest(branches, roots, is_leaf):
+        nodes, level = roots, 0
+        while nodes.size:
+            levels[nodes] = level
+            nodes, level = branches[nodes[~is_leaf[nodes]]].reshape(-1), level + 1
+        return levels
     reached = np.zeros(len(branches), bool)
     nodes = np.unique(roots)
     while nodes.size:
@@ -179,6 +193,13 @@ def levels_of(branches: Array, roots: Array, is_leaf: Array) -> Array:
     return levels
 
 
+def _is_forest(branches: Array, roots: Array, is_leaf: Array) -> bool:
+    """Whether at most one way leads to each node: no root stands below a branch."""
+    parents = np.bincount(branches[~is_leaf].reshape(-1), minlength=len(branches))
+    parents[roots] += 1
+    return bool(parents.max(initial=0) <= 1) and len(np.unique(roots)) == len(roots)
+
+
 def depth_of(branches: Array, roots: Array, is_leaf: Array) -> int:
     """The most branches on a way from a root to a leaf; TypeMismatchError where a way does not
     end.
@@ -192,63 +213,3 @@ def picked(attributes: Mapping[str, Any], name: str) -> Array:
     return (
         np.array(attributes[name], np.float32) if tensor is None else np.asarray(tensor).reshape(-1)
     )
-
-
-def classic_forest(
-    op: str, attributes: Mapping[str, Any], votes: str, count: int, dtype: Any
-) -> Forest:
-    """The forest of TreeEnsembleRegressor and TreeEnsembleClassifier, whose votes have this prefix.
-
-    TypeMismatchError where its lists contradict each other.
-    """
-    trees, ids, modes = (
-        attributes["nodes_treeids"],
-        attributes["nodes_nodeids"],
-        attributes["nodes_modes"],
-    )
-    values, missing = (
-        picked(attributes, "nodes_values"),
-        attributes["nodes_missing_value_tracks_true"],
-    )
-    true, false, features = (
-        attributes[f"nodes_{k}"] for k in ("truenodeids", "falsenodeids", "featureids")
-    )
-    size = len(trees)
-    if (
-        not size
-        or any(len(v) != size for v in (ids, modes, values, true, false, features))
-        or len(missing) not in (0, size)
-    ):
-        raise TypeMismatchError(f"{op} has lists of nodes of different lengths")
-    place = {key: i for i, key in enumerate(zip(trees, ids))}
-    if len(place) < size:
-        raise TypeMismatchError(f"{op} has two nodes of one number in a tree")
-    leaf_votes: dict[int, list[tuple[int, Any]]] = {}
-    weights = picked(attributes, f"{votes}_weights")
-    lists = (
-        attributes[f"{votes}_treeids"],
-        attributes[f"{votes}_nodeids"],
-        attributes[f"{votes}_ids"],
-        weights,
-    )
-    if any(len(v) != len(weights) for v in lists):
-        raise TypeMismatchError(f"{op} has lists of votes of different lengths")
-    for tree, node, target, weight in zip(*lists):
-        if (tree, node) not in place or not 0 <= target < count:
-            raise TypeMismatchError(
-                f"{op} has a vote of node {node} of tree {tree} for {target}, which is not there"
-            )
-        leaf_votes.setdefault(place[tree, node], []).append((int(target), weight))
-    builder = ForestBuilder(dtype)
-    for i in range(size):
-        if modes[i] == "LEAF":
-            builder.leaf(leaf_votes.get(i, ()))
-            continue
-        ends = (trees[i], true[i]), (trees[i], false[i])
-        if not all(end in place for end in ends) or features[i] < 0:
-            raise TypeMismatchError(f"{op} has a branch of tree {trees[i]} that leads nowhere")
-        mode, is_true = modes[i].removeprefix("BRANCH_"), bool(missing[i]) if missing else False
-        builder.branch(mode, features[i], values[i], place[ends[0]], place[ends[1]], is_true)
-    # The first node of a tree is its root; trees count in the order of their numbers.
-    roots = dict(sorted({tree: i for i, tree in reversed(list(enumerate(trees)))}.items()))
-    return builder.build(list(roots.values()))

@@ -46,8 +46,16 @@ def real(x: Array, scale: Array, zero: Array | None) -> Array:
 
 
 def stored(y: Array, scale: Array, zero: Array | None, to: DType) -> Array:
-    """Numbers as quantized elements."""
+    """Numbers as quantized elements, as QuantizeLinear rounds: before the zero point is added."""
     return quantize(np.asarray(y / scale), zero, to)
+
+
+def shifted_and_stored(y: Array, scale: Array, zero: Array | None, to: DType) -> Array:
+    """The same, rounded after the zero point has been added: where that is odd, exact halves go the
+    other way.
+    """
+    steps = np.asarray(y / scale)
+    return quantize(steps if zero is None else steps + zero.astype(np.float32), None, to)
 
 
 class _OfBytes(Op, abstract=True):
@@ -116,7 +124,9 @@ class QLinearLeakyRelu(_Unary):
 
 
 class _Binary(_OfBytes, abstract=True):
-    """f of what a and b stand for, quantized; they broadcast."""
+    """f of what a and b stand for, quantized; they broadcast. As in ONNX Runtime, and by its
+    formula, the result is rounded when its zero point has been added.
+    """
 
     samples = cases(
         a=[_u8(3, 1, 50), _i8(7), _u8(2, 3)],
@@ -158,7 +168,7 @@ class _Binary(_OfBytes, abstract=True):
         c_zero_point: Array | None = None,
     ) -> Array:
         result = self.function(real(a, a_scale, a_zero_point), real(b, b_scale, b_zero_point))
-        return stored(result, c_scale, c_zero_point, dtypes.by_numpy(a.dtype))
+        return shifted_and_stored(result, c_scale, c_zero_point, dtypes.by_numpy(a.dtype))
 
     def function(self, a: Array, b: Array) -> Array:
         """The function of numbers."""

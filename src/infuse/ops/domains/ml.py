@@ -4,10 +4,13 @@ scores.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from infuse import dtypes
 from infuse.dtypes import DType
@@ -39,6 +42,39 @@ class MlOp(Op, abstract=True):
     """An operator of ai.onnx.ml."""
 
     domain: ClassVar[str] = DOMAIN
+
+
+Ints = npt.NDArray[np.signedinteger[Any]] | tuple[()]
+Floats = npt.NDArray[np.float32] | tuple[()]
+_LISTS: Final = ("Ints", "Floats")
+
+
+@cache
+def lists_of(op: Any) -> frozenset[str]:
+    """The attributes of an operator class that are lists of numbers held as arrays."""
+    return frozenset(field.name for field in dataclasses.fields(op) if field.type in _LISTS)
+
+
+def narrowed(numbers: Array) -> Array:
+    """The same integers in the smallest type that has them all."""
+    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=0))
+    kinds = (np.int8, np.int16, np.int32, np.int64)
+    kind = next(k for k in kinds if np.iinfo(k).min <= low and high <= np.iinfo(k).max)
+    return numbers.astype(kind, copy=False)
+
+
+class ListsOp(MlOp, abstract=True):
+    """An operator whose long lists of numbers are arrays: float32, or the smallest type of integers
+    that has them all; empty ones are `()`.
+    """
+
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        for name in lists_of(kind):
+            numbers = np.asarray(self.__dict__.get(name, ())).reshape(-1)
+            is_float = numbers.dtype.kind == "f"
+            numbers = numbers.astype(np.float32, copy=False) if is_float else narrowed(numbers)
+            self.__dict__[name] = numbers if numbers.size else ()
 
 
 def same_operator(a: Op, b: object) -> bool:

@@ -13,7 +13,8 @@ from infuse.ops.core.base import Array, Inferred, Sample
 from infuse.ops.domains.forest import AGGREGATES, Forest
 from infuse.ops.domains.ml import (
     TRANSFORMS,
-    MlOp,
+    Ints,
+    ListsOp,
     as_rows,
     operator_hash,
     require_number,
@@ -58,26 +59,26 @@ def _member(dtype: Any) -> dict[str, Any]:
     )
 
 
-class TreeEnsemble(MlOp):
+class TreeEnsemble(ListsOp):
     """The sum (mean, least or largest) of what the leaves of all trees vote for each target, then a
     transform.
     """
 
-    tree_roots: tuple[int, ...]
-    nodes_featureids: tuple[int, ...]
+    tree_roots: Ints
+    nodes_featureids: Ints
     nodes_modes: Any
     nodes_splits: Any
-    nodes_truenodeids: tuple[int, ...]
-    nodes_trueleafs: tuple[int, ...]
-    nodes_falsenodeids: tuple[int, ...]
-    nodes_falseleafs: tuple[int, ...]
-    leaf_targetids: tuple[int, ...]
+    nodes_truenodeids: Ints
+    nodes_trueleafs: Ints
+    nodes_falsenodeids: Ints
+    nodes_falseleafs: Ints
+    leaf_targetids: Ints
     leaf_weights: Any
     aggregate_function: int = 1
     membership_values: Any = None
     n_targets: int = 1
     nodes_hitrates: Any = None
-    nodes_missing_value_tracks_true: tuple[int, ...] = ()
+    nodes_missing_value_tracks_true: Ints = ()
     post_transform: int = 0
 
     since = 5

@@ -13,10 +13,13 @@ from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Array, Inferred, Rounding, Sample
 from infuse.ops.core.sizes import at_most
-from infuse.ops.domains.forest import AGGREGATES, Forest, classic_forest, picked
+from infuse.ops.domains.classic_forest import classic_forest
+from infuse.ops.domains.forest import AGGREGATES, Forest, picked
 from infuse.ops.domains.ml import (
     TRANSFORMS,
-    MlOp,
+    Floats,
+    Ints,
+    ListsOp,
     as_rows,
     check_transform,
     label_type,
@@ -62,7 +65,7 @@ ODD: Final = np.array(
 """Rows with numbers at, below and above the thresholds of the samples' trees, and none."""
 
 
-class Classic(MlOp, abstract=True):
+class Classic(ListsOp, abstract=True):
     """Trees as lists of nodes, and of votes whose attributes begin with `prefix`."""
 
     prefix: ClassVar[str]
@@ -107,25 +110,25 @@ class TreeEnsembleRegressor(Classic):
     """
 
     aggregate_function: str = "SUM"
-    base_values: tuple[float, ...] = ()
+    base_values: Floats = ()
     base_values_as_tensor: Any = None
     n_targets: int = 1
-    nodes_falsenodeids: tuple[int, ...] = ()
-    nodes_featureids: tuple[int, ...] = ()
-    nodes_hitrates: tuple[float, ...] = ()
+    nodes_falsenodeids: Ints = ()
+    nodes_featureids: Ints = ()
+    nodes_hitrates: Floats = ()
     nodes_hitrates_as_tensor: Any = None
-    nodes_missing_value_tracks_true: tuple[int, ...] = ()
+    nodes_missing_value_tracks_true: Ints = ()
     nodes_modes: tuple[str, ...] = ()
-    nodes_nodeids: tuple[int, ...] = ()
-    nodes_treeids: tuple[int, ...] = ()
-    nodes_truenodeids: tuple[int, ...] = ()
-    nodes_values: tuple[float, ...] = ()
+    nodes_nodeids: Ints = ()
+    nodes_treeids: Ints = ()
+    nodes_truenodeids: Ints = ()
+    nodes_values: Floats = ()
     nodes_values_as_tensor: Any = None
     post_transform: str = "NONE"
-    target_ids: tuple[int, ...] = ()
-    target_nodeids: tuple[int, ...] = ()
-    target_treeids: tuple[int, ...] = ()
-    target_weights: tuple[float, ...] = ()
+    target_ids: Ints = ()
+    target_nodeids: Ints = ()
+    target_treeids: Ints = ()
+    target_weights: Floats = ()
     target_weights_as_tensor: Any = None
 
     prefix = "target"
@@ -207,25 +210,25 @@ class TreeEnsembleClassifier(Classic):
     values.
     """
 
-    base_values: tuple[float, ...] = ()
+    base_values: Floats = ()
     base_values_as_tensor: Any = None
-    class_ids: tuple[int, ...] = ()
-    class_nodeids: tuple[int, ...] = ()
-    class_treeids: tuple[int, ...] = ()
-    class_weights: tuple[float, ...] = ()
+    class_ids: Ints = ()
+    class_nodeids: Ints = ()
+    class_treeids: Ints = ()
+    class_weights: Floats = ()
     class_weights_as_tensor: Any = None
     classlabels_int64s: tuple[int, ...] = ()
     classlabels_strings: tuple[str, ...] = ()
-    nodes_falsenodeids: tuple[int, ...] = ()
-    nodes_featureids: tuple[int, ...] = ()
-    nodes_hitrates: tuple[float, ...] = ()
+    nodes_falsenodeids: Ints = ()
+    nodes_featureids: Ints = ()
+    nodes_hitrates: Floats = ()
     nodes_hitrates_as_tensor: Any = None
-    nodes_missing_value_tracks_true: tuple[int, ...] = ()
+    nodes_missing_value_tracks_true: Ints = ()
     nodes_modes: tuple[str, ...] = ()
-    nodes_nodeids: tuple[int, ...] = ()
-    nodes_treeids: tuple[int, ...] = ()
-    nodes_truenodeids: tuple[int, ...] = ()
-    nodes_values: tuple[float, ...] = ()
+    nodes_nodeids: Ints = ()
+    nodes_treeids: Ints = ()
+    nodes_truenodeids: Ints = ()
+    nodes_values: Floats = ()
     nodes_values_as_tensor: Any = None
     post_transform: str = "NONE"
 
@@ -290,7 +293,12 @@ class TreeEnsembleClassifier(Classic):
         Where they are for the first in name, the scores of both are made of it; that is how boosted
         trees are written.
         """
-        return self.count() == 2 and len(set(self.class_ids)) == 1
+        return self.count() == 2 and len(np.unique(self.class_ids)) == 1
+
+    @property
+    def scored(self) -> int:
+        """The class that the first vote is for."""
+        return int(np.asarray(self.class_ids)[0])
 
     @property
     def is_positive(self) -> bool:
@@ -313,11 +321,11 @@ class TreeEnsembleClassifier(Classic):
         if len(self.base()):
             scores = scores + self.base().astype(scores.dtype)
         if self.has_one_score:
-            only = scores[:, self.class_ids[0], None]
+            only = scores[:, self.scored, None]
             places = (only[:, 0] > (0.5 if self.is_positive else 0)).astype(np.int64)
         else:
             places = scores.argmax(axis=1)
-        if self.has_one_score and self.class_ids[0] == 0:
+        if self.has_one_score and self.scored == 0:
             scores = self.of_two(only)
         else:
             scores = transformed(self.post_transform, scores)

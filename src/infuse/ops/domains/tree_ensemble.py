@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from infuse.errors import TypeMismatchError
 from infuse.ops.core.base import Array
-from infuse.ops.domains.forest import AT_MOST, EQUAL, LEAF, Forest, ForestBuilder, depth_of
-
-MODES: Final = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
+from infuse.ops.domains.forest import LEAF, MODES, Forest, ForestBuilder, depth_of, plain_tests
 
 
 def modern_forest(op: str, attributes: Mapping[str, Any], dtype: Any) -> Forest:
@@ -156,19 +154,13 @@ class _Nodes:
         ends, are_leaves = self.ends[branches], self.are_leaves[branches]
         next_ = np.where(are_leaves, of_leaf[ends * are_leaves], of_branch[ends * ~are_leaves])
         modes, nan = self.modes[branches], self.takes_nan[branches]
-        swapped = np.isin(modes, [MODES.index(name) for name in ("GTE", "GT", "NEQ")])
-        equals = np.isin(modes, [MODES.index(name) for name in ("EQ", "NEQ")])
-        below = np.isin(modes, [MODES.index(name) for name in ("LT", "GTE")])
-        limits = self.splits[branches].astype(dtype)
-        before = np.nextafter(limits, dtype.type(-np.inf))
-        limits = np.where(below, np.where(limits > -np.inf, before, dtype.type(np.nan)), limits)
         kinds, features = np.zeros(count, np.uint8), np.zeros(count, np.int64)
         thresholds, takes_nan = np.zeros(count, dtype), np.zeros(count, bool)
-        kinds[place], features[place] = np.where(equals, EQUAL, AT_MOST), self.features[branches]
-        # NaN goes where it was to go; it differs from every number.
-        thresholds[place], takes_nan[place] = limits, (nan ^ swapped) & ~(equals & swapped)
         both = np.repeat(np.arange(count)[:, None], 2, axis=1)
-        both[place] = np.where(swapped[:, None], next_[:, ::-1], next_)
+        features[place] = self.features[branches]
+        kinds[place], thresholds[place], both[place], takes_nan[place] = plain_tests(
+            modes, self.splits[branches].astype(dtype), next_, nan
+        )
         votes = np.zeros(count, np.int64)
         votes[leaf] = 1
         order = np.argsort(leaf)
@@ -281,7 +273,7 @@ class _Chains:
 
     def node(self, index: int, true: int, false: int) -> int:
         mode, feature = self.modes[index], int(self.attributes["nodes_featureids"][index])
-        is_true = bool(self.missing[index]) if self.missing else False
+        is_true = bool(self.missing[index]) if len(self.missing) else False
         if not 0 <= mode < len(MODES) or feature < 0:
             raise TypeMismatchError(f"{self.op} has no mode {mode} for feature {feature}")
         if MODES[mode] != "MEMBER":

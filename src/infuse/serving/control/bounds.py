@@ -18,7 +18,6 @@ _MOST: Final[Mapping[str, int]] = {
     "batching.max_queue": 1 << 20,
     "batching.priority_levels": 256,
     "warmup.sizes": 1 << 16,
-    "canary.steps": 256,
     "objectives": 64,
     "inputs": 4096,
     "outputs": 4096,

@@ -145,6 +145,8 @@ def _factors(factors: Sequence[Any]) -> Sequence[Any] | None:
 
 
 def _interpolated(mode: str, antialias: int = 0) -> Any:
+    options = {"cubic_coeff_a": -0.5} if mode == "cubic" and antialias else {}
+
     def build(
         g: TorchImporter, x: Value, output_size: Any, align_corners: bool, *factors: Any
     ) -> Value:
@@ -157,6 +159,7 @@ def _interpolated(mode: str, antialias: int = 0) -> Any:
             coordinate_transformation_mode="align_corners" if align_corners else "half_pixel",
             antialias=antialias,
             exclude_outside=antialias,
+            **options,
         )
 
     return build
@@ -189,14 +192,32 @@ def grid_sampler(
     align_corners: bool,
 ) -> Value:
     """X read at the places of a grid."""
-    return g(
-        "GridSample",
-        x,
-        grid,
-        mode=_SAMPLED[interpolation_mode],
-        padding_mode=_BORDERS[padding_mode],
-        align_corners=int(align_corners),
-    )
+    mode, padding = _SAMPLED[interpolation_mode], _BORDERS[padding_mode]
+    options = {"mode": mode, "padding_mode": padding, "align_corners": int(align_corners)}
+    flat = x.rank == 4
+    if mode == "cubic" or (flat and mode == "linear" and padding == "zeros"):
+        lost = g("Or", g("IsNaN", grid), g("IsInf", grid))
+        any_lost = g("ReduceMax", g.cast(lost, dtypes.uint8), g.ints(-1), keepdims=0)
+        mask = g("Unsqueeze", g.cast(any_lost, dtypes.bool_), g.ints(1))
+        y = g("GridSample", x, grid, **options)
+        return g("Where", mask, g.number(math.nan, y.dtype), y)
+    if padding != "zeros":
+        grid = _settled(g, grid, padding, flat)
+    return g("GridSample", x, grid, **options)
+
+
+def _settled(g: TorchImporter, grid: Value, padding: str, flat: bool) -> Value:
+    """A grid without places that are no finite numbers: torch takes NaN to be the first element of
+    an axis of an image, and the last one of a volume; reflecting what is infinite gives NaN.
+    """
+    first, last = g.number(-1, grid.dtype), g.number(1, grid.dtype)
+    unknown = first if flat else last
+    if padding == "reflection":
+        lost = g("Or", g("IsNaN", grid), g("IsInf", grid))
+        return g("Where", lost, unknown, grid)
+    low, high = g.number(-2, grid.dtype), g.number(3, grid.dtype)  # beyond either border
+    grid = g("Where", g("IsNaN", grid), low if flat else high, grid)
+    return g("Clip", grid, low, high)
 
 
 @aten("affine_grid_generator")

@@ -312,26 +312,6 @@ def nonzero_numpy(g: TorchImporter, x: Value) -> list[Value]:
     return [g("Gather", places, g.number(i, dtypes.int64)) for i in range(x.rank)]
 
 
-@aten("_unique2", "unique_dim", "_unique")
-def unique(g: TorchImporter, x: Value, *arguments: Any, **options: Any) -> list[Value | None]:
-    """Every element (or part along an axis) once in order, where each is among them, how often."""
-    dim = arguments[0] if "unique_dim" in g.called else None
-    shape = g("Shape", x)
-    if x.dtype.is_bool:
-        values, inverse, counts = _unique(g, g.cast(x, dtypes.uint8), dim)
-    else:
-        values, inverse, counts = _unique(g, x, dim)
-    if dim is None:
-        inverse = g("Reshape", inverse, shape, allowzero=1)
-    return [g.cast(values, x.dtype), inverse, counts]
-
-
-def _unique(g: TorchImporter, x: Value, dim: int | None) -> tuple[Value, Value, Value]:
-    axis = {} if dim is None else {"axis": axis_of(dim, x.rank)}
-    values, _, inverse, counts = g.several(4, "Unique", x, sorted=1, **axis)
-    return values, inverse, counts
-
-
 @aten("one_hot")
 def one_hot(g: TorchImporter, x: Value, num_classes: Any = -1) -> Value:
     """A one at the place that each number names, zeros elsewhere."""
@@ -339,22 +319,3 @@ def one_hot(g: TorchImporter, x: Value, num_classes: Any = -1) -> Value:
         raise g.unsupported("one_hot without the number of classes")
     hit = g("Equal", g("Unsqueeze", x, g.ints(x.rank)), g.indices(num_classes))
     return g.cast(hit, g.dtype)
-
-
-@aten("bucketize", "searchsorted")
-def bucketize(
-    g: TorchImporter, first: Any, second: Any, *, right: bool = False, **options: Any
-) -> Value:
-    """How many limits lie below each number (with `right` at it too), in rows of their own where
-    limits have several axes.
-    """
-    x, limits = (first, second) if "bucketize" in g.called else (second, first)
-    right = right or options.get("side") == "right"
-    if options.get("sorter") is not None:
-        limits = gather(g, limits, -1, options["sorter"])
-    x = g.tensor(x, limits.dtype)
-    rows = limits if limits.rank == 1 else g("Unsqueeze", limits, g.ints(limits.rank - 1))
-    a, b = g.tensors(g("Unsqueeze", x, g.ints(x.rank)), rows)
-    below = g("LessOrEqual" if right else "Less", b, a)
-    counts = g("ReduceSum", g.cast(below, dtypes.int64), g.ints(-1), keepdims=0)
-    return g.cast(counts, g.dtype)

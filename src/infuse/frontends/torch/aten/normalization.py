@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -238,50 +237,3 @@ def embedding(
 ) -> Value:
     """Rows of a table."""
     return g("Gather", weight, indices, axis=0)
-
-
-@aten("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only", "embedding_bag.padding_idx")
-def embedding_bag(
-    g: TorchImporter,
-    weight: Value,
-    indices: Value,
-    offsets: Value,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    sparse: bool = False,
-    per_sample_weights: Value | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int | None = -1,
-) -> list[Value | None]:
-    """Sums or means of rows of a table; bags begin at the offsets."""
-    if padding_idx is not None and padding_idx >= 0:
-        raise g.unsupported("embedding_bag with padding_idx")
-    rows = g("Gather", weight, indices, axis=0)
-    if per_sample_weights is not None:
-        rows = g("Mul", rows, g("Unsqueeze", per_sample_weights, g.ints(1)))
-    begins = g.cast(offsets, indices.dtype)
-    count = g.size_of(indices, 0)
-    if include_last_offset:
-        starts, ends = g.part(begins, 0, 0, -1), g.part(begins, 0, 1, 1 << 62)
-    else:
-        last = g.cast(g.ints(count), indices.dtype)
-        starts, ends = begins, g("Concat", g.part(begins, 0, 1, 1 << 62), last, axis=0)
-    numbers = g.cast(g.indices(count), indices.dtype)
-    member = g(
-        "And",
-        g("GreaterOrEqual", numbers, g("Unsqueeze", starts, g.ints(1))),
-        g("Less", numbers, g("Unsqueeze", ends, g.ints(1))),
-    )
-    if mode == 2:
-        spread = g(
-            "Where", g("Unsqueeze", member, g.ints(2)), rows, g.number(-math.inf, rows.dtype)
-        )
-        y = g("ReduceMax", spread, g.ints(1), keepdims=0)
-        empty = g("Equal", y, g.number(-math.inf, y.dtype))
-        return [g("Where", empty, g.number(0, y.dtype), y), None, None, None]
-    shares = g.cast(member, weight.dtype)
-    y = g("MatMul", shares, rows)
-    if mode == 1:
-        counts = g("ReduceSum", shares, g.ints(1), keepdims=1)
-        y = g("Div", y, g("Max", counts, 1.0))
-    return [y, None, None, None]

@@ -98,9 +98,12 @@ def pairwise_distance(
 def cosine_similarity(
     g: TorchImporter, first: Value, second: Value, dim: int = 1, eps: float = 1e-8
 ) -> Value:
-    """The cosine of the angle between vectors."""
+    """The cosine of the angle between vectors, which have one shape before they are measured."""
     parts = []
-    for x in g.tensors(first, second):
+    a, b = g.tensors(first, second)
+    if a.shape != b.shape:
+        a, b = g.expand(a, g("Shape", b)), g.expand(b, g("Shape", a))
+    for x in (a, b):
         length = norm_of(g, x, 2, dim, True)
         parts.append(g("Div", x, g("Max", length, eps)))
     return reduced(g, "ReduceSum", g("Mul", *parts), dim, False)

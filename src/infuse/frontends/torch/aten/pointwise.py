@@ -21,7 +21,6 @@ _FUNCTIONS: Final = {
 """Functions of floats; whole numbers become floats first."""
 _SAME: Final = {
     "neg": "Neg", "negative": "Neg", "abs": "Abs", "absolute": "Abs", "relu": "Relu",
-    "sign": "Sign", "sgn": "Sign",
 }  # fmt: skip
 _ROUNDED: Final = {"floor": "Floor", "ceil": "Ceil", "round.default": "Round"}
 _EXTREMES: Final = {"maximum": "Max", "minimum": "Min", "max.other": "Max", "min.other": "Min"}
@@ -38,6 +37,14 @@ def _same(kind: str) -> Any:
         return g.bounded(kind, x)
 
     return build
+
+
+@aten("sign", "sgn")
+def sign(g: TorchImporter, x: Value) -> Value:
+    """-1, 0 or 1; 0 of NaN."""
+    if not x.dtype.is_float:
+        return g.bounded("Sign", x)
+    return g("Where", g("IsNaN", x), g.number(0, x.dtype), g("Sign", x))
 
 
 def _rounded(kind: str) -> Any:
@@ -274,10 +281,7 @@ def atan2(g: TorchImporter, y: Value, x: Value) -> Value:
 @aten("hypot")
 def hypot(g: TorchImporter, x: Value, other: Value) -> Value:
     """The length of the vector (x, other)."""
-    a, b = g.tensors(x, other, dtype=g.dtype)
-    wide = dtypes.float64 if g.dtype.bits >= 32 else dtypes.float32
-    a, b = g.cast(a, wide), g.cast(b, wide)
-    return g.cast(g("Sqrt", g("Add", g("Mul", a, a), g("Mul", b, b))), g.dtype)
+    return functions.hypot(g, *g.tensors(x, other, dtype=g.dtype))
 
 
 @aten("clamp", "clip")

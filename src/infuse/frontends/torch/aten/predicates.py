@@ -7,7 +7,7 @@ from typing import Any, Final
 import ml_dtypes
 
 from infuse import dtypes
-from infuse.frontends.functions import floor_quotient
+from infuse.frontends import functions
 from infuse.frontends.torch.calls import TorchImporter, aten, promoted
 from infuse.ir.graph import Value
 
@@ -136,12 +136,6 @@ def right_shift(g: TorchImporter, x: Any, other: Any) -> Value:
 
 
 def _shifted(g: TorchImporter, x: Any, other: Any, direction: str) -> Value:
-    """Whole numbers times or by a power of two; those with a sign keep it."""
+    """Bits of integers moved; all of them where the count is no place in them."""
     a, b = g.tensors(x, other, dtype=promoted(x, other))
-    if a.dtype.kind == "u":
-        return g("BitShift", a, b, direction=direction)
-    wide = g.cast(b, dtypes.int64)
-    factor = g("Pow", g.number(2, dtypes.int64), wide)
-    if direction == "LEFT":
-        return g.cast(g("Mul", g.cast(a, dtypes.int64), factor), a.dtype)
-    return g.cast(floor_quotient(g, g.cast(a, dtypes.int64), factor), a.dtype)
+    return functions.shifted(g, a, b, direction)

@@ -218,10 +218,11 @@ class Batcher:
         size = max(entry.size for entry in entries)
         seconds = self.patience(times.of(size).predict(rows))
         self.running += 1
+        number = self._unwanted.number()
 
         def done(result: Result) -> None:
             self.running -= 1
-            self._unwanted.ended(done)
+            self._unwanted.ended(number)
             since = entries[0].request.timeline.dispatched
             before = self._ended.get(executor, 0)
             self._ended[executor] = time.perf_counter_ns()
@@ -238,7 +239,7 @@ class Batcher:
                 self.max_batch.failed(rows if len(entries) > 1 else 1)
             self._finished(entries, rows, reason, result)
 
-        self._unwanted.begun(done, executor, entries)
+        self._unwanted.begun(number, done, executor, entries)
         try:
             executor.submit(parts, seconds, done)
         except InfuseError as error:

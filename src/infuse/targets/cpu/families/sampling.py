@@ -44,7 +44,7 @@ def _taps(s: Any, g: Array, size: int) -> list[tuple[Array, Array]]:
     at = np.rint(at) if nearest else at
     if s.padding == "SAMPLE_REFLECTION":
         at = _reflected(at, low, high)
-    elif s.padding == "SAMPLE_BORDER":
+    elif s.padding == "SAMPLE_BORDER" and s.mode != "SAMPLE_CUBIC":
         at = np.where((at < low) | (at > high), np.clip(at, 0, size - 1), at)
     else:
         at = np.clip(at, -9, size + 8)
