@@ -587,6 +587,8 @@ SPECIAL: dict[str, Case] = {
     },
     "cast-int64": (_S, lambda x: paddle.cast(x, "int64")),
     "cast-int32": (_S, lambda x: paddle.cast(x, "int32")),
+    "unique": ("s:29", lambda x: paddle.unique(x)),
+    "unique-all": ("s:4,13", lambda x: paddle.unique(paddle.flatten(x)[5:18])),
     "prod-int": ("j:N2,3", lambda x: paddle.prod(x, 1)),
     "sum-int": ("j:N2,3", lambda x: paddle.sum(x, 1)),
     "floor_divide-tenth": ("u:N2,3", lambda x: paddle.floor_divide(x * 0 + 1, x * 0 + 0.1)),
