@@ -1,5 +1,5 @@
-"""Operators of TensorFlow on special values, for `make_tensorflow.py`: `SPECIAL[name]` is a function of
-tensors and what it is called with. Needs tensorflow.
+"""Operators of TensorFlow on special values for `make_tensorflow.py`: `SPECIAL[name]` is a function
+of tensors and what it is called with. It needs tensorflow.
 """
 
 from __future__ import annotations

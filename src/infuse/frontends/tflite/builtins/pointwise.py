@@ -205,14 +205,20 @@ def zeros_like(call: Call) -> Value:
 @builtin("CAST")
 def cast(call: Call) -> Value:
     """Elements in another type; a float is cut off toward zero, and within the integers of the
-    type.
+    type. Of complex numbers, the real parts count.
     """
-    x, to = call.raw(0), call.dtype
+    g, to = call.g, call.dtype
+    if call.is_complex(0):
+        if to == dtypes.complex64:
+            return call.parts(0)
+        x = g("Gather", call.parts(0), g.constant(0), axis=-1)
+    else:
+        x = call.raw(0)
     if to == dtypes.complex64:
-        raise call.unsupported("a cast to complex numbers")
+        return g.pad(g("Unsqueeze", g.cast(x, dtypes.float32), g.ints(-1)), x.rank, 0, 1)
     if x.dtype.is_float and to.is_integer:
-        return functions.saturated(call.g, x, to)
-    return call.g.cast(x, to)
+        return functions.saturated(g, x, to)
+    return g.cast(x, to)
 
 
 @builtin("BITCAST")
