@@ -7,7 +7,7 @@ import pytest
 from benchmarks.tflite_bytes import cases, differences
 
 ONE_UNIT = {
-    "LEAKY_RELU": 0.12, "RSQRT": 0.01, "SQRT": 0.53, "MUL": 0.03, "MEAN": 0.26, "EQUAL": 0.001,
+    "LEAKY_RELU": 0.12, "RSQRT": 0.01, "MUL": 0.03, "MEAN": 0.26, "EQUAL": 0.001,
     "NOT_EQUAL": 0.001, "LESS": 0.001, "LESS_EQUAL": 0.001, "GREATER": 0.001,
     "GREATER_EQUAL": 0.001,
 }  # fmt: skip
