@@ -32,12 +32,12 @@ for name in (
     *("abs", "arcsinh", "arctan", "ceil", "elu", "erf", "exp", "expm1", "floor", "gelu"),
     *("hard_sigmoid", "hard_silu", "hard_tanh", "isinf", "isnan", "leaky_relu", "log", "log1p"),
     *("negative", "reciprocal", "relu", "relu6", "round", "rsqrt", "selu", "sigmoid", "sign"),
-    *("sin", "softplus", "softsign", "sqrt", "square", "tanh", "silu"),
+    *("sin", "softplus", "softsign", "sqrt", "square", "tanh", "silu", "isfinite", "log2", "log10"),
 ):
     special(name, lambda o, x, n=name: getattr(o, n)(x), X)
 for name in (
     *("add", "divide", "equal", "floor_divide", "greater", "less_equal", "maximum", "minimum"),
-    *("mod", "multiply", "not_equal", "power", "subtract"),
+    *("mod", "multiply", "not_equal", "power", "subtract", "arctan2"),
 ):
     special(name, lambda o, x, y, n=name: getattr(o, n)(x, y), X, Y)
 for name in ("sum", "max", "min", "argmax", "argmin", "logsumexp", "mean", "softmax", "any", "all"):
@@ -55,3 +55,10 @@ for dtype in ("int8", "uint8", "int16", "uint16"):
     if info.bits == 8:  # TensorFlow 2.21 has zeros for products of 16 bits
         special(f"matmul-{dtype}", lambda o, x, y: o.matmul(x, o.transpose(y)), x, x)
         special(f"einsum-{dtype}", lambda o, x, y: o.einsum("ij,kj->ik", x, y), x, x)
+_ORDERED = np.array([[3, -np.inf, 0.5, 3, np.inf, -2], [1, 1, 0, 0, 1, 2]], np.float32)
+for axis in (1, -1):
+    special(f"sort{axis}", lambda o, x, a=axis: o.sort(x, axis=a), _ORDERED)
+    special(f"argsort{axis}", lambda o, x, a=axis: o.argsort(x, axis=a), _ORDERED)
+special("sort-int", lambda o, x: o.sort(x, axis=-1), _LIMITS)
+special("top_k", lambda o, x: o.top_k(x, 4)[0], _ORDERED)
+special("top_k-places", lambda o, x: o.top_k(x, 4)[1], _ORDERED)
