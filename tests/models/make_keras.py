@@ -1,11 +1,12 @@
 """Writes `data/keras/`: models of Keras, inputs, and what Keras makes of them. Needs keras with
-TensorFlow, and tf_keras for the files of Keras 2: `python -m tests.models.make_keras`.
+TensorFlow, and tf_keras for the files of Keras 2: `python -m tests.models.make_keras [ARCHIVE]`.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -15,20 +16,29 @@ import numpy as np
 
 from tests.models import keras_cases, keras_cases_models, keras_cases_operations  # noqa: F401
 from tests.models.keras_cases_legacy import LEGACY
+from tests.models.keras_cases_special import SPECIAL
 
 FOLDER = Path(__file__).parent / "data" / "keras"
 CASES = keras_cases.CASES
 
 
 def main() -> None:
-    """Write both archives: for every case the model, its inputs and outputs."""
+    """Write all archives, or those that are named: for every case the model, its inputs and
+    outputs.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import keras
-    import tf_keras
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    collect("cases", keras, CASES, "keras")
-    collect("legacy", tf_keras, LEGACY, "h5")
+    named = sys.argv[1:] or ["cases", "special", "legacy"]
+    if "cases" in named:
+        collect("cases", keras, CASES, "keras")
+    if "special" in named:
+        collect("special", keras, SPECIAL, "keras")
+    if "legacy" in named:
+        import tf_keras
+
+        collect("legacy", tf_keras, LEGACY, "h5")
 
 
 def collect(file: str, library: Any, cases: dict[str, Any], suffix: str) -> None:

@@ -1,5 +1,6 @@
-"""Writes tests/models/data/paddle: `python -m tests.models.make_paddle FORMAT` for FORMAT in `pir`
-(Paddle 3) and `old` (Paddle 2 and 3.0, whose kernels still take old programs).
+"""Writes tests/models/data/paddle, all groups of cases or one, for FORMAT in `pir` (Paddle 3) and
+`old` (Paddle 2 and 3.0, whose kernels still take old programs):
+`python -m tests.models.make_paddle FORMAT [GROUP]`.
 
 Every case is exported as Paddle's own functions export it, and run by Paddle.
 """
@@ -23,11 +24,21 @@ import paddle  # noqa: E402  reads the flag
 from tests.models.paddle_cases import CASES, Case  # noqa: E402
 from tests.models.tensorflow_files import write  # noqa: E402
 
-_DTYPES = {"i": "int64", "j": "int32", "b": "bool"}
+_FLOATS = np.array(
+    [np.nan, 0.0, -0.0, np.inf, -np.inf, 1.0, -1.0, 0.5, -2.5, 3e9, -1e10, 88.0, -20.0], np.float32
+)
+_LIMITS = np.array([-(2**31), 2**31 - 1, 0, 1, -1, 16777217, -7, 12], np.int32)
+SPECIAL = {"s": _FLOATS, "t": _FLOATS, "l": _LIMITS}
+_DTYPES = {"l": "int32", "i": "int64", "j": "int32", "b": "bool"}
 
 
 def sample(rng: np.random.Generator, kind: str, shape: list[int]) -> np.ndarray:
-    """Random elements of a kind."""
+    """Random elements of a kind, or special ones."""
+    if kind in SPECIAL:
+        elements = np.array(SPECIAL[kind])
+        if kind == "t":
+            return np.resize(elements, shape).T.copy()
+        return np.resize(elements, shape)
     if kind in "ij":
         return rng.integers(0, 3, shape).astype(_DTYPES[kind])
     if kind == "b":
@@ -83,6 +94,8 @@ def main() -> None:
     data = Path(os.environ.get("PADDLE_DATA", str(Path(__file__).parent / "data" / "paddle")))
     data.mkdir(parents=True, exist_ok=True)
     for group, cases in CASES.items():
+        if sys.argv[2:] and group not in sys.argv[2:]:
+            continue
         written = {}
         with tempfile.TemporaryDirectory() as folder:
             for number, (name, case) in enumerate(cases.items()):

@@ -1,7 +1,8 @@
 """Writes `data/tensorflow/` with TensorFlow itself: `python -m tests.models.make_tensorflow`.
 
 `operators.npz`, `flows.npz` and `networks.npz` have for each case its graph (or SavedModel), what
-it is called with and what TensorFlow makes of it. The folders are a SavedModel of each generation
+it is called with and what TensorFlow makes of it; `special.npz` likewise, which is written alone
+where `special` is an argument. The folders are a SavedModel of each generation
 and a model of TensorFlow.js; `files.npz` has their inputs and outputs.
 """
 
@@ -24,6 +25,7 @@ from google.protobuf import json_format
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from tests.models.tensorflow_cases import CASES, Case, floats
+from tests.models.tensorflow_cases_special import SPECIAL
 from tests.models.tensorflow_files import DATA, write
 from tests.models.tensorflow_models import FLOWS, networks
 
@@ -165,6 +167,9 @@ def web_model() -> dict[str, Any]:
 
 def main() -> int:
     DATA.mkdir(parents=True, exist_ok=True)
+    write(DATA / "special.npz", {name: arrays(case) for name, case in SPECIAL.items()})
+    if sys.argv[1:] == ["special"]:
+        return 0
     write(DATA / "operators.npz", {name: arrays(case) for name, case in CASES.items()})
     flows = {name: arrays(case) for name, case in FLOWS.items()}
     old = {f"{n}-lowered": arrays(c, lowered=True) for n, c in FLOWS.items() if n != "switch_case"}

@@ -2,7 +2,8 @@
 
 A case is its inputs and a function of them; `f:N2,3` is a tensor of floats whose first size, 2 when
 it runs, is not fixed. Kinds of elements: f (around zero), p (positive), u (from 0 to 1), i (int64),
-j (int32), b (truth values).
+j (int32), b (truth values), s and t (special floats in two orders, which make all pairs), l (int32
+with its limits).
 """
 
 from __future__ import annotations
@@ -555,8 +556,64 @@ _NETWORKS: dict[str, Case] = {
     ),
 }
 
+_S, _T = "s:N13,13", "t:N13,13"
+SPECIAL: dict[str, Case] = {
+    **{
+        name: (_S, getattr(paddle, name))
+        for name in (
+            *("abs", "ceil", "floor", "round", "sin", "tanh", "erf", "exp", "sign", "square"),
+            *("isnan", "isinf", "isfinite", "trunc", "expm1", "log1p", "rsqrt", "log"),
+            *("reciprocal", "atan", "asinh", "neg", "logsumexp"),
+        )
+    },
+    **{
+        name: (_S, getattr(F, name))
+        for name in (
+            *("relu6", "sigmoid", "hardswish", "hardsigmoid", "silu", "gelu", "elu", "softmax"),
+            *("leaky_relu", "selu", "softplus", "softsign", "hardtanh"),
+        )
+    },
+    **{
+        name: (f"{_S};{_T}", getattr(paddle, name))
+        for name in (
+            *("add", "multiply", "divide", "maximum", "minimum", "fmax", "fmin", "atan2"),
+            *("floor_divide", "mod", "pow", "equal", "not_equal", "less_than", "greater_equal"),
+        )
+    },
+    **{
+        f"{name}-{axis}": (_S, lambda x, n=name, a=axis: getattr(paddle, n)(x, a))
+        for name in ("sum", "max", "min", "cumsum")
+        for axis in (0, 1)
+    },
+    "cast-int64": (_S, lambda x: paddle.cast(x, "int64")),
+    "cast-int32": (_S, lambda x: paddle.cast(x, "int32")),
+    "unique": ("s:29", lambda x: paddle.unique(x)),
+    "unique-all": ("s:4,13", lambda x: paddle.unique(paddle.flatten(x)[5:18])),
+    "prod-int": ("j:N2,3", lambda x: paddle.prod(x, 1)),
+    "sum-int": ("j:N2,3", lambda x: paddle.sum(x, 1)),
+    "floor_divide-tenth": ("u:N2,3", lambda x: paddle.floor_divide(x * 0 + 1, x * 0 + 0.1)),
+    "floor_divide-limits": ("l:N16,8", lambda x: paddle.floor_divide(x, x * 0 + 3)),
+    "floor_divide-down": ("l:N16,8", lambda x: paddle.floor_divide(x, x * 0 - 7)),
+    "mod-limits": ("l:N16,8", lambda x: paddle.mod(x, x * 0 - 7)),
+    "adaptive_max-mask": (IMAGE, _pool("adaptive_max_pool2d", [3, 5], return_mask=True)),
+    "adaptive_max-mask-even": (IMAGE, _pool("adaptive_max_pool2d", [4, 2], return_mask=True)),
+    "adaptive_max-mask-one": (IMAGE, _pool("adaptive_max_pool2d", 1, return_mask=True)),
+    "adaptive_max-mask-ties": (
+        IMAGE,
+        lambda x: F.adaptive_max_pool2d(paddle.floor(x), [3, 3], return_mask=True),
+    ),
+}
+"""NaN, zeros of both signs, infinities, limits of integers. Not here are what Paddle's vectors make
+of NaN and infinity otherwise than its scalars: sqrt, relu, log_sigmoid, argmax (docs/operators.md).
+"""
+
 OPERATORS: dict[str, Case] = {
     **_UNARY, **_POSITIVE, **_SMALL, **_ACTIVATIONS, **_BINARY, **_REDUCTIONS, **_CONVOLUTIONS,
     **_LINEAR, **_MOVEMENT, **_NUMBERS,
 }  # fmt: skip
-CASES: dict[str, dict[str, Case]] = {"operators": OPERATORS, "flows": _FLOWS, "networks": _NETWORKS}
+CASES: dict[str, dict[str, Case]] = {
+    "operators": OPERATORS,
+    "flows": _FLOWS,
+    "networks": _NETWORKS,
+    "special": SPECIAL,
+}

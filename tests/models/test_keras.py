@@ -30,8 +30,8 @@ def archive(file: str) -> dict[str, bytes]:
     return members
 
 
-def case_names() -> list[str]:
-    return [name.removesuffix(".keras") for name in archive("cases") if name.endswith(".keras")]
+def case_names(file: str = "cases") -> list[str]:
+    return [name.removesuffix(".keras") for name in archive(file) if name.endswith(".keras")]
 
 
 def agree(graph: infuse.Graph, arrays: bytes, tolerance: float) -> None:
@@ -56,3 +56,16 @@ def test_case(name: str) -> None:
     tolerance = next((t for part, t in HALF.items() if part in name), 1e-5)
     tolerance = 2e-3 if "half" in name else tolerance
     agree(infuse.load(members[f"{name}.keras"]), members[f"{name}.npz"], tolerance)
+
+
+@pytest.mark.parametrize("name", case_names("special"))
+def test_special_values(name: str) -> None:
+    """NaN, infinities, zeros and the limits of integers, each to the accuracy of its own size."""
+    members = archive("special")
+    graph = infuse.load(members[f"{name}.keras"])
+    with np.load(io.BytesIO(members[f"{name}.npz"])) as numbers:
+        feeds = {value.name: numbers[f"x{i}"] for i, value in enumerate(graph.inputs)}
+        right = numbers["y0"]
+    (result,) = evaluate(graph, feeds).values()
+    assert result.dtype == right.dtype
+    np.testing.assert_allclose(result, right, rtol=3e-6, atol=1e-9)

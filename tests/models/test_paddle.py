@@ -20,7 +20,8 @@ from tests.models.tensorflow_files import cases
 
 DATA = Path(__file__).parent / "data" / "paddle"
 GROUPS = [
-    f"{group}_{kind}" for group in ("operators", "flows", "networks") for kind in ("pir", "old")
+    *(f"{group}_{kind}" for group in ("operators", "flows", "networks") for kind in ("pir", "old")),
+    "special_pir",
 ]
 NAMES = [(group, name) for group in GROUPS for name in cases(f"{group}.npz", DATA)]
 ACCURACY = {"bicubic": 1e-5}
@@ -36,8 +37,10 @@ def stored(case: dict[str, Any], folder: Path) -> Path:
     return folder / f"m.{suffix}"
 
 
-def agree(graph: Any, case: dict[str, Any], tolerance: float) -> None:
-    """All outputs are Paddle's, in type, shape and elements."""
+def agree(graph: Any, case: dict[str, Any], tolerance: float, special: bool = False) -> None:
+    """All outputs are Paddle's, in type, shape and elements; special ones lie far apart, and each
+    has the accuracy of its own size.
+    """
     feeds = {f"x{key[3:]}": array for key, array in case.items() if key.startswith("in_")}
     made = list(evaluate(graph, {v.name: feeds[v.name] for v in graph.inputs}).values())
     expected = [array for key, array in case.items() if key.startswith("out_")]
@@ -46,7 +49,9 @@ def agree(graph: Any, case: dict[str, Any], tolerance: float) -> None:
         assert (ours.dtype, ours.shape) == (array.dtype, array.shape)
         if array.dtype == np.float16:
             tolerance = 1e-3
-        scale = np.abs(array[np.isfinite(array)]).max(initial=0) if array.dtype.kind in "fi" else 0
+        scale = 0.0
+        if array.dtype.kind in "fi" and not special:
+            scale = np.abs(array[np.isfinite(array)]).max(initial=0)
         np.testing.assert_allclose(ours, array, rtol=tolerance, atol=tolerance * max(scale, 1e-3))
 
 
@@ -60,7 +65,7 @@ def test_case(group: str, name: str, tmp_path: Path) -> None:
     for part in graph.all_graphs():
         for node in part.nodes:
             assert not any(isinstance(value, list) for value in node.op.attributes().values())
-    agree(graph, case, tolerance)
+    agree(graph, case, tolerance, group.startswith("special"))
 
 
 @pytest.mark.parametrize("name", ["encoder", "lstm-two", "gru", "rnn-relu"])

@@ -102,3 +102,12 @@ def test_means_of_windows_of_scaled_integers(dtype: str, zero: int, activation: 
             fusedActivationFunction=activation,
         )
         equal(net.outputs(made), x, native=activation == "none")
+
+
+def test_roots_of_int8_are_cut_off() -> None:
+    rng = np.random.default_rng(0)
+    x = np.arange(-127, 128).astype(np.int8)
+    for _ in range(20):
+        net, step = Net(), Quant(rng.uniform(0.004, 0.1), int(rng.integers(-128, 20)))
+        given = net.input("int8", x.shape, Quant(rng.uniform(0.002, 0.6), -128))
+        equal(net.outputs(net.op("SQRT", [given], ("int8", step), version=2)), x)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.models.tflite_cases import I32, X, case, floats, simple, whole
+from tests.models.tflite_tools import Net
 
 # -- movement --------------------------------------------------------------------------------------
 
@@ -130,6 +131,22 @@ for name, made in (("REAL", "float32"), ("IMAG", "float32"), ("COMPLEX_ABS", "fl
         k, [n.op("RFFT2D", [x, n.ints(4, 8)], "complex64")], r))  # fmt: skip
 case("RFFT2D-cut", [floats(2, 5, 9)], lambda n, x: n.op(
     "REAL", [n.op("RFFT2D", [x, n.ints(4, 8)], "complex64")], "float32"))  # fmt: skip
+
+
+def transformed(net: Net, x: int) -> int:
+    return net.op("RFFT2D", [x, net.ints(1, 8)], "complex64")
+
+
+for name, move in {
+    "SQUEEZE": lambda n, z: n.op("SQUEEZE", [z], "complex64", squeezeDims=[-2]),
+    "SQUEEZE-all": lambda n, z: n.op("SQUEEZE", [z], "complex64", squeezeDims=[]),
+    "RESHAPE": lambda n, z: n.op("RESHAPE", [z, n.ints(-1, 3, 5)], "complex64"),
+    "EXPAND_DIMS": lambda n, z: n.op("EXPAND_DIMS", [z, n.const(np.array(-1, I32))], "complex64"),
+    "CAST": lambda n, z: n.op("CAST", [n.op("CAST", [z], "float32")], "complex64"),
+}.items():
+    case(f"RFFT2D-{name}", [floats(2, 3, 1, 8)], lambda n, x, m=move: [
+        n.op(kind, [m(n, transformed(n, x))], "float32") for kind in ("REAL", "IMAG", "COMPLEX_ABS")
+    ])  # fmt: skip
 
 # -- choosing and putting --------------------------------------------------------------------------
 

@@ -114,16 +114,29 @@ class Call:
 
     def raw(self, index: int) -> Value:
         """An operand with the elements that the file says, also where they are scaled integers."""
-        tensor = self.tensor(index)
-        if tensor.type == _COMPLEX:
+        if self.is_complex(index):
             raise self.unsupported("a complex operand")
         return self.scope.value(self.number(index))
 
+    def is_complex(self, index: int) -> bool:
+        """Whether an operand has complex numbers, which `parts` and `placed` take."""
+        return self.tensor(index).type == _COMPLEX
+
     def parts(self, index: int) -> Value:
         """A complex operand: its real and imaginary parts along one more axis."""
-        if self.tensor(index).type != _COMPLEX:
+        if not self.is_complex(index):
             raise ModelFileError(f"operand {index} is not complex")
         return self.scope.value(self.number(index))
+
+    def placed(self, index: int) -> tuple[Value, int]:
+        """An operand whose elements are only moved, and how many axes it has: behind them, complex
+        numbers have one for their parts.
+        """
+        if self.is_complex(index):
+            parts = self.parts(index)
+            return parts, parts.rank - 1
+        (x,) = self.moved(index)
+        return x, x.tensor.rank or 0
 
     def real(self, index: int, *perm: int) -> Value:
         """An operand as real numbers, its axes in this order."""

@@ -12,6 +12,7 @@ from infuse.frontends.keras.layers import (  # noqa: F401
     moving_operations,
     normalization,
     operations,
+    ordering_operations,
     pooling,
     preprocessing,
     recurrent,

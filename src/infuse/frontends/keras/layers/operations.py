@@ -109,7 +109,8 @@ def rounded(call: Call, x: Any, decimals: int = 0) -> Value:
     """Whole numbers, halves to even ones."""
     if decimals:
         raise call.unsupported(f"decimals = {decimals}")
-    return call.g("Round", real(call, x))
+    value = tensor(call, x)
+    return value if value.dtype.is_integer else call.g("Round", real(call, value))
 
 
 def _named(name: str) -> Operation:
@@ -143,7 +144,7 @@ def _binary(kind: str, floats: bool = False) -> Operation:
 
 for _name, _kind in (
     *(("Add", "Add"), ("Subtract", "Sub"), ("Multiply", "Mul"), ("Maximum", "Max")),
-    *(("Minimum", "Min"), ("Power", "Pow"), ("Matmul", "MatMul"), ("Equal", "Equal")),
+    *(("Minimum", "Min"), ("Power", "Pow"), ("Equal", "Equal")),
     *(("Greater", "Greater"), ("GreaterEqual", "GreaterOrEqual"), ("Less", "Less")),
     ("LessEqual", "LessOrEqual"),
 ):
@@ -162,19 +163,15 @@ def not_equal(call: Call, x1: Any, x2: Any) -> Value:
 def floor_divide(call: Call, x1: Any, x2: Any) -> Value:
     """The quotient, rounded down."""
     a, b = together(call, x1, x2)
-    dtype = a.dtype
-    if dtype.is_integer:
+    if a.dtype.is_integer:
         return functions.floor_quotient(call.g, a, b)
-    return call.g.cast(call.g("Floor", call.g("Div", real(call, a), real(call, b))), dtype)
+    return call.g("Floor", call.g("Div", real(call, a), real(call, b)))
 
 
 @operation("Mod")
 def mod(call: Call, x1: Any, x2: Any) -> Value:
     """The remainder, with the sign of the divisor."""
-    g, (a, b) = call.g, together(call, x1, x2)
-    if not a.dtype.is_float:
-        return g("Mod", a, b)
-    return g("Sub", a, g("Mul", b, g("Floor", g("Div", a, b))))
+    return functions.floor_mod(call.g, *together(call, x1, x2))
 
 
 def _logical(kind: str) -> Operation:
@@ -204,13 +201,15 @@ def rsqrt(call: Call, x: Any) -> Value:
 @operation("Log1p")
 def log1p(call: Call, x: Any) -> Value:
     """log(1 + x)."""
-    return call.g("Log", call.g("Add", real(call, x), 1.0))
+    value = real(call, x)
+    return call.g.cast(functions.log1p(call.g, functions.wide(call.g, value)), value.dtype)
 
 
 @operation("Expm1")
 def expm1(call: Call, x: Any) -> Value:
     """eˣ - 1."""
-    return call.g("Sub", call.g("Exp", real(call, x)), 1.0)
+    value = real(call, x)
+    return call.g.cast(functions.expm1(call.g, functions.wide(call.g, value)), value.dtype)
 
 
 @operation("Clip")
@@ -265,11 +264,27 @@ def _reduction(kind: str, floats: bool = False) -> Operation:
     return build
 
 
-for _name, _kind in (
-    *(("Max", "ReduceMax"), ("Min", "ReduceMin"), ("Amax", "ReduceMax"), ("Amin", "ReduceMin")),
-    *(("Sum", "ReduceSum"), ("Prod", "ReduceProd")),
-):
-    operation(_name)(_reduction(_kind))
+def _accumulated(kind: str) -> Operation:
+    reduce = _reduction(kind)
+
+    def build(call: Call, x: Any, **options: Any) -> Value:
+        return reduce(call, wider(call, tensor(call, x)), **options)  # type: ignore[no-any-return]
+
+    return build
+
+
+def wider(call: Call, x: Value) -> Value:
+    """Short integers and truth as Keras adds and multiplies them, in 32 bits."""
+    if x.dtype.is_bool or (x.dtype.is_integer and x.dtype.bits < 32):
+        signed = x.dtype.is_bool or x.dtype.is_signed
+        return call.g.cast(x, dtypes.int32 if signed else dtypes.uint32)
+    return x
+
+
+for _name in ("Max", "Min"):
+    operation(_name, f"A{_name.lower()}")(_reduction(f"Reduce{_name}"))
+for _name, _kind in (("Sum", "ReduceSum"), ("Prod", "ReduceProd")):
+    operation(_name)(_accumulated(_kind))
 operation("Mean")(_reduction("ReduceMean", floats=True))
 operation("Logsumexp")(_reduction("ReduceLogSumExp", floats=True))
 
@@ -308,6 +323,7 @@ def argmax(call: Call, x: Any, axis: int | None = None, keepdims: bool = False) 
 def cumsum(call: Call, x: Any, axis: int | None = None) -> Value:
     """Sums of all elements up to each."""
     value = tensor(call, x)
+    value = wider(call, value) if value.dtype.is_bool else value
     if axis is None:
         value, axis = call.shaped(value, -1), 0
     return call.g("CumSum", value, call.g.constant(np.int64(axis)))
@@ -328,10 +344,24 @@ def normalize(call: Call, x: Any, axis: Any = -1, order: int = 2, epsilon: float
 # -- products --------------------------------------------------------------------------------------
 
 
+def _factors(call: Call, *xs: Any) -> list[Value]:
+    """Operands of a product in one type; bytes with signs are added up in 32 bits."""
+    operands = together(call, *xs)
+    if operands[0].dtype == dtypes.int8:
+        return [call.g.cast(x, dtypes.int32) for x in operands]
+    return operands
+
+
+@operation("Matmul")
+def matmul(call: Call, x1: Any, x2: Any) -> Value:
+    """The product of matrices."""
+    return call.g("MatMul", *_factors(call, x1, x2))
+
+
 @operation("Einsum")
 def einsum(call: Call, *xs: Any, subscripts: str, **options: Any) -> Value:
     """A product by an equation."""
-    return call.g("Einsum", *together(call, *xs), equation=subscripts.replace(" ", ""))
+    return call.g("Einsum", *_factors(call, *xs), equation=subscripts.replace(" ", ""))
 
 
 @operation("OneHot")

@@ -78,11 +78,39 @@ def _windows(call: Call, x: Value, largest: bool, exclusive: bool) -> list[Value
 def max_pool_with_index(call: Call) -> tuple[Value, Value | None]:
     """The largest elements of windows, and their places in the image."""
     g, x = call.g, call("x")
-    whole = _whole(call, x, "ReduceMax")
-    if whole is not None:
-        return whole, None
+    if call.attribute("global_pooling", False) or call.attribute("adaptive", False):
+        return _whole_with_index(call, x)
     largest, places = _windows(call, x, True, True)
     size = x.shape[2] * x.shape[3]
     if not isinstance(size, int):
         return largest, None
     return largest, g.cast(g("Mod", places, g.number(size, places.dtype)), dtypes.int32)
+
+
+def _whole_with_index(call: Call, x: Value) -> tuple[Value, Value | None]:
+    """Pooling of the whole image, or to a size, and the places of the largest elements."""
+    g, whole = call.g, _whole(call, x, "ReduceMax")
+    assert whole is not None, "the image is pooled to a size"
+    height, width = x.shape[2:]
+    if not (isinstance(height, int) and isinstance(width, int)):
+        return whole, None
+    rows, columns = (size for size in whole.shape[2:] if isinstance(size, int))
+    # Of each part of a row the largest element, then of each part of a column of these.
+    best, across = _largest(call, x, 3, columns)
+    best, down = _largest(call, best, 2, rows)
+    across = g("GatherElements", across, down, axis=2)
+    places = g("Add", g("Mul", down, g.number(width, dtypes.int64)), across)
+    return best, g.cast(places, dtypes.int32)
+
+
+def _largest(call: Call, x: Value, axis: int, parts: int) -> tuple[Value, Value]:
+    """The largest element of each part of an axis, and its place in the axis."""
+    g, size = call.g, int(x.shape[axis])
+    best, places = [], []
+    for part in range(parts):
+        begin, end = part * size // parts, -(-(part + 1) * size // parts)
+        piece = g.slice(x, axis, begin, end)
+        best.append(g("ReduceMax", piece, g.ints(axis), keepdims=1))
+        place = g("ArgMax", piece, axis=axis, keepdims=1)
+        places.append(g("Add", place, g.number(begin, dtypes.int64)))
+    return g("Concat", *best, axis=axis), g("Concat", *places, axis=axis)

@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from infuse import dtypes
+from infuse.frontends import functions
 from infuse.frontends.paddle.calls import Call, front, operator
 from infuse.ir.graph import Value
 
@@ -34,7 +35,7 @@ def _reduction(name: str, kind: str) -> None:
             x = g.cast(x, dtypes.int32)
         elif dtype is not None:
             x = g.cast(x, dtype)
-        elif name in ("sum", "prod") and (x.dtype.is_bool or x.dtype == dtypes.int32):
+        elif name == "sum" and (x.dtype.is_bool or x.dtype == dtypes.int32):
             x = g.cast(x, dtypes.int64)
         made = g(kind, x, g.ints(*axes), keepdims=keep) if x.rank else x
         return g.cast(made, dtypes.bool_) if name in ("any", "all") else made
@@ -134,13 +135,18 @@ def cumsum(call: Call) -> Value:
 
 @operator("unique")
 def unique(call: Call) -> tuple[Value, ...]:
-    """The elements once each in order, their first places, where each went, and their counts."""
+    """The elements once each in order, their first places, where each went, and their counts; every
+    NaN is an element of its own.
+    """
     g, axes = call.g, call.attribute("axis", [])
     for name in ("return_index", "return_inverse", "return_counts"):
         call.attribute(name)
     call.require("is_sorted", True)
-    axis = {"axis": int(axes[0])} if axes else {}
-    values = g.several(4, "Unique", call("x"), sorted=1, **axis)
+    x = call("x")
+    if axes:
+        values = g.several(4, "Unique", x, sorted=1, axis=int(axes[0]))
+    else:
+        values = list(functions.distinct(g, x if x.rank == 1 else g("Reshape", x, g.ints(-1))))
     dtype = call.dtype() or dtypes.int64
     return (values[0], *(g.cast(value, dtype) for value in values[1:]))
 

@@ -30,27 +30,34 @@ def sizes_of(g: Importer, value: Value) -> list[Any]:
 @builtin("RESHAPE")
 def reshape(call: Call) -> Value:
     """The elements in another shape; one size may be -1."""
-    g, (x,) = call.g, call.moved(0)
+    g, (x, rank) = call.g, call.placed(0)
+    sizes = _stated_shape(call)
+    if x.rank > rank:
+        sizes = g("Concat", sizes, g.ints(2), axis=0)
+    return g("Reshape", x, sizes, allowzero=1)
+
+
+def _stated_shape(call: Call) -> Value:
     if call.has(1):
         shape = call.raw(1)
         if shape.rank == 1:
-            return g("Reshape", x, call.list_of(1), allowzero=1)
+            return call.list_of(1)
     stated = call.option("new_shape", None)
     if stated is None:
         raise ModelFileError("it says no shape")
     sizes = stated.tolist()
-    return g("Reshape", x, g.ints(*([] if sizes == [0] else sizes)), allowzero=1)
+    return call.g.ints(*([] if sizes == [0] else sizes))
 
 
 @builtin("SQUEEZE")
 def squeeze(call: Call) -> Value:
     """Without axes of size one: those listed, or all."""
-    (x,) = call.moved(0)
+    x, rank = call.placed(0)
     listed = call.option("squeeze_dims", None)
-    axes = [] if listed is None else [axis_of(a, x.rank) for a in listed.tolist()]
+    axes = [] if listed is None else [axis_of(a, rank) for a in listed.tolist()]
     if not axes:
-        axes = [axis for axis, size in enumerate(x.shape) if size == 1]
-        if any(not isinstance(size, int) for size in x.shape):
+        axes = [axis for axis, size in enumerate(x.shape[:rank]) if size == 1]
+        if any(not isinstance(size, int) for size in x.shape[:rank]):
             raise call.unsupported("the removal of all axes of size one, where sizes are unknown,")
     return call.g("Squeeze", x, call.g.ints(*axes)) if axes else call.g("Identity", x)
 
@@ -58,18 +65,18 @@ def squeeze(call: Call) -> Value:
 @builtin("EXPAND_DIMS")
 def expand_dims(call: Call) -> Value:
     """With one more axis of size one."""
-    (x,) = call.moved(0)
-    return call.g("Unsqueeze", x, call.g.ints(axis_of(call.one(1), x.rank + 1)))
+    x, rank = call.placed(0)
+    return call.g("Unsqueeze", x, call.g.ints(axis_of(call.one(1), rank + 1)))
 
 
 @builtin("TRANSPOSE")
 def transpose(call: Call) -> Value:
     """Axes in another order."""
-    (x,) = call.moved(0)
-    perm = [axis_of(axis, x.rank) for axis in call.ints(1)]
-    if sorted(perm) != list(range(x.rank)):
-        raise ModelFileError(f"{perm} is not an order of {x.rank} axes")
-    return call.g("Transpose", x, perm=tuple(perm))
+    x, rank = call.placed(0)
+    perm = [axis_of(axis, rank) for axis in call.ints(1)]
+    if sorted(perm) != list(range(rank)):
+        raise ModelFileError(f"{perm} is not an order of {rank} axes")
+    return call.g("Transpose", x, perm=(*perm, *range(rank, x.rank)))
 
 
 @builtin("CONCATENATION")

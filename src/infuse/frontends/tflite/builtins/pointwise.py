@@ -10,13 +10,13 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends import functions
-from infuse.frontends.tflite.calls import Call, activation, builtin
+from infuse.frontends.tflite.calls import Call, activation, builtin, parameters
 from infuse.ir.graph import Value
 
 _UNARY: Final = {
     "ABS": "Abs", "CEIL": "Ceil", "COS": "Cos", "ELU": "Elu", "EXP": "Exp", "FLOOR": "Floor",
     "HARD_SWISH": "HardSwish", "LOG": "Log", "LOGISTIC": "Sigmoid", "NEG": "Neg", "RELU": "Relu",
-    "ROUND": "Round", "SIGN": "Sign", "SIN": "Sin", "SQRT": "Sqrt", "TANH": "Tanh",
+    "ROUND": "Round", "SIGN": "Sign", "SIN": "Sin", "TANH": "Tanh",
 }  # fmt: skip
 _LIMITED: Final = {"RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1), "RELU_0_TO_1": (0, 1)}
 _ARITHMETIC: Final = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div"}
@@ -43,7 +43,13 @@ def _arithmetic(kind: str) -> Callable[[Call], Value]:
 
 
 def _compared(kind: str) -> Callable[[Call], Value]:
-    return lambda call: call.g(kind, call.real(0), call.real(1))
+    def build(call: Call) -> Value:
+        # LiteRT orders int16 by the numbers that are stored, whatever their scales.
+        if kind != "Equal" and call.raw(0).dtype == call.raw(1).dtype == dtypes.int16:
+            return call.g(kind, call.raw(0), call.raw(1))
+        return call.g(kind, call.real(0), call.real(1))
+
+    return build
 
 
 def _extreme(kind: str, better: str) -> Callable[[Call], Value]:
@@ -106,6 +112,22 @@ def squared_difference(call: Call) -> Value:
     """The square of the difference."""
     difference = call.g("Sub", call.real(0), call.real(1))
     return call.g("Mul", difference, difference)
+
+
+@builtin("SQRT")
+def sqrt(call: Call) -> Value:
+    """√x; of int8, the root in whole steps of the result's scale, as LiteRT cuts it off."""
+    g, given, result = call.g, call.tensor(0).quantization, call.result().quantization
+    if not (call.result().quantized and call.raw(0).dtype == call.dtype == dtypes.int8):
+        return g("Sqrt", call.real(0))
+    if given is None or result is None or not (given.single and result.single):
+        raise call.unsupported("a root of integers without a scale, or with several,")
+    (scale, zero), (step, shift) = (parameters(q, dtypes.int8) for q in (given, result))
+    stored = np.arange(-128, 128) - int(zero)
+    roots = np.sqrt(np.maximum(stored, 0) * np.float64(scale)) / np.float64(step)
+    table = np.clip(np.floor(roots) + int(shift), -128, 127).astype(np.int8)
+    places = g("Add", g.cast(call.raw(0), dtypes.int64), g.number(128, dtypes.int64))
+    return g("Gather", g.constant(table), places)
 
 
 @builtin("RSQRT")
@@ -205,14 +227,20 @@ def zeros_like(call: Call) -> Value:
 @builtin("CAST")
 def cast(call: Call) -> Value:
     """Elements in another type; a float is cut off toward zero, and within the integers of the
-    type.
+    type. Of complex numbers, the real parts count.
     """
-    x, to = call.raw(0), call.dtype
+    g, to = call.g, call.dtype
+    if call.is_complex(0):
+        if to == dtypes.complex64:
+            return call.parts(0)
+        x = g("Gather", call.parts(0), g.constant(0), axis=-1)
+    else:
+        x = call.raw(0)
     if to == dtypes.complex64:
-        raise call.unsupported("a cast to complex numbers")
+        return g.pad(g("Unsqueeze", g.cast(x, dtypes.float32), g.ints(-1)), x.rank, 0, 1)
     if x.dtype.is_float and to.is_integer:
-        return functions.saturated(call.g, x, to)
-    return call.g.cast(x, to)
+        return functions.saturated(g, x, to)
+    return g.cast(x, to)
 
 
 @builtin("BITCAST")
