@@ -48,7 +48,14 @@ NOT_NATIVE = {
     "OptionalGetElement": "no native code yet",
     "Optional": "is a optional",
     **dict.fromkeys(
-        ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "CategoryMapper"),
+        (
+            "StringConcat",
+            "StringNormalizer",
+            "StringSplit",
+            "RegexFullMatch",
+            "CategoryMapper",
+            "Tokenizer",
+        ),
         "is a string",
     ),
     **dict.fromkeys(("Tokenize", "Detokenize"), "no native code"),
