@@ -287,24 +287,6 @@ def test_bits_are_shifted_by_any_count(dtype: torch.dtype, compiled: bool) -> No
     compare((lambda x: (x << 40, x >> 40), [x]))
 
 
-COMPILED = {
-    "resized": RESIZED["bicubic down"],
-    "sampled": SAMPLED["bilinear zeros False 2d"],
-    "bordered": SAMPLED["bilinear border False 2d"],
-    "bags": BAGS["mean without -1 of special ones"],
-    "lengths": OTHERS["hypot"],
-    "signs": OTHERS["sign"],
-    "places": SEARCHED["bucketize True"],
-    "distinct": DISTINCT["unique of floats True True"],
-    "cosine": OTHERS["cosine (3,) (2, 1) along -1"],
-}
-
-
-@pytest.mark.parametrize("name", COMPILED)
-def test_compiled_programs_give_what_torch_gives(name: str) -> None:
-    compare(COMPILED[name], compiled=True)
-
-
 ROWS = _t([3.0, NAN, 1.0, 2.0], [3.0, 1.0, 0.5, 2.0], [INF, -INF, 0.0, 7.0], [1.0, 1.0, NAN, NAN])
 DIFFERENT = _t([3.0, NAN, 1.0, 2.0, 5.0], [3.0, 1.0, 0.5, 2.0, -INF], [INF, -INF, 0.0, 7.0, -1.0])
 WHOLE = _t([3, -7, 2, 9], [-1, 5, 0, 4], dtype=torch.int32)
@@ -365,3 +347,25 @@ def test_numbers_in_steps_lose_their_fractions_first(name: str) -> None:
 @pytest.mark.parametrize("name", ORDERED)
 def test_order_and_running_extremes(name: str) -> None:
     compare(ORDERED[name])
+
+
+COMPILED = {
+    "resized": RESIZED["bicubic down"],
+    "sampled": SAMPLED["bilinear zeros False 2d"],
+    "bordered": SAMPLED["bilinear border False 2d"],
+    "bags": BAGS["mean without -1 of special ones"],
+    "lengths": OTHERS["hypot"],
+    "signs": OTHERS["sign"],
+    "places": SEARCHED["bucketize True"],
+    "distinct": DISTINCT["unique of floats True True"],
+    "cosine": OTHERS["cosine (3,) (2, 1) along -1"],
+    "median": ORDERED["median"],
+    "running": ORDERED["cummax"],
+    "logarithms": ORDERED["logcumsumexp"],
+    "pooled": ORDERED["mean pool (7, 8) 3 2 1"],
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_programs_give_what_torch_gives(name: str) -> None:
+    compare(COMPILED[name], compiled=True)
