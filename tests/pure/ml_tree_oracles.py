@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from infuse.ops.domains.ml import lists_of
 from infuse.testing.samples import Row
 from tests.pure.ml_numbers import Array, as_labels, finished, matrix, of_one, one_finished, single
 
@@ -38,8 +40,16 @@ def joined(how: str, votes: list[list[tuple[int, float]]], count: int) -> list[f
     return [float(join(v)) if v else 0.0 for v in each]
 
 
-def classic_votes(op: Any, line: Array, prefix: str) -> list[list[tuple[int, float]]]:
-    given = op.attributes()
+def plain(op: Any) -> SimpleNamespace:
+    """The attributes of an operator, its lists of numbers as tuples."""
+    given = dict(op.attributes())
+    for name in lists_of(type(op)):
+        given[name] = tuple(np.asarray(given[name]).tolist())
+    return SimpleNamespace(**given)
+
+
+def classic_votes(op: SimpleNamespace, line: Array, prefix: str) -> list[list[tuple[int, float]]]:
+    given = vars(op)
     tensor = given[f"{prefix}_weights_as_tensor"]
     weights = single(given[f"{prefix}_weights"]) if tensor is None else tensor.tolist()
     places = {key: i for i, key in enumerate(zip(op.nodes_treeids, op.nodes_nodeids))}
@@ -65,7 +75,7 @@ def classic_votes(op: Any, line: Array, prefix: str) -> list[list[tuple[int, flo
 
 def tree_regressor(row: Row) -> list[Array]:
     """The reference knows no transform, and gives targets without votes huge numbers."""
-    op, rows = row.op, []
+    op, rows = plain(row.op), []
     base = single(op.base_values) or [0.0]
     for line in matrix(row.inputs[0]):
         scores = joined(op.aggregate_function, classic_votes(op, line, "target"), op.n_targets)
@@ -77,7 +87,7 @@ def tree_classifier(row: Row) -> list[Array]:
     """The reference mixes up two classes of which only the second gets votes; all else as ONNX
     Runtime has it.
     """
-    op, chosen, scores = row.op, [], []
+    op, chosen, scores = plain(row.op), [], []
     labels = op.classlabels_int64s or op.classlabels_strings
     base = single(op.base_values) or [0.0] * len(labels)
     positive = min(op.class_weights) >= 0
@@ -101,7 +111,7 @@ def tree_classifier(row: Row) -> list[Array]:
 
 def tree_ensemble(row: Row) -> list[Array]:
     """The reference has no transforms, and sets of members end at the first zero."""
-    op, rows = row.op, []
+    op, rows = plain(row.op), []
     sets: list[list[float]] = [[]]
     for value in [] if op.membership_values is None else op.membership_values.tolist():
         if math.isnan(value):

@@ -4,6 +4,7 @@ falls short.
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -92,6 +93,36 @@ def lp_normalization(row: Row) -> list[Array]:
     (x,) = row.inputs
     norm = (np.abs(x) ** row.op.p).sum(axis=row.op.axis, keepdims=True) ** (1 / row.op.p)
     return [np.divide(x, norm, out=np.zeros_like(x), where=norm != 0)]
+
+
+def grid_sample(row: Row) -> list[Array]:
+    """The reference moves places of cubic samples to the border, in place of what lies around
+    them.
+    """
+    x, grid = row.inputs
+    op = row.op
+    if op.mode != "cubic" or op.padding_mode != "border":
+        return reference.evaluate(row)
+    sizes, result = x.shape[2:], np.zeros((*x.shape[:2], *grid.shape[1:-1]))
+    for n, *at in np.ndindex(grid.shape[:-1]):
+        taps = []
+        for size, place in zip(sizes, grid[(n, *at)][::-1], strict=True):
+            span = size - 1 if op.align_corners else size
+            where = (place + 1) / 2 * span - (0 if op.align_corners else 0.5)
+            first = math.floor(where)
+            near = [(first + i, abs(where - first - i)) for i in (-1, 0, 1, 2)]
+            taps.append([(min(max(i, 0), size - 1), cubic(far)) for i, far in near])
+        for chosen in itertools.product(*taps):
+            weight = math.prod(w for _, w in chosen)
+            result[(n, slice(None), *at)] += weight * x[(n, slice(None), *(i for i, _ in chosen))]
+    return [result]
+
+
+def cubic(far: float, a: float = -0.75) -> float:
+    """The weight of Keys' cubic for an element so far away."""
+    if far <= 1:
+        return (a + 2) * far**3 - (a + 3) * far**2 + 1
+    return a * far**3 - 5 * a * far**2 + 8 * a * far - 4 * a if far < 2 else 0.0
 
 
 def lrn(row: Row) -> list[Array]:
@@ -222,6 +253,7 @@ ORACLES: dict[str, Callable[[Row], list[Any]]] = {
     "Erf": erf,
     "GlobalLpPool": global_lp_pool,
     "GlobalMaxPool": global_max_pool,
+    "GridSample": grid_sample,
     "LRN": lrn,
     "LpNormalization": lp_normalization,
     "MaxPool": max_pool,

@@ -97,6 +97,8 @@ def test_functions_of_two_arrays(name: str) -> None:
         tried += 1
         (right,) = witness(lambda xp, a, b: getattr(xp, name)(a, b), a, b)
         (result,) = run(lambda xp, a, b: getattr(xp, name)(a, b), a, b)
+        if name in ("maximum", "minimum"):  # NumPy gives either zero, by the processor
+            result, right = (x + x.dtype.type(0) for x in (result, right))
         assert difference(result, right, ROUNDINGS) is None, (first, second)
     assert tried
 

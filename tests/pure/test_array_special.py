@@ -96,7 +96,10 @@ def pairs(values: Any) -> list[Any]:
 @pytest.mark.parametrize("name", [*UNARY, *BINARY])
 def test_floats(name: str, dtype: Any) -> None:
     arrays = [FLOATS.astype(dtype)] if name in UNARY else pairs(FLOATS.astype(dtype))
-    same(results(getattr(xp, name), *arrays)[0], getattr(np, name)(*arrays))
+    made, expected = results(getattr(xp, name), *arrays)[0], getattr(np, name)(*arrays)
+    if name in ("maximum", "minimum"):  # NumPy gives either zero, by the processor and the place
+        made, expected = made + 0.0, expected + 0.0
+    same(made, expected)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint64])

@@ -25,7 +25,14 @@ WITHOUT_ROWS = {
     # all elements, or those of other rows
     *("Compress", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MaxRoiPool", "MaxUnpool"),
     *("NegativeLogLikelihoodLoss", "NonMaxSuppression", "NonZero", "RoiAlign", "ScatterND"),
-    *("SoftmaxCrossEntropyLoss", "StringNormalizer", "StringSplit", "Tokenize", "Unique"),
+    *(
+        "SoftmaxCrossEntropyLoss",
+        "StringNormalizer",
+        "StringSplit",
+        "Tokenize",
+        "Tokenizer",
+        "Unique",
+    ),
     # no elements of rows
     *("BlackmanWindow", "ConstantOfShape", "EyeLike", "HammingWindow", "HannWindow"),
     *("MelWeightMatrix", "Range", "Shape", "Size"),

@@ -186,7 +186,7 @@ def test_all_operators_come_and_rules_find_work() -> None:
     """But for those that no sample shows: sequences of control flow."""
     kinds: set[str] = set()
     fired: set[str] = set()
-    for seed in range(200):
+    for seed in range(240):
         network = random_network(seed)
         kinds.update(node.kind for graph in network.graph.all_graphs() for node in graph.nodes)
         fired |= set(optimize_in_place(network.graph, Options("all")).fired)

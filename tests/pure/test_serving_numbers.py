@@ -20,6 +20,7 @@ FACTS = {
     "control/telemetry/logs.py": {"_GONE"},
     "control/telemetry/metrics.py": {"_MICRO"},
     "control/telemetry/statistics.py": {"_SECOND"},
+    "engine/batching/deadlines.py": {"_TRIED"},  # the share of what an estimate may not refuse
     "engine/declared.py": {"_FREE"},
     "engine/pipelines/audio.py": {"_LOWEST", "_HIGHEST"},
     "engine/pipelines/images.py": {"_ORIENTATION"},

@@ -22,6 +22,7 @@ from infuse.serving.engine.batching.batcher import Batcher
 from infuse.serving.engine.batching.max_batch import MaxBatchTuner
 from infuse.serving.engine.batching.padding import Padding
 from infuse.serving.engine.batching.queue import Entry
+from infuse.serving.engine.batching.together import Together
 from infuse.serving.engine.replica_layout import Deployment
 from infuse.serving.engine.signature import Checker
 from infuse.serving.engine.tuner import Tuner, WarmupReport
@@ -143,7 +144,7 @@ def test_a_target_that_only_all_cores_reach_decides() -> None:
 
     def too_slow(target: float | None) -> bool:
         config = ModelConfig(batching=Batching(latency_target_ms=target))
-        tuner = Tuner(Checker([], [], [], {}), config.warmup, Path(), 60.0)
+        tuner = Tuner(Checker([], [], [], {}), config.warmup, Path(), 60.0, Together(), 1 << 26)
         deployment = Deployment(pool(), need, config, tuner, lambda *_: None)
         return deployment._too_slow(wide, narrow)
 

@@ -91,6 +91,7 @@ def compile(
                 "inputs": [str(spec) for spec in compiled.inputs],
                 "outputs": [str(spec) for spec in compiled.outputs],
                 "arena": compiled.metadata.get("arena"),
+                "rows": compiled.metadata.get("rows"),
                 "kept_in_fp32": compiled.metadata.get("kept_in_fp32", {}),
                 "host_steps": compiled.host_steps,
                 "weights": weights,

@@ -117,7 +117,7 @@ class PowScalar(WithScalar):
     samples = cases(x=[Floats((2, 3), 0, 4), Floats((5,), 0.1, 9)], value=[0.5, 2.0, -1.5])
 
     def eval(self, x: Array) -> Array:
-        return rounded(lambda v: np.power(v, self.value), x)
+        return rounded(lambda v: np.float_power(v, self.value), x)
 
     def scalar(self, e: Formulas, x: Term) -> Term:
         if self.value == 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -58,6 +58,9 @@ def evaluate(row: Row, outputs_used: Sequence[bool] = (True,)) -> list[Any]:
         return list(ReferenceEvaluator(model).run(None, feeds))
 
 
+_LISTS: Final = (onnx.defs.OpSchema.AttrType.INTS, onnx.defs.OpSchema.AttrType.FLOATS)
+
+
 def inferred(row: Row, outputs_used: Sequence[bool] = (True,)) -> list[TensorType | None]:
     """Types of the wanted outputs by ONNX's shape inference (None: it says nothing, or no
     tensor).
@@ -80,7 +83,7 @@ def attributes_of(op: Op) -> list[onnx.AttributeProto]:
         if v is not None and (schema[k].required or not _is_empty(v))
     }
     return [
-        helper.make_attribute(k, _attribute(v), attr_type=schema[k].type.value)
+        helper.make_attribute(k, _attribute(v, schema[k].type), attr_type=schema[k].type.value)
         for k, v in written.items()
     ]
 
@@ -89,9 +92,11 @@ def _is_empty(value: Any) -> bool:
     return isinstance(value, tuple) and not value
 
 
-def _attribute(value: Any) -> Any:
+def _attribute(value: Any, kind: Any) -> Any:
     if isinstance(value, DType):
         return value.onnx
+    if kind in _LISTS and isinstance(value, np.ndarray):
+        return value.tolist()
     if isinstance(value, (np.ndarray, np.generic)):
         return numpy_helper.from_array(np.asarray(value))
     if isinstance(value, (TensorType, *HOLDERS)):

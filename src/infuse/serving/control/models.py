@@ -37,7 +37,7 @@ _TRAFFIC: Final = (
     "objectives",
 )
 
-_LONGEST_WAIT: Final = 300.0  # seconds before a version that failed for a passing reason is tried
+_MOST_WAIT: Final = 300.0  # seconds before a version that failed for a passing reason is tried
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Failure:
     def after(self, last: Failure | None) -> Failure:
         """The same, where `last` was the failure before it: the wait doubles."""
         tries = last.tries + 1 if last is not None and last.key == self.key else 1
-        wait = min(RETRY_SECONDS * 2.0 ** min(tries - 1, 32), _LONGEST_WAIT)
+        wait = min(RETRY_SECONDS * 2.0 ** min(tries - 1, 32), _MOST_WAIT)
         return replace(self, tries=tries, again=time.monotonic() + wait)
 
 

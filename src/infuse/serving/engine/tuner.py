@@ -88,8 +88,8 @@ class Tuner:
         config: Warmup,
         folder: Path,
         hang: float,
-        together: Together = Together(),  # noqa: B008  (it cannot change)
-        most_bytes: int = 1 << 26,
+        together: Together,
+        most_bytes: int,
     ) -> None:
         self.together = together
         self._checker, self._config = checker, config

@@ -48,7 +48,7 @@ class ServedVersion:
         labels: Labels | None = None,
         assets: Path | None = None,
         on_failure: Callable[[str], None] = _log.error,
-        request_bytes: int = 1 << 26,
+        request_bytes: int,
     ) -> None:
         self.name = name
         self.number = number

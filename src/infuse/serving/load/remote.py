@@ -35,7 +35,7 @@ _HINTS: Final[Mapping[Cause, str]] = {
 _MOST_PORTS: Final = 4096  # inputs, and outputs
 _MOST_NAME: Final = 4096  # characters
 _MOST_TEXT: Final = 2000
-_LISTED: Final = 16
+_MOST_LISTED: Final = 16
 
 
 def printable(text: str, most: int = _MOST_TEXT) -> str:
@@ -167,6 +167,8 @@ def _port(plain: Any) -> Port:
 
 
 def _listed(ports: Mapping[str, str]) -> str:
-    few = [f"{name} ({datatype})" for name, datatype in itertools.islice(ports.items(), _LISTED)]
+    few = [
+        f"{name} ({datatype})" for name, datatype in itertools.islice(ports.items(), _MOST_LISTED)
+    ]
     more = [f"and {len(ports) - len(few)} more"] if len(ports) > len(few) else []
     return ", ".join(few + more) or "none"

@@ -29,9 +29,9 @@ from infuse.runtime.shapes import TensorSpec
 from infuse.serving.workers.environment import child_environment
 
 _MODULE: Final = "infuse.serving.workers.stored_inputs"
-_BASE_BYTES: Final = 1 << 29  # of a process with NumPy that has read nothing yet
-_SECONDS: Final = 60.0
-_CHUNK: Final = 1 << 20
+_MOST_BASE_BYTES: Final = 1 << 29  # of a process with NumPy that has read nothing yet
+_MOST_SECONDS: Final = 60.0
+_MOST_READ: Final = 1 << 20
 
 
 class _Input(msgspec.Struct):
@@ -76,11 +76,11 @@ async def stored(path: Path, specs: Sequence[TensorSpec], most: int) -> list[Arr
     text = b""
     try:
         text, _ = await asyncio.wait_for(
-            process.communicate(msgspec.msgpack.encode(order)), _SECONDS
+            process.communicate(msgspec.msgpack.encode(order)), _MOST_SECONDS
         )
         answer = msgspec.msgpack.decode(text, type=_Answer)
     except asyncio.TimeoutError:
-        answer = _Answer(error=f"reading them took longer than {_SECONDS:g} s")
+        answer = _Answer(error=f"reading them took longer than {_MOST_SECONDS:g} s")
     except msgspec.MsgspecError:
         answer = _Answer(error="the process that read them ended without an answer")
     finally:
@@ -177,7 +177,7 @@ def _unpacked(
     with content.open(member) as stream:
         stream.read(begin)
         while len(data) < size:
-            piece = stream.read(min(_CHUNK, size - len(data)))
+            piece = stream.read(min(_MOST_READ, size - len(data)))
             if not piece:
                 raise ConfigurationError(f"the array {wanted.name!r} is cut off")
             data += piece
@@ -195,7 +195,7 @@ def _unpacked(
 def main() -> int:
     """Answer the order on standard input."""
     order = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=_Order)
-    limit = _BASE_BYTES + 6 * order.most  # packed, unpacked, converted, and as the answer
+    limit = _MOST_BASE_BYTES + 6 * order.most  # packed, unpacked, converted, and as the answer
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     try:

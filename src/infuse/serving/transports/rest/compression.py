@@ -15,7 +15,7 @@ from infuse.serving.tuning import PIECE_BYTES
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _RAW: Final = -zlib.MAX_WBITS
-_STEP: Final = 1 << 16  # compressed bytes that are looked at together
+_MOST_TOGETHER: Final = 1 << 16  # compressed bytes that are looked at together
 _MOST_MEMBERS: Final = 256  # of gzip, in a body
 _LEVEL: Final = (
     zlib.Z_BEST_SPEED
@@ -65,7 +65,7 @@ def _member(source: memoryview, position: int, bits: int, plain: bytearray, most
     try:
         while not stream.eof:
             if not rest:
-                rest = source[position : position + _STEP]
+                rest = source[position : position + _MOST_TOGETHER]
                 position += len(rest)
             piece = stream.decompress(rest, min(PIECE_BYTES, most + 1 - len(plain)))
             plain += piece
