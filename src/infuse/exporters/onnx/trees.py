@@ -73,7 +73,8 @@ class Branches:
             counts[number] += 1
         for pair in self.ends:
             for number, is_leaf in pair:
-                counts[number] += not is_leaf
+                if not is_leaf:
+                    counts[number] += 1
         return counts
 
     def attributes(self, like: np.ndarray[Any, Any]) -> dict[str, Any]:
