@@ -57,6 +57,12 @@ def fixed_range(x: Value, axis: int, cut: tuple[int, int, int]) -> tuple[int, in
     return start, max(end - start, 0)
 
 
+def _cut(places: range, cut: tuple[int, int, int]) -> range:
+    """What a slice leaves of places. ONNX counts backwards from the first one at least."""
+    start, end = bounds(len(places), *cut)
+    return places[start : None if end < 0 else end : cut[2]] if places else places
+
+
 class MergeSlices(Rule):
     """Slice(Slice(x)) → Slice(x), with steps too"""
 
@@ -73,6 +79,7 @@ class MergeSlices(Rule):
             ((1, 99, 2), (0, 99, 2)),
             ((-1, -99, -1), (1, 6, 3)),
             ((0, 99, 3), (-1, -99, -1)),
+            ((-99, -99, -1), (-2, 9, 2)),
         )
     )
 
@@ -92,7 +99,7 @@ class MergeSlices(Rule):
             size = x.shape[axis]
             require(isinstance(size, int), "the size is not known")
             assert isinstance(size, int)
-            places = range(size)[slice(*first[axis])][slice(*second[axis])]
+            places = _cut(_cut(range(size), first[axis]), second[axis])
             end = places.stop if places.stop >= 0 else -size - 1
             merged[axis] = (places.start, end, places.step) if places else (0, 0, 1)
         return merged
