@@ -604,7 +604,7 @@ SPECIAL: dict[str, Case] = {
     ),
 }
 """NaN, zeros of both signs, infinities, limits of integers. Not here are what Paddle's vectors make
-of NaN and infinity otherwise than its scalars: sqrt, relu, log_sigmoid, argmax (docs/operators.md).
+of NaN and infinity otherwise than its scalars: sqrt, relu, log_sigmoid, argmax (docs/frontends.md).
 """
 
 OPERATORS: dict[str, Case] = {
