@@ -106,6 +106,12 @@ class RequestReader:
     def feed(self, data: memoryview) -> None:
         """Read bytes that were received elsewhere. Refusal: they are no request that is taken."""
         while data and not self._ended:
+            if self.place is not None:  # a body of known length has begun
+                size = min(len(self.place), len(data))
+                self.place[:size] = data[:size]
+                data = data[size:]
+                self.placed(size)
+                continue
             # What may be a head is read up to its limit, and no further before that is looked at.
             room = MOST_HEADER_BYTES + 1 - self._unbounded
             size = len(data) if self.stage == BODY else max(room, 1)
