@@ -202,12 +202,14 @@ OTHERS = [
         *("Relu", X, "Relu"),
         ("JAX", "y = Max(x, 0.0)"),
         ("torch clamp", "y = Clip(x, 0.0)"),
-        ("torch Where", "y = Where(Greater(x, 0.0), x, 0.0)"),
+        ("torch Where", "y = Where(Less(x, 0.0), 0.0, x)"),
         (
             "mask",
             "y = x * Cast(Greater(x, 0.0), to='float')",
         ),
     ),
+    # Relu keeps NaN, which this makes 0.
+    Form("Relu", "torch Where of NaN", X, "y = Where(Greater(x, 0.0), x, 0.0)", "Greater Where"),
     *forms(
         *("Relu6", X, "Clip"),
         ("torch", "y = Clip(x, 0.0, 6.0)"),

@@ -157,6 +157,10 @@ class Call(calls.Call):
             raise ModelFileError(f"the variable {variable.name!r} has no value in the checkpoint")
         return self.g.constant(variable.elements, variable.name)
 
+    def is_complex(self, index: int) -> bool:
+        """Whether an operand has complex numbers."""
+        return isinstance(self.item(index), Complex)
+
     def parts(self, index: int) -> Value:
         """A complex operand: its parts along one more axis."""
         item = self.item(index)
