@@ -158,6 +158,8 @@ def feeds(model: onnx.ModelProto, sizes: Sizes) -> dict[str, Any]:
 def test_as_onnx_runtime(name: str, level: str) -> None:
     model = make(name)
     session = onnxruntime.InferenceSession(model.SerializeToString())
+    if name == "in a branch":  # the text form states no shape, which is read as that of a number
+        model.graph.output[0].type.tensor_type.ClearField("shape")
     graph = infuse.load(model)
     if level == "all":
         graph = infuse.optimize(graph, level="all")

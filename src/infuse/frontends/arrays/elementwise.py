@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -140,10 +141,11 @@ def floor_divide(x1: Any, x2: Any, /) -> Array:
         ratio = a / b
         near = where(exact == 0, copysign(lifted(0, a.dtype), ratio), near)
         return where(b == 0, ratio, near)
-    nothing = b == 0  # by which NumPy's quotient of integers is 0
-    divisor = where(nothing, lifted(1, b.dtype), b)
-    quotient = built(lambda g, *values: [functions.floor_quotient(g, *values)], a, divisor)[0]
-    return where(nothing, lifted(0, a.dtype), quotient)
+
+    def quotient(x: Array, y: Array) -> Array:
+        return built(lambda g, *values: [functions.floor_quotient(g, *values)], x, y)[0]
+
+    return quotient(a, b) if _are_sizes(x1, x2) else _or_nothing(quotient, a, b)
 
 
 @public
@@ -151,12 +153,23 @@ def remainder(x1: Any, x2: Any, /) -> Array:
     """What floor_divide leaves; of the sign of x2."""
     a, b = _numbers(x1, x2)
     if not _is_float(a):
-        nothing = b == 0  # by which NumPy's rest of integers is 0
-        rest = node("Mod", a, where(nothing, lifted(1, b.dtype), b))
-        return where(nothing, lifted(0, a.dtype), rest)
+        rest_of = partial(node, "Mod")
+        return rest_of(a, b) if _are_sizes(x1, x2) else _or_nothing(rest_of, a, b)
     rest = node("Mod", a, b, fmod=1)
     rest = where((rest != 0) & ((rest < 0) ^ (b < 0)), rest + b, rest)
     return where(rest == 0, copysign(lifted(0, a.dtype), b), rest)
+
+
+def _are_sizes(*operands: Any) -> bool:
+    """Whether all are Python's integers, by whose zero nothing can be divided."""
+    return all(type(x) is int or getattr(x, "is_size", False) for x in operands)
+
+
+def _or_nothing(function: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
+    """A quotient or rest of integers, which is 0 in NumPy where the divisor is."""
+    nothing = b == 0
+    result = function(a, where(nothing, lifted(1, b.dtype), b))
+    return where(nothing, lifted(0, a.dtype), result)
 
 
 @public
