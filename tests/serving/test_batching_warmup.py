@@ -61,7 +61,7 @@ def warmed(
     executor = Formula(formula)
     check = Checker([spec("x", "n", 4)], [spec("y", "n", 4)], ["n"], {})
     with mock.patch("infuse.serving.engine.tuner.time", clock or Clock()):
-        measured = Tuner(check, config or Warmup(), folder, 60.0, together or Together())
+        measured = Tuner(check, config or Warmup(), folder, 60.0, together or Together(), 1 << 26)
         found = asyncio.run(measured.warm_up(executor, most))
     return found, executor
 
@@ -101,7 +101,9 @@ def test_too_large_random_inputs_are_remarked() -> None:
     found, executor = warmed(lambda x: x, config=Warmup(sizes={"n": 1 << 40}))
     assert found.notes == []
     check = Checker([spec("x", 1 << 40)], [spec("y", 4)], [], {})
-    found = asyncio.run(Tuner(check, Warmup(), Path(), 60.0).warm_up(executor, 0))
+    found = asyncio.run(
+        Tuner(check, Warmup(), Path(), 60.0, Together(), 1 << 26).warm_up(executor, 0)
+    )
     assert found.notes == [
         (
             "it was not warmed up: it refuses random inputs (random inputs of its sizes "
