@@ -14,6 +14,7 @@ from infuse.ops.core.base import Array
 LEAF, AT_MOST, EQUAL = 0, 1, 2
 """Kinds of nodes: a leaf, or a branch that is taken where x <= threshold or x == threshold."""
 MODES: Final = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
+_NO_TEST: Final = -1  # the mode of a leaf
 _SWAPPED, _EQUALS, _BELOW = (
     np.isin(MODES, names) for names in (("GTE", "GT", "NEQ"), ("EQ", "NEQ"), ("LT", "GTE"))
 )
@@ -103,7 +104,7 @@ class ForestBuilder:
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = np.dtype(dtype)
-        self.kinds: list[int] = []
+        self.modes: list[int] = []
         self.features: list[int] = []
         self.thresholds: list[Any] = []
         self.branches: list[tuple[int, int]] = []
@@ -112,54 +113,55 @@ class ForestBuilder:
 
     def leaf(self, votes: Sequence[tuple[int, Any]]) -> int:
         """A new leaf."""
-        return self._add(LEAF, 0, 0.0, (len(self.kinds),) * 2, False, votes)
+        return self._add(_NO_TEST, 0, 0.0, (len(self.modes),) * 2, False, votes)
 
     def branch(
         self, mode: str, feature: int, threshold: Any, true: int, false: int, nan_is_true: bool
     ) -> int:
         """A new branch."""
-        tests = plain_tests(
-            np.array([MODES.index(mode)]),
-            np.array([threshold]).astype(self.dtype),
-            np.array([[false, true]]),
-            np.array([nan_is_true]),
-        )
-        kind, limit, ends, nan = (part[0] for part in tests)
-        return self._add(int(kind), feature, limit, (int(ends[0]), int(ends[1])), bool(nan), ())
+        return self._add(MODES.index(mode), feature, threshold, (false, true), nan_is_true, ())
 
     def _add(
         self,
-        kind: int,
+        mode: int,
         feature: int,
         limit: Any,
         branches: tuple[int, int],
         nan: bool,
         votes: Sequence[tuple[int, Any]],
     ) -> int:
-        self.kinds.append(kind)
+        self.modes.append(mode)
         self.features.append(feature)
         self.thresholds.append(limit)
         self.branches.append(branches)
         self.takes_nan.append(nan)
         self.votes.append(list(votes))
-        return len(self.kinds) - 1
+        return len(self.modes) - 1
 
     def build(self, roots: Sequence[int]) -> Forest:
         """The forest with these roots."""
         lengths = [len(v) for v in self.votes]
+        modes = np.array(self.modes, np.int64)
+        inner = np.flatnonzero(modes != _NO_TEST)
+        kinds = np.full(len(modes), LEAF, np.uint8)
+        thresholds = np.array(self.thresholds, self.dtype)
         branches = np.array(self.branches, np.int64).reshape(-1, 2)
+        takes_nan = np.array(self.takes_nan, bool)
+        kinds[inner], thresholds[inner], branches[inner], takes_nan[inner] = plain_tests(
+            modes[inner], thresholds[inner], branches[inner], takes_nan[inner]
+        )
         top = np.array(roots, np.int64)
         return Forest(
-            kinds=np.array(self.kinds, np.uint8),
+            kinds=kinds,
             features=np.array(self.features, np.int64),
-            thresholds=np.array(self.thresholds, self.dtype),
+            thresholds=thresholds,
             branches=branches,
-            takes_nan=np.array(self.takes_nan, bool),
+            takes_nan=takes_nan,
             roots=top,
             starts=np.cumsum([0, *lengths]),
             targets=np.array([target for votes in self.votes for target, _ in votes], np.int64),
             votes=np.array([weight for votes in self.votes for _, weight in votes], self.dtype),
-            depth=depth_of(branches, top, np.array(self.kinds, np.uint8) == LEAF),
+            depth=depth_of(branches, top, kinds == LEAF),
         )
 
 
