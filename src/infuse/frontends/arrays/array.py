@@ -130,6 +130,11 @@ def _promoted_as(x: Any) -> Any:
     return x if isinstance(x, (bool, int, float, complex)) else lifted(x).dtype
 
 
+def are_sizes(*operands: Any) -> bool:
+    """Whether all are integers of Python, as sizes are."""
+    return all(type(x) is int or getattr(x, "is_size", False) for x in operands)
+
+
 class Array(Operators):
     """An array of a traced program, after the Array API standard (2024.12): its elements are not
     known, its shape has numbers, and arrays without axes for sizes that are.
@@ -247,7 +252,7 @@ class Array(Operators):
     def _apply(self, name: str, *operands: Any) -> Any:
         result = super()._apply(name, *operands)
         if isinstance(result, Array) and result.dtype == np.int64:
-            result.is_size = all(type(x) is int or getattr(x, "is_size", False) for x in operands)
+            result.is_size = are_sizes(*operands)
         return result
 
     def _become(self, result: Any) -> Array:

@@ -12,6 +12,7 @@ from infuse.errors import TypeMismatchError
 from infuse.frontends import functions
 from infuse.frontends.arrays.array import (
     Array,
+    are_sizes,
     built,
     lifted,
     node,
@@ -145,7 +146,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Array:
     def quotient(x: Array, y: Array) -> Array:
         return built(lambda g, *values: [functions.floor_quotient(g, *values)], x, y)[0]
 
-    return quotient(a, b) if _are_sizes(x1, x2) else _or_nothing(quotient, a, b)
+    return quotient(a, b) if are_sizes(x1, x2) else _or_nothing(quotient, a, b)
 
 
 @public
@@ -154,15 +155,10 @@ def remainder(x1: Any, x2: Any, /) -> Array:
     a, b = _numbers(x1, x2)
     if not _is_float(a):
         rest_of = partial(node, "Mod")
-        return rest_of(a, b) if _are_sizes(x1, x2) else _or_nothing(rest_of, a, b)
+        return rest_of(a, b) if are_sizes(x1, x2) else _or_nothing(rest_of, a, b)
     rest = node("Mod", a, b, fmod=1)
     rest = where((rest != 0) & ((rest < 0) ^ (b < 0)), rest + b, rest)
     return where(rest == 0, copysign(lifted(0, a.dtype), b), rest)
-
-
-def _are_sizes(*operands: Any) -> bool:
-    """Whether all are Python's integers, by whose zero nothing can be divided."""
-    return all(type(x) is int or getattr(x, "is_size", False) for x in operands)
 
 
 def _or_nothing(function: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:

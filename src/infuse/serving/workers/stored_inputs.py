@@ -26,12 +26,12 @@ from infuse import dtypes
 from infuse.errors import ConfigurationError
 from infuse.runtime.session import Array
 from infuse.runtime.shapes import TensorSpec
+from infuse.serving.tuning import PIECE_BYTES
 from infuse.serving.workers.environment import child_environment
 
 _MODULE: Final = "infuse.serving.workers.stored_inputs"
 _MOST_BASE_BYTES: Final = 1 << 29  # of a process with NumPy that has read nothing yet
 _MOST_SECONDS: Final = 60.0
-_MOST_READ: Final = 1 << 20
 
 
 class _Input(msgspec.Struct):
@@ -177,7 +177,7 @@ def _unpacked(
     with content.open(member) as stream:
         stream.read(begin)
         while len(data) < size:
-            piece = stream.read(min(_MOST_READ, size - len(data)))
+            piece = stream.read(min(PIECE_BYTES, size - len(data)))
             if not piece:
                 raise ConfigurationError(f"the array {wanted.name!r} is cut off")
             data += piece
