@@ -8,7 +8,9 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
 from infuse.errors import TypeMismatchError
 from infuse.frontends.onnx import lists, wire
+from infuse.ops.domains import classic_forest as forests
 from infuse.ops.domains.classic_forest import classic_forest
+from infuse.ops.domains.forest import levels_of
 
 RNG = np.random.default_rng(0)
 LONG = 1 << 63
@@ -78,6 +80,39 @@ def test_floats_bit_by_bit(chunk: int) -> None:
     expected = np.array(given.floats, np.float32)
     np.testing.assert_array_equal(elements, expected)
     assert (np.isnan(elements) | (elements.view(np.uint32) == expected.view(np.uint32))).all()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_thin"),
+    [
+        ([1.0] * 20_000, True),
+        ([float("nan")] * 20_000, True),
+        ([0.0] * 10_000 + [-0.0] * 10_000, False),
+        ([0.0, -0.0] * 10_000, False),
+        ([1.0] * 19_999 + [2.0], False),
+    ],
+)
+def test_a_list_of_one_number_takes_its_memory_once(
+    numbers: list[float], is_thin: bool, chunk: int
+) -> None:
+    given = AttributeProto(name="a", type=AttributeProto.FLOATS, floats=numbers)
+    _, elements = taken(message(given))
+    assert isinstance(elements, np.ndarray)
+    assert elements.tobytes() == np.array(numbers, np.float32).tobytes()
+    assert (elements.strides == (0,)) == is_thin
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_list_of_one_integer_takes_its_memory_once(whole: bool, chunk: int) -> None:
+    numbers = [300] * 20_000
+    data = (
+        packed(8, AttributeProto.INTS, varints(numbers))
+        if whole
+        else message(AttributeProto(name="a", type=AttributeProto.INTS, ints=numbers))
+    )
+    _, elements = taken(data)
+    assert isinstance(elements, np.ndarray)
+    assert (elements.tolist(), elements.strides) == (numbers, (0,))
 
 
 def packed(number: int, kind: int, elements: bytes) -> bytes:
@@ -158,6 +193,13 @@ IN_ORDER = np.arange(8)
 MIXED = np.array([0, 5, 7, 3, 1, 4, 6, 2])
 
 
+@pytest.fixture(params=[1 << 16, 3], ids=["at once", "in blocks"])
+def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(forests, "_BLOCK", request.param)
+    return int(request.param)
+
+
+@pytest.mark.usefixtures("block")
 @pytest.mark.parametrize("order", [IN_ORDER, MIXED], ids=["in order", "mixed"])
 @pytest.mark.parametrize("low", [0, 1, -100, 1 << 40, -(1 << 40)])
 @pytest.mark.parametrize("names", [(0, 1), (-5, 1 << 60)])
@@ -172,6 +214,7 @@ def test_forests_whatever_the_numbers_of_their_nodes(
     np.testing.assert_array_equal(forest.scores(rows, 1, "SUM")[:, 0], expected.astype(np.float32))
 
 
+@pytest.mark.usefixtures("block")
 @pytest.mark.parametrize("order", [IN_ORDER, MIXED], ids=["in order", "mixed"])
 @pytest.mark.parametrize(
     ("name", "place", "value", "message"),
@@ -198,3 +241,15 @@ def test_lists_that_contradict_each_other(
             attributes[key] = tuple(listed.tolist()) if key == "nodes_modes" else listed
     with pytest.raises(TypeMismatchError, match=message):
         classic_forest("Trees", attributes, "v", 1, np.float32)
+
+
+def test_levels_where_ways_meet_and_where_they_do_not_end() -> None:
+    # 0 leads to 1 and 2; both lead to 3, and 2 to 1: the longest way to 3 has three branches.
+    branches = np.array([[1, 2], [3, 4], [3, 1], [3, 3], [4, 4], [5, 5]])
+    is_leaf = np.array([False, False, False, True, True, True])
+    assert levels_of(branches, np.array([0]), is_leaf).tolist() == [0, 2, 1, 3, 3, -1]
+    assert levels_of(branches, np.array([1, 5]), is_leaf).tolist() == [-1, 0, -1, 1, 1, 0]
+    assert levels_of(branches, np.array([1, 1]), is_leaf).tolist() == [-1, 0, -1, 1, 1, -1]
+    branches[1, 0] = 0
+    with pytest.raises(TypeMismatchError, match="comes back"):
+        levels_of(branches, np.array([0]), is_leaf)

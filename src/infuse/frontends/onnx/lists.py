@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from infuse.mapped import give_back
 from infuse.ops.domains.ml import narrowed
 
 Array = npt.NDArray[Any]
@@ -44,12 +45,32 @@ def read_run(data: memoryview, number: int, start: int, end: int) -> Run:
         elements, length = _READERS[number](chunk)
         if not length:
             break
-        parts.append(elements)
+        parts.append(elements if number == TEXTS else _thin(elements))
         position += length
+        give_back(chunk)
     if number == TEXTS:
         return Run(tuple(chain.from_iterable(parts)), position)
-    dtype = np.float32 if number == FLOATS else np.int8
-    return Run(np.concatenate(parts) if parts else np.empty(0, dtype), position)
+    return Run(_joined(parts, np.float32 if number == FLOATS else np.int8), position)
+
+
+def _thin(numbers: Array) -> Array:
+    """The same numbers; in the memory of one where all have the same bits."""
+    return np.broadcast_to(numbers[:1], numbers.shape) if _are_one(numbers) else numbers
+
+
+def _are_one(numbers: Array) -> bool:
+    bits = numbers.view(f"u{numbers.itemsize}")
+    return bits.size > 0 and bool((bits == bits[0]).all())
+
+
+def _joined(parts: list[Array], dtype: Any) -> Array:
+    """All numbers of some parts, which are thin; so is the result, which may be read-only."""
+    if not parts:
+        return np.empty(0, dtype)
+    firsts = np.concatenate([part[:1] for part in parts])
+    if _are_one(firsts) and all(part.strides == (0,) or len(part) == 1 for part in parts):
+        return np.broadcast_to(firsts[:1], (sum(map(len, parts)),))
+    return np.concatenate(parts)
 
 
 def read_packed(data: memoryview, number: int) -> Array | None:
@@ -68,9 +89,10 @@ def read_packed(data: memoryview, number: int) -> Array | None:
         values = _numbers(whole, starts, ends + 1)
         if values is None:
             return None
-        parts.append(narrowed(values))
+        parts.append(_thin(narrowed(values)))
+        give_back(whole[position : position + _CHUNK])
         position = int(ends[-1]) + 1
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+    return _joined(parts, np.int64)
 
 
 def _floats(chunk: Array) -> tuple[Array, int]:

@@ -4,7 +4,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ _CODES: Final = {
 
 
 _INDEX: Final = np.int32  # of a node: protobuf holds no list of more
+_BLOCK: Final = 1 << 16  # nodes that are looked at together: what they need stays in the cache
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,12 @@ class _Places:
         places = cls(names, firsts.astype(_INDEX), ranks.reshape(-1), low, high - low + 1)
         if places.span * len(names) >= 1 << 62:
             raise TypeMismatchError(f"{op} has numbers of nodes from {low} to {high}")
-        numbers = np.arange(len(ids), dtype=_INDEX)
-        if places.span <= len(ids) and (places._counted(places.ranks, ids) == numbers).all():
+        if places.span <= len(ids) and all(
+            (
+                places._counted(places.ranks[some], ids[some]) == np.arange(some.start, some.stop)
+            ).all()
+            for some in _blocks(len(ids))
+        ):
             return places
         keys = places._keys(places.ranks, ids)
         order = np.argsort(keys, kind="stable")
@@ -105,7 +110,7 @@ def classic_forest(
         for name in ("treeids", "nodeids", "truenodeids", "falsenodeids", "featureids")
     )
     modes, values = attributes["nodes_modes"], picked(attributes, "nodes_values")
-    missing = np.asarray(attributes["nodes_missing_value_tracks_true"], np.int64) != 0
+    missing = np.asarray(attributes["nodes_missing_value_tracks_true"])
     size = len(trees)
     if (
         not size
@@ -115,23 +120,24 @@ def classic_forest(
         raise TypeMismatchError(f"{op} has lists of nodes of different lengths")
     places, codes = _Places.of(op, trees, ids), _codes(modes)
     is_leaf = codes == _CODES["LEAF"]
-    inner = np.flatnonzero(~is_leaf)
-    ranks, ends = places.ranks[inner], np.empty((len(inner), 2), _INDEX)
-    for side, numbers in enumerate((false, true)):
-        ends[:, side] = places.find(ranks, numbers[inner])
-    astray = (ends < 0).any(axis=1) | (features[inner] < 0)
-    if astray.any():
-        tree = trees[inner[astray][0]]
-        raise TypeMismatchError(f"{op} has a branch of tree {tree} that leads nowhere")
-    kinds, columns = np.full(size, LEAF, np.uint8), np.zeros(size, np.int32)
+    kinds, columns = np.full(size, LEAF, np.uint8), np.zeros(size, _INDEX)
     thresholds, takes_nan = np.zeros(size, dtype), np.zeros(size, bool)
     branches = np.empty((size, 2), _INDEX)
-    branches[:] = np.arange(size, dtype=_INDEX)[:, None]
-    columns[inner] = features[inner]
-    nan = missing[inner] if len(missing) else takes_nan[inner]
-    kinds[inner], thresholds[inner], branches[inner], takes_nan[inner] = plain_tests(
-        codes[inner], values[inner].astype(dtype), ends, nan
-    )
+    for some in _blocks(size):
+        branches[some] = np.arange(some.start, some.stop, dtype=_INDEX)[:, None]
+        inner = np.flatnonzero(~is_leaf[some]) + some.start
+        ends = np.empty((len(inner), 2), _INDEX)
+        for side, numbers in enumerate((false, true)):
+            ends[:, side] = places.find(places.ranks[inner], numbers[inner])
+        columns[inner] = features[inner]
+        astray = (ends < 0).any(axis=1) | (features[inner] < 0)
+        if astray.any():
+            tree = trees[inner[astray][0]]
+            raise TypeMismatchError(f"{op} has a branch of tree {tree} that leads nowhere")
+        nan = missing[inner] != 0 if len(missing) else takes_nan[inner]
+        kinds[inner], thresholds[inner], branches[inner], takes_nan[inner] = plain_tests(
+            codes[inner], values[inner].astype(dtype), ends, nan
+        )
     starts, targets, weights = _votes(op, attributes, votes, count, places, is_leaf)
     return Forest(
         kinds=kinds,
@@ -143,7 +149,7 @@ def classic_forest(
         roots=places.firsts,
         starts=starts,
         targets=targets,
-        votes=weights.astype(dtype),
+        votes=weights.astype(dtype, copy=False),
         depth=depth_of(branches, places.firsts, is_leaf),
     )
 
@@ -166,17 +172,33 @@ def _votes(
     weights = picked(attributes, f"{prefix}_weights")
     if any(len(v) != len(weights) for v in (trees, nodes, targets)):
         raise TypeMismatchError(f"{op} has lists of votes of different lengths")
-    at = places.find(places.rank(trees), nodes)
-    wrong = np.flatnonzero((at < 0) | (targets < 0) | (targets >= count))
-    if wrong.size:
-        tree, node, target = (int(v[wrong[0]]) for v in (trees, nodes, targets))
-        raise TypeMismatchError(
-            f"{op} has a vote of node {node} of tree {tree} for {target}, which is not there"
-        )
-    kept = np.flatnonzero(is_leaf[at])
-    if (np.diff(at[kept]) < 0).any():
-        kept = kept[np.argsort(at[kept], kind="stable")]
-    counts = np.bincount(at[kept], minlength=len(is_leaf))
+    at = np.empty(len(trees), _INDEX)
+    for some in _blocks(len(trees)):
+        found = places.find(places.rank(trees[some]), nodes[some])
+        wrong = np.flatnonzero((found < 0) | (targets[some] < 0) | (targets[some] >= count))
+        if wrong.size:
+            place = some.start + wrong[0]
+            tree, node, target = (int(v[place]) for v in (trees, nodes, targets))
+            raise TypeMismatchError(
+                f"{op} has a vote of node {node} of tree {tree} for {target}, which is not there"
+            )
+        at[some] = found
+    of_leaf = is_leaf[at]
+    if not of_leaf.all():
+        at, targets, weights = at[of_leaf], targets[of_leaf], weights[of_leaf]
+    if (at[1:] < at[:-1]).any():
+        order = np.argsort(at, kind="stable")
+        at, targets, weights = at[order], targets[order], weights[order]
     starts = np.zeros(len(is_leaf) + 1, _INDEX)
-    np.cumsum(counts, out=starts[1:])
-    return starts, targets[kept].astype(_INDEX), weights[kept]
+    for some in _blocks(len(at)):
+        low = int(at[some.start])
+        counts = np.bincount(at[some] - low)
+        starts[low + 1 : low + 1 + len(counts)] += counts.astype(_INDEX)
+    np.cumsum(starts, out=starts)
+    return starts, targets.astype(_INDEX), weights
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    """Parts of so many elements, one after the other."""
+    for start in range(0, size, _BLOCK):
+        yield slice(start, min(start + _BLOCK, size))

@@ -169,13 +169,28 @@ def levels_of(branches: Array, roots: Array, is_leaf: Array) -> Array:
     """The most branches on a way from a root to each node; -1 where no way leads. TypeMismatchError
     where a way does not end.
     """
+    levels = np.full(len(branches), -1, np.int32)
+    if not _each_has_one_way(branches, roots, is_leaf, levels):
+        levels[:] = _levels_of_graph(branches, roots, is_leaf)
+    return levels
+
+
+def _each_has_one_way(branches: Array, roots: Array, is_leaf: Array, levels: Array) -> bool:
+    """Whether at most one way leads from the roots to each node; if so, `levels`, which are all
+    negative, become those of the nodes.
+    """
+    nodes, level, passed = roots, 0, 0
+    while nodes.size:
+        levels[nodes] = level
+        passed += len(nodes)
+        if passed > len(levels):
+            return False
+        nodes, level = branches[nodes[~is_leaf[nodes]]].reshape(-1), level + 1
+    return passed == np.count_nonzero(levels >= 0)
+
+
+def _levels_of_graph(branches: Array, roots: Array, is_leaf: Array) -> Array:
     levels = np.full(len(branches), -1, np.int64)
-    if _is_forest(branches, roots, is_leaf):
-        nodes, level = roots, 0
-        while nodes.size:
-            levels[nodes] = level
-            nodes, level = branches[nodes[~is_leaf[nodes]]].reshape(-1), level + 1
-        return levels
     reached = np.zeros(len(branches), bool)
     nodes = np.unique(roots)
     while nodes.size:
@@ -195,13 +210,6 @@ def levels_of(branches: Array, roots: Array, is_leaf: Array) -> Array:
     return levels
 
 
-def _is_forest(branches: Array, roots: Array, is_leaf: Array) -> bool:
-    """Whether at most one way leads to each node: no root stands below a branch."""
-    parents = np.bincount(branches[~is_leaf].reshape(-1), minlength=len(branches))
-    parents[roots] += 1
-    return bool(parents.max(initial=0) <= 1) and len(np.unique(roots)) == len(roots)
-
-
 def depth_of(branches: Array, roots: Array, is_leaf: Array) -> int:
     """The most branches on a way from a root to a leaf; TypeMismatchError where a way does not
     end.
@@ -213,5 +221,7 @@ def picked(attributes: Mapping[str, Any], name: str) -> Array:
     """A list of numbers, from the attribute of floats or from the tensor that may stand for it."""
     tensor = attributes.get(f"{name}_as_tensor")
     return (
-        np.array(attributes[name], np.float32) if tensor is None else np.asarray(tensor).reshape(-1)
+        np.asarray(attributes[name], np.float32)
+        if tensor is None
+        else np.asarray(tensor).reshape(-1)
     )
