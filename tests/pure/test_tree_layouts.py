@@ -7,7 +7,7 @@ import pytest
 
 from infuse import dtypes
 from infuse.codegen.expand.tree_rows import with_rows
-from infuse.codegen.tree_layouts import PlainForest, RankedForest, ranks_are_faster
+from infuse.codegen.tree_layouts import PlainForest, RankedForest, least_ranked_rows
 from infuse.dtypes import DType
 from infuse.ops.domains.forest import Forest, ForestBuilder
 from infuse.ops.domains.tree_ensemble import modern_forest
@@ -83,8 +83,10 @@ def test_few_trees_of_many_columns_are_walked() -> None:
     one = PlainForest.of(builder.build([root]))
     many = PlainForest.of(builder.build([branch(0, 5) for _ in range(100)]))
     for lanes in (4, 8, 16):
-        assert not ranks_are_faster(one, lanes)
-    assert ranks_are_faster(many, 16)
+        assert least_ranked_rows(one, lanes) is None
+    least = least_ranked_rows(many, 16)
+    assert least is not None
+    assert 1 < least < 64
 
 
 def test_rows_of_a_table_need_one_row_for_each_leaf() -> None:

@@ -249,14 +249,15 @@ def _blocks(limits: Array) -> Array:
     return np.concatenate([filled[:, -1], filled.reshape(-1)])
 
 
-def ranks_are_faster(forest: PlainForest, lanes: int) -> bool:
-    """Whether it takes less time to ask all branches for vectors of rows than to walk down row by
-    row: estimates of cycles for a row, measured on a Zen 4.
+def least_ranked_rows(forest: PlainForest, lanes: int) -> int | None:
+    """The fewest rows for which it takes less time to ask all branches for a vector of rows than to
+    walk down row by row; None where not even a whole vector of them does. Estimates of cycles,
+    measured on a Zen 4.
     """
     if not len(forest.roots):
-        return False
-    walk = 3.0 * float(forest.levels[forest.leaves].mean())
+        return None
+    walk = 3.0 * float(forest.levels[forest.leaves].mean()) * len(forest.roots)
+    branches = 4.0 * float(forest.branch_counts.sum())
+    rank = (4.0 * forest.thresholds.itemsize / lanes + 2.0) * len(forest.columns)
     rows = 4 * lanes
-    branches = 5.0 * float(forest.branch_counts.mean()) / rows
-    rank = 4.0 * forest.thresholds.itemsize / lanes + 2.0
-    return branches + rank * len(forest.columns) / len(forest.roots) < walk
+    return None if branches >= (walk - rank) * rows else 1 + int(branches / (walk - rank))

@@ -25,10 +25,11 @@ struct RankPiece {
   int32_t tree, column;
 };
 
-/** Tree i has branches up to ends[i], its leaves from first_leaves[i] on. */
+/** Tree i has branches up to ends[i], its leaves from first_leaves[i] on. From `least_rows` on, to
+ * ask all branches for a vector of rows takes less time than to walk down row by row. */
 template <class T>
 struct RankedTrees {
-  long pieces, trees, most_columns, most_nodes;
+  long pieces, trees, most_columns, most_nodes, least_rows;
   const RankPiece* ends_of_pieces;
   const int32_t* columns;
   const T* limits;
@@ -121,14 +122,16 @@ constexpr long ranked_trees_scratch(long columns, long nodes, long size, long ta
          RANK_ROWS * size;
 }
 
-/** The same as run_trees; both have the same trees, of which `trees` are for few rows. */
+/** The same as run_trees; both have the same trees, of which `trees` are for the rows that are left
+ * of whole vectors where they are few. */
 template <int Join, class T, class V>
 inline void run_ranked_trees(Context& context, const RankedTrees<T>& ranked, const Trees<T>& trees,
                              const TreeVotes<V>& votes, long rows, long width, long depth,
                              const T* x, V* y) {
   using namespace tree_detail;
-  if (rows < RANK_ROWS / 4) return run_trees<Join>(context, trees, votes, rows, width, depth, x, y);
-  const long targets = votes.count, groups = (rows + RANK_ROWS - 1) / RANK_ROWS;
+  const long targets = votes.count, rest = rows % RANK_ROWS;
+  const long walked = rest < ranked.least_rows ? rest : 0, asked = rows - walked;
+  const long groups = (asked + RANK_ROWS - 1) / RANK_ROWS;
   const long work = RANK_ROWS * ranked.trees * (depth + 2);
   const auto body = [&](long begin, long end, int worker) {
     char* results = context.scratch(worker);
@@ -138,17 +141,17 @@ inline void run_ranked_trees(Context& context, const RankedTrees<T>& ranked, con
     for (long i = 0; i < RANK_LEAVES; ++i) memset(results + i * RANK_ROWS, int(i), RANK_ROWS);
     for (long group = begin; group < end; ++group) {
       const long first = group * RANK_ROWS;
-      const long count = rows - first < RANK_ROWS ? rows - first : RANK_ROWS;
+      const long count = asked - first < RANK_ROWS ? asked - first : RANK_ROWS;
       V* scores = y + first * targets;
       bool* seen = begin_votes<Join>(votes, count, scores, marks);
       long tree = 0, column = 0, node = 0;
       for (long piece = 0; piece < ranked.pieces; ++piece) {
         const RankPiece& last = ranked.ends_of_pieces[piece];
         for (char* to = ranks; column < last.column; ++column, to += RANK_ROWS) {
-          copy_columns(ranked.columns + column, 1, x + first * width, width, count, RANK_ROWS, 0,
+          copy_columns(ranked.columns + column, 1, x + first * width, width, count, count, 0,
                        values);
           const T* limits = ranked.limits + column * RANK_LIMITS;
-          for (long i = 0; i < RANK_ROWS; ++i)
+          for (long i = 0; i < count; ++i)
             reinterpret_cast<int8_t*>(to)[i] = rank(limits, values[i]);
         }
         for (; tree < last.tree; ++tree) {
@@ -160,7 +163,10 @@ inline void run_ranked_trees(Context& context, const RankedTrees<T>& ranked, con
       }
     }
   };
-  context.parallel(groups, body, 1 + 16384 / (work + 1));
+  if (groups != 0) context.parallel(groups, body, 1 + 16384 / (work + 1));
+  if (walked != 0)
+    run_trees<Join>(context, trees, votes, walked, width, depth, x + asked * width,
+                    y + asked * targets);
 }
 
 }  // namespace infuse

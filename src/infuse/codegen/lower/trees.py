@@ -15,7 +15,7 @@ from infuse.codegen.lowering import Lowering
 from infuse.codegen.tree_layouts import (
     PlainForest,
     RankedForest,
-    ranks_are_faster,
+    least_ranked_rows,
     walked_nodes,
 )
 from infuse.codegen.writer import FunctionWriter
@@ -35,7 +35,8 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
     plain = PlainForest.of(forest)
     source, target = row_major(low, x), low.allocate(node.output)
     kind, votes_kind = x.dtype.c_name, node.output.dtype.c_name
-    ranked = RankedForest.of(plain) if ranks_are_faster(plain, low.machine.lanes) else None
+    least_rows = least_ranked_rows(plain, low.machine.lanes)
+    ranked = None if least_rows is None else RankedForest.of(plain)
     count = attributes["count"]
     f = low.function("trees", node)
     f.include("tree_ranks.hpp" if ranked else "trees.hpp")
@@ -46,8 +47,8 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
     trees = ["trees"]
     size, columns = plain.thresholds.itemsize, len(plain.columns)
     f.scratch(f"trees_scratch({columns}, {size}, {count})", "trees.hpp")
-    if ranked:
-        _ranked(low, f, ranked, kind)
+    if least_rows is not None and ranked:
+        _ranked(low, f, ranked, least_rows, kind)
         trees.insert(0, "ranked")
         sizes = f"{ranked.most_columns}, {ranked.most_nodes}, {size}, {count}"
         f.scratch(f"ranked_trees_scratch({sizes})", "tree_ranks.hpp")
@@ -91,16 +92,24 @@ def _walked(low: Lowering, f: FunctionWriter, plain: PlainForest, kind: str) -> 
     )
 
 
-def _ranked(low: Lowering, f: FunctionWriter, ranked: RankedForest, kind: str) -> None:
+def _ranked(
+    low: Lowering, f: FunctionWriter, ranked: RankedForest, least_rows: int, kind: str
+) -> None:
     """The struct `ranked`."""
     pieces, columns, nodes, ends, first_leaves = _words(
         low, f, ranked.pieces, ranked.columns, ranked.nodes, ranked.ends, ranked.first_leaves
     )
-    counts = (len(ranked.pieces), len(ranked.ends), ranked.most_columns, ranked.most_nodes)
+    counts = {
+        "pieces": len(ranked.pieces),
+        "trees": len(ranked.ends),
+        "most_columns": ranked.most_columns,
+        "most_nodes": ranked.most_nodes,
+        "least_rows": least_rows,
+    }
     f.struct(
         f"RankedTrees<{kind}>",
         "ranked",
-        **dict(zip(("pieces", "trees", "most_columns", "most_nodes"), map(f.number, counts))),
+        **{name: f.number(count) for name, count in counts.items()},
         ends_of_pieces=f"(const RankPiece*){pieces}",
         columns=columns,
         limits=f.read(low.program.weight(ranked.limits)),
