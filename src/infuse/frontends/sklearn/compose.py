@@ -134,7 +134,7 @@ def by_column(model: Any, x: Tensor) -> Tensor:
 def text_columns(model: Any, count: int) -> list[bool]:
     """Which of the features of an estimator are texts, by the categories it was fitted to."""
     name = type(model).__name__
-    if name in ("OneHotEncoder", "OrdinalEncoder"):
+    if name in ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"):
         return [is_text(categories) for categories in model.categories_]
     if name in ("LabelEncoder", "LabelBinarizer"):
         return [is_text(model.classes_)]

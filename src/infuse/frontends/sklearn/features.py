@@ -82,14 +82,12 @@ def polynomial(model: Any, x: Tensor) -> Tensor:
 @reads(TRANSFORM, "KBinsDiscretizer")
 def bins(model: Any, x: Tensor) -> Tensor:
     """The number of the bin of each feature, or a column for each bin."""
-    if model.encode not in ("ordinal", "onehot-dense"):
-        raise unsupported(model, f"encode={model.encode!r}", "use encode='onehot-dense'")
     columns = []
     for i, edges in enumerate(model.bin_edges_):
         inner = np.asarray(edges[1:-1], np.float64)
         above = x.column(i) >= inner.reshape(1, -1) if len(inner) else None
         place = above.floats().sum(keep=True) if above is not None else x.column(i) * 0.0
-        if model.encode == "onehot-dense":
+        if model.encode != "ordinal":
             place = place.equals(np.arange(len(inner) + 1.0).reshape(1, -1)).floats()
         columns.append(place)
     return beside(*columns)

@@ -13,6 +13,7 @@ from infuse import dtypes
 from infuse.dtypes import DType, by_numpy
 from infuse.frontends.importer import Importer
 from infuse.ir.graph import Value
+from infuse.ir.registry import make_operator
 
 
 class Tensor:
@@ -142,6 +143,11 @@ class Tensor:
     def isnan(self) -> Tensor:
         """Where there is no number."""
         return self.call("IsNaN")
+
+    def missing_text(self, value: str) -> Tensor:
+        """Where None (`value` "none") or NaN ("nan") stands in place of a text."""
+        operator = make_operator("infuse", "MissingText", {"value": value})
+        return Tensor(self.g, self.g.apply(operator, [self.value])[0])
 
     def sigmoid(self) -> Tensor:
         """1 / (1 + exp(-x))."""
