@@ -25,7 +25,12 @@ class Tensor:
     __array_ufunc__ = None
 
     def __init__(self, g: Importer, value: Value) -> None:
-        self.g, self.value = g, value
+        self.g, self._value = g, value
+
+    @property
+    def value(self) -> Value:
+        """The value of the graph."""
+        return self._value
 
     @property
     def dtype(self) -> DType:
