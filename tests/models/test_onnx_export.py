@@ -115,6 +115,7 @@ def test_documentation_and_metadata_are_kept() -> None:
     assert list(written.graph.node) == list(proto.graph.node)
 
 
+@pytest.mark.filterwarnings("ignore:the model does not state the types")
 def test_sizes_are_written_as_they_are_known() -> None:
     nodes = [
         node("Concat", ["x", "x"], ["y"], axis=1),
@@ -158,6 +159,7 @@ def test_bodies_are_written_and_share_constants() -> None:
         assert_close(run(written, feeds), run(original, feeds))
 
 
+@pytest.mark.filterwarnings("ignore:the model does not state the types")
 def test_unknown_operators_are_written_as_they_came() -> None:
     table = numpy_helper.from_array(np.float32([1, 2]))
     body = helper.make_graph(

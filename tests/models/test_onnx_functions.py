@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
-from infuse.errors import GraphError
+from infuse.errors import GraphError, UnsupportedOperatorError
 from infuse.frontends.onnx import load
 from infuse.ops.core.base import REGISTRY
 from infuse.ops.core.opaque import Opaque
@@ -150,7 +150,8 @@ def test_unknown_operators_stay_as_they_are() -> None:
         imports=[helper.make_opsetid("my.own", 4)],
     )
     proto.graph.value_info.append(helper.make_tensor_value_info("h", 1, ["n", 7]))
-    graph = load(proto)
+    with pytest.warns(RuntimeWarning, match=r"my\.own::Magic are taken for float32"):
+        graph = load(proto)
     opaque = graph.nodes[0]
     assert isinstance(opaque.op, Opaque)
     assert (opaque.op.domain, opaque.op.name, opaque.op.version, opaque.name) == (
@@ -164,3 +165,46 @@ def test_unknown_operators_stay_as_they_are() -> None:
     np.testing.assert_array_equal(opaque.op.attributes()["table"], X)
     assert str(graph.outputs[0].type) == "float32[n, 7]"
     assert graph.opsets["my.own"] == 4
+
+
+def _strange(read_by: Any, output: Any, **stated: int) -> onnx.ModelProto:
+    """Texts → an unknown operator → `t` → one node → `y`."""
+    proto = model(
+        [node("Magic", ["x"], ["t"], "m", domain="my.own"), read_by],
+        {},
+        [],
+        imports=[helper.make_opsetid("my.own", 1)],
+    )
+    proto.graph.input.append(helper.make_tensor_value_info("x", TensorProto.STRING, ["n"]))
+    proto.graph.output.append(output)
+    for name, kind in stated.items():
+        proto.graph.value_info.append(helper.make_tensor_value_info(name, kind, ["n"]))
+    return proto
+
+
+COUNTED = node(
+    "TfIdfVectorizer", ["t"], ["y"], max_gram_length=1, min_gram_length=1, max_skip_count=0,
+    mode="TF", ngram_counts=[0], ngram_indexes=[0, 1], pool_strings=["a", "b"],
+)  # fmt: skip
+
+
+COPY = node("Identity", ["t"], ["y"])
+
+
+@pytest.mark.parametrize(
+    ("reader", "kind"),
+    [(COUNTED, TensorProto.FLOAT), (COPY, TensorProto.STRING), (COPY, TensorProto.INT64)],
+)
+def test_what_an_unknown_operator_makes_is_not_taken_for_float32(reader: Any, kind: int) -> None:
+    output = helper.make_tensor_value_info("y", kind, None)
+    with pytest.raises(UnsupportedOperatorError, match=r"my\.own::Magic .* its output 't'"):
+        load(_strange(reader, output))
+    graph = load(_strange(reader, output, t=TensorProto.STRING if reader is COUNTED else kind))
+    assert graph.outputs[0].dtype.onnx == kind
+
+
+def test_what_nothing_contradicts_is_warned_of() -> None:
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])
+    with pytest.warns(RuntimeWarning, match=r"outputs of my\.own::Magic are taken for float32"):
+        load(_strange(node("Relu", ["t"], ["y"]), output))
+    load(_strange(node("Relu", ["t"], ["y"]), output, t=TensorProto.FLOAT))

@@ -54,6 +54,7 @@ NOT_NATIVE = {
             "StringSplit",
             "RegexFullMatch",
             "CategoryMapper",
+            "MissingText",
             "Tokenizer",
         ),
         "is a string",

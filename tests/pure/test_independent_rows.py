@@ -40,7 +40,7 @@ WITHOUT_ROWS = {
     *("CastMap", "ConcatFromSequence", "Detokenize", "DictVectorizer", "ImageDecoder", "Optional"),
     *("OptionalGetElement", "OptionalHasElement", "RegexFullMatch", "SequenceAt"),
     *("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"),
-    *("SplitToSequence", "StringConcat", "CategoryMapper", "ZipMap"),
+    *("SplitToSequence", "StringConcat", "CategoryMapper", "MissingText", "ZipMap"),
     # training
     *("Adagrad", "Adam", "Gradient", "Momentum"),
     # not looked at, or samples of one row

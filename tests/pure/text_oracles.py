@@ -130,9 +130,16 @@ def _joined(row: Row) -> list[Any]:
     return [np.array(made, dtype=object)]
 
 
+def _missing(row: Row) -> list[Any]:
+    """By the type of each element."""
+    kind = type(None) if row.op.value == "none" else float
+    return [np.frompyfunc(lambda v: isinstance(v, kind), 1, 1)(row.inputs[0]).astype(bool)]
+
+
 TEXT_ORACLES = {
     "Detokenize": _joined,
     "Tokenize": _tokenized,
+    "MissingText": _missing,
     "RegexFullMatch": _matched,
     "StringNormalizer": _normalized,
     "TfIdfVectorizer": _counted,

@@ -208,6 +208,40 @@ class RegexFullMatch(Elementwise):
         ).reshape(x.shape)
 
 
+MISSING: Final = ("none", "nan")
+"""What may stand in a tensor of strings in place of one: None, or NaN."""
+
+
+class MissingText(Elementwise):
+    """Where something missing, None or NaN as `value` says, stands in place of a string."""
+
+    traits = Trait.ZERO_FLOPS
+
+    value: str = "none"
+
+    domain = "infuse"
+    samples = cases(
+        x=[
+            texts("a", "None", "nan", ""),
+            np.array([["a", None], [np.nan, "b"]], object),
+            texts(shape=(0,)),
+        ],
+        value=MISSING,
+    )
+
+    def result_dtype(self, x: Value) -> DType:
+        require_text(self.name, x)
+        if self.value not in MISSING:
+            raise TypeMismatchError(
+                f"{self.name} knows {' and '.join(MISSING)}, not {self.value!r}"
+            )
+        return dtypes.bool_
+
+    def eval(self, x: Array) -> Array:
+        wanted = [v is None if self.value == "none" else v != v for v in x.reshape(-1).tolist()]
+        return np.array(wanted, dtype=bool).reshape(x.shape)
+
+
 # -- n-grams ---------------------------------------------------------------------------------------
 
 

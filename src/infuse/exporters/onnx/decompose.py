@@ -291,3 +291,10 @@ def assert_(inputs: Inputs) -> Any:
     holds = ops.reshape(inputs[1], np.zeros(0, np.int64))
     place = ops.cast(_NOT(holds), to=dtypes.int64)
     return ops.reshape(inputs[0], ops.gather(shapes, place), allowzero=1)
+
+
+@instead("MissingText")
+def missing_text(inputs: Inputs) -> Any:
+    """Strings that are the word as which ONNX Runtime reads what is missing in a Python array."""
+    word = {"none": "None", "nan": "nan"}[inputs.node.op.attributes()["value"]]
+    return call("Equal")(inputs[0], np.array(word, object))

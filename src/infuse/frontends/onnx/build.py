@@ -40,6 +40,7 @@ from infuse.frontends.onnx.functions import (
     default_attributes,
     schema_of,
 )
+from infuse.frontends.onnx.guesses import Guesses
 from infuse.frontends.onnx.independent import separate_sizes
 from infuse.frontends.onnx.lenient import settle
 from infuse.frontends.onnx.loops import scalar_flags
@@ -72,7 +73,7 @@ class Builder:
         self.model, self.tensors = model, tensors
         self.sizes = sizes_of(model.graph)
         self.functions = {(domain_of(f.domain), f.name, f.overload): f for f in model.functions}
-        self.nodes = 0
+        self.nodes, self.guesses = 0, Guesses()
 
     def graph(self) -> Graph:
         """The model's graph, typed."""
@@ -84,6 +85,7 @@ class Builder:
         graph = Graph(model.graph.name or "graph")
         graph.opsets = opsets
         self.fill(model.graph, _scope_of(model.graph, graph, opsets))
+        self.guesses.tell()
         separate_sizes(graph, self.sizes)
         graph.metadata.update(metadata_of(model))
         keep_texts(model, self.sizes, graph)
@@ -255,7 +257,9 @@ class Builder:
         self, op: Operator, form: Form, names: Sequence[str], scope: Scope, *, origin: str = ""
     ) -> Node:
         """Add a node to the graph of `scope` and infer its types."""
-        outputs = [Value(self.hint(op, name, scope), name) for _, name in zip(form.used, names)]
+        is_opaque = isinstance(op, Opaque)
+        types = [(self.stated(name, scope) if is_opaque else None) or UNKNOWN for name in names]
+        outputs = [Value(type, name) for _, type, name in zip(form.used, types, names)]
         bodies = _bodies(form.attributes)
         node = Node(
             op,
@@ -268,17 +272,17 @@ class Builder:
         scope.graph.add_node(node)
         try:
             op.infer_node(node)
-        except InfuseError:
+        except InfuseError as error:
             if scope.typed:
-                raise
+                raise self.guesses.explained(node, error) from error
+        if self.guesses.concern(node):
+            self.guesses.follow(node, [self.stated(v.name, scope) for v in outputs])
         return node
 
-    def hint(self, op: Operator, name: str, scope: Scope) -> Type:
-        """The type that the file states for an output, where inference cannot know it."""
-        info = (
-            scope.declared.get(name.removeprefix(scope.prefix)) if isinstance(op, Opaque) else None
-        )
-        return (type_of(info, self.sizes) if info is not None else None) or UNKNOWN
+    def stated(self, name: str, scope: Scope) -> Type | None:
+        """The type that the file states for a value."""
+        info = scope.declared.get(name.removeprefix(scope.prefix))
+        return None if info is None else type_of(info, self.sizes)
 
     def constant_node(
         self, proto: NodeProto, attributes: Mapping[str, AttributeProto], scope: Scope

@@ -8,8 +8,10 @@ from infuse.frontends.sklearn import (  # noqa: F401  they fill the table of est
     encoders,
     ensembles,
     features,
+    imputation,
     kernels,
     linear,
+    splines,
     trees,
 )
 from infuse.frontends.sklearn.boosting import booster_graph

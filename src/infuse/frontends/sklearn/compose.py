@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from infuse import dtypes
-from infuse.errors import InputError
 from infuse.frontends.sklearn.calls import (
     PREDICT,
     PROBABILITIES,
@@ -20,36 +19,9 @@ from infuse.frontends.sklearn.calls import (
     unsupported,
 )
 from infuse.frontends.sklearn.encoders import is_text
-from infuse.frontends.sklearn.tensors import Tensor, beside
-
-
-class Mixed(Tensor):
-    """Columns of different element types."""
-
-    def __init__(self, parts: Sequence[Tensor]) -> None:
-        super().__init__(parts[0].g, parts[0].value)
-        self._parts = list(parts)
-
-    @property
-    def width(self) -> int:
-        """The number of columns."""
-        return len(self._parts)
-
-    def columns(self, places: Any) -> Tensor:
-        """The columns at these places, as one tensor where their types allow."""
-        listed = np.asarray(places)
-        listed = np.flatnonzero(listed) if listed.dtype == bool else listed.astype(np.int64)
-        parts = [self._parts[i] for i in listed.tolist()]
-        if not parts:
-            raise InputError("no columns are chosen")
-        return beside(*parts) if len({p.dtype for p in parts}) == 1 else Mixed(parts)
-
-    def call(self, kind: str, *operands: Any, **attributes: Any) -> Tensor:
-        """An error: nothing computes with texts and numbers together."""
-        raise InputError(
-            "an estimator is given numbers and texts together",
-            hint="encode the texts in a ColumnTransformer",
-        )
+from infuse.frontends.sklearn.imputation import texts_of
+from infuse.frontends.sklearn.mixed import Mixed, joined
+from infuse.frontends.sklearn.tensors import Tensor
 
 
 def last_step(model: Any) -> Any:
@@ -87,7 +59,7 @@ def union(model: Any, x: Tensor) -> Tensor:
             continue
         part = x if _passes(one) else transform(one, x)
         parts.append(part * float(weights[name]) if name in weights else part)
-    return beside(*parts)
+    return joined(parts)
 
 
 def _branches(model: Any) -> Iterator[tuple[Any, list[int], str]]:
@@ -128,16 +100,20 @@ def by_column(model: Any, x: Tensor) -> Tensor:
         part = x.columns(places)
         part = part if _passes(one) else transform(one, part)
         parts.append(part * float(weights[name]) if name in weights else part)
-    return beside(*parts)
+    return joined(parts)
 
 
 def text_columns(model: Any, count: int) -> list[bool]:
     """Which of the features of an estimator are texts, by the categories it was fitted to."""
     name = type(model).__name__
-    if name in ("OneHotEncoder", "OrdinalEncoder"):
+    if name in ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"):
         return [is_text(categories) for categories in model.categories_]
     if name in ("LabelEncoder", "LabelBinarizer"):
         return [is_text(model.classes_)]
+    if name == "SimpleImputer":
+        return texts_of(model)
+    if name == "MissingIndicator":
+        return [model.missing_values is None or isinstance(model.missing_values, str)] * count
     if name == "Pipeline":
         first = next((step for _, step in model.steps if not _passes(step)), None)
         return text_columns(first, count)

@@ -13,28 +13,53 @@ from infuse.ir.graph import Array
 
 
 def is_text(categories: Any) -> bool:
-    """Whether categories are texts."""
-    return np.asarray(categories).dtype.kind in "OUS"
+    """Whether categories are texts, with None or NaN for missing ones among them."""
+    listed = np.asarray(categories)
+    if listed.dtype != object:
+        return listed.dtype.kind in "US"
+    return all(isinstance(v, str) or is_missing(v) for v in listed) and not all(
+        isinstance(v, float) for v in listed
+    )
+
+
+def is_missing(value: Any) -> bool:
+    """Whether it is None or NaN."""
+    return value is None or (isinstance(value, float) and value != value)
 
 
 def places(model: Any, column: Tensor, categories: Any) -> Tensor:
     """The place of each element of a column among categories; their number where it is none."""
     listed = np.asarray(categories)
-    if listed.dtype == object and not all(isinstance(v, str) for v in listed):
-        raise unsupported(model, "categories that are not all texts")
     if (column.dtype == dtypes.string) != is_text(listed):
         raise unsupported(model, f"categories of {listed.dtype} for a column of {column.dtype}")
-    if is_text(listed):
-        names = column.constant(listed.astype(object).reshape(1, -1), dtypes.string)
-        equal = column.equals(names)
-    else:
-        numbers = listed.astype(np.float64).reshape(1, -1)
-        equal = column.equals(np.nan_to_num(numbers))
-        if np.isnan(numbers).any():
-            equal = equal & column.constant(~np.isnan(numbers), dtypes.bool_)
-            equal = equal | (column.isnan() & column.constant(np.isnan(numbers), dtypes.bool_))
+    equal = _text_equal(column, listed) if is_text(listed) else _equal(model, column, listed)
     floats = equal.floats()
     return (floats.max() > 0).where(floats.argmax(), len(listed))
+
+
+def _text_equal(column: Tensor, listed: Array) -> Tensor:
+    """Which category each text is: [batch, categories]; None is None, and NaN is NaN."""
+    absent = np.array([is_missing(v) for v in listed], bool)
+    names = np.where(absent, "", listed.astype(object)).reshape(1, -1)
+    equal = column.equals(column.constant(names, dtypes.string))
+    if absent.any():
+        equal = equal & column.constant(~absent, dtypes.bool_)
+    for value, places in (("none", [v is None for v in listed]), ("nan", listed != listed)):
+        if any(places):
+            equal = equal | (column.missing_text(value) & column.constant(places, dtypes.bool_))
+    return equal
+
+
+def _equal(model: Any, column: Tensor, listed: Array) -> Tensor:
+    """Which category each number is: [batch, categories]; NaN is NaN."""
+    if any(v is None for v in listed):
+        raise unsupported(model, "None among numbers", "fit it with NaN in place of None")
+    numbers = listed.astype(np.float64).reshape(1, -1)
+    equal = column.equals(np.where(np.isnan(numbers), 0.0, numbers))
+    if np.isnan(numbers).any():
+        equal = equal & column.constant(~np.isnan(numbers), dtypes.bool_)
+        equal = equal | (column.isnan() & column.constant(np.isnan(numbers), dtypes.bool_))
+    return equal
 
 
 def _columns(model: Any, x: Tensor) -> list[Tensor]:
@@ -83,14 +108,29 @@ def ordinal(model: Any, x: Tensor) -> Tensor:
     for i, (column, categories) in enumerate(zip(_columns(model, x), model.categories_)):
         enabled = getattr(model, "_infrequent_enabled", False)
         mapping = model._default_to_infrequent_mappings[i] if enabled else None
-        values = np.arange(len(categories)) if mapping is None else np.asarray(mapping)
-        table = values.astype(np.float64)
-        if not is_text(categories):
-            absent = np.isnan(np.asarray(categories, np.float64))
-            table = np.where(absent, float(model.encoded_missing_value), table)
+        table = np.arange(len(categories), dtype=np.float64)
+        if mapping is not None:
+            # A missing one, which is the last, is not counted among the infrequent.
+            table[: len(mapping)] = mapping
+        absent = [isinstance(v, float) and v != v for v in categories]
+        table = np.where(absent, float(model.encoded_missing_value), table)
         if model.handle_unknown == "use_encoded_value":
             table = np.append(table, float(model.unknown_value))
         parts.append(places(model, column, categories).take(table).expand())
+    return beside(*parts)
+
+
+@reads(TRANSFORM, "TargetEncoder")
+def target(model: Any, x: Tensor) -> Tensor:
+    """The mean of the target for each category (of each class, where there are more than two), the
+    mean of all for one that is not known.
+    """
+    parts = []
+    count = len(model.classes_) if model.target_type_ == "multiclass" else 1
+    means = np.asarray(model.target_mean_, np.float64).reshape(1, -1)
+    for i, (column, categories) in enumerate(zip(_columns(model, x), model.categories_)):
+        table = np.stack(model.encodings_[i * count : (i + 1) * count], axis=1)
+        parts.append(places(model, column, categories).take(np.concatenate([table, means])))
     return beside(*parts)
 
 

@@ -82,14 +82,12 @@ def polynomial(model: Any, x: Tensor) -> Tensor:
 @reads(TRANSFORM, "KBinsDiscretizer")
 def bins(model: Any, x: Tensor) -> Tensor:
     """The number of the bin of each feature, or a column for each bin."""
-    if model.encode not in ("ordinal", "onehot-dense"):
-        raise unsupported(model, f"encode={model.encode!r}", "use encode='onehot-dense'")
     columns = []
     for i, edges in enumerate(model.bin_edges_):
         inner = np.asarray(edges[1:-1], np.float64)
         above = x.column(i) >= inner.reshape(1, -1) if len(inner) else None
         place = above.floats().sum(keep=True) if above is not None else x.column(i) * 0.0
-        if model.encode == "onehot-dense":
+        if model.encode != "ordinal":
             place = place.equals(np.arange(len(inner) + 1.0).reshape(1, -1)).floats()
         columns.append(place)
     return beside(*columns)
@@ -213,53 +211,13 @@ def projected(model: Any, x: Tensor) -> Tensor:
     return x @ np.ascontiguousarray(dense.T)
 
 
-# -- choice of columns, missing numbers ------------------------------------------------------------
+# -- choice of columns, functions -----------------------------------------------------------------
 
 
 @reads(TRANSFORM, *SELECTORS)
 def selected(model: Any, x: Tensor) -> Tensor:
     """Some of the columns."""
     return x.columns(model.get_support())
-
-
-def missing(model: Any, x: Tensor) -> Tensor:
-    """Where there is a missing number."""
-    value = model.missing_values
-    if isinstance(value, str) or value is None:
-        raise unsupported(model, f"missing_values={value!r}")
-    return x.isnan() if value != value else x.equals(float(value))
-
-
-@reads(TRANSFORM, "SimpleImputer")
-def imputed(model: Any, x: Tensor) -> Tensor:
-    """Statistics in place of missing numbers."""
-    statistics = np.asarray(model.statistics_)
-    if statistics.dtype == object and not any(isinstance(v, str) for v in statistics):
-        statistics = statistics.astype(np.float64)
-    if statistics.dtype.kind not in "fiu":
-        raise unsupported(model, "statistics that are texts", "impute before encoding as numbers")
-    absent = missing(model, x)
-    result = absent.where(np.where(np.isnan(statistics), 0, statistics).reshape(1, -1), x)
-    if not model.keep_empty_features:
-        result = result.columns(np.flatnonzero(~np.isnan(statistics)))
-    return result if model.indicator_ is None else beside(result, _indicated(model.indicator_, x))
-
-
-def _indicated(model: Any, x: Tensor) -> Tensor:
-    return missing(model, x).columns(model.features_).floats()
-
-
-@reads(TRANSFORM, "MissingIndicator")
-def indicated(model: Any, x: Tensor) -> Tensor:
-    """Which numbers are missing, of the columns in which some were."""
-    result = missing(model, x)
-    return result.columns(model.features_) if model.features == "missing-only" else result
-
-
-@reads(TRANSFORM, "KNNImputer", "IterativeImputer")
-def imputed_by_others(model: Any, x: Tensor) -> Tensor:
-    """Numbers from other rows."""
-    raise unsupported(model, "its search through other rows", "use SimpleImputer")
 
 
 @reads(TRANSFORM, "FunctionTransformer")

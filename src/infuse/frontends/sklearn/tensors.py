@@ -13,6 +13,7 @@ from infuse import dtypes
 from infuse.dtypes import DType, by_numpy
 from infuse.frontends.importer import Importer
 from infuse.ir.graph import Value
+from infuse.ir.registry import make_operator
 
 
 class Tensor:
@@ -24,7 +25,12 @@ class Tensor:
     __array_ufunc__ = None
 
     def __init__(self, g: Importer, value: Value) -> None:
-        self.g, self.value = g, value
+        self.g, self._value = g, value
+
+    @property
+    def value(self) -> Value:
+        """The value of the graph."""
+        return self._value
 
     @property
     def dtype(self) -> DType:
@@ -142,6 +148,11 @@ class Tensor:
     def isnan(self) -> Tensor:
         """Where there is no number."""
         return self.call("IsNaN")
+
+    def missing_text(self, value: str) -> Tensor:
+        """Where None (`value` "none") or NaN ("nan") stands in place of a text."""
+        operator = make_operator("infuse", "MissingText", {"value": value})
+        return Tensor(self.g, self.g.apply(operator, [self.value])[0])
 
     def sigmoid(self) -> Tensor:
         """1 / (1 + exp(-x))."""
