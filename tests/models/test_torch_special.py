@@ -5,18 +5,13 @@ TorchScript: beside torch in eager mode.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-import infuse
-from infuse.ir.graph import Graph
-from infuse.ops.core.evaluate import evaluate
-from tests.models.torchscript_tools import read, traced
+from tests.models.torch_tools import Case, compare
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),  # of torch, about itself
@@ -24,7 +19,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
 NAN, INF = math.nan, math.inf
-Case = tuple[Callable[..., Any], list[torch.Tensor]]
 
 
 def _t(*values: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -33,55 +27,6 @@ def _t(*values: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 def _x(*sizes: int) -> torch.Tensor:
     return torch.randn(*sizes, generator=torch.Generator().manual_seed(sum(sizes)))
-
-
-class Net(torch.nn.Module):
-    """A function of tensors."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor, *others: torch.Tensor) -> Any:
-        """What the function gives."""
-        return self.function(x, *others)
-
-
-def graphs(case: Case) -> list[Graph]:
-    """The graphs of an exported program, and of a traced one."""
-    function, inputs = case
-
-    def named(*values: Any) -> Any:
-        return function(*values)
-
-    script = traced(Net(named), *inputs)
-    given = [v.debugName().partition(".")[0] for v in script.graph.inputs()][1:]
-    names = [n if n.isidentifier() else f"argument_{i + 1}" for i, n in enumerate(given)]
-    return [
-        infuse.from_torch(Net(function).eval(), tuple(inputs)),
-        read(script, dict(zip(names, inputs, strict=True))),
-    ]
-
-
-def compare(case: Case, compiled: bool = False) -> None:
-    """Assert that all graphs of a case give what torch gives."""
-    function, inputs = case
-    expected = [
-        leaf for leaf in torch.utils._pytree.tree_leaves(function(*inputs))
-        if isinstance(leaf, torch.Tensor)
-    ]  # fmt: skip
-    for graph in graphs(case):
-        feeds = {v.name: x.numpy() for v, x in zip(graph.inputs, inputs, strict=True)}
-        if compiled:
-            with infuse.compile(infuse.optimize(graph)) as model:
-                results = list(model.run(feeds).values())
-        else:
-            results = list(evaluate(graph, feeds).values())
-        assert len(results) == len(expected)
-        for result, reference in zip(results, expected):
-            array = reference.numpy()
-            assert (result.dtype, result.shape) == (array.dtype, array.shape)
-            np.testing.assert_allclose(result, array, rtol=2e-5, atol=3e-6)
 
 
 IMAGE = _x(1, 2, 9, 8)

@@ -255,7 +255,10 @@ class ReduceL2(Reduction):
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
         wide = data.astype(np.float64)
-        return np.sqrt(np.sum(wide * wide, axis=axes, keepdims=True))
+        total = np.sum(wide * wide, axis=axes, keepdims=True)
+        if data.dtype.kind not in "iu":  # native code adds in this type, where squares overflow
+            total = total.astype(np.result_type(data.dtype, np.float32))
+        return np.sqrt(total)
 
     def each(self, e: Formulas, x: Term) -> Term:
         return x * x

@@ -44,6 +44,13 @@ def _listed(arguments: Arguments, place: int, one: str, other: str) -> str:
     return one if len(arguments) > place and isinstance(arguments[place], list) else other
 
 
+def _repeats(arguments: Arguments, options: Options) -> str:
+    repeats = options.get("repeats", arguments[1] if len(arguments) > 1 else None)
+    if repeats is None or len(arguments) + ("repeats" in options) < 2:
+        return "Tensor"
+    return "self_Tensor" if isinstance(repeats, Value) and repeats.rank else "self_int"
+
+
 def _option(name: str, named: str, plain: str) -> Callable[[Arguments, Options], str]:
     return lambda arguments, options: named if name in options else plain
 
@@ -73,7 +80,7 @@ OVERLOADS: Final[dict[str, Callable[[Arguments, Options], str]]] = {
         ("median", "nanmedian"), lambda a, o: "dim" if len(a) > 1 or "dim" in o else "default"
     ),
     "meshgrid": _option("indexing", "indexing", "default"),
-    "repeat_interleave": lambda a, o: "self_int" if len(a) > 1 and type(a[1]) is int else "Tensor",
+    "repeat_interleave": _repeats,
     "round": _option("decimals", "decimals", "default"),
     "scatter": _scatter,
     "split": lambda a, o: _listed(a, 1, "sizes", "Tensor"),

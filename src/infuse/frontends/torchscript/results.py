@@ -117,6 +117,13 @@ def _whole(arguments: Arguments, options: Options) -> DType:
     return chosen(options) or dtypes.int64
 
 
+def _weighed(arguments: Arguments, options: Options) -> DType:
+    weights = options.get("weights", arguments[1] if len(arguments) > 1 else None)
+    if weights is None:
+        return dtypes.int64
+    return dtypes.float32 if weights.dtype == dtypes.float32 else dtypes.float64
+
+
 def _like(arguments: Arguments, options: Options) -> DType:
     return chosen(options) or first(arguments, options)
 
@@ -180,6 +187,7 @@ _RULES: Final[dict[str, Rule]] = {
     "scalar_tensor": _default,
     "arange": _range,
     "where": _where,
+    "bincount": _weighed,
     "float_power": lambda a, o: dtypes.float64,
 }
 """By name, with overload where that counts; the others have the type of their first tensor."""
@@ -187,7 +195,10 @@ _COUNTS: Final = {
     "max.dim": (None, dtypes.int64), "min.dim": (None, dtypes.int64), "sort": (None, dtypes.int64),
     "topk": (None, dtypes.int64), "aminmax": (None, None),
     **dict.fromkeys(("kthvalue", "median.dim", "nanmedian.dim"), (None, dtypes.int64)),
-    **dict.fromkeys(("cummax", "cummin"), (None, dtypes.int64)),
+    **dict.fromkeys(("cummax", "cummin", "mode"), (None, dtypes.int64)),
+    **dict.fromkeys(("slogdet", "linalg_slogdet", "_linalg_slogdet"), (None, None)),
+    **dict.fromkeys(("linalg_inv_ex", "linalg_solve_ex"), (None, dtypes.int32)),
+    "linalg_cholesky_ex": (None, dtypes.int32),
     "std_mean": (None, None),
     "var_mean": (None, None), "native_layer_norm": (None,) * 3, "native_group_norm": (None,) * 3,
     "native_batch_norm": (None,) * 3, "log_sigmoid_forward": (None, None),

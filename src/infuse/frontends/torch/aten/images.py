@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from itertools import product
 from typing import Any, Final
@@ -18,14 +19,23 @@ def _padded(
     g: TorchImporter, x: Value, padding: Sequence[Any], mode: str, value: Any = None
 ) -> Value:
     """X with elements around it; `padding` lists what is added before and after each axis, from the
-    last one on.
+    last one on. Less than none is cut off: for reflections and edges, which are those of the whole
+    axis, when these have been added.
     """
     count = len(padding) // 2
     axes = [x.rank - 1 - place for place in range(count)]
-    amounts = g.ints(*padding[::2], *padding[1::2])
+    late = mode in ("reflect", "edge")
+    cut = [late and isinstance(amount, int) and amount < 0 for amount in padding]
+    added = [0 if is_cut else amount for amount, is_cut in zip(padding, cut)]
+    amounts = g.ints(*added[::2], *added[1::2])
     wide = g.cast(x, dtypes.uint8) if x.dtype.is_bool else x
     fill = None if not value else g.tensor(value, wide.dtype)
-    return g.cast(g("Pad", wide, amounts, fill, g.ints(*axes), mode=mode), x.dtype)
+    y = g.cast(g("Pad", wide, amounts, fill, g.ints(*axes), mode=mode), x.dtype)
+    for place, axis in enumerate(axes):
+        first, last = (-padding[i] if cut[i] else 0 for i in (2 * place, 2 * place + 1))
+        if first or last:
+            y = g.part(y, axis, first, -last or sys.maxsize)
+    return y
 
 
 @aten("constant_pad_nd")

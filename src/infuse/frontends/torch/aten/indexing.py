@@ -121,6 +121,8 @@ def gather(
     g: TorchImporter, x: Value, dim: int, index: Value, *, sparse_grad: bool = False
 ) -> Value:
     """Elements of an axis, an index for each of them."""
+    if index.rank != x.rank and 0 in index.shape:
+        return g.expand(g.number(0, x.dtype), g("Shape", index))
     single = index.rank == 0
     x, index = _as_vectors(g, x, index)
     y = g("GatherElements", x, g.cast(index, dtypes.int64), axis=axis_of(dim, x.rank))
@@ -164,6 +166,8 @@ def _scattered(
     g: TorchImporter, x: Value, dim: int, index: Value, src: Any, reduction: str
 ) -> Value:
     single, dtype = x.rank == 0, x.dtype
+    if 0 in index.shape:
+        return x
     x, index = _as_vectors(g, x, g.cast(index, dtypes.int64))
     shape = g("Shape", index)
     if isinstance(src, Value) and src.rank:

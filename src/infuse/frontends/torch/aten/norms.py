@@ -21,13 +21,14 @@ def norm_of(g: TorchImporter, x: Value, order: Any, dim: Any, keepdim: bool) -> 
     if order == 0:
         ones = g.cast(g.cast(x, dtypes.bool_), x.dtype)
         return reduced(g, "ReduceSum", ones, dim, keepdim)
+    axes = axes_of(dim, x.rank)
+    if all(x.shape[axis] == 1 for axis in axes):  # torch raises no element to a power here
+        return magnitude if keepdim or not axes else g("Squeeze", magnitude, g.ints(*axes))
     if math.isinf(order):
         kind = "ReduceMax" if order > 0 else "ReduceMin"
         return reduced(g, kind, magnitude, dim, keepdim)
-    if order in (1, 2) and axes_of(dim, x.rank):
-        return reduced(g, f"ReduceL{int(order)}", x, dim, keepdim)
     if order in (1, 2):
-        return magnitude
+        return reduced(g, f"ReduceL{int(order)}", x, dim, keepdim)
     powers = g("Pow", magnitude, order)
     return g("Pow", reduced(g, "ReduceSum", powers, dim, keepdim), 1 / order)
 

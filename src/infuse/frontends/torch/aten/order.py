@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,10 @@ from infuse.frontends import functions
 from infuse.frontends.torch.aten.ranking import sort
 from infuse.frontends.torch.calls import TorchImporter, aten, axis_of
 from infuse.ir.graph import Value
+from infuse.ops.quantization import limits
 
 
-def _picked(g: TorchImporter, x: Value, place: Any, dim: int, keepdim: bool) -> tuple[Value, Value]:
+def picked(g: TorchImporter, x: Value, place: Any, dim: int, keepdim: bool) -> tuple[Value, Value]:
     """The element at a place of the order of an axis, and where it is; `place` is a number, or one
     for each row, its axis kept.
     """
@@ -35,7 +37,7 @@ def kthvalue(
     g: TorchImporter, x: Value, k: Any, dim: int = -1, keepdim: bool = False
 ) -> list[Value]:
     """The k-th least element of an axis, and where it is."""
-    return list(_picked(g, x, g.calculated("Sub", k, 1), dim, keepdim))
+    return list(picked(g, x, g.calculated("Sub", k, 1), dim, keepdim))
 
 
 @aten("median.dim", "nanmedian.dim")
@@ -49,19 +51,21 @@ def median_of_axis(g: TorchImporter, x: Value, dim: int = -1, keepdim: bool = Fa
     size = g.tensor(g.size_of(x, axis), dtypes.int64)
     zero, one, two = (g.number(i, dtypes.int64) for i in range(3))
     if not x.dtype.is_float:
-        return list(_picked(g, x, g("Div", g("Sub", size, one), two), dim, keepdim))
+        return list(picked(g, x, g("Div", g("Sub", size, one), two), dim, keepdim))
     lost = g.cast(g("IsNaN", x), dtypes.int64)
     count = g("ReduceSum", lost, g.ints(axis), keepdims=1)
     numbers = g("Sub", size, count)
     middle = g("Div", g("Max", g("Sub", numbers, one), zero), two)
     if not g.called.startswith("aten.nanmedian"):
         middle = g("Where", g("Greater", count, zero), numbers, middle)
-    return list(_picked(g, x, middle, dim, keepdim))
+    return list(picked(g, x, middle, dim, keepdim))
 
 
 @aten("median.default", "nanmedian.default")
 def median(g: TorchImporter, x: Value) -> Value:
-    """The median of all elements, the lower one of two."""
+    """The median of all elements, the lower one of two; of none NaN, or the least integer."""
+    if 0 in x.shape:
+        return g.number(math.nan if x.dtype.is_float else limits(x.dtype)[0], x.dtype)
     return median_of_axis(g, g.shaped(x, -1), 0)[0]
 
 
@@ -81,7 +85,7 @@ def logaddexp(g: TorchImporter, x: Value, other: Value) -> Value:
     return functions.logaddexp(g, *g.tensors(x, other, dtype=g.dtype))
 
 
-def _running(
+def running(
     g: TorchImporter, x: Value, axis: int, joined: Callable[[Value, Value], Value]
 ) -> Value:
     """What an associative function makes of the elements so far: of 2, 4, 8 … of them."""
@@ -104,7 +108,7 @@ def running_extreme(g: TorchImporter, x: Value, dim: int) -> list[Value]:
     axis, is_max = axis_of(dim, x.rank), g.called.startswith("aten.cummax")
     kind = "Max" if is_max else "Min"
     wide = g.cast(x, dtypes.uint8) if x.dtype.is_bool else x
-    values = _running(g, wide, axis, lambda a, b: g(kind, a, b))
+    values = running(g, wide, axis, lambda a, b: g(kind, a, b))
     reached = g("GreaterOrEqual" if is_max else "LessOrEqual", wide, values)
     if wide.dtype.is_float:
         reached = g("Or", reached, g("IsNaN", wide))
@@ -112,7 +116,7 @@ def running_extreme(g: TorchImporter, x: Value, dim: int) -> list[Value]:
     sizes[axis] = -1
     numbers = g.shaped(g.indices(g.size_of(x, axis)), *sizes)
     marked = g("Where", reached, numbers, g.number(0, dtypes.int64))
-    return [g.cast(values, x.dtype), _running(g, marked, axis, lambda a, b: g("Max", a, b))]
+    return [g.cast(values, x.dtype), running(g, marked, axis, lambda a, b: g("Max", a, b))]
 
 
 @aten("logcumsumexp")
@@ -121,4 +125,4 @@ def running_logsumexp(g: TorchImporter, x: Value, dim: int) -> Value:
     if x.rank == 0:
         return x
     axis = axis_of(dim, x.rank)
-    return _running(g, x, axis, lambda a, b: functions.logaddexp(g, a, b))
+    return running(g, x, axis, lambda a, b: functions.logaddexp(g, a, b))

@@ -297,9 +297,14 @@ def clamp(g: TorchImporter, x: Value, min: Any = None, max: Any = None) -> Value
 
 @aten("clamp.default", "clip.default")
 def clamp_numbers(g: TorchImporter, x: Value, min: Any = None, max: Any = None) -> Value:
-    """X within two numbers."""
-    limits = [None if limit is None else g.tensor(limit, g.dtype) for limit in (min, max)]
-    return g("Clip", g.cast(x, g.dtype), *limits)
+    """X within two numbers; infinities stay where there is no limit, though Clip would end them."""
+    far = math.inf if g.dtype.is_float else None
+    limits = [-far if min is None and far else min, far if max is None else max]
+    return g(
+        "Clip",
+        g.cast(x, g.dtype),
+        *(None if limit is None else g.tensor(limit, g.dtype) for limit in limits),
+    )
 
 
 @aten("clamp_min")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from infuse import dtypes
 from infuse.errors import UnsupportedOperatorError
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
+from infuse.ir.types import TensorType
 
 _ORDER: Final = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 """Where torch has the gates that the operators want one after the other."""
@@ -28,11 +30,21 @@ def _stacked(g: TorchImporter, values: Sequence[Value]) -> Value:
 
 
 class _Layers:
-    """The layers of one network. Each is an operator, whose directions come one after the other."""
+    """The layers of one network. Each is an operator, whose directions come one after the other;
+    with projections, a loop for each direction.
+    """
 
-    def __init__(self, kind: str, params: Sequence[Value], biases: bool, directions: int) -> None:
+    def __init__(
+        self,
+        kind: str,
+        params: Sequence[Value],
+        biases: bool,
+        directions: int,
+        projected: bool = False,
+    ) -> None:
         self.kind, self.biases, self.directions = kind, biases, directions
-        size = 4 if biases else 2
+        self.projected = projected
+        size = (4 if biases else 2) + projected
         self.cells = [params[i : i + size] for i in range(0, len(params), size)]
         hidden = params[1].shape[1]
         if not isinstance(hidden, int):
@@ -44,6 +56,8 @@ class _Layers:
     ) -> list[Value]:
         """What a layer makes of x (length, batch, size), and its last states."""
         cells = self.cells[number * self.directions : (number + 1) * self.directions]
+        if self.projected:
+            return _projected(g, cells, x, states)
         w, r = (
             _stacked(g, [_gates(g, self.kind, c[i], self.hidden) for c in cells]) for i in (0, 1)
         )
@@ -74,6 +88,43 @@ class _Layers:
         return outputs
 
 
+def _projected(
+    g: TorchImporter, cells: Sequence[Sequence[Value]], x: Value, states: Sequence[Value]
+) -> list[Value]:
+    """What the directions of an LSTM make of x (length, batch, size) whose results are projected
+    before they are read again, and their last states.
+    """
+    outputs, last = [], []
+    for number, (w, r, *biases, projection) in enumerate(cells):
+        gates = g("MatMul", x, g.permute(w, 1, 0))
+        for bias in biases:
+            gates = g("Add", gates, bias)
+        body = g.body("body")
+        h, c = (
+            body.typed_input(name, TensorType(x.dtype, state.shape[1:]))
+            for name, state in zip("hc", states)
+        )
+        z = body.typed_input("gates", TensorType(x.dtype, gates.shape[1:]))
+        z = body("Add", z, body("MatMul", h, body.permute(r, 1, 0)))
+        entry, forget, fresh, out = body.several(4, "Split", z, axis=-1, num_outputs=4)
+        kept = body("Mul", body("Sigmoid", forget), c)
+        c = body("Add", kept, body("Mul", body("Sigmoid", entry), body("Tanh", fresh)))
+        h = body("Mul", body("Sigmoid", out), body("Tanh", c))
+        h = body("MatMul", h, body.permute(projection, 1, 0))
+        for name, value in (("h", h), ("c", c), ("y", h)):
+            body.output(f"{name}_out", body("Identity", value))
+        start = [g("Gather", state, g.number(number, dtypes.int64), axis=0) for state in states]
+        *ends, y = g.control(
+            3, "Scan", *start, gates, bodies={"body": body}, num_scan_inputs=1,
+            scan_input_directions=(number,), scan_output_directions=(number,),
+        )  # fmt: skip
+        outputs.append(y)
+        last.append([g("Unsqueeze", end, g.ints(0)) for end in ends])
+    if len(cells) == 1:
+        return [outputs[0], *last[0]]
+    return [g("Concat", *outputs, axis=-1), *(g("Concat", *pair, axis=0) for pair in zip(*last))]
+
+
 def _network(kind: str, **more: Any) -> Any:
     def build(
         g: TorchImporter,
@@ -94,9 +145,7 @@ def _network(kind: str, **more: Any) -> Any:
         states = list(hx) if kind == "LSTM" else [hx]
         directions = 2 if bidirectional else 1
         size = (4 if has_biases else 2) * directions * num_layers
-        if len(params) != size:
-            raise g.unsupported("an LSTM with projections (proj_size)")
-        layers = _Layers(kind, params, has_biases, directions)
+        layers = _Layers(kind, params, has_biases, directions, projected=len(params) > size)
         y = g.permute(x, 1, 0, 2) if batch_first else x
         finals: list[list[Value]] = [[] for _ in states]
         for number in range(num_layers):
