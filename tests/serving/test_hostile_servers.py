@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -15,85 +10,22 @@ import pytest
 from infuse.cli import rollout as rollout_module
 from infuse.serving.load import http_client, session
 from tests.cli_tools import Cli
+from tests.serving.hostile_servers import (
+    METADATA,
+    SECRET,
+    TRAFFIC,
+    Handler,
+    Respond,
+    X,
+    outputs,
+    round_and_round,
+    server,
+    shaped,
+)
 from tests.serving.load_stage import SHORT, cli
 
 __all__ = ["cli"]
 pytestmark = pytest.mark.row("S7")
-SECRET = "a-token-of-an-administrator"
-TRAFFIC: dict[str, Any] = {
-    "model": "net",
-    "shares": {"1": 1.0},
-    "labels": {},
-    "settled": None,
-    "rollout": {"to": 2, "state": "running", "reason": ""},
-}
-X = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
-METADATA: dict[str, Any] = {"name": "net", "inputs": [X], "outputs": [{**X, "name": "y"}]}
-Respond = Callable[["Handler"], None]
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    respond: Respond
-    seen: list[tuple[str, str, str, bytes]]
-
-    def log_message(self, format: str, *args: Any) -> None:
-        del format, args
-
-    def do_GET(self) -> None:
-        self._handle()
-
-    def do_POST(self) -> None:
-        self._handle()
-
-    def _handle(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        token = self.headers.get("Authorization", "")
-        self.seen.append((self.command, self.path, token, body))
-        try:
-            type(self).respond(self)
-        except ConnectionError:  # the client has heard enough
-            self.close_connection = True
-
-    def say(self, content: Any, status: int = 200, **headers: str) -> None:
-        body = content if isinstance(content, bytes) else json.dumps(content).encode()
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def say_without_end(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.close_connection = True
-        while True:
-            self.wfile.write(b" " * 65536)
-
-
-class Quiet(ThreadingHTTPServer):
-    """Says nothing of clients that have heard enough."""
-
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        del request, client_address
-
-
-@contextmanager
-def server(respond: Respond) -> Iterator[tuple[str, list[tuple[str, str, str, bytes]]]]:
-    """Its address, and what it was asked."""
-    kind = type("Kind", (Handler,), {"respond": staticmethod(respond), "seen": []})
-    made = Quiet(("127.0.0.1", 0), kind)
-    thread = threading.Thread(target=made.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{made.server_port}", kind.seen  # type: ignore[attr-defined]
-    finally:
-        made.shutdown()
-        thread.join()
-        made.server_close()
 
 
 @pytest.fixture(autouse=True)
@@ -143,10 +75,6 @@ def test_redirects_of_the_same_origin_keep_the_method_and_the_body(cli: Cli) -> 
     assert posts[0][3] == posts[1][3] == b'{"version": 2}'
 
 
-def round_and_round(handler: Handler) -> None:
-    handler.say(b"", 307, Location=handler.path)
-
-
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 @pytest.mark.parametrize(
     ("respond", "words"),
@@ -190,14 +118,6 @@ def test_an_order_that_changed_nothing_is_an_error(cli: Cli) -> None:
             assert "the server took the order, and" in answer.err
 
 
-def outputs(count: int) -> dict[str, Any]:
-    return {**METADATA, "outputs": [{**X, "name": f"y{n}"} for n in range(count)]}
-
-
-def shaped(*shape: Any, **fields: Any) -> dict[str, Any]:
-    return {**METADATA, "inputs": [{**X, "shape": list(shape), **fields}]}
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -207,6 +127,8 @@ def shaped(*shape: Any, **fields: Any) -> dict[str, Any]:
         (shaped(1 << 20, 1 << 20), "random values of the shape"),
         (shaped("a"), "none of the protocol"),
         (shaped(1e400), "not JSON"),
+        (shaped(*[1] * 33), "has 33 axes, and there may be 32"),
+        (shaped(*[-1] * 100_000), "has 100000 axes"),
         (shaped(1, name="x" * 5000), "a name is too long"),
         (shaped(1, name=3), "none of the protocol"),
         (b"[" * 20_000, "not JSON"),
@@ -216,7 +138,7 @@ def shaped(*shape: Any, **fields: Any) -> dict[str, Any]:
 def test_hostile_metadata(
     content: Any, words: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_client, "_MOST_METADATA", 1 << 20 if len(content) < 10 else 65536)
+    monkeypatch.setattr(http_client, "_MOST_METADATA", 2 << 20 if len(content) < 10 else 65536)
     with server(lambda handler: handler.say(content)) as (url, _):
         answer = cli("load", url, "net", "--concurrency", 1, *SHORT)
     assert answer.status == 1
@@ -237,6 +159,20 @@ def test_many_outputs_are_not_all_printed(cli: Cli) -> None:
     assert answer.status == 1
     assert len(answer.out) < 5000
     assert "\x1b" not in answer.out
+
+
+def test_an_answer_with_a_long_shape_is_refused_at_once(cli: Cli) -> None:
+    output = {**X, "name": "y", "shape": [1 << 62] * 200_000, "data": [1]}
+    good: Respond = lambda h: h.say(  # noqa: E731
+        METADATA if h.command == "GET" else {"outputs": [output]}
+    )
+    with server(good) as (url, _):
+        answer = cli("load", url, "net", "--concurrency", 1, *SHORT, "--json")
+    assert answer.status == 1
+    (level,) = answer.json["levels"]
+    assert [error["first"] for error in level["errors"]] == [
+        "y has 200000 axes, and there may be 32"
+    ]
 
 
 def test_answers_without_end_are_cut(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ _HINTS: Final[Mapping[Cause, str]] = {
 
 _MOST_PORTS: Final = 4096  # inputs, and outputs
 _MOST_NAME: Final = 4096  # characters
+_MOST_AXES: Final = 32  # that arrays of every NumPy have
 _MOST_TEXT: Final = 2000
 _MOST_LISTED: Final = 16
 
@@ -97,6 +98,7 @@ class RemoteModel:
                 f"its outputs are {_listed(actual)}, declared are {_listed(declared)}"
             )
         for name, datatype, shape, size in answered:
+            _check_axes(name, shape)
             if size is None or datatype == BYTES:
                 continue
             least = prod(shape) * NUMPY[datatype].itemsize if datatype in NUMPY else size
@@ -161,9 +163,18 @@ def _port(plain: Any) -> Port:
         raise TypeError(name)
     if max(len(name), len(datatype)) > _MOST_NAME:
         raise ValueError("a name is too long")
+    _check_axes(name, shape)
     if min(shape, default=0) < -1:
         raise ValueError(f"{printable(name)} has a size of {min(shape)}")
     return Port(name, datatype, shape)
+
+
+def _check_axes(name: str, shape: Sequence[int]) -> None:
+    """Failure where a shape has more axes than an array."""
+    if len(shape) > _MOST_AXES:
+        raise wrong_answer(
+            f"{printable(name)} has {len(shape)} axes, and there may be {_MOST_AXES}"
+        )
 
 
 def _listed(ports: Mapping[str, str]) -> str:
