@@ -57,12 +57,12 @@ class Mapping:
         return found
 
 
-def peak_bytes() -> int:
-    """The most that was ever resident of this process; 0 where Linux does not tell.
+def peak_bytes(process: int | str = "self") -> int:
+    """The most that was ever resident of a process; 0 where Linux does not tell.
 
     getrusage tells more: what the parent had when it forked counts there.
     """
-    path = Path("/proc/self/status")
+    path = Path(f"/proc/{process}/status")
     return _sizes(path.read_text("utf-8"))["VmHWM"] if path.is_file() else 0
 
 

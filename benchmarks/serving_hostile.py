@@ -8,8 +8,9 @@ The cases are those of the tests, one after another: models that ask for too muc
 run once if they load; configurations are uploaded with a model that is sound; requests are sent as
 they are. `--seconds` limits what a build, a run while warming up and a request take, `--memory` a
 build and a worker. A process of its own asks for the server's health every 5 ms; what is shown is
-the longest that this took. Exit status 1 where a case lasted twice `--seconds` or longer, health
-took longer than `--most` milliseconds, or an answer is no refusal of ours.
+the longest that this took, and what memory the server's own process took beyond that of idling.
+Exit status 1 where a case lasted twice `--seconds` or longer, health took longer than `--most`
+milliseconds, that memory is more than 256 MiB, or an answer is no refusal of ours.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from onnx import ModelProto
 from rich.table import Table
 
 from benchmarks import machine, options, terminal
+from benchmarks.process import peak_bytes
 from benchmarks.serving_lists import Watch, sent
 from benchmarks.serving_process import HOST, Ports, infuse_server
 from tests.models import hostile_models
@@ -42,6 +44,7 @@ from tests.serving.models import adder
 _PATIENCE: Final = 900.0
 _SMALL: Final = 2
 _ELEMENTS: Final = 10**6
+_MEBIBYTES: Final = 256
 
 
 @dataclass
@@ -217,9 +220,11 @@ def main(arguments: list[str] | None = None) -> int:
         contextlib.closing(Watch(ports.http, ports.grpc)) as watching,
     ):
         _, _, idle = watching.during(lambda: time.sleep(5))
+        before = peak_bytes(ports.process)
         for case in terminal.watched(listed, lambda each: each.name):
             ending, seconds, health = watching.during(partial(case.run, ports.http))
             rows[case.name] = {**asdict(ending), "seconds": seconds, "health": health}
+        more = (peak_bytes(ports.process) - before) >> 20
     late = [
         name
         for name, row in rows.items()
@@ -245,12 +250,13 @@ def main(arguments: list[str] | None = None) -> int:
     shown = terminal.console()
     shown.print(table)
     shown.print(f"health of a server that does nothing: {max(idle.values()):.0f} ms")
+    shown.print(f"the server's process: {more} MiB more than at the start")
     for name in late:
         shown.print(f"{name}: {rows[name]}", markup=False, highlight=False)
     if chosen.json:
         limits = {"seconds": chosen.seconds, "memory": chosen.memory}
         machine.save(chosen.json, {**limits, "idle": idle, "rows": rows})
-    return 1 if late else 0
+    return 1 if late or more > _MEBIBYTES else 0
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.serving_calls import HOST
@@ -34,6 +34,8 @@ class Ports:
     http: int
     grpc: int
     other: int
+    process: int = 0
+    """The server's, where it runs."""
 
     @classmethod
     def free(cls) -> Ports:
@@ -101,8 +103,8 @@ def infuse_server(models: Mapping[str, Path], options: Sequence[str] = ()) -> It
             word for name, port in numbers.items() for word in (f"--{name}-port", str(port))
         ]
         command += ["--set", f"state={Path(folder, 'state.json')}", *options]
-        with running(command, ports.http, "/v2/health/ready"):
-            yield ports
+        with running(command, ports.http, "/v2/health/ready") as process:
+            yield replace(ports, process=process.pid)
 
 
 def python_of(folder: Path, packages: Sequence[str]) -> Path:
