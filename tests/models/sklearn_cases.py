@@ -224,6 +224,12 @@ for y in (TWO, NAMES):
         svm.SVC(kernel="sigmoid"),
         svm.SVC(break_ties=True),
         svm.NuSVC(nu=0.2),
+        svm.SVC(probability=True, **R),
+        svm.NuSVC(nu=0.2, kernel="linear", probability=True, **R),
+        ensemble.VotingClassifier(
+            [("a", svm.SVC(probability=True, **R)), ("b", tree.DecisionTreeClassifier(**R))],
+            voting="soft",
+        ),
         neighbors.KNeighborsClassifier(4),
         neighbors.KNeighborsClassifier(5, weights="distance"),
         neighbors.NearestCentroid(),

@@ -14,6 +14,7 @@ from infuse.ops.core.evaluate import evaluate
 pytest.importorskip("sklearn", reason="fits the models")
 
 
+from scipy.sparse import csr_array
 from sklearn import (
     compose,
     decomposition,
@@ -120,11 +121,11 @@ def test_a_category_that_is_not_known_fails_as_in_the_library() -> None:
 
 REFUSED = {
     "not fitted": (linear_model.Ridge, InputError),
-    "NMF.transform": (lambda: decomposition.NMF(2).fit(np.abs(X)), UnsupportedOperatorError),
-    "probabilities|predict_proba": (
-        lambda: svm.SVC(probability=True).fit(X, TWO),
+    "sparse support vectors": (
+        lambda: svm.SVC(probability=True).fit(csr_array(X), TWO),
         UnsupportedOperatorError,
     ),
+    "NMF.transform": (lambda: decomposition.NMF(2).fit(np.abs(X)), UnsupportedOperatorError),
     "normal": (
         lambda: preprocessing.QuantileTransformer(n_quantiles=9, output_distribution="normal").fit(
             X
@@ -158,7 +159,25 @@ def test_what_is_not_supported_is_named(words: str) -> None:
         infuse.load(model)
 
 
-NATIVE = ("RandomForestClassifier(n_est", "HistGradientBoosting", "LogisticRegression(", "SVC(")
+@pytest.mark.parametrize("count", [2, 7])
+def test_probabilities_of_machines_far_away_and_of_no_rows(count: int) -> None:
+    line = X[:, 0] * X[:, 1]
+    y = np.digitize(line, np.quantile(line, np.arange(1, count) / count))
+    model = svm.SVC(kernel="linear", probability=True, random_state=0).fit(X, y)
+    graph = infuse.load(model)
+    for x in (X[:1], X * 1e3, np.zeros((2, 5))):
+        found = evaluate(graph, {"x": x})["probabilities"]
+        np.testing.assert_allclose(found, model.predict_proba(x), rtol=1e-9, atol=1e-12)
+    assert evaluate(graph, {"x": X[:0]})["probabilities"].shape == (0, count)
+
+
+NATIVE = (
+    "RandomForestClassifier(n_est",
+    "HistGradientBoosting",
+    "LogisticRegression(",
+    "SVC(",
+    "SVC(prob",
+)
 
 
 @pytest.mark.parametrize("start", NATIVE)

@@ -91,7 +91,7 @@ LIGHTGBM_CASES: dict[str, tuple[str, str, str]] = {
     "too many leaves": ("num_leaves=6", "num_leaves=600000", "600000 leaves"),
     "a threshold that is NaN": ("threshold=", "threshold=nan ", "threshold"),
     "no end": ("end of trees", "end", "cut off"),
-    "linear leaves": ("is_linear=0", "is_linear=1", "linear"),
+    "linear leaves": ("is_linear=0", "is_linear=1", "leaf_const"),
     "text among numbers": ("leaf_value=", "leaf_value=x", "list of numbers"),
     "no features": ("max_feature_idx=5", "max_feature_idx=-1", "max_feature_idx"),
     "no leaves": ("leaf_value=", "leaf_values=", "leaf_value"),

@@ -4,6 +4,7 @@ from infuse.frontends.sklearn import (  # noqa: F401  they fill the table of est
     boosting,
     calibration,
     compose,
+    coupling,
     densities,
     encoders,
     ensembles,

@@ -18,7 +18,7 @@ from infuse.frontends.sklearn.calls import (
 )
 from infuse.frontends.sklearn.tensors import Tensor
 
-_MACHINES = ("SVC", "NuSVC")
+MACHINES = ("SVC", "NuSVC")
 
 
 def apart(x: Tensor, rows: Any, power: float = 2.0) -> Tensor:
@@ -50,7 +50,8 @@ def _kernel(model: Any, x: Tensor) -> Tensor:
 @reads(PREDICT, "SVR", "NuSVR")
 def machine_regression(model: Any, x: Tensor) -> Tensor:
     """The weighted sum of kernels."""
-    value: Tensor = (_kernel(model, x) @ model.dual_coef_.T + model.intercept_).vector()
+    kernel = _kernel(model, x)
+    value: Tensor = (kernel @ model.dual_coef_.T + model.intercept_).vector()
     return value
 
 
@@ -66,9 +67,9 @@ def novel(model: Any, x: Tensor) -> Tensor:
     return 2 * (scores(model, x) > 0).integers() - 1
 
 
-def _pairs(model: Any, x: Tensor) -> Tensor:
+def pair_scores(model: Any, x: Tensor) -> Tensor:
     """The score of each pair of classes, positive for the first: [batch, pairs]."""
-    count = len(model.classes_)
+    count, kernel = len(model.classes_), _kernel(model, x)
     coefficients = np.asarray(model._dual_coef_)
     ends = np.cumsum([0, *model._n_support])
     weights = []
@@ -77,7 +78,7 @@ def _pairs(model: Any, x: Tensor) -> Tensor:
         column[ends[i] : ends[i + 1]] = coefficients[j - 1, ends[i] : ends[i + 1]]
         column[ends[j] : ends[j + 1]] = coefficients[i, ends[j] : ends[j + 1]]
         weights.append(column)
-    return _kernel(model, x) @ np.stack(weights, axis=1) + np.asarray(model._intercept_)
+    return kernel @ np.stack(weights, axis=1) + np.asarray(model._intercept_)
 
 
 def _votes(pairs: Tensor, count: int, second: Tensor) -> Tensor:
@@ -99,10 +100,10 @@ def one_against_one(confidences: Tensor, count: int, second: Tensor) -> Tensor:
     return _votes(confidences, count, second) + sums / (3.0 * (sums.abs() + 1.0))
 
 
-@reads(SCORES, *_MACHINES)
+@reads(SCORES, *MACHINES)
 def machine_scores(model: Any, x: Tensor) -> Tensor:
     """A score of two classes, or one for each class or pair."""
-    pairs, count = _pairs(model, x), len(model.classes_)
+    pairs, count = pair_scores(model, x), len(model.classes_)
     if count == 2:
         return -pairs.vector()
     if model.decision_function_shape == "ovo":
@@ -110,13 +111,13 @@ def machine_scores(model: Any, x: Tensor) -> Tensor:
     return one_against_one(-pairs, count, pairs < 0)
 
 
-@reads(PREDICT, *_MACHINES)
+@reads(PREDICT, *MACHINES)
 def machine_classes(model: Any, x: Tensor) -> Tensor:
     """The class that wins most pairs."""
     count = len(model.classes_)
     if model.break_ties and count > 2:
         return labels(model, scores(model, x).argmax())
-    pairs = _pairs(model, x)
+    pairs = pair_scores(model, x)
     return labels(model, _votes(pairs, count, pairs <= 0).argmax())
 
 

@@ -170,11 +170,15 @@ class Forest:
     def rows(self, g: Importer, x: Value) -> Value:
         """The sums of the rows of values at the leaves that are reached: [rows, targets]."""
         table = np.concatenate(self._values).astype(self.dtype.numpy)
-        trees = np.repeat(np.arange(len(self._values)), [len(v) for v in self._values])
-        reached = self._ensemble(g, x, trees, np.arange(len(table)), len(self._roots))
-        places = g("Cast", reached, to=dtypes.int64)
-        leaves = g("Gather", g.constant(table), places, axis=0)
+        leaves = g("Gather", g.constant(table), self.reached(g, x), axis=0)
         return g("ReduceSum", leaves, g.ints(1), keepdims=0)
+
+    def reached(self, g: Importer, x: Value) -> Value:
+        """The numbers of the leaves that are reached, counted over all trees: [rows, trees]."""
+        counts = [len(values) for values in self._values]
+        trees = np.repeat(np.arange(len(counts)), counts)
+        found = self._ensemble(g, x, trees, np.arange(sum(counts)), len(self._roots))
+        return g("Cast", found, to=dtypes.int64)
 
     def _ensemble(self, g: Importer, x: Value, targets: Any, weights: Any, count: int) -> Value:
         branches = np.concatenate(self._parts)

@@ -13,6 +13,7 @@ from infuse.frontends.documents import HINT, numbers
 from infuse.frontends.importer import Importer
 from infuse.frontends.malformed import wellformed
 from infuse.frontends.trees.forests import Forest, Pieces, Tree, pieces_of_members
+from infuse.frontends.trees.linear_leaves import LinearLeaves, is_linear
 from infuse.frontends.trees.scores import sigmoid, signed_square, squeezed
 from infuse.ir.graph import Array, Graph, Value
 
@@ -133,15 +134,24 @@ class Booster:
         """The sums of votes: [batch, groups]."""
         forest = Forest(self.columns, dtypes.float64)
         categorical: set[int] = set()
+        linear = LinearLeaves(self.columns) if any(map(is_linear, self._trees)) else None
         for number, block in enumerate(self._trees):
             with wellformed(f"tree {number}", "it", HINT):
                 tree = _tree(block, categorical)
                 forest.add(tree, number % self.groups, "nodes")
+                if linear is not None:
+                    linear.add(block, tree.values[tree.left < 0])
         if not self._trees:
             for group in range(self.groups):
                 forest.constant(0.0, group)
-        total = forest.sums(g, _whole(g, x, categorical), self.groups)
-        return g("Div", total, float(len(self._trees) // self.groups)) if self.is_mean else total
+        rounds, whole = len(self._trees) // self.groups, _whole(g, x, categorical)
+        if linear is None:
+            total = forest.sums(g, whole, self.groups)
+        else:
+            votes = linear.votes(g, x, forest.reached(g, whole))
+            votes = g("Reshape", votes, g.ints(-1, rounds, self.groups))
+            total = g("ReduceSum", votes, g.ints(1), keepdims=0)
+        return g("Div", total, float(rounds)) if self.is_mean else total
 
 
 def _whole(g: Importer, x: Value, columns: set[int]) -> Value:
@@ -156,11 +166,6 @@ def _whole(g: Importer, x: Value, columns: set[int]) -> Value:
 
 
 def _tree(block: Mapping[str, str], categorical: set[int]) -> Tree:
-    if block.get("is_linear", "0").strip() == "1":
-        raise UnsupportedOperatorError(
-            "trees with linear models at their leaves are not supported",
-            hint="train with linear_tree=false",
-        )
     leaves = _count(block, "num_leaves", 1)
     values = numbers(block["leaf_value"], np.float64, "leaf_value")
     if len(values) != leaves:
