@@ -277,7 +277,16 @@ struct Floats : ByVectors<Floats> {
   }
 };
 
-template <class Sink>
+/** Whether a query sees some key, where no mask hides more than the shape says. */
+inline bool sees_keys(const AttentionShape& shape, long query) {
+  const long place = query + shape.causal_offset;
+  const long last = shape.causal && place + 1 < shape.keys ? place + 1 : shape.keys;
+  const long first = shape.left < 0 || place < shape.left ? 0 : place - shape.left;
+  return first < last;
+}
+
+/** Results are NaN where all scores that a query sees are -inf, unless a mask may have made them. */
+template <bool Masked, class Sink>
 inline void finish(const AttentionShape& shape, const Unit& unit, const Sink& sink) {
   for (long i = 0; i < unit.queries; ++i) {
     long query = unit.first + i;
@@ -287,7 +296,8 @@ inline void finish(const AttentionShape& shape, const Unit& unit, const Sink& si
     const float* out = unit.space.out + i * unit.out_step;
     float sum = unit.space.sum[i];
     if (shape.sinks && sum != 0.0f) sum += exp(shape.sinks[unit.head] - unit.space.top[i]);
-    float share = sum == 0.0f ? 0.0f : 1.0f / sum;
+    float share = 1.0f / sum;
+    if (sum == 0.0f) share = !Masked && sees_keys(shape, query) ? __builtin_nanf("") : 0.0f;
     sweep(0, shape.value_dim,
           [&](long d, auto lanes) { sink(load(out + d, Full{}) * share, row, col + d, lanes); });
   }
@@ -321,6 +331,7 @@ template <class Kind = attention_detail::Floats, class Mask, class Sink>
 inline void attention(Context& context, const AttentionShape& shape, const HeadRows& q,
                       const HeadRows& k, const HeadRows& v, const Mask& mask, const Sink& sink) {
   using namespace attention_detail;
+  if (shape.queries == 0) return;
   long rows = shared_block(shape, context.threads), step = key_block(shape);
   long chunks = (shape.queries + rows - 1) / rows;
   long work = (rows + 8) * shape.keys * (shape.dim + shape.value_dim);
@@ -348,7 +359,7 @@ inline void attention(Context& context, const AttentionShape& shape, const HeadR
             for (long row = 0; row < unit.queries; row += Kind::TOGETHER)
               meet<Kind>(own, unit, block, row, mask);
           }
-          finish(own, unit, sink);
+          finish<Hides<Mask>::value>(own, unit, sink);
         }
       },
       1 + 200000 / (work + 1));

@@ -22,14 +22,21 @@ template <> struct Working<double> {
 }  // namespace line_detail
 
 struct RunningSum {
-  static constexpr int START = 0;
+  /** Where the first result is the first element itself, a zero keeps its sign. */
+  template <class T>
+  static T start(bool exclusive) {
+    return T(exclusive ? 0.0f : -0.0f);
+  }
   template <class T>
   static T join(T a, T b) {
     return a + b;
   }
 };
 struct RunningProduct {
-  static constexpr int START = 1;
+  template <class T>
+  static T start(bool) {
+    return T(1);
+  }
   template <class T>
   static T join(T a, T b) {
     return a * b;
@@ -43,7 +50,7 @@ template <int LINES, class Op, class T>
 inline void running_lines(long size, bool exclusive, bool reverse, const T* x, T* y) {
   typedef typename Working<T>::type W;
   W total[LINES];
-  for (int l = 0; l < LINES; ++l) total[l] = W(Op::START);
+  for (int l = 0; l < LINES; ++l) total[l] = Op::template start<W>(exclusive);
   for (long i = 0; i < size; ++i) {
     const long at = reverse ? size - 1 - i : i;
 #pragma GCC unroll 8
@@ -61,7 +68,7 @@ INFUSE_INLINE void running_columns(long width, long size, long inner, bool exclu
                                    const T* x, T* y) {
   typedef typename Working<T>::type W;
   W total[MOST];
-  for (long j = 0; j < width; ++j) total[j] = W(Op::START);
+  for (long j = 0; j < width; ++j) total[j] = Op::template start<W>(exclusive);
   for (long i = 0; i < size; ++i) {
     const long at = (reverse ? size - 1 - i : i) * inner;
     const T* from = x + at;

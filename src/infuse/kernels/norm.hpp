@@ -63,7 +63,8 @@ INFUSE_INLINE void norm_rows(const Columns& columns, long row, float* kept, cons
   }
   for (int i = 0; i < R; ++i) share[i] = factor(sums[i]);
   sweep(0, columns.count, [&](long c, auto lanes) __attribute__((always_inline)) {
-    vf scale = load_or(columns.scale, c, 1.0f, lanes), bias = load_or(columns.bias, c, 0.0f, lanes);
+    vf scale = load_or(columns.scale, c, 1.0f, lanes);
+    vf bias = load_or(columns.bias, c, -0.0f, lanes);  // to which any zero is added unchanged
     for (int i = 0; i < R; ++i) {
       vf x = (load(kept + c * R + i * LANES, Full{}) - centre[i]) * share[i];
       sink(fma(x, scale, bias), row + i, c, lanes);
@@ -200,7 +201,7 @@ inline void group_norm(Context& context, const GroupSizes& shape, const In& in, 
           const float* factor = factors + row / shape.pixels * shape.channels;
           sweep(0, shape.channels, [&](long c, auto lanes) __attribute__((always_inline)) {
             vf x = (in(row, c, lanes) - load(mean + c, lanes)) * load(factor + c, lanes);
-            vf y = fma(x, load_or(scale, c, 1.0f, lanes), load_or(bias, c, 0.0f, lanes));
+            vf y = fma(x, load_or(scale, c, 1.0f, lanes), load_or(bias, c, -0.0f, lanes));
             sink(y, row, c, lanes);
           });
         }

@@ -196,7 +196,10 @@ inline bool tensor_scatter(Context& context, long batch, long outer, long size, 
 /** Bytes of scratch per worker for determinants of matrices of n rows. */
 inline long determinant_scratch(long n) { return 8 * n * n + CACHE_LINE; }
 
-/** The determinants of x [batch, n, n]: Gauss's elimination in double. Needs determinant_scratch. */
+/**
+ * The determinants of x [batch, n, n]: Gauss's elimination in double. Needs determinant_scratch.
+ * Zeros are positive; a matrix with NaN gives NaN, also behind a column of zeros.
+ */
 template <class T>
 inline void determinants(Context& context, long batch, long n, const T* x, T* y) {
   context.parallel(
@@ -220,13 +223,16 @@ inline void determinants(Context& context, long batch, long n, const T* x, T* y)
             }
             const double pivot = a[c * n + c];
             product *= pivot;
-            if (pivot == 0) break;
+            if (pivot == 0) {
+              for (long j = c * n; j < n * n; ++j) product += 0.0 * a[j];
+              break;
+            }
             for (long r = c + 1; r < n; ++r) {
               const double factor = a[r * n + c] / pivot;
               for (long j = c + 1; j < n; ++j) a[r * n + j] -= factor * a[c * n + j];
             }
           }
-          y[i] = T(product);
+          y[i] = T(product + 0.0);
         }
       },
       1 + 16384 / (n * n * n + 1));

@@ -18,9 +18,11 @@ template <class T>
 struct Between {
   long low, high;
   T near, far;
+  bool inside;
 
-  Between(T place, long size) : low(0), high(0), near(0), far(0) {
+  Between(T place, long size) : low(0), high(0), near(0), far(0), inside(false) {
     if (!(place >= T(-1) && place <= T(size))) return;
+    inside = true;
     place = place < 0 ? T(0) : place > T(size - 1) ? T(size - 1) : place;
     low = long(place);
     high = low + 1 < size ? low + 1 : low;
@@ -60,20 +62,27 @@ struct Side {
   }
 };
 
-/** Adds up (or takes the largest of) the points of one bin for a block of channels. */
+/**
+ * Adds up (or takes the largest of) the points of one bin for a block of channels. Points outside
+ * weigh the first pixel with 0: it counts where it is not finite.
+ */
 template <bool Largest, class T>
 INFUSE_INLINE void bin(const RegionShape& s, const T* image, const Side<T>& down,
                        const Side<T>& across, long row, long column, long c, long wide, T* sum) {
   long top, bottom, left, right;
   down.inside(row, s.h, &top, &bottom);
   across.inside(column, s.w, &left, &right);
-  bool any = bottom - top < down.points || right - left < across.points;  // those outside are 0
+  bool outside = down.points * across.points > (bottom - top) * (right - left), any = false;
   for (long iy = top; iy < bottom; ++iy) {
     const Between<T> y(down.at(row, iy), s.h);
     const T* upper = image + y.low * s.w * s.c + c;
     const T* lower = image + y.high * s.w * s.c + c;
     for (long ix = left; ix < right; ++ix) {
       const Between<T> x(across.at(column, ix), s.w);
+      if (!x.inside || !y.inside) {
+        outside = true;
+        continue;
+      }
       const T a = y.near * x.near, b = y.near * x.far, d = y.far * x.near, e = y.far * x.far;
       const T *p = upper + x.low * s.c, *q = upper + x.high * s.c;
       const T *u = lower + x.low * s.c, *v = lower + x.high * s.c;
@@ -83,10 +92,14 @@ INFUSE_INLINE void bin(const RegionShape& s, const T* image, const Side<T>& down
           sum[j] = any ? max(sum[j], value) : value;
         }
         any = true;
-      } else if (a + b + d + e != 0) {
+      } else {
         for (long j = 0; j < wide; ++j) sum[j] += a * p[j] + b * q[j] + d * u[j] + e * v[j];
       }
     }
+  }
+  for (long j = 0; outside && j < wide; ++j) {
+    const T nothing = T(0) * image[c + j];
+    sum[j] = !Largest ? sum[j] + nothing : any ? max(sum[j], nothing) : nothing;
   }
 }
 

@@ -213,7 +213,7 @@ inline void affine_grid(Context& context, long n, int rank, const long* size, bo
                                               : T(0);
           }
           for (int r = 0; r < rank; ++r) {
-            T sum = matrix[r * (rank + 1) + rank];
+            T sum = T(0) + matrix[r * (rank + 1) + rank];
             for (int k = 0; k < rank; ++k) sum += matrix[r * (rank + 1) + k] * at[k];
             y[row * rank + r] = sum;
           }

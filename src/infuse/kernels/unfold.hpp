@@ -171,7 +171,7 @@ struct Around {
     T next[1 << MOST_UNFOLD_AXES];
     for (int i = 0; i < count; ++i) {
       if (low >= 0) next_at[kept] = at[i] * size + low, next[kept++] = weight[i] * (1 - far);
-      if (low + 1 < size && far != 0)
+      if (low + 1 < size)
         next_at[kept] = at[i] * size + low + 1, next[kept++] = weight[i] * far;
     }
     count = kept;
@@ -215,7 +215,6 @@ inline void deform_columns(Context& context, const DeformShape& s, const T* x, c
                 around.along(T(start[a] + tap[a] * u.axis[a].dilation) + moved, u.axis[a].size);
               }
               const T scale = mask ? mask[unit * counts + spot] : T(1);
-              for (int i = 0; i < around.count; ++i) around.weight[i] *= scale;
               for (long c = g * part, stop; c < (g + 1) * part; c = stop) {
                 const long group = c / depth;
                 stop = (group + 1) * depth < (g + 1) * part ? (group + 1) * depth : (g + 1) * part;
@@ -227,6 +226,8 @@ inline void deform_columns(Context& context, const DeformShape& s, const T* x, c
                   const T weight = around.weight[i];
                   for (long j = 0; j < wide; ++j) out[j] += from[j] * weight;
                 }
+                if (mask)
+                  for (long j = 0; j < wide; ++j) out[j] *= scale;
               }
               for (int a = u.rank - 1; a >= 0 && ++tap[a] == u.axis[a].kernel; --a) tap[a] = 0;
             }

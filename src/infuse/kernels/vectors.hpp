@@ -74,7 +74,7 @@ inline void couple_pairs(Context& context, long rows, long classes, const T* pai
             }
             for (long i = 0; i < n; ++i) {
               const double error = slope[i] < total ? total - slope[i] : slope[i] - total;
-              if (error > worst) worst = error;
+              if (!(error <= worst) && worst == worst) worst = error;
             }
             if (worst < 0.005 / double(n)) break;
             for (long i = 0; i < n; ++i) {

@@ -182,8 +182,8 @@ class Attention(Op):
         wide_keys = np.repeat(widened(keys), shared, axis=1)
         raw = widened(queries) @ wide_keys.swapaxes(2, 3) * scale
         capped = self.softcap * np.tanh(raw / self.softcap) if self.softcap else raw
-        bias = self._bias(raw, mask, past, nonpad_kv_seqlen)
-        biased = capped + bias
+        bias, seen = self._bias(raw, mask, past, nonpad_kv_seqlen)
+        biased = np.where(seen, capped + bias, raw.dtype.type(-np.inf))
         weights = _weights(biased, bias)
         result = weights @ np.repeat(widened(values), shared, axis=1)
         if q.ndim == 3:
@@ -191,8 +191,12 @@ class Attention(Op):
         shown = (raw, capped, biased, weights)[self.qk_matmul_output_mode]
         return np.asarray(result, q.dtype), keys, values, np.asarray(shown, q.dtype)
 
-    def _bias(self, scores: Array, mask: Array | None, past: int, valid: Array | None) -> Array:
-        """What is added to the scores: the mask, and −∞ where a query does not see a key."""
+    def _bias(
+        self, scores: Array, mask: Array | None, past: int, valid: Array | None
+    ) -> tuple[Array, Array]:
+        """What is added to the scores: the mask, and −∞ where a query does not see a key; and where
+        it does.
+        """
         lengths = scores.shape[2:]
         bias = np.zeros((1, 1, *lengths), dtype=scores.dtype)
         query, key = np.arange(lengths[0])[:, None], np.arange(lengths[1])
@@ -216,7 +220,7 @@ class Attention(Op):
                 bias = bias + np.pad(
                     widened(mask).astype(scores.dtype), missing, constant_values=-np.inf
                 )
-        return np.where(seen, bias, -np.inf).astype(scores.dtype)
+        return np.where(seen, bias, -np.inf).astype(scores.dtype), seen
 
     def flops(self, shapes: Shapes) -> Flops:
         q, k, v = (shapes.input(i) for i in range(3))

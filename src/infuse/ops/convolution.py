@@ -234,6 +234,8 @@ def _kernel(name: str, stated: tuple[int, ...], kernel: Sequence[Dim]) -> list[D
         )
     for a, b in zip(stated, kernel):
         _agree(name, a, b, "kernel_shape", "size of the filters")
+    if any(isinstance(size, int) and size < 1 for size in kernel):
+        raise ShapeError(f"{name} needs filters of at least one element along each spatial axis")
     return list(stated or kernel)
 
 

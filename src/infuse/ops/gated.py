@@ -138,7 +138,9 @@ class TensorScatter(Op):
 
 
 class Det(Op):
-    """The determinant of every square matrix in the last two axes."""
+    """The determinant of every square matrix in the last two axes; NaN where one holds NaN. Zeros
+    are positive.
+    """
 
     traits = Trait.FLOAT32
     since = 22
@@ -159,8 +161,9 @@ class Det(Op):
         return TensorType(dtype, X.shape[:-2])
 
     def eval(self, X: Array) -> Array:
-        result: Array = np.asarray(np.linalg.det(X.astype(np.float64))).astype(X.dtype)
-        return result
+        wide = X.astype(np.float64)
+        unknown = np.isnan(wide).any(axis=(-2, -1))
+        return np.asarray(np.where(unknown, np.nan, np.linalg.det(wide) + 0.0)).astype(X.dtype)
 
     def flops(self, shapes: Shapes) -> Flops:
         """Elimination: a third of n³."""

@@ -89,11 +89,8 @@ class CausalConvWithState(Op):
         )
         whole = np.concatenate([past, input], axis=2)
         taps = weight.astype(np.float64)[:, 0, :, None]
-        result = (
-            np.zeros(input.shape)
-            if bias is None
-            else np.zeros(input.shape) + bias[:, None].astype(np.float64)
-        )
+        start = np.zeros(1) if bias is None else bias[:, None].astype(np.float64)
+        result = np.broadcast_to(start, input.shape)
         for tap in range(reach + 1):
             result = result + whole[:, :, tap : tap + length] * taps[:, tap]
         if self.activation != "none":

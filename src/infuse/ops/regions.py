@@ -107,8 +107,8 @@ class RoiAlign(Op):
         if not abs(width) <= _MOST_POINTS:
             raise ShapeError(f"a bin of RoiAlign is {width:g} pixels wide; its region is too large")
         count = self.sampling_ratio if self.sampling_ratio > 0 else max(int(np.ceil(width)), 0)
-        steps = np.arange(bins)[:, None] * width + (
-            np.arange(count) + start.dtype.type(0.5)
+        steps = np.arange(bins, dtype=width.dtype)[:, None] * width + (
+            np.arange(count, dtype=width.dtype) + width.dtype.type(0.5)
         ) * width / max(count, 1)
         return (first + steps).reshape(-1), count
 
@@ -121,18 +121,21 @@ class RoiAlign(Op):
 
 
 def _corners(image: Array, rows: Array, columns: Array) -> list[Array]:
-    """The four pixels (C, rows, columns) around every point, weighed; nothing for points
-    outside.
+    """The four pixels (C, rows, columns) around every point, weighed; points outside weigh the
+    first pixel with 0.
     """
-    around = []
+    around, found = [], []
     for place, size in ((rows, image.shape[1]), (columns, image.shape[2])):
         inside = (place >= -1) & (place <= size)
         near = np.clip(np.where(inside, place, 0), 0, size - 1)
         low = np.floor(near).astype(np.intp)
         high = np.minimum(low + 1, size - 1)
-        around.append(((low, (1 - (near - low)) * inside), (high, (near - low) * inside)))
+        around.append(((low, 1 - (near - low)), (high, near - low)))
+        found.append(inside)
+    inside = found[0][:, None] & found[1][None, :]
     return [
-        image[:, iy[:, None], ix[None, :]] * (wy[:, None] * wx[None, :])
+        np.where(inside, image[:, iy[:, None], ix[None, :]], image[:, :1, :1])
+        * (wy[:, None] * wx[None, :] * inside)
         for (iy, wy), (ix, wx) in itertools.product(*around)
     ]
 

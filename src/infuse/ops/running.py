@@ -70,10 +70,11 @@ class _Running(Op, abstract=True):
     def eval(self, x: Array, axis: Array) -> Array:
         along = normalize_axis(int(axis.reshape(-1)[0]), x.ndim, self.name)
         wide = x if x.dtype == object else widened(x)
-        result = self.run(np.flip(wide, along) if self.reverse else wide, along)
+        line = np.flip(wide, along) if self.reverse else wide
         if self.exclusive:
-            result = np.roll(result, 1, along)
-            result[(slice(None),) * along + (slice(0, 1),)] = self.start
+            line = np.roll(line, 1, along)
+            line[(slice(None),) * along + (slice(0, 1),)] = self.start
+        result = self.run(line, along)
         return np.asarray(np.flip(result, along) if self.reverse else result, dtype=x.dtype)
 
     def flops(self, shapes: Shapes) -> Flops:

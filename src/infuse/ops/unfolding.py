@@ -361,12 +361,14 @@ def _between(image: Array, places: list[Array]) -> Array:
     lead = tuple(i.reshape(*i.shape, *(1,) * len(sizes)) for i in lead)
     result = np.zeros((*places[0].shape, image.shape[2]), image.dtype)
     places = [np.clip(np.where(np.isnan(p), -2, p), -2, n + 1) for p, n in zip(places, sizes)]
+    near = np.logical_and.reduce([(p > -1) & (p < n) for p, n in zip(places, sizes)])
     for corner in itertools.product((0, 1), repeat=len(sizes)):
-        index, weight = [], np.ones_like(places[0])
+        index, weight, inside = [], np.ones_like(places[0]), near
         for place, size, up in zip(places, sizes, corner):
             spot = np.floor(place) + up
-            part = 1 - np.abs(place - spot)
-            weight = weight * np.where((spot >= 0) & (spot < size), part, 0)
+            weight = weight * (1 - np.abs(place - spot))
+            inside = inside & (spot >= 0) & (spot < size)
             index.append(np.clip(spot, 0, size - 1).astype(np.intp))
-        result += image[index_of(*lead, ALL, *index)] * weight[..., None]
+        pixels = image[index_of(*lead, ALL, *index)]
+        result += np.where(inside[..., None], pixels * weight[..., None], 0)
     return np.moveaxis(result, -1, 2)

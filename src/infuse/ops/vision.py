@@ -105,7 +105,7 @@ class GridSample(Op):
             spots = tuple(index[..., k] for (index, _), k in zip(taps, chosen))
             weight = np.prod([w[..., k] for (_, w), k in zip(taps, chosen)], axis=0)[..., None]
             sampled = wide[index_of(batch, ALL, *spots)]
-            if numbers:
+            if numbers and self.mode != "nearest":
                 result = result + np.where(weight != 0, sampled * weight.astype(places.dtype), 0)
             else:
                 result = np.where(weight != 0, sampled, result)

@@ -98,7 +98,8 @@ def skip_simplified_layer_normalization(make: Composer, node: Node) -> Results:
         wide = make.cast(total, dtypes.float32)
         square = make.reduce("ReduceMean", wide * wide, total.rank - 1)
         results[2] = make("Reciprocal", make("Sqrt", square + epsilon))
-        results[1] = make("Sub", results[2], results[2])
+        zero = make.number(0, dtypes.float32)
+        results[1] = make("Where", make("IsNaN", results[2]), zero, make("Min", results[2], 0.0))
     return results[: len(node.outputs)]
 
 

@@ -36,8 +36,8 @@ class _Step:
         return self.make.cast(number, x.dtype)
 
 
-def _slope(x: Value, g: Value, coefficient: float) -> Call | Value:
-    return x * coefficient + g if coefficient else g
+def _slope(x: Value, g: Value, coefficient: float) -> Call:
+    return x * coefficient + g
 
 
 def _in_groups(rows: list[list[Value]]) -> Results:

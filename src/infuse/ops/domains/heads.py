@@ -77,17 +77,19 @@ def attend(
 ) -> tuple[Array, Array]:
     """softmax(q · kᵀ · scale, capped, + mask) · v for each head, and the weights.
 
-    `sinks` has for each head a score that takes part in the softmax alone.
+    `sinks` has for each head a score that takes part in the softmax alone. Where the mask is −∞,
+    the key is not seen; a query that sees none gives zeros.
     """
     scores = q @ k.swapaxes(2, 3) * (scale or 1 / math.sqrt(q.shape[3]))
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
-    scores = scores + mask
-    powers: Array = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
+    hidden = np.isneginf(mask)
+    scores = np.where(hidden, scores.dtype.type(-np.inf), scores + mask)
+    largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    blind = np.broadcast_to(hidden, scores.shape).all(axis=-1, keepdims=True)
+    powers: Array = np.where(blind, 0, np.exp(scores - largest))
     total = powers.sum(axis=-1, keepdims=True)
     if sinks is not None:
-        total = total + np.exp(
-            sinks.reshape(-1, 1, 1) - scores.max(axis=-1, keepdims=True, initial=-np.inf)
-        )
-    weights = powers / total
+        total = total + np.exp(sinks.reshape(-1, 1, 1) - largest)
+    weights = powers / np.where(blind, 1, total)
     return np.asarray(weights @ v), weights
