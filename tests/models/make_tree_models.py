@@ -90,11 +90,16 @@ def catboost_models(x: Any, y: Any) -> dict[str, tuple[bytes, Any]]:
         ("two", "Logloss", two),
         ("three", "MultiClass", three),
         ("several", "MultiRMSE", np.stack([y, 2 * y], axis=1)),
+        ("depthwise-three", "MultiClass", three),
+        ("lossguide", "RMSE", y),
     ):
-        classes = name in ("two", "three")
+        classes = name.endswith(("two", "three"))
         kind = catboost.CatBoostClassifier if classes else catboost.CatBoostRegressor
         nan_mode = "Max" if name == "poisson" else "Min"
-        model = kind(loss_function=loss, nan_mode=nan_mode, **options).fit(x, target)
+        grown = {"depthwise": "Depthwise", "lossguide": "Lossguide"}
+        policy = grown.get(name.partition("-")[0], "SymmetricTree")
+        model = kind(loss_function=loss, nan_mode=nan_mode, grow_policy=policy, **options)
+        model.fit(x, target)
         path = FOLDER / f"catboost-{name}.json"
         model.save_model(str(path), format="json")
         expected = model.predict_proba(ASKED) if classes else model.predict(ASKED)

@@ -176,6 +176,8 @@ def test_catboost_predicts_the_same() -> None:
         catboost.CatBoostRegressor(**quiet).fit(X, Y),
         catboost.CatBoostClassifier(**quiet).fit(X, NAMED),
         make_pipeline(StandardScaler(), catboost.CatBoostClassifier(**quiet)).fit(X, THREE),
+        catboost.CatBoostClassifier(grow_policy="Depthwise", **quiet).fit(X, THREE),
+        catboost.CatBoostRegressor(grow_policy="Lossguide", nan_mode="Max", **quiet).fit(X, Y),
     )
     for model in models:
         outputs = evaluate(infuse.load(model), {"x": X})

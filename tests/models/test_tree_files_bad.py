@@ -16,6 +16,7 @@ from infuse.frontends.trees import ubjson
 FOLDER = Path(__file__).parent / "data" / "trees"
 XGBOOST = json.loads((FOLDER / "xgboost-logistic.json").read_bytes())
 CATBOOST = json.loads((FOLDER / "catboost-rmse.json").read_bytes())
+GROWN = json.loads((FOLDER / "catboost-depthwise-three.json").read_bytes())
 LIGHTGBM = (FOLDER / "lightgbm-categories.txt").read_text()
 Change = Callable[[Any], Any]
 
@@ -148,6 +149,32 @@ def test_catboost_is_refused(case: str) -> None:
     change, words = CATBOOST_CASES[case]
     document = copy.deepcopy(CATBOOST)
     change(document)
+    with pytest.raises((ModelFileError, UnsupportedOperatorError), match=words):
+        infuse.load(json.dumps(document).encode())
+
+
+GROWN_CASES: dict[str, tuple[Change, str]] = {
+    "a branch without an end": (lambda t: t.pop("left"), "left"),
+    "a leaf without a value": (lambda t: t.pop("split"), "value"),
+    "a feature that is not there": (
+        lambda t: t["split"].__setitem__("float_feature_index", 99),
+        "99",
+    ),
+    "a leaf of other targets": (lambda t: t.__setitem__("right", {"value": [1.0]}), "1 values"),
+    "a value that is not finite": (
+        lambda t: t.__setitem__("right", {"value": [1.0, float("inf"), 0.0]}),
+        "finite",
+    ),
+    "a border that is NaN": (lambda t: t["split"].__setitem__("border", float("nan")), "NaN"),
+    "another split": (lambda t: t["split"].__setitem__("split_type", "OnlineCtr"), "OnlineCtr"),
+}
+
+
+@pytest.mark.parametrize("case", GROWN_CASES)
+def test_grown_trees_are_refused(case: str) -> None:
+    change, words = GROWN_CASES[case]
+    document = copy.deepcopy(GROWN)
+    change(document["trees"][1])
     with pytest.raises((ModelFileError, UnsupportedOperatorError), match=words):
         infuse.load(json.dumps(document).encode())
 

@@ -1,5 +1,6 @@
 """Leaves of boosted trees that are more than a number, beside the libraries that made them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,11 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.errors import ModelFileError
+from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.ops.core.evaluate import evaluate
 
 lightgbm = pytest.importorskip("lightgbm", reason="fits the models")
+xgboost = pytest.importorskip("xgboost", reason="fits the models")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 RNG = np.random.default_rng(0)
@@ -85,3 +87,62 @@ def test_damaged_linear_leaves_are_refused(tmp_path: Path, old: str, new: str, w
     path.write_text(text[:place] + text[place:].replace(old, new, 1))
     with pytest.raises(ModelFileError, match=words):
         infuse.load(path)
+
+
+TARGETS = np.stack([Y, np.nan_to_num(X[:, 3]) ** 2, -Y], axis=1)
+THREE = np.digitize(Y, [-0.3, 0.4])
+ROWS: dict[str, tuple[dict[str, Any], Any]] = {
+    "numbers": ({}, TARGETS),
+    "labels": ({"objective": "binary:logistic"}, TARGETS > 0),
+    "three classes": ({"objective": "multi:softprob", "num_class": 3}, THREE),
+    "quantiles": ({"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.5]}, Y),
+    "one leaf": ({"gamma": 1e9}, TARGETS),
+    "a forest": ({"num_parallel_tree": 3, "subsample": 0.5}, TARGETS),
+}
+
+
+def _rows(name: str) -> Any:
+    options, y = ROWS[name]
+    kind = {"multi_strategy": "multi_output_tree", "tree_method": "hist", "max_depth": 3}
+    return xgboost.train({**kind, **options}, xgboost.DMatrix(X, y), 5)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_leaves_of_xgboost_that_are_rows(name: str) -> None:
+    model = _rows(name)
+    finite = ODD[~(np.abs(ODD) > 1e38).any(axis=1)]
+    for form in ("json", "ubj"):
+        graph = infuse.load(bytes(model.save_raw(form)))
+        for x in (X, finite, X[:1]):
+            expected = model.predict(xgboost.DMatrix(x))
+            found = evaluate(graph, {"x": x})["prediction"]
+            assert found.shape == expected.shape
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, rtol=0, atol=3e-7)
+
+
+def test_estimators_whose_leaves_are_rows_are_compiled() -> None:
+    model = xgboost.XGBClassifier(n_estimators=4, multi_strategy="multi_output_tree").fit(X, THREE)
+    with infuse.compile(infuse.load(model)) as compiled:
+        found = compiled.run({"x": X})
+    np.testing.assert_array_equal(found["label"], model.predict(X))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=3e-7)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.pop("leaf_weights"), "versions before 3.2"),
+        (lambda t: t["leaf_weights"].pop(), "numbers of leaves for 3"),
+        (lambda t: t["right_children"].__setitem__(-1, 99), "no row"),
+        (lambda t: t["right_children"].__setitem__(-1, -1), "no row"),
+        (lambda t: t["tree_param"].__setitem__("size_leaf_vector", "2"), "2 numbers for 3"),
+        (lambda t: t["tree_param"].__setitem__("size_leaf_vector", "1"), "another kind"),
+        (lambda t: t["leaf_weights"].__setitem__(0, float("nan")), "finite"),
+    ],
+)
+def test_damaged_rows_are_refused(change: Any, words: str) -> None:
+    document = json.loads(_rows("numbers").save_raw("json"))
+    change(document["learner"]["gradient_booster"]["model"]["trees"][1])
+    with pytest.raises((ModelFileError, UnsupportedOperatorError), match=words):
+        infuse.load(json.dumps(document).encode())

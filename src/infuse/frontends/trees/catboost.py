@@ -1,4 +1,4 @@
-"""Models that CatBoost saves as JSON: oblivious trees of float features."""
+"""Models that CatBoost saves as JSON: trees of float features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from infuse.errors import ModelFileError, UnsupportedOperatorError
 from infuse.frontends.documents import HINT, json_object, numbers
 from infuse.frontends.importer import Importer
 from infuse.frontends.malformed import wellformed
-from infuse.frontends.trees.forests import Forest, Tree
+from infuse.frontends.trees.forests import Forest, Tree, plain_tree
 from infuse.frontends.trees.scores import beside, best, labels, sigmoid, squeezed
 from infuse.ir.graph import Graph, Value
 
@@ -60,10 +60,6 @@ class Model:
                     f"the model has {kind.replace('_', ' ')}, which are not supported",
                     hint="encode them as numbers before training",
                 )
-        if "oblivious_trees" not in document:
-            raise UnsupportedOperatorError(
-                "the model has no oblivious trees", hint="train with grow_policy='SymmetricTree'"
-            )
         listed = features["float_features"]
         self._places = {int(f["feature_index"]): int(f["flat_feature_index"]) for f in listed}
         self._nan = {int(f["feature_index"]): f["nan_value_treatment"] for f in listed}
@@ -74,7 +70,11 @@ class Model:
         scale, bias = document.get("scale_and_bias", [1, [0]])
         self._scale = float(scale)
         self._bias = numbers(bias if isinstance(bias, list) else [bias], np.float64, "bias")
-        self._trees: Sequence[Mapping[str, Any]] = document["oblivious_trees"]
+        is_symmetric = "oblivious_trees" in document
+        self._tree = self._symmetric if is_symmetric else self._grown
+        self._trees: Sequence[Mapping[str, Any]] = document[
+            "oblivious_trees" if is_symmetric else "trees"
+        ]
         info = document.get("model_info", {})
         loss = info.get("params", {}).get("loss_function", {}).get("type", "RMSE")
         self.loss = str(loss).partition(":")[0]
@@ -122,7 +122,42 @@ class Model:
         scaled = sums if self._scale == 1 else g("Mul", sums, self._scale)
         return g("Add", scaled, g.constant(self._bias)) if self._bias.any() else scaled
 
-    def _tree(self, tree: Mapping[str, Any], targets: int) -> Tree:
+    def _split(self, split: Mapping[str, Any]) -> tuple[int, float, bool]:
+        """The column of a split, the border up to which numbers go left, and whether NaN does."""
+        if split.get("split_type", "FloatFeature") != "FloatFeature":
+            raise UnsupportedOperatorError(
+                f"splits of type {split['split_type']!r} are not supported"
+            )
+        index = int(split["float_feature_index"])
+        border = float(np.float32(split["border"]))
+        return self._places[index], border, self._nan[index] != "AsTrue"
+
+    def _grown(self, tree: Mapping[str, Any], targets: int) -> Tree:
+        """A tree of branches that have a test each (grow_policy Depthwise or Lossguide)."""
+        leaf, no_split, no_row = (-1, -1), (0, 0.0, False), np.zeros(targets)
+        ends, splits, rows = [leaf], [no_split], [no_row]
+        pending = [(0, tree)]
+        while pending:
+            number, node = pending.pop()
+            if "split" in node:
+                splits[number] = self._split(node["split"])
+                ends[number] = below = len(ends), len(ends) + 1
+                pending += zip(below, (node["left"], node["right"]))
+                ends += [leaf] * 2
+                splits += [no_split] * 2
+                rows += [no_row] * 2
+                continue
+            value = node["value"]
+            rows[number] = numbers(value if isinstance(value, list) else [value], float, "value")
+            if len(rows[number]) != targets:
+                raise ModelFileError(f"{len(rows[number])} values of a leaf for {targets} targets")
+        left, right = zip(*ends)
+        features, borders, nan = zip(*splits)
+        table = np.stack(rows)
+        values = table[:, 0] if targets == 1 else table
+        return plain_tree(left, right, features, borders, values, nan)
+
+    def _symmetric(self, tree: Mapping[str, Any], targets: int) -> Tree:
         """A tree of one test a level, the last test first, as a full tree of branches."""
         splits = list(tree["splits"] or [])
         depth = len(splits)
@@ -131,16 +166,8 @@ class Model:
             raise ModelFileError(
                 f"a tree of {depth} levels and {targets} targets has {len(values)} leaf values"
             )
-        features, borders, nan = [], [], []
-        for split in reversed(splits):
-            if split.get("split_type", "FloatFeature") != "FloatFeature":
-                raise UnsupportedOperatorError(
-                    f"splits of type {split['split_type']!r} are not supported"
-                )
-            index = int(split["float_feature_index"])
-            features.append(self._places[index])
-            borders.append(float(np.float32(split["border"])))
-            nan.append(self._nan[index] != "AsTrue")
+        found = [self._split(split) for split in reversed(splits)]
+        features, borders, nan = zip(*found) if found else ((), (), ())
         inner, leaves = (1 << depth) - 1, 1 << depth
         level = np.log2(np.arange(1, inner + 1)).astype(np.int64)
         nodes = np.arange(inner)

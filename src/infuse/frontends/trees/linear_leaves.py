@@ -68,8 +68,8 @@ class LinearLeaves:
         # A leaf with fewer features has others at a column of zeros.
         features = np.full((len(constants), most), self._columns)
         coefficients = np.zeros((len(constants), most))
-        for row, (places, factors) in enumerate(zip(self._features, self._coefficients)):
-            features[row, : len(places)], coefficients[row, : len(places)] = places, factors
+        for row, (chosen, weights) in enumerate(zip(self._features, self._coefficients)):
+            features[row, : len(chosen)], coefficients[row, : len(chosen)] = chosen, weights
         padded = g("Pad", x, g.ints(0, 0, 0, 1))
         lost = None
         for k in range(most):

@@ -14,7 +14,14 @@ from infuse.frontends.documents import HINT, json_object, numbers
 from infuse.frontends.importer import Importer
 from infuse.frontends.malformed import wellformed
 from infuse.frontends.trees import ubjson
-from infuse.frontends.trees.forests import LESS, Forest, Pieces, Tree, pieces_of_members
+from infuse.frontends.trees.forests import (
+    LESS,
+    Forest,
+    Pieces,
+    Tree,
+    pieces_of_members,
+    plain_tree,
+)
 from infuse.frontends.trees.scores import best, sigmoid, squeezed
 from infuse.ir.graph import Array, Graph, Value
 
@@ -176,13 +183,19 @@ class Booster:
             raise ModelFileError(f"tree_info has groups that are not among {self.groups}")
         forest = Forest(self.columns, dtypes.float32, LESS)
         categorical: set[int] = set()
-        for group, base in enumerate(self.base):
+        has_rows = bool(trees) and _leaf_size(trees[0]) > 1
+        if has_rows:
+            forest.add(plain_tree([-1], [-1], [0], [0.0], self.base[None]))
+        for group, base in enumerate(() if has_rows else self.base):
             forest.constant(float(base), group)
         for number, content in enumerate(trees):
-            tree = _tree(content, drops[number])
+            if (_leaf_size(content) > 1) is not has_rows:
+                raise ModelFileError(f"tree {number} has leaves of another kind than the first")
+            tree = _tree(content, drops[number], self.groups)
             categorical.update(int(tree.feature[node]) for node in tree.pieces)
             forest.add(tree, int(groups[number]), f"tree {number}")
-        return forest.sums(g, _whole(g, x, categorical), self.groups)
+        whole = _whole(g, x, categorical)
+        return forest.rows(g, whole) if has_rows else forest.sums(g, whole, self.groups)
 
 
 def _whole(g: Importer, x: Value, columns: set[int]) -> Value:
@@ -196,27 +209,48 @@ def _whole(g: Importer, x: Value, columns: set[int]) -> Value:
     return g("Where", mask, g("Floor", x), x)
 
 
-def _tree(content: Mapping[str, Any], weight: Any) -> Tree:
-    if _count(content["tree_param"].get("size_leaf_vector", 1), "size_leaf_vector") > 1:
-        raise UnsupportedOperatorError(
-            "trees whose leaves are vectors are not supported",
-            hint="train with multi_strategy='one_output_per_tree'",
-        )
+def _leaf_size(content: Mapping[str, Any]) -> int:
+    """How many numbers the leaves of a tree have."""
+    return _count(content["tree_param"].get("size_leaf_vector", 1), "size_leaf_vector")
+
+
+def _tree(content: Mapping[str, Any], weight: Any, groups: int) -> Tree:
     left, right, feature = (
         numbers(content[name], np.int64, name)
         for name in ("left_children", "right_children", "split_indices")
     )
     condition = numbers(content["split_conditions"], F, "split_conditions")
     nan_left = numbers(content["default_left"], np.int64, "default_left") != 0
+    is_row = _leaf_size(content) > 1
     return Tree(
         left,
         right,
         feature,
         condition,
         nan_left,
-        condition * weight,
+        (_rows(content, left, right, groups) if is_row else condition) * weight,
         _categories(content, nan_left),
     )
+
+
+def _rows(content: Mapping[str, Any], left: Array, right: Array, groups: int) -> Array:
+    """The row of votes of each node; a leaf has the number of its row in place of a right end."""
+    if "leaf_weights" not in content:
+        raise UnsupportedOperatorError(
+            "trees whose leaves are vectors are not supported as versions before 3.2 write them",
+            hint="load the model with XGBoost 3.2 or later, and save it again",
+        )
+    if _leaf_size(content) != groups:
+        raise ModelFileError(f"leaves of {_leaf_size(content)} numbers for {groups} groups")
+    weights = numbers(content["leaf_weights"], F, "leaf_weights")
+    is_leaf = left < 0
+    if len(weights) % groups or len(left) != len(right):
+        raise ModelFileError(f"{len(weights)} numbers of leaves for {groups} groups")
+    places = np.where(is_leaf, right, 0)
+    if (places < 0).any() or (places >= max(len(weights) // groups, 1)).any() or not len(weights):
+        raise ModelFileError("a leaf has no row of numbers")
+    rows: Array = np.where(is_leaf[:, None], weights.reshape(-1, groups)[places], F(0))
+    return rows
 
 
 def _categories(content: Mapping[str, Any], nan_left: Array) -> dict[int, Pieces]:
