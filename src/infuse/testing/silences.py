@@ -49,12 +49,58 @@ _ROWS: Final = (
         "rounded when the zero point has been added",
         "as ONNX Runtime; QuantizeLinear and all others round before",
     ),
+    (
+        "a query of attention that sees keys, all scores of which are -∞",
+        "NaN; zeros where it sees no key",
+        "softmax, as ONNX Runtime; kernels with a mask cannot tell the two apart, and give zeros",
+    ),
+    (
+        "scores of attention that is causal, or over a window, at keys outside",
+        "not looked at, also where they are NaN",
+        "as ONNX Runtime's GroupQueryAttention",
+    ),
+    (
+        "RoiAlign, DeformConv beside pixels that are not finite",
+        "pixels of weight 0 count: 0 · ∞ is NaN; RoiAlign's points outside weigh the first pixel 0",
+        "as ONNX Runtime and torchvision",
+    ),
+    ("Det of a matrix with NaN", "NaN; zeros are positive", "as ONNX Runtime"),
+    (
+        "CumSum of zeros",
+        "the first sum is the first element: -0 stays",
+        "as ONNX Runtime; PyTorch begins at +0",
+    ),
 )
 _NATIVE: Final = (
     (
-        "results below the smallest normal number",
-        "zero, of the same sign, on x86",
+        "results below the smallest normal number, also between",
+        "zero on x86, of the same sign after a product; what is divided by it, ∞ or NaN",
         "each would take over a hundred cycles (design.md, Subnormal numbers)",
+    ),
+    (
+        "sums, squares and states that leave float32 between",
+        "∞ or NaN, also where the result itself has a place (norms, Mean, variances, recurrences)",
+        "kernels compute in float32, the interpreter often in float64",
+    ),
+    (
+        "the sign of a zero among zeros of both signs: ReduceMax, ReduceMin, pools, RoiAlign",
+        "either",
+        "which is found first depends on the vectors, as it does in NumPy and ONNX Runtime",
+    ),
+    (
+        "DFT, STFT, Det of lines and matrices with NaN or ∞; signs of zeros of DFT, STFT",
+        "NaN or ∞, where the algorithm leads",
+        "it follows from the factors of a transform and the order of an elimination",
+    ),
+    (
+        "ConvTranspose with filters that are not finite",
+        "NaN also where a filter meets the zeros between pixels",
+        "it runs as a convolution",
+    ),
+    (
+        "attention with values that are not finite at keys that a query does not see",
+        "NaN, or as if they were not there",
+        "blocks of keys that no query sees are left out, others are weighed by 0",
     ),
     (
         "x / c for a constant c, at level `all`",
