@@ -177,9 +177,9 @@ def best_order(buffers: Sequence[Buffer], sizes: Sequence[int]) -> tuple[int, ..
         a, b = chance.sample(range(len(best)), 2)
         order = list(best)
         order[a], order[b] = order[b], order[a]
-        tried = arena_bytes(place(buffers, sizes, order), sizes)
-        if tried <= least:
-            best, least = order, tried
+        bytes_now = arena_bytes(place(buffers, sizes, order), sizes)
+        if bytes_now <= least:
+            best, least = order, bytes_now
     return tuple(best)
 
 
