@@ -106,3 +106,17 @@ def test_a_mask_of_ends_and_starts(batch: str) -> None:
     )
     found = both(proto, feeds)
     np.testing.assert_allclose(found, run(proto, feeds)[0], rtol=1e-4, atol=1e-5, strict=True)
+
+
+def test_what_is_no_string_is_read_as_its_text() -> None:
+    proto = parsed("""m (string[n] x) => (string[n] t, string[n] y) {
+      t = StringConcat(x, x) y = Identity(x) }""")
+    odd = [None, np.nan, 3, 2.5, True, b"b", np.float32(0.1), np.str_("q"), "a"]
+    graph = infuse.load(proto)
+    with infuse.compile(graph, threads=1) as compiled:
+        for x in (np.array(odd, object), np.array(["a", ""], object), np.array([], object)):
+            expected = dict(zip(("t", "y"), run(proto, {"x": x}), strict=True))
+            for found in (evaluate(graph, {"x": x}), compiled.run({"x": x})):
+                assert {k: v.tolist() for k, v in found.items()} == {
+                    k: v.tolist() for k, v in expected.items()
+                }

@@ -24,6 +24,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -171,3 +172,33 @@ def test_models_are_written_and_read_again(name: str, tmp_path: Path) -> None:
     feeds = {graph.inputs[0].name: x}
     again = onnxruntime.InferenceSession(str(tmp_path / "m.onnx")).run(None, feeds)
     compare(again, onnxruntime.InferenceSession(data).run(None, feeds))
+
+
+@pytest.mark.parametrize(
+    "vectorizer",
+    [
+        TfidfVectorizer(),
+        TfidfVectorizer(ngram_range=(1, 2), norm="l1"),
+        CountVectorizer(stop_words=["the"], min_df=1),
+        CountVectorizer(binary=True, lowercase=False),
+    ],
+    ids=str,
+)
+def test_pipelines_of_texts(vectorizer: Any) -> None:
+    pytest.importorskip("re2", reason="matches the patterns of tokens")
+    texts = np.array(["The good day", "a bad, bad night", "good night", "the bad day", ""])
+    model = make_pipeline(vectorizer, LogisticRegression()).fit(texts, [1, 0, 1, 0, 0])
+    from skl2onnx.common.data_types import StringTensorType
+
+    kinds = [("x", StringTensorType([None]))]
+    options = {id(model.steps[-1][1]): {"zipmap": False}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        proto = skl2onnx.convert_sklearn(
+            model, initial_types=kinds, options=options, target_opset=18
+        )
+    asked = np.array([*texts, "night and DAY", "bad good_day x", "12 ab"], object)
+    # ONNX Runtime lowers texts only where the system has the locale en_US.
+    labels, chances = InferenceSession(proto.SerializeToString()).run(None, {"x": asked})
+    assert labels.tolist() == model.predict(asked).tolist()
+    np.testing.assert_allclose(chances, model.predict_proba(asked), rtol=1e-4, atol=1e-5)

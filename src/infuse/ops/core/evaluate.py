@@ -135,7 +135,27 @@ def check_feeds(graph: Graph, feeds: Mapping[str, Any]) -> list[Any]:
     feeds = {v.name: v.default for v in graph.inputs if v.default is not None} | dict(feeds)
     check_names(graph, feeds)
     sizes: dict[str, int] = {}
-    return [_check_feed(value, feeds[value.name], sizes) for value in graph.inputs]
+    return [
+        _as_texts(graph, _check_feed(value, feeds[value.name], sizes)) for value in graph.inputs
+    ]
+
+
+def _as_texts(graph: Graph, feed: Any) -> Any:
+    """What is no string among strings as its text, where the graph is a model of ONNX: so ONNX
+    Runtime reads arrays of Python objects.
+    """
+    if not graph.opsets:
+        return feed
+    if isinstance(feed, list):
+        return [_as_texts(graph, part) for part in feed]
+    if not isinstance(feed, np.ndarray) or feed.dtype != object:
+        return feed
+    elements = feed.reshape(-1).tolist()
+    if all(isinstance(element, str) for element in elements):
+        return feed
+    texts = np.empty(feed.size, object)
+    texts[:] = [str(element) for element in elements]
+    return texts.reshape(feed.shape)
 
 
 def check_names(graph: Graph, feeds: Collection[str]) -> None:
