@@ -184,6 +184,20 @@ for op in ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic"):
         raw(op, "images", IMAGE, tag=f"{tag}-down", size=[4, 5], **options)
 raw("ResizeBilinear", "images", whole(1, 4, 4, 2, low=0, high=255, dtype=np.uint8), tag="uint8",
     size=[6, 7])  # fmt: skip
+for method in ("area", "lanczos3", "lanczos5", "mitchellcubic", "gaussian"):
+    for tag, size in {"up": [13, 9], "down": [4, 5]}.items():
+        for smooth in (False, True):
+            case(f"tf.image.resize-{method}-{tag}-{smooth}",
+                 lambda x, m=method, s=size, a=smooth: tf.image.resize(x, s, m, antialias=a),
+                 IMAGE)  # fmt: skip
+case("tf.image.resize-bilinear-smooth",
+     lambda x: tf.image.resize(x, [3, 4], "bilinear", antialias=True), IMAGE)  # fmt: skip
+case("tf.image.resize-bicubic-smooth",
+     lambda x: tf.image.resize(x, [3, 4], "bicubic", antialias=True), IMAGE)  # fmt: skip
+raw("ScaleAndTranslate", "images", IMAGE, size=[6, 5], scale=[0.7, 1.3], translation=[1.5, -2.0],
+    kernel_type="triangle")  # fmt: skip
+raw("ResizeArea", "images", whole(1, 4, 4, 2, low=0, high=255, dtype=np.uint8), tag="uint8",
+    size=[3, 3], align_corners=True)  # fmt: skip
 BOXES = np.array([[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.9], [-0.2, 0.3, 0.5, 1.2]], F32)
 raw("CropAndResize", "image boxes box_ind", IMAGE, BOXES, np.array([0, 1, 0], I32),
     crop_size=[4, 5], extrapolation_value=0.5)  # fmt: skip

@@ -61,11 +61,20 @@ def test_case(name: str) -> None:
 @pytest.mark.parametrize("name", case_names("special"))
 def test_special_values(name: str) -> None:
     """NaN, infinities, zeros and the limits of integers, each to the accuracy of its own size."""
-    members = archive("special")
+    agree_everywhere(archive("special"), name, 3e-6, 1e-9)
+
+
+@pytest.mark.parametrize("name", case_names("numeric"))
+def test_operation(name: str) -> None:
+    agree_everywhere(archive("numeric"), name, 1e-5, 2e-6)
+
+
+def agree_everywhere(members: dict[str, bytes], name: str, rtol: float, atol: float) -> None:
+    """The graph of a model computes its outputs, each element to the accuracy of its own size."""
     graph = infuse.load(members[f"{name}.keras"])
     with np.load(io.BytesIO(members[f"{name}.npz"])) as numbers:
         feeds = {value.name: numbers[f"x{i}"] for i, value in enumerate(graph.inputs)}
-        right = numbers["y0"]
-    (result,) = evaluate(graph, feeds).values()
-    assert result.dtype == right.dtype
-    np.testing.assert_allclose(result, right, rtol=3e-6, atol=1e-9)
+        expected = [numbers[f"y{i}"] for i in range(len(graph.outputs))]
+    for result, right in zip(evaluate(graph, feeds).values(), expected, strict=True):
+        assert result.dtype == right.dtype
+        np.testing.assert_allclose(result, right, rtol=rtol, atol=atol)

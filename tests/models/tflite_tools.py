@@ -154,10 +154,15 @@ def litert(data: bytes, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
     return litert_runs(data, [feeds])[0]
 
 
-def litert_runs(data: bytes, runs: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
-    """Those of several runs, one after another."""
-    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=plain)
+def litert_runs(
+    data: bytes, runs: Sequence[Sequence[np.ndarray]], *, delegated: bool = False
+) -> list[list[np.ndarray]]:
+    """Those of several runs, one after another; `delegated`: of what XNNPACK takes, as by default,
+    those of XNNPACK.
+    """
+    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    resolver = OpResolverType.AUTO if delegated else kernels
+    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=resolver)
     inputs = interpreter.get_input_details()
     for detail, feed in zip(inputs, runs[0], strict=True):
         interpreter.resize_tensor_input(detail["index"], feed.shape)

@@ -188,6 +188,9 @@ class Call(calls.Call):
         """Elements always mean the same."""
         return True
 
+    def steps(self, index: int) -> None:
+        """No scale: operands are not scaled integers."""
+
     def zero_of(self, index: int) -> Value | None:
         """Zero stands for itself."""
         return None

@@ -200,6 +200,12 @@ class Call:
             raise ModelFileError(f"operand {index} has {len(listed)} numbers, not one")
         return listed[0]
 
+    def steps(self, index: int) -> Quantization | None:
+        """The one scale of an operand of 8 bits; None where it has none, or several."""
+        tensor = self.tensor(index)
+        scales = tensor.quantization if tensor.quantized and tensor.dtype in _BYTES else None
+        return scales if scales is not None and scales.single else None
+
     def zero_of(self, index: int) -> Value | None:
         """The element that stands for zero in an operand, where that is not zero itself."""
         quantization = self.tensor(index).quantization
@@ -269,6 +275,7 @@ class Call:
 
 _COMPLEX: Final = next(number for number, dtype in DTYPES.items() if dtype == dtypes.complex64)
 _ACTIVATIONS: Final = 5
+_BYTES: Final = (dtypes.int8, dtypes.uint8)
 
 
 def alike(a: Tensor, b: Tensor) -> bool:

@@ -11,10 +11,12 @@ from infuse.frontends.keras.layers import (  # noqa: F401
     movement,
     moving_operations,
     normalization,
+    numeric_operations,
     operations,
     ordering_operations,
     pooling,
     preprocessing,
     recurrent,
+    window_operations,
     wrappers,
 )

@@ -36,14 +36,14 @@ def operation(*names: str) -> Callable[[Operation], Operation]:
 def _registered(function: Operation) -> Operation:
     def build(call: Call, *args: Any, **kwargs: Any) -> Any:
         fields = {k: v for k, v in call.config.fields.items() if k not in ("name", "dtype")}
-        if "dtype" in call.config and "name" in call.config and function in _TYPED:
+        if "dtype" in call.config and "name" in call.config and function in TYPED:
             fields["dtype"] = call.config.get("dtype")
         return function(call, *args, **{**fields, **kwargs})
 
     return build
 
 
-_TYPED: Final[set[Operation]] = set()
+TYPED: Final[set[Operation]] = set()
 """Those whose field `dtype` is an option of theirs."""
 
 
@@ -233,7 +233,7 @@ def cast(call: Call, x: Any, dtype: str) -> Value:
     return call.g.cast(tensor(call, x), dtypes.by_name(dtype))
 
 
-_TYPED.add(cast)
+TYPED.add(cast)
 
 
 @operation("StopGradient", "Copy", "ConvertToTensor")
@@ -380,4 +380,4 @@ def one_hot(
     return g.permute(y, *order)
 
 
-_TYPED.add(one_hot)
+TYPED.add(one_hot)

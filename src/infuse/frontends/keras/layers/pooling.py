@@ -14,7 +14,9 @@ from infuse.frontends.keras.layers.convolutions import (
 from infuse.ir.graph import Value
 
 
-def _pool(kind: str, count: int) -> Callable[[Call, Value], Value]:
+def pool(kind: str, count: int) -> Callable[[Call, Value], Value]:
+    """A pool over windows of so many axes, as the configuration says."""
+
     def build(call: Call, x: Value) -> Value:
         config, floats = call.config, call.floats(x)
         images = channels_in_front(call, floats, count + 2)
@@ -54,7 +56,9 @@ def global_average_1d(call: Call, x: Value, mask: Value | None = None) -> Value:
     return call.g("Div", total, number)
 
 
-def _adaptive(kind: str, count: int) -> Callable[[Call, Value], Value]:
+def adaptive_pool(kind: str, count: int) -> Callable[[Call, Value], Value]:
+    """A pool over parts of so many axes, whose number the configuration says."""
+
     def build(call: Call, x: Value) -> Value:
         images = channels_in_front(call, call.floats(x), count + 2)
         for axis, parts in enumerate(positive(call.config, "output_size", count, None), 2):
@@ -91,7 +95,7 @@ for _count in (1, 2, 3):
         (("AveragePooling", "AvgPool"), "AveragePool", "ReduceMean"),
         (("MaxPooling", "MaxPool"), "MaxPool", "ReduceMax"),
     ):
-        layer(*(f"{name}{_count}D" for name in _names))(_pool(_kind, _count))
-        layer(f"Adaptive{_names[0]}{_count}D")(_adaptive(_whole, _count))
+        layer(*(f"{name}{_count}D" for name in _names))(pool(_kind, _count))
+        layer(f"Adaptive{_names[0]}{_count}D")(adaptive_pool(_whole, _count))
         if (_count, _whole) != (1, "ReduceMean"):
             layer(*(f"Global{name}{_count}D" for name in _names))(_global(_whole, _count))

@@ -12,7 +12,7 @@ from infuse.frontends.layout import FROM_CHANNELS, TO_CHANNELS
 from infuse.frontends.tensorflow.calls import Call, operator
 from infuse.ir.graph import Array, Value
 
-_LARGEST: Final = 1 << 14
+LARGEST: Final = 1 << 14
 """The size of an image that numbers of the model are made for."""
 
 
@@ -54,11 +54,11 @@ def bicubic(call: Call) -> Value:
     """Images of other sizes, between whose pixels lie curves of the third degree."""
     g, x, after = call.g, g_float(call), call.ints(1)
     before = x.shape[1:3]
-    if len(after) != 2 or min(after) < 1 or max(after) > _LARGEST:
+    if len(after) != 2 or min(after) < 1 or max(after) > LARGEST:
         raise ModelFileError(f"its sizes are {after[:4]}")
     aligned, half = _coordinates(call) == "align_corners", _coordinates(call) == "half_pixel"
     for number, (size, count) in enumerate(zip(before, after)):
-        if not isinstance(size, int) or not 0 < size <= _LARGEST:
+        if not isinstance(size, int) or not 0 < size <= LARGEST:
             raise call.unsupported(f"a bicubic image of size {size}")
         weights = g.constant(_curve(size, count, aligned, half))
         equation = ("ph,nhwc->npwc", "qw,nhwc->nhqc")[number]
@@ -105,7 +105,7 @@ def crop(call: Call) -> Value:
         raise call.unsupported("cropping to the nearest pixels")
     outside = float(call.option("extrapolation_value", 0.0))
     height, width = (g.size_of(x, axis) for axis in (2, 3))
-    if len(sizes) != 2 or min(sizes) < 1 or max(sizes) > _LARGEST:
+    if len(sizes) != 2 or min(sizes) < 1 or max(sizes) > LARGEST:
         raise ModelFileError(f"its sizes are {sizes[:4]}")
     grids = []
     for axis, (count, size) in enumerate(zip(sizes, (height, width))):

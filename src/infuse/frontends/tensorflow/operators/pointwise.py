@@ -15,7 +15,7 @@ from infuse.frontends.importer import Importer
 from infuse.frontends.items import Complex, Item
 from infuse.frontends.tensorflow.calls import Call, operator, shared
 from infuse.frontends.tensorflow.tensors import array_of
-from infuse.frontends.tflite.builtins import indexing, pointwise
+from infuse.frontends.tflite.builtins import indexing, pointwise, units
 from infuse.ir.graph import Array, Value
 
 _SAME: Final = {
@@ -54,10 +54,10 @@ for _name, _kind in _SAME.items():
     operator(_name)(_same(_kind))
 for _name, _kind in _PAIRS.items():
     operator(_name)(_pair(_kind))
-shared("NotEqual", pointwise.not_equal)
+shared("NotEqual", units.not_equal)
 shared("Square", pointwise.square)
 shared("SquaredDifference", pointwise.squared_difference)
-shared("Rsqrt", pointwise.rsqrt)
+shared("Rsqrt", units.rsqrt)
 shared("AddN", pointwise.add_n)
 shared("AccumulateNV2", pointwise.add_n)
 shared("FloorDiv", pointwise.floor_div)

@@ -10,7 +10,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends import functions
-from infuse.frontends.tflite.calls import Call, activation, builtin, parameters
+from infuse.frontends.tflite.calls import Call, activation, builtin
 from infuse.ir.graph import Value
 
 _UNARY: Final = {
@@ -20,10 +20,6 @@ _UNARY: Final = {
 }  # fmt: skip
 _LIMITED: Final = {"RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1), "RELU_0_TO_1": (0, 1)}
 _ARITHMETIC: Final = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div"}
-_COMPARED: Final = {
-    "EQUAL": "Equal", "LESS": "Less", "GREATER": "Greater", "LESS_EQUAL": "LessOrEqual",
-    "GREATER_EQUAL": "GreaterOrEqual",
-}  # fmt: skip
 
 
 def _unary(kind: str) -> Callable[[Call], Value]:
@@ -40,16 +36,6 @@ def _limited(low: float, high: float) -> Callable[[Call], Value]:
 
 def _arithmetic(kind: str) -> Callable[[Call], Value]:
     return lambda call: call.activated(call.g(kind, call.real(0), call.real(1)))
-
-
-def _compared(kind: str) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
-        # LiteRT orders int16 by the numbers that are stored, whatever their scales.
-        if kind != "Equal" and call.raw(0).dtype == call.raw(1).dtype == dtypes.int16:
-            return call.g(kind, call.raw(0), call.raw(1))
-        return call.g(kind, call.real(0), call.real(1))
-
-    return build
 
 
 def _extreme(kind: str, better: str) -> Callable[[Call], Value]:
@@ -70,16 +56,8 @@ for _name, (_low, _high) in _LIMITED.items():
     builtin(_name)(_limited(_low, _high))
 for _name, _kind in _ARITHMETIC.items():
     builtin(_name)(_arithmetic(_kind))
-for _name, _kind in _COMPARED.items():
-    builtin(_name)(_compared(_kind))
 builtin("MAXIMUM")(_extreme("Max", "Greater"))
 builtin("MINIMUM")(_extreme("Min", "Less"))
-
-
-@builtin("NOT_EQUAL")
-def not_equal(call: Call) -> Value:
-    """Whether elements differ."""
-    return call.g("Not", call.g("Equal", call.real(0), call.real(1)))
 
 
 @builtin("LOGICAL_AND")
@@ -112,28 +90,6 @@ def squared_difference(call: Call) -> Value:
     """The square of the difference."""
     difference = call.g("Sub", call.real(0), call.real(1))
     return call.g("Mul", difference, difference)
-
-
-@builtin("SQRT")
-def sqrt(call: Call) -> Value:
-    """√x; of int8, the root in whole steps of the result's scale, as LiteRT cuts it off."""
-    g, given, result = call.g, call.tensor(0).quantization, call.result().quantization
-    if not (call.result().quantized and call.raw(0).dtype == call.dtype == dtypes.int8):
-        return g("Sqrt", call.real(0))
-    if given is None or result is None or not (given.single and result.single):
-        raise call.unsupported("a root of integers without a scale, or with several,")
-    (scale, zero), (step, shift) = (parameters(q, dtypes.int8) for q in (given, result))
-    stored = np.arange(-128, 128) - int(zero)
-    roots = np.sqrt(np.maximum(stored, 0) * np.float64(scale)) / np.float64(step)
-    table = np.clip(np.floor(roots) + int(shift), -128, 127).astype(np.int8)
-    places = g("Add", g.cast(call.raw(0), dtypes.int64), g.number(128, dtypes.int64))
-    return g("Gather", g.constant(table), places)
-
-
-@builtin("RSQRT")
-def rsqrt(call: Call) -> Value:
-    """1 / √x."""
-    return call.g("Reciprocal", call.g("Sqrt", call.real(0)))
 
 
 @builtin("ADD_N")
@@ -180,10 +136,11 @@ def bitwise_xor(call: Call) -> Value:
 
 @builtin("RIGHT_SHIFT")
 def right_shift(call: Call) -> Value:
-    """Integers without their last bits, the sign kept."""
+    """Integers without their last bits, the sign kept; one bit is left at least."""
     g, x, y = call.g, call.raw(0), call.raw(1)
     if not x.dtype.is_signed:
-        return g("BitShift", x, y, direction="RIGHT")
+        count = g("Min", y, g.number(x.dtype.bits - 1, x.dtype))
+        return g("BitShift", x, count, direction="RIGHT")
     most = g.number(x.dtype.bits - 1, dtypes.int64)
     count = g("Clip", g.cast(y, dtypes.int64), g.number(0, dtypes.int64), most)
     steps = g.cast(
@@ -198,12 +155,6 @@ def gelu(call: Call) -> Value:
     """The Gaussian error linear unit."""
     form = "tanh" if call.option("approximate", False) else "none"
     return call.g("Gelu", call.real(0), approximate=form)
-
-
-@builtin("LEAKY_RELU")
-def leaky_relu(call: Call) -> Value:
-    """X, and alpha · x where x is negative."""
-    return call.g("LeakyRelu", call.real(0), alpha=float(call.option("alpha", 0.0)))
 
 
 @builtin("PRELU")
@@ -265,14 +216,6 @@ def dequantize(call: Call) -> Value:
 def densify(call: Call) -> Value:
     """A sparse constant, which is made dense where it is read."""
     return call.raw(0)
-
-
-@builtin("QUANTIZE")
-def quantize(call: Call) -> Value:
-    """Real numbers as scaled integers."""
-    if not call.result().quantized:
-        raise call.unsupported(f"quantization to {call.dtype} without a scale")
-    return call.real(0)
 
 
 @builtin("FAKE_QUANT")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
+
+import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
 from infuse.frontends.tflite.builtins.movement import axis_of
+from infuse.frontends.tflite.builtins.units import scales
 from infuse.frontends.tflite.calls import Call, builtin
+from infuse.ir.contents import known_ints
 from infuse.ir.graph import Value
 
 _REDUCED: Final = {"SUM": "ReduceSum", "MEAN": "ReduceMean", "REDUCE_PROD": "ReduceProd"}
@@ -28,9 +33,30 @@ def reduced(kind: str) -> Callable[[Call], Value]:
         x = call.real(0)
         if kind == "ReduceMean" and not x.dtype.is_float:
             return call.g.cast(_over(call, kind, call.g.cast(x, dtypes.float64)), x.dtype)
-        return _over(call, kind, x)
+        mean = _stored_mean(call) if kind == "ReduceMean" else None
+        return _over(call, kind, x) if mean is None else mean
 
     return build
+
+
+def _stored_mean(call: Call) -> Value | None:
+    """Means of bytes as bytes, which the delegate rounds when the zero point has been added; None
+    where it takes no such call.
+    """
+    known, sizes = scales(call), call.raw(0).shape
+    axes = known_ints(call.list_of(1))
+    if known is None or axes is None or not axes:
+        return None
+    counts = [sizes[axis] for axis in axes if isinstance(axis, int)]
+    if not all(isinstance(count, int) and count for count in counts):
+        return None
+    g, (scale, zero, step, shift) = call.g, known
+    one, dtype = np.float32(1), call.dtype.numpy
+    x = g("DequantizeLinear", call.raw(0), g.constant(one), g.constant(np.asarray(zero, dtype)))
+    ratio = np.float32(scale) / np.float32(step)
+    share = ratio * (one / np.float32(math.prod(int(n) for n in counts if isinstance(n, int))))
+    places = g("Add", g("Mul", _over(call, "ReduceSum", x), share), float(shift))
+    return g("QuantizeLinear", places, g.constant(one), g.constant(np.zeros((), dtype)))
 
 
 def extreme(kind: str) -> Callable[[Call], Value]:
