@@ -17,12 +17,12 @@ def wide(g: GraphBuilder, x: Value) -> Value:
 
 
 def log1p(g: GraphBuilder, x: Value) -> Value:
-    """Log(1 + x), without loss near 0: log(u) · x / (u - 1) where u = 1 + x is not 1."""
+    """Log(1 + x), without loss near 0: x / (u - 1) · log(u) where u = 1 + x is not 1 (Kahan)."""
     one, infinite = g.number(1, x.dtype), g.number(math.inf, x.dtype)
     u = g("Add", x, one)
     plain = g("Or", g("Equal", u, one), g("Equal", u, infinite))
     rest = g("Where", plain, one, g("Sub", u, one))
-    exact = g("Div", g("Mul", g("Log", u), x), rest)
+    exact = g("Mul", g("Div", x, rest), g("Log", u))
     return g("Where", plain, g("Where", g("Equal", u, one), x, u), exact)
 
 

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import TypeMismatchError
-from infuse.frontends.arrays.array import Array, Complex, lifted, node, source_line, together
+from infuse.frontends import functions
+from infuse.frontends.arrays.array import (
+    Array,
+    Complex,
+    built,
+    lifted,
+    node,
+    source_line,
+    together,
+)
 from infuse.frontends.arrays.elementwise import (
     abs,
     copysign,
     floating,
-    isinf,
     isnan,
-    maximum,
-    minimum,
     public,
-    sign,
-    signbit,
     where,
 )
+from infuse.ir.graph import Value
 
 
 @public
@@ -36,14 +42,11 @@ def expm1(x: Any, /) -> Array:
 
 @public
 def log1p(x: Any, /) -> Array:
-    """log(1 + x), exact for small x too: x log(u) / (u - 1) with u = 1 + x rounded (Kahan)."""
+    """log(1 + x), exact for small x too."""
     array = floating(x)
     if isinstance(array, Complex):
         return node("Log1p", array)  # only complex numbers have this kind: parts of other nodes
-    u = 1 + array
-    finite = where(u == 1, lifted(2, array.dtype), u)
-    precise = where(u == 1, array, array / (finite - 1) * node("Log", finite))
-    return where(u == np.inf, u, precise)
+    return _of(functions.log1p, array)
 
 
 @public
@@ -62,9 +65,7 @@ def log10(x: Any, /) -> Array:
 def logaddexp(x1: Any, x2: Any, /) -> Array:
     """log(e^x1 + e^x2), without overflow."""
     a, b = (floating(x) for x in together(x1, x2))
-    most = maximum(a, b)
-    far = where(a == b, lifted(0, a.dtype), -abs(a - b))
-    return most + log1p(node("Exp", far))
+    return _of(functions.logaddexp, a, b)
 
 
 @public
@@ -73,23 +74,14 @@ def hypot(x1: Any, x2: Any, /) -> Array:
     a, b = (floating(x) for x in together(x1, x2))
     if isinstance(a, Complex):
         raise TypeMismatchError("hypot is of real numbers", where=source_line())
-    a, b = abs(a), abs(b)
-    most, least = maximum(a, b), minimum(a, b)
-    ratio = least / where(most == 0, lifted(1, a.dtype), most)
-    length = most * node("Sqrt", 1 + ratio * ratio)
-    return where(isinf(a) | isinf(b), lifted(np.inf, a.dtype), length)
+    return _of(functions.hypot, a, b)
 
 
 @public
 def atan2(x1: Any, x2: Any, /) -> Array:
     """The angle of the point (x2, x1)."""
     y, x = (floating(v) for v in together(x1, x2))
-    both = isinf(x) & isinf(y)
-    ratio = where(both, sign(y) * sign(x), y / where(x == 0, lifted(1, x.dtype), x))
-    angle = node("Atan", ratio)
-    turned = angle + where(signbit(y), lifted(-np.pi, x.dtype), lifted(np.pi, x.dtype))
-    side = where(y == 0, where(signbit(x), turned, y), sign(y) * (np.pi / 2))
-    return where(x == 0, side, where(x < 0, turned, angle))
+    return _of(functions.atan2, y, x)
 
 
 @public
@@ -109,3 +101,9 @@ def _divided(x: Array, divisor: float) -> Array:
     if isinstance(x, Complex):
         return Complex(x.real_part / divisor, x.imag_part / divisor)
     return x / divisor
+
+
+def _of(function: Callable[..., Value], *operands: Array) -> Array:
+    """What a function of values makes of arrays of one shape or of several."""
+    (result,) = built(lambda *given: [function(*given)], *operands)
+    return result
