@@ -25,9 +25,9 @@ def load(model: Any) -> Graph:
     """The graph of a fitted estimator, transformer or pipeline, computed as its library does.
 
     Input `x` is float64 [batch, features] (strings where all features are categories in text, one
-    input for each column where some are; `y` [batch] of a LabelEncoder or LabelBinarizer). Outputs:
-    classifiers have `label` and `probabilities` (`scores` where there are none), regressors
-    `variable`, transformers `transformed`.
+    input for each column where some are, None or NaN in place of missing ones; `y` [batch] of a
+    LabelEncoder or LabelBinarizer). Outputs: classifiers have `label` and `probabilities` (`scores`
+    where there are none), regressors `variable`, transformers `transformed`.
     """
     name = type(model).__name__
     g = Importer(name)
