@@ -232,6 +232,21 @@ def test_bits_are_shifted_by_any_count(dtype: torch.dtype, compiled: bool) -> No
     compare((lambda x: (x << 40, x >> 40), [x]))
 
 
+LARGE = _t(3.4e38, 1e30, 1e-30, 0.0, -0.0, -1.0, -2.0, INF, NAN)
+COMPOSED: dict[str, Case] = {
+    "log1p": (torch.log1p, [LARGE]),
+    "expm1": (torch.expm1, [LARGE]),
+    "logaddexp": (torch.logaddexp, [LARGE[:, None].expand(9, 9).contiguous(), LARGE]),
+    "hypot": (torch.hypot, [LARGE[:, None].expand(9, 9).contiguous(), LARGE]),
+    "atan2": (torch.atan2, [LARGE[:, None].expand(9, 9).contiguous(), LARGE]),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_functions_made_of_others_do_not_overflow(name: str) -> None:
+    compare(COMPOSED[name])
+
+
 ROWS = _t([3.0, NAN, 1.0, 2.0], [3.0, 1.0, 0.5, 2.0], [INF, -INF, 0.0, 7.0], [1.0, 1.0, NAN, NAN])
 DIFFERENT = _t([3.0, NAN, 1.0, 2.0, 5.0], [3.0, 1.0, 0.5, 2.0, -INF], [INF, -INF, 0.0, 7.0, -1.0])
 WHOLE = _t([3, -7, 2, 9], [-1, 5, 0, 4], dtype=torch.int32)
