@@ -1,6 +1,7 @@
 """Kernels mean the same wherever a source includes them."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,22 @@ def test_headers_are_included_in_any_order(turned: bool, tmp_path: Path) -> None
 def test_each_header_includes_what_it_needs(first: str, tmp_path: Path) -> None:
     for name in HEADERS:
         check([name], tmp_path, first)
+
+
+@pytest.mark.parametrize("kind", ["default", "zig"])
+def test_two_sources_with_all_headers_link(kind: str, tmp_path: Path) -> None:
+    """What a header defines is inline: each source of a library may include it."""
+    target = Target.resolve("native")
+    if kind == "zig":
+        pytest.importorskip("ziglang")
+        command: tuple[str, ...] = (sys.executable, "-m", "ziglang", "c++")
+    else:
+        command = Toolchain.find(target).command
+    includes = "".join(f'#include "{name}"\n' for name in HEADERS)
+    sources = [tmp_path / "one.cpp", tmp_path / "two.cpp"]
+    for source in sources:
+        source.write_text(includes, "utf-8")
+    flags = ["-std=c++17", "-fPIC", "-shared", "-march=native", *target.machine.defines()]
+    words = [*command, *flags, f"-I{KERNELS}", *map(str, sources), "-o", str(tmp_path / "a.so")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr[:2000]

@@ -16,8 +16,8 @@ namespace infuse {
 namespace recur {
 
 // Whether weights are counts of steps, with a scale for each column.
-template <class W> constexpr bool HAS_SCALES = false;
-template <> constexpr bool HAS_SCALES<int8_t> = true;
+template <class W> inline constexpr bool HAS_SCALES = false;
+template <> inline constexpr bool HAS_SCALES<int8_t> = true;
 template <class W, class T> constexpr const T* of_unit(const T* scales, long first) {
   return HAS_SCALES<W> ? scales + first : nullptr;
 }
