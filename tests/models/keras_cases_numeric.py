@@ -88,3 +88,24 @@ for name in ("det", "inv", "slogdet"):
 for name in ("logdet", "cholesky"):
     numeric(name, lambda o, x, n=name: getattr(o, n)(x), POSITIVE)
 numeric("solve", lambda o, x, y: o.solve(x, y), PAIRS, floats((3, 2)))
+
+
+def _in_four_bits(blocks: int | None, steps: bool) -> Callable[[Any], Case]:
+    def make(keras: Any) -> Case:
+        x = keras.Input((6,))
+        model = keras.Model(x, keras.layers.Dense(5, activation="relu")(x))
+        model.layers[1].kernel.assign(floats((6, 5))[0])
+        quantizers = keras.quantizers
+        rounding = quantizers.AbsMaxQuantizer(axis=-1) if steps else None
+        plan = quantizers.Int4QuantizationConfig(
+            weight_quantizer=None, activation_quantizer=rounding, block_size=blocks
+        )
+        model.quantize("int4", config=plan)
+        return model, [floats((6,))]
+
+    return make
+
+
+NUMERIC["Dense-int4"] = _in_four_bits(-1, False)
+NUMERIC["Dense-int4-steps"] = _in_four_bits(-1, True)
+NUMERIC["Dense-int4-blocks"] = _in_four_bits(4, False)

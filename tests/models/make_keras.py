@@ -60,7 +60,7 @@ def collect(file: str, library: Any, cases: dict[str, Any], suffix: str) -> None
 def fill(model: Any, name: str) -> None:
     """Random weights, also where Keras starts with zeros; variances are positive."""
     rng = np.random.default_rng(len(name))
-    if "int8" in name or "adapted" in name:
+    if "int8" in name or "int4" in name or "adapted" in name:
         return
     for weight in model.weights:
         shape = tuple(weight.shape)

@@ -120,7 +120,7 @@ def policy_of(dtype: Any) -> str:
     if isinstance(dtype, str):
         return dtype
     kind, fields = dtype["class_name"], dtype["config"]
-    if kind == "QuantizedDTypePolicy":
+    if kind in ("QuantizedDTypePolicy", "Int4DTypePolicy"):
         return f"{fields['mode']}_from_{policy_of(fields['source_name'])}"
     if kind not in ("DTypePolicy", "Policy", "FloatDTypePolicy"):
         raise UnsupportedOperatorError(f"a policy of the class {kind} is not supported")
@@ -130,7 +130,7 @@ def policy_of(dtype: Any) -> str:
 def compute_type(policy: str) -> DType:
     """The element type in which layers of a policy compute."""
     mode, apart, source = policy.rpartition("_from_")
-    if apart and mode != "int8":
+    if apart and mode.partition("/")[0] not in ("int8", "int4"):
         raise UnsupportedOperatorError(f"quantization of the kind {mode} is not supported")
     name = source.removeprefix("mixed_")
     return dtypes.by_name({"bool": "bool", "_": "float32"}.get(name, name))

@@ -73,7 +73,7 @@ class Layer:
         it. A weight that a layer shares with one inside counts once.
         """
         trainable = trainable and self.config.flag("trainable", True)
-        whole = self.config.policy.startswith("int8_from_")
+        whole = self.config.policy.startswith(("int8", "int4"))
         for name in self.weights:
             yield self, name, trainable and name not in _FIXED and not (whole and name != "bias")
         for layer in self.inside:

@@ -21,11 +21,50 @@ def kernel_and_bias(config: Config) -> list[str]:
 
 
 def _scales(config: Config, name: str) -> list[str]:
-    return [f"{name}_scale"] if config.policy.startswith("int8_from_") else []
+    if _block(config):
+        return [f"{name}_scale", f"{name}_zero", "g_idx"]
+    return [f"{name}_scale"] if config.policy.startswith(("int8", "int4")) else []
+
+
+def _block(config: Config) -> int:
+    """How many rows of a weight of 4 bits share a scale and a zero point; 0 where all do."""
+    mode = config.policy.rpartition("_from_")[0]
+    if not mode.startswith("int4"):
+        return 0
+    plan = config.get("quantization_config")
+    size = plan["config"].get("block_size") if plan else mode.partition("/")[2] or None
+    return max(int(size or 0), 0)
+
+
+def _only_bytes(call: Call) -> None:
+    if call.config.policy.startswith("int4"):
+        raise call.unsupported(f"the layer {call.layer.kind} with weights of 4 bits")
+
+
+def _halves(call: Call, name: str) -> Array:
+    """The numbers of 4 bits of a weight that has two of them in each byte of its last axis, less
+    the zero point of their rows and times their scale, or over it where there is one for all.
+    """
+    packed, scale = call.needed(name, 2), call.needed(f"{name}_scale").astype(np.float32)
+    columns = scale.shape[-1]
+    if packed.dtype.itemsize != 1 or packed.shape[1] != (columns + 1) // 2:
+        raise ModelFileError(f"its {name} has the shape {list(packed.shape)} and {columns} scales")
+    low, high = (packed.view(np.uint8) >> shift & 15 for shift in (0, 4))
+    whole = np.stack([low, high], 2).reshape(packed.shape[0], -1)[:, :columns]
+    signed = (whole.astype(np.float32) + 8) % 16 - 8
+    if not _block(call.config):
+        return np.asarray(signed / scale)
+    groups = call.needed("g_idx", 1).astype(np.int64)
+    if groups.size != signed.shape[0] or groups.min() < 0 or groups.max() >= scale.shape[0]:
+        raise ModelFileError(f"its {groups.size} rows name groups that are not there")
+    zero = call.needed(f"{name}_zero", 2).astype(np.float32)
+    return np.asarray((signed - zero[groups]) * scale[groups])
 
 
 def _plain(call: Call, name: str) -> Array:
     """A weight, whose integers are divided by their scales."""
+    if call.config.policy.startswith("int4"):
+        return _halves(call, name)
     array, scale = call.needed(name), call.array(f"{name}_scale")
     if scale is None:
         return array
@@ -46,7 +85,9 @@ def _steps(config: Config) -> bool:
     plan = config.get("quantization_config")
     if plan is None:
         return config.policy.startswith("int8_from_")
-    if plan["class_name"] != "Int8QuantizationConfig":
+    if _block(config):  # of these Keras rounds no operand
+        return False
+    if plan["class_name"] not in ("Int8QuantizationConfig", "Int4QuantizationConfig"):
         raise UnsupportedOperatorError(f"quantization by {plan['class_name']} is not supported")
     rounding = plan["config"].get("activation_quantizer")
     if rounding is not None and (
@@ -97,7 +138,7 @@ def einsum_dense(call: Call, x: Value) -> Value:
     """A product by an equation, such as `abc,cd->abd`."""
     _lora(call.config)
     equation = call.config.text("equation").replace(" ", "")
-    if call.config.policy.startswith("int8_from_"):
+    if call.config.policy.startswith(("int8", "int4")):
         raise call.unsupported("a quantized EinsumDense")
     bias = None
     if call.config.get("bias_axes") is not None:
@@ -162,6 +203,7 @@ def _embeddings(config: Config) -> list[str]:
 def embedding(call: Call, x: Value) -> Value:
     """Rows of a table; with `mask_zero`, the first stands for nothing."""
     _lora(call.config)
+    _only_bytes(call)
     g = call.g
     table = call.constant(_plain(call, "embeddings"), "embeddings")
     indices = x if x.dtype.is_integer else g.cast(x, int32)
