@@ -46,8 +46,18 @@ _ROWS: Final = (
     ),
     (
         "QLinearAdd, QLinearMul (com.microsoft)",
-        "rounded when the zero point has been added",
+        "scales put together first, rounded when the zero point has been added",
         "as ONNX Runtime; QuantizeLinear and all others round before",
+    ),
+    (
+        "QLinearAveragePool, QLinearGlobalAveragePool (com.microsoft)",
+        "the mean of the bytes, times one quotient of the scales",
+        "exact halves stay exact, as in ONNX Runtime",
+    ),
+    (
+        "QLinearSoftmax (com.microsoft) with a scale that is not a fraction of one",
+        "the softmax over the scale",
+        "the formula; ONNX Runtime 1.31 takes the whole part of 1 / scale",
     ),
     (
         "a query of attention that sees keys, all scores of which are -∞",
@@ -106,6 +116,11 @@ _NATIVE: Final = (
         "x / c for a constant c, at level `all`",
         "x · (1 / c): to the last bit or the one before",
         "`DivideByConstant`; without optimization exact",
+    ),
+    (
+        "QuantizeLinear, QLinearAdd, QLinearMul within a rounding of an exact half",
+        "either neighbour",
+        "x · (1 / scale), and products and sums that the compiler rounds once",
     ),
     ("x + 0, from `basic` on", "x: -0 stays -0", "`RemoveNeutral`"),
     (

@@ -34,18 +34,37 @@ def _operand(node: Node, index: int) -> Value:
     return value
 
 
+def _shifted(make: Composer, x: Value, zero: Value | None) -> Value:
+    """Quantized elements as multiples of their scale."""
+    wide = make.cast(x, dtypes.float32)
+    return wide if zero is None or is_zero(zero) else make("Sub", wide, _single(make, zero))
+
+
+def _single(make: Composer, x: Value) -> Value:
+    """A scale or a zero point as a scalar of float32."""
+    return make.reshape(make.cast(x, dtypes.float32))
+
+
 def _real(make: Composer, x: Value, scale: Value, zero: Value | None) -> Value:
     """What quantized elements stand for."""
-    wide = make.cast(x, dtypes.float32)
-    if zero is not None and not is_zero(zero):
-        wide = make("Sub", wide, make.reshape(make.cast(zero, dtypes.float32)))
-    return make("Mul", wide, make.reshape(make.cast(scale, dtypes.float32)))
+    return make("Mul", _shifted(make, x, zero), _single(make, scale))
 
 
 def _stored(make: Composer, y: Value, scale: Value, zero: Value | None, like: Value) -> Value:
     """Numbers as quantized elements of the type of `like`."""
-    steps = make("Div", y, make.reshape(make.cast(scale, dtypes.float32)))
+    steps = make("Div", y, _single(make, scale))
     return quantized(make, steps, None if zero is None else make.reshape(zero), like.dtype)
+
+
+def _rescaled(make: Composer, node: Node, y: Value) -> Value:
+    """Multiples of the scale of the first operand as quantized elements: scales are put together
+    first, so that exact halves stay exact.
+    """
+    ratio = make("Div", _single(make, _operand(node, 1)), _single(make, _operand(node, 3)))
+    zero = node.input(4)
+    steps = make("Mul", y, ratio)
+    dtype = _operand(node, 0).dtype
+    return quantized(make, steps, None if zero is None else make.reshape(zero), dtype)
 
 
 def _first(make: Composer, node: Node) -> Value:
@@ -64,12 +83,15 @@ def qlinear_unary(make: Composer, node: Node) -> Results:
 
 @expands("QLinearAdd", "QLinearMul", domain=DOMAIN)
 def qlinear_binary(make: Composer, node: Node) -> Results:
-    b = _real(make, _operand(node, 3), _operand(node, 4), node.input(5))
-    y = make(node.kind.removeprefix("QLinear"), _first(make, node), b)
-    scale, zero = _operand(node, 6), node.input(7)
-    steps = make("Div", y, make.reshape(make.cast(scale, dtypes.float32)))
+    a, b = (_shifted(make, _operand(node, i), node.input(i + 2)) for i in (0, 3))
+    a_scale, b_scale, to = (_single(make, _operand(node, i)) for i in (1, 4, 6))
+    if node.kind == "QLinearMul":
+        steps = make("Mul", make("Mul", a, b), make("Div", make("Mul", a_scale, b_scale), to))
+    else:
+        steps = make(a * make("Div", a_scale, to) + b * make("Div", b_scale, to))
+    zero = node.input(7)
     if zero is not None and not is_zero(zero):  # before it is rounded, unlike elsewhere
-        steps = make("Add", steps, make.reshape(make.cast(zero, dtypes.float32)))
+        steps = make("Add", steps, _single(make, zero))
     return quantized(make, steps, None, _operand(node, 0).dtype)
 
 
@@ -96,21 +118,21 @@ def qlinear_concat(make: Composer, node: Node) -> Results:
 
 @expands("QLinearGlobalAveragePool", domain=DOMAIN)
 def qlinear_global_average_pool(make: Composer, node: Node) -> Results:
-    x, op = _first(make, node), node.op
+    x, op = _shifted(make, _operand(node, 0), node.input(2)), node.op
     assert isinstance(op, QLinearGlobalAveragePool)
-    return _last(make, node, make.reduce("ReduceMean", x, *op.axes(x.rank)), 3)
+    return _rescaled(make, node, make.reduce("ReduceMean", x, *op.axes(x.rank)))
 
 
 @expands("QLinearAveragePool", domain=DOMAIN)
 def qlinear_average_pool(make: Composer, node: Node) -> Results:
-    x, op = _first(make, node), node.op
+    x, op = _shifted(make, _operand(node, 0), node.input(2)), node.op
     assert isinstance(op, QLinearAveragePool)
     if op.channels_last:
         x = make.permute(x, 0, x.rank - 1, *range(1, x.rank - 1))
     y = make.apply(op.plain(), [x])[0]
     if op.channels_last:
         y = make.permute(y, 0, *range(2, y.rank), 1)
-    return _last(make, node, y, 3)
+    return _rescaled(make, node, y)
 
 
 # -- products --------------------------------------------------------------------------------------

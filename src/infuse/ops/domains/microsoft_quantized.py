@@ -37,25 +37,20 @@ def _i8(*shape: int) -> Ints:
     return Ints(shape, -128, 128, dtypes.int8)
 
 
+def shifted(x: Array, zero: Array | None) -> Array:
+    """Quantized elements as multiples of their scale."""
+    wide = x.astype(np.float32)
+    return wide if zero is None else np.asarray(wide - zero.astype(np.float32))
+
+
 def real(x: Array, scale: Array, zero: Array | None) -> Array:
     """What quantized elements stand for."""
-    shifted = (
-        x.astype(np.float32) if zero is None else x.astype(np.float32) - zero.astype(np.float32)
-    )
-    return np.asarray(shifted * scale)
+    return np.asarray(shifted(x, zero) * scale)
 
 
 def stored(y: Array, scale: Array, zero: Array | None, to: DType) -> Array:
     """Numbers as quantized elements, as QuantizeLinear rounds: before the zero point is added."""
     return quantize(np.asarray(y / scale), zero, to)
-
-
-def shifted_and_stored(y: Array, scale: Array, zero: Array | None, to: DType) -> Array:
-    """The same, rounded after the zero point has been added: where that is odd, exact halves go the
-    other way.
-    """
-    steps = np.asarray(y / scale)
-    return quantize(steps if zero is None else steps + zero.astype(np.float32), None, to)
 
 
 class _OfBytes(Op, abstract=True):
@@ -124,8 +119,9 @@ class QLinearLeakyRelu(_Unary):
 
 
 class _Binary(_OfBytes, abstract=True):
-    """f of what a and b stand for, quantized; they broadcast. As in ONNX Runtime, and by its
-    formula, the result is rounded when its zero point has been added.
+    """f of what a and b stand for, quantized; they broadcast. As in ONNX Runtime, scales are put
+    together first, and the result is rounded when its zero point has been added: so exact halves
+    stay exact, and where the zero point is odd go the other way.
     """
 
     samples = cases(
@@ -167,11 +163,14 @@ class _Binary(_OfBytes, abstract=True):
         c_scale: Array,
         c_zero_point: Array | None = None,
     ) -> Array:
-        result = self.function(real(a, a_scale, a_zero_point), real(b, b_scale, b_zero_point))
-        return shifted_and_stored(result, c_scale, c_zero_point, dtypes.by_numpy(a.dtype))
+        scales = [np.asarray(x, np.float32) for x in (a_scale, b_scale, c_scale)]
+        steps = self.function(shifted(a, a_zero_point), shifted(b, b_zero_point), *scales)
+        if c_zero_point is not None:
+            steps = steps + c_zero_point.astype(np.float32)
+        return quantize(np.asarray(steps), None, dtypes.by_numpy(a.dtype))
 
-    def function(self, a: Array, b: Array) -> Array:
-        """The function of numbers."""
+    def function(self, a: Array, b: Array, a_scale: Array, b_scale: Array, to: Array) -> Array:
+        """The function of multiples of the scales of a and b, as multiples of the scale `to`."""
         raise NotImplementedError
 
     def flops(self, shapes: Shapes) -> Flops:
@@ -181,15 +180,15 @@ class _Binary(_OfBytes, abstract=True):
 class QLinearAdd(_Binary):
     """The sum of quantized elements."""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.asarray(a + b)
+    def function(self, a: Array, b: Array, a_scale: Array, b_scale: Array, to: Array) -> Array:
+        return np.asarray(a * (a_scale / to) + b * (b_scale / to))
 
 
 class QLinearMul(_Binary):
     """The product of quantized elements."""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.asarray(a * b)
+    def function(self, a: Array, b: Array, a_scale: Array, b_scale: Array, to: Array) -> Array:
+        return np.asarray(a * b * (a_scale * b_scale / to))
 
 
 class QLinearSoftmax(_OfBytes):
@@ -331,8 +330,9 @@ class QLinearGlobalAveragePool(_OfBytes):
     def eval(
         self, x: Array, x_scale: Array, x_zero_point: Array, y_scale: Array, y_zero_point: Array
     ) -> Array:
-        mean = real(x, x_scale, x_zero_point).mean(axis=self.axes(x.ndim), keepdims=True)
-        return stored(np.asarray(mean), y_scale, y_zero_point, dtypes.by_numpy(x.dtype))
+        mean = shifted(x, x_zero_point).mean(axis=self.axes(x.ndim), keepdims=True)
+        steps = np.asarray(mean * (np.asarray(x_scale, np.float32) / y_scale))
+        return quantize(steps, y_zero_point, dtypes.by_numpy(x.dtype))
 
     def flops(self, shapes: Shapes) -> Flops:
         return Flops(0, shapes.size(0) + shapes.made * (DEQUANTIZE + QUANTIZE))
@@ -392,13 +392,14 @@ class QLinearAveragePool(_OfBytes):
         y_scale: Array,
         y_zero_point: Array | None = None,
     ) -> Array:
-        numbers = real(x, x_scale, x_zero_point)
+        numbers = shifted(x, x_zero_point)
         if self.channels_last:
             numbers = np.moveaxis(numbers, -1, 1)
         result = self.plain().eval(numbers)
         if self.channels_last:
             result = np.moveaxis(result, 1, -1)
-        return stored(result, y_scale, y_zero_point, dtypes.by_numpy(x.dtype))
+        steps = np.asarray(result * (np.asarray(x_scale, np.float32) / y_scale))
+        return quantize(steps, y_zero_point, dtypes.by_numpy(x.dtype))
 
     def flops(self, shapes: Shapes) -> Flops:
         window = dims.product(self.kernel_shape)
