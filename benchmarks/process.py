@@ -66,6 +66,12 @@ def peak_bytes(process: int | str = "self") -> int:
     return _sizes(path.read_text("utf-8"))["VmHWM"] if path.is_file() else 0
 
 
+def forget_peak(process: int) -> int:
+    """What is resident of a process, from which `peak_bytes` counts from now on."""
+    Path(f"/proc/{process}/clear_refs").write_text("5")
+    return peak_bytes(process)
+
+
 def after_import(*modules: str) -> Memory:
     """What a new interpreter holds that has only imported these modules."""
     text = (
