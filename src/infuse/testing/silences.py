@@ -60,6 +60,11 @@ _ROWS: Final = (
         "the formula; ONNX Runtime 1.31 takes the whole part of 1 / scale",
     ),
     (
+        "DynamicQuantizeLinear, DynamicQuantizeMatMul of NaN and ∞",
+        "NaN takes part in the range, as in the formula",
+        "ONNX Runtime 1.31 leaves NaN out of the range",
+    ),
+    (
         "a query of attention that sees keys, all scores of which are -∞",
         "NaN; zeros where it sees no key",
         "softmax, as ONNX Runtime; kernels with a mask cannot tell the two apart, and give zeros",
