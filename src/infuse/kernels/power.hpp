@@ -48,7 +48,9 @@ INFUSE_INLINE T mod(T a, T b) {
   return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
 }
 
-INFUSE_INLINE double pow(double a, double b) { return __builtin_pow(a, b); }
+// Not inline: in loops, GCC 12.2 takes the square root for an exponent of 0.5, which differs for
+// -infinity and -0.
+INFUSE_NOINLINE inline double pow(double a, double b) { return __builtin_pow(a, b); }
 // Wraps on overflow; a negative exponent truncates the exact result.
 template <class T>
 INFUSE_INLINE T pow(T a, T b) {
