@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 _HEADER = re.compile(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \d+\s*(.*)$")
 
@@ -57,19 +59,42 @@ class Mapping:
         return found
 
 
-def peak_bytes(process: int | str = "self") -> int:
-    """The most that was ever resident of a process; 0 where Linux does not tell.
+def peak_bytes() -> int:
+    """The most that was ever resident of this process; 0 where Linux does not tell.
 
     getrusage tells more: what the parent had when it forked counts there.
     """
-    path = Path(f"/proc/{process}/status")
+    path = Path("/proc/self/status")
     return _sizes(path.read_text("utf-8"))["VmHWM"] if path.is_file() else 0
 
 
-def forget_peak(process: int) -> int:
-    """What is resident of a process, from which `peak_bytes` counts from now on."""
-    Path(f"/proc/{process}/clear_refs").write_text("5")
-    return peak_bytes(process)
+class OwnMemory:
+    """The most memory of its own that a process had while this watched it: without pages that it
+    shares with others, such as those of files and of shared memory.
+    """
+
+    _PAUSE: Final = 0.01
+
+    def __init__(self, process: int) -> None:
+        self._status = Path(f"/proc/{process}/status")
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self.begin = self.most = self._now()
+
+    def __enter__(self) -> OwnMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _now(self) -> int:
+        return _sizes(self._status.read_text("utf-8"))["RssAnon"]
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._PAUSE):
+            self.most = max(self.most, self._now())
 
 
 def after_import(*modules: str) -> Memory:

@@ -8,7 +8,7 @@ The cases are those of the tests, one after another: models that ask for too muc
 run once if they load; configurations are uploaded with a model that is sound; requests are sent as
 they are. `--seconds` limits what a build, a run while warming up and a request take, `--memory` a
 build and a worker. A process of its own asks for the server's health every 5 ms; what is shown is
-the longest that this took, and what memory the server's own process took beyond what it had.
+the longest that this took, and what memory of its own the server's process took beyond what it had.
 Exit status 1 where a case lasted twice `--seconds` or longer, health took longer than `--most`
 milliseconds, that memory is more than 256 MiB, or an answer is no refusal of ours.
 """
@@ -34,7 +34,7 @@ from onnx import ModelProto
 from rich.table import Table
 
 from benchmarks import machine, options, terminal
-from benchmarks.process import forget_peak, peak_bytes
+from benchmarks.process import OwnMemory
 from benchmarks.serving_lists import Watch, sent
 from benchmarks.serving_process import HOST, Ports, infuse_server
 from tests.models import hostile_models
@@ -221,9 +221,9 @@ def main(arguments: list[str] | None = None) -> int:
     ):
         _, _, idle = watching.during(lambda: time.sleep(5))
         for case in terminal.watched(listed, lambda each: each.name):
-            before = forget_peak(ports.process)
-            ending, seconds, health = watching.during(partial(case.run, ports.http))
-            more = (peak_bytes(ports.process) - before) >> 20
+            with OwnMemory(ports.process) as memory:
+                ending, seconds, health = watching.during(partial(case.run, ports.http))
+            more = (memory.most - memory.begin) >> 20
             figures = {"seconds": seconds, "health": health, "mebibytes": more}
             rows[case.name] = {**asdict(ending), **figures}
     late = [

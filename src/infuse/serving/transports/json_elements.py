@@ -30,6 +30,7 @@ _CODES: Final[Mapping[str, str]] = {
     "FP64": "d",
 }
 _WHITESPACE: Final = b" \t\r\n"
+_PART: Final = 1 << 16  # elements of which Python makes objects at a time
 
 
 def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw | Any) -> Array:
@@ -184,16 +185,22 @@ def to_json(name: str, array: Array, datatype: str) -> msgspec.Raw:
                 where=f"output {name!r}",
                 hint="ask for it with binary_data: true",
             ) from error
-    text = msgspec.json.encode(values.tolist())
-    if datatype[0] == "F" and not np.isfinite(values).all():
-        text = _with_literals(text, values)
+    text = bytearray(b"[")
+    for start in range(0, len(values), _PART):
+        part = values[start : start + _PART]
+        numbers = msgspec.json.encode(part.tolist())[1:-1]
+        if datatype[0] == "F" and not np.isfinite(part).all():
+            numbers = _with_literals(numbers, part)
+        text += b"," if start else b""
+        text += numbers
+    text += b"]"
     return msgspec.Raw(text)
 
 
 def _with_literals(text: bytes, values: Array) -> bytes:
-    """`text` with the names of the numbers that JSON has none for."""
-    numbers = text[1:-1].split(b",")
+    """Numbers and the commas between them, with the names of those that JSON has none for."""
+    numbers = text.split(b",")
     for place in np.flatnonzero(~np.isfinite(values)).tolist():
         value = values[place]
         numbers[place] = b"NaN" if np.isnan(value) else b"Infinity" if value > 0 else b"-Infinity"
-    return b"[" + b",".join(numbers) + b"]"
+    return b",".join(numbers)
