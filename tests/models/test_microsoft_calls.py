@@ -301,6 +301,7 @@ def test_every_maker_is_tried() -> None:
     assert tried == MAKERS.keys()
 
 
+@pytest.mark.filterwarnings("ignore:the model does not state the types:RuntimeWarning")
 def test_what_has_no_witness_is_refused_by_name() -> None:
     """Without transB the runtime's kernel does not compute what its description says."""
     proto = one(

@@ -32,6 +32,8 @@ Q, K, V = (
 
 
 OPSETS = (13, 14, 15, 16, 17, 18, 20, 21, 23, 26)
+NEEDED = {"MissingText": 19}
+"""The oldest opset of what an operator is written as, where that is not the oldest of all."""
 UNRUNNABLE = ("swish", 26)  # ONNX Runtime has no kernel, and expands the operator in opset 24 only
 
 
@@ -149,7 +151,10 @@ def rows_of(kind: str) -> Iterator[tuple[Row, tuple[Any, ...]]]:
         numbers = {
             k: float(np.float32(v)) for k, v in row.op.attributes().items() if isinstance(v, float)
         }
-        row = dataclasses.replace(row, op=row.op.replace(**numbers))
+        inputs = row.inputs
+        if kind == "MissingText":  # ONNX's strings have no other form of what is missing
+            inputs = tuple(np.where(np.isin(x, ["None", "nan"]), "b", x) for x in inputs)
+        row = dataclasses.replace(row, op=row.op.replace(**numbers), inputs=inputs)
         yield row, results(row)
 
 
@@ -185,6 +190,6 @@ def test_a_decomposition_means_what_the_operator_means(kind: str, symbolic: bool
         kept = [i for i in range(len(wanted)) if not (told and i in (1, 2))]
         for index in kept:
             graph.add_output(new.outputs[index], f"y{index}")
-        written = checked(to_model(graph, LOWEST))
+        written = checked(to_model(graph, NEEDED.get(kind, LOWEST)))
         for index, found in zip(kept, run(written, feeds), strict=True):
             assert_agrees(found, wanted[index], Rounding(8, 1e-5), f"{row} output {index}")

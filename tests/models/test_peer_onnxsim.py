@@ -225,6 +225,7 @@ def test_onnxsim_231_sizes_that_only_a_run_knows() -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:the model does not state the types:RuntimeWarning")
 def test_onnxsim_107_unknown_operators_of_the_default_domain() -> None:
     """onnxsim 107, 128, 138, 192, 220: plug-ins in ONNX's own domain stopped the optimizer."""
     nodes = [

@@ -99,11 +99,6 @@ def test_recurrent_layers_have_their_gates_in_order(kind: Any, options: dict[str
     compared(Layers(kind, **options), torch.randn(3, 6, 5))
 
 
-def test_projections_of_lstm_are_refused() -> None:
-    with pytest.raises(UnsupportedOperatorError, match="proj_size"):
-        compared(Layers(torch.nn.LSTM, proj_size=2), torch.randn(3, 6, 5))
-
-
 class Cache(torch.nn.Module):
     """Keys of the steps so far, in a buffer."""
 

@@ -37,6 +37,7 @@ def strange(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.filterwarnings("ignore:the model does not state the types:RuntimeWarning")
 def test_a_model_is_refused_where_it_would_run(strange: Path) -> None:
     for begin in (infuse.compile, infuse.InferenceSession):
         with pytest.raises(UnsupportedOperatorError) as caught:
@@ -45,6 +46,7 @@ def test_a_model_is_refused_where_it_would_run(strange: Path) -> None:
             assert name in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore:the model does not state the types:RuntimeWarning")
 def test_it_is_still_optimized_and_shown(
     strange: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

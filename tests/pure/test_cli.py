@@ -337,6 +337,7 @@ def test_check_says_what_a_model_holds(cli: Cli, network: Path) -> None:
     assert "all 7 nodes have native code" in cli("check", network).out
 
 
+@pytest.mark.filterwarnings("ignore:the model does not state the types:RuntimeWarning")
 def test_check_lists_every_unknown_operator(cli: Cli, tmp_path: Path) -> None:
     value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
     nodes = [

@@ -333,6 +333,7 @@ def mutated(data: bytes, seed: int) -> bytes:
     return bytes(result)
 
 
+@pytest.mark.filterwarnings("ignore:the model does not state the types:RuntimeWarning")
 @pytest.mark.parametrize("base", ["digits", "digits without weights", "small"])
 def test_no_mutation_raises_anything_else(base: str) -> None:
     data = {"digits": DIGITS.read_bytes, "small": small().SerializeToString}.get(base, skeleton)()

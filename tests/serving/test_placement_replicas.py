@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from infuse.serving.engine.batching.timing import GAIN
 from infuse.serving.engine.tuner import Tuner, Way
 from infuse.serving.workers.budget import NoRoomError
 from infuse.serving.workers.pool import WorkerPool
@@ -92,7 +93,8 @@ def test_the_choice_is_measured(tmp_path: Path) -> None:
             )
             assert found is not None
             count, threads, grouped, wide = map(int, found.groups())
-            assert (count == 2) == (grouped > 1.05 * wide)
+            if abs(grouped - GAIN * wide) > 2:  # both are rounded
+                assert (count == 2) == (grouped > GAIN * wide)
             replicas = opened.models["a"].versions[1].instances
             assert [replica.need.threads for replica in replicas] == [threads] * count
             assert await stage.ask(opened, "a", 512) == pytest.approx(1)
