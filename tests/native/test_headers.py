@@ -24,7 +24,8 @@ def check(headers: list[str], folder: Path, first: str = "") -> None:
     flags = [
         "-std=c++17",
         "-fsyntax-only",
-        "-march=native",
+        f"-march={target.march}",
+        *target.flags,
         *target.machine.defines(),
         f"-I{KERNELS}",
     ]
@@ -48,8 +49,10 @@ def test_each_header_includes_what_it_needs(first: str, tmp_path: Path) -> None:
 def test_two_sources_with_all_headers_link(kind: str, tmp_path: Path) -> None:
     """What a header defines is inline: each source of a library may include it."""
     target = Target.resolve("native")
+    march = target.march
     if kind == "zig":
         pytest.importorskip("ziglang")
+        march = march.replace("-", "_")
         command: tuple[str, ...] = (sys.executable, "-m", "ziglang", "c++")
     else:
         command = Toolchain.find(target).command
@@ -57,7 +60,8 @@ def test_two_sources_with_all_headers_link(kind: str, tmp_path: Path) -> None:
     sources = [tmp_path / "one.cpp", tmp_path / "two.cpp"]
     for source in sources:
         source.write_text(includes, "utf-8")
-    flags = ["-std=c++17", "-fPIC", "-shared", "-march=native", *target.machine.defines()]
-    words = [*command, *flags, f"-I{KERNELS}", *map(str, sources), "-o", str(tmp_path / "a.so")]
+    flags = ["-std=c++17", "-fPIC", "-shared", f"-march={march}", *target.flags]
+    flags += [*target.machine.defines(), f"-I{KERNELS}"]
+    words = [*command, *flags, *map(str, sources), "-o", str(tmp_path / "a.so")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert not done.returncode, done.stderr[:2000]

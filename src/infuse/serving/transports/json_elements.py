@@ -30,7 +30,7 @@ _CODES: Final[Mapping[str, str]] = {
     "FP64": "d",
 }
 _WHITESPACE: Final = b" \t\r\n"
-_PART: Final = 1 << 16  # elements of which Python makes objects at a time
+_MOST_TOGETHER: Final = 1 << 16  # elements of which Python makes objects at a time
 
 
 def from_json(name: str, datatype: str, shape: Sequence[int], data: msgspec.Raw | Any) -> Array:
@@ -186,8 +186,8 @@ def to_json(name: str, array: Array, datatype: str) -> msgspec.Raw:
                 hint="ask for it with binary_data: true",
             ) from error
     text = bytearray(b"[")
-    for start in range(0, len(values), _PART):
-        part = values[start : start + _PART]
+    for start in range(0, len(values), _MOST_TOGETHER):
+        part = values[start : start + _MOST_TOGETHER]
         numbers = msgspec.json.encode(part.tolist())[1:-1]
         if datatype[0] == "F" and not np.isfinite(part).all():
             numbers = _with_literals(numbers, part)
