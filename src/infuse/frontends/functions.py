@@ -49,12 +49,20 @@ def hypot(g: GraphBuilder, x: Value, y: Value) -> Value:
     """The length of the vector (x, y) without overflow on the way; of an infinite one ∞, whatever
     is beside it.
     """
+    infinite = g.number(math.inf, x.dtype)
+    ends = (g("Equal", g("Abs", value), infinite) for value in (x, y))
+    return g("Where", g("Or", *ends), infinite, finite_hypot(g, x, y))
+
+
+def finite_hypot(g: GraphBuilder, x: Value, y: Value) -> Value:
+    """The length of the vector (x, y) without overflow on the way; NaN of two infinite numbers, or
+    of an infinite one beside NaN.
+    """
     a, b = g("Abs", x), g("Abs", y)
     most, least = g("Max", a, b), g("Min", a, b)
-    one, infinite = g.number(1, x.dtype), g.number(math.inf, x.dtype)
+    one = g.number(1, x.dtype)
     ratio = g("Div", least, g("Where", g("Equal", most, g.number(0, x.dtype)), one, most))
-    length = g("Mul", most, g("Sqrt", g("Add", g("Mul", ratio, ratio), one)))
-    return g("Where", g("Or", g("Equal", a, infinite), g("Equal", b, infinite)), infinite, length)
+    return g("Mul", most, g("Sqrt", g("Add", g("Mul", ratio, ratio), one)))
 
 
 def shifted(g: GraphBuilder, x: Value, count: Value, direction: str) -> Value:

@@ -99,6 +99,15 @@ def built(function: Callable[..., Sequence[Value]], *operands: Array) -> list[Ar
         return [Array(value) for value in function(g, *(x.value for x in operands))]
 
 
+def applied(
+    g: Importer, function: Callable[..., Array | tuple[Array, ...]], *operands: Value
+) -> list[Value]:
+    """What a function of arrays makes of values: all of its results, without lines of a program."""
+    with tracing(g, sources=False):
+        made = function(*(Array(value) for value in operands))
+    return [part.value for part in (made if isinstance(made, tuple) else (made,))]
+
+
 def lifted(x: Any, dtype: np.dtype[Any] | None = None) -> Array:
     """An array, number or NumPy array as a traced array, of this element type."""
     if isinstance(x, Array):

@@ -76,11 +76,7 @@ def hypot(call: Call, x1: Any, x2: Any) -> Value:
     """The length of the vector (x1, x2); NaN beside ∞, and of two infinite numbers, as in Keras
     with TensorFlow.
     """
-    g, (a, b) = call.g, (call.g("Abs", x) for x in _reals(call, x1, x2))
-    most, least = g("Max", a, b), g("Min", a, b)
-    one = call.number(1, most)
-    ratio = g("Div", least, g("Where", g("Equal", most, call.number(0, most)), one, most))
-    return g("Mul", most, g("Sqrt", g("Add", g("Mul", ratio, ratio), one)))
+    return functions.finite_hypot(call.g, *_reals(call, x1, x2))
 
 
 @operation("Logaddexp")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from infuse import dtypes
 from infuse.frontends.arrays import decompositions
-from infuse.frontends.arrays.array import Array as Traced, tracing
+from infuse.frontends.arrays.array import applied
 from infuse.frontends.keras.calls import Call
 from infuse.frontends.keras.layers.convolutions import channels_back, channels_in_front
 from infuse.frontends.keras.layers.movement import interpolation as _modes
@@ -109,28 +110,30 @@ for _name, _kind in (("Sum", "add"), ("Prod", "mul"), ("Max", "max"), ("Min", "m
 # -- matrices --------------------------------------------------------------------------------------
 
 
-def _built(function: Callable[..., Any]) -> Operation:
+def _decomposed(function: Callable[..., Any]) -> Operation:
     """What a function of traced arrays makes of floats."""
 
-    def build(call: Call, *xs: Any, **options: Any) -> Any:
-        values = [real(call, x) for x in xs]
-        with tracing(call.g, sources=False):
-            made = function(*(Traced(value) for value in values), **options)
-        return [part.value for part in made] if isinstance(made, tuple) else made.value
+    def build(call: Call, x: Any, **options: Any) -> Value:
+        return applied(call.g, partial(function, **options), real(call, x))[0]
 
     return build
 
 
-operation("Det")(_built(decompositions.det))
-operation("Inv")(_built(decompositions.inv))
-operation("Cholesky")(_built(decompositions.cholesky))
-operation("Slogdet")(_built(decompositions.slogdet))
+operation("Det")(_decomposed(decompositions.det))
+operation("Inv")(_decomposed(decompositions.inv))
+operation("Cholesky")(_decomposed(decompositions.cholesky))
+
+
+@operation("Slogdet")
+def slogdet(call: Call, x: Any) -> list[Value]:
+    """The signs of determinants, and the logarithms of their sizes."""
+    return applied(call.g, decompositions.slogdet, real(call, x))
 
 
 @operation("Logdet")
 def logdet(call: Call, x: Any) -> Value:
     """The logarithms of the determinants of positive definite matrices."""
-    return _built(decompositions.slogdet)(call, x)[1]  # type: ignore[no-any-return]
+    return applied(call.g, decompositions.slogdet, real(call, x))[1]
 
 
 @operation("Solve")
@@ -139,5 +142,5 @@ def solve(call: Call, a: Any, b: Any) -> Value:
     left, right = real(call, a), real(call, b)
     is_vector = right.rank == left.rank - 1
     right = call.unsqueezed(right, right.rank) if is_vector else right
-    y: Value = _built(decompositions.solve)(call, left, right)
+    (y,) = applied(call.g, decompositions.solve, left, right)
     return call.squeezed(y, y.rank - 1) if is_vector else y

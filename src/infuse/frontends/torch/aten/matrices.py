@@ -4,27 +4,19 @@ cannot raise an error where torch does: a matrix without a result gives NaN.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from infuse.frontends.arrays import decompositions
-from infuse.frontends.arrays.array import Array, lifted, tracing
+from infuse.frontends.arrays.array import Array, applied, lifted
 from infuse.frontends.arrays.elementwise import where
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
 
 
-def _built(g: TorchImporter, function: Callable[..., Any], *operands: Value) -> Any:
-    """What a function of arrays makes of values: a value, or a list of them."""
-    with tracing(g, sources=False):
-        made = function(*(Array(value) for value in operands))
-    return [part.value for part in made] if isinstance(made, tuple) else made.value
-
-
 @aten("linalg_inv", "inverse")
 def inverse(g: TorchImporter, x: Value) -> Value:
     """The inverses of matrices."""
-    return _built(g, decompositions.inv, x)  # type: ignore[no-any-return]
+    return applied(g, decompositions.inv, x)[0]
 
 
 @aten("linalg_inv_ex")
@@ -42,7 +34,7 @@ def _solution(g: TorchImporter, a: Value, b: Value, left: bool) -> Value:
     def solved(a: Array, b: Array) -> Array:
         return decompositions.solve(a, b) if left else decompositions.solve(a.mT, b.mT).mT
 
-    y: Value = _built(g, solved, a, b)
+    (y,) = applied(g, solved, a, b)
     return g("Squeeze", y, g.ints(-1)) if is_vector else y
 
 
@@ -63,14 +55,14 @@ def solve_unchecked(
 @aten("linalg_det", "det", "_linalg_det")
 def determinant(g: TorchImporter, x: Value) -> Any:
     """The determinants of matrices; factors of them are not made."""
-    y = _built(g, decompositions.det, x)
+    (y,) = applied(g, decompositions.det, x)
     return [y, None, None] if len(g.results) > 1 else y
 
 
 @aten("linalg_slogdet", "slogdet", "_linalg_slogdet")
 def log_determinant(g: TorchImporter, x: Value) -> list[Any]:
     """The signs of determinants, and the logarithms of their sizes; factors are not made."""
-    return [*_built(g, decompositions.slogdet, x), None, None][: len(g.results)]
+    return [*applied(g, decompositions.slogdet, x), None, None][: len(g.results)]
 
 
 @aten("logdet")
@@ -81,13 +73,13 @@ def logdet(g: TorchImporter, x: Value) -> Value:
         sign, size = decompositions.slogdet(x)
         return where(sign < 0, lifted(float("nan"), size.dtype), size)
 
-    return _built(g, of_sign, x)  # type: ignore[no-any-return]
+    return applied(g, of_sign, x)[0]
 
 
 @aten("linalg_cholesky", "cholesky")
 def cholesky(g: TorchImporter, x: Value, *, upper: bool = False) -> Value:
     """The triangular factors of positive definite matrices, of which one triangle is read."""
-    return _built(g, lambda x: decompositions.cholesky(x, upper=upper), x)  # type: ignore[no-any-return]
+    return applied(g, lambda x: decompositions.cholesky(x, upper=upper), x)[0]
 
 
 @aten("linalg_cholesky_ex")
@@ -101,4 +93,4 @@ def cholesky_unchecked(
 @aten("linalg_matrix_power", "matrix_power")
 def matrix_power(g: TorchImporter, x: Value, n: int) -> Value:
     """Matrices to a power, their inverses where it is negative."""
-    return _built(g, lambda x: decompositions.matrix_power(x, n), x)  # type: ignore[no-any-return]
+    return applied(g, lambda x: decompositions.matrix_power(x, n), x)[0]
