@@ -1,8 +1,10 @@
 """`infuse load` against servers in this process: what it counts, and what it complains of."""
 
 import asyncio
-import os
+import json
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from infuse.serving.messages import Tensor
 from tests.cli_tools import Cli
 from tests.serving.console_server import serving as whole_server, write_model
 from tests.serving.load_stage import SHORT, cli, engine, http, rpc, url
+from tests.serving.processes import SECONDS
 from tests.serving.rest_tools import FakeEngine
 from tests.serving.rpc_tools import running
 
@@ -259,21 +262,26 @@ def test_a_server_that_is_killed_is_counted(
 
 
 def test_an_interruption_prints_what_was_measured(
-    cli: Cli, http: str, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+    http: str, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    infer = engine.infer
+    infer, asked = engine.infer, threading.Event()
 
-    async def interrupting(request: Any) -> Any:
-        if len(engine.requests) == 30:
-            os.kill(os.getpid(), signal.SIGINT)
+    async def counting(request: Any) -> Any:
+        if len(engine.requests) >= 30:
+            asked.set()
         return await infer(request)
 
-    monkeypatch.setattr(engine, "infer", interrupting)
-    args = ("load", http, "echo", "--concurrency", "1,2", "--seconds", 100, "--warm-up", 0)
-    answer = cli(*args, "--json")
-    assert answer.status == 130
-    assert answer.json["interrupted"]
-    (level,) = answer.json["levels"]
+    monkeypatch.setattr(engine, "infer", counting)
+    args = ("load", http, "echo", "--concurrency", "1,2", "--seconds", "100", "--warm-up", "0")
+    command = [sys.executable, "-m", "infuse", *args, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert asked.wait(SECONDS)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130
+    answer = json.loads(output)
+    assert answer["interrupted"]
+    (level,) = answer["levels"]
     assert level["interrupted"]
     assert level["requests"] > 0
 
