@@ -97,6 +97,13 @@ def test_what_warming_up_reads_and_makes_holds_nobody_up(monkeypatch: pytest.Mon
         assert np.shares_memory(output, array) == owned
 
 
+def test_outputs_of_a_warm_up_are_not_copied() -> None:
+    outputs = np.broadcast_to(np.float32(1), (1, 1 << 40))
+    found, executor = warmed(lambda x: outputs)
+    assert max(executor.rows) == 64
+    assert found.notes == []
+
+
 def test_too_large_random_inputs_are_remarked() -> None:
     found, executor = warmed(lambda x: x, config=Warmup(sizes={"n": 1 << 40}))
     assert found.notes == []

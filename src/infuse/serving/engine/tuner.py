@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from infuse.serving.engine.batching.together import Together
 from infuse.serving.engine.signature import Checker
 from infuse.serving.engine.trial_inputs import drawn, stored
 from infuse.serving.workers.executor import Executor, Result, WorkerLostError
+
+T = TypeVar("T")
 
 _SHORT: Final = (
     5e-3  # seconds of a batch below which it need not pay: there, the clock's noise decides
@@ -51,7 +53,17 @@ async def run_once(
     executor: Executor, parts: Sequence[Sequence[Array]], seconds: float
 ) -> list[Array]:
     """One run and its outputs, which are the caller's. Raises what the run raised."""
-    future: asyncio.Future[list[Array]] = asyncio.get_running_loop().create_future()
+    return await _ended(executor, parts, seconds, _kept)
+
+
+async def _ended(
+    executor: Executor,
+    parts: Sequence[Sequence[Array]],
+    seconds: float,
+    take: Callable[[Result], T],
+) -> T:
+    """What `take` makes of a run's outputs, as long as they lie where the run has left them."""
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def done(result: Result) -> None:
         if future.done():
@@ -59,12 +71,18 @@ async def run_once(
         if result.error is not None:
             future.set_exception(result.error)
         else:
-            future.set_result(
-                [output if result.owned else np.array(output) for output in result.outputs]
-            )
+            future.set_result(take(result))
 
     executor.submit(parts, seconds, done)
     return await future
+
+
+def _kept(result: Result) -> list[Array]:
+    return [output if result.owned else np.array(output) for output in result.outputs]
+
+
+def _left(_: Result) -> None:
+    """Outputs of a warm-up may be many, and nobody reads them."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +161,7 @@ class Tuner:
 
         async def several(executor: Executor, times: int) -> None:
             for _ in range(times):
-                await run_once(executor, parts, hang)
+                await _ended(executor, parts, hang, _left)
 
         await asyncio.gather(*(several(executor, 1) for executor in way.executors))
         start = time.perf_counter()
@@ -209,9 +227,10 @@ class Tuner:
         """
         small, large = await self._drawn(2), await self._drawn(2, magnitude)
         rows = [np.concatenate([a[:1], b[1:]]) for a, b in zip(small, large)]
-        both = await self._run(executor, rows)
+        both = await run_once(executor, [[array] for array in rows], self._hang)
         for row in (0, 1):
-            alone = await self._run(executor, [array[row : row + 1] for array in rows])
+            parts = [[array[row : row + 1]] for array in rows]
+            alone = await run_once(executor, parts, self._hang)
             for spec, one, pair in zip(self._checker.outputs, alone, both):
                 if pair.shape[:1] != (2,) or not await asyncio.to_thread(
                     _alike, one[:1], pair[row : row + 1]
@@ -219,8 +238,8 @@ class Tuner:
                     return spec.name
         return ""
 
-    async def _run(self, executor: Executor, inputs: Sequence[Array]) -> list[Array]:
-        return await run_once(executor, [[array] for array in inputs], self._hang)
+    async def _run(self, executor: Executor, inputs: Sequence[Array]) -> None:
+        await _ended(executor, [[array] for array in inputs], self._hang, _left)
 
     async def _inputs(self, rows: int) -> list[Array]:
         """Inputs of so many rows, or those that the configuration names; made beside the loop:
