@@ -56,6 +56,8 @@ def _xgboost(model: Any, x: Tensor, *, margins: bool = False) -> Tensor:
     if best is not None and model.booster != "gblinear":
         booster = booster[: int(best) + 1]
     content = xgboost.read(bytes(booster.save_raw("ubj")))
+    if x.sparse:
+        x = x.equals(0.0).where(np.nan, x)
     missing = model.missing
     if missing is not None and not np.isnan(missing):
         x = x.equals(float(missing)).where(np.nan, x)

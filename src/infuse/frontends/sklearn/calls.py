@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.errors import InputError, UnsupportedOperatorError
+from infuse.frontends.sklearn.sparse import gives_sparse
 from infuse.frontends.sklearn.tensors import Tensor, beside
 
 Handler = Callable[[Any, Tensor], Tensor]
@@ -62,7 +63,9 @@ def call(method: str, model: Any, x: Tensor) -> Tensor:
     with x.g.scope(name):
         handler = _handler(model, method)
         if handler is not None:
-            return _fitted(handler, model, x)
+            result = _fitted(handler, model, x)
+            is_sparse = method == TRANSFORM and gives_sparse(model, x.sparse, result.sparse)
+            return result.marked(is_sparse)
         if method == PREDICT and has(model, SCORES) and name in BY_SCORES:
             scores = call(SCORES, model, x)
             return labels(model, (scores > 0).integers() if scores.rank == 1 else scores.argmax())

@@ -53,13 +53,15 @@ for _method in (PREDICT, PROBABILITIES, SCORES, TRANSFORM):
 def union(model: Any, x: Tensor) -> Tensor:
     """The results of all transformers, side by side."""
     weights = model.transformer_weights or {}
-    parts = []
+    parts, are_sparse = [], False
     for name, one in model.transformer_list:
         if isinstance(one, str) and one == "drop":
             continue
         part = x if _passes(one) else transform(one, x)
+        are_sparse = are_sparse or part.sparse
         parts.append(part * float(weights[name]) if name in weights else part)
-    return joined(parts)
+    result = joined(parts)
+    return result.marked(True) if are_sparse else result
 
 
 def _branches(model: Any) -> Iterator[tuple[Any, list[int], str]]:

@@ -91,7 +91,7 @@ def _stacked(model: Any, x: Tensor) -> Tensor:
         if part.rank == 2 and method == PROBABILITIES and two:
             part = part.column(1)
         parts.append(part.floats())
-    return beside(*parts, x) if model.passthrough else beside(*parts)
+    return beside(*parts, x).marked(x.sparse) if model.passthrough else beside(*parts)
 
 
 def _stack(method: str) -> Any:

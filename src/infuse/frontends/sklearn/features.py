@@ -7,12 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from infuse.frontends.sklearn.calls import TRANSFORM, reads, transform, unsupported
+from infuse.frontends.sklearn.sparse import SELECTORS
 from infuse.frontends.sklearn.tensors import Tensor, beside
 
-SELECTORS = (
-    "SelectKBest", "SelectPercentile", "SelectFpr", "SelectFdr", "SelectFwe", "VarianceThreshold",
-    "GenericUnivariateSelect", "RFE", "RFECV", "SelectFromModel", "SequentialFeatureSelector",
-)  # fmt: skip
 _FUNCTIONS: Final = {
     "absolute": "Abs", "fabs": "Abs", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin",
     "cos": "Cos", "tan": "Tan", "tanh": "Tanh", "arctan": "Atan", "floor": "Floor", "ceil": "Ceil",

@@ -10,7 +10,7 @@ from infuse.errors import InputError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer
 from infuse.frontends.sklearn.calls import PREDICT, PROBABILITIES, SCORES, TRANSFORM, call
 from infuse.frontends.sklearn.compose import inputs, last_step
-from infuse.frontends.sklearn.features import SELECTORS
+from infuse.frontends.sklearn.sparse import SELECTORS
 from infuse.ir.graph import Graph
 
 _OF_OBJECTS = {

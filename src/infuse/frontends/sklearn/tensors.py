@@ -19,13 +19,14 @@ from infuse.ir.registry import make_operator
 class Tensor:
     """A value of the graph that an importer builds; operations make nodes at once.
 
-    Arrays and numbers beside it become constants of its element type.
+    Arrays and numbers beside it become constants of its element type. `sparse` says that its
+    library has a sparse matrix here.
     """
 
     __array_ufunc__ = None
 
-    def __init__(self, g: Importer, value: Value) -> None:
-        self.g, self._value = g, value
+    def __init__(self, g: Importer, value: Value, sparse: bool = False) -> None:
+        self.g, self._value, self.sparse = g, value, sparse
 
     @property
     def value(self) -> Value:
@@ -231,7 +232,12 @@ class Tensor:
         listed = np.where(listed < 0, listed + self.width, listed)
         if np.array_equal(listed, np.arange(self.width)):
             return self
-        return self.call("Gather", self.g.constant(listed), axis=1)
+        chosen = self.g("Gather", self.value, self.g.constant(listed), axis=1)
+        return Tensor(self.g, chosen, self.sparse)
+
+    def marked(self, sparse: bool) -> Tensor:
+        """The same tensor, as a sparse matrix or a dense one."""
+        return self if self.sparse == sparse else Tensor(self.g, self.value, sparse)
 
     def column(self, place: int) -> Tensor:
         """One column, as a matrix."""
