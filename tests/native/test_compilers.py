@@ -80,6 +80,7 @@ CLANG_ON_ARM = [*CLANG, "-target", "aarch64-linux-gnu", "-mcpu=cortex_a710"]
 
 
 @pytest.mark.row("R1", "R3")
+@pytest.mark.usefixtures("this_processor")
 @pytest.mark.parametrize(
     ("name", "command"),
     [
@@ -107,6 +108,7 @@ VPDPBUSD = rb"\xc4[\x42\x62\xc2\xe2].\x50"  # in the encoding without AVX-512
 
 
 @pytest.mark.row("R1", "R3")
+@pytest.mark.usefixtures("this_processor")
 @pytest.mark.skipif(architecture() != "x86_64", reason="this machine compiles for no x86-64")
 @pytest.mark.parametrize("command", [["g++", "-march=x86-64-v3"], [*CLANG, "-mcpu=x86_64_v3"]])
 def test_bytes_are_multiplied_by_vectors_of_avx2(tmp_path: Path, command: list[str]) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -242,8 +243,19 @@ def with_scalar(row: Row) -> list[Array]:
     return [SCALARS[row.op.name](row.inputs[0], row.op.value)]
 
 
+def multiply_add(row: Row) -> list[Array]:
+    """In fractions, rounded once."""
+
+    def one(*xs: np.float32) -> float:
+        a, b, c = (Fraction(float(x)) for x in xs)
+        return float(a * b + c)
+
+    return [np.vectorize(one, otypes=[np.float32])(*row.inputs)]
+
+
 ORACLES: dict[str, Callable[[Row], list[Any]]] = {
     **dict.fromkeys(SCALARS, with_scalar),
+    "MultiplyAdd": multiply_add,
     "WeightedSum": lambda row: [row.inputs[0] * row.op.alpha + row.inputs[1] * row.op.beta],
     **dict.fromkeys(("RNN", "GRU", "LSTM"), recurrent),
     "Assert": lambda row: [row.inputs[0]],

@@ -254,6 +254,20 @@ INFUSE_INLINE double fma(double a, double b, double c) {
   return INFUSE_FMA ? __builtin_fma(a, b, c) : a * b + c;
 }
 
+// a * b + c, rounded once on every target. With -0 for c it is a product that no compiler puts
+// together with a sum that follows.
+INFUSE_INLINE float fused(float a, float b, float c) {
+  return INFUSE_FMA ? __builtin_fmaf(a, b, c) : float(double(a) * double(b) + double(c));
+}
+INFUSE_INLINE vf fused(vf a, vf b, vf c) {
+#if INFUSE_FMA
+  return fma(a, b, c);
+#else
+  for (int i = 0; i < LANES; ++i) c[i] = fused(a[i], b[i], c[i]);
+  return c;
+#endif
+}
+
 INFUSE_INLINE vf select(vi mask, vf a, vf b) { return mask ? a : b; }
 INFUSE_INLINE vi select(vi mask, vi a, vi b) { return mask ? a : b; }
 template <class T>

@@ -1,7 +1,8 @@
-"""Arithmetic with numbers that are attributes: one operand and a scalar, and weighted sums.
+"""Arithmetic with numbers that are attributes: one operand and a scalar, and weighted sums; sums of
+a product that are rounded once.
 
-Graphs have these at the end of an optimization at level `all`; the standard operators that they
-stand for are `written_out`.
+Graphs have the first two at the end of an optimization at level `all`; the standard operators that
+they stand for are `written_out`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.dtypes import DType
+from infuse.errors import TypeMismatchError
 from infuse.ir.expression import Call
+from infuse.ir.graph import Value
 from infuse.ops.core.base import Array, Rounding
 from infuse.ops.core.elementwise import Floating, rounded
 from infuse.ops.core.formula import Formulas, Term
@@ -161,6 +165,27 @@ class WeightedSum(Floating):
 def _weighted(x: Any, weight: float, dtype: DType) -> Any:
     """One term of a weighted sum."""
     return x if weight == 1 else Call("Mul", (x, np.array(weight).astype(dtype.numpy)))
+
+
+class MultiplyAdd(Floating):
+    """a · b + c of float32, rounded once on every processor."""
+
+    domain = "infuse"
+    traits = Trait.CONTINUOUS | Trait.FINITE
+    samples = cases(a=[(2, 3), (4, 1), (7,)], b=[(2, 3), (1, 5), ()], c=[(3,), (), (7,)])
+
+    def result_dtype(self, *xs: Value | None) -> DType:
+        dtype = super().result_dtype(*xs)
+        if dtype != dtypes.float32:
+            raise TypeMismatchError(f"{self.name} takes float32, found {dtype}")
+        return dtype
+
+    def eval(self, a: Array, b: Array, c: Array) -> Array:
+        return rounded(lambda x, y, z: x * y + z, a, b, c)
+
+    def scalar(self, e: Formulas, a: Term, b: Term, c: Term) -> Term:
+        result: Term = e.fused(a, b, c)
+        return result
 
 
 WITH_SCALAR: tuple[type[WithScalar], ...] = (

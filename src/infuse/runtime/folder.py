@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from infuse.errors import CompiledModelError, OptionError
 from infuse.runtime.checked import has_content
-from infuse.runtime.cpus import architecture, cpu_features, withheld_features
-from infuse.runtime.levels import CPU_VARIABLE, limit_name
+from infuse.runtime.cpus import all_features, architecture, cpu_features, withheld_features
+from infuse.runtime.levels import CPU_VARIABLE
 
 ABI: Final = 2
 LIBRARY: Final = "model.so"
@@ -154,7 +154,8 @@ def check_cpu(metadata: Mapping[str, Any], where: Path) -> None:
             '"x86-64-v4"',
         )
     if missing:
-        hidden = f"{CPU_VARIABLE} hides" if limit_name() else "this processor has no"
+        hides = all_features().issuperset(missing)
+        hidden = f"{CPU_VARIABLE} hides" if hides else "this processor has no"
         raise CompiledModelError(
             f"the model was built for the target {metadata.get('target')!r}, and {hidden} "
             f"{', '.join(missing)}",

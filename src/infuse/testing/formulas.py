@@ -135,4 +135,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{"logical_not": np.logical_not, "logical_xor": np.logical_xor, "bit_and": np.bitwise_and},
     **{"bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor, "bit_not": np.invert},
     **{"shift_left": _shift_left, "shift_right": _shift_right},
+    "fused": lambda a, b, c: a * b + c,
 }

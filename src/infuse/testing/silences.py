@@ -46,13 +46,25 @@ _ROWS: Final = (
     ),
     (
         "QLinearAdd, QLinearMul (com.microsoft)",
-        "scales put together first, rounded when the zero point has been added",
-        "as ONNX Runtime; QuantizeLinear and all others round before",
+        (
+            "scales put together first, rounded when the zero point has been added; QLinearAdd "
+            "adds b's product to what the zero points make, then a's, each rounded once"
+        ),
+        (
+            "as ONNX Runtime 1.31 on processors with AVX2, bit for bit; QuantizeLinear and all "
+            "others round before. Where a is one number to many of b, ONNX Runtime exchanges "
+            "them: one step within a rounding of an exact half (of 122,880 bytes 64)"
+        ),
     ),
     (
-        "QLinearAveragePool, QLinearGlobalAveragePool (com.microsoft)",
-        "the mean of the bytes, times one quotient of the scales",
-        "exact halves stay exact, as in ONNX Runtime",
+        "QLinearGlobalAveragePool (com.microsoft), also of windows as large as the image",
+        "the sum of the bytes, times one factor, rounded before the zero point is added",
+        "as ONNX Runtime",
+    ),
+    (
+        "QLinearAveragePool (com.microsoft)",
+        "the mean of the numbers in float32, rounded when the zero point has been added",
+        "as ONNX Runtime",
     ),
     (
         "QLinearSoftmax (com.microsoft) with a scale that is not a fraction of one",
@@ -123,9 +135,19 @@ _NATIVE: Final = (
         "`DivideByConstant`; without optimization exact",
     ),
     (
-        "QuantizeLinear, QLinearAdd, QLinearMul within a rounding of an exact half",
+        "QuantizeLinear of scaled sums of integers (QLinearConv, QDQ) within a rounding of a half",
         "either neighbour",
-        "x · (1 / scale), and products and sums that the compiler rounds once",
+        "the scales are put together, as in ONNX Runtime; all else is a true division",
+    ),
+    (
+        "QLinearAveragePool within a rounding of an exact half; where sizes are open, of the image",
+        "either neighbour: of windows of 4 to 143 pixels at most one in 5,000",
+        "kernels sum a window by columns or by lines",
+    ),
+    (
+        "a product of floats that is added to something (x · y + z)",
+        "rounded once or twice",
+        "a compiler may put the two together",
     ),
     ("x + 0, from `basic` on", "x: -0 stays -0", "`RemoveNeutral`"),
     (

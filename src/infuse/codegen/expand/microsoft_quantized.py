@@ -11,9 +11,17 @@ import numpy as np
 from infuse import dtypes
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.codegen.expand.integer_operators import dynamically
-from infuse.codegen.expand.quantization import is_zero, quantized
+from infuse.codegen.expand.quantization import (
+    at_once,
+    is_zero,
+    quantized,
+    quantized_sum,
+    rounded_factors,
+)
 from infuse.codegen.lower.nbits import decodes
+from infuse.ir import dims
 from infuse.ir.graph import Array, Node, Value, constant
+from infuse.ops.arithmetic import Div, Mul
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.domains.microsoft_bits import MatMulNBits
 from infuse.ops.domains.microsoft_integers import (
@@ -56,17 +64,6 @@ def _stored(make: Composer, y: Value, scale: Value, zero: Value | None, like: Va
     return quantized(make, steps, None if zero is None else make.reshape(zero), like.dtype)
 
 
-def _rescaled(make: Composer, node: Node, y: Value) -> Value:
-    """Multiples of the scale of the first operand as quantized elements: scales are put together
-    first, so that exact halves stay exact.
-    """
-    ratio = make("Div", _single(make, _operand(node, 1)), _single(make, _operand(node, 3)))
-    zero = node.input(4)
-    steps = make("Mul", y, ratio)
-    dtype = _operand(node, 0).dtype
-    return quantized(make, steps, None if zero is None else make.reshape(zero), dtype)
-
-
 def _first(make: Composer, node: Node) -> Value:
     return _real(make, _operand(node, 0), _operand(node, 1), node.input(2))
 
@@ -81,17 +78,24 @@ def qlinear_unary(make: Composer, node: Node) -> Results:
     return _last(make, node, y, 3)
 
 
+def _from_zero(make: Composer, steps: Value, zero: Value | None) -> Value:
+    """Steps from the zero point on, which is added before they are rounded, unlike elsewhere."""
+    return steps if is_zero(zero) or zero is None else make("Add", steps, _single(make, zero))
+
+
 @expands("QLinearAdd", "QLinearMul", domain=DOMAIN)
 def qlinear_binary(make: Composer, node: Node) -> Results:
-    a, b = (_shifted(make, _operand(node, i), node.input(i + 2)) for i in (0, 3))
     a_scale, b_scale, to = (_single(make, _operand(node, i)) for i in (1, 4, 6))
     if node.kind == "QLinearMul":
-        steps = make("Mul", make("Mul", a, b), make("Div", make("Mul", a_scale, b_scale), to))
+        a, b = (_shifted(make, _operand(node, i), node.input(i + 2)) for i in (0, 3))
+        steps = rounded_factors(
+            make, make("Mul", a, b), make("Div", make("Mul", a_scale, b_scale), to)
+        )
+        steps = _from_zero(make, steps, node.input(7))
     else:
-        steps = make(a * make("Div", a_scale, to) + b * make("Div", b_scale, to))
-    zero = node.input(7)
-    if zero is not None and not is_zero(zero):  # before it is rounded, unlike elsewhere
-        steps = make("Add", steps, _single(make, zero))
+        zeros = [None if z is None else _single(make, z) for z in map(node.input, (2, 5, 7))]
+        a, b = (_operand(node, 0), a_scale, zeros[0]), (_operand(node, 3), b_scale, zeros[1])
+        steps = quantized_sum(make, a, b, (to, zeros[2]))
     return quantized(make, steps, None, _operand(node, 0).dtype)
 
 
@@ -118,21 +122,36 @@ def qlinear_concat(make: Composer, node: Node) -> Results:
 
 @expands("QLinearGlobalAveragePool", domain=DOMAIN)
 def qlinear_global_average_pool(make: Composer, node: Node) -> Results:
-    x, op = _shifted(make, _operand(node, 0), node.input(2)), node.op
-    assert isinstance(op, QLinearGlobalAveragePool)
-    return _rescaled(make, node, make.reduce("ReduceMean", x, *op.axes(x.rank)))
+    assert isinstance(node.op, QLinearGlobalAveragePool)
+    return _means_of_images(make, node, node.op)
+
+
+def _means_of_images(make: Composer, node: Node, op: QLinearGlobalAveragePool) -> Value:
+    x, zero = _shifted(make, _operand(node, 0), node.input(2)), node.input(4)
+    axes = op.axes(x.rank)
+    pixels = make.ints(dims.product([x.shape[axis] for axis in axes]))
+    scale, to = (_single(make, _operand(node, i)) for i in (1, 3))
+    ratio = at_once(make, Div(), scale, at_once(make, Mul(), to, _single(make, pixels)))
+    steps = make("Mul", make.reduce("ReduceSum", x, *axes), ratio)
+    zero = None if zero is None else make.reshape(zero)
+    return quantized(make, steps, zero, _operand(node, 0).dtype)
 
 
 @expands("QLinearAveragePool", domain=DOMAIN)
 def qlinear_average_pool(make: Composer, node: Node) -> Results:
-    x, op = _shifted(make, _operand(node, 0), node.input(2)), node.op
+    (scale, to), op = (_single(make, _operand(node, i)) for i in (1, 3)), node.op
     assert isinstance(op, QLinearAveragePool)
+    whole = op.of_images(_operand(node, 0).shape)
+    if whole is not None:
+        return _means_of_images(make, node, whole)
+    x = rounded_factors(make, _shifted(make, _operand(node, 0), node.input(2)), scale)
     if op.channels_last:
         x = make.permute(x, 0, x.rank - 1, *range(1, x.rank - 1))
     y = make.apply(op.plain(), [x])[0]
     if op.channels_last:
         y = make.permute(y, 0, *range(2, y.rank), 1)
-    return _rescaled(make, node, y)
+    steps = _from_zero(make, make("Div", y, to), node.input(4))
+    return quantized(make, steps, None, _operand(node, 0).dtype)
 
 
 # -- products --------------------------------------------------------------------------------------

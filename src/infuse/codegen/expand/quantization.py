@@ -12,9 +12,12 @@ from infuse.codegen.lower.gate_weights import serves_gates_alone
 from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.graph import Array, Node, Value, constant
+from infuse.ops.arithmetic import Div, Mul, Sub
+from infuse.ops.core.base import Op
 from infuse.ops.core.evaluate import evaluate_node
 from infuse.ops.core.traits import Trait, has_trait
 from infuse.ops.quantization import DequantizeLinear, QuantizeLinear, limits
+from infuse.ops.scalars import MultiplyAdd
 
 
 def quantized(
@@ -57,6 +60,33 @@ def _limited(make: Composer, whole: Value, to: DType) -> Value:
         return make("Cast", make("Clip", whole, low, high), to=to)
     bits = make("Cast", make("Clip", make("Add", whole, -low), 0, high - low), to=_UNSIGNED[to])
     return make("Cast", make("Add", make("Cast", bits, to=dtypes.float32), low), to=to)
+
+
+def quantized_sum(
+    make: Composer,
+    a: tuple[Value, Value, Value | None],
+    b: tuple[Value, Value, Value | None],
+    to: tuple[Value, Value | None],
+) -> Value:
+    """The sum of two quantized tensors in steps of a scale from a zero point on, not yet rounded,
+    as QLinearAdd computes it. Each tensor, and the result, has a scale and a zero point, which
+    are scalars of float32.
+    """
+    first, second = (at_once(make, Div(), scale, to[0]) for _, scale, _ in (a, b))
+    none = make.number(0, dtypes.float32)
+    shifts = [none if zero is None else zero for zero in (a[2], b[2], to[1])]
+    part = at_once(make, Mul(), second, shifts[1])
+    start = at_once(make, Sub(), shifts[2], at_once(make, MultiplyAdd(), first, shifts[0], part))
+    inner = make.apply(MultiplyAdd(), [make.cast(b[0], dtypes.float32), second, start])[0]
+    return make.apply(MultiplyAdd(), [make.cast(a[0], dtypes.float32), first, inner])[0]
+
+
+def at_once(make: Composer, op: Op, *operands: Value) -> Value:
+    """The result of an operator, computed now where all operands are known."""
+    known = [v.const for v in operands if v.const is not None]
+    if len(known) < len(operands):
+        return make.apply(op, operands)[0]
+    return constant(np.asarray(op.eval(*known)))
 
 
 def is_zero(zero: Value | None) -> bool:
@@ -143,14 +173,14 @@ def quantize_linear(make: Composer, node: Node) -> Results:
 
 
 def _steps(make: Composer, x: Value, scale: Value) -> Value:
-    """Numbers in multiples of a scale, which broadcasts: without a division where it is known."""
-    if x.dtype != dtypes.float32 or scale.const is None or not _is_invertible(scale.const):
-        return make("Div", x, scale)
-    step = scale.const.astype(np.float64)
-    divided = _divided(make, x, step) if step.size == 1 else None
-    return (
-        make("Mul", x, constant(np.asarray(1 / step, np.float32))) if divided is None else divided
-    )
+    """Numbers in multiples of a scale, which broadcasts: without a division where they are scaled
+    sums of integers, as those of QLinearConv.
+    """
+    divided = None
+    if x.dtype == dtypes.float32 and _is_known(scale) and _ends_product(x):
+        assert scale.const is not None
+        divided = _divided(make, x, scale.const.astype(np.float64))
+    return make("Div", x, scale) if divided is None else divided
 
 
 def _is_invertible(scale: Array) -> bool:
@@ -175,30 +205,21 @@ def _divided(make: Composer, x: Value, step: Array) -> Value | None:
 
 @expands("QuantizeLinear", early=True)
 def quantize_sum(make: Composer, node: Node) -> Results:
-    """The sum of two dequantized values, all of known scales: what they count for in steps of the
-    result.
+    """The sum of two dequantized values of known scales: products that are rounded before they are
+    added, whatever a compiler would put together.
     """
     x, scale, zero = _operands(node)
     total, op = x.producer, node.op
     assert isinstance(op, QuantizeLinear)
-    if (
-        total is None
-        or total.kind != "Add"
-        or len(x.uses) != 1
-        or not _is_known(scale)
-        or scale.dtype != x.dtype
-    ):
+    if total is None or total.kind != "Add" or len(x.uses) != 1 or scale.tensor.size != 1:
         return None
-    shares = [_share(make, v, scale) for v in total.inputs if v is not None]
-    if (
-        op.division(scale.dtype) != dtypes.float32
-        or not node.output.dtype.is_integer
-        or None in shares
-    ):
+    known = op.division(scale.dtype) == scale.dtype == x.dtype == dtypes.float32
+    terms = [_term(make, v) for v in total.inputs if v is not None] if known else [None]
+    if None in terms:
         return None
-    (first, a, one), (second, b, other) = (share for share in shares if share is not None)
-    steps = make("Add", make("Add", make("Mul", first, a), make("Mul", second, b)), one + other)
-    return quantized(make, steps, None if zero is None else make.reshape(zero), node.output.dtype)
+    steps = make("Div", make("Add", *terms), make.reshape(scale))
+    form = None if zero is None else make.reshape(zero)
+    return quantized(make, steps, form, node.output.dtype, bool(op.saturate))
 
 
 @expands("DequantizeLinear", early=True)
@@ -283,40 +304,28 @@ def _is_known(scale: Value) -> bool:
     return scale.const is not None and scale.const.size == 1 and _is_invertible(scale.const)
 
 
-def _share(make: Composer, value: Value, scale: Value) -> tuple[Value, float, float] | None:
-    """Integers as floats, and the factor and the addend that make them steps of a scale."""
+def _term(make: Composer, value: Value) -> Value | None:
+    """What integers of one scale stand for, or a product by a known number."""
     node = value.producer
-    assert scale.const is not None
-    step = float(scale.const.reshape(()))
     if node is not None and node.kind == "Mul":
         first, second = node.inputs[:2]
-        if (
-            first is not None
-            and second is not None
-            and second.const is not None
-            and second.const.size == 1
-        ):
-            return first, float(second.const.reshape(())) / step, 0.0
+        if first is None or second is None or second.const is None or second.const.size != 1:
+            return None
+        return rounded_factors(make, first, make.reshape(second))
     if node is None or not isinstance(node.op, DequantizeLinear) or value.dtype != dtypes.float32:
         return None
-    x, own, zero = _operands(node)
-    if (
-        x.const is not None
-        or x.dtype.bits > 16
-        or not _is_known(own)
-        or own.dtype != dtypes.float32
-    ):
+    x, scale, zero = _operands(node)
+    if x.const is not None or not x.dtype.is_integer or not _is_known(scale):
         return None
-    if zero is not None and zero.const is None:
-        return None
-    assert own.const is not None
-    factor = float(own.const.reshape(())) / step
-    start = (
-        0.0
-        if zero is None or zero.const is None
-        else float(zero.const.astype(np.float32).reshape(()))
-    )
-    return make.cast(x, dtypes.float32), factor, -start * factor
+    wide = make.cast(x, dtypes.float32)
+    if not is_zero(zero):
+        wide = make("Sub", wide, make.cast(make.reshape(zero), dtypes.float32))
+    return rounded_factors(make, wide, make.cast(make.reshape(scale), dtypes.float32))
+
+
+def rounded_factors(make: Composer, a: Value, b: Value) -> Value:
+    """A product of float32 that is rounded whatever follows it."""
+    return make.apply(MultiplyAdd(), [a, b, make.number(-0.0, dtypes.float32)])[0]
 
 
 @expands("DequantizeLinear")

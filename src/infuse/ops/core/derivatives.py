@@ -26,6 +26,7 @@ _RULES: Final[dict[str, tuple[_Rule, ...]]] = {
     "mul": (lambda y, a, b: b, lambda y, a, b: a),
     "div": (lambda y, a, b: 1.0 / b, lambda y, a, b: -(y / b)),
     "neg": (lambda y, x: E.const(-1.0, y.dtype),),
+    "fused": (lambda y, a, b, c: b, lambda y, a, b, c: a, lambda y, a, b, c: _one(y)),
     "mod": (lambda y, a, b: _one(y), lambda y, a, b: -E.floor(a / b)),
     "fmod": (lambda y, a, b: _one(y), lambda y, a, b: -E.trunc(a / b)),
     "max": (

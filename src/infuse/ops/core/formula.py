@@ -126,7 +126,7 @@ PREDICATES = frozenset(
 )
 _NUMERIC = """exp expm1 log log1p tanh erf sigmoid softplus sqrt rsqrt pow sin cos tan asin acos
     atan sinh cosh asinh acosh atanh floor ceil round trunc abs neg sign min max mod fmod bit_and
-    bit_or bit_xor bit_not shift_left shift_right"""
+    bit_or bit_xor bit_not shift_left shift_right fused"""
 FUNCTIONS = PREDICATES | frozenset(_NUMERIC.split())
 
 E = Formulas()

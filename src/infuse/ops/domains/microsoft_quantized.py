@@ -4,6 +4,8 @@ products of bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from infuse import dtypes
@@ -13,7 +15,7 @@ from infuse.ir import dims
 from infuse.ir.broadcasting import broadcast_shapes
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
-from infuse.ir.types import TensorType
+from infuse.ir.types import Shape, TensorType
 from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis
 from infuse.ops.core.elementwise import f32
 from infuse.ops.core.flops import DEQUANTIZE, QUANTIZE, SOFTMAX, Flops, Shapes
@@ -24,6 +26,7 @@ from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.integers import require_bytes
 from infuse.ops.pooling import AveragePool
 from infuse.ops.quantization import STEP, quantize
+from infuse.ops.scalars import MultiplyAdd
 from infuse.ops.softmax_family import Softmax
 
 _PRODUCT = Rounding(ulp=4, abs=4e-6, why="long sums round in another order")
@@ -118,10 +121,13 @@ class QLinearLeakyRelu(_Unary):
         return np.where(x >= 0, x, x * x.dtype.type(self.alpha))
 
 
+_multiply_add = MultiplyAdd().eval
+
+
 class _Binary(_OfBytes, abstract=True):
     """f of what a and b stand for, quantized; they broadcast. As in ONNX Runtime, scales are put
     together first, and the result is rounded when its zero point has been added: so exact halves
-    stay exact, and where the zero point is odd go the other way.
+    stay exact, and where the zero point is odd go the other way. Every step is one of float32.
     """
 
     samples = cases(
@@ -164,13 +170,19 @@ class _Binary(_OfBytes, abstract=True):
         c_zero_point: Array | None = None,
     ) -> Array:
         scales = [np.asarray(x, np.float32) for x in (a_scale, b_scale, c_scale)]
-        steps = self.function(shifted(a, a_zero_point), shifted(b, b_zero_point), *scales)
-        if c_zero_point is not None:
-            steps = steps + c_zero_point.astype(np.float32)
-        return quantize(np.asarray(steps), None, dtypes.by_numpy(a.dtype))
+        zeros = [
+            np.zeros((), np.float32) if z is None else z.astype(np.float32).reshape(())
+            for z in (a_zero_point, b_zero_point, c_zero_point)
+        ]
+        steps = self.function(a.astype(np.float32), b.astype(np.float32), scales, zeros)
+        return quantize(steps, None, dtypes.by_numpy(a.dtype))
 
-    def function(self, a: Array, b: Array, a_scale: Array, b_scale: Array, to: Array) -> Array:
-        """The function of multiples of the scales of a and b, as multiples of the scale `to`."""
+    def function(
+        self, a: Array, b: Array, scales: Sequence[Array], zeros: Sequence[Array]
+    ) -> Array:
+        """The function of elements, as multiples of the scale of the result from its zero point on;
+        scales and zero points are those of a, b and the result.
+        """
         raise NotImplementedError
 
     def flops(self, shapes: Shapes) -> Flops:
@@ -178,17 +190,26 @@ class _Binary(_OfBytes, abstract=True):
 
 
 class QLinearAdd(_Binary):
-    """The sum of quantized elements."""
+    """The sum of quantized elements: what the zero points make of it is one number, and products
+    are added without being rounded before, as ONNX Runtime's vectors do.
+    """
 
-    def function(self, a: Array, b: Array, a_scale: Array, b_scale: Array, to: Array) -> Array:
-        return np.asarray(a * (a_scale / to) + b * (b_scale / to))
+    def function(
+        self, a: Array, b: Array, scales: Sequence[Array], zeros: Sequence[Array]
+    ) -> Array:
+        first, second = scales[0] / scales[2], scales[1] / scales[2]
+        start = zeros[2] - _multiply_add(first, zeros[0], second * zeros[1])
+        return _multiply_add(a, first, _multiply_add(b, second, start))
 
 
 class QLinearMul(_Binary):
     """The product of quantized elements."""
 
-    def function(self, a: Array, b: Array, a_scale: Array, b_scale: Array, to: Array) -> Array:
-        return np.asarray(a * b * (a_scale * b_scale / to))
+    def function(
+        self, a: Array, b: Array, scales: Sequence[Array], zeros: Sequence[Array]
+    ) -> Array:
+        product = (a - zeros[0]) * (b - zeros[1])
+        return np.asarray(product * (scales[0] * scales[1] / scales[2]) + zeros[2])
 
 
 class QLinearSoftmax(_OfBytes):
@@ -298,8 +319,8 @@ class QLinearConcat(Op):
 
 
 class QLinearGlobalAveragePool(_OfBytes):
-    """The mean of each channel of quantized images; with `channels_last` the channels are the last
-    axis.
+    """The mean of each channel of quantized images: their sum times one factor, as in ONNX Runtime;
+    with `channels_last` the channels are the last axis.
     """
 
     channels_last: int = 0
@@ -328,18 +349,30 @@ class QLinearGlobalAveragePool(_OfBytes):
         return tuple(range(1, rank - 1) if self.channels_last else range(2, rank))
 
     def eval(
-        self, x: Array, x_scale: Array, x_zero_point: Array, y_scale: Array, y_zero_point: Array
+        self,
+        x: Array,
+        x_scale: Array,
+        x_zero_point: Array | None,
+        y_scale: Array,
+        y_zero_point: Array | None,
     ) -> Array:
-        mean = shifted(x, x_zero_point).mean(axis=self.axes(x.ndim), keepdims=True)
-        steps = np.asarray(mean * (np.asarray(x_scale, np.float32) / y_scale))
-        return quantize(steps, y_zero_point, dtypes.by_numpy(x.dtype))
+        axes = self.axes(x.ndim)
+        pixels = np.float32(np.prod([x.shape[axis] for axis in axes]))
+        total = x.astype(np.int64).sum(axis=axes, keepdims=True)
+        if x_zero_point is not None:
+            total = total - int(x_zero_point.reshape(())) * int(pixels)
+        steps = total.astype(np.float32) * (np.asarray(x_scale, np.float32) / (y_scale * pixels))
+        return quantize(np.asarray(steps), y_zero_point, dtypes.by_numpy(x.dtype))
 
     def flops(self, shapes: Shapes) -> Flops:
         return Flops(0, shapes.size(0) + shapes.made * (DEQUANTIZE + QUANTIZE))
 
 
 class QLinearAveragePool(_OfBytes):
-    """AveragePool of quantized images; with `channels_last` the channels are the last axis."""
+    """AveragePool of what quantized images stand for, in float32, quantized; with `channels_last`
+    the channels are the last axis. As in ONNX Runtime it is rounded when the zero point has been
+    added, and a window that is the image computes what QLinearGlobalAveragePool does.
+    """
 
     kernel_shape: tuple[int, ...]
     auto_pad: str = "NOTSET"
@@ -360,6 +393,13 @@ class QLinearAveragePool(_OfBytes):
         pads=[(0, 0, 0, 0), (1, 0, 1, 1)],
         count_include_pad=[0, 1],
     )
+
+    def of_images(self, shape: Shape) -> QLinearGlobalAveragePool | None:
+        """The pooling of whole images of this shape, if that is what the windows are."""
+        sizes = shape[1:-1] if self.channels_last else shape[2:]
+        if self.auto_pad not in ("NOTSET", "VALID") or any(self.pads) or sizes != self.kernel_shape:
+            return None
+        return QLinearGlobalAveragePool(channels_last=self.channels_last)
 
     def plain(self) -> AveragePool:
         """The pooling of numbers, channels second."""
@@ -392,14 +432,19 @@ class QLinearAveragePool(_OfBytes):
         y_scale: Array,
         y_zero_point: Array | None = None,
     ) -> Array:
-        numbers = shifted(x, x_zero_point)
+        whole = self.of_images(x.shape)
+        if whole is not None:
+            return whole.eval(x, x_scale, x_zero_point, y_scale, y_zero_point)
+        numbers = real(x, x_scale, x_zero_point)
         if self.channels_last:
             numbers = np.moveaxis(numbers, -1, 1)
         result = self.plain().eval(numbers)
         if self.channels_last:
             result = np.moveaxis(result, 1, -1)
-        steps = np.asarray(result * (np.asarray(x_scale, np.float32) / y_scale))
-        return quantize(steps, y_zero_point, dtypes.by_numpy(x.dtype))
+        steps = np.asarray(result / y_scale)
+        if y_zero_point is not None:
+            steps = steps + y_zero_point.astype(np.float32)
+        return quantize(steps, None, dtypes.by_numpy(x.dtype))
 
     def flops(self, shapes: Shapes) -> Flops:
         window = dims.product(self.kernel_shape)

@@ -21,7 +21,7 @@ from infuse.ops.core.samples import Bools, Floats, Ints, sample_rows
 from infuse.ops.core.signatures import signature
 from infuse.ops.creation import Random
 from infuse.ops.pass_through import Assert
-from infuse.ops.scalars import WITH_SCALAR, WeightedSum
+from infuse.ops.scalars import WITH_SCALAR, MultiplyAdd, WeightedSum
 from infuse.ops.tokens import Detokenize, Tokenize
 from infuse.passes.rules import ALL_RULES
 from infuse.rewrite import Rule
@@ -41,9 +41,9 @@ CASTS = (
     dtypes.uint8,
     dtypes.bool_,
 )
-LEFT_OUT = (Assert, Tokenize, Detokenize, WeightedSum, *WITH_SCALAR)
+LEFT_OUT = (Assert, Tokenize, Detokenize, MultiplyAdd, WeightedSum, *WITH_SCALAR)
 """An operator that fails on purpose, those that need a package of their own, and those that only an
-optimization makes.
+optimization or an expansion makes.
 """
 MODEL_RULES = tuple(
     rule for rule in ALL_RULES if not rule.closing and rule.patterns[0].domain != WeightedSum.domain
