@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.codegen import cache as cache_module
+from infuse.codegen import bounded
 from infuse.codegen.cache import Cache
 from infuse.errors import CacheError, OptionError
 from infuse.runtime import CompiledModel
@@ -303,6 +303,38 @@ def test_oldest_are_evicted_but_never_the_one_in_use(root: Path) -> None:
     assert left_over(root) == []
 
 
+def test_no_folder_but_the_new_one_is_looked_at(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(limit=10**6)
+    cache.obtain("first", Maker(size=1000))
+    seen: list[str] = []
+    bytes_of = bounded._bytes_of
+    monkeypatch.setattr(
+        bounded, "_bytes_of", lambda folder: seen.append(folder.name) or bytes_of(folder)
+    )
+    for i in range(5):
+        cache.obtain(f"key{i}", Maker(size=1000))
+    assert seen == [f"key{i}" for i in range(5)]
+    counted, *sizes = map(int, (root / "compiled" / ".sizes").read_text().split())
+    assert abs(counted - time.time()) < 600
+    assert sum(sizes) == sum(map(bytes_of, (root / "compiled").glob("[fk]*")))
+
+
+@pytest.mark.parametrize("text", ["", "0\n5\n", "nonsense", "\0", "9" * 5000, None])
+def test_folders_are_counted_again_where_the_sum_is_old_or_damaged(
+    text: str | None, root: Path
+) -> None:
+    cache = Cache(limit=3600)
+    for i in range(2):
+        os.utime(cache.obtain(f"key{i}", Maker(size=1000)), (i + 1, i + 1))
+    sizes = root / "compiled" / ".sizes"
+    sizes.unlink() if text is None else sizes.write_text(text)
+    for i in range(2, 5):
+        os.utime(cache.obtain(f"key{i}", Maker(size=1000)), (i + 1, i + 1))
+    assert sorted(path.name for path in (root / "compiled").glob("key*")) == ["key3", "key4"]
+
+
 def test_abandoned_folders_are_removed_after_a_day(root: Path) -> None:
     cache = Cache()
     cache.obtain("key", Maker())
@@ -311,6 +343,7 @@ def test_abandoned_folders_are_removed_after_a_day(root: Path) -> None:
         folder.mkdir()
         (folder / "model.so").write_text("")
         os.utime(folder, (time.time() - age, time.time() - age))
+    (root / "compiled" / ".sizes").write_text(f"{time.time() - 4000:.0f}\n10\n")
     cache.obtain("another", Maker())
     assert left_over(root) == [".new-young"]
 
@@ -344,6 +377,6 @@ def test_entry_that_vanishes_during_eviction_is_no_error(
     cache = Cache(limit=0)
     cache.obtain("key", Maker())
     gone = root / "compiled" / "gone"
-    monkeypatch.setattr(cache_module, "_folders", lambda parent: [gone, root / "compiled" / "key"])
+    monkeypatch.setattr(bounded, "_folders", lambda parent: [gone, root / "compiled" / "key"])
     cache.evict()
     assert not (root / "compiled" / "key").exists()

@@ -11,7 +11,6 @@ import os
 import shutil
 import stat
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,8 @@ from typing import Final
 
 import filelock
 
-from infuse.codegen.objects import OBJECTS, Aged, bytes_of, discard, longest_unused
+from infuse.codegen.bounded import NEW, Bounded, discard
+from infuse.codegen.objects import OBJECTS
 from infuse.errors import CacheError, CompiledModelError, CompileError, OptionError
 from infuse.runtime.folder import WEIGHTS, read_metadata, verify
 from infuse.runtime.places import FOLDER_VARIABLE, cache_root
@@ -29,11 +29,8 @@ SIZE_VARIABLE: Final = "INFUSE_CACHE_SIZE"
 
 _DEFAULT_SIZE: Final = 10 * 10**9
 _UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_NEW: Final = ".new-"  # a folder being filled
-_OLD: Final = ".old-"  # a folder being removed
 _FAILED: Final = "failed-"  # the sources of a compilation that failed
 _LOCKS: Final = ".locks"
-_ABANDONED_SECONDS: Final = 24 * 3600
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY_FILE: Final = 0o444
 _READ_ONLY_FOLDER: Final = 0o500
@@ -46,13 +43,15 @@ class Cache:
 
     `root` (default: `$INFUSE_CACHE`, else the user's cache folder) must belong to this user, and
     nobody else may write to it, since code from it is run. When it grows over `limit` bytes
-    (default: `$INFUSE_CACHE_SIZE`, else 10 GB), the folders that were used longest ago are removed.
+    (default: `$INFUSE_CACHE_SIZE`, else 10 GB), the folders that were used longest ago are removed
+    until a tenth of that is free.
     """
 
     def __init__(self, root: Path | None = None, limit: int | None = None) -> None:
         self.root = cache_root() if root is None else root.expanduser().absolute()
         self.limit = _size_limit() if limit is None else limit
         self._entries = self.root / "compiled"
+        self._bounded = Bounded(self._entries, self.limit)
 
     def obtain(self, key: str, make: Callable[[Path], None]) -> Path:
         """The folder of `key`; if there is none, `make` fills an empty one, which then becomes it.
@@ -72,24 +71,14 @@ class Cache:
             folder = self._find(key)
             if folder is None:
                 folder = self._make(key, make)
-        self.evict(keep=key)
+                self._bounded.added(key)
         return folder
 
-    def evict(self, keep: str = "") -> None:
-        """Remove what was used longest ago until `limit` is kept; the folder of the key `keep`
-        stays in any case.
+    def evict(self) -> None:
+        """Look at all that is there, and remove what was used longest ago where that is more than
+        `limit`.
         """
-        aged: list[Aged] = []
-        for folder in _folders(self._entries):
-            with contextlib.suppress(FileNotFoundError):  # another process is removing it too
-                used = folder.stat().st_mtime
-                if not folder.name.startswith("."):
-                    aged.append((used, bytes_of(folder), folder))
-                elif folder.name != _LOCKS and time.time() - used > _ABANDONED_SECONDS:
-                    discard(folder)
-        excess = sum(size for _, size, _ in aged) - self.limit
-        for folder in longest_unused((a for a in aged if a[2].name != keep), excess):
-            self._remove(folder)
+        self._bounded.evict()
 
     def _find(self, key: str) -> Path | None:
         """The folder of `key` if it is there and whole."""
@@ -107,11 +96,11 @@ class Cache:
     def _make(self, key: str, make: Callable[[Path], None]) -> Path:
         folder = self._entries / key
         with _full_disk_named(self._entries):
-            filling = Path(tempfile.mkdtemp(prefix=_NEW, dir=self._entries))
+            filling = Path(tempfile.mkdtemp(prefix=NEW, dir=self._entries))
             try:
                 make(filling)
                 if folder.exists():
-                    self._remove(folder)
+                    self._bounded.remove(folder)
                 _seal(filling)
                 filling.rename(folder)
             except CompileError as error:
@@ -144,22 +133,12 @@ class Cache:
     def _keep_sources(self, filling: Path, key: str, error: CompileError) -> None:
         """Leave the sources that did not compile where the error says they are."""
         sources = self._entries / f"{_FAILED}{key}"
-        self._remove(sources)
+        self._bounded.remove(sources)
         (filling / WEIGHTS).unlink(missing_ok=True)
         filling.rename(sources)
+        self._bounded.added(sources.name)
         if error.where is not None:
             error.where = error.where.replace(str(filling), str(sources))
-
-    def _remove(self, folder: Path) -> None:
-        """Remove a folder so that nobody ever sees half of it."""
-        try:
-            leaving = Path(tempfile.mkdtemp(prefix=_OLD, dir=self._entries))
-            folder.chmod(stat.S_IRWXU)  # a folder that is moved into another must be writable
-            folder.rename(leaving / folder.name)
-        except FileNotFoundError:
-            leaving.rmdir()
-            return
-        discard(leaving)
 
     @contextmanager
     def _lock(self, key: str) -> Iterator[None]:
@@ -234,13 +213,6 @@ def _seal(folder: Path) -> None:
     for path in folder.iterdir():
         path.chmod(_READ_ONLY_FILE)
     folder.chmod(_READ_ONLY_FOLDER)
-
-
-def _folders(parent: Path) -> list[Path]:
-    try:
-        return [path for path in parent.iterdir() if path.is_dir()]
-    except FileNotFoundError:
-        return []
 
 
 def _size_limit() -> int:
