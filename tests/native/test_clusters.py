@@ -79,7 +79,7 @@ def network(rng: np.random.Generator) -> tuple[Graph, np.ndarray]:
     y = write("Relu", write("MatMul", write("Flatten", y), write.weight(16 * 36, DEPTH)))
     write.graph.add_output(write("MatMul", y, write.weight(DEPTH, 10)), "scores")
     mixing = rng.standard_normal((4, 8))
-    data = np.einsum("nchw,cd->ndhw", rng.standard_normal((200, 4, 6, 6)), mixing)
+    data = np.einsum("nchw,cd->ndhw", rng.standard_normal((60, 4, 6, 6)), mixing)
     return infuse.optimize(write.graph), data.astype(np.float32)
 
 
@@ -143,7 +143,7 @@ def test_without_data_weights_go_to_the_nearest_value(rng: np.random.Generator) 
 def test_a_bound_that_clusters_cannot_meet_is_refused(rng: np.random.Generator) -> None:
     graph, data = network(rng)
     with pytest.raises(ContractError):
-        infuse.compress(graph, "clusters", data={"x": data[:20]}, metric="cosine", max_drop=1e-12)
+        infuse.compress(graph, "clusters", data={"x": data[:10]}, metric="cosine", max_drop=1e-12)
 
 
 @pytest.mark.parametrize("values", [3, 40, 256, 5000])
