@@ -49,6 +49,7 @@ NOT_NATIVE = {
     "Optional": "is a optional",
     **dict.fromkeys(
         (
+            "CountTerms",
             "StringConcat",
             "StringNormalizer",
             "StringSplit",

@@ -37,7 +37,15 @@ WITHOUT_ROWS = {
     *("BlackmanWindow", "ConstantOfShape", "EyeLike", "HammingWindow", "HannWindow"),
     *("MelWeightMatrix", "Range", "Shape", "Size"),
     # sequences, optional values, maps, texts and files
-    *("CastMap", "ConcatFromSequence", "Detokenize", "DictVectorizer", "ImageDecoder", "Optional"),
+    *(
+        "CastMap",
+        "ConcatFromSequence",
+        "CountTerms",
+        "Detokenize",
+        "DictVectorizer",
+        "ImageDecoder",
+        "Optional",
+    ),
     *("OptionalGetElement", "OptionalHasElement", "RegexFullMatch", "SequenceAt"),
     *("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"),
     *("SplitToSequence", "StringConcat", "CategoryMapper", "MissingText", "ZipMap"),

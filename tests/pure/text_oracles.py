@@ -4,6 +4,7 @@ something else.
 
 import itertools
 import re
+import unicodedata
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,39 @@ def _missing(row: Row) -> list[Any]:
     return [np.frompyfunc(lambda v: isinstance(v, kind), 1, 1)(row.inputs[0]).astype(bool)]
 
 
+def _terms(row: Row) -> list[Any]:
+    """Every place of a text is asked whether a run begins there that is the term."""
+    op = row.op
+    made = []
+    for text in row.inputs[0].tolist():
+        text = text.lower() if op.lowercase else text
+        if op.accents:
+            keep = str.isascii if op.accents == "ascii" else lambda c: not unicodedata.combining(c)
+            text = "".join(filter(keep, unicodedata.normalize("NFKD", text)))
+        if op.analyzer == "word":
+            signs = op.pattern.endswith("[.,]")
+            marked = "".join(c if c.isalnum() or c == "_" else f" {c} " for c in text)
+            words = [w for w in marked.split() if w[0].isalnum() or (signs and w in ".,")]
+            words = [w for w in words if (signs or len(w) > 1) and w not in op.stop_words]
+            lines, glue = [words], " "
+        else:
+            plain = re.sub(r"\s{2,}", " ", text)
+            words = [plain] if op.analyzer == "char" else [f" {w} " for w in plain.split()]
+            lines, glue = [list(w) for w in words], ""
+        lengths = range(op.least, op.most + 1)
+        runs = [
+            glue.join(line[i : i + n])
+            for line in lines
+            for n in lengths
+            for i in range(len(line))
+            if i + n <= len(line)
+        ]
+        made.append([runs.count(term) for term in op.vocabulary])
+    return [np.array(made, np.int64).reshape(-1, len(op.vocabulary))]
+
+
 TEXT_ORACLES = {
+    "CountTerms": _terms,
     "Detokenize": _joined,
     "Tokenize": _tokenized,
     "MissingText": _missing,

@@ -42,6 +42,7 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     shaping,
     signal,
     softmax_family,
+    terms,
     text,
     tokens,
     unary,

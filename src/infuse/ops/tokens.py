@@ -112,9 +112,9 @@ class Tokenize(Op):
         return shared(self.tokenizer, self.row_options)
 
     def infer(self, text: Value, pair: Value | None = None) -> Inferred:
-        count = _texts(self.name, text)
+        count = count_of_texts(self.name, text)
         if pair is not None:
-            other = _texts(self.name, pair)
+            other = count_of_texts(self.name, pair)
             agree(count, other, f"the texts and the second texts of {self.name}")
         self._read.check_room(pair is not None)
         options = self._read.options
@@ -124,7 +124,7 @@ class Tokenize(Op):
     def eval(self, text: Array, pair: Array | None = None) -> tuple[Array, Array, Array]:
         if pair is not None and pair.shape != text.shape:
             raise ShapeError(f"{self.name} has {text.size} texts and {pair.size} second texts")
-        return self._read.encode(_strings(text), None if pair is None else _strings(pair))
+        return self._read.encode(decoded(text), None if pair is None else decoded(pair))
 
 
 class Detokenize(Op):
@@ -166,7 +166,7 @@ class Detokenize(Op):
         return as_texts(self._read.decode(ids, bool(self.skip_special_tokens)))
 
 
-def _texts(op: str, x: Value) -> Dim:
+def count_of_texts(op: str, x: Value) -> Dim:
     """How many texts there are; an error unless they are a list of strings."""
     require_text(op, x)
     shape = x.tensor.shape
@@ -175,7 +175,8 @@ def _texts(op: str, x: Value) -> Dim:
     return fresh_dim("texts") if shape is None else shape[0]
 
 
-def _strings(x: Array) -> list[str]:
+def decoded(x: Array) -> list[str]:
+    """The texts of a list; bytes are UTF-8. DataError says which element is none."""
     return [item if isinstance(item, str) else _decoded(item, i) for i, item in enumerate(x)]
 
 

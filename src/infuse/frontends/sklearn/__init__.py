@@ -13,6 +13,7 @@ from infuse.frontends.sklearn import (  # noqa: F401  they fill the table of est
     kernels,
     linear,
     splines,
+    texts,
     trees,
 )
 from infuse.frontends.sklearn.boosting import booster_graph

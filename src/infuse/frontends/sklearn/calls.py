@@ -63,7 +63,7 @@ def call(method: str, model: Any, x: Tensor) -> Tensor:
     with x.g.scope(name):
         handler = _handler(model, method)
         if handler is not None:
-            result = _fitted(handler, model, x)
+            result = _fitted(handler, model, x.features())
             is_sparse = method == TRANSFORM and gives_sparse(model, x.sparse, result.sparse)
             return result.marked(is_sparse)
         if method == PREDICT and has(model, SCORES) and name in BY_SCORES:

@@ -22,6 +22,7 @@ from infuse.frontends.sklearn.encoders import is_text
 from infuse.frontends.sklearn.imputation import texts_of
 from infuse.frontends.sklearn.mixed import Mixed, joined
 from infuse.frontends.sklearn.tensors import Tensor
+from infuse.frontends.sklearn.texts import VECTORIZERS
 
 
 def last_step(model: Any) -> Any:
@@ -105,8 +106,26 @@ def by_column(model: Any, x: Tensor) -> Tensor:
     return joined(parts)
 
 
+def takes_documents(model: Any) -> bool:
+    """Whether an estimator is given a list of texts, and no table."""
+    name = type(model).__name__
+    if name in VECTORIZERS:
+        return True
+    if name == "Pipeline":
+        return takes_documents(next((s for _, s in model.steps if not _passes(s)), None))
+    if name == "FeatureUnion":
+        return any(takes_documents(one) for _, one in model.transformer_list)
+    if hasattr(model, "n_features_in_"):
+        return False
+    if hasattr(model, "best_estimator_"):
+        return takes_documents(model.best_estimator_)
+    return any(takes_documents(one) for one in getattr(model, "estimators_", ()))
+
+
 def text_columns(model: Any, count: int) -> list[bool]:
     """Which of the features of an estimator are texts, by the categories it was fitted to."""
+    if takes_documents(model):
+        return [True] * count
     name = type(model).__name__
     if name in ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"):
         return [is_text(categories) for categories in model.categories_]
@@ -135,9 +154,12 @@ def text_columns(model: Any, count: int) -> list[bool]:
 
 
 def inputs(g: Any, model: Any, count: int) -> Tensor:
-    """The inputs of a model: `x` [batch, features], or one for each column (after the names of
-    features, else `x0`, `x1` …) where some are texts and others numbers.
+    """The inputs of a model: `x` [batch, features], [batch] where it takes documents, or one for
+    each column (after the names of features, else `x0`, `x1` …) where some are texts and others
+    numbers.
     """
+    if takes_documents(model):
+        return Tensor(g, g.input("x", dtypes.string, ["batch"]))
     texts = text_columns(model, count)
     kinds = [dtypes.string if is_texts else dtypes.float64 for is_texts in texts]
     if type(last_step(model)).__name__ in ("LabelEncoder", "LabelBinarizer"):

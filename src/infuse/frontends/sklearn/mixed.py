@@ -33,6 +33,10 @@ class Mixed(Tensor):
         """The number of columns."""
         return len(self._parts)
 
+    def features(self) -> Tensor:
+        """The columns as they are."""
+        return self
+
     def columns(self, places: Any) -> Tensor:
         """The columns at these places, as one tensor where their types allow."""
         listed = np.asarray(places)

@@ -9,12 +9,12 @@ from typing import Any
 from infuse.errors import InputError, UnsupportedOperatorError
 from infuse.frontends.importer import Importer
 from infuse.frontends.sklearn.calls import PREDICT, PROBABILITIES, SCORES, TRANSFORM, call
-from infuse.frontends.sklearn.compose import inputs, last_step
+from infuse.frontends.sklearn.compose import inputs, last_step, takes_documents
 from infuse.frontends.sklearn.sparse import SELECTORS
 from infuse.ir.graph import Graph
 
 _OF_OBJECTS = {
-    **dict.fromkeys(("CountVectorizer", "TfidfVectorizer", "HashingVectorizer"), "texts"),
+    "HashingVectorizer": "texts",
     **dict.fromkeys(("DictVectorizer", "FeatureHasher"), "dictionaries"),
 }
 """Transformers of what is no array, and has no number of features."""
@@ -24,10 +24,11 @@ _METHODS_OF_CLUSTERS = ("KMeans", "MiniBatchKMeans", "BisectingKMeans")
 def load(model: Any) -> Graph:
     """The graph of a fitted estimator, transformer or pipeline, computed as its library does.
 
-    Input `x` is float64 [batch, features] (strings where all features are categories in text, one
-    input for each column where some are, None or NaN in place of missing ones; `y` [batch] of a
-    LabelEncoder or LabelBinarizer). Outputs: classifiers have `label` and `probabilities` (`scores`
-    where there are none), regressors `variable`, transformers `transformed`.
+    Input `x` is float64 [batch, features] (strings where all features are categories in text,
+    strings [batch] where a vectorizer of texts comes first, one input for each column where some
+    are texts, None or NaN in place of missing ones; `y` [batch] of a LabelEncoder or
+    LabelBinarizer). Outputs: classifiers have `label` and `probabilities` (`scores` where there are
+    none), regressors `variable`, transformers `transformed`.
     """
     name = type(model).__name__
     g = Importer(name)
@@ -61,7 +62,7 @@ def load(model: Any) -> Graph:
 def _count(model: Any) -> int:
     """The number of features."""
     name = type(model).__name__
-    if name in ("LabelEncoder", "LabelBinarizer", "IsotonicRegression"):
+    if name in ("LabelEncoder", "LabelBinarizer", "IsotonicRegression") or takes_documents(model):
         return 1
     count = getattr(model, "n_features_in_", None)
     if count is None and name == "FunctionTransformer":

@@ -221,6 +221,11 @@ class Tensor:
         """As int64."""
         return self.astype(dtypes.int64)
 
+    def features(self) -> Tensor:
+        """What an estimator computes with: texts, or numbers as float64."""
+        kept = self.dtype in (dtypes.string, dtypes.float64)
+        return self if kept else self.floats().marked(self.sparse)
+
     def floats(self) -> Tensor:
         """As float64."""
         return self.astype(dtypes.float64)

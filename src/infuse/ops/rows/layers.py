@@ -59,6 +59,7 @@ from infuse.ops.recurrences import CausalConvWithState, LinearAttention
 from infuse.ops.recurrent import GRU, LSTM, RNN
 from infuse.ops.recurrent_base import Recurrent
 from infuse.ops.signal import DFT, STFT
+from infuse.ops.terms import CountTerms
 from infuse.ops.text import TfIdfVectorizer
 from infuse.ops.unfolding import Col2Im, DeformConv
 from infuse.ops.vision import AffineGrid, GridSample
@@ -86,6 +87,12 @@ def along_first(node: Node, proof: RowProof, *operands: int, shared: Sequence[in
 def alone(op: Op, node: Node, proof: RowProof) -> Results:
     """Each image, or row of a table, by itself."""
     return along_first(node, proof, 0)
+
+
+@rows_of(CountTerms)
+def counted(op: Op, node: Node, proof: RowProof) -> Results:
+    """Each text of a list by itself."""
+    return [proof.rows_in(node, {0: 0})]
 
 
 @rows_of(BatchNormalization)
