@@ -24,8 +24,10 @@ from infuse.targets.cpu.emit.elementwise import (
     Store,
 )
 
-_VARYING: Final = frozenset(["add", "sub", "mul", "min", "max"])
-"""Operations that are as fast with any number; others gain by one that is known."""
+_VARYING: Final = frozenset(["add", "sub", "mul", "div", "min", "max", "fused"])
+"""Operations that are as fast with any number, but for a quotient by a power of two; others gain by
+one that is known.
+"""
 _USUAL: Final = frozenset([0, 0.5, 1, 2, 3, 6, 127, 128, 255])
 """Magnitudes that formulas of operators have."""
 
@@ -149,4 +151,6 @@ def _varies(term: Term, operand: Term) -> bool:
     """Whether an operand is a number that layers of one kind have different ones of."""
     if operand.op != "const" or term.op not in _VARYING or not term.dtype.is_float:
         return False
-    return math.isfinite(operand.value) and abs(operand.value) not in _USUAL
+    if not math.isfinite(operand.value) or abs(operand.value) in _USUAL:
+        return False
+    return term.op != "div" or abs(math.frexp(operand.value)[0]) != 0.5

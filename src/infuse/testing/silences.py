@@ -137,7 +137,7 @@ _NATIVE: Final = (
     (
         "QuantizeLinear of scaled sums of integers (QLinearConv, QDQ) within a rounding of a half",
         "either neighbour",
-        "the scales are put together, as in ONNX Runtime; all else is a true division",
+        "scales are put together, or taken as a reciprocal; all else is a true division",
     ),
     (
         "QLinearAveragePool within a rounding of an exact half; where sizes are open, of the image",

@@ -21,30 +21,30 @@ namespace infuse_model {
 
 struct Sizes {  };  // the symbolic dimensions
 
-__attribute__((visibility("hidden"))) int mul_round_add_clip_cast_0(Context& c, const Sizes& d, const float* p0, const float v1, const float v2, uint8_t* p3, const long n4, const long n5);
+__attribute__((visibility("hidden"))) int div_round_add_clip_cast_0(Context& c, const Sizes& d, const float* p0, const float v1, const float v2, uint8_t* p3, const long n4, const long n5);
 __attribute__((visibility("hidden"))) int copy_1(Context& c, const Sizes& d, const uint8_t* p0, uint8_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13);
 __attribute__((visibility("hidden"))) int integer_conv_2(Context& c, const Sizes& d, const float* p0, const float* p1, const float v2, const float v3, uint8_t* p4, const long n5, const uint8_t* p6, const uint8_t* p7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13, const long n14, const long n15, const long n16, const long n17, const long n18, const long n19, const long n20, const long n21, const long n22, const long n23, const long n24, const long n25, const int16_t* p26);
 __attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes& d, const float* p0, const float v1, uint8_t* p2, const long n3, const uint8_t* p4, const uint8_t* p5, const DepthwiseSizes& sizes6, const int16_t* p7);
-__attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes& d, const float* p0, const float v1, const float v2, const float v3, const uint8_t* p4, const long n5, const float v6, const float v7, const float v8, uint8_t* p9, const long n10, const uint8_t* p11, const uint8_t* p12, const long n13, const long n14, const long n15, const long n16, const int16_t* p17);
+__attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes& d, const float* p0, const float v1, const float v2, const float v3, const uint8_t* p4, const long n5, const float v6, const float v7, const float v8, const float v9, uint8_t* p10, const long n11, const uint8_t* p12, const uint8_t* p13, const long n14, const long n15, const long n16, const long n17, const int16_t* p18);
 __attribute__((visibility("hidden"))) int cast_sub_mul_5(Context& c, const Sizes& d, const uint8_t* p0, const float v1, const float v2, float* p3, const long n4, const long n5);
 __attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, const float v0, const float v1, uint8_t* p2, const long n3, const PoolSizes& sizes4, const float* p5);
 __attribute__((visibility("hidden"))) int neg_7(Context& c, const Sizes& d, const float* p0, float* p1, const long n2, const long n3);
 __attribute__((visibility("hidden"))) int integer_matmul_8(Context& c, const Sizes& d, const float* p0, const float* p1, const float v2, const float v3, const float v4, float* p5, const long n6, const long n7, const long n8, const long n9, const uint8_t* p10, const uint8_t* p11, const int16_t* p12);
 __attribute__((visibility("hidden"))) int copy_9(Context& c, const Sizes& d, const uint32_t* p0, uint32_t* p1, const long n2, const long n3, const long n4, const long n5, const long n6, const long n7, const long n8, const long n9, const long n10, const long n11, const long n12, const long n13);
 
-__attribute__((visibility("hidden"))) int mul_round_add_clip_cast_0(Context& c, const Sizes& d, const float* p0, const float v1, const float v2, uint8_t* p3, const long n4, const long n5) {
+__attribute__((visibility("hidden"))) int div_round_add_clip_cast_0(Context& c, const Sizes& d, const float* p0, const float v1, const float v2, uint8_t* p3, const long n4, const long n5) {
   (void)d, (void)c;
   map2d(c, n4, n5, [=](long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
     const auto t0 = load(p0 + 0L + col, lanes);
-    const auto t1 = t0 * splat<L>(v1);
+    const auto t1 = t0 / splat<L>(v1);
     const auto t2 = infuse::round(t1);
     const auto t3 = t2 + splat<L>(v2);
     const auto t4 = infuse::max(t3, splat<L>(0.0f));
     const auto t5 = infuse::min(t4, splat<L>(255.0f));
     const auto t6 = convert<uint8_t>(t5);
     store(p3 + 0L + col, t6, lanes);
-  }, 6);
+  }, 9);
   return 0;
 }
 
@@ -96,7 +96,7 @@ __attribute__((visibility("hidden"))) int integer_conv_3(Context& c, const Sizes
   return 0;
 }
 
-__attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes& d, const float* p0, const float v1, const float v2, const float v3, const uint8_t* p4, const long n5, const float v6, const float v7, const float v8, uint8_t* p9, const long n10, const uint8_t* p11, const uint8_t* p12, const long n13, const long n14, const long n15, const long n16, const int16_t* p17) {
+__attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes& d, const float* p0, const float v1, const float v2, const float v3, const uint8_t* p4, const long n5, const float v6, const float v7, const float v8, const float v9, uint8_t* p10, const long n11, const uint8_t* p12, const uint8_t* p13, const long n14, const long n15, const long n16, const long n17, const int16_t* p18) {
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
@@ -106,20 +106,21 @@ __attribute__((visibility("hidden"))) int integer_conv_4(Context& c, const Sizes
     const auto t3 = infuse::round(t2);
     const auto t4 = infuse::max(t3, splat<L>(v1));
     const auto t5 = infuse::min(t4, splat<L>(v2));
-    const auto t6 = t5 * splat<L>(v3);
+    const auto t6 = infuse::fused(t5, splat<L>(v3), splat<L>(-0.0f));
     const auto t7 = load(p4 + row * n5 + col, lanes);
     const auto t8 = to_float(t7);
-    const auto t9 = t8 * splat<L>(v6);
-    const auto t10 = t6 + t9;
-    const auto t11 = t10 + splat<L>(v7);
-    const auto t12 = infuse::round(t11);
-    const auto t13 = t12 + splat<L>(v8);
-    const auto t14 = infuse::max(t13, splat<L>(0.0f));
-    const auto t15 = infuse::min(t14, splat<L>(255.0f));
-    const auto t16 = convert<uint8_t>(t15);
-    store(p9 + row * n10 + col, t16, lanes);
+    const auto t9 = t8 - splat<L>(v6);
+    const auto t10 = infuse::fused(t9, splat<L>(v7), splat<L>(-0.0f));
+    const auto t11 = t6 + t10;
+    const auto t12 = t11 / splat<L>(v8);
+    const auto t13 = infuse::round(t12);
+    const auto t14 = t13 + splat<L>(v9);
+    const auto t15 = infuse::max(t14, splat<L>(0.0f));
+    const auto t16 = infuse::min(t15, splat<L>(255.0f));
+    const auto t17 = convert<uint8_t>(t16);
+    store(p10 + row * n11 + col, t17, lanes);
   };
-  integer_matmul<I16x2>(c, n13, n14, n15, n16, p12, p11, 0L, p17, (const int32_t*)nullptr, sink);
+  integer_matmul<I16x2>(c, n14, n15, n16, n17, p13, p12, 0L, p18, (const int32_t*)nullptr, sink);
   return 0;
 }
 
@@ -140,7 +141,7 @@ __attribute__((visibility("hidden"))) int pool_6(Context& c, const Sizes& d, con
   (void)d, (void)c;
   const auto sink = [=](auto acc, long row, long col, auto lanes) INFUSE_LAMBDA {
     using L = decltype(lanes);
-    const auto t0 = acc * splat<L>(v0);
+    const auto t0 = acc / splat<L>(v0);
     const auto t1 = infuse::round(t0);
     const auto t2 = t1 + splat<L>(v1);
     const auto t3 = infuse::max(t2, splat<L>(0.0f));
@@ -323,13 +324,13 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   f.turn ^= 0;
   Block* own = f.own + f.turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
-  mul_round_add_clip_cast_0(c, d, (const float*)(in[0]), 0x1.8a16b20000000p+5f, 121.0f, (uint8_t*)(f.arena.data + at[0]), 1L, 540L);  // Mul + Round + Add + Clip + Cast: QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, 1 more
+  div_round_add_clip_cast_0(c, d, (const float*)(in[0]), 0x1.4c98600000000p-6f, 121.0f, (uint8_t*)(f.arena.data + at[0]), 1L, 540L);  // Div + Round + Add + Clip + Cast: QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, 1 more
   copy_1(c, d, (const uint8_t*)(f.arena.data + at[0]), (uint8_t*)(f.arena.data + at[1]), 1L, 6L, 9L, 10L, 540L, 90L, 10L, 1L, 540L, 1L, 60L, 6L);  // reorder
   integer_conv_2(c, d, (const float*)(m.weights + 0L), (const float*)(m.weights + 128L), 0x1.391c8e0000000p+4f, 121.0f, (uint8_t*)(f.arena.data + at[2]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[1]), 9L, 9L, 3L, 1L, 1L, 1L, 1L, 10L, 10L, 3L, 1L, 1L, 1L, 1L, 1L, 6L, 20L, 1L, (const int16_t*)(m.weights + 320L));  // ConvInteger + Cast + Mul + Add + Relu + Mul + Round + Add + Clip + Cast: Conv_4, Conv_4, Conv_4, Conv_4, 6 more
   integer_conv_3(c, d, (const float*)(m.weights + 3776L), 121.0f, (uint8_t*)(f.arena.data + at[3]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[2]), DepthwiseSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 9L, .out_width = 10L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 1L, .stride_width = 1L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L}, (const int16_t*)(m.weights + 3904L));  // ConvInteger + Cast + Mul + Round + Add + Clip + Cast: Conv_9, Conv_9, QuantizeLinear_10, QuantizeLinear_10, 3 more
-  integer_conv_4(c, d, (const float*)(m.weights + 4416L), -121.0f, 134.0f, 0x1.08c51e0000000p-1f, (const uint8_t*)(f.arena.data + at[2]), 20L, 0x1.aace4e0000000p-1f, -0x1.9377060000000p+6f, 121.0f, (uint8_t*)(f.arena.data + at[2]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[3]), 90L, 20L, 20L, 20L, (const int16_t*)(m.weights + 4544L));  // ConvInteger + Cast + Mul + Round + Clip + Mul + Cast + Mul + Add + Add + Round + Add + Clip + Cast: Conv_13, Conv_13, DequantizeLinear_15, DequantizeLinear_15, 
+  integer_conv_4(c, d, (const float*)(m.weights + 4416L), -121.0f, 134.0f, 0x1.03afb80000000p-5f, (const uint8_t*)(f.arena.data + at[2]), 20L, 121.0f, 0x1.a29c780000000p-5f, 0x1.f62b6a0000000p-5f, 121.0f, (uint8_t*)(f.arena.data + at[2]), 20L, (const uint8_t*)(m.weights + 256L), (const uint8_t*)(f.arena.data + at[3]), 90L, 20L, 20L, 20L, (const int16_t*)(m.weights + 4544L));  // ConvInteger + Cast + Mul + Round + Clip + MultiplyAdd + Cast + Sub + MultiplyAdd + Add + Div + Round + Add + Clip + Cast: Conv_13, Conv_13, DequantizeLinear_15,
   cast_sub_mul_5(c, d, (const uint8_t*)(f.arena.data + at[2]), 121.0f, 0x1.f62b6a0000000p-5f, (float*)(f.arena.data + at[4]), 1L, 1800L);  // Cast + Sub + Mul: DequantizeLinear_18, DequantizeLinear_18, DequantizeLinear_18
-  pool_6(c, d, 0x1.0502ec0000000p+4f, 121.0f, (uint8_t*)(f.arena.data + at[5]), 20L, PoolSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 3L, .out_width = 3L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 3L, .stride_width = 3L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 0L, .pad_left = 0L, .pad_bottom = 0L, .pad_right = 0L, .count_padding = false, .pitch = 20L}, (const float*)(f.arena.data + at[4]));  // MaxPool + Mul + Round + Add + Clip + Cast: MaxPool_19, QuantizeLinear_20, QuantizeLinear_20, QuantizeLinear_20, 2 more
+  pool_6(c, d, 0x1.f62b6a0000000p-5f, 121.0f, (uint8_t*)(f.arena.data + at[5]), 20L, PoolSizes{.batch = 1L, .height = 9L, .width = 10L, .channels = 20L, .out_height = 3L, .out_width = 3L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 3L, .stride_width = 3L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 0L, .pad_left = 0L, .pad_bottom = 0L, .pad_right = 0L, .count_padding = false, .pitch = 20L}, (const float*)(f.arena.data + at[4]));  // MaxPool + Div + Round + Add + Clip + Cast: MaxPool_19, QuantizeLinear_20, QuantizeLinear_20, QuantizeLinear_20, 2 more
   copy_1(c, d, (const uint8_t*)(f.arena.data + at[5]), (uint8_t*)(f.arena.data + at[6]), 1L, 20L, 3L, 3L, 180L, 1L, 60L, 20L, 180L, 9L, 3L, 1L);  // reorder
   neg_7(c, d, (const float*)(f.arena.data + at[4]), (float*)(f.arena.data + at[4]), 1L, 1800L);  // Neg: Neg_27
   integer_matmul_8(c, d, (const float*)(m.weights + 11584L), (const float*)(m.weights + 11648L), -121.0f, 134.0f, 0x1.99999a0000000p-4f, (float*)(out[0]), 1L, 12L, 180L, 180L, (const uint8_t*)(f.arena.data + at[6]), (const uint8_t*)(m.weights + 256L), (const int16_t*)(m.weights + 5824L));  // MatMulInteger + Cast + Mul + Add + Round + Clip + Mul: Gemm_24, Gemm_24, DequantizeLinear_26, DequantizeLinear_26, 3 more

@@ -94,8 +94,9 @@ def qlinear_binary(make: Composer, node: Node) -> Results:
         steps = _from_zero(make, steps, node.input(7))
     else:
         zeros = [None if z is None else _single(make, z) for z in map(node.input, (2, 5, 7))]
-        a, b = (_operand(node, 0), a_scale, zeros[0]), (_operand(node, 3), b_scale, zeros[1])
-        steps = quantized_sum(make, a, b, (to, zeros[2]))
+        first = _operand(node, 0), a_scale, zeros[0]
+        second = _operand(node, 3), b_scale, zeros[1]
+        steps = quantized_sum(make, first, second, (to, zeros[2]))
     return quantized(make, steps, None, _operand(node, 0).dtype)
 
 

@@ -176,11 +176,15 @@ def _steps(make: Composer, x: Value, scale: Value) -> Value:
     """Numbers in multiples of a scale, which broadcasts: without a division where they are scaled
     sums of integers, as those of QLinearConv.
     """
-    divided = None
-    if x.dtype == dtypes.float32 and _is_known(scale) and _ends_product(x):
-        assert scale.const is not None
-        divided = _divided(make, x, scale.const.astype(np.float64))
-    return make("Div", x, scale) if divided is None else divided
+    if x.dtype != dtypes.float32 or scale.const is None or not _ends_product(x):
+        return make("Div", x, scale)
+    if not _is_invertible(scale.const):
+        return make("Div", x, scale)
+    step = scale.const.astype(np.float64)
+    divided = _divided(make, x, step) if step.size == 1 else None
+    if divided is None:
+        return make("Mul", x, constant(np.asarray(1 / step, np.float32)))
+    return divided
 
 
 def _is_invertible(scale: Array) -> bool:

@@ -1,0 +1,108 @@
+"""ONNX Runtime's own operators (com.microsoft) beside ONNX Runtime itself: the samples of the
+operator table on special values and sizes, and operators that are read as others, in the
+interpreter.
+
+    python -m benchmarks.microsoft_operators [--only Gelu,FusedGemm] [--seeds 2]
+
+Prints what differs and has no reason in `KNOWN`, and ends with 1 where something does. Native code
+beside the interpreter on the same values: `benchmarks.special_values`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from infuse.errors import InfuseError
+from infuse.exporters.onnx import to_model
+from infuse.ir.graph import Graph
+from infuse.ops.core.base import REGISTRY, Op
+from infuse.ops.domains.microsoft import DOMAIN
+from infuse.testing.samples import Row, is_constant, results
+from tests.models.onnx_tools import session
+from tests.native.op_cases import Case, plain_rows
+from tests.native.special_cases import KINDS, SIZES, resized, unlike, valued
+
+KNOWN: Final = {
+    "BiasGelu": "x times the largest number: ONNX Runtime gives NaN, the formula -0",
+    "DynamicQuantizeMatMul": "NaN and infinities in a range that is found (docs/operators.md)",
+}
+"""Operators that may differ, and why."""
+
+
+def main() -> int:
+    """How many operators differ, as 0 or 1."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="operators, with commas")
+    parser.add_argument("--seeds", type=int, default=1, help="draws of each kind of values")
+    options = parser.parse_args()
+    only = set(filter(None, options.only.split(",")))
+    chosen = [op for op in REGISTRY.values() if op.domain == DOMAIN and op.samples]
+    differing = 0
+    for op in sorted(chosen, key=lambda op: op.name):
+        if only and op.name not in only:
+            continue
+        counts: Counter[str] = Counter()
+        messages = list(compared(op, range(options.seeds), counts))
+        print(f"{op.name}: {len(messages)} differ, {dict(counts)}", *messages[:20], sep="\n  ")
+        sys.stdout.flush()
+        differing += bool(messages) and op.name not in KNOWN
+    return int(differing > 0)
+
+
+def compared(op: type[Op], seeds: Any, counts: Counter[str]) -> Iterator[str]:
+    """What of an operator's results is unlike ONNX Runtime's; `counts` says what was compared."""
+    for row in plain_rows(op, True):
+        yield from _different(row, [("as it is", row), *_valued(row, seeds)], counts)
+        for kind, size in SIZES.items():
+            for other in resized(row, size):
+                yield from _different(other, [(kind, other)], counts)
+
+
+def _valued(row: Row, seeds: Any) -> Iterator[tuple[str, Row]]:
+    if row.has_random_floats:
+        for kind in KINDS:
+            yield from ((kind, valued(row, kind, seed)) for seed in seeds)
+
+
+def _different(row: Row, changed: list[tuple[str, Row]], counts: Counter[str]) -> Iterator[str]:
+    """The rows have the types and the constants of the first."""
+    held = tuple(is_constant(row, i) for i in range(len(row.inputs)))
+    try:
+        count = len(results(row))
+        graph = Graph("one")
+        for number, value in enumerate(Case(row, held, count).add_to(graph)):
+            graph.add_output(value, f"y{number}")
+        names = [v.name for v in graph.inputs]
+        model = to_model(graph)
+    except (InfuseError, ArithmeticError, LookupError, ValueError) as error:
+        counts[f"refused here: {type(error).__name__}"] += 1
+        return
+    try:
+        runtime = session(model)
+    except Exception as error:  # ONNX Runtime's errors have no common type
+        counts[f"refused there: {str(error)[:60]}"] += 1
+        return
+    for kind, one in changed:
+        feeds = dict(zip(names, Case(one, held, count).fed()))
+        try:
+            expected = runtime.run(None, feeds)
+        except Exception as error:
+            counts[f"fails there: {str(error)[-60:]}"] += 1
+            continue
+        counts["compared"] += 1
+        with np.errstate(all="ignore"):
+            found = results(one)
+        for number, (y, wanted) in enumerate(zip(found, expected)):
+            problem = unlike(y, wanted, wanted, row.op.accuracy)
+            if problem:
+                yield f"{kind}: {row}, output {number}: {', '.join(problem)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
