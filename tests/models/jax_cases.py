@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.core import primitives
+from jax.scipy import special
 
 Case = tuple[Callable[..., Any], tuple[Any, ...]]
 CASES: dict[str, Case] = {}
@@ -56,6 +57,11 @@ for _name in ("acosh", "digamma", "lgamma", "log", "rsqrt", "sqrt"):
     case(_name, getattr(lax, _name), floats(3, 4, low=1.1, high=6))
 for _name in ("lgamma", "digamma"):
     case(f"{_name}-left", getattr(lax, _name), np.array([-3.5, -0.3, 0.2, 0.7, 30.0], np.float32))
+_SMALL = np.array([1e-30, -1e-30, 1e-9, -1e-9, -1e-20, -2.5, 1.25], np.float32)
+for _name in ("lgamma", "digamma", "bessel_i0e", "bessel_i1e"):
+    case(f"{_name}-small", getattr(lax, _name), _SMALL)
+for _name in ("i0", "i1", "i0e", "i1e"):
+    case(_name, getattr(special, _name), np.linspace(-45, 45, 91, dtype=np.float32))
 case("lgamma-ends", lax.lgamma, np.array([np.inf, 0.0, -1.0, 1.0, 2.0], np.float32))
 case("digamma-poles", lax.digamma, np.array([-1.0, -2.0, 1.0], np.float32))
 for _name in ("acos", "asin", "atanh"):

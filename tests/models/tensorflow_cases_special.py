@@ -40,7 +40,7 @@ for op in ("Elu", "LeakyRelu", "Relu", "Relu6", "Selu", "Softplus", "Softsign"):
 for op in (
     *("AddV2", "Div", "DivNoNan", "Equal", "FloorDiv", "FloorMod", "Greater", "GreaterEqual"),
     *("Less", "LessEqual", "Maximum", "Minimum", "Mul", "MulNoNan", "NotEqual", "Pow", "RealDiv"),
-    *("SquaredDifference", "Sub", "Xdivy", "Xlogy", "Xlog1py"),
+    *("SquaredDifference", "Sub", "TruncateDiv", "Xdivy", "Xlogy", "Xlog1py"),
 ):
     special(op, "x y", X, Y)
 special("Atan2", "y x", Y, X)
@@ -54,9 +54,13 @@ for op in ("Max", "Min", "Mean", "Sum", "Prod"):
         special(op, "input", X, tag=str(axis), axis=axis)
     special(op, "input", EMPTY, tag="empty", axis=1)
     special(op, "input", X[:, :1].copy(), tag="one", axis=1)
+_RANKED = np.stack([np.roll(_ROW, i) for i in range(5)])
+_RANKED[4, 2:] = np.nan
+_RANKED[3, 1:] = [-np.inf if place % 2 else np.nan for place in range(13)]
 for op in ("ArgMax", "ArgMin"):
     for axis in (0, 1):
-        special(op, "input", X[:, 1:].copy(), tag=str(axis), dimension=axis)
+        special(op, "input", _RANKED, tag=str(axis), dimension=axis)
+special("SoftmaxCrossEntropyWithLogits", "features labels", X[:, 5:6].copy(), X[:1, 5:9].copy())
 special("Cumsum", "x", X, axis=1)
 special("Softmax", "logits", X)
 special("LogSoftmax", "logits", Y)
@@ -73,6 +77,8 @@ for dtype in ("int8", "int16", "int32", "int64", "uint8"):
             continue
         special(op, "x y", a[kept], b[kept], tag=dtype)
     for op in ("Maximum", "Minimum", "Mul", "Sub"):
+        special(op, "x y", a, b, tag=dtype)
+    for op in ("LeftShift", "RightShift"):
         special(op, "x y", a, b, tag=dtype)
     special("Abs" if dtype != "uint8" else "Square", "x", row, tag=dtype)
     special("Sum", "input", row, tag=dtype, axis=0)

@@ -7,6 +7,7 @@ import math
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir.graph import Value
+from infuse.ops.conversion import finite_limit
 from infuse.ops.core.building import GraphBuilder
 from infuse.ops.quantization import limits
 
@@ -81,6 +82,17 @@ def shifted(g: GraphBuilder, x: Value, count: Value, direction: str) -> Value:
     return g("Where", negative, g("BitwiseNot", moved), moved)
 
 
+def shifted_within(g: GraphBuilder, x: Value, count: Value, direction: str) -> Value:
+    """Integers with their bits moved LEFT or RIGHT, where copies of the sign follow, by no less
+    than no bit and no more than all but one, as TensorFlow has it.
+    """
+    if not x.dtype.is_signed:
+        least = g("Min", count, g.number(x.dtype.bits - 1, count.dtype))
+        return g("BitShift", x, least, direction=direction)
+    ends = (g.number(n, dtypes.int64) for n in (0, x.dtype.bits - 1))
+    return shifted(g, x, g("Clip", g.cast(count, dtypes.int64), *ends), direction)
+
+
 def distinct(g: GraphBuilder, x: Value) -> tuple[Value, Value, Value, Value]:
     """The different elements of a vector in order, where each occurs first, which of them each
     element is, and how often each occurs. Every NaN differs from all others, and comes last.
@@ -108,6 +120,17 @@ def distinct(g: GraphBuilder, x: Value) -> tuple[Value, Value, Value, Value]:
         place,
         g("Concat", counts, once, axis=0),
     )
+
+
+def ranked(g: GraphBuilder, x: Value, kind: str) -> Value:
+    """What ArgMax (or ArgMin, the KIND) is to look through, where it begins with the last number
+    of the type and asks for a larger one, as TensorFlow does: NaN and infinities never are.
+    """
+    if not x.dtype.is_float:
+        return x
+    last = float(finite_limit(x.dtype) or 0)
+    end = g.number(-last if kind == "ArgMax" else last, x.dtype)
+    return g("Where", g("Greater" if kind == "ArgMax" else "Less", x, end), x, end)
 
 
 def floor_quotient(g: GraphBuilder, x: Value, y: Value) -> Value:
@@ -141,6 +164,11 @@ def _is_above(g: GraphBuilder, rest: Value, y: Value, zero: Value) -> Value:
     return g("And", other, g("Not", g("Equal", rest, zero)))
 
 
+def truncated(g: GraphBuilder, x: Value) -> Value:
+    """Floats without what stands behind the point; -0 between -1 and 0."""
+    return g("Where", g("Less", x, g.number(0, x.dtype)), g("Ceil", x), g("Floor", x))
+
+
 def floor_mod(g: GraphBuilder, x: Value, y: Value) -> Value:
     """The rest of the quotient that is rounded down: it has the sign of y."""
     if not x.dtype.is_float:
@@ -166,13 +194,13 @@ def atan2(g: GraphBuilder, y: Value, x: Value) -> Value:
     both = g("And", g("IsInf", x), g("IsInf", y))
     none = g("And", g("Equal", x, zero), g("Equal", y, zero))
     y, x = (g("Where", both, g("Sign", value), value) for value in (y, x))
-    down, left = (_is_negative(g, value) for value in (y, x))
+    down, left = (is_negative(g, value) for value in (y, x))
     angle = g("Where", none, zero, g("Atan", g("Abs", g("Div", y, x))))
     angle = g("Where", left, g("Sub", g.number(math.pi, x.dtype), angle), angle)
     return g("Where", down, g("Neg", angle), angle)
 
 
-def _is_negative(g: GraphBuilder, x: Value) -> Value:
+def is_negative(g: GraphBuilder, x: Value) -> Value:
     """Whether a float is below zero, or the zero whose reciprocal is."""
     zero = g.number(0, x.dtype)
     return g("Where", g("Equal", x, zero), g("Less", g("Reciprocal", x), zero), g("Less", x, zero))

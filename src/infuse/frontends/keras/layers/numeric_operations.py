@@ -58,11 +58,8 @@ def erfc(call: Call, x: Any) -> Value:
 @operation("Trunc")
 def trunc(call: Call, x: Any) -> Value:
     """Numbers without their fractions."""
-    g, value = call.g, tensor(call, x)
-    if not value.dtype.is_float:
-        return value
-    negative = g("Less", value, call.number(0, value))
-    return g("Where", negative, g("Ceil", value), g("Floor", value))
+    value = tensor(call, x)
+    return functions.truncated(call.g, value) if value.dtype.is_float else value
 
 
 @operation("Fabs")

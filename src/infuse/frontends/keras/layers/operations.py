@@ -309,14 +309,22 @@ def any_or_all(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> 
 
 @operation("Argmax", "Argmin")
 def argmax(call: Call, x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
-    """The place of the largest or smallest element, int32."""
+    """The place of the largest or smallest number, int32; -0 is below 0."""
     g, value = call.g, tensor(call, x)
+    rank = value.rank
     if axis is None:
-        value, axis = call.shaped(value, -1), 0
-        if keepdims:
-            raise call.unsupported("keepdims without an axis")
+        value = call.shaped(value, -1)
     kind = "ArgMax" if call.layer.kind == "ops.Argmax" else "ArgMin"
-    return g.cast(g(kind, value, axis=axis, keepdims=int(keepdims)), dtypes.int32)
+    if value.dtype.is_bool:
+        value = g.cast(value, dtypes.uint8)
+    if value.dtype.is_float:
+        value = value if value.dtype.bits > 16 else g.cast(value, dtypes.float32)
+        below = g.number(-np.finfo(value.dtype.numpy).tiny, value.dtype)
+        zero = g("Equal", value, call.number(0, value))
+        value = g("Where", g("And", zero, functions.is_negative(g, value)), below, value)
+        value = functions.ranked(g, value, kind)
+    y = g.cast(g(kind, value, axis=axis or 0, keepdims=int(keepdims)), dtypes.int32)
+    return call.shaped(y, *[1] * rank) if axis is None and keepdims else y
 
 
 @operation("Cumsum")

@@ -77,7 +77,8 @@ def _exact(name: str, function: Callable[[Importer, Value], Value]) -> None:
     @operator(name)
     def build(call: Call) -> Value:
         x = call("x")
-        return call.g.cast(function(call.g, functions.wide(call.g, x)), x.dtype)
+        dtype = dtypes.float32 if x.dtype.is_integer else x.dtype
+        return call.g.cast(function(call.g, functions.wide(call.g, x)), dtype)
 
 
 _exact("expm1", functions.expm1)

@@ -32,7 +32,7 @@ def _reduction(name: str, kind: str) -> None:
         dtype = call.dtype()
         call.attribute("out_dtype")
         if name in ("any", "all"):
-            x = g.cast(x, dtypes.int32)
+            x = g.cast(g.cast(x, dtypes.bool_), dtypes.uint8)
         elif dtype is not None:
             x = g.cast(x, dtype)
         elif name == "sum" and (x.dtype.is_bool or x.dtype == dtypes.int32):
@@ -93,6 +93,7 @@ def argmax(call: Call) -> Value:
     if everything:
         x, axis = g("Reshape", x, g.ints(-1)), 0
     kind = "ArgMax" if call.operator.name == "argmax" else "ArgMin"
+    x = functions.ranked(g, x, kind)
     place = g(kind, x, axis=axis, keepdims=0 if everything else keep)
     if everything and keep:
         place = g("Reshape", place, g.ints(*[1] * rank))

@@ -94,6 +94,9 @@ shared("LogSoftmax", pointwise.log_softmax)
 def cross_entropy(call: Call) -> list[Value]:
     """The loss of each row, and its gradient."""
     g, logits, labels = call.g, call.raw(0), call.raw(1)
+    if logits.shape != labels.shape:  # the row of a softmax is one that has been repeated
+        sizes = (g("Shape", value) for value in (logits, labels))
+        logits = g("Expand", logits, g("Max", *sizes))
     rows = g("LogSoftmax", logits, axis=-1)
     loss = g("Neg", g("ReduceSum", g("Mul", labels, rows), g.ints(-1), keepdims=0))
     return [loss, g("Sub", g("Exp", rows), labels)]

@@ -29,7 +29,7 @@ _SAME: Final = {
 }  # fmt: skip
 _PAIRS: Final = {
     "Add": "Add", "AddV2": "Add", "Sub": "Sub", "Mul": "Mul", "RealDiv": "Div", "Div": "Div",
-    "TruncateDiv": "Div", "Maximum": "Max", "Minimum": "Min", "Pow": "Pow", "Equal": "Equal",
+    "Maximum": "Max", "Minimum": "Min", "Pow": "Pow", "Equal": "Equal",
     "Less": "Less", "Greater": "Greater", "LessEqual": "LessOrEqual",
     "GreaterEqual": "GreaterOrEqual", "LogicalAnd": "And", "LogicalOr": "Or",
     "BitwiseAnd": "BitwiseAnd", "BitwiseOr": "BitwiseOr", "BitwiseXor": "BitwiseXor",
@@ -169,6 +169,13 @@ def ones_like(call: Call) -> Value:
     return call.g("Expand", one, call.g("Shape", x))
 
 
+@operator("TruncateDiv")
+def truncated_div(call: Call) -> Value:
+    """The quotient without its fraction; of integers it has none."""
+    y = call.g("Div", call.raw(0), call.raw(1))
+    return functions.truncated(call.g, y) if y.dtype.is_float else y
+
+
 @operator("Mod", "TruncateMod")
 def truncated_mod(call: Call) -> Value:
     """The rest of the quotient that is cut off: it has the sign of x."""
@@ -177,12 +184,8 @@ def truncated_mod(call: Call) -> Value:
 
 @operator("LeftShift")
 def left_shift(call: Call) -> Value:
-    """Integers with zeros behind their bits."""
-    g, x, y = call.g, call.raw(0), call.raw(1)
-    if not x.dtype.is_signed:
-        return g("BitShift", x, y, direction="LEFT")
-    wide = (g.cast(g.cast(value, dtypes.int64), dtypes.uint64) for value in (x, y))
-    return g.cast(g.cast(g("BitShift", *wide, direction="LEFT"), dtypes.int64), x.dtype)
+    """Integers with zeros behind their bits; one bit is left at least."""
+    return functions.shifted_within(call.g, call.raw(0), call.raw(1), "LEFT")
 
 
 def _guarded(build: Callable[[Call, Value, Value], Value], index: int) -> Callable[[Call], Value]:

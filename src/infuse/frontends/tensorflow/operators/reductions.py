@@ -10,6 +10,7 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.errors import ModelFileError
+from infuse.frontends import functions
 from infuse.frontends.tensorflow.calls import Call, operator, shared
 from infuse.frontends.tflite.builtins import indexing, reductions
 from infuse.frontends.tflite.builtins.movement import axis_of
@@ -20,13 +21,23 @@ for _name, _handler in {
     "Prod": reductions.reduced("ReduceProd"), "Max": reductions.extreme("ReduceMax"),
     "Min": reductions.extreme("ReduceMin"), "Any": reductions.truth("ReduceMax"),
     "All": reductions.truth("ReduceMin"), "EuclideanNorm": reductions.reduced("ReduceL2"),
-    "ArgMax": reductions.place("ArgMax"), "ArgMin": reductions.place("ArgMin"),
     "Cumsum": reductions.cumsum, "UnsortedSegmentSum": indexing.unsorted("add"),
     "UnsortedSegmentProd": indexing.unsorted("mul"),
     "UnsortedSegmentMax": indexing.unsorted("max"),
     "UnsortedSegmentMin": indexing.unsorted("min"),
 }.items():  # fmt: skip
     shared(_name, _handler)
+
+
+@operator("ArgMax", "ArgMin")
+def place(call: Call) -> Value:
+    """Where the largest or least number is."""
+    x = call.raw(0)
+    if x.dtype.is_bool:
+        x = call.g.cast(x, dtypes.uint8)
+    kind, axis = call.node.op, axis_of(call.one(1), x.rank)
+    x = functions.ranked(call.g, x, kind)
+    return call.as_result(call.g(kind, x, axis=axis, keepdims=0))
 
 
 @operator("Cumprod")

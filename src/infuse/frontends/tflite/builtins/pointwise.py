@@ -137,17 +137,7 @@ def bitwise_xor(call: Call) -> Value:
 @builtin("RIGHT_SHIFT")
 def right_shift(call: Call) -> Value:
     """Integers without their last bits, the sign kept; one bit is left at least."""
-    g, x, y = call.g, call.raw(0), call.raw(1)
-    if not x.dtype.is_signed:
-        count = g("Min", y, g.number(x.dtype.bits - 1, x.dtype))
-        return g("BitShift", x, count, direction="RIGHT")
-    most = g.number(x.dtype.bits - 1, dtypes.int64)
-    count = g("Clip", g.cast(y, dtypes.int64), g.number(0, dtypes.int64), most)
-    steps = g.cast(
-        g("BitShift", g.number(1, dtypes.uint64), g.cast(count, dtypes.uint64), direction="LEFT"),
-        dtypes.int64,
-    )
-    return g.cast(functions.floor_quotient(g, g.cast(x, dtypes.int64), steps), x.dtype)
+    return functions.shifted_within(call.g, call.raw(0), call.raw(1), "RIGHT")
 
 
 @builtin("GELU")

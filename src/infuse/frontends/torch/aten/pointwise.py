@@ -147,7 +147,7 @@ def truncated(g: TorchImporter, x: Value) -> Value:
     """Numbers without what stands behind the point."""
     if not x.dtype.is_float:
         return x
-    return g("Where", g("Less", x, g.number(0, x.dtype)), g("Ceil", x), g("Floor", x))
+    return functions.truncated(g, x)
 
 
 @aten("trunc", "fix")
