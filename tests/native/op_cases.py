@@ -49,7 +49,6 @@ NOT_NATIVE = {
     "Optional": "is a optional",
     **dict.fromkeys(
         (
-            "CountTerms",
             "StringConcat",
             "StringNormalizer",
             "StringSplit",
@@ -60,7 +59,7 @@ NOT_NATIVE = {
         ),
         "is a string",
     ),
-    **dict.fromkeys(("Tokenize", "Detokenize"), "no native code"),
+    **dict.fromkeys(("CountTerms", "Tokenize", "Detokenize"), "no native code"),
     **dict.fromkeys(("CastMap", "DictVectorizer"), "is a map"),
     "ZipMap": "is a seq",
     "ImageDecoder": "no native code yet",
@@ -76,7 +75,7 @@ ALSO = {
     **dict.fromkeys(
         ("CategoryMapper", "LabelEncoder", "OneHotEncoder", "TfIdfVectorizer"), "strings"
     ),
-    **dict.fromkeys(("Tokenize", "Detokenize"), "is a string"),
+    **dict.fromkeys(("CountTerms", "Tokenize", "Detokenize"), "is a string"),
 }
 """What else a refusal may say."""
 
@@ -164,6 +163,7 @@ GROUPS = {
         "ml_svm",
         "ml_trees",
         "ml_ensembles",
+        "terms",
         "text",
         "tokens",
     ),
