@@ -136,11 +136,15 @@ _FLOAT: Final = (
     *("special_erf", "special_erfc", "special_exp2", "special_expm1", "special_log1p"),
     *("special_logit", "special_logsumexp", "special_softmax", "special_log_softmax", "softmin"),
     *("_softmax", "_log_softmax", "norm", "linalg_vector_norm", "_safe_softmax"),
+    *("lgamma", "digamma", "erfinv", "i0", "mvlgamma", "sinc", "deg2rad", "rad2deg", "angle"),
+    *("special_gammaln", "special_digamma", "special_psi", "special_erfinv", "special_i0"),
+    *("special_i0e", "special_i1", "special_i1e", "special_entr", "special_sinc"),
+    "special_multigammaln",
 )
 _BOOL: Final = (
     *("eq", "ne", "lt", "le", "gt", "ge", "less", "greater", "less_equal", "greater_equal"),
     *("not_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isinf"),
-    *("isfinite", "isposinf", "isneginf"),
+    *("isfinite", "isposinf", "isneginf", "signbit", "isin"),
 )
 _JOINED: Final = (
     *("add", "sub", "subtract", "rsub", "mul", "multiply", "pow", "fmod", "remainder"),
@@ -173,13 +177,26 @@ _RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys((*_LISTS, "column_stack", "broadcast_tensors"), _joined()),
     **dict.fromkeys(("addcmul", "addcdiv", "lerp"), _joined(3)),
     **dict.fromkeys(
-        ("atan2", "arctan2", "hypot", "copysign", "logaddexp", "true_divide"), _joined_float
+        (
+            "atan2",
+            "arctan2",
+            "hypot",
+            "copysign",
+            "logaddexp",
+            "true_divide",
+            "logaddexp2",
+            "xlogy",
+            "special_xlogy",
+            "special_xlog1py",
+            "ldexp",
+        ),
+        _joined_float,
     ),
     **dict.fromkeys(("div", "divide"), _quotient),
     **dict.fromkeys(("clamp", "clip", "clamp_min", "clamp_max"), _limited),
     **dict.fromkeys(("any", "all"), _any),
     **dict.fromkeys(_INDICES, _index),
-    **dict.fromkeys(("sum", "prod", "nansum", "cumsum", "cumprod"), _summed),
+    **dict.fromkeys(("sum", "prod", "nansum", "cumsum", "cumprod", "trace"), _summed),
     **dict.fromkeys(_LIKES, _like),
     **dict.fromkeys(("randperm", "tril_indices", "triu_indices"), _whole),
     **dict.fromkeys(("zeros", "ones", "empty", "rand", "randn", "eye", "linspace"), _default),
@@ -193,7 +210,7 @@ _RULES: Final[dict[str, Rule]] = {
 """By name, with overload where that counts; the others have the type of their first tensor."""
 _COUNTS: Final = {
     "max.dim": (None, dtypes.int64), "min.dim": (None, dtypes.int64), "sort": (None, dtypes.int64),
-    "topk": (None, dtypes.int64), "aminmax": (None, None),
+    "topk": (None, dtypes.int64), "aminmax": (None, None), "frexp": (None, dtypes.int32),
     **dict.fromkeys(("kthvalue", "median.dim", "nanmedian.dim"), (None, dtypes.int64)),
     **dict.fromkeys(("cummax", "cummin", "mode"), (None, dtypes.int64)),
     **dict.fromkeys(("slogdet", "linalg_slogdet", "_linalg_slogdet"), (None, None)),

@@ -6,8 +6,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from infuse.frontends.arrays import decompositions
+import numpy as np
+
+from infuse.errors import UnsupportedOperatorError
+from infuse.frontends.arrays import decompositions, linear
 from infuse.frontends.arrays.array import Array, applied, lifted
+from infuse.frontends.arrays.creation import tril
 from infuse.frontends.arrays.elementwise import where
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
@@ -94,3 +98,87 @@ def cholesky_unchecked(
 def matrix_power(g: TorchImporter, x: Value, n: int) -> Value:
     """Matrices to a power, their inverses where it is negative."""
     return applied(g, lambda x: decompositions.matrix_power(x, n), x)[0]
+
+
+@aten("_linalg_eigh", "linalg_eigvalsh")
+def eigenvalues(
+    g: TorchImporter, x: Value, UPLO: str = "L", compute_v: bool = True
+) -> Any:  # fmt: skip
+    """The eigenvalues of symmetric matrices, of which one triangle is read, in ascending order."""
+    if compute_v and len(g.results) > 1:
+        raise g.unsupported("eigenvectors, whose signs LAPACK chooses,")
+
+    def values(x: Array) -> Array:
+        half = tril(x, k=-1) if UPLO == "L" else tril(x.mT, k=-1)
+        return decompositions.eigvalsh(half + half.mT + x * lifted(_identity(x), x.dtype))
+
+    (y,) = applied(g, values, x)
+    return [y, None] if len(g.results) > 1 else y
+
+
+def _identity(x: Array) -> Any:
+    size = x.value.shape[-1]
+    if not isinstance(size, int):
+        raise UnsupportedOperatorError("eigenvalues of matrices of unknown size are not supported")
+    return np.eye(size)
+
+
+@aten("_linalg_svd", "linalg_svdvals")
+def singular_values(
+    g: TorchImporter,
+    A: Value,
+    full_matrices: bool = False,
+    compute_uv: bool = True,
+    *,
+    driver: str | None = None,
+) -> Any:
+    """The singular values of matrices, in descending order."""
+    if compute_uv and len(g.results) > 1:
+        raise g.unsupported("singular vectors, whose signs LAPACK chooses,")
+    (y,) = applied(g, decompositions.svdvals, A)
+    return [None, y, None] if len(g.results) > 1 else y
+
+
+@aten("linalg_solve_triangular")
+def solve_triangular(
+    g: TorchImporter,
+    x: Value,
+    B: Value,
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+) -> Value:
+    """The solutions of equations of which one triangle is read."""
+    sides = g.constant(np.int64(1 if upper else -1) * unitriangular)
+    part = g("Trilu", x, sides, upper=int(upper))
+    if unitriangular:
+        size = x.shape[-1]
+        if not isinstance(size, int):
+            raise g.unsupported("a triangle of ones of unknown size")
+        part = g("Add", part, g.constant(np.eye(size, dtype=x.dtype.numpy)))
+    return _solution(g, part, B, left)
+
+
+@aten("cholesky_solve")
+def cholesky_solve(g: TorchImporter, x: Value, input2: Value, upper: bool = False) -> Value:
+    """The solutions of equations whose matrices have these triangular factors."""
+    part = g("Trilu", input2, g.constant(np.int64(0)), upper=int(upper))
+    order = [*range(part.rank - 2), part.rank - 1, part.rank - 2]
+    other = g.permute(part, *order)
+    first, second = (other, part) if upper else (part, other)
+    return _solution(g, second, _solution(g, first, x, left=True), left=True)
+
+
+@aten("linalg_cross")
+def cross(g: TorchImporter, x: Value, other: Value, *, dim: int = -1) -> Value:
+    """The cross products of vectors of three elements."""
+    a, b = g.tensors(x, other, dtype=g.dtype)
+    return applied(g, lambda a, b: linear.cross(a, b, axis=dim), a, b)[0]
+
+
+@aten("trace")
+def trace(g: TorchImporter, x: Value) -> Value:
+    """The sum of the diagonal of a matrix."""
+    x = g.cast(x, g.dtype)
+    return applied(g, lambda x: linear.trace(x, dtype=x.dtype), x)[0]

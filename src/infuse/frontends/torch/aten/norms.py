@@ -108,3 +108,13 @@ def cosine_similarity(
         length = norm_of(g, x, 2, dim, True)
         parts.append(g("Div", x, g("Max", length, eps)))
     return reduced(g, "ReduceSum", g("Mul", *parts), dim, False)
+
+
+@aten("renorm")
+def renorm(g: TorchImporter, x: Value, p: Any, dim: int, maxnorm: Any) -> Value:
+    """X, whose parts along an axis are made as long as the limit where they are longer."""
+    others = [axis for axis in range(x.rank) if axis != dim % x.rank]
+    length = vector_norm(g, x, p, others, True)
+    longer = g("Greater", length, g.number(float(maxnorm), x.dtype))
+    factor = g("Div", g.number(float(maxnorm), x.dtype), g("Add", length, 1e-7))
+    return g("Mul", x, g("Where", longer, factor, g.number(1, x.dtype)))

@@ -101,7 +101,8 @@ def split_by(g: TorchImporter, x: Value, sizes: Sequence[Any], axis: int) -> lis
     return g.several(len(sizes), "Split", x, g.ints(*sizes), axis=axis)
 
 
-@aten("split_with_sizes", "split_with_sizes_copy", "split.sizes")
+@aten("split_with_sizes", "split_with_sizes_copy", "split.sizes",
+      "unsafe_split_with_sizes")  # fmt: skip
 def split_with_sizes(
     g: TorchImporter, x: Value, split_sizes: Sequence[Any], dim: int = 0
 ) -> list[Value]:
@@ -109,7 +110,7 @@ def split_with_sizes(
     return split_by(g, x, split_sizes, axis_of(dim, x.rank))
 
 
-@aten("split.Tensor", "split_copy.Tensor")
+@aten("split.Tensor", "split_copy.Tensor", "unsafe_split")
 def split(g: TorchImporter, x: Value, split_size: Any, dim: int = 0) -> list[Value]:
     """Parts of one size of an axis; the last may be smaller."""
     axis, count = axis_of(dim, x.rank), len(g.results)

@@ -139,3 +139,15 @@ def _shifted(g: TorchImporter, x: Any, other: Any, direction: str) -> Value:
     """Bits of integers moved; all of them where the count is no place in them."""
     a, b = g.tensors(x, other, dtype=promoted(x, other))
     return functions.shifted(g, a, b, direction)
+
+
+@aten("isin.Tensor_Tensor", "isin.Tensor_Scalar", "isin.Scalar_Tensor")
+def isin(
+    g: TorchImporter, x: Any, others: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Value:
+    """Whether elements are among others; NaN is not."""
+    a, b = g.tensors(x, others)
+    found = g("Equal", g("Unsqueeze", a, g.ints(-1)), g("Reshape", b, g.ints(-1)))
+    number = g("ReduceMax", g.cast(found, dtypes.uint8), g.ints(-1), keepdims=0)
+    result = g.cast(number, dtypes.bool_)
+    return g("Not", result) if invert else result

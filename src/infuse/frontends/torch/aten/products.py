@@ -83,7 +83,7 @@ def linear(g: TorchImporter, x: Value, weight: Value, bias: Value | None = None)
     return y if bias is None else g("Add", y, bias)
 
 
-@aten("mm", "bmm", "matmul", "mv", "dot", "inner")
+@aten("mm", "bmm", "matmul", "mv", "dot", "inner", "vdot")
 def matmul(g: TorchImporter, x: Value, other: Value) -> Value:
     """The product of matrices, vectors, or batches of them."""
     if "inner" in g.called and 0 in (x.rank, other.rank):
