@@ -322,7 +322,7 @@ def _term(make: Composer, value: Value) -> Value | None:
     if x.const is not None or not x.dtype.is_integer or not _is_known(scale):
         return None
     wide = make.cast(x, dtypes.float32)
-    if not is_zero(zero):
+    if zero is not None and not is_zero(zero):
         wide = make("Sub", wide, make.cast(make.reshape(zero), dtypes.float32))
     return rounded_factors(make, wide, make.cast(make.reshape(scale), dtypes.float32))
 
