@@ -17,7 +17,7 @@ from infuse.errors import TypeMismatchError
 from infuse.ir.expression import Call
 from infuse.ir.graph import Value
 from infuse.ops.core.base import Array, Rounding
-from infuse.ops.core.elementwise import Floating, rounded
+from infuse.ops.core.elementwise import Floating, f32, rounded
 from infuse.ops.core.formula import Formulas, Term
 from infuse.ops.core.samples import Floats, cases
 from infuse.ops.core.traits import Trait
@@ -172,7 +172,11 @@ class MultiplyAdd(Floating):
 
     domain = "infuse"
     traits = Trait.CONTINUOUS | Trait.FINITE
-    samples = cases(a=[(2, 3), (4, 1), (7,)], b=[(2, 3), (1, 5), ()], c=[(3,), (), (7,)])
+    samples = cases(
+        a=[f32(0.1, -2.7, 1e20), f32(1 / 3), np.array([[1.1], [-7]], np.float32)],
+        b=[f32(0.3, 1.9, 3e-20), f32(0.7, -3, 3), np.float32(0.6)],
+        c=[f32(-0.03, 5.13, 1), np.float32(-1), f32(0.1, -0.66, 4.2)],
+    )
 
     def result_dtype(self, *xs: Value | None) -> DType:
         dtype = super().result_dtype(*xs)
