@@ -163,6 +163,10 @@ def lower(graph: Graph, opset: int | None) -> Lowered:
                 _log.warning(
                     "%s is written in opset %d in place of %d: %s", graph.name, tried, own, reason
                 )
+            if alone := sorted({node.kind for node in lowered.spellings if node.op.domain == OWN}):
+                _log.warning(
+                    "%s has operators that only Infuse runs: %s", graph.name, ", ".join(alone)
+                )
             return lowered
         except _Refused as refusal:
             if opset is not None or refusal.needs is None:
