@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.models import keras_cases, keras_cases_models, keras_cases_operations  # noqa: F401
+from tests.models.keras_cases_functions import FUNCTIONS
 from tests.models.keras_cases_legacy import LEGACY
 from tests.models.keras_cases_numeric import NUMERIC
 from tests.models.keras_cases_special import SPECIAL
@@ -31,13 +32,15 @@ def main() -> None:
     import keras
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    named = sys.argv[1:] or ["cases", "special", "numeric", "legacy"]
+    named = sys.argv[1:] or ["cases", "special", "numeric", "functions", "legacy"]
     if "cases" in named:
         collect("cases", keras, CASES, "keras")
     if "special" in named:
         collect("special", keras, SPECIAL, "keras")
     if "numeric" in named:
         collect("numeric", keras, NUMERIC, "keras")
+    if "functions" in named:
+        collect("functions", keras, FUNCTIONS, "keras")
     if "legacy" in named:
         import tf_keras
 

@@ -69,6 +69,11 @@ def test_operation(name: str) -> None:
     agree_everywhere(archive("numeric"), name, 1e-5, 2e-6)
 
 
+@pytest.mark.parametrize("name", case_names("functions"))
+def test_function(name: str) -> None:
+    agree_everywhere(archive("functions"), name, 1e-5, 2e-6)
+
+
 def agree_everywhere(members: dict[str, bytes], name: str, rtol: float, atol: float) -> None:
     """The graph of a model computes its outputs, each element to the accuracy of its own size."""
     graph = infuse.load(members[f"{name}.keras"])

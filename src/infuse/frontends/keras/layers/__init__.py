@@ -5,6 +5,7 @@ from infuse.frontends.keras.layers import (  # noqa: F401
     attention,
     convolutions,
     dense,
+    element_operations,
     images,
     legacy,
     merging,
@@ -17,6 +18,7 @@ from infuse.frontends.keras.layers import (  # noqa: F401
     pooling,
     preprocessing,
     recurrent,
+    statistic_operations,
     window_operations,
     wrappers,
 )

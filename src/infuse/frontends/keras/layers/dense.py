@@ -36,29 +36,54 @@ def _block(config: Config) -> int:
     return max(int(size or 0), 0)
 
 
-def _only_bytes(call: Call) -> None:
-    if call.config.policy.startswith("int4"):
-        raise call.unsupported(f"the layer {call.layer.kind} with weights of 4 bits")
-
-
 def _halves(call: Call, name: str) -> Array:
     """The numbers of 4 bits of a weight that has two of them in each byte of its last axis, less
     the zero point of their rows and times their scale, or over it where there is one for all.
     """
-    packed, scale = call.needed(name, 2), call.needed(f"{name}_scale").astype(np.float32)
-    columns = scale.shape[-1]
-    if packed.dtype.itemsize != 1 or packed.shape[1] != (columns + 1) // 2:
-        raise ModelFileError(f"its {name} has the shape {list(packed.shape)} and {columns} scales")
-    low, high = (packed.view(np.uint8) >> shift & 15 for shift in (0, 4))
-    whole = np.stack([low, high], 2).reshape(packed.shape[0], -1)[:, :columns]
-    signed = (whole.astype(np.float32) + 8) % 16 - 8
+    scale = call.needed(f"{name}_scale").astype(np.float32)
+    signed = _unpacked(call, name, scale.shape[-1])
     if not _block(call.config):
         return np.asarray(signed / scale)
-    groups = call.needed("g_idx", 1).astype(np.int64)
-    if groups.size != signed.shape[0] or groups.min() < 0 or groups.max() >= scale.shape[0]:
-        raise ModelFileError(f"its {groups.size} rows name groups that are not there")
+    groups = _groups(call, signed.shape[0], scale.shape[0])
     zero = call.needed(f"{name}_zero", 2).astype(np.float32)
     return np.asarray((signed - zero[groups]) * scale[groups])
+
+
+def _unpacked(call: Call, name: str, columns: int) -> Array:
+    """The numbers from -8 to 7 of rows of bytes with two of them each."""
+    packed = call.needed(name, 2)
+    if packed.dtype.itemsize != 1 or packed.shape[1] != (columns + 1) // 2:
+        raise ModelFileError(
+            f"its {name} has the shape {list(packed.shape)}, for {columns} columns"
+        )
+    low, high = (packed.view(np.uint8) >> shift & 15 for shift in (0, 4))
+    whole = np.stack([low, high], 2).reshape(packed.shape[0], -1)[:, :columns]
+    return np.asarray((whole.astype(np.float32) + 8) % 16 - 8)
+
+
+def _groups(call: Call, size: int, count: int) -> Array:
+    """Which scale each place has, of so many."""
+    groups = call.needed("g_idx", 1).astype(np.int64)
+    if groups.size != size or groups.min() < 0 or groups.max() >= count:
+        raise ModelFileError(f"its {groups.size} places name groups that are not there")
+    return groups
+
+
+def _table(call: Call) -> Array:
+    """The rows of an embedding; where they have 4 bits, each with a scale of its own, or with one
+    for each group of columns.
+    """
+    if not call.config.policy.startswith("int4"):
+        return _plain(call, "embeddings")
+    signed = _unpacked(call, "embeddings", call.config.whole("output_dim"))
+    scale = call.needed("embeddings_scale").astype(np.float32)
+    if len(scale) != len(signed):
+        raise ModelFileError(f"its embeddings have {len(signed)} rows and {len(scale)} scales")
+    if not _block(call.config):
+        return np.asarray(signed / scale[:, None])
+    groups = _groups(call, signed.shape[1], scale.shape[-1])
+    zero = call.needed("embeddings_zero", 2).astype(np.float32)
+    return np.asarray((signed - zero[:, groups]) * scale[:, groups])
 
 
 def _plain(call: Call, name: str) -> Array:
@@ -203,9 +228,8 @@ def _embeddings(config: Config) -> list[str]:
 def embedding(call: Call, x: Value) -> Value:
     """Rows of a table; with `mask_zero`, the first stands for nothing."""
     _lora(call.config)
-    _only_bytes(call)
     g = call.g
-    table = call.constant(_plain(call, "embeddings"), "embeddings")
+    table = call.constant(_table(call), "embeddings")
     indices = x if x.dtype.is_integer else g.cast(x, int32)
     y = g("Gather", table, indices)
     if call.config.flag("mask_zero"):

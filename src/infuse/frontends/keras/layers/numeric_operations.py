@@ -221,7 +221,6 @@ def average(call: Call, x: Any, weights: Any = None, axis: Any = None) -> Value:
             raise call.unsupported("weights of another shape")
         shares = call.shaped(shares, *(-1 if i == axes[0] else 1 for i in range(value.rank)))
     total = call.reduced("ReduceSum", g("Mul", value, shares), axes)
-    shares = g("Expand", shares, g("Shape", value))
     return g("Div", total, call.reduced("ReduceSum", shares, axes))
 
 
@@ -236,31 +235,6 @@ def moments(call: Call, x: Any, axes: Any, keepdims: bool = False, **options: An
     apart = g("Sub", value, mean)
     variance = call.reduced("ReduceMean", g("Mul", apart, apart), listed, keepdims)
     return [mean if keepdims else call.squeezed(mean, *listed), variance]
-
-
-@operation("Median")
-def median(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
-    """The middle element of an axis in order, or the mean of both."""
-    g, value = call.g, real(call, x)
-    if axis is None:
-        if keepdims:
-            raise call.unsupported("keepdims without an axis")
-        value, axis = call.shaped(value, -1), 0
-    (axis,) = axes_of(axis, value.rank)
-    size = value.shape[axis]
-    if not isinstance(size, int):
-        raise call.unsupported("a median over an axis of unknown size")
-    lost = call.reduced("ReduceSum", value, [axis], True)
-    ordered, _ = g.several(2, "TopK", value, g.ints(size), axis=axis, largest=0, sorted=1)
-    middle = g.slice(ordered, axis, (size - 1) // 2, size // 2 + 1)
-    y = call.reduced("ReduceMean", middle, [axis], True)
-    y = g("Where", g("IsNaN", lost), g("Where", _any_nan(call, value, axis), lost, y), y)
-    return y if keepdims else call.squeezed(y, axis)
-
-
-def _any_nan(call: Call, value: Value, axis: int) -> Value:
-    lost = call.g.cast(call.g("IsNaN", value), dtypes.uint8)
-    return call.boolean(call.reduced("ReduceMax", lost, [axis], True))
 
 
 @operation("Cumprod")

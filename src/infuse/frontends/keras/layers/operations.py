@@ -307,14 +307,11 @@ def any_or_all(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> 
     return call.boolean(call.reduced(kind, value, axes_of(axis, value.rank), keepdims))
 
 
-@operation("Argmax", "Argmin")
-def argmax(call: Call, x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
-    """The place of the largest or smallest number, int32; -0 is below 0."""
-    g, value = call.g, tensor(call, x)
-    rank = value.rank
+def place(call: Call, value: Value, kind: str, axis: int | None, keepdims: bool) -> Value:
+    """The place of the largest or smallest number (ArgMax, ArgMin), int32; -0 is below 0."""
+    g, rank = call.g, value.rank
     if axis is None:
         value = call.shaped(value, -1)
-    kind = "ArgMax" if call.layer.kind == "ops.Argmax" else "ArgMin"
     if value.dtype.is_bool:
         value = g.cast(value, dtypes.uint8)
     if value.dtype.is_float:
@@ -325,6 +322,13 @@ def argmax(call: Call, x: Any, axis: int | None = None, keepdims: bool = False) 
         value = functions.ranked(g, value, kind)
     y = g.cast(g(kind, value, axis=axis or 0, keepdims=int(keepdims)), dtypes.int32)
     return call.shaped(y, *[1] * rank) if axis is None and keepdims else y
+
+
+@operation("Argmax", "Argmin")
+def argmax(call: Call, x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
+    """The place of the largest or smallest number, int32."""
+    kind = "ArgMax" if call.layer.kind == "ops.Argmax" else "ArgMin"
+    return place(call, tensor(call, x), kind, axis, keepdims)
 
 
 @operation("Cumsum")
