@@ -1,6 +1,7 @@
 """Vectorizers of texts, alone and in pipelines, beside scikit-learn."""
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -222,3 +223,16 @@ def test_hashes_are_refused() -> None:
     for model in (CountVectorizer(), TfidfVectorizer(), make_pipeline(TfidfVectorizer())):
         with pytest.raises(InfuseError, match=r"not fitted|fit the estimator"):
             infuse.load(model)
+
+
+def test_a_written_file_is_said_to_be_for_infuse_alone(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    graph = infuse.load(CountVectorizer().fit(TEXTS))
+    infuse.save(graph, tmp_path / "counts.infuse")
+    assert not caplog.text
+    infuse.save(graph, tmp_path / "counts.onnx")
+    assert "only Infuse runs: CountTerms" in caplog.text
+    (expected,) = evaluate(graph, {"x": ASKED}).values()
+    (read,) = evaluate(infuse.load(tmp_path / "counts.onnx"), {"x": ASKED}).values()
+    np.testing.assert_array_equal(read, expected)
