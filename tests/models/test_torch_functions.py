@@ -27,6 +27,7 @@ ROW = torch.tensor(
      -2.5, 2.0, -20.25, 29.9, 30.1, 88.0, 3.4e38, -1e30]
 )  # fmt: skip
 Y, X = (side.contiguous() for side in torch.meshgrid(ROW, ROW, indexing="ij"))
+FRACTIONS = ROW[ROW != -1.0][7:17]
 WHOLE = torch.tensor([[-(2**31), 2**31 - 1, 0, 1, -1, 7]], dtype=torch.int32)
 INSIDE = torch.tensor([NAN, 0.0, -0.0, 1.0, -1.0, 1.5, 0.3, -0.9, 0.99999994, -0.9999999, 1e-30])
 RANDOM = torch.Generator().manual_seed(5)
@@ -40,12 +41,12 @@ FUNCTIONS: dict[str, Case] = {
     },
     **{
         name: (getattr(torch.special, name), [ROW])
-        for name in ("i0e", "i1", "i1e", "entr", "psi", "ndtr")
+        for name in ("i0e", "i1", "i1e", "entr", "psi")
     },
     "signs": (torch.signbit, [torch.tensor([-NAN, NAN, -0.0]).copysign(torch.tensor([-1.0]))]),
     "signs of integers": (torch.signbit, [WHOLE]),
     "numbers whose erf": (torch.erfinv, [INSIDE]),
-    "polygamma": (lambda x: (torch.polygamma(0, x), torch.polygamma(1, x)), [ROW[7:]]),
+    "polygamma": (lambda x: (torch.polygamma(0, x), torch.polygamma(1, x)), [FRACTIONS]),
     "gamma functions of matrices": (lambda x: torch.mvlgamma(x, 3), [ROW[16:22].abs() + 1.5]),
     "functions of integers": (
         lambda x: (torch.lgamma(x), torch.i0(x), torch.sinc(x), torch.deg2rad(x)), [WHOLE[:, 2:]]
@@ -125,7 +126,7 @@ def test_the_accuracy_of_float64() -> None:
     def function(x: torch.Tensor) -> Any:
         return torch.lgamma(x), torch.digamma(x), torch.i0(x), torch.special.i1e(x)
 
-    graph = infuse.from_torch(Net(function), (x,))
+    graph = infuse.from_torch(Net(function).eval(), (x,))
     made = evaluate(graph, {graph.inputs[0].name: x.numpy()}).values()
     for ours, right in zip(made, function(x), strict=True):
         np.testing.assert_allclose(ours, right.numpy(), rtol=1e-11, atol=1e-11)
@@ -142,4 +143,4 @@ def test_the_accuracy_of_float64() -> None:
 )
 def test_what_is_refused(function: Any, x: torch.Tensor, message: str) -> None:
     with pytest.raises(UnsupportedOperatorError, match=message):
-        infuse.from_torch(Net(function), (x,))
+        infuse.from_torch(Net(function).eval(), (x,))

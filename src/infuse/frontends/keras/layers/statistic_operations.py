@@ -72,7 +72,7 @@ operation("Nanargmin")(_place("ArgMin", math.inf))
 def nancumsum(call: Call, x: Any, axis: int | None = None, dtype: Any = None) -> Value:
     """Sums of all elements up to each, with numbers in place of NaN and infinities."""
     value = tensor(call, nan_to_num(call, x), None if dtype is None else dtypes.by_name(dtype))
-    return cumsum(call, value, axis)
+    return cumsum(call, value, axis)  # type: ignore[no-any-return]
 
 
 TYPED.add(nancumsum)

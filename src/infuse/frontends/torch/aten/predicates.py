@@ -141,7 +141,7 @@ def _shifted(g: TorchImporter, x: Any, other: Any, direction: str) -> Value:
     return functions.shifted(g, a, b, direction)
 
 
-@aten("isin.Tensor_Tensor", "isin.Tensor_Scalar", "isin.Scalar_Tensor")
+@aten("isin")
 def isin(
     g: TorchImporter, x: Any, others: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Value:
