@@ -248,7 +248,15 @@ def multiply_add(row: Row) -> list[Array]:
 
     def one(*xs: np.float32) -> float:
         a, b, c = (Fraction(float(x)) for x in xs)
-        return float(a * b + c)
+        exact = a * b + c
+        near = np.float32(float(exact))
+        ends = (
+            near,
+            np.nextafter(near, np.float32(np.inf)),
+            np.nextafter(near, -np.float32(np.inf)),
+        )
+        even = {end: int(end.view(np.int32)) % 2 for end in ends}
+        return float(min(ends, key=lambda end: (abs(Fraction(float(end)) - exact), even[end])))
 
     return [np.vectorize(one, otypes=[np.float32])(*row.inputs)]
 

@@ -257,7 +257,19 @@ INFUSE_INLINE double fma(double a, double b, double c) {
 // a * b + c, rounded once on every target. With -0 for c it is a product that no compiler puts
 // together with a sum that follows.
 INFUSE_INLINE float fused(float a, float b, float c) {
-  return INFUSE_FMA ? __builtin_fmaf(a, b, c) : float(double(a) * double(b) + double(c));
+#if INFUSE_FMA
+  return __builtin_fmaf(a, b, c);
+#else
+  // An inexact sum in float64 becomes odd, so that it lies on no middle between two float32.
+  const double product = double(a) * double(b), rest = double(c);
+  double sum = product + rest;
+  const double added = sum - product, lost = (product - (sum - added)) + (rest - added);
+  long word;
+  memcpy(&word, &sum, 8);
+  if ((lost < 0 || lost > 0) && word % 2 == 0) word += (lost > 0) == (sum > 0) ? 1 : -1;
+  memcpy(&sum, &word, 8);
+  return float(sum);
+#endif
 }
 INFUSE_INLINE vf fused(vf a, vf b, vf c) {
 #if INFUSE_FMA

@@ -17,7 +17,7 @@ from infuse.errors import TypeMismatchError
 from infuse.ir.expression import Call
 from infuse.ir.graph import Value
 from infuse.ops.core.base import Array, Rounding
-from infuse.ops.core.elementwise import Floating, f32, rounded
+from infuse.ops.core.elementwise import Floating, f32, fused, rounded
 from infuse.ops.core.formula import Formulas, Term
 from infuse.ops.core.samples import Floats, cases
 from infuse.ops.core.traits import Trait
@@ -167,15 +167,22 @@ def _weighted(x: Any, weight: float, dtype: DType) -> Any:
     return x if weight == 1 else Call("Mul", (x, np.array(weight).astype(dtype.numpy)))
 
 
+_MIDDLE = f32(1 + 2**-12, 1 + 2**-12, -1 - 2**-12, -1 - 2**-12, 1 + 2**-12)
+"""Numbers whose square lies in the middle of two of float32."""
+
+
 class MultiplyAdd(Floating):
     """a · b + c of float32, rounded once on every processor."""
 
     domain = "infuse"
     traits = Trait.CONTINUOUS | Trait.FINITE
     samples = cases(
-        a=[f32(0.1, -2.7, 1e20), f32(1 / 3), np.array([[1.1], [-7]], np.float32)],
-        b=[f32(0.3, 1.9, 3e-20), f32(0.7, -3, 3), np.float32(0.6)],
-        c=[f32(-0.03, 5.13, 1), np.float32(-1), f32(0.1, -0.66, 4.2)],
+        a=[f32(0.1, -2.7, 1e20), f32(1 / 3), np.array([[1.1], [-7]], np.float32), _MIDDLE],
+        b=[f32(0.3, 1.9, 3e-20), f32(0.7, -3, 3), np.float32(0.6), np.abs(_MIDDLE)],
+        c=[
+            *(f32(-0.03, 5.13, 1), np.float32(-1), f32(0.1, -0.66, 4.2)),
+            f32(1e-30, -1e-30, 1e-30, -1e-30, 0),
+        ],
     )
 
     def result_dtype(self, *xs: Value | None) -> DType:
@@ -185,7 +192,7 @@ class MultiplyAdd(Floating):
         return dtype
 
     def eval(self, a: Array, b: Array, c: Array) -> Array:
-        return rounded(lambda x, y, z: x * y + z, a, b, c)
+        return fused(a, b, c)
 
     def scalar(self, e: Formulas, a: Term, b: Term, c: Term) -> Term:
         result: Term = e.fused(a, b, c)

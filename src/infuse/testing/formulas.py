@@ -10,7 +10,7 @@ import numpy as np
 from infuse.dtypes import DType
 from infuse.ir.graph import Array
 from infuse.ops.conversion import convert
-from infuse.ops.core.elementwise import widened
+from infuse.ops.core.elementwise import fused, widened
 from infuse.ops.core.formula import Term
 from infuse.ops.core.special import erf, sigmoid, softplus
 
@@ -135,5 +135,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{"logical_not": np.logical_not, "logical_xor": np.logical_xor, "bit_and": np.bitwise_and},
     **{"bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor, "bit_not": np.invert},
     **{"shift_left": _shift_left, "shift_right": _shift_right},
-    "fused": lambda a, b, c: a * b + c,
+    "fused": fused,
 }

@@ -108,6 +108,19 @@ def rounded(function: Callable[..., Any], *xs: Array) -> Array:
     return result.astype(xs[0].dtype)
 
 
+def fused(a: Array, b: Array, c: Array) -> Array:
+    """A · b + c of float32, rounded once."""
+    product, rest = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
+    total = np.asarray(product + rest)
+    added = total - product
+    lost = (product - (total - added)) + (rest - added)
+    # An inexact sum becomes odd, so that it lies on no middle between two float32.
+    even = (total.view(np.int64) % 2 == 0) & ((lost < 0) | (lost > 0))
+    odd = np.nextafter(total, np.where(lost > 0, np.inf, -np.inf))
+    result: Array = np.where(even, odd, total).astype(np.float32)
+    return result
+
+
 def larger(a: Array, b: Array) -> Array:
     """The larger one of two elements; NaN where one is NaN, the first where both are equal, as
     zeros are of whatever sign.

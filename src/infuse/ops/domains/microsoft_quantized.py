@@ -17,7 +17,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Value
 from infuse.ir.types import Shape, TensorType
 from infuse.ops.core.base import Array, Inferred, Op, Rounding, normalize_axis
-from infuse.ops.core.elementwise import f32
+from infuse.ops.core.elementwise import f32, fused
 from infuse.ops.core.flops import DEQUANTIZE, QUANTIZE, SOFTMAX, Flops, Shapes
 from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import agree_shapes, require_single, with_dim
@@ -26,7 +26,6 @@ from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.integers import require_bytes
 from infuse.ops.pooling import AveragePool
 from infuse.ops.quantization import STEP, quantize
-from infuse.ops.scalars import MultiplyAdd
 from infuse.ops.softmax_family import Softmax
 
 _PRODUCT = Rounding(ulp=4, abs=4e-6, why="long sums round in another order")
@@ -121,9 +120,6 @@ class QLinearLeakyRelu(_Unary):
         return np.where(x >= 0, x, x * x.dtype.type(self.alpha))
 
 
-_multiply_add = MultiplyAdd().eval
-
-
 class _Binary(_OfBytes, abstract=True):
     """f of what a and b stand for, quantized; they broadcast. As in ONNX Runtime, scales are put
     together first, and the result is rounded when its zero point has been added: so exact halves
@@ -198,8 +194,8 @@ class QLinearAdd(_Binary):
         self, a: Array, b: Array, scales: Sequence[Array], zeros: Sequence[Array]
     ) -> Array:
         first, second = scales[0] / scales[2], scales[1] / scales[2]
-        start = zeros[2] - _multiply_add(first, zeros[0], second * zeros[1])
-        return _multiply_add(a, first, _multiply_add(b, second, start))
+        start = zeros[2] - fused(first, zeros[0], second * zeros[1])
+        return fused(a, first, fused(b, second, start))
 
 
 class QLinearMul(_Binary):
