@@ -51,8 +51,8 @@ WITHOUT_ROWS = {
     *("SplitToSequence", "StringConcat", "CategoryMapper", "MissingText", "ZipMap"),
     # training
     *("Adagrad", "Adam", "Gradient", "Momentum"),
-    # not looked at, or samples of one row
-    *("AffineGrid", "BiasSoftmax", "CenterCropPad", "ReduceLogSum"),
+    # not looked at, or samples of one row or of given numbers
+    *("AffineGrid", "BiasSoftmax", "CenterCropPad", "MultiplyAdd", "ReduceLogSum"),
 }
 """Operators of which nothing is proven for any sample."""
 

@@ -141,7 +141,7 @@ _NATIVE: Final = (
     ),
     (
         "QLinearAveragePool within a rounding of an exact half; where sizes are open, of the image",
-        "either neighbour: of windows of 4 to 143 pixels at most one in 5,000",
+        "either neighbour: of windows of 4 to 143 pixels one in 5,000 was seen",
         "kernels sum a window by columns or by lines",
     ),
     (
