@@ -9,8 +9,8 @@ other surroundings.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -47,6 +47,7 @@ VARIANTS = 300
 """Variants of a rule that are tried by default."""
 LEAST_VARIANTS = 30
 """Variants of one of its cases that are tried at least."""
+SPECIAL = "on infinities and NaN"
 SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 3e38, -1.0], dtype=np.float32)
 
 
@@ -86,17 +87,29 @@ def check_rule(rule: Rule, seed: int = 0, variants: int = VARIANTS) -> Evidence:
     return evidence
 
 
+@dataclass(frozen=True)
+class _Variant:
+    """What is said of a variant that is wrong: what was changed, and the graph."""
+
+    changes: Sequence[str]
+    graph: Graph
+    more: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.more}after {', '.join(self.changes)}:\n{print_graph(self.graph)}"
+
+
 def check_meaning(case: Case) -> None:
     """The rule fires, and the result computes the same under the same names and types, special
     numbers included.
     """
     after = _rewritten(case.graph, case)
     _compare(case, case.graph, after, case.feeds)
-    _check_specials(case, case.graph, after, case.feeds)
+    _check_specials(case, case.graph, after, case.feeds, SPECIAL)
 
 
 def _check_specials(
-    case: Case, before: Graph, after: Graph, feeds: Mapping[str, Array], what: str = ""
+    case: Case, before: Graph, after: Graph, feeds: Mapping[str, Array], what: object
 ) -> None:
     """A rule that is exact is so for infinities, NaN and zeros too."""
     special = {name: _with_specials(array) for name, array in feeds.items()}
@@ -106,7 +119,7 @@ def _check_specials(
         expected = evaluate(before, special)
     except InfuseError:  # some inputs are no plain numbers: sizes, places
         return
-    _agree(case, before, after, expected, special, f"on infinities and NaN {what}")
+    _agree(case, before, after, expected, special, what)
 
 
 def check_swapped(case: Case) -> None:
@@ -188,7 +201,7 @@ def check_variant(case: Case, rng: np.random.Generator, evidence: Evidence) -> N
     if not made or not _accepted(graph) or (case.rule.rounding and _has_extremes(graph)):
         return
     evidence.tried += 1
-    what = f"after {', '.join(made)}:\n{print_graph(graph)}"
+    what = _Variant(made, graph)
     for number, binding in enumerate(bindings(list(sizes), sizes, rng) if sizes else ({},)):
         feeds = random_feeds(graph, rng, binding, types)
         expected = _run_all(graph, feeds, binding, finite=bool(case.rule.rounding))
@@ -203,7 +216,7 @@ def check_variant(case: Case, rng: np.random.Generator, evidence: Evidence) -> N
             evidence.fired += 1
             evidence.changes.update(made)
         _agree(case, graph, after, expected, feeds, what)
-        _check_specials(case, graph, after, feeds, what)
+        _check_specials(case, graph, after, feeds, replace(what, more=f"{SPECIAL} "))
 
 
 def _has_extremes(graph: Graph) -> bool:
@@ -256,7 +269,7 @@ def _run_all(
     return {name: results[name] for name in graph.output_names}
 
 
-def _try(graph: Graph, case: Case, what: str) -> tuple[Graph, Report]:
+def _try(graph: Graph, case: Case, what: object) -> tuple[Graph, Report]:
     try:
         return optimized(graph, case.rule)
     except Exception as error:
@@ -288,14 +301,14 @@ def _with_specials(array: Array) -> Array:
     return result
 
 
-def _rewritten(graph: Graph, case: Case, what: str = "") -> Graph:
+def _rewritten(graph: Graph, case: Case, what: object = "") -> Graph:
     result, report = optimized(graph, case.rule)
     assert report.fired[case.rule.name] > 0, f"{case}: the rule does not fire {what}"
     return result
 
 
 def _compare(
-    case: Case, before: Graph, after: Graph, feeds: Mapping[str, Array], what: str = ""
+    case: Case, before: Graph, after: Graph, feeds: Mapping[str, Array], what: object = ""
 ) -> None:
     _agree(case, before, after, evaluate(before, feeds), feeds, what)
 
@@ -306,7 +319,7 @@ def _agree(
     after: Graph,
     expected: Mapping[str, Array],
     feeds: Mapping[str, Array],
-    what: str = "",
+    what: object = "",
 ) -> None:
     """AssertionError unless `after` gives what is expected of `before`, under its names and of its
     types.

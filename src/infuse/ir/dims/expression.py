@@ -27,13 +27,15 @@ class Atom:
     express.
     """
 
-    __slots__ = ("__weakref__", "_hash", "args", "is_nonnegative", "kind", "names", "text")
+    __slots__ = ("__weakref__", "_hash", "args", "is_nonnegative", "kind", "names", "order", "text")
 
     kind: str
     args: tuple[Any, ...]
     names: frozenset[str]
     """The symbols in it."""
     text: str
+    order: tuple[int, str]
+    """By which factors are sorted: symbols first, then by text."""
     is_nonnegative: bool
     """Whether it is certainly at least zero."""
     _hash: int
@@ -48,6 +50,7 @@ class Atom:
             found.kind, found.args = kind, args
             found._hash = hash(key)
             found.text = _atom_text(kind, args)
+            found.order = (0 if kind == "symbol" else 1, found.text)
             found.names = (
                 frozenset(args) if kind == "symbol" else frozenset().union(*map(symbols, args))
             )
@@ -68,9 +71,6 @@ class Atom:
 
     def __str__(self) -> str:
         return self.text
-
-    def sort_key(self) -> tuple[int, str]:
-        return (0 if self.kind == "symbol" else 1, self.text)
 
 
 def _atom_text(kind: str, args: tuple[Any, ...]) -> str:
@@ -170,7 +170,7 @@ class Expr:
 def term_key(term: tuple[_Monomial, int]) -> tuple[int, list[tuple[int, str]]]:
     """The order in which terms are printed: higher powers first, then by name."""
     monomial, _ = term
-    return (-sum(p for _, p in monomial), [a.sort_key() for a, _ in monomial])
+    return (-sum(p for _, p in monomial), [a.order for a, _ in monomial])
 
 
 def _make(terms: Mapping[_Monomial, int]) -> Dim:
@@ -201,6 +201,10 @@ def _product(a: Dim, b: Dim) -> Dim:
     return b if a == 1 else _make({m: c * int(a) for m, c in _terms(b).items()})
 
 
+def _order(factor: tuple[Atom, int]) -> tuple[int, str]:
+    return factor[0].order
+
+
 @lru_cache(maxsize=1 << 14)
 def _polynomial_product(a: Expr, b: Expr) -> Dim:
     spend("terms", len(a.terms) * len(b.terms), "a product of symbolic sizes takes")
@@ -210,7 +214,7 @@ def _polynomial_product(a: Expr, b: Expr) -> Dim:
             powers: dict[Atom, int] = dict(m1)
             for atom, power in m2:
                 powers[atom] = powers.get(atom, 0) + power
-            monomial = tuple(sorted(powers.items(), key=lambda item: item[0].sort_key()))
+            monomial = tuple(sorted(powers.items(), key=_order))
             terms[monomial] = terms.get(monomial, 0) + c1 * c2
     return _make(terms)
 

@@ -26,7 +26,7 @@ def carried(content: Callable[..., Any], node: Node) -> Sequence[Array | None]:
         first.dtype.is_integer or first.dtype.is_bool
     ):
         return ()
-    size = first.type.size
+    size = first.type.size if first.type.is_static else None
     if not isinstance(size, int) or size > CONTENT_LIMIT:
         return ()
     contents = [None if v is None else _content_of(v) for v in node.inputs]
