@@ -9,15 +9,20 @@ import pytest
 from onnx import helper
 
 import infuse
+from infuse.codegen import program_text
 from infuse.errors import InfuseError, RuntimeFailure
 from tests.native.dynamic_models import BOOL, CASES, FLOAT, INT, PLANE, Spec, body, ints, model
 
 node = helper.make_node
 
 
-@pytest.mark.parametrize("level", ["none", "all"])
+@pytest.mark.parametrize("level", ["none", "all", "in parts"])
 @pytest.mark.parametrize("name", CASES)
-def test_as_in_the_runtime(name: str, level: str) -> None:
+def test_as_in_the_runtime(name: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In parts: a function for each call, as programs of very many calls have."""
+    if level == "in parts":
+        monkeypatch.setattr(program_text, "_MOST_CALLS", 1)
+        level = "none"
     make, feeds = CASES[name]
     made = make()
     runtime = onnxruntime.InferenceSession(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 from infuse.codegen.memory import Plan
@@ -27,6 +28,7 @@ from infuse.targets.cpu.emit.sizes import (
 )
 
 _MOST_NAMES: Final = 4  # of nodes, in the comment of a call
+_MOST_CALLS: Final = 500  # in a function: what compiling one takes grows with their square
 
 
 class ProgramText:
@@ -82,12 +84,19 @@ class ProgramText:
         """The calls in order."""
         n = self.number
         obtained: set[object] = set()
-        self._sizes = RunSizes(self.program.late_sizes) if self._keeps_sizes else None
-        steps = enumerate(self.program.steps)
-        lines = [f"  {line}" for i, step in steps for line in self._step(i, step, names, obtained)]
         present = "".join(f"d.{name}, " for name in self.key)
         results = [f"  f.results[{k}] = {self._result(k)};" for k in self.owned]
-        sizes = [f"  {line}" for line in self._sizes.lines] if self._sizes else []
+        steps = list(enumerate(self.program.steps))
+        parts = [
+            self._calls(steps[i : i + _MOST_CALLS], names, obtained)
+            for i in range(0, len(steps), _MOST_CALLS)
+        ]
+        apart = parts if len(parts) > 1 else []
+        lines = [
+            f"  if (int failed = part_{n}_{k}(m, in, out)) return failed;"
+            for k in range(len(apart))
+        ]
+        turn = [f"  m.f{n}.turn ^= 1;"] if n else []
         return f"""// Plans anew where sizes changed.
 static int prepare_{n}(Model& m) {{
   Frame_{n}& f = m.f{n};
@@ -107,19 +116,41 @@ static int prepare_{n}(Model& m) {{
   return 0;
 }}
 
+{"".join(self._part_text(k, part) for k, part in enumerate(apart))}\
 // Calls the kernels in order; nonzero at the first one that finds something wrong.
 static int run_{n}(Model& m, const void* const* in, void* const* out) {{
   if (int failed = prepare_{n}(m)) return failed;
-  Frame_{n}& f = m.f{n};
+{chr(10).join([*turn, self._frame_text(), *(lines or chain.from_iterable(parts)), *results])}
+  return 0;
+}}
+"""
+
+    def _calls(
+        self, steps: Sequence[tuple[int, Step]], names: Mapping[str, str], obtained: set[object]
+    ) -> list[str]:
+        """Some of the calls, after the sizes that they share."""
+        self._sizes = RunSizes(self.program.late_sizes) if self._keeps_sizes else None
+        lines = [line for i, step in steps for line in self._step(i, step, names, obtained)]
+        return [f"  {line}" for line in [*(self._sizes.lines if self._sizes else ()), *lines]]
+
+    def _frame_text(self) -> str:
+        """What calls name."""
+        return f"""  Frame_{self.number}& f = m.f{self.number};
   Context& c = *m.pool;
   Sizes& d = m.d;
   const long* at = f.offsets;
-  f.turn ^= {int(n > 0)};
   Block* own = f.own + f.turn * {len(self.program.outputs)};
-  (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
-{chr(10).join([*sizes, *lines, *results])}
+  (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;"""
+
+    def _part_text(self, part: int, lines: Sequence[str]) -> str:
+        """A function of some of the calls."""
+        return f"""[[gnu::noinline]] static int part_{self.number}_{part}(
+    Model& m, const void* const* in, void* const* out) {{
+{self._frame_text()}
+{chr(10).join(lines)}
   return 0;
 }}
+
 """
 
     def _result(self, number: int) -> str:

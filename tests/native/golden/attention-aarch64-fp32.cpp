@@ -222,7 +222,6 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   Context& c = *m.pool;
   Sizes& d = m.d;
   const long* at = f.offsets;
-  f.turn ^= 0;
   Block* own = f.own + f.turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((96L*d.s_batch*d.s_length) > 0) matmul_0(c, d, (const float*)(m.weights + 0L), (float*)(f.arena.data + at[0]), 96L, GemmSizes{.m = (d.s_batch*d.s_length), .n = 96L, .k = 32L, .lda = 32L}, (const float*)(in[0]), (const float*)(m.weights + 384L));  // MatMul + Add: MatMul_0/MatMul, MatMul_0/Add

@@ -397,7 +397,6 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   Context& c = *m.pool;
   Sizes& d = m.d;
   const long* at = f.offsets;
-  f.turn ^= 0;
   Block* own = f.own + f.turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if (int failed = loop_0(m, (const float*)(in[1]), (const int64_t*)(in[0]), (const bool*)(m.weights + 0L))) return fail(m, failed, "Loop y");  // Loop y
@@ -427,11 +426,11 @@ static int prepare_1(Model& m) {
 // Calls the kernels in order; nonzero at the first one that finds something wrong.
 static int run_1(Model& m, const void* const* in, void* const* out) {
   if (int failed = prepare_1(m)) return failed;
+  m.f1.turn ^= 1;
   Frame_1& f = m.f1;
   Context& c = *m.pool;
   Sizes& d = m.d;
   const long* at = f.offsets;
-  f.turn ^= 1;
   Block* own = f.own + f.turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if (!(obtain(own[0], 1L))) return fail(m, NO_MEMORY, "ReduceSum + Less \047more\047");
@@ -466,11 +465,11 @@ static int prepare_2(Model& m) {
 // Calls the kernels in order; nonzero at the first one that finds something wrong.
 static int run_2(Model& m, const void* const* in, void* const* out) {
   if (int failed = prepare_2(m)) return failed;
+  m.f2.turn ^= 1;
   Frame_2& f = m.f2;
   Context& c = *m.pool;
   Sizes& d = m.d;
   const long* at = f.offsets;
-  f.turn ^= 1;
   Block* own = f.own + f.turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if (!(obtain(own[0], 12L))) return fail(m, NO_MEMORY, "Mul \047c\047");
@@ -501,11 +500,11 @@ static int prepare_3(Model& m) {
 // Calls the kernels in order; nonzero at the first one that finds something wrong.
 static int run_3(Model& m, const void* const* in, void* const* out) {
   if (int failed = prepare_3(m)) return failed;
+  m.f3.turn ^= 1;
   Frame_3& f = m.f3;
   Context& c = *m.pool;
   Sizes& d = m.d;
   const long* at = f.offsets;
-  f.turn ^= 1;
   Block* own = f.own + f.turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if (!(obtain(own[0], 12L))) return fail(m, NO_MEMORY, "Tanh \047d\047");

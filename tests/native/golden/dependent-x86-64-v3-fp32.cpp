@@ -211,7 +211,6 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   Context& c = *m.pool;
   Sizes& d = m.d;
   const long* at = f.offsets;
-  f.turn ^= 0;
   Block* own = f.own + f.turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((4L*d.s_m) > 0) if (int failed = gather_0(c, d, 1L, d.s_n, 4L, d.s_m, (const uint32_t*)(in[0]), (const int64_t*)(in[1]), (uint32_t*)(f.arena.data + at[0]))) return fail(m, failed, "Gather \047Gather_0\047");  // Gather: Gather_0

@@ -263,7 +263,6 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   Context& c = *m.pool;
   Sizes& d = m.d;
   const long* at = f.offsets;
-  f.turn ^= 0;
   Block* own = f.own + f.turn * 1;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   conv_0(c, d, (const float*)(m.weights + 0L), (float*)(f.arena.data + at[0]), 16L, ConvSizes{.batch = 1L, .height = 32L, .width = 32L, .channels = 3L, .out_height = 16L, .out_width = 16L, .out_channels = 16L, .kernel_height = 3L, .kernel_width = 3L, .stride_height = 2L, .stride_width = 2L, .dilation_height = 1L, .dilation_width = 1L, .pad_top = 1L, .pad_left = 1L, .groups = 1L, .pitch = 3L}, (const float*)(in[0]), (const float*)(m.weights + 64L));  // Conv + Relu: Conv_0, Relu_1

@@ -321,7 +321,6 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   Context& c = *m.pool;
   Sizes& d = m.d;
   const long* at = f.offsets;
-  f.turn ^= 0;
   Block* own = f.own + f.turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   div_round_add_clip_cast_0(c, d, (const float*)(in[0]), 0x1.4c98600000000p-6f, 121.0f, (uint8_t*)(f.arena.data + at[0]), 1L, 540L);  // Div + Round + Add + Clip + Cast: QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, QuantizeLinear_0, 1 more

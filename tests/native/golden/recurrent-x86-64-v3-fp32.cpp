@@ -185,7 +185,6 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   Context& c = *m.pool;
   Sizes& d = m.d;
   const long* at = f.offsets;
-  f.turn ^= 0;
   Block* own = f.own + f.turn * 3;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((448L*d.s_batch) > 0) gate_inputs_0(c, d, (const float*)(in[0]), (float*)(f.arena.data + at[0]), (7L*d.s_batch), 5L, 32L, 64L, 1L, (const float*)(m.weights + 1280L), 32L, 0L, (const float*)(m.weights + 0L), 160L);  // LSTM: inputs: LSTM_0
