@@ -51,6 +51,11 @@ class Call:
         )
         return f"{self.overload} {shown}"
 
+    @property
+    def first_type(self) -> str:
+        """The type of the first tensor's elements; nothing where there is none."""
+        return next((str(x.dtype) for x in _leaves((self.args, self.kwargs))), "")
+
 
 class _Recorder(TorchDispatchMode):
     """Notes the calls below composite operators."""

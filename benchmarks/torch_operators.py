@@ -1,5 +1,6 @@
 """Every operator of torch that Infuse reads, on the samples of torch's own tests, against torch:
-`python -m benchmarks.torch_operators [--samples 6] [--only add,mul] [--symbolic] [--special]`.
+`python -m benchmarks.torch_operators [--samples 6] [--only add,mul] [--symbolic] [--special]
+[--part 2/5]`. Each kind of difference is printed when it is met, and all of them at the end.
 
 It needs `expecttest`, which torch's tests import.
 """
@@ -19,6 +20,8 @@ from benchmarks.torch_direct_calls import direct_calls
 from benchmarks.torch_special import special_calls
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.float16, torch.uint8, torch.bfloat16)
+MOST = 60
+"""Calls of an overload on one type of elements that are compared."""
 
 
 def core_overloads() -> list[str]:
@@ -45,28 +48,35 @@ def main() -> None:
     parser.add_argument(
         "--special", action="store_true", help="special values in place of torch's samples"
     )
+    parser.add_argument("--part", default="1/1", help="the operators of this part, such as 2/5")
     arguments = parser.parse_args()
     from torch.testing._internal.common_methods_invocations import op_db
 
     only = set(filter(None, arguments.only.split(",")))
-    operators = [op for op in op_db if not only or op.name in only]
+    part, parts = map(int, arguments.part.split("/"))
+    operators = [op for op in op_db if not only or op.name in only][part - 1 :: parts]
     types = [getattr(torch, t) for t in filter(None, arguments.types.split(","))] or DTYPES
     passed: Counter[str] = Counter()
     failed: dict[str, Counter[str]] = defaultdict(Counter)
     examples: dict[tuple[str, str], str] = {}
+    met: Counter[tuple[str, str]] = Counter()
     untraced: list[str] = []
     calls: Iterable[Call]
     if arguments.special:
         calls = special_calls(operators, types)
     else:
         samples = recorded(operators, types, arguments.samples, untraced=untraced)
-        calls = chain(samples, [] if only else direct_calls())
+        calls = chain(samples, [] if only or part > 1 else direct_calls())
     for call in calls:
-        if passed[call.overload] + failed[call.overload].total() >= 60:
+        kind = (call.overload, call.first_type)
+        if met[kind] >= MOST:
             continue
+        met[kind] += 1
         why = checked(call, arguments.symbolic)
         if why:
             failed[call.overload][why] += 1
+            if (call.overload, why) not in examples:
+                print(f"{why}\n        {call.signature[:300]}", flush=True)
             examples.setdefault((call.overload, why), call.signature)
         else:
             passed[call.overload] += 1
@@ -81,6 +91,7 @@ def _report(
     examples: dict[tuple[str, str], str],
     missing: bool,
 ) -> None:
+    print("\n-- all --")
     failed = {name: reasons for name, reasons in failed.items() if reasons}
     absent = sorted(n for n, r in failed.items() if any("no entry" in why for why in r))
     for name, reasons in sorted(failed.items()):

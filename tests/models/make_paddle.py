@@ -28,15 +28,15 @@ _FLOATS = np.array(
     [np.nan, 0.0, -0.0, np.inf, -np.inf, 1.0, -1.0, 0.5, -2.5, 3e9, -1e10, 88.0, -20.0], np.float32
 )
 _LIMITS = np.array([-(2**31), 2**31 - 1, 0, 1, -1, 16777217, -7, 12], np.int32)
-SPECIAL = {"s": _FLOATS, "t": _FLOATS, "l": _LIMITS}
-_DTYPES = {"l": "int32", "i": "int64", "j": "int32", "b": "bool"}
+SPECIAL = {"s": _FLOATS, "t": _FLOATS, "l": _LIMITS, "m": _LIMITS}
+_DTYPES = {"l": "int32", "m": "int32", "i": "int64", "j": "int32", "b": "bool"}
 
 
 def sample(rng: np.random.Generator, kind: str, shape: list[int]) -> np.ndarray:
     """Random elements of a kind, or special ones."""
     if kind in SPECIAL:
         elements = np.array(SPECIAL[kind])
-        if kind == "t":
+        if kind in "tm":
             return np.resize(elements, shape).T.copy()
         return np.resize(elements, shape)
     if kind in "ij":

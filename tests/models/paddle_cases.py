@@ -557,6 +557,14 @@ _NETWORKS: dict[str, Case] = {
 }
 
 _S, _T = "s:N13,13", "t:N13,13"
+_LIMITS = "l:N8,8;m:N8,8"
+
+
+def _wide(x: Any) -> Any:
+    """Int64 limits of limits of int32."""
+    return paddle.cast(x, "int64") * 4294967297
+
+
 SPECIAL: dict[str, Case] = {
     **{
         name: (_S, getattr(paddle, name))
@@ -614,7 +622,22 @@ SPECIAL: dict[str, Case] = {
         IMAGE,
         lambda x: F.adaptive_max_pool2d(paddle.floor(x), [3, 3], return_mask=True),
     ),
-}
+    "fmax-limits": (_LIMITS, lambda x, y: [paddle.fmax(x, y), paddle.fmin(x, y)]),
+    "fmax-int64": (_LIMITS, lambda x, y: [paddle.fmax(_wide(x), _wide(y)), paddle.trunc(_wide(x))]),
+    "pow-limits": (_LIMITS, lambda x, y: [paddle.pow(x, y), paddle.pow(_wide(x), _wide(y % 9))]),
+    "matmul-limits": (
+        _LIMITS,
+        lambda x, y: [paddle.matmul(x, y), paddle.matmul(_wide(x), _wide(y)),
+                      F.linear(x % 99999, y % 99999)],
+    ),
+    "mean-limits": (
+        _LIMITS,
+        lambda x, y: [paddle.mean(y // 3, 1), paddle.mean(_wide(y), 1), paddle.mean(x % 9),
+                      paddle.mean(y[0, 1])],
+    ),
+    "logsumexp-rows": ("t:N13,13", lambda x: [paddle.logsumexp(x, axis) for axis in (0, 1)]),
+    "softshrink": ("s:13", lambda x: [F.softshrink(x), F.thresholded_relu(x), F.hardshrink(x)]),
+}  # fmt: skip
 """NaN, zeros of both signs, infinities, limits of integers. Not here are what Paddle's vectors make
 of NaN and infinity otherwise than its scalars: sqrt, relu, log_sigmoid, argmax (docs/frontends.md).
 """

@@ -34,7 +34,30 @@ RANDOM = torch.Generator().manual_seed(5)
 STACK = torch.randn(2, 4, 4, generator=RANDOM)
 SIDES = torch.randn(2, 4, 3, generator=RANDOM)
 GOOD = STACK @ STACK.mT + torch.eye(4)
+SHARES = torch.tensor(
+    [NAN, 0.0, -0.0, 1.0, -1.0, 1.5, INF, -INF, 0.5, 0.49999997, 0.49, 0.3, 0.99999994, 1e-38, 0.02]
+)
+TAILS = torch.tensor([0.5, 0.6, 1.5, 3.0, 4.9, 5.9, 8.0, 9.1, -9.3, -9.5, 26.0])
+INTEGERS = {
+    kind: torch.tensor(
+        [torch.iinfo(kind).min + (torch.iinfo(kind).bits > 16), 127, 0, 1, 6, 4, 100]
+        + ([-6] if kind.is_signed else [255]),
+        dtype=kind,
+    )
+    for kind in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+}
 FUNCTIONS: dict[str, Case] = {
+    "scaled tails": (
+        lambda x, y: (torch.special.erfcx(x), torch.special.erfcx(y), torch.erfc(x)), [ROW, TAILS]
+    ),
+    "quantiles": (torch.special.ndtri, [SHARES]),
+    **{
+        f"common divisors of {kind}": (
+            lambda x: (torch.gcd(x[:, None], x), torch.lcm(x[:, None], x)), [values]
+        )
+        for kind, values in INTEGERS.items()
+    },
+    "common divisors of nothing": (torch.gcd, [INTEGERS[torch.int32][:0]] * 2),
     **{
         name: (getattr(torch, name), [ROW])
         for name in ("lgamma", "digamma", "sinc", "deg2rad", "rad2deg", "signbit", "i0", "frexp")
@@ -92,6 +115,45 @@ MATRICES: dict[str, Case] = {
         )
         for upper in (False, True)
     },
+    **{
+        f"orthogonal {mode}": (
+            lambda a, b, m=mode: (*torch.linalg.qr(a, m), *torch.linalg.qr(b, m)),
+            [STACK, SIDES.mT],
+        )
+        for mode in ("reduced", "complete", "r")
+    },
+    "orthogonal already": (
+        lambda a, b: (*torch.linalg.qr(a), *torch.linalg.qr(b), *torch.linalg.qr(a[:0])),
+        [torch.eye(3), torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 2.0], [0.0, 3.0, 3.0]])],
+    ),
+    "orthogonal up to what is not finite": (
+        lambda a, b: (*torch.linalg.qr(a), *torch.linalg.qr(b)),
+        [torch.tensor([[1.0, 2, 3], [4, value, 6], [7, 8, 10]]) for value in (NAN, INF)],
+    ),
+    "exponentials": (
+        lambda a, b, c: tuple(map(torch.linalg.matrix_exp, (a, b, c))),
+        [STACK, torch.tensor([[90.0, 0.0], [0.0, -90.0]]), torch.zeros(2, 0, 0)],
+    ),
+    "exponentials that are not finite": (
+        lambda a, b, c: tuple(map(torch.linalg.matrix_exp, (a, b, c, c[0], c[1]))),
+        [torch.stack([torch.eye(2), torch.full((2, 2), NAN)]), torch.tensor([[INF, 0], [1, 2.0]]),
+         torch.tensor([[[INF]], [[-INF]]])],
+    ),
+    "inverses in the wider sense": (
+        lambda a, t: (torch.linalg.pinv(a), torch.linalg.pinv(a.mT, rcond=0.5),
+                      torch.linalg.pinv(a, atol=torch.tensor(1.0), rtol=t),
+                      torch.linalg.pinv(a @ a.mT, hermitian=True, atol=0.1)),
+        [SIDES, torch.tensor([0.1, 0.6])],
+    ),
+    "inverses of what has none": (
+        lambda a: (torch.linalg.pinv(a), torch.linalg.pinv(a * 0), torch.linalg.pinv(a[:0])),
+        [torch.ones(3, 2)],
+    ),
+    "ranks": (
+        lambda a: (torch.linalg.matrix_rank(a), torch.linalg.matrix_rank(a, tol=1.5),
+                   torch.linalg.matrix_rank(a, rtol=0.5), torch.linalg.matrix_rank(a[0] * 0)),
+        [SIDES],
+    ),
     "cross": (lambda a, b: torch.linalg.cross(a, b, dim=1), [SIDES[:, :3], SIDES[:, 1:]]),
     "trace": (lambda a, i: (torch.trace(a[0]), torch.trace(i)), [SIDES, WHOLE[:, 2:].T.clone()]),
     "renorm": (
@@ -117,6 +179,22 @@ def test_special_functions_of_compiled_code() -> None:
         return torch.lgamma(x), torch.i0(x), torch.signbit(x), mantissa, exponent
 
     compare((function, [ROW]), compiled=True)
+
+
+def test_the_tails_of_float64() -> None:
+    """All digits, also where next to nothing is left."""
+    x = torch.cat([torch.linspace(-25, 27, 400), torch.logspace(-30, 30, 40)]).double()
+    share = torch.cat([torch.linspace(0, 1, 400), torch.logspace(-37, -1, 40)]).double()
+    near = 0.5 + torch.logspace(-9, -1, 30, dtype=torch.float64)
+
+    def function(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> Any:
+        return torch.special.erfcx(x), torch.erfc(x), torch.special.ndtri(y), torch.special.ndtri(z)
+
+    graph = infuse.from_torch(Net(function).eval(), (x, share, near))
+    feeds = zip(graph.inputs, (x, share, near), strict=True)
+    made = evaluate(graph, {value.name: tensor.numpy() for value, tensor in feeds}).values()
+    for ours, right in zip(made, function(x, share, near), strict=True):
+        np.testing.assert_allclose(ours, right.numpy(), rtol=1e-12, atol=1e-300)
 
 
 def test_the_accuracy_of_float64() -> None:

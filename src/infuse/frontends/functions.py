@@ -41,11 +41,6 @@ def expm1(g: GraphBuilder, x: Value) -> Value:
     return g("Where", g("Less", g("Abs", x), 1.0), near, far)
 
 
-def erfc(g: GraphBuilder, x: Value) -> Value:
-    """1 - erf(x)."""
-    return g("Sub", g.number(1, x.dtype), g("Erf", x))
-
-
 def hypot(g: GraphBuilder, x: Value, y: Value) -> Value:
     """The length of the vector (x, y) without overflow on the way; of an infinite one ∞, whatever
     is beside it.

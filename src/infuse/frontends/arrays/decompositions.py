@@ -5,6 +5,7 @@ numbers; integers become float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +24,8 @@ from infuse.frontends.arrays.elimination import (
     adjoint,
     cholesky_factor,
     eliminated,
-    in_range,
     reflected,
+    scale_of,
     solved,
     stacked,
     unitary,
@@ -133,19 +134,21 @@ def inv(x: Array, /) -> Array:
 
 def qr(x: Array, /, *, mode: str = "reduced") -> QRResult:
     """Orthonormal columns Q and upper triangles R of x = Q R, by Householder's reflections; `mode`:
-    "reduced", or "complete" for a square Q. A matrix with NaN or infinities gives NaN.
+    "reduced", or "complete" for a square Q. The signs are LAPACK's; columns before one with NaN or
+    an infinity are not touched by it.
     """
     if mode not in ("reduced", "complete"):
         raise UnsupportedOperatorError(
             f"mode is {mode!r}", where=source_line(), hint='it is "reduced" or "complete"'
         )
-    array, scale = in_range(_matrices(x))
-    upper, vectors, count = reflected(array)
+    array = _matrices(x)
+    scale = scale_of(array)
+    upper, vectors, count = reflected(array / scale)
     width = array.shape[-2] if mode == "complete" else count
     triangle = node("Trilu", upper, None, upper=1)
     if mode == "reduced":
         triangle = triangle[..., :count, :]
-    return QRResult(unitary(vectors, count, width) * (scale / scale), triangle * scale)
+    return QRResult(unitary(vectors, count, width), triangle * scale)
 
 
 def eigh(x: Array, /) -> EighResult:
@@ -192,8 +195,13 @@ def matrix_rank(x: Array, /, *, rtol: Any = None) -> Array:
     larger side of the matrix.
     """
     array = _matrices(x)
-    values = svdvals(array)
-    return sum((values > _smallest(array, values, rtol)).astype(np.int64), axis=-1)
+    return rank_above(array, lambda values: _smallest(array, values, rtol))
+
+
+def rank_above(x: Array, limit: Callable[[Array], Array]) -> Array:
+    """How many singular values of matrices are above the limit that a function makes of them."""
+    values = svdvals(x)
+    return sum((values > limit(values)).astype(np.int64), axis=-1)
 
 
 def pinv(x: Array, /, *, rtol: Any = None) -> Array:
@@ -201,9 +209,14 @@ def pinv(x: Array, /, *, rtol: Any = None) -> Array:
     default, eps times the larger side of the matrix.
     """
     array = _matrices(x)
-    left, values, right = svd(array, full_matrices=False)
+    return inverse_above(array, lambda values: _smallest(array, values, rtol))
+
+
+def inverse_above(x: Array, limit: Callable[[Array], Array]) -> Array:
+    """Inverses in the wider sense, for which singular values up to a limit count as 0."""
+    left, values, right = svd(x, full_matrices=False)
     one, zero = lifted(1, values.dtype), lifted(0, values.dtype)
-    is_zero = values <= _smallest(array, values, rtol)
+    is_zero = values <= limit(values)
     inverse = where(is_zero, zero, one / where(is_zero, one, values))
     return (adjoint(right) * expand_dims(inverse, axis=inverse.ndim - 1)) @ adjoint(left)
 

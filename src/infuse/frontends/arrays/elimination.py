@@ -73,19 +73,25 @@ def squares(x: Array) -> Array:
     return x.real_part**2 + x.imag_part**2 if isinstance(x, Complex) else x * x
 
 
-def in_range(x: Array) -> tuple[Array, Array]:
-    """Matrices whose elements may be squared, and the number that each was divided by: 1, but its
-    largest element where that is very large or very small. No NaN or infinity is left: they make
-    zeros, and the divisor is NaN.
+def scale_of(x: Array) -> Array:
+    """What each matrix is divided by so that its elements may be squared: 1, but its largest
+    element where that is very large or very small.
     """
-    largest = max(abs(x), axis=(-2, -1), keepdims=True)
-    limits = np.finfo(largest.dtype)
-    far = float(limits.max) ** 0.125
+    sizes = abs(x)
+    finite = FUNCTIONS["isfinite"](sizes)
+    largest = max(where(finite, sizes, lifted(0, sizes.dtype)), axis=(-2, -1), keepdims=True)
+    far = float(np.finfo(largest.dtype).max) ** 0.125
     extreme = (largest > far) | ((largest < 1 / far) & (largest > 0))
-    one = lifted(1, largest.dtype)
-    finite = FUNCTIONS["isfinite"]
-    is_bad = ~all(finite(x), axis=(-2, -1), keepdims=True)
-    divisor = where(extreme, largest, one)
+    return where(extreme, largest, lifted(1, largest.dtype))
+
+
+def in_range(x: Array) -> tuple[Array, Array]:
+    """Matrices whose elements may be squared, and `scale_of` each, by which it was divided. No NaN
+    or infinity is left: they make zeros, and the divisor is NaN.
+    """
+    divisor = scale_of(x)
+    one = lifted(1, divisor.dtype)
+    is_bad = ~all(FUNCTIONS["isfinite"](x), axis=(-2, -1), keepdims=True)
     x = where(is_bad, lifted(0, x.dtype), x)
     return x / where(is_bad, one, divisor), nan_where(is_bad, divisor)
 
@@ -178,7 +184,9 @@ class Reflected(NamedTuple):
 
 
 def reflected(x: Array) -> Reflected:
-    """Householder's reflections of finite matrices whose elements may be squared."""
+    """Householder's reflections of matrices whose elements may be squared; a column of real numbers
+    below which nothing is stays as it is, as in LAPACK.
+    """
     rows, columns = x.shape[-2:]
     count = least(rows, columns)
     places, across = arange(rows), arange(columns)
@@ -194,10 +202,14 @@ def reflected(x: Array) -> Reflected:
         image = -phase * length
         vector = where(places == k, line - image, line)
         norm = node("Sqrt", length * (length + size))  # ‖vector‖ / √2
+        if not isinstance(x, Complex):
+            below = any((line != 0) & (places > k), axis=-1, keepdims=True)
+            norm = where(below, norm, zero)
         vector = where(norm == 0, zero, vector / where(norm == 0, one, norm))
         image = where(norm == 0, head, image)
         products = level(conj(vector)) @ upper
-        upper = upper - upright(vector) * products
+        ahead = (upright(places) >= k) & (across >= k)  # what is behind may not meet NaN
+        upper = where(ahead, upper - upright(vector) * products, upper)
         done = where(upright(places) == k, upright(image), zero)
         upper = where((across == k) & (upright(places) >= k), done, upper)
         return k + 1, upper, where(across == k, upright(vector), vectors)
@@ -212,7 +224,8 @@ def unitary(vectors: Array, count: Any, width: Any) -> Array:
 
     def step(k: Array, product: Array) -> tuple[Any, ...]:
         vector = column(vectors, k)
-        return k - 1, product - upright(vector) * (level(conj(vector)) @ product)
+        turned = product - upright(vector) * (level(conj(vector)) @ product)
+        return k - 1, where(arange(width) >= k, turned, product)
 
     last = lifted(count).astype(np.int64) - 1
     _, product = loop(lambda k, *_: k >= 0, step, (last, start))

@@ -139,7 +139,7 @@ _FLOAT: Final = (
     *("lgamma", "digamma", "erfinv", "i0", "mvlgamma", "sinc", "deg2rad", "rad2deg", "angle"),
     *("special_gammaln", "special_digamma", "special_psi", "special_erfinv", "special_i0"),
     *("special_i0e", "special_i1", "special_i1e", "special_entr", "special_sinc"),
-    "special_multigammaln",
+    *("special_multigammaln", "special_erfcx", "special_ndtri"),
 )
 _BOOL: Final = (
     *("eq", "ne", "lt", "le", "gt", "ge", "less", "greater", "less_equal", "greater_equal"),
@@ -159,7 +159,7 @@ _JOINED: Final = (
         "bitwise_and",
     ),
     *("bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "__and__"),
-    *("__or__", "__xor__", "__lshift__", "__rshift__"),
+    *("__or__", "__xor__", "__lshift__", "__rshift__", "gcd", "lcm"),
 )
 _LISTS: Final = ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack")
 _INDICES: Final = (
@@ -215,7 +215,7 @@ _COUNTS: Final = {
     **dict.fromkeys(("cummax", "cummin", "mode"), (None, dtypes.int64)),
     **dict.fromkeys(("slogdet", "linalg_slogdet", "_linalg_slogdet"), (None, None)),
     **dict.fromkeys(("linalg_inv_ex", "linalg_solve_ex"), (None, dtypes.int32)),
-    "linalg_cholesky_ex": (None, dtypes.int32),
+    "linalg_cholesky_ex": (None, dtypes.int32), "linalg_qr": (None, None), "qr": (None, None),
     "std_mean": (None, None),
     "var_mean": (None, None), "native_layer_norm": (None,) * 3, "native_group_norm": (None,) * 3,
     "native_batch_norm": (None,) * 3, "log_sigmoid_forward": (None, None),

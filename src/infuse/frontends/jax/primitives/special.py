@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from infuse import dtypes
-from infuse.frontends import functions, special_functions
+from infuse.frontends import error_functions, functions, special_functions
 from infuse.frontends.jax.calls import Call, JaxImporter, primitive
 from infuse.ir.graph import Value
 
@@ -27,7 +27,7 @@ def _bessel(order: int, scaled: bool) -> _Function:
 
 
 for _name, _function in {
-    "log1p": functions.log1p, "expm1": functions.expm1, "erfc": functions.erfc,
+    "log1p": functions.log1p, "expm1": functions.expm1, "erfc": error_functions.erfc,
     "erf_inv": special_functions.erf_inv, "lgamma": special_functions.lgamma,
     "digamma": special_functions.digamma, "bessel_i0e": _bessel(0, True),
     "bessel_i1e": _bessel(1, True),

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends import functions
+from infuse.frontends import error_functions, functions
 from infuse.frontends.keras.calls import Call
 from infuse.frontends.keras.config import axes_of
 from infuse.frontends.keras.layers.operations import (
@@ -51,7 +51,7 @@ def exp2(call: Call, x: Any) -> Value:
 def erfc(call: Call, x: Any) -> Value:
     """1 - erf(x)."""
     value = real(call, x)
-    exact = functions.erfc(call.g, functions.wide(call.g, value))
+    exact = error_functions.erfc(call.g, functions.wide(call.g, value))
     return call.g.cast(exact, value.dtype)
 
 

@@ -86,23 +86,34 @@ def softplus(call: Call) -> Value:
 
 @operator("hardshrink")
 def hardshrink(call: Call) -> Value:
-    """Zero near zero."""
-    return call.g("Shrink", call("x"), lambd=float(call.attribute("threshold", 0.5)), bias=0.0)
+    """Zero near zero, but not at the threshold itself."""
+    g, x = call.g, call("x")
+    near = g("Less", g("Abs", x), float(call.attribute("threshold", 0.5)))
+    return g("Where", near, g.number(0, x.dtype), x)
 
 
 @operator("softshrink")
 def softshrink(call: Call) -> Value:
-    """Zero near zero, all else closer by as much."""
+    """Zero near zero, all else closer by as much; NaN of what is not finite, as Paddle multiplies
+    by 0 and 1.
+    """
+    g, x = call.g, call("x")
     threshold = float(call.attribute("threshold", 0.5))
-    return call.g("Shrink", call("x"), lambd=threshold, bias=threshold)
+    odd = g("Or", g("IsNaN", x), g("IsInf", x))
+    nothing = g.number(math.nan, x.dtype)
+    return g("Where", odd, nothing, g("Shrink", x, lambd=threshold, bias=threshold))
 
 
 @operator("thresholded_relu")
 def thresholded_relu(call: Call) -> Value:
-    """Elements above a threshold, and a value for all others."""
+    """Elements above a threshold, and a value for all others; NaN of -∞, as Paddle multiplies by 0
+    and 1.
+    """
     g, x = call.g, call("x")
     above = g("Greater", x, float(call.attribute("threshold", 1.0)))
-    return g("Where", above, x, g.number(float(call.attribute("value", 0.0)), x.dtype))
+    y = g("Where", above, x, g.number(float(call.attribute("value", 0.0)), x.dtype))
+    odd = g("Or", g("IsNaN", x), g("Equal", x, g.number(-math.inf, x.dtype)))
+    return g("Where", odd, g.number(math.nan, x.dtype), y)
 
 
 @operator("stanh")

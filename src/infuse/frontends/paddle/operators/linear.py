@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infuse.errors import ModelFileError
 from infuse.frontends.paddle.calls import Call, operator
+from infuse.frontends.paddle.operators.pointwise import in_floats
 from infuse.ir.graph import Value
 
 
@@ -17,11 +18,13 @@ def _turned(call: Call, value: Value, turn: bool) -> Value:
 
 @operator("matmul")
 def matmul(call: Call) -> Value:
-    """The product of matrices, each turned where the attributes say so."""
+    """The product of matrices, each turned where the attributes say so; Paddle makes floats of
+    integers.
+    """
     call.require("head_number", 1)
     x = _turned(call, call("x"), bool(call.attribute("transpose_x", False)))
     y = _turned(call, call("y"), bool(call.attribute("transpose_y", False)))
-    product = call.g("MatMul", x, y)
+    product = in_floats(call, lambda x, y: call.g("MatMul", x, y), x, y)
     alpha = float(call.attribute("alpha", 1.0))
     return product if alpha == 1 else call.g("Mul", product, alpha)
 

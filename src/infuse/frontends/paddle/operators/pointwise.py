@@ -25,12 +25,23 @@ _SINGLE: Final = {
 }  # fmt: skip
 _PAIRS: Final = {
     "add": "Add", "subtract": "Sub", "multiply": "Mul", "divide": "Div", "maximum": "Max",
-    "minimum": "Min", "elementwise_pow": "Pow", "bitwise_and": "BitwiseAnd",
+    "minimum": "Min", "bitwise_and": "BitwiseAnd",
     "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor", "logical_and": "And",
     "logical_or": "Or", "logical_xor": "Xor", "equal": "Equal", "less_than": "Less",
     "less_equal": "LessOrEqual", "greater_than": "Greater", "greater_equal": "GreaterOrEqual",
 }  # fmt: skip
 _ON_TRUTH: Final = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
+
+
+def in_floats(call: Call, function: Callable[..., Value], *operands: Value) -> Value:
+    """What a function makes of numbers, in floats of as many bits where they are integers of 32 or
+    64, as Paddle's kernels do; what leaves the type is the least integer.
+    """
+    g, dtype = call.g, operands[0].dtype
+    wide = {"int32": dtypes.float32, "int64": dtypes.float64}.get(dtype.name)
+    if wide is None:
+        return function(*operands)
+    return g.cast(function(*(g.cast(value, wide) for value in operands)), dtype)
 
 
 def pair(call: Call) -> tuple[Value, Value]:
@@ -93,7 +104,6 @@ def _plain(name: str, function: Callable[[Importer, Value], Value]) -> None:
 
 _plain("square", lambda g, x: g("Mul", x, x))
 _plain("rsqrt", lambda g, x: g("Reciprocal", g("Sqrt", x)))
-_plain("logsigmoid", lambda g, x: g("Neg", g("Softplus", g("Neg", x))))
 _plain("tanh_shrink", lambda g, x: g("Sub", x, g("Tanh", x)))
 
 
@@ -130,12 +140,36 @@ def remainder(call: Call) -> Value:
 
 @operator("fmax", "fmin")
 def fmax(call: Call) -> Value:
-    """The larger or the smaller element, where one of them is no number the other."""
+    """The larger or the smaller element, where one of them is no number the other; Paddle makes
+    floats of integers.
+    """
     g, (x, y) = call.g, pair(call)
-    best = g("Max" if call.operator.name == "fmax" else "Min", x, y)
+    kind = "Max" if call.operator.name == "fmax" else "Min"
     if not x.dtype.is_float:
-        return best
+        return in_floats(call, lambda x, y: g(kind, x, y), x, y)
+    best = g(kind, x, y)
     return g("Where", g("IsNaN", x), y, g("Where", g("IsNaN", y), x, best))
+
+
+@operator("elementwise_pow")
+def elementwise_pow(call: Call) -> Value:
+    """A power; Paddle makes float64 of integers, and 0 of 0 to a negative power."""
+    g, (x, y) = call.g, pair(call)
+    if x.dtype.is_float:
+        return g("Pow", x, y)
+    zero = g.number(0, x.dtype)
+    power = g("Round", g("Pow", *(g.cast(v, dtypes.float64) for v in (x, y))))
+    nothing = g("And", g("Equal", x, zero), g("Less", y, zero))
+    return g("Where", nothing, zero, g.cast(power, x.dtype))
+
+
+@operator("logsigmoid")
+def logsigmoid(call: Call) -> Value:
+    """Log of the sigmoid, in Paddle NaN of -∞."""
+    g, x = call.g, call("x")
+    y = g("Neg", g("Softplus", g("Neg", x)))
+    infinite = g("Equal", x, g.number(-math.inf, x.dtype))
+    return g("Where", infinite, g.number(math.nan, x.dtype), y)
 
 
 @operator("pow")
@@ -253,9 +287,11 @@ def isfinite(call: Call) -> Value:
 
 @operator("trunc")
 def trunc(call: Call) -> Value:
-    """Elements without what is behind the point."""
+    """Elements without what is behind the point; Paddle makes float64 of integers."""
     g, x = call.g, call("input")
-    return g("Mul", g("Sign", x), g("Floor", g("Abs", x))) if x.dtype.is_float else x
+    if x.dtype.is_float:
+        return g("Mul", g("Sign", x), g("Floor", g("Abs", x)))
+    return g.cast(g.cast(x, dtypes.float64), x.dtype) if x.dtype.bits == 64 else x
 
 
 @operator("round")

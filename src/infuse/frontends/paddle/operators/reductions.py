@@ -24,7 +24,22 @@ def axes_of(call: Call, rank: int) -> list[int]:
     return list(range(rank)) if everything else sorted({front(axis, rank) for axis in axes})
 
 
-def _reduction(name: str, kind: str) -> None:
+def _made(call: Call, name: str, x: Value, axes: list[int], keep: int) -> Value:
+    g, kind = call.g, _KINDS[name]
+
+    def reduced(x: Value) -> Value:
+        return g(kind, x, g.ints(*axes), keepdims=keep) if x.rank else x
+
+    if name == "mean" and not x.dtype.is_float:  # as Paddle forms it
+        return g.cast(reduced(g.cast(x, dtypes.float32)), x.dtype)
+    if name != "logsumexp" or not x.rank:
+        return reduced(x)
+    largest = g("ReduceMax", x, g.ints(*axes), keepdims=keep)  # which Paddle subtracts
+    infinite = g("IsInf", largest)
+    return g("Where", infinite, g.number(math.nan, x.dtype), reduced(x))
+
+
+def _reduction(name: str) -> None:
     @operator(name)
     def build(call: Call) -> Value:
         g, x = call.g, call("x")
@@ -37,12 +52,12 @@ def _reduction(name: str, kind: str) -> None:
             x = g.cast(x, dtype)
         elif name == "sum" and (x.dtype.is_bool or x.dtype == dtypes.int32):
             x = g.cast(x, dtypes.int64)
-        made = g(kind, x, g.ints(*axes), keepdims=keep) if x.rank else x
+        made = _made(call, name, x, axes, keep)
         return g.cast(made, dtypes.bool_) if name in ("any", "all") else made
 
 
-for _name, _kind in _KINDS.items():
-    _reduction(_name, _kind)
+for _name in _KINDS:
+    _reduction(_name)
 
 
 @operator("squared_l2_norm")

@@ -10,7 +10,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.errors import ModelFileError
-from infuse.frontends import functions
+from infuse.frontends import error_functions, functions
 from infuse.frontends.importer import Importer
 from infuse.frontends.items import Complex, Item
 from infuse.frontends.tensorflow.calls import Call, operator, shared
@@ -124,7 +124,7 @@ def _exact(function: Callable[[Importer, Value], Value]) -> Callable[[Call], Val
 
 
 for _name, _function in {
-    "Log1p": functions.log1p, "Expm1": functions.expm1, "Erfc": functions.erfc
+    "Log1p": functions.log1p, "Expm1": functions.expm1, "Erfc": error_functions.erfc
 }.items():  # fmt: skip
     operator(_name)(_exact(_function))
 

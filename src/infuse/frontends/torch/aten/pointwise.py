@@ -6,7 +6,7 @@ import math
 from typing import Any, Final
 
 from infuse import dtypes
-from infuse.frontends import functions
+from infuse.frontends import error_functions, functions
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
 
@@ -258,7 +258,7 @@ def exp2(g: TorchImporter, x: Value) -> Value:
 @aten("erfc", "special_erfc")
 def erfc(g: TorchImporter, x: Value) -> Value:
     """1 - erf(x)."""
-    return g.cast(functions.erfc(g, _wide(g, x)), g.dtype)
+    return g.cast(error_functions.erfc(g, _wide(g, x)), g.dtype)
 
 
 @aten("atan2", "arctan2")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from infuse import dtypes
-from infuse.frontends import functions, special_functions
+from infuse.frontends import error_functions, functions, special_functions
 from infuse.frontends.arrays.array import applied
 from infuse.frontends.arrays.floats import nextafter as next_number
 from infuse.frontends.torch.calls import TorchImporter, aten
@@ -23,6 +23,8 @@ def _exact(function: _Function) -> Any:
 
 
 aten("lgamma", "special_gammaln")(_exact(special_functions.lgamma))
+aten("special_erfcx")(_exact(error_functions.erfcx))
+aten("special_ndtri")(_exact(error_functions.ndtri))
 for _order in (0, 1):
     aten(f"special_i{_order}", *["i0"][_order:])(
         _exact(partial(special_functions.bessel_i, order=_order))
