@@ -32,7 +32,6 @@ from tests.native.op_cases import Case, plain_rows
 from tests.native.special_cases import KINDS, SIZES, resized, unlike, valued
 
 KNOWN: Final = {
-    "BiasGelu": "x times the largest number: ONNX Runtime gives NaN, the formula -0",
     "DynamicQuantizeMatMul": "NaN and infinities in a range that is found (docs/operators.md)",
 }
 """Operators that may differ, and why."""

@@ -11,9 +11,11 @@ import onnxruntime.capi.onnxruntime_pybind11_state as runtime
 import pytest
 from onnx import helper
 
+import infuse
 from infuse import ops
 from infuse.frontends.onnx.contributed import functions_of
 from infuse.ops.core.base import Op
+from infuse.ops.core.evaluate import evaluate
 from infuse.ops.softmax_family import Softmax
 from infuse.testing import operators
 from infuse.testing.compare import assert_agrees
@@ -96,6 +98,18 @@ def test_the_runtime_computes_the_same(op: type[Op]) -> None:
         for index, expected in zip(wanted, run(model_of(row, len(found)), feeds), strict=True):
             assert found[index].shape == expected.shape, f"{row} output {index}"
             assert_agrees(found[index], expected, op.accuracy, f"{row} output {index}")
+
+
+@pytest.mark.parametrize("name", ["BiasGelu", "FastGelu"])
+def test_the_sum_before_an_activation_may_leave_the_type(name: str) -> None:
+    """-max - max is -inf, of which Gelu is NaN, also where a wider type could hold the sum."""
+    most = np.finfo(np.float32).max
+    x = np.array([[-most, most, -most, most, -np.inf, np.nan, -0.0]], np.float32)
+    b = np.array([-most, most, most, 1, 1, 0, 0], np.float32)
+    model = model_of(Row(ops.REGISTRY["com.microsoft", name](), (x, b), (False, False)), 1)
+    found = infuse.load(model)
+    for y in (evaluate(found, {"x0": x, "x1": b})["y0"], infuse.compile(found)(x, b)):
+        np.testing.assert_array_equal(y, run(model, {"x0": x, "x1": b})[0])
 
 
 def test_softmax_of_a_sum() -> None:
