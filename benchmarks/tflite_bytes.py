@@ -48,7 +48,7 @@ def pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
 
 def cases(dtype: str) -> Iterator[Case]:
     """One model of each operator and choice of scales, and what it is called with."""
-    yield from _functions(dtype)
+    yield from functions(dtype)
     yield from _of_pairs(dtype)
     yield from _of_rows(dtype)
 
@@ -59,14 +59,15 @@ def _one(name: str, dtype: str, given: Quant, result: Any, feeds: list[np.ndarra
     return name, net.outputs(build(net, net.input(dtype, feeds[0].shape, given), result)), feeds
 
 
-def _functions(dtype: str) -> Iterator[Case]:
+def functions(dtype: str) -> Iterator[Case]:
+    """Functions of one operand, on all its values."""
     info, x = np.iinfo(dtype), values(dtype)
     unit = Quant(1 / 128 if info.bits == 8 else 1 / 32768, 128 if dtype == "uint8" else 0)
     share = Quant(1 / 256 if info.bits == 8 else 1 / 32768, info.min if info.bits == 8 else 0)
     four, half = scale(dtype, 4), scale(dtype, 4, positive=True)
     listed: list[tuple[str, Quant, Quant, dict[str, Any]]] = [
         ("TANH", four, unit, {}),
-        ("LOGISTIC", scale(dtype, 8), share, {}),
+        ("LOGISTIC", scale(dtype, 8 if info.bits == 8 else 7.6), share, {}),
         ("RELU", four, scale(dtype, 3), {}),
         ("RELU6", scale(dtype, 8), scale(dtype, 6, positive=True), {}),
         *(
@@ -76,6 +77,17 @@ def _functions(dtype: str) -> Iterator[Case]:
         ("QUANTIZE", four, scale(dtype, 6), {}),
         ("QUANTIZE", four, scale(dtype, 1.7), {}),
     ]
+    if info.bits == 16:
+        listed += [
+            ("TANH", scale(dtype, 12.3), unit, {}),
+            ("LOGISTIC", scale(dtype, 1.1), share, {}),
+            ("EXP", scale(dtype, 2), scale(dtype, 8), {}),
+            ("EXP", scale(dtype, 11.1), scale(dtype, 1), {}),
+            ("LOG", four, four, {}),
+            ("LOG", scale(dtype, 30), scale(dtype, 3.3), {}),
+            ("GELU", four, four, {}),
+            ("GELU", scale(dtype, 16), scale(dtype, 6.1), {}),
+        ]
     if info.bits == 8:
         listed += [("HARD_SWISH", four, four, {"version": 1}), ("GELU", four, four, {})]
     if dtype == "int8":

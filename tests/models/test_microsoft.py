@@ -11,9 +11,11 @@ import onnxruntime.capi.onnxruntime_pybind11_state as runtime
 import pytest
 from onnx import helper
 
+import infuse
 from infuse import ops
 from infuse.frontends.onnx.contributed import functions_of
 from infuse.ops.core.base import Op
+from infuse.ops.core.evaluate import evaluate
 from infuse.ops.softmax_family import Softmax
 from infuse.testing import operators
 from infuse.testing.compare import assert_agrees
@@ -26,7 +28,7 @@ OPS = [
     if op.__module__.startswith("infuse.ops.domains.microsoft")
 ]
 SCHEMAS = {(s.domain, s.name): s for s in runtime.get_all_operator_schema()}
-# Further outputs that the processor's kernels do not give.
+# Further outputs that the processor's kernels do not give, or whose type the runtime must be told.
 OUTPUTS = {
     "SkipLayerNormalization": (0, 3),
     "SkipSimplifiedLayerNormalization": (0, 3),
@@ -96,6 +98,57 @@ def test_the_runtime_computes_the_same(op: type[Op]) -> None:
         for index, expected in zip(wanted, run(model_of(row, len(found)), feeds), strict=True):
             assert found[index].shape == expected.shape, f"{row} output {index}"
             assert_agrees(found[index], expected, op.accuracy, f"{row} output {index}")
+
+
+@pytest.mark.parametrize("name", ["BiasGelu", "FastGelu"])
+def test_the_sum_before_an_activation_may_leave_the_type(name: str) -> None:
+    """-max - max is -inf, of which Gelu is NaN, also where a wider type could hold the sum."""
+    most = np.finfo(np.float32).max
+    x = np.array([[-most, most, -most, most, -np.inf, np.nan, -0.0]], np.float32)
+    b = np.array([-most, most, most, 1, 1, 0, 0], np.float32)
+    model = model_of(Row(ops.REGISTRY["com.microsoft", name](), (x, b), (False, False)), 1)
+    found = infuse.load(model)
+    for y in (evaluate(found, {"x0": x, "x1": b})["y0"], infuse.compile(found)(x, b)):
+        np.testing.assert_array_equal(y, run(model, {"x0": x, "x1": b})[0])
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("given", ["", "mask", "bias", "mask and bias"])
+def test_scores_of_attention_are_those_before_the_softmax(given: str, causal: int) -> None:
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal((2, 5, 8), np.float32) for name in ("k", "v")}
+    feeds = {"q": rng.standard_normal((2, 3, 8), np.float32), **feeds}
+    if "mask" in given:
+        feeds["mask"] = np.array([[1, 1, 0, 1, 1], [1, 1, 1, 0, 0]], np.int32)
+    if "bias" in given:
+        feeds["bias"] = rng.standard_normal((1, 2, 3, 5), np.float32)
+    if causal:  # queries are the last keys
+        past = {name: rng.standard_normal((2, 2, 2, 4), np.float32) for name in ("pk", "pv")}
+        feeds |= {"k": feeds["k"][:, :3].copy(), "v": feeds["v"][:, :3].copy(), **past}
+    names = [n if n in feeds else "" for n in ("q", "k", "v", "", "mask", "bias", "pk", "pv")]
+    node = helper.make_node(
+        "MultiHeadAttention",
+        names,
+        ["y", "key", "value", "scores"],
+        domain="com.microsoft",
+        num_heads=2,
+        unidirectional=causal,
+    )
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for n, x in feeds.items()
+    ]
+    outs = [
+        helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, None) for n in node.output if n
+    ]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "one", infos, outs)
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    expected = run(model, feeds)
+    found = infuse.load(model)
+    for results_ in (evaluate(found, feeds), infuse.compile(found).run(feeds)):
+        for y, wanted in zip(results_.values(), expected, strict=True):
+            np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_softmax_of_a_sum() -> None:

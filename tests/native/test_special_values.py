@@ -5,8 +5,12 @@ interpreter does.
 `python -m benchmarks.special_values` does so with more values and in all floating types.
 """
 
+import numpy as np
 import pytest
 
+from infuse.codegen.compile import compile_graph
+from infuse.ir.parser import parse
+from infuse.ops.core.evaluate import evaluate
 from tests.native.op_cases import GROUPS
 from tests.native.special_cases import sweep
 
@@ -17,3 +21,39 @@ pytestmark = pytest.mark.row("C1")
 def test_native_code_is_as_the_interpreter(group: str) -> None:
     messages = sweep(group)
     assert not messages, f"{len(messages)} differ:\n" + "\n".join(messages[:20])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_sum_of_windows_begins_at_zero_and_ends_with_the_bias(dtype: str) -> None:
+    """Sums of -0 are 0, also where the bias is -0."""
+    graph = parse(f"""graph "minus" (%x: {dtype}[1, 2, 4, 4], %w: {dtype}[3, 2, 2, 2],
+        %moved: {dtype}[1, 8, 3, 3], %b: {dtype}[3]) {{
+      %y = Conv(%x, %w, %b)
+      %z = DeformConv(%x, %w, %moved, %b)
+      return y = %y, z = %z
+    }}""")
+    feeds = {v.name: np.full([int(d) for d in v.shape], -0.0, dtype) for v in graph.inputs}
+    for w in (1.0, -0.0):
+        feeds["w"][...] = w
+        expected = evaluate(graph, feeds)
+        with compile_graph(graph) as model:
+            for name, y in model.run(feeds).items():
+                np.testing.assert_array_equal(np.signbit(y), np.signbit(expected[name]))
+                assert not np.signbit(y).any()
+
+
+def test_a_step_of_adam_is_computed_in_float32() -> None:
+    """0.01 · 1.5 + 10⁴ has no place for its last digits there, which is what then remains."""
+    graph = parse("""graph "step" (%r: float32[], %t: int64[], %x: float32[], %g: float32[],
+        %v: float32[], %h: float32[]) {
+      %y, %mean, %square = ai.onnx.preview.training::Adam(%r, %t, %x, %g, %v, %h,
+        alpha=0.5, norm_coefficient=0.01)
+      return y = %y, mean = %mean
+    }""")
+    numbers = {"r": 0.125, "x": 1.5, "g": 1e4, "v": -1e4, "h": 1.0}
+    feeds = {name: np.float32(number) for name, number in numbers.items()}
+    feeds["t"] = np.int64(1)
+    right = np.float32(0.5) * np.float32(-1e4) + np.float32(0.5) * np.float32(1e4 + 0.015)
+    with compile_graph(graph) as model:
+        for results in (evaluate(graph, feeds), model.run(feeds)):
+            assert results["mean"] == right == np.float32(0.00732421875)

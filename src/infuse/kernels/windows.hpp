@@ -111,14 +111,15 @@ inline void window_conv(Context& context, const Windows& shape, long filters, lo
             long group = m / wide, stop = (group + 1) * wide;
             long block = stop - m < BLOCK ? stop - m : BLOCK;
             T sum[BLOCK];
-            for (long j = 0; j < block; ++j) sum[j] = bias ? bias[m + j] : T(0);
+            for (long j = 0; j < block; ++j) sum[j] = T(0);
             each_tap(shape, p, [&](long tap, long pixel, long) {
               const T* from = image + pixel * shape.c + group * depth;
               const T* weight = w + (group * count + tap) * depth * wide + (m - group * wide);
               for (long k = 0; k < depth; ++k, weight += wide)
                 for (long j = 0; j < block; ++j) sum[j] += from[k] * weight[j];
             });
-            for (long j = 0; j < block; ++j) y[row * filters + m + j] = sum[j];
+            for (long j = 0; j < block; ++j)
+              y[row * filters + m + j] = bias ? T(sum[j] + bias[m + j]) : sum[j];
             m += block;
           }
         }

@@ -110,9 +110,12 @@ _NATIVE: Final = (
         "kernels compute in float32, the interpreter often in float64",
     ),
     (
-        "the sign of a zero among zeros of both signs: ReduceMax, ReduceMin, pools, RoiAlign",
+        "the sign of a zero among zeros: ReduceMax, ReduceMin, pools, RoiAlign, Resize",
         "either",
-        "which is found first depends on the vectors, as it does in NumPy and ONNX Runtime",
+        (
+            "which is found first depends on the vectors, as it does in NumPy and ONNX Runtime; "
+            "sums of -0 begin with 0 or not"
+        ),
     ),
     (
         "DFT, STFT, Det of lines and matrices with NaN or ∞; signs of zeros of DFT, STFT",
@@ -120,9 +123,30 @@ _NATIVE: Final = (
         "it follows from the factors of a transform and the order of an elimination",
     ),
     (
-        "ConvTranspose with filters that are not finite",
-        "NaN also where a filter meets the zeros between pixels",
+        "Conv of images with NaN or ∞, with filters of 3 × 3 and more, or several groups",
+        "NaN also up to 5 pixels beside it, and in the groups beside",
+        (
+            "Winograd computes blocks of pixels from sums of them; groups of few channels are "
+            "computed together, each with weights of 0 for the others"
+        ),
+    ),
+    (
+        "Conv with filters that are not finite, at the edges",
+        "NaN, as 0 · ∞ is, or as if there were no pads",
+        (
+            "a kernel leaves out pads, or multiplies them; ONNX Runtime multiplies, OpenVINO and "
+            "PyTorch leave them out where channels have filters of their own"
+        ),
+    ),
+    (
+        "ConvTranspose of images, or with filters, that are not finite",
+        "NaN also where they meet the zeros between pixels",
         "it runs as a convolution",
+    ),
+    (
+        "Einsum of three and more operands, or with sums over one, beside ∞",
+        "NaN or ∞",
+        "which sums are formed first decides whether infinities cancel",
     ),
     (
         "attention with values that are not finite at keys that a query does not see",

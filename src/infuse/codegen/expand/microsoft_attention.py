@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from infuse import dtypes, ops
 from infuse.codegen.expand.composer import Composer, Results, expands
 from infuse.ir import dims
@@ -83,9 +85,20 @@ def _attended(
     options |= {
         "is_causal": attributes["unidirectional"],
         "scale": attributes["scale"] or None,
-        "qk_matmul_output_mode": 3,
+        "qk_matmul_output_mode": 2,
     }
-    return make.several(outputs, "Attention", *parts, mask, *past, **options)
+    found = make.several(outputs, "Attention", *parts, mask, *past, **options)
+    if outputs == 4 and attributes["unidirectional"]:
+        found[3] = _limited(make, found[3])
+    return found
+
+
+def _limited(make: Composer, scores: Value) -> Value:
+    """Causal scores with the lowest number, not −∞, at keys that lie behind their query."""
+    queries, keys = scores.shape[2:]
+    last = make.reshape(make("Add", make.range(queries), make.ints(keys - queries)), queries, 1)
+    seen = make("LessOrEqual", make.range(keys), last)
+    return make("Where", seen, scores, make.number(np.finfo(np.float32).min, scores.dtype))
 
 
 def _shifted(make: Composer, parts: list[Value], bias: Value) -> list[Value]:

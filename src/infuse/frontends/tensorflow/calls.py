@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from infuse import dtypes
@@ -188,7 +188,7 @@ class Call(calls.Call):
         """Elements always mean the same."""
         return True
 
-    def steps(self, index: int) -> None:
+    def steps(self, index: int, types: Sequence[DType] = ()) -> None:
         """No scale: operands are not scaled integers."""
 
     def zero_of(self, index: int) -> Value | None:

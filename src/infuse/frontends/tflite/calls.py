@@ -23,6 +23,7 @@ Handler = Callable[["Call"], Any]
 Registered = TypeVar("Registered", bound=Handler)
 TABLE: Final[dict[str, Handler]] = {}
 """By name of the operator."""
+BYTES: Final = (dtypes.int8, dtypes.uint8)
 
 
 def builtin(*names: str) -> Callable[[Registered], Registered]:
@@ -200,10 +201,10 @@ class Call:
             raise ModelFileError(f"operand {index} has {len(listed)} numbers, not one")
         return listed[0]
 
-    def steps(self, index: int) -> Quantization | None:
-        """The one scale of an operand of 8 bits; None where it has none, or several."""
+    def steps(self, index: int, types: Sequence[DType] = BYTES) -> Quantization | None:
+        """The one scale of an operand of these types; None where it has none, or several."""
         tensor = self.tensor(index)
-        scales = tensor.quantization if tensor.quantized and tensor.dtype in _BYTES else None
+        scales = tensor.quantization if tensor.quantized and tensor.dtype in types else None
         return scales if scales is not None and scales.single else None
 
     def zero_of(self, index: int) -> Value | None:
@@ -275,7 +276,6 @@ class Call:
 
 _COMPLEX: Final = next(number for number, dtype in DTYPES.items() if dtype == dtypes.complex64)
 _ACTIVATIONS: Final = 5
-_BYTES: Final = (dtypes.int8, dtypes.uint8)
 
 
 def alike(a: Tensor, b: Tensor) -> bool:
@@ -334,4 +334,14 @@ def quantized(g: Importer, value: Value, quantization: Quantization, dtype: DTyp
     return g("QuantizeLinear", single, g.constant(scale), g.constant(zero), axis=axis)
 
 
-__all__ = ["TABLE", "Call", "Scope", "activation", "alike", "builtin", "dequantized", "quantized"]
+__all__ = [
+    "BYTES",
+    "TABLE",
+    "Call",
+    "Scope",
+    "activation",
+    "alike",
+    "builtin",
+    "dequantized",
+    "quantized",
+]

@@ -38,8 +38,8 @@ def _rounded(x: Array, bits: int, *, below: bool) -> Array:
 
 
 def looked_up(g: Importer, x: Value, table: Array) -> Value:
-    """The entry of a table for each integer of 8 bits, whose least one has the first entry."""
+    """The entry of a table for each integer of 8 or 16 bits; the least one has the first entry."""
     places = g.cast(x, dtypes.int64)
     if x.dtype.is_signed:
-        places = g("Add", places, g.number(128, dtypes.int64))
+        places = g("Add", places, g.number(1 << (x.dtype.bits - 1), dtypes.int64))
     return g("Gather", g.constant(table), places)

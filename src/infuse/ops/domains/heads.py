@@ -75,7 +75,7 @@ def attend(
     softcap: float = 0.0,
     sinks: Array | None = None,
 ) -> tuple[Array, Array]:
-    """softmax(q · kᵀ · scale, capped, + mask) · v for each head, and the weights.
+    """softmax(q · kᵀ · scale, capped, + mask) · v for each head, and what softmax is of.
 
     `sinks` has for each head a score that takes part in the softmax alone. Where the mask is −∞,
     the key is not seen; a query that sees none gives zeros.
@@ -92,4 +92,4 @@ def attend(
     if sinks is not None:
         total = total + np.exp(sinks.reshape(-1, 1, 1) - largest)
     weights = powers / np.where(blind, 1, total)
-    return np.asarray(weights @ v), weights
+    return np.asarray(weights @ v), scores

@@ -251,6 +251,11 @@ class Gelu(Floating):
         return x * 0.5 * (e.erf(x * RSQRT2) + 1.0)
 
 
+def _sum(x: Array, b: Array) -> Array:
+    """The sum in float32, or in the type itself where that is wider: it may leave it."""
+    return widened(x) + widened(b)
+
+
 class BiasGelu(Floating):
     """Gelu(x + b) for a vector b over the last axis."""
 
@@ -261,7 +266,7 @@ class BiasGelu(Floating):
     samples = cases(x=[(4, 1, 17), (2, 3)], b=[(17,), (3,)])
 
     def eval(self, x: Array, b: Array) -> Array:
-        return rounded(lambda v, w: 0.5 * (v + w) * (1 + erf((v + w) * RSQRT2)), x, b)
+        return rounded(lambda v: 0.5 * v * (1 + erf(v * RSQRT2)), _sum(x, b)).astype(x.dtype)
 
     def scalar(self, e: Formulas, x: Term, b: Term) -> Term:
         return (x + b) * 0.5 * (e.erf((x + b) * RSQRT2) + 1.0)
@@ -278,7 +283,7 @@ class FastGelu(Floating):
         def gelu(v: Array) -> Array:
             return np.asarray(0.5 * v * (1 + np.tanh(GELU_SLOPE * (v + GELU_CUBIC * v**3))))
 
-        return rounded(gelu, x) if b is None else rounded(lambda v, w: gelu(v + w), x, b)
+        return rounded(gelu, x if b is None else _sum(x, b)).astype(x.dtype)
 
     def scalar(self, e: Formulas, x: Term, b: Term | None = None) -> Term:
         v = x if b is None else x + b

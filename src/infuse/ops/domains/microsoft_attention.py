@@ -36,7 +36,7 @@ SUMS = Rounding(ulp=8, abs=1e-5, why="two long sums and exponentials between the
 
 class MultiHeadAttention(Op):
     """softmax(q · kᵀ · scale + bias + mask) · v for each head, q, k and v (batch, length, heads ·
-    size); also gives present keys and values, and the weights.
+    size); also gives present keys and values, and what softmax is of.
 
     `bias` is that of the projections, added to q, k and v first. k and v may have the heads in
     front already (batch, heads, length, size). The mask says how many keys count, or by ones which
@@ -162,9 +162,9 @@ class MultiHeadAttention(Op):
             mask = mask + causal_mask(q.shape[2], k.shape[2], before)
         if attention_bias is not None:
             mask = mask + widened(attention_bias)
-        result, weights = attend(q, k, v, mask, self.scale)
+        result, scores = attend(q, k, v, mask, self.scale)
         own = query.dtype
-        return join(result).astype(own), k.astype(own), v.astype(own), weights.astype(own)
+        return join(result).astype(own), k.astype(own), v.astype(own), scores.astype(own)
 
     def flops(self, shapes: Shapes) -> Flops:
         return heads_flops(shapes, self.num_heads)

@@ -14,7 +14,7 @@ from infuse.errors import ShapeError, TypeMismatchError, UnsupportedOperatorErro
 from infuse.ir.graph import Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Array, Inferred, Op, Rounding, Sample
-from infuse.ops.core.elementwise import require_kind
+from infuse.ops.core.elementwise import require_kind, widened
 from infuse.ops.core.samples import Floats
 from infuse.ops.core.sizes import agree_shapes, known_one, scalar
 from infuse.ops.core.traits import Trait
@@ -68,12 +68,12 @@ class _Step(Op, abstract=True):
         rows = []
         for i in range(count):
             tensors = inputs[i::count]
-            results = self.step(rate, steps, *(x.astype(np.float64) for x in tensors))
+            results = self.step(rate, steps, *map(widened, tensors))
             rows.append([np.asarray(y).astype(tensors[0].dtype) for y in results])
         return tuple(row[k] for k in range(self.groups - 1) for row in rows)
 
     def step(self, rate: float, steps: int, *tensors: Array) -> Sequence[Any]:
-        """The new tensors, in float64."""
+        """The new tensors, in the type that they are computed in: float32, or a wider one."""
         raise NotImplementedError
 
 
@@ -143,7 +143,7 @@ class Adam(_Step):
         """The rate without the bias of the first means."""
         if steps <= 0:
             return rate
-        return rate * np.sqrt(1 - self.beta**steps) / (1 - np.float64(self.alpha) ** steps)
+        return float(rate * np.sqrt(1 - self.beta**steps) / (1 - np.float64(self.alpha) ** steps))
 
 
 class Momentum(_Step):

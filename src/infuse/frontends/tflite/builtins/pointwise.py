@@ -14,9 +14,9 @@ from infuse.frontends.tflite.calls import Call, activation, builtin
 from infuse.ir.graph import Value
 
 _UNARY: Final = {
-    "ABS": "Abs", "CEIL": "Ceil", "COS": "Cos", "ELU": "Elu", "EXP": "Exp", "FLOOR": "Floor",
-    "HARD_SWISH": "HardSwish", "LOG": "Log", "LOGISTIC": "Sigmoid", "NEG": "Neg", "RELU": "Relu",
-    "ROUND": "Round", "SIGN": "Sign", "SIN": "Sin", "TANH": "Tanh",
+    "ABS": "Abs", "CEIL": "Ceil", "COS": "Cos", "ELU": "Elu", "FLOOR": "Floor",
+    "HARD_SWISH": "HardSwish", "NEG": "Neg", "RELU": "Relu",
+    "ROUND": "Round", "SIGN": "Sign", "SIN": "Sin",
 }  # fmt: skip
 _LIMITED: Final = {"RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1), "RELU_0_TO_1": (0, 1)}
 _ARITHMETIC: Final = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div"}
@@ -138,13 +138,6 @@ def bitwise_xor(call: Call) -> Value:
 def right_shift(call: Call) -> Value:
     """Integers without their last bits, the sign kept; one bit is left at least."""
     return functions.shifted_within(call.g, call.raw(0), call.raw(1), "RIGHT")
-
-
-@builtin("GELU")
-def gelu(call: Call) -> Value:
-    """The Gaussian error linear unit."""
-    form = "tanh" if call.option("approximate", False) else "none"
-    return call.g("Gelu", call.real(0), approximate=form)
 
 
 @builtin("PRELU")

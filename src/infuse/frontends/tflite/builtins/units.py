@@ -4,13 +4,15 @@ where that takes them, and else as its kernels do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
 from infuse import dtypes
-from infuse.frontends.tflite.calls import Call, builtin, parameters
+from infuse.dtypes import DType
+from infuse.frontends.tflite import tables
+from infuse.frontends.tflite.calls import BYTES, Call, builtin, parameters
 from infuse.frontends.tflite.fixed_point import factor, looked_up, scaled
 from infuse.frontends.tflite.model import Quantization
 from infuse.ir.graph import Array, Value
@@ -19,15 +21,16 @@ _COMPARED: Final = {
     "EQUAL": "Equal", "LESS": "Less", "GREATER": "Greater", "LESS_EQUAL": "LessOrEqual",
     "GREATER_EQUAL": "GreaterOrEqual",
 }  # fmt: skip
+_SHORT: Final = (dtypes.int16,)
 _STEEP: Final = 2.0**7
 """Above which, and below whose inverse, the delegate takes no slope."""
 
 
-def scales(call: Call) -> tuple[float, int, float, int] | None:
-    """Scale and zero point of an operand of bytes and of the result of the same type; None where
-    they are not that.
+def scales(call: Call, types: Sequence[DType] = BYTES) -> tuple[float, int, float, int] | None:
+    """Scale and zero point of an operand of one of these types and of the result, which has the
+    same; None where they are not that.
     """
-    given = call.steps(0)
+    given = call.steps(0, types)
     if given is None:
         return None
     result, dtype = call.result(), call.raw(0).dtype
@@ -42,6 +45,68 @@ def _stored(call: Call, zero: int) -> tuple[Array, np.iinfo[np.integer]]:
     """All elements of the operand's type in order, less the zero point, and its limits."""
     info = np.iinfo(call.raw(0).dtype.numpy)
     return np.arange(info.min, info.max + 1) - zero, info
+
+
+def _tabled(call: Call, table: Callable[[float, int, float, int], Array | None]) -> Value | None:
+    """A function of int16 by its table, which scales and zero points make; None of other types."""
+    known = scales(call, _SHORT)
+    found = None if known is None else table(*known)
+    return None if found is None else looked_up(call.g, call.raw(0), found)
+
+
+def _lined(function: Callable[[Array], Array]) -> Callable[[float, int, float, int], Array]:
+    return lambda *known: tables.between(function, *known)
+
+
+@builtin("EXP")
+def exp(call: Call) -> Value:
+    """Eˣ."""
+    y = _tabled(call, _lined(tables.exponential))
+    return call.g("Exp", call.real(0)) if y is None else y
+
+
+@builtin("LOG")
+def log(call: Call) -> Value:
+    """The natural logarithm; of int16 that are not positive, the least number."""
+
+    def table(scale: float, zero: int, step: float, shift: int) -> Array:
+        least = np.float32(step) * np.float32(np.iinfo(np.int16).min - shift)
+        return tables.between(tables.logarithm(least), scale, zero, step, shift)
+
+    y = _tabled(call, table)
+    return call.g("Log", call.real(0)) if y is None else y
+
+
+@builtin("GELU")
+def gelu(call: Call) -> Value:
+    """The Gaussian error linear unit."""
+    approximate = bool(call.option("approximate", False))
+    y = _tabled(call, _lined(tables.gelu(approximate)))
+    form = "tanh" if approximate else "none"
+    return call.g("Gelu", call.real(0), approximate=form) if y is None else y
+
+
+@builtin("LOGISTIC")
+def logistic(call: Call) -> Value:
+    """The logistic function."""
+    y = _tabled(call, _symmetric(tables.logistic))
+    return call.g("Sigmoid", call.real(0)) if y is None else y
+
+
+@builtin("TANH")
+def tanh(call: Call) -> Value:
+    """The hyperbolic tangent."""
+    y = _tabled(call, _symmetric(tables.tanh))
+    return call.g("Tanh", call.real(0)) if y is None else y
+
+
+def _symmetric(
+    table: Callable[[float], Array | None],
+) -> Callable[[float, int, float, int], Array | None]:
+    """A table that there is without zero points, and for a result in steps of 2⁻¹⁵."""
+    return lambda scale, zero, step, shift: (
+        table(scale) if (zero, step, shift) == (0, 2.0**-15, 0) else None
+    )
 
 
 @builtin("SQRT")
@@ -99,7 +164,12 @@ def _sloped(call: Call, alpha: float) -> Value | None:
 def leaky_relu(call: Call) -> Value:
     """X, and alpha · x where x is negative."""
     alpha = float(call.option("alpha", 0.0))
-    y = _sloped(call, alpha)
+
+    def table(scale: float, zero: int, step: float, shift: int) -> Array:
+        return tables.sloped(scale, zero, step, shift, alpha)
+
+    y = _tabled(call, table)
+    y = _sloped(call, alpha) if y is None else y
     return call.g("LeakyRelu", call.real(0), alpha=alpha) if y is None else y
 
 
@@ -117,7 +187,7 @@ def _compared(kind: str) -> Callable[[Call], Value]:
         # LiteRT orders int16 by the numbers that are stored, whatever their scales.
         if kind != "Equal" and call.raw(0).dtype == call.raw(1).dtype == dtypes.int16:
             return call.g(kind, call.raw(0), call.raw(1))
-        a, b = call.steps(0), call.steps(1)
+        a, b = (call.steps(index, (*BYTES, *_SHORT)) for index in (0, 1))
         if a is None or b is None:
             return call.g(kind, call.real(0), call.real(1))
         return call.g(kind, _in_steps(call, 0, a), _in_steps(call, 1, b))
@@ -126,7 +196,7 @@ def _compared(kind: str) -> Callable[[Call], Value]:
 
 
 def _in_steps(call: Call, index: int, quantization: Quantization) -> Value:
-    """An operand of bytes in steps of 1/256, as LiteRT compares them."""
+    """Scaled integers in steps of 1/256, as LiteRT compares them."""
     dtype = call.raw(index).dtype
     scale, zero = parameters(quantization, dtype)
     info = np.iinfo(dtype.numpy)
