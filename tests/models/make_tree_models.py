@@ -80,6 +80,31 @@ def lightgbm_models(x: Any, y: Any) -> dict[str, tuple[bytes, Any]]:
     return made
 
 
+def make_categories() -> None:
+    """Models with numbers, texts and integers that are categories."""
+    rng = np.random.default_rng(0)
+    x = np.empty((240, 4), object)
+    x[:, 0], x[:, 3] = rng.normal(size=(2, 240)).astype(np.float32).astype(float)
+    x[:, 1] = rng.choice(["red", "green", "ünï", ""], 240)
+    x[:, 2] = rng.integers(-4, 5, 240)
+    y = (x[:, 1] == "red") + (x[:, 2] > 1) + 0.5 * (x[:, 0] > 0.3) * (x[:, 2] % 2)
+    y = y.astype(float) + rng.normal(size=240) * 0.2
+    asked = np.concatenate([x[:24], np.array([[np.nan, "never", 77, np.inf]], object)])
+    made: dict[str, Any] = {f"x{i}": asked[:, [i]].astype(float) for i in (0, 3)}
+    made |= {f"x{i}": asked[:, [i]].astype(str) for i in (1, 2)}
+    options = {"iterations": 6, "depth": 3, "verbose": 0, "cat_features": [1, 2]}
+    kinds = {
+        "one-hot": {"one_hot_max_size": 20},
+        "statistics": {"one_hot_max_size": 2, "max_ctr_complexity": 4},
+        "buckets": {"one_hot_max_size": 4, "simple_ctr": ["Buckets", "Counter"]},
+    }
+    for name, more in kinds.items():
+        model = catboost.CatBoostRegressor(allow_writing_files=False, **options, **more).fit(x, y)
+        model.save_model(str(FOLDER / f"categories-{name}.json"), format="json")
+        made[name] = model.predict(asked)
+    np.savez_compressed(FOLDER / "categories.npz", **made)
+
+
 def catboost_models(x: Any, y: Any) -> dict[str, tuple[bytes, Any]]:
     two, three = np.array(["no", "yes"])[(y > 0).astype(int)], np.digitize(y, [-0.3, 0.4])
     options = {"iterations": 5, "depth": 3, "verbose": 0, "allow_writing_files": False}
@@ -115,6 +140,7 @@ ASKED[60:70, 5], ASKED[70:80, 4] = TINY, CODES
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     expected = {"x": ASKED}
+    make_categories()
     for make in (xgboost_models, lightgbm_models, catboost_models):
         for name, (content, prediction) in make(X, Y).items():
             (FOLDER / name).write_bytes(content)

@@ -14,7 +14,6 @@ from infuse.ops.core.evaluate import evaluate
 pytest.importorskip("sklearn", reason="fits the models")
 
 
-from scipy.sparse import csr_array
 from sklearn import (
     compose,
     decomposition,
@@ -121,10 +120,6 @@ def test_a_category_that_is_not_known_fails_as_in_the_library() -> None:
 
 REFUSED = {
     "not fitted": (linear_model.Ridge, InputError),
-    "sparse support vectors": (
-        lambda: svm.SVC(probability=True).fit(csr_array(X), TWO),
-        UnsupportedOperatorError,
-    ),
     "NMF.transform": (lambda: decomposition.NMF(2).fit(np.abs(X)), UnsupportedOperatorError),
     "normal": (
         lambda: preprocessing.QuantileTransformer(n_quantiles=9, output_distribution="normal").fit(

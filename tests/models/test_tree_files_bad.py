@@ -114,9 +114,23 @@ def test_lightgbm_is_refused(case: str) -> None:
 
 
 CATBOOST_CASES: dict[str, tuple[Change, str]] = {
-    "categorical features": (
+    "text features": (
+        lambda d: d["features_info"].__setitem__("text_features", [{}]),
+        "text features",
+    ),
+    "categories without a place": (
         lambda d: d["features_info"].__setitem__("categorical_features", [{}]),
-        "categorical features",
+        "feature",
+    ),
+    "a place that is taken": (
+        lambda d: d["features_info"].__setitem__(
+            "categorical_features", [{"feature_index": 0, "flat_feature_index": 0}]
+        ),
+        "places of their own",
+    ),
+    "a statistic that is not there": (
+        lambda d: d["oblivious_trees"][0]["splits"][0].__setitem__("split_type", "OnlineCtr"),
+        "none of the statistics",
     ),
     "a short list of leaves": (lambda d: d["oblivious_trees"][0]["leaf_values"].pop(), "leaf"),
     "a feature that is not there": (
@@ -124,8 +138,8 @@ CATBOOST_CASES: dict[str, tuple[Change, str]] = {
         "99",
     ),
     "a split of another kind": (
-        lambda d: d["oblivious_trees"][0]["splits"][0].__setitem__("split_type", "OnlineCtr"),
-        "OnlineCtr",
+        lambda d: d["oblivious_trees"][0]["splits"][0].__setitem__("split_type", "Surprise"),
+        "Surprise",
     ),
     "a tree too deep": (
         lambda d: d["oblivious_trees"][0].__setitem__(
@@ -166,7 +180,7 @@ GROWN_CASES: dict[str, tuple[Change, str]] = {
         "finite",
     ),
     "a border that is NaN": (lambda t: t["split"].__setitem__("border", float("nan")), "NaN"),
-    "another split": (lambda t: t["split"].__setitem__("split_type", "OnlineCtr"), "OnlineCtr"),
+    "another split": (lambda t: t["split"].__setitem__("split_type", "Surprise"), "Surprise"),
 }
 
 

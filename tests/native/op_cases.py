@@ -54,6 +54,7 @@ NOT_NATIVE = {
             "StringSplit",
             "RegexFullMatch",
             "CategoryMapper",
+            "HashText",
             "MissingText",
             "Tokenizer",
         ),

@@ -194,7 +194,7 @@ def compare(actual: Any, exact: Any, accuracy: Rounding, what: str) -> None:
         assert_agrees(one, other, accuracy, what)
 
 
-WITHOUT_FORMULA = ("MissingText", "RegexFullMatch", "StringConcat")
+WITHOUT_FORMULA = ("HashText", "MissingText", "RegexFullMatch", "StringConcat")
 """Texts have no arithmetic."""
 
 

@@ -168,7 +168,24 @@ def _terms(row: Row) -> list[Any]:
     return [np.array(made, np.int64).reshape(-1, len(op.vocabulary))]
 
 
+_HASHES = {
+    **{"": 797982799, "a": -805065478, "red": -1242798403, "1234": -1848678467},
+    **{"-17": -1981090261, "ünï": -1072714353, "nine char": -1579513843},
+    **{"sixteen letters!": 1409682486, "seventeen letters": -580945932, "t" * 32: 111645833},
+    **{"u" * 33: -570836930, "v" * 64: 545430306, "w" * 65: 1141626801, "x" * 128: 1142986461},
+    **{"yz" * 100: 640053614, "猫" * 43: 1645615578},
+}
+"""What CatBoost 1.2.10 writes of categories that a tree of one split tells from all others."""
+
+
+def _hashed(row: Row) -> list[Any]:
+    """By a list."""
+    (found,) = row.inputs
+    return [np.array([_HASHES[v] for v in found.reshape(-1)], np.int64).reshape(found.shape)]
+
+
 TEXT_ORACLES = {
+    "HashText": _hashed,
     "CountTerms": _terms,
     "Detokenize": _joined,
     "Tokenize": _tokenized,

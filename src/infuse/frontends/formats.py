@@ -257,7 +257,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     Format("PaddlePaddle", _is_paddle, "paddle.load", _paddle_program),
     Format(
         "CatBoost",
-        lambda s: _names(s, b'"features_info"', b'"oblivious_trees"'),
+        lambda s: _names(s, b'"features_info"', b'"oblivious_trees"', b'"ctr_data"'),
         "trees.catboost.load",
         _data,
     ),

@@ -20,6 +20,7 @@ from infuse.ops import (  # noqa: F401  (each registers its operators)
     convolution,
     creation,
     gated,
+    hashing,
     indexing,
     integers,
     losses,

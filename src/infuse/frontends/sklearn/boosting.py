@@ -124,7 +124,18 @@ def _catboost(model: Any, x: Tensor) -> dict[str, Tensor]:
         path = Path(folder) / "model.json"
         model.save_model(str(path), format="json")
         content = catboost.read(path.read_bytes())
-    outputs = content.outputs(x.g, x.floats().value)
+    if not content.texts:
+        outputs = content.outputs(x.g, x.floats().value, {})
+    else:
+        texts = {place: x.column(place) for place in content.texts}
+        if any(one.dtype != dtypes.string for one in texts.values()):
+            raise unsupported(
+                model,
+                "categories that a step before it makes numbers of",
+                "load the CatBoost model itself, or encode its categories before training",
+            )
+        table = x.columns(content.numbers).floats().value if content.numbers else None
+        outputs = content.outputs(x.g, table, {i: one.value for i, one in texts.items()})
     return {name: Tensor(x.g, value) for name, value in outputs.items()}
 
 

@@ -135,6 +135,9 @@ def text_columns(model: Any, count: int) -> list[bool]:
         return texts_of(model)
     if name == "MissingIndicator":
         return [model.missing_values is None or isinstance(model.missing_values, str)] * count
+    if name.startswith("CatBoost"):
+        texts = set(model.get_cat_feature_indices())
+        return [place in texts for place in range(count)]
     if name == "Pipeline":
         first = next((step for _, step in model.steps if not _passes(step)), None)
         return text_columns(first, count)
@@ -167,5 +170,8 @@ def inputs(g: Any, model: Any, count: int) -> Tensor:
     if len(set(kinds)) == 1:
         return Tensor(g, g.input("x", kinds[0], ["batch", count]))
     names = getattr(model, "feature_names_in_", None)
+    if names is None and type(model).__name__.startswith("CatBoost"):
+        # Features without names have their numbers there.
+        names = [f"x{i}" if n == str(i) else n for i, n in enumerate(model.feature_names_)]
     listed = [f"x{i}" for i in range(count)] if names is None else list(map(str, names))
     return Mixed([Tensor(g, g.input(n, k, ["batch", 1])) for n, k in zip(listed, kinds)])

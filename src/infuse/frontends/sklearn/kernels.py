@@ -16,14 +16,23 @@ from infuse.frontends.sklearn.calls import (
     scores,
     unsupported,
 )
-from infuse.frontends.sklearn.tensors import Tensor
+from infuse.frontends.sklearn.tensors import Tensor, dense
 
 MACHINES = ("SVC", "NuSVC")
 
 
 def apart(x: Tensor, rows: Any, power: float = 2.0) -> Tensor:
-    """Sums of powers of the differences from each of some rows: [batch, rows]."""
-    difference = x.expand(1) - np.asarray(rows, np.float64)[None]
+    """Sums of powers of the differences from each of some rows: [batch, rows].
+
+    Squares of what is sparse are computed from products, as scikit-learn does: a vectorizer has too
+    many features for differences of each from each.
+    """
+    others = dense(rows)
+    if power == 2 and x.sparse and hasattr(rows, "toarray"):
+        squares = (x * x).sum(keep=True) + (others * others).sum(axis=1)[None]
+        products: Tensor = squares - 2.0 * (x @ np.ascontiguousarray(others.T))
+        return products.maximum(0.0)
+    difference = x.expand(1) - others[None]
     powers = difference * difference if power == 2 else difference.abs()
     return (powers if power in (1, 2) else powers**power).sum(axis=2)
 
@@ -34,13 +43,11 @@ def apart(x: Tensor, rows: Any, power: float = 2.0) -> Tensor:
 def _kernel(model: Any, x: Tensor) -> Tensor:
     """The kernel of each row with each support vector."""
     vectors, gamma, kind = model.support_vectors_, float(model._gamma), model.kernel
-    if not isinstance(vectors, np.ndarray):
-        raise unsupported(model, "sparse support vectors", "fit it on dense data")
     if kind == "rbf":
         return (apart(x, vectors) * -gamma).exp()
     if kind not in ("linear", "poly", "sigmoid"):
         raise unsupported(model, f"kernel={kind!r}")
-    products = x @ np.ascontiguousarray(vectors.T)
+    products = x @ np.ascontiguousarray(dense(vectors).T)
     if kind == "linear":
         return products
     scaled = products * gamma + float(model.coef0)
@@ -51,7 +58,7 @@ def _kernel(model: Any, x: Tensor) -> Tensor:
 def machine_regression(model: Any, x: Tensor) -> Tensor:
     """The weighted sum of kernels."""
     kernel = _kernel(model, x)
-    value: Tensor = (kernel @ model.dual_coef_.T + model.intercept_).vector()
+    value: Tensor = (kernel @ dense(model.dual_coef_).T + model.intercept_).vector()
     return value
 
 
@@ -70,7 +77,7 @@ def novel(model: Any, x: Tensor) -> Tensor:
 def pair_scores(model: Any, x: Tensor) -> Tensor:
     """The score of each pair of classes, positive for the first: [batch, pairs]."""
     count, kernel = len(model.classes_), _kernel(model, x)
-    coefficients = np.asarray(model._dual_coef_)
+    coefficients = dense(model._dual_coef_)
     ends = np.cumsum([0, *model._n_support])
     weights = []
     for i, j in combinations(range(count), 2):
@@ -132,8 +139,13 @@ def _nearest(model: Any, x: Tensor) -> tuple[Tensor, Tensor | None]:
         raise unsupported(model, f"metric={metric!r}", "use euclidean or manhattan distances")
     if (model.metric_params or {}).keys() - {"p"} or np.isinf(power):
         raise unsupported(model, f"metric_params={model.metric_params}")
-    if not isinstance(model._fit_X, np.ndarray):
-        raise unsupported(model, "sparse samples", "fit it on dense data")
+    if power != 2 and not getattr(model._fit_X, "has_sorted_indices", True):
+        raise unsupported(
+            model,
+            f"metric={metric!r} and sparse samples in no order, between which scikit-learn finds "
+            "other distances",
+            "call _fit_X.sort_indices() on the estimator, which mends it there too",
+        )
     distances = apart(x, model._fit_X, power)
     g, count = x.g, int(model.n_neighbors)
     least, places = g.several(
@@ -257,9 +269,9 @@ def process(model: Any, x: Tensor) -> Tensor:
 @reads(PREDICT, "KernelRidge")
 def ridge(model: Any, x: Tensor) -> Tensor:
     """The weighted sum of kernels."""
-    rows = np.asarray(model.X_fit_)
+    rows = model.X_fit_
     gamma = 1.0 / rows.shape[1] if model.gamma is None else float(model.gamma)
-    products = x @ np.ascontiguousarray(rows.T)
+    products = x @ np.ascontiguousarray(dense(rows).T)
     if model.kernel == "linear":
         values = products
     elif model.kernel in ("rbf", "laplacian"):
@@ -271,5 +283,5 @@ def ridge(model: Any, x: Tensor) -> Tensor:
     else:
         raise unsupported(model, f"kernel={model.kernel!r}")
     dual = np.asarray(model.dual_coef_)
-    result = values @ dual.reshape(len(rows), -1)
+    result = values @ dual.reshape(rows.shape[0], -1)
     return result.vector() if dual.ndim == 1 else result

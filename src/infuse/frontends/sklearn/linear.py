@@ -19,7 +19,7 @@ from infuse.frontends.sklearn.calls import (
     scores,
     unsupported,
 )
-from infuse.frontends.sklearn.tensors import Tensor
+from infuse.frontends.sklearn.tensors import Tensor, dense
 
 _REGRESSORS = (
     "LinearRegression", "Ridge", "RidgeCV", "Lasso", "LassoCV", "LassoLars", "LassoLarsCV",
@@ -38,7 +38,7 @@ BY_SCORES.update(_CLASSIFIERS)
 
 def linear(model: Any, x: Tensor) -> Tensor:
     """X · coef_ᵀ + intercept_, as a vector where the coefficients are one."""
-    coefficients = np.asarray(model.coef_, np.float64)
+    coefficients = dense(model.coef_)
     matrix = coefficients.reshape(1, -1) if coefficients.ndim == 1 else coefficients
     result = x @ matrix.T
     if np.any(model.intercept_):

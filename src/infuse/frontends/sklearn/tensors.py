@@ -270,6 +270,13 @@ class Tensor:
         return Tensor(self.g, self.g("Gather", stored, self.value, axis=axis))
 
 
+def dense(fitted: Any, dtype: Any = np.float64) -> np.ndarray[Any, Any]:
+    """An attribute of an estimator, which is a sparse matrix of SciPy where it was fitted to one
+    or made one by `sparsify`.
+    """
+    return np.asarray(fitted.toarray() if hasattr(fitted, "toarray") else fitted, dtype)
+
+
 def alike(parts: Sequence[Tensor]) -> list[Tensor]:
     """Tensors of the element type that NumPy gives to arrays made of them all."""
     if len({part.dtype for part in parts}) == 1:
