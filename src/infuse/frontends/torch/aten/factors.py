@@ -4,6 +4,7 @@ torch raises an error for what has no result, there is NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,12 @@ def _symmetric(x: Array) -> Array:
 
 
 def _above(
-    g: TorchImporter, function: Any, x: Value, atol: Any, rtol: Any, hermitian: bool
+    g: TorchImporter,
+    function: Callable[[Array, Callable[[Array], Array]], Array],
+    x: Value,
+    atol: Any,
+    rtol: Any,
+    hermitian: bool,
 ) -> Value:
     """What a function makes of matrices and of the limit of their singular values."""
 
