@@ -18,6 +18,7 @@ from infuse.codegen.processes import environment
 from infuse.codegen.toolchain import LOG, Toolchain
 from infuse.errors import CacheError, CompileError, OptionError, ToolchainError
 from infuse.runtime.cpus import cpu_features
+from infuse.runtime.levels import limit_name
 from infuse.targets import Target
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -174,7 +175,8 @@ def test_file_that_cannot_be_started_is_no_compiler(tmp_path: Path) -> None:
 
 
 def test_targets() -> None:
-    assert NATIVE.features == cpu_features()
+    limit = limit_name()
+    assert NATIVE.features == (Target.resolve(limit).features if limit else cpu_features())
     names = ["native", "x86-64", "x86-64-v3", "x86-64-v4"]
     fingerprints = {Target.resolve(name).fingerprint for name in names}
     assert len(fingerprints) == len(names)
