@@ -13,6 +13,7 @@ from infuse.ir.graph import Graph
 from infuse.ops.core.sizes import numbering
 from infuse.targets import Target
 from tests.native import golden_models as models
+from tests.native.builder import Builder
 
 CASES: list[tuple[Callable[[], Graph], str, str]] = [
     *((models.images, target, "fp32") for target in ("x86-64-v4", "x86-64-v3")),
@@ -43,3 +44,16 @@ def test_generated_code(
     text = print_sources(program, memory, metadata(program, "0"))["model.cpp"]
     steps, _ = text.split("static inline void read_sizes")
     golden(f"{model.__name__}-{target.replace('+', '-')}-{precision}.cpp", steps)
+
+
+def test_many_calls_are_functions_of_some() -> None:
+    """What compilers need for one function grows with the square of its calls."""
+    g = Builder()
+    x = g.input(4)
+    for number in range(1200):
+        g.graph.add_output(g("Add", x, float(number)), f"y{number}")
+    program, memory = generate(g.graph, Target.resolve("x86-64-v3"), 1)
+    text = print_sources(program, memory, metadata(program, "0"))["model.cpp"]
+    functions = text.split("\n}\n")
+    assert len(program.steps) == sum(f.count("(c, d, ") for f in functions) == 1200
+    assert max(f.count("(c, d, ") for f in functions) == 500
