@@ -57,6 +57,16 @@ def test_infinities_stay_where_there_is_no_limit(compiled: bool) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
+def test_no_image_has_groups_of_channels(compiled: bool) -> None:
+    """Sizes were found by a division by the images."""
+
+    def grouped(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [F.group_norm(x, 2), F.group_norm(y, 1, torch.ones(2), torch.ones(2))]
+
+    compare((grouped, [torch.zeros(0, 4, 3, 3), torch.zeros(0, 2)]), compiled)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
 def test_the_length_of_one_number_is_the_number(compiled: bool) -> None:
     """torch 2.13 takes no power where one element is reduced; of more, squares above 3.4e38 are
     infinite.

@@ -4,6 +4,7 @@ torch raises an error for what has no result, there is NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from infuse.frontends.arrays.manipulation import expand_dims
 from infuse.frontends.arrays.reduction import max
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
+
+_Function = Callable[[Array, Callable[[Array], Array]], Array]
 
 
 @aten("linalg_qr", "qr")
@@ -62,14 +65,15 @@ def _symmetric(x: Array) -> Array:
 
 
 def _above(
-    g: TorchImporter, function: Any, x: Value, atol: Any, rtol: Any, hermitian: bool
+    g: TorchImporter, function: _Function, x: Value, atol: Any, rtol: Any, hermitian: bool
 ) -> Value:
     """What a function makes of matrices and of the limit of their singular values."""
 
     def built(x: Array, *numbers: Array) -> Array:
         given = iter(numbers)
         least, share = (next(given) if isinstance(n, Value) else n for n in (atol, rtol))
-        return function(_symmetric(x) if hermitian else x, lambda s: _limits(x, s, least, share))
+        x = _symmetric(x) if hermitian else x
+        return function(x, lambda s: _limits(x, s, least, share))
 
     return applied(g, built, x, *(n for n in (atol, rtol) if isinstance(n, Value)))[0]
 
