@@ -66,6 +66,19 @@ def test_no_image_has_groups_of_channels(compiled: bool) -> None:
     compare((grouped, [torch.zeros(0, 4, 3, 3), torch.zeros(0, 2)]), compiled)
 
 
+def test_truth_is_added_and_multiplied() -> None:
+    def counted(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        kind = torch.bool
+        return [
+            x.sum(1, dtype=kind), x.prod(1, dtype=kind), y.sum(1, dtype=kind),
+            y.prod(1, dtype=kind),
+            x.prod(0, dtype=kind), x.sum(dtype=kind), x[:, :0].prod(1, dtype=kind), x.prod(),
+        ]  # fmt: skip
+
+    truth = torch.tensor([[True, False, True], [True, True, True], [False, False, False]])
+    compare((counted, [truth, torch.tensor([[0.5, -1.0], [0.0, NAN], [0.0, -0.0]])]))
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_length_of_one_number_is_the_number(compiled: bool) -> None:
     """torch 2.13 takes no power where one element is reduced; of more, squares above 3.4e38 are

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.frontends.arrays import decompositions
 from infuse.frontends.arrays.array import Array, applied, lifted
 from infuse.frontends.arrays.creation import tril
@@ -35,7 +36,8 @@ def orthogonal(g: TorchImporter, A: Value, mode: Any = "reduced") -> list[Value]
 @aten("linalg_matrix_exp", "matrix_exp")
 def exponential(g: TorchImporter, x: Value) -> Value:
     """1 + x + x² / 2 + …"""
-    return applied(g, matrix_exponential, x)[0]
+    wide = x if x.dtype.bits >= 32 else g.cast(x, dtypes.float32)
+    return g.cast(applied(g, matrix_exponential, wide)[0], x.dtype)
 
 
 def _limits(x: Array, values: Array, atol: Any, rtol: Any) -> Array:
