@@ -51,7 +51,7 @@ _ROWS: Final = (
     ),
     (
         "mode, kthvalue of PyTorch: which of equal elements is named",
-        "the last one; the first one",
+        "the last one; they rank in the order of their places",
         "PyTorch's depends on how it partitions, from some 16 elements on",
     ),
     (
