@@ -1,7 +1,7 @@
 """Functions of frameworks on special values, as their reader has them and as they answer in eager
 mode: `python -m benchmarks.reader_values FRAMEWORK [--only NAME,…] [--refused] [--zeros]`.
 
-FRAMEWORK is one of `array`, `keras`, `paddle` and `tensorflow`; JAX and torch have
+FRAMEWORK is one of `array`, `keras`, `mindspore`, `paddle` and `tensorflow`; JAX and torch have
 `benchmarks.jax_values` and `benchmarks.torch_operators --special`. Every function is called in all
 forms that it takes: on NaN, zeros of both signs, infinities, the limits of integers,
 all pairs of these, sides that are broadcast, along and over axes, of no and of one element.

@@ -55,6 +55,16 @@ for dtype in ("int8", "uint8", "int16", "uint16"):
     if info.bits == 8:  # TensorFlow 2.21 has zeros for products of 16 bits
         special(f"matmul-{dtype}", lambda o, x, y: o.matmul(x, o.transpose(y)), x, x)
         special(f"einsum-{dtype}", lambda o, x, y: o.einsum("ij,kj->ik", x, y), x, x)
+for name in ("nansum", "nanprod"):
+    for dtype in ("int32", "int8", "uint8", "bool"):
+        x = np.array([[1, 0, 7, 3], [0, 0, 2, 120]]).astype(dtype)
+        special(f"{name}-{dtype}", lambda o, x, n=name: getattr(o, n)(x, axis=1), x)
+for name in ("nanmax", "nanmin"):
+    x = np.array([[True, False], [True, True], [False, False]])
+    special(f"{name}-bool", lambda o, x, n=name: getattr(o, n)(x, axis=1), x)
+for name in ("relu", "relu6"):
+    special(f"{name}-int32", lambda o, x, n=name: getattr(o, n)(x), _LIMITS)
+special("erfc", lambda o, x: o.erfc(x), np.array([[-30, -1, 0.4, 0.5, 1, 3, 5, 9, 30]], np.float32))
 _ORDERED = np.array([[3, -np.inf, 0.5, 3, np.inf, -2], [1, 1, 0, 0, 1, 2]], np.float32)
 for axis in (1, -1):
     special(f"sort{axis}", lambda o, x, a=axis: o.sort(x, axis=a), _ORDERED)

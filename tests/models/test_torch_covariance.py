@@ -23,6 +23,9 @@ CASES: dict[str, tuple[Callable[..., Any], list[torch.Tensor]]] = {
     "torch.cov(x[0])": (lambda x: torch.cov(x[0]), [X]),
     "torch.cov(x, fweights=n)": (lambda x, n: torch.cov(x, fweights=n), [X, TIMES]),
     "torch.cov(x, aweights=n)": (lambda x, n: torch.cov(x, aweights=n), [X, SHARES]),
+    "torch.cov(x, aweights=a)": (
+        lambda x, n, a: torch.cov(x, aweights=a), [X, TIMES, SHARES.double()]
+    ),
     "torch.cov(x, fweights=n, aweights=a)": (
         lambda x, n, a: torch.cov(x, fweights=n, aweights=a), [X, TIMES, SHARES]
     ),

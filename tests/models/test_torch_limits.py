@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -54,6 +55,32 @@ def test_infinities_stay_where_there_is_no_limit(compiled: bool) -> None:
         ]  # fmt: skip
 
     compare((clamped, [SPECIAL]), compiled, signs=True)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_no_image_has_groups_of_channels(compiled: bool) -> None:
+    """Sizes were found by a division by the images."""
+
+    def told(x: torch.Tensor) -> Any:
+        return torch.native_group_norm(x, None, None, 0, 2, 1, 1, 1e-5)
+
+    weights = torch.ones(2)
+    for function in (lambda x: F.group_norm(x, 1, weights, weights), told):
+        compare((function, [torch.zeros(0, 2)]), compiled)
+    compare((lambda x: F.group_norm(x, 2), [torch.zeros(0, 4, 3, 3)]), compiled)
+
+
+def test_truth_is_added_and_multiplied() -> None:
+    def counted(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        kind = torch.bool
+        return [
+            x.sum(1, dtype=kind), x.prod(1, dtype=kind), y.sum(1, dtype=kind),
+            y.prod(1, dtype=kind),
+            x.prod(0, dtype=kind), x.sum(dtype=kind), x[:, :0].prod(1, dtype=kind), x.prod(),
+        ]  # fmt: skip
+
+    truth = torch.tensor([[True, False, True], [True, True, True], [False, False, False]])
+    compare((counted, [truth, torch.tensor([[0.5, -1.0], [0.0, NAN], [0.0, -0.0]])]))
 
 
 @pytest.mark.parametrize("compiled", [False, True])

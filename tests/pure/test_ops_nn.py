@@ -255,3 +255,11 @@ def test_sizes_travel_through_reductions() -> None:
     assert known(op("ReduceSum")) == (batch + seq + 4,)
     assert known(op("CumSum"), constant(0)) == (batch, batch + seq, batch + seq + 4)
     assert known(op("CumProd", reverse=1), constant(0)) == (batch * seq * 4, seq * 4, 4)
+
+
+def test_no_image_is_normalized_and_deformed() -> None:
+    """The interpreter reshaped to a size that nothing determines."""
+    x, ones = np.zeros((0, 4, 5, 5), np.float32), np.ones(4, np.float32)
+    assert op("GroupNormalization", num_groups=2).eval(x, ones, ones).shape == x.shape
+    filters, moved = np.ones((6, 4, 3, 3), np.float32), np.zeros((0, 18, 3, 3), np.float32)
+    assert op("DeformConv").eval(x, filters, moved).shape == (0, 6, 3, 3)

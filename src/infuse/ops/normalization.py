@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -148,7 +149,8 @@ class GroupNormalization(Op):
         return x.type
 
     def eval(self, x: Array, scale: Array, bias: Array) -> Array:
-        grouped = _stash(x, self.stash_type).reshape(x.shape[0], self.num_groups, -1)
+        size = math.prod(x.shape[1:]) // self.num_groups
+        grouped = _stash(x, self.stash_type).reshape(x.shape[0], self.num_groups, size)
         normal = _standardized(grouped, (2,), self.epsilon)[0].reshape(x.shape)
         return np.asarray(
             normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim), dtype=x.dtype

@@ -337,7 +337,8 @@ class DeformConv(Op):
             if weights is not None:
                 samples = samples * weights[index_of(ALL, ALL, *index)][:, :, None]
             columns[:, :, tap] = samples.reshape(batch, channels, *counts)
-        flat = columns.reshape(batch, self.group, depth * math.prod(kernel), -1)
+        places = math.prod(counts)
+        flat = columns.reshape(batch, self.group, depth * math.prod(kernel), places)
         result = widened(W).reshape(self.group, filters // self.group, -1) @ flat
         result = result.reshape(batch, filters, *counts)
         if B is not None:

@@ -45,6 +45,21 @@ _ROWS: Final = (
         "as ONNX Runtime, PyTorch and OpenVINO",
     ),
     (
+        "GridSample with a grid of 16 bits",
+        "places are computed in float32",
+        "PyTorch on CPUs rounds each step to 16 bits, which finds other pixels",
+    ),
+    (
+        "mode, kthvalue of PyTorch: which of equal elements is named",
+        "the last one; they rank in the order of their places",
+        "PyTorch's depends on how it partitions, from some 16 elements on",
+    ),
+    (
+        "matrix_exp of 16 bits",
+        "that of float32, rounded",
+        "PyTorch 2.13 reads the factors of its polynomials wrongly, and gives numbers by chance",
+    ),
+    (
         "QLinearAdd, QLinearMul (com.microsoft)",
         (
             "scales put together first, rounded when the zero point has been added; QLinearAdd "

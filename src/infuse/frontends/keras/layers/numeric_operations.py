@@ -19,6 +19,7 @@ from infuse.frontends.keras.layers.operations import (
     real,
     tensor,
     together,
+    wider,
 )
 from infuse.ir.graph import Value
 from infuse.ops.conversion import finite_limit
@@ -176,8 +177,12 @@ TYPED.add(saturate_cast)
 
 def _of_numbers(kind: str, neutral: float, mean: bool = False) -> Operation:
     def build(call: Call, x: Any, axis: Any = None, keepdims: bool = False) -> Value:
-        g, value = call.g, real(call, x)
-        axes, lost = axes_of(axis, value.rank), g("IsNaN", value)
+        g, value = call.g, tensor(call, x)
+        axes = axes_of(axis, value.rank)
+        if not mean and not value.dtype.is_float:
+            return call.reduced(kind, wider(call, value), axes, keepdims)
+        value = real(call, value)
+        lost = g("IsNaN", value)
         y = call.reduced(kind, call.where(g("Not", lost), value, neutral), axes, keepdims)
         if not mean:
             return y

@@ -121,7 +121,7 @@ def _named(name: str) -> Operation:
 
 
 for _name, _kind in (
-    *(("Relu6", "relu6"), ("LeakyRelu", "leaky_relu"), ("Elu", "elu"), ("Celu", "celu")),
+    *(("LeakyRelu", "leaky_relu"), ("Elu", "elu"), ("Celu", "celu")),
     *(("Gelu", "gelu"), ("Glu", "glu"), ("HardSigmoid", "hard_sigmoid"), ("Softmax", "softmax")),
     *(("HardSilu", "hard_silu"), ("HardTanh", "hard_tanh"), ("HardShrink", "hard_shrink")),
     *(("SoftShrink", "soft_shrink"), ("TanhShrink", "tanh_shrink"), ("Threshold", "threshold")),
@@ -130,6 +130,12 @@ for _name, _kind in (
     ("Squareplus", "squareplus"),
 ):
     operation(_name)(_named(_kind))
+
+
+@operation("Relu6")
+def relu6(call: Call, x: Any) -> Value:
+    """Numbers from 0 to 6, of integers integers."""
+    return FUNCTIONS["relu6"](call.g, tensor(call, x))
 
 
 def _binary(kind: str, floats: bool = False) -> Operation:

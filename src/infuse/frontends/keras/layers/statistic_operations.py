@@ -34,7 +34,7 @@ def _extreme(kind: str, worst: float) -> Operation:
         g, value = call.g, tensor(call, x)
         axes = axes_of(axis, value.rank)
         if value.dtype.is_bool:
-            number = call.reduced("ReduceMax", g.cast(value, dtypes.uint8), axes, keepdims)
+            number = call.reduced(kind, g.cast(value, dtypes.uint8), axes, keepdims)
             return call.boolean(number)
         if not value.dtype.is_float:
             return call.reduced(kind, value, axes, keepdims)

@@ -22,6 +22,8 @@ def cov(
     `aweights` does.
     """
     x = x if x.dtype.is_float else g.cast(x, dtypes.float32)
+    if aweights is not None and aweights.dtype.is_float and aweights.dtype.bits > x.dtype.bits:
+        x = g.cast(x, aweights.dtype)
     rows = g.shaped(x, 1, -1) if x.rank < 2 else x
     dtype, zero = x.dtype, g.number(0, x.dtype)
     given = [g.cast(w, dtype) for w in (fweights, aweights) if w is not None]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from infuse import dtypes
 from infuse.frontends.arrays import decompositions
 from infuse.frontends.arrays.array import Array, applied, lifted
 from infuse.frontends.arrays.creation import tril
@@ -18,6 +19,8 @@ from infuse.frontends.arrays.manipulation import expand_dims
 from infuse.frontends.arrays.reduction import max
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
+
+_Function = Callable[[Array, Callable[[Array], Array]], Array]
 
 
 @aten("linalg_qr", "qr")
@@ -33,7 +36,8 @@ def orthogonal(g: TorchImporter, A: Value, mode: Any = "reduced") -> list[Value]
 @aten("linalg_matrix_exp", "matrix_exp")
 def exponential(g: TorchImporter, x: Value) -> Value:
     """1 + x + x² / 2 + …"""
-    return applied(g, matrix_exponential, x)[0]
+    wide = x if x.dtype.bits >= 32 else g.cast(x, dtypes.float32)
+    return g.cast(applied(g, matrix_exponential, wide)[0], x.dtype)
 
 
 def _limits(x: Array, values: Array, atol: Any, rtol: Any) -> Array:
@@ -63,19 +67,15 @@ def _symmetric(x: Array) -> Array:
 
 
 def _above(
-    g: TorchImporter,
-    function: Callable[[Array, Callable[[Array], Array]], Array],
-    x: Value,
-    atol: Any,
-    rtol: Any,
-    hermitian: bool,
+    g: TorchImporter, function: _Function, x: Value, atol: Any, rtol: Any, hermitian: bool
 ) -> Value:
     """What a function makes of matrices and of the limit of their singular values."""
 
     def built(x: Array, *numbers: Array) -> Array:
         given = iter(numbers)
         least, share = (next(given) if isinstance(n, Value) else n for n in (atol, rtol))
-        return function(_symmetric(x) if hermitian else x, lambda s: _limits(x, s, least, share))
+        x = _symmetric(x) if hermitian else x
+        return function(x, lambda s: _limits(x, s, least, share))
 
     return applied(g, built, x, *(n for n in (atol, rtol) if isinstance(n, Value)))[0]
 

@@ -81,7 +81,7 @@ def logdet(g: TorchImporter, x: Value) -> Value:
 
 
 @aten("linalg_cholesky", "cholesky")
-def cholesky(g: TorchImporter, x: Value, *, upper: bool = False) -> Value:
+def cholesky(g: TorchImporter, x: Value, upper: bool = False) -> Value:
     """The triangular factors of positive definite matrices, of which one triangle is read."""
     return applied(g, lambda x: decompositions.cholesky(x, upper=upper), x)[0]
 

@@ -173,7 +173,8 @@ def native_group_norm(
     eps: float,
 ) -> list[Value]:
     """Normalization of each group of channels of each image, its means, and 1 / deviations."""
-    rows = g.shaped(x, g.size_of(x, 0), group, -1)
+    known = isinstance(C, int) and isinstance(HxW, int)
+    rows = g.shaped(x, g.size_of(x, 0), group, C // group * HxW if known else -1)
     mean = g("ReduceMean", rows, g.ints(2), keepdims=1)
     apart = g("Sub", rows, mean)
     variance = g("ReduceMean", g("Mul", apart, apart), g.ints(2), keepdims=1)

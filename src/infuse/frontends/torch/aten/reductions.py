@@ -20,6 +20,9 @@ def _summed(kind: str) -> Any:
     def build(
         g: TorchImporter, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     ) -> Value:
+        if g.dtype.is_bool:  # sums of truth: any, and products: all
+            extreme = "ReduceMax" if kind == "ReduceSum" else "ReduceMin"
+            return _extreme_of(g, extreme, g.cast(x, g.dtype), dim, keepdim)
         return reduced(g, kind, g.cast(x, g.dtype), dim, keepdim)
 
     return build
