@@ -87,6 +87,21 @@ _ROWS: Final = (
         "as ONNX Runtime's GroupQueryAttention",
     ),
     (
+        "GroupQueryAttention (com.microsoft) with scores that are NaN or ∞",
+        "NaN, as softmax has it",
+        "ONNX Runtime 1.31 gives zeros to queries that do not see the last key, and NaN to others",
+    ),
+    (
+        "MultiHeadAttention, Attention (com.microsoft): keys with an `attention_bias` of -∞",
+        "weighed by zero, unless their scores are NaN or ∞",
+        "as ONNX Runtime, which adds it",
+    ),
+    (
+        "SkipLayerNormalization (com.microsoft) of sums and squares that leave float32",
+        "as if they did not",
+        "ONNX Runtime gives NaN, and NaN for a mean that is ∞",
+    ),
+    (
         "RoiAlign, DeformConv beside pixels that are not finite",
         "pixels of weight 0 count: 0 · ∞ is NaN; RoiAlign's points outside weigh the first pixel 0",
         "as ONNX Runtime and torchvision",
