@@ -84,7 +84,7 @@ _ROWS: Final = (
     (
         "scores of attention that is causal, or over a window, at keys outside",
         "not looked at, also where they are NaN",
-        "as ONNX Runtime's GroupQueryAttention",
+        "as ONNX Runtime's GroupQueryAttention; its Attention and MultiHeadAttention give NaN",
     ),
     (
         "GroupQueryAttention (com.microsoft) with scores that are NaN or ∞",

@@ -75,21 +75,21 @@ def attend(
     softcap: float = 0.0,
     sinks: Array | None = None,
     *,
-    hides: bool = False,
+    unseen: Array | None = None,
 ) -> tuple[Array, Array]:
     """softmax(q · kᵀ · scale, capped, + mask) · v for each head, and what softmax is of.
 
     `sinks` has for each head a score that takes part in the softmax alone. A query whose mask is −∞
-    for all keys gives zeros; with `hides`, keys with a mask of −∞ are not looked at, also where
-    their scores are NaN.
+    for all keys gives zeros; keys that are `unseen` have the mask for a score, also where their own
+    is NaN.
     """
     scores = q @ k.swapaxes(2, 3) * (scale or 1 / math.sqrt(q.shape[3]))
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
     hidden = np.isneginf(mask)
     scores = scores + mask
-    if hides:
-        scores = np.where(hidden, scores.dtype.type(-np.inf), scores)
+    if unseen is not None:
+        scores = np.where(unseen, mask, scores)
     largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     blind = np.broadcast_to(hidden, scores.shape).all(axis=-1, keepdims=True)
     powers: Array = np.where(blind, 0, np.exp(scores - largest))
