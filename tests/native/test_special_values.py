@@ -42,6 +42,20 @@ def test_a_sum_of_windows_begins_at_zero_and_ends_with_the_bias(dtype: str) -> N
                 assert not np.signbit(y).any()
 
 
+def test_a_window_without_pixels_has_its_largest_nowhere() -> None:
+    graph = parse("""graph "none" (%x: float32[n, 2, h, 4]) {
+      %y, %at = MaxPool(%x, kernel_shape=(3, 2), pads=(1, 0, 1, 1), strides=(2, 2), ceil_mode=1)
+      return y = %y, at = %at
+    }""")
+    with compile_graph(graph) as model:
+        for height in (0, 1, 2):
+            feeds = {"x": np.zeros((2, 2, height, 4), np.float32)}
+            expected, found = evaluate(graph, feeds), model.run(feeds)
+            for name, y in found.items():
+                np.testing.assert_array_equal(y, expected[name])
+            assert (found["at"] == -1).all() == (height == 0)
+
+
 def test_a_step_of_adam_is_computed_in_float32() -> None:
     """0.01 · 1.5 + 10⁴ has no place for its last digits there, which is what then remains."""
     graph = parse("""graph "step" (%r: float32[], %t: int64[], %x: float32[], %g: float32[],
