@@ -8,6 +8,7 @@ interpreter does.
 import numpy as np
 import pytest
 
+from infuse import dtypes
 from infuse.codegen.compile import compile_graph
 from infuse.ir.parser import parse
 from infuse.ops.core.evaluate import evaluate
@@ -71,3 +72,17 @@ def test_a_step_of_adam_is_computed_in_float32() -> None:
     with compile_graph(graph) as model:
         for results in (evaluate(graph, feeds), model.run(feeds)):
             assert results["mean"] == right == np.float32(0.00732421875)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_nan_of_short_floats_is_sorted_behind_all_numbers(largest: int) -> None:
+    graph = parse(f"""graph "sorted" (%x: bfloat16[2, 5]) {{
+      %y, %at = TopK(%x, int64[1]{{5}}, largest={largest})
+      return at = %at
+    }}""")
+    x = np.array([[np.nan, 2, -1, np.nan, 0], [3, np.nan, np.inf, -np.inf, 1]])
+    feeds = {"x": x.astype(dtypes.bfloat16.numpy)}
+    order = [[0, 3, 1, 4, 2], [1, 2, 0, 4, 3]] if largest else [[2, 4, 1, 0, 3], [3, 4, 0, 2, 1]]
+    with compile_graph(graph) as model:
+        for results in (evaluate(graph, feeds), model.run(feeds)):
+            np.testing.assert_array_equal(results["at"], order)
