@@ -34,8 +34,12 @@ from tests.native.special_cases import KINDS, SIZES, resized, unlike, valued
 
 KNOWN: Final = {
     "DynamicQuantizeMatMul": "NaN and infinities in a range that is found (docs/operators.md)",
+    "GroupQueryAttention": "NaN and infinities among scores (docs/operators.md)",
+    "SkipLayerNormalization": "sums and squares that leave float32 (docs/operators.md)",
 }
-"""Operators that may differ, and why."""
+"""Operators that may differ, and why. Of subnormal numbers, only NaN and infinities are compared:
+ONNX Runtime keeps the sign of a product that is too small, or not, as its vectors have it.
+"""
 LIMIT: Final = 300
 """Seconds for one operator: FusedConv of ONNX Runtime 1.31 has no end where channels are none."""
 MOST: Final = 20
@@ -126,7 +130,7 @@ def _different(row: Row, changed: list[tuple[str, Row]], counts: Counter[str]) -
             found = results(one)
         for number, (y, wanted) in enumerate(zip(found, expected)):
             problem = unlike(y, wanted, wanted, row.op.accuracy)
-            if problem:
+            if problem and not (kind == "subnormal numbers" and problem[0] in ("number", "zero")):
                 yield f"{kind}: {row}, output {number}: {', '.join(problem)}"
 
 

@@ -5,21 +5,25 @@ them.
 import math
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 from infuse.codegen.autotune import cost_model as costs, selector as choices
 from infuse.codegen.autotune.selector import Chooser, Key
 from infuse.codegen.compile import compile_program, generate
 from infuse.ir.graph import Graph
+from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Machine, Target
 from infuse.targets.cpu.families import work
 from infuse.targets.cpu.families.winograd import AS_MANY_POINTS
 from infuse.targets.machine import USUAL
 from infuse.testing.emulation import NEWEST, resolve
 from tests.models.tuning_tools import Arrays, agree, answers, chosen_in, feeds_of
-from tests.native.choice_graphs import GRAPHS, REPEATS
+from tests.native.builder import Builder
+from tests.native.choice_graphs import GRAPHS, REPEATS, conv, repeat
 from tests.native.kernel_tools import has_target, seldom, targets
 
 __all__ = ["answers"]
@@ -77,6 +81,32 @@ def test_every_candidate_computes_what_onnxruntime_does(
     assert layers or precision == "fp32"
     with compile_program(generated, resolved, threads, precision=precision) as model:
         agree(model.run(feeds_of(graph)), answers(graph), precision)
+
+
+def test_no_candidate_loses_a_nan_and_few_spread_it() -> None:
+    """What is NaN beside NaN and infinities in the interpreter is so for each candidate; Winograd
+    gives NaN at most 6 pixels further, and groups that are merged in channels beside.
+    """
+    b = Builder("spread")
+    x = b("Transpose", b.input(1, 12, 12, 16), perm=(0, 3, 1, 2))
+    for group in (1, 4):
+        repeat(b, partial(conv, b, x, 16, (3, 3), group=group))
+    chooser = Chooser(NATIVE.machine, 1, forced=in_turn())
+    generated = generate(b.graph, NATIVE, 1, "fp32", chooser)
+    forms = [choice.chosen for choice in chosen_in(generated[0])]
+    image = np.random.default_rng(0).standard_normal((1, 12, 12, 16), np.float32)
+    image[0, 2, 3, 5], image[0, 2, 3, 9] = np.nan, np.inf
+    feeds = {b.graph.inputs[0].name: image}
+    with compile_program(generated, NATIVE, 1) as model:
+        found = list(model.run(feeds).values())
+    assert len(forms) == len(found) == 2 * REPEATS
+    assert {form[:5] for form in forms} >= {"taps", "winog", "merge"}
+    for form, y, right in zip(forms, found, evaluate(b.graph, feeds).values()):
+        lost, more = np.isnan(right) & ~np.isnan(y), np.isnan(y) & ~np.isnan(right)
+        assert not lost.any(), form
+        assert not more.any() or form.startswith(("winograd", "merged")), form
+        assert not more[..., 9:, :].any(), form
+        assert not more[..., 10:].any(), form
 
 
 def test_the_graphs_offer_every_candidate_that_the_cost_model_knows() -> None:

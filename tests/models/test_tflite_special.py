@@ -111,3 +111,27 @@ def test_roots_of_int8_are_cut_off() -> None:
         net, step = Net(), Quant(rng.uniform(0.004, 0.1), int(rng.integers(-128, 20)))
         given = net.input("int8", x.shape, Quant(rng.uniform(0.002, 0.6), -128))
         equal(net.outputs(net.op("SQRT", [given], ("int8", step), version=2)), x)
+
+
+@pytest.mark.parametrize("kind", ["MAX", "MIN"])
+def test_nan_is_never_the_extreme_of_a_segment(kind: str) -> None:
+    x = np.array([np.nan, 1, -np.inf, 2, np.nan, np.inf, np.nan], np.float32)
+    at, net = np.array([0, 0, 1, 1, 2, 3, 3], np.int32), Net()
+    given = net.input("float32", x.shape)
+    count = net.const(np.array(5, np.int32))
+    made = net.op(f"UNSORTED_SEGMENT_{kind}", [given, net.const(at), count], "float32")
+    equal(net.outputs(made), x, native=True)
+
+
+def test_rounding_to_few_bits_takes_nan_for_the_lowest() -> None:
+    """And multiplies by the inverse of a step, where halves lie: natively, too."""
+    x = np.concatenate([SPECIAL, np.arange(-300, 500, dtype=np.float32) / np.float32(102)])
+    net = Net()
+    given = net.input("float32", x.shape)
+    options = {"min": -2.0, "max": 3.0, "numBits": 8, "narrowRange": False}
+    data = net.outputs(net.op("FAKE_QUANT", [given], "float32", **options)).bytes()
+    (right,) = litert(data, [x])
+    graph = infuse.load(data)
+    named = {graph.inputs[0].name: x}
+    for (y,) in (infused(graph, [x]), infuse.compile(data).run(named).values()):
+        np.testing.assert_allclose(y, right, rtol=0, atol=3e-7)

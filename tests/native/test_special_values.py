@@ -8,6 +8,7 @@ interpreter does.
 import numpy as np
 import pytest
 
+from infuse import dtypes
 from infuse.codegen.compile import compile_graph
 from infuse.ir.parser import parse
 from infuse.ops.core.evaluate import evaluate
@@ -42,6 +43,20 @@ def test_a_sum_of_windows_begins_at_zero_and_ends_with_the_bias(dtype: str) -> N
                 assert not np.signbit(y).any()
 
 
+def test_a_window_without_pixels_has_its_largest_nowhere() -> None:
+    graph = parse("""graph "none" (%x: float32[n, 2, h, 4]) {
+      %y, %at = MaxPool(%x, kernel_shape=(3, 2), pads=(1, 0, 1, 1), strides=(2, 2), ceil_mode=1)
+      return y = %y, at = %at
+    }""")
+    with compile_graph(graph) as model:
+        for height in (0, 1, 2):
+            feeds = {"x": np.zeros((2, 2, height, 4), np.float32)}
+            expected, found = evaluate(graph, feeds), model.run(feeds)
+            for name, y in found.items():
+                np.testing.assert_array_equal(y, expected[name])
+            assert (found["at"] == -1).all() == (height == 0)
+
+
 def test_a_step_of_adam_is_computed_in_float32() -> None:
     """0.01 · 1.5 + 10⁴ has no place for its last digits there, which is what then remains."""
     graph = parse("""graph "step" (%r: float32[], %t: int64[], %x: float32[], %g: float32[],
@@ -57,3 +72,17 @@ def test_a_step_of_adam_is_computed_in_float32() -> None:
     with compile_graph(graph) as model:
         for results in (evaluate(graph, feeds), model.run(feeds)):
             assert results["mean"] == right == np.float32(0.00732421875)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_nan_of_short_floats_is_sorted_behind_all_numbers(largest: int) -> None:
+    graph = parse(f"""graph "sorted" (%x: bfloat16[2, 5]) {{
+      %y, %at = TopK(%x, int64[1]{{5}}, largest={largest})
+      return at = %at
+    }}""")
+    x = np.array([[np.nan, 2, -1, np.nan, 0], [3, np.nan, np.inf, -np.inf, 1]])
+    feeds = {"x": x.astype(dtypes.bfloat16.numpy)}
+    order = [[0, 3, 1, 4, 2], [1, 2, 0, 4, 3]] if largest else [[2, 4, 1, 0, 3], [3, 4, 0, 2, 1]]
+    with compile_graph(graph) as model:
+        for results in (evaluate(graph, feeds), model.run(feeds)):
+            np.testing.assert_array_equal(results["at"], order)

@@ -126,6 +126,7 @@ class MaxPool(_Pool):
         best = _first_largest(values, inside)
         result = np.take_along_axis(values, best, -1)[..., 0].astype(x.dtype)
         flat = np.take_along_axis(np.broadcast_to(spots, values.shape), best, -1)[..., 0]
+        flat = np.where(inside.any(axis=-1), flat, -1)  # of a window without pixels
         offsets = (
             np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * rank) * places.size
         )

@@ -14,6 +14,7 @@ from infuse.ir.graph import Node, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.axes import Axes, axis_of_lines, same_axes
 from infuse.ops.core.base import Array, Inferred, Op, normalize_axis
+from infuse.ops.core.elementwise import widened
 from infuse.ops.core.flops import Flops, Shapes
 from infuse.ops.core.samples import Ints, cases
 from infuse.ops.core.sizes import (
@@ -69,14 +70,15 @@ class TopK(Op):
         count, size = int(scalar(K)), X.shape[self.axis]
         if not 0 <= count <= size:
             raise ShapeError(f"TopK asks for {count} of {size} elements")
+        wide = widened(X)  # of shorter floats, NumPy puts NaN anywhere
         if self.largest:
             order = (
                 size
                 - 1
-                - np.flip(np.argsort(np.flip(X, self.axis), self.axis, kind="stable"), self.axis)
+                - np.flip(np.argsort(np.flip(wide, self.axis), self.axis, kind="stable"), self.axis)
             )
         else:
-            order = np.argsort(X, self.axis, kind="stable")
+            order = np.argsort(wide, self.axis, kind="stable")
         best = np.take(order, range(count), self.axis).astype(np.int64)
         return np.take_along_axis(X, best, self.axis), best
 

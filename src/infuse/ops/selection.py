@@ -11,6 +11,7 @@ from infuse.ir.graph import Value
 from infuse.ir.relations import must_equal
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Array, Inferred, Op, normalize_axis
+from infuse.ops.core.elementwise import widened
 from infuse.ops.core.flops import Flops, Shapes
 from infuse.ops.core.samples import Bools, Floats, Ints, cases
 from infuse.ops.core.sizes import agree, fresh_dim, known_one, require_rank, scalar, with_dim
@@ -186,7 +187,11 @@ class NonMaxSuppression(Op):
             for batch in range(scores.shape[0])
             for kind in range(scores.shape[1])
             for box in self._kept(
-                self._corners(boxes[batch]), scores[batch, kind], most, overlap, least
+                self._corners(widened(boxes[batch])),
+                widened(scores[batch, kind]),
+                most,
+                overlap,
+                least,
             )
         ]
         return np.array(rows, dtype=np.int64).reshape(-1, 3)

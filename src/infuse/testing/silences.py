@@ -99,7 +99,22 @@ _ROWS: Final = (
     (
         "scores of attention that is causal, or over a window, at keys outside",
         "not looked at, also where they are NaN",
-        "as ONNX Runtime's GroupQueryAttention",
+        "as ONNX Runtime's GroupQueryAttention; its Attention and MultiHeadAttention give NaN",
+    ),
+    (
+        "GroupQueryAttention (com.microsoft) with scores that are NaN or ∞",
+        "NaN, as softmax has it",
+        "ONNX Runtime 1.31 gives zeros to queries that do not see the last key, and NaN to others",
+    ),
+    (
+        "MultiHeadAttention, Attention (com.microsoft): keys with an `attention_bias` of -∞",
+        "weighed by zero, unless their scores are NaN or ∞",
+        "as ONNX Runtime, which adds it",
+    ),
+    (
+        "SkipLayerNormalization (com.microsoft) of sums and squares that leave float32",
+        "as if they did not",
+        "ONNX Runtime gives NaN, and NaN for a mean that is ∞",
     ),
     (
         "RoiAlign, DeformConv beside pixels that are not finite",

@@ -74,17 +74,22 @@ def attend(
     scale: float | None,
     softcap: float = 0.0,
     sinks: Array | None = None,
+    *,
+    unseen: Array | None = None,
 ) -> tuple[Array, Array]:
     """softmax(q · kᵀ · scale, capped, + mask) · v for each head, and what softmax is of.
 
-    `sinks` has for each head a score that takes part in the softmax alone. Where the mask is −∞,
-    the key is not seen; a query that sees none gives zeros.
+    `sinks` has for each head a score that takes part in the softmax alone. A query whose mask is −∞
+    for all keys gives zeros; keys that are `unseen` have the mask for a score, also where their own
+    is NaN.
     """
     scores = q @ k.swapaxes(2, 3) * (scale or 1 / math.sqrt(q.shape[3]))
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
     hidden = np.isneginf(mask)
-    scores = np.where(hidden, scores.dtype.type(-np.inf), scores + mask)
+    scores = scores + mask
+    if unseen is not None:
+        scores = np.where(unseen, mask, scores)
     largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     blind = np.broadcast_to(hidden, scores.shape).all(axis=-1, keepdims=True)
     powers: Array = np.where(blind, 0, np.exp(scores - largest))

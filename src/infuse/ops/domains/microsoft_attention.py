@@ -156,13 +156,15 @@ class MultiHeadAttention(Op):
             k, v = (
                 np.concatenate([widened(p), x], axis=2) for p, x in ((past_key, k), (past_value, v))
             )
-        mask = padding_mask(key_padding_mask, q, k, self.mask_filter_value)
+        mask, unseen = padding_mask(key_padding_mask, q, k, self.mask_filter_value), None
         if self.unidirectional:
-            before = 0 if past_key is None else past_key.shape[2]
-            mask = mask + causal_mask(q.shape[2], k.shape[2], before)
+            causal = causal_mask(
+                q.shape[2], k.shape[2], 0 if past_key is None else past_key.shape[2]
+            )
+            mask, unseen = mask + causal, causal < 0
         if attention_bias is not None:
             mask = mask + widened(attention_bias)
-        result, scores = attend(q, k, v, mask, self.scale)
+        result, scores = attend(q, k, v, mask, self.scale, unseen=unseen)
         own = query.dtype
         return join(result).astype(own), k.astype(own), v.astype(own), scores.astype(own)
 
@@ -292,12 +294,13 @@ class Attention(Op):
         )
         if past is not None:
             k, v = (np.concatenate([widened(p), new], axis=2) for p, new in zip(past, (k, v)))
-        mask = padding_mask(mask_index, q, k, self.mask_filter_value)
+        mask, unseen = padding_mask(mask_index, q, k, self.mask_filter_value), None
         if self.unidirectional:
-            mask = mask + causal_mask(q.shape[2], k.shape[2], k.shape[2] - q.shape[2])
+            causal = causal_mask(q.shape[2], k.shape[2], k.shape[2] - q.shape[2])
+            mask, unseen = mask + causal, causal < 0
         if attention_bias is not None:
             mask = mask + widened(attention_bias)
-        result, _ = attend(q, k, v, mask, self.scale)
+        result, _ = attend(q, k, v, mask, self.scale, unseen=unseen)
         present = np.stack([k, v if k.shape == v.shape else np.full_like(k, np.nan)])
         return join(result).astype(x.dtype), present.astype(x.dtype)
 

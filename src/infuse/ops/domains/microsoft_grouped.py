@@ -264,7 +264,10 @@ class GroupQueryAttention(Op):
                 np.repeat(x[row, :, : before + length], self._shared, axis=0)[None] for x in present
             )
             mask = self._mask(length, before, attention_bias, row)
-            result[row] = attend(own, keys, values, mask, self.scale, self.softcap, sinks)[0][0]
+            unseen = np.isneginf(mask)
+            result[row] = attend(
+                own, keys, values, mask, self.scale, self.softcap, sinks, unseen=unseen
+            )[0][0]
         return (
             join(result).astype(query.dtype),
             present[0].astype(query.dtype),

@@ -228,13 +228,15 @@ def _segments(call: Call, x: Value, at: Value, count: Value, how: str, start: An
     return g("ScatterND", full, g("Unsqueeze", at, g.ints(-1)), x, reduction=how)
 
 
-def unsorted(how: str) -> Callable[[Call], Value]:
+def unsorted(how: str, *, skips_nan: bool = False) -> Callable[[Call], Value]:
     """The elements of each segment, whose numbers need not ascend, brought together so."""
 
     def build(call: Call) -> Value:
         g, x, at, count = call.g, call.real(0), g_int64(call, 1), call.list_of(2)
         info: Any = np.finfo(x.dtype.numpy) if x.dtype.is_float else np.iinfo(x.dtype.numpy)
         start = {"add": 0, "mul": 1, "max": info.min, "min": info.max}[how]
+        if skips_nan and x.dtype.is_float:
+            x = g("Where", g("IsNaN", x), g.number(float(start), x.dtype), x)
         # What has a negative number belongs nowhere: it goes to a row of its own, which is cut off.
         behind = g("Where", g("Less", at, 0), count, at)
         made = _segments(call, x, behind, g("Add", count, 1), how, start)
@@ -245,8 +247,8 @@ def unsorted(how: str) -> Callable[[Call], Value]:
 
 builtin("UNSORTED_SEGMENT_SUM")(unsorted("add"))
 builtin("UNSORTED_SEGMENT_PROD")(unsorted("mul"))
-builtin("UNSORTED_SEGMENT_MAX")(unsorted("max"))
-builtin("UNSORTED_SEGMENT_MIN")(unsorted("min"))
+builtin("UNSORTED_SEGMENT_MAX")(unsorted("max", skips_nan=True))
+builtin("UNSORTED_SEGMENT_MIN")(unsorted("min", skips_nan=True))
 
 
 @builtin("DYNAMIC_UPDATE_SLICE")

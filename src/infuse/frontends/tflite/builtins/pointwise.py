@@ -203,7 +203,9 @@ def densify(call: Call) -> Value:
 
 @builtin("FAKE_QUANT")
 def fake_quant(call: Call) -> Value:
-    """Real numbers rounded to those that some number of bits has between two limits."""
+    """Real numbers rounded to those that some number of bits has between two limits; NaN to the
+    lowest.
+    """
     g, x = call.g, call.real(0)
     low, high = float(call.option("min", 0.0)), float(call.option("max", 0.0))
     bits = int(call.option("num_bits", 8))
@@ -215,8 +217,8 @@ def fake_quant(call: Call) -> Value:
     scale = np.float32((high - low) / most)
     zero = float(np.clip(np.rint(-low / scale), 0, most))
     bottom, top = np.float32(-zero * scale), np.float32((most - zero) * scale)
-    limited = g("Clip", x, g.constant(bottom), g.constant(top))
-    shifted = g("Add", g("Div", g("Sub", limited, bottom), scale), 0.5)
+    limited = g("Where", g("Greater", x, bottom), g("Min", x, g.constant(top)), g.constant(bottom))
+    shifted = g("Add", g("Mul", g("Sub", limited, bottom), np.float32(1) / scale), 0.5)
     return g("Add", g("Mul", g("Floor", shifted), scale), bottom)
 
 
