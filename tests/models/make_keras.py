@@ -17,6 +17,7 @@ import numpy as np
 from tests.models import keras_cases, keras_cases_models, keras_cases_operations  # noqa: F401
 from tests.models.keras_cases_functions import FUNCTIONS
 from tests.models.keras_cases_legacy import LEGACY
+from tests.models.keras_cases_matrices import MATRICES
 from tests.models.keras_cases_numeric import NUMERIC
 from tests.models.keras_cases_quantized import GPTQ, QUANTIZED
 from tests.models.keras_cases_special import SPECIAL
@@ -33,7 +34,15 @@ def main() -> None:
     import keras
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    named = sys.argv[1:] or ["cases", "special", "numeric", "functions", "quantized", "legacy"]
+    named = sys.argv[1:] or [
+        "cases",
+        "special",
+        "numeric",
+        "functions",
+        "matrices",
+        "quantized",
+        "legacy",
+    ]
     if "cases" in named:
         collect("cases", keras, CASES, "keras")
     if "special" in named:
@@ -42,6 +51,8 @@ def main() -> None:
         collect("numeric", keras, NUMERIC, "keras")
     if "functions" in named:
         collect("functions", keras, FUNCTIONS, "keras")
+    if "matrices" in named:
+        collect("matrices", keras, MATRICES, "keras")
     if "quantized" in named:
         collect("quantized", keras, QUANTIZED, "keras")
     if "gptq" in named:

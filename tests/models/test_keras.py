@@ -74,6 +74,11 @@ def test_function(name: str) -> None:
     agree_everywhere(archive("functions"), name, 1e-5, 2e-6)
 
 
+@pytest.mark.parametrize("name", case_names("matrices"))
+def test_matrices(name: str) -> None:
+    agree_everywhere(archive("matrices"), name, 3e-6, 1e-9)
+
+
 @pytest.mark.parametrize("name", case_names("quantized"))
 def test_quantized(name: str) -> None:
     agree_everywhere(archive("quantized"), name, 1e-5, 2e-6)
