@@ -17,7 +17,9 @@ import numpy as np
 from tests.models import keras_cases, keras_cases_models, keras_cases_operations  # noqa: F401
 from tests.models.keras_cases_functions import FUNCTIONS
 from tests.models.keras_cases_legacy import LEGACY
+from tests.models.keras_cases_matrices import MATRICES
 from tests.models.keras_cases_numeric import NUMERIC
+from tests.models.keras_cases_quantized import GPTQ, QUANTIZED
 from tests.models.keras_cases_special import SPECIAL
 
 FOLDER = Path(__file__).parent / "data" / "keras"
@@ -32,7 +34,15 @@ def main() -> None:
     import keras
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    named = sys.argv[1:] or ["cases", "special", "numeric", "functions", "legacy"]
+    named = sys.argv[1:] or [
+        "cases",
+        "special",
+        "numeric",
+        "functions",
+        "matrices",
+        "quantized",
+        "legacy",
+    ]
     if "cases" in named:
         collect("cases", keras, CASES, "keras")
     if "special" in named:
@@ -41,6 +51,12 @@ def main() -> None:
         collect("numeric", keras, NUMERIC, "keras")
     if "functions" in named:
         collect("functions", keras, FUNCTIONS, "keras")
+    if "matrices" in named:
+        collect("matrices", keras, MATRICES, "keras")
+    if "quantized" in named:
+        collect("quantized", keras, QUANTIZED, "keras")
+    if "gptq" in named:
+        collect("gptq", keras, GPTQ, "keras")
     if "legacy" in named:
         import tf_keras
 
@@ -63,7 +79,7 @@ def collect(file: str, library: Any, cases: dict[str, Any], suffix: str) -> None
 def fill(model: Any, name: str) -> None:
     """Random weights, also where Keras starts with zeros; variances are positive."""
     rng = np.random.default_rng(len(name))
-    if "int8" in name or "int4" in name or "adapted" in name:
+    if "int8" in name or "gptq" in name or "int4" in name or "adapted" in name:
         return
     for weight in model.weights:
         shape = tuple(weight.shape)

@@ -74,6 +74,21 @@ def test_function(name: str) -> None:
     agree_everywhere(archive("functions"), name, 1e-5, 2e-6)
 
 
+@pytest.mark.parametrize("name", case_names("matrices"))
+def test_matrices(name: str) -> None:
+    agree_everywhere(archive("matrices"), name, 3e-6, 1e-9)
+
+
+@pytest.mark.parametrize("name", case_names("quantized"))
+def test_quantized(name: str) -> None:
+    agree_everywhere(archive("quantized"), name, 1e-5, 2e-6)
+
+
+@pytest.mark.parametrize("name", case_names("gptq"))
+def test_gptq(name: str) -> None:
+    agree_everywhere(archive("gptq"), name, 1e-5, 1e-8)
+
+
 def agree_everywhere(members: dict[str, bytes], name: str, rtol: float, atol: float) -> None:
     """The graph of a model computes its outputs, each element to the accuracy of its own size."""
     graph = infuse.load(members[f"{name}.keras"])

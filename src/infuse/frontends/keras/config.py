@@ -113,6 +113,10 @@ def axes_of(value: Any, rank: int, name: str = "axis") -> list[int]:
     return [axis % rank for axis in listed]
 
 
+_QUANTIZED: Final = ("Quantized", "Int4", "GPTQ", "AWQ")
+"""What the names of policies begin with that have a mode and another policy."""
+
+
 def policy_of(dtype: Any) -> str:
     """The name of a policy, which is text or an object with a configuration."""
     if dtype is None:
@@ -120,7 +124,7 @@ def policy_of(dtype: Any) -> str:
     if isinstance(dtype, str):
         return dtype
     kind, fields = dtype["class_name"], dtype["config"]
-    if kind in ("QuantizedDTypePolicy", "Int4DTypePolicy"):
+    if kind.endswith("DTypePolicy") and kind.removesuffix("DTypePolicy") in _QUANTIZED:
         return f"{fields['mode']}_from_{policy_of(fields['source_name'])}"
     if kind not in ("DTypePolicy", "Policy", "FloatDTypePolicy"):
         raise UnsupportedOperatorError(f"a policy of the class {kind} is not supported")
@@ -130,7 +134,7 @@ def policy_of(dtype: Any) -> str:
 def compute_type(policy: str) -> DType:
     """The element type in which layers of a policy compute."""
     mode, apart, source = policy.rpartition("_from_")
-    if apart and mode.partition("/")[0] not in ("int8", "int4"):
+    if apart and mode.partition("/")[0] not in ("int8", "int4", "gptq"):
         raise UnsupportedOperatorError(f"quantization of the kind {mode} is not supported")
     name = source.removeprefix("mixed_")
     return dtypes.by_name({"bool": "bool", "_": "float32"}.get(name, name))

@@ -8,6 +8,7 @@ from infuse.frontends.keras.layers import (  # noqa: F401
     element_operations,
     images,
     legacy,
+    matrix_operations,
     merging,
     movement,
     moving_operations,
