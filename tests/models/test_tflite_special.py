@@ -135,3 +135,13 @@ def test_rounding_to_few_bits_takes_nan_for_the_lowest() -> None:
     named = {graph.inputs[0].name: x}
     for (y,) in (infused(graph, [x]), infuse.compile(data).run(named).values()):
         np.testing.assert_allclose(y, right, rtol=0, atol=3e-7)
+
+
+def test_nan_is_the_last_of_the_largest() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.permuted(np.tile(np.arange(12, dtype=np.float32), (60, 1)), axis=1)
+    x[rng.random(x.shape) < 0.4] = np.nan
+    x[0], x[1, :3] = np.nan, (np.nan, -np.inf, np.inf)
+    net = Net()
+    made = net.op("TOPK_V2", [net.input("float32", x.shape), net.ints(5)], "float32", "int32")
+    equal(net.outputs(*made), x, native=True)

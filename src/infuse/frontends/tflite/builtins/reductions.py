@@ -110,9 +110,14 @@ def cumsum(call: Call) -> Value:
 
 @builtin("TOPK_V2")
 def top_k(call: Call) -> list[Value]:
-    """The largest elements of the last axis in order, and their places."""
-    (x,) = call.moved(0)
-    values, places = call.g.several(2, "TopK", x, call.list_of(1), axis=-1)
+    """The largest elements of the last axis in order, and their places; NaN comes last."""
+    g, (x,) = call.g, call.moved(0)
+    if x.dtype.is_float:
+        negative = g("Neg", x)
+        values, places = g.several(2, "TopK", negative, call.list_of(1), axis=-1, largest=0)
+        values = g("Neg", values)
+    else:
+        values, places = g.several(2, "TopK", x, call.list_of(1), axis=-1)
     return [values, call.as_result(places, 1)]
 
 
