@@ -65,7 +65,11 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool = False,
 ) -> Value:
-    """Normalization by stored statistics of each channel; by those of the batch without them."""
+    """Normalization by stored statistics of each channel; by those of the batch without them.
+    An operand of one axis has no elements.
+    """
+    if x.rank == 1:
+        return x
     if running_mean is None or running_var is None:
         return _by_batch(g, x, weight, bias, eps)[0]
     if training:
