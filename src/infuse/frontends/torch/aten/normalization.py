@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from infuse import dtypes
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
 
@@ -219,7 +219,8 @@ def rms_norm(
     """X over the root of the mean of its squares over the last axes."""
     scale = _filled(g, 1, x, *normalized_shape) if weight is None else g.cast(weight, x.dtype)
     if eps is None:
-        eps = float(ml_dtypes.finfo(x.dtype.numpy).eps)  # type: ignore[no-untyped-call]
+        computed = np.float64 if x.dtype == dtypes.float64 else np.float32
+        eps = float(np.finfo(computed).eps)
     return g("RMSNormalization", x, scale, axis=x.rank - len(normalized_shape), epsilon=eps)
 
 
