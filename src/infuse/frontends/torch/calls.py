@@ -175,7 +175,7 @@ def _exceeds(value: Any, dtype: DType) -> bool:
     if isinstance(value, Value):
         return value.rank == 0 and value.dtype != dtype
     with np.errstate(over="ignore"):
-        return float(np.asarray(value).astype(dtype.numpy)) != value
+        return bool(float(np.asarray(value).astype(dtype.numpy)) != value)
 
 
 def promoted(*values: Any) -> DType:

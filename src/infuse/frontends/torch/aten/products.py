@@ -203,8 +203,9 @@ def attention(
         return g("Attention", query, key, value, mask, scale=scale, is_causal=int(is_causal))
     if enable_gqa:
         raise g.unsupported("attention with shared heads of keys of such ranks")
-    operands = g.operands(query, key, value, steps=True)
-    return g.cast(_attention_by_products(g, *operands, attn_mask, is_causal, scale), g.dtype)
+    query, key, value = g.operands(query, key, value, steps=True)
+    result = _attention_by_products(g, query, key, value, attn_mask, is_causal, scale)
+    return g.cast(result, g.dtype)
 
 
 def _attention_by_products(
