@@ -34,6 +34,10 @@ COUNTED: dict[str, Case] = {
     "histc": (lambda x: (torch.histc(x, 10, -2, 2), torch.histc(x, 3, -2, 2)), [EDGES]),
     "histc between extremes": (lambda x: (torch.histc(x, 4), torch.histc(x)), [X]),
     "histc of one number": (lambda x: torch.histc(x, 5), [torch.full((3,), 2.0)]),
+    "histc of halves": (
+        lambda x: (torch.histc(x, 100, -10, 10), torch.histc(x, 37), torch.histc(x, 7, 0.1, 0.7)),
+        [(torch.randn(300, generator=RANDOM) * 5).half()],
+    ),
     "histc of special ones": (lambda x: torch.histc(x, 4, -1, 1), [FLOATS]),
     "bincount": (lambda x: torch.bincount(x), [TIMES]),
     "bincount, longer": (lambda x: torch.bincount(x, minlength=6), [TIMES.int()]),
@@ -72,7 +76,9 @@ def test_elements_are_counted(name: str) -> None:
     compare(COUNTED[name])
 
 
-@pytest.mark.parametrize("name", ["mode of floats", "histc", "bincount with weights", "repeats"])
+@pytest.mark.parametrize(
+    "name", ["mode of floats", "histc", "histc of halves", "bincount with weights", "repeats"]
+)
 def test_elements_are_counted_by_compiled_code(name: str) -> None:
     compare(COUNTED[name], compiled=True)
 

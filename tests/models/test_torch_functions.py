@@ -191,6 +191,17 @@ def test_special_functions_of_compiled_code() -> None:
     compare((function, [ROW]), compiled=True)
 
 
+def test_matrices_and_divisors_of_compiled_code() -> None:
+    def function(a: torch.Tensor, x: torch.Tensor, y: torch.Tensor, n: torch.Tensor) -> Any:
+        return (
+            *torch.linalg.qr(a), torch.linalg.matrix_exp(a), torch.linalg.pinv(a),
+            torch.special.erfcx(x), torch.special.ndtri(y),
+            torch.gcd(n[:, None], n), torch.lcm(n[:, None], n),
+        )  # fmt: skip
+
+    compare((function, [STACK, TAILS, SHARES, INTEGERS[torch.int32]]), compiled=True)
+
+
 def test_the_tails_of_float64() -> None:
     """All digits, also where next to nothing is left."""
     x = torch.cat([torch.linspace(-25, 27, 400), torch.logspace(-30, 30, 40)]).double()

@@ -70,6 +70,12 @@ def test_no_image_has_groups_of_channels(compiled: bool) -> None:
     compare((lambda x: F.group_norm(x, 2), [torch.zeros(0, 4, 3, 3)]), compiled)
 
 
+def test_no_channel_is_normalized() -> None:
+    none = torch.zeros(0)
+    compare((lambda x: F.batch_norm(x, x, x), [none]))
+    compare((lambda x: F.batch_norm(x, x, x), [none]), compiled=True)
+
+
 def test_truth_is_added_and_multiplied() -> None:
     def counted(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
         kind = torch.bool

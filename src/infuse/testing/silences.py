@@ -55,6 +55,35 @@ _ROWS: Final = (
         "PyTorch's depends on how it partitions, from some 16 elements on",
     ),
     (
+        "histc, scaled sums, attention, bags of 16 bits in PyTorch",
+        (
+            "a number or tensor without axes beside `mul`, `div`, `addcmul`, `addcdiv`, `lerp` "
+            "counts as float32; `histc` rounds each step, the others once"
+        ),
+        "as PyTorch 2.13",
+    ),
+    (
+        (
+            "logsumexp, log_softmax, prod, mse_loss, rsqrt, deg2rad, addbmm, addr, bilinear, "
+            "transposed convolutions of 16 bits"
+        ),
+        "rounded once, or as often as they have steps",
+        (
+            "PyTorch 2.13 gives the number beside, or, for logarithms near 0, other digits: "
+            "-0.00098 for -0.00091"
+        ),
+    ),
+    (
+        "layer_norm of one element of 16 bits",
+        "0",
+        "PyTorch 2.13 gives 0.0001 for -7.5",
+    ),
+    (
+        "unique_consecutive along the only axis",
+        "places and counts also where not asked for",
+        "an exported program of PyTorch states them; in eager mode they are empty",
+    ),
+    (
         "matrix_exp of 16 bits",
         "that of float32, rounded",
         "PyTorch 2.13 on CPUs gives other numbers: -21072 where e⁰ stands",

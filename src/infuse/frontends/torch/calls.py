@@ -18,6 +18,7 @@ from infuse.frontends.sizes import Sizes
 from infuse.ir.graph import Value
 
 Handler = Callable[..., Any]
+_HALVES: Final = (dtypes.float16, dtypes.bfloat16)
 _H = TypeVar("_H", bound=Handler)
 TABLE: Final[dict[str, Handler]] = {}
 """By name with overload (`aten.add.Tensor`), or without one for all that have no entry."""
@@ -103,6 +104,16 @@ class TorchImporter(Importer):
         dtype = dtype or promoted(*values)
         return [self.tensor(value, dtype) for value in values]
 
+    def operands(self, *values: Any, steps: bool = False) -> list[Value]:
+        """Operands in the type in which torch computes the first result: its own, or float32 for 16
+        bits, which do not hold each number or tensor without axes, or would round each of several
+        steps. What is made of them is to be cast.
+        """
+        dtype = self.dtype
+        if dtype in _HALVES and (steps or any(_exceeds(value, dtype) for value in values)):
+            dtype = dtypes.float32
+        return self.tensors(*values, dtype=dtype)
+
     def bounded(self, kind: str, *values: Value) -> Value:
         """An operator of numbers, applied to values of which truth values count as 0 and 1; its
         result is of their type.
@@ -157,6 +168,14 @@ _CALCULATED: Final[dict[str, Callable[[int, int], int]]] = {
 }
 _ORDER: Final = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16")
 _ORDER_WIDE: Final = ("float32", "float64", "complex64", "complex128")
+
+
+def _exceeds(value: Any, dtype: DType) -> bool:
+    """Whether these 16 bits do not hold a number."""
+    if isinstance(value, Value):
+        return value.rank == 0 and value.dtype != dtype
+    with np.errstate(over="ignore"):
+        return bool(float(np.asarray(value).astype(dtype.numpy)) != value)
 
 
 def promoted(*values: Any) -> DType:

@@ -95,13 +95,15 @@ def glu(g: TorchImporter, x: Value, dim: int = -1) -> Value:
 @aten("softplus")
 def softplus(g: TorchImporter, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     """Log(1 + exp(beta · x)) / beta; x itself from a threshold on."""
+    if beta != 1:
+        (x,) = g.operands(x, steps=True)
     inner = x if beta == 1 else g("Mul", x, beta)
     smooth = g("Softplus", inner)
     if beta != 1:
         smooth = g("Div", smooth, beta)
     if beta == 1 and threshold >= 20 and x.dtype != dtypes.float64:
         return smooth  # the two differ by less than a rounding
-    return g("Where", g("Greater", inner, threshold), x, smooth)
+    return g.cast(g("Where", g("Greater", inner, threshold), x, smooth), g.dtype)
 
 
 @aten("log_sigmoid", "log_sigmoid_forward")
@@ -121,9 +123,10 @@ def hardshrink(g: TorchImporter, x: Value, lambd: Any = _LAMBDA) -> Value:
 @aten("softshrink")
 def softshrink(g: TorchImporter, x: Value, lambd: Any = _LAMBDA) -> Value:
     """X moved towards 0."""
+    (x,) = g.operands(x, steps=True)
     limit = g.number(lambd, x.dtype)
     inside = g("Clip", x, g("Neg", limit), limit)
-    return g("Sub", x, inside)
+    return g.cast(g("Sub", x, inside), g.dtype)
 
 
 @aten("tanhshrink")

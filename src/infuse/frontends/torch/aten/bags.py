@@ -64,9 +64,9 @@ def _bags(
     has_last: bool,
     left_out: Any,
 ) -> list[Value | None]:
-    rows = g("Gather", weight, indices, axis=0)
+    (rows,) = g.operands(g("Gather", weight, indices, axis=0), steps=True)
     if factors is not None:
-        rows = g("Mul", rows, g("Unsqueeze", factors, g.ints(1)))
+        rows = g("Mul", rows, g("Unsqueeze", g.cast(factors, rows.dtype), g.ints(1)))
     count = g.calculated("Sub", g.size_of(offsets, 0), int(has_last))
     bag = _bag_of_each(g, indices, g.cast(offsets, dtypes.int64))
     if left_out is not None:  # what belongs to no bag goes into one more, behind the others
@@ -81,14 +81,14 @@ def _bags(
         return g.part(made, 0, 0, count)
 
     if mode == _SUM:
-        return [put(zero, sizes, rows, "add"), None, None, None]
+        return [g.cast(put(zero, sizes, rows, "add"), g.dtype), None, None, None]
     ones = g("Expand", g.reshape(one, 1, 1), g.ints(g.size_of(indices, 0), 1))
     counts = put(zero, [sizes[0], 1], ones, "add")
     if mode == _MEAN:
         total = put(zero, sizes, rows, "add")
-        return [g("Div", total, g("Max", counts, one)), None, None, None]
+        return [g.cast(g("Div", total, g("Max", counts, one)), g.dtype), None, None, None]
     most = put(g.number(-math.inf, rows.dtype), sizes, rows, "max")
-    return [g("Where", g("Equal", counts, zero), zero, most), None, None, None]
+    return [g.cast(g("Where", g("Equal", counts, zero), zero, most), g.dtype), None, None, None]
 
 
 def _bag_of_each(g: TorchImporter, indices: Value, offsets: Value) -> Value:

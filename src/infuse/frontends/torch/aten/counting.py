@@ -43,10 +43,19 @@ def _tallied(g: TorchImporter, places: Value, counts: Value, updates: Value | No
     return g("ScatterElements", counts, places, updates, axis=0, reduction="add")
 
 
+def _rounded(g: TorchImporter, kind: str, a: Value, b: Value) -> Value:
+    """A result of 16 bits that compiled code rounds, too, before it computes with it."""
+    if a.dtype.bits > 16:
+        return g(kind, a, b)
+    wide = (g.cast(x, dtypes.float32) for x in (a, b))
+    return g.cast(g(kind, *wide), a.dtype)
+
+
 @aten("histc")
 def histc(g: TorchImporter, x: Value, bins: int = 100, min: Any = 0, max: Any = 0) -> Value:
     """How many elements lie in each of `bins` parts of equal width between two limits, the last one
-    with its end: those of x where the limits are equal, and one apart where those are, too.
+    with its end: those of x where the limits are equal, and one apart where those are, too. Every
+    step is rounded to the type of the elements.
     """
     flat = g.shaped(x, -1)
     one, zero = g.number(1, x.dtype), g.number(0, dtypes.int64)
@@ -57,9 +66,10 @@ def histc(g: TorchImporter, x: Value, bins: int = 100, min: Any = 0, max: Any = 
     same = g("Equal", low, high)
     low = g("Where", same, g("Sub", low, one), low)
     high = g("Where", same, g("Add", high, one), high)
-    shares = g("Div", g("Sub", flat, low), g("Sub", high, low))
+    parts = _rounded(g, "Mul", _rounded(g, "Sub", flat, low), g.number(bins, x.dtype))
+    steps = _rounded(g, "Div", parts, _rounded(g, "Sub", high, low))
     within = g("And", g("GreaterOrEqual", flat, low), g("LessOrEqual", flat, high))
-    steps = g("Where", within, g("Mul", shares, float(bins)), g.number(bins, x.dtype))
+    steps = g("Where", within, steps, g.number(bins, x.dtype))
     place = g("Min", g.cast(steps, dtypes.int64), g.number(bins - 1, dtypes.int64))
     place = g("Where", within, place, g.number(bins, dtypes.int64))
     counts = _tallied(g, g("Max", place, zero), g.constant(np.zeros(bins + 1, np.int64)), None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from infuse import dtypes
 from infuse.frontends.torch.calls import TorchImporter, aten
 from infuse.ir.graph import Value
 
@@ -65,7 +65,11 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool = False,
 ) -> Value:
-    """Normalization by stored statistics of each channel; by those of the batch without them."""
+    """Normalization by stored statistics of each channel; by those of the batch without them.
+    An operand of one axis has no elements.
+    """
+    if x.rank == 1:
+        return x
     if running_mean is None or running_var is None:
         return _by_batch(g, x, weight, bias, eps)[0]
     if training:
@@ -215,7 +219,8 @@ def rms_norm(
     """X over the root of the mean of its squares over the last axes."""
     scale = _filled(g, 1, x, *normalized_shape) if weight is None else g.cast(weight, x.dtype)
     if eps is None:
-        eps = float(ml_dtypes.finfo(x.dtype.numpy).eps)  # type: ignore[no-untyped-call]
+        computed = np.float64 if x.dtype == dtypes.float64 else np.float32
+        eps = float(np.finfo(computed).eps)
     return g("RMSNormalization", x, scale, axis=x.rank - len(normalized_shape), epsilon=eps)
 
 

@@ -74,20 +74,27 @@ def scaled(g: TorchImporter, value: Value, alpha: Any) -> Value:
     return g("Mul", value, g.tensor(alpha, value.dtype))
 
 
+def _combined(g: TorchImporter, kind: str, x: Any, other: Any, alpha: Any) -> Value:
+    a, b = g.tensors(x, other, dtype=g.dtype)
+    if not isinstance(alpha, Value) and alpha == 1:
+        return g(kind, a, b)
+    a, b, factor = g.operands(a, b, g.tensor(alpha, g.dtype), steps=True)
+    return g.cast(g(kind, a, scaled(g, b, factor)), g.dtype)
+
+
 @aten("add")
 def add(g: TorchImporter, x: Any, other: Any, alpha: Any = 1) -> Value:
     """X + alpha · other."""
-    a, b = g.tensors(x, other, dtype=g.dtype)
     if g.dtype == dtypes.bool_:
+        a, b = g.tensors(x, other, dtype=g.dtype)
         return g("Or", a, b) if alpha else a
-    return g("Add", a, scaled(g, b, alpha))
+    return _combined(g, "Add", x, other, alpha)
 
 
 @aten("sub", "subtract")
 def sub(g: TorchImporter, x: Any, other: Any, alpha: Any = 1) -> Value:
     """X - alpha · other."""
-    a, b = g.tensors(x, other, dtype=g.dtype)
-    return g("Sub", a, scaled(g, b, alpha))
+    return _combined(g, "Sub", x, other, alpha)
 
 
 @aten("rsub")
@@ -99,48 +106,49 @@ def rsub(g: TorchImporter, x: Any, other: Any, alpha: Any = 1) -> Value:
 @aten("mul", "multiply")
 def mul(g: TorchImporter, x: Any, other: Any) -> Value:
     """The product."""
-    a, b = g.tensors(x, other, dtype=g.dtype)
-    return g("And" if g.dtype == dtypes.bool_ else "Mul", a, b)
+    a, b = g.operands(x, other)
+    return g.cast(g("And" if g.dtype == dtypes.bool_ else "Mul", a, b), g.dtype)
 
 
 @aten("addcmul")
 def addcmul(g: TorchImporter, x: Value, first: Value, second: Value, *, value: Any = 1) -> Value:
     """X + value · first · second."""
-    a, b, c = g.tensors(x, first, second, dtype=g.dtype)
-    return g("Add", a, scaled(g, g("Mul", b, c), value))
+    a, b, c = g.operands(x, first, second, steps=True)
+    return g.cast(g("Add", a, g("Mul", scaled(g, b, value), c)), g.dtype)
 
 
 @aten("addcdiv")
 def addcdiv(g: TorchImporter, x: Value, first: Value, second: Value, *, value: Any = 1) -> Value:
     """X + value · first / second."""
-    a, b, c = g.tensors(x, first, second, dtype=g.dtype)
-    return g("Add", a, scaled(g, g("Div", b, c), value))
+    a, b, c = g.operands(x, first, second, steps=True)
+    return g.cast(g("Add", a, g("Div", scaled(g, b, value), c)), g.dtype)
 
 
 @aten("lerp")
 def lerp(g: TorchImporter, x: Value, end: Value, weight: Any) -> Value:
     """The point between x and end where `weight` of the way is done."""
-    a, b, w = g.tensors(x, end, weight, dtype=g.dtype)
+    a, b, w = g.operands(x, end, weight, steps=True)
     way = g("Sub", b, a)
     near = g("Add", a, g("Mul", w, way))
     far = g("Sub", b, g("Mul", way, g("Sub", g.number(1, w.dtype), w)))
-    return g("Where", g("Less", g("Abs", w), 0.5), near, far)
+    return g.cast(g("Where", g("Less", g("Abs", w), 0.5), near, far), g.dtype)
 
 
 @aten("div", "divide", "true_divide")
 def div(g: TorchImporter, x: Any, other: Any, *, rounding_mode: str | None = None) -> Value:
     """The quotient; of integers a float unless it is rounded."""
-    a, b = g.tensors(x, other, dtype=g.dtype)
     if rounding_mode == "floor":
-        return functions.floor_quotient(g, a, b)
-    quotient = g("Div", a, b)
-    return truncated(g, quotient) if rounding_mode == "trunc" else quotient
+        return floor_divide(g, x, other)
+    quotient = g("Div", *g.operands(x, other))
+    if rounding_mode == "trunc":
+        quotient = truncated(g, quotient)
+    return g.cast(quotient, g.dtype)
 
 
 @aten("floor_divide")
 def floor_divide(g: TorchImporter, x: Any, other: Any) -> Value:
     """The quotient, rounded down."""
-    return functions.floor_quotient(g, *g.tensors(x, other, dtype=g.dtype))
+    return g.cast(functions.floor_quotient(g, *g.operands(x, other)), g.dtype)
 
 
 def truncated(g: TorchImporter, x: Value) -> Value:
@@ -264,7 +272,7 @@ def erfc(g: TorchImporter, x: Value) -> Value:
 @aten("atan2", "arctan2")
 def atan2(g: TorchImporter, y: Value, x: Value) -> Value:
     """The angle of the point (x, y)."""
-    y, x = g.tensors(y, x, dtype=g.dtype)
+    y, x = g.operands(*g.tensors(y, x, dtype=g.dtype), steps=True)
     zero, pi = g.number(0, x.dtype), g.number(math.pi, x.dtype)
     # The sign of y, also of -0 and 0: 1 / y is infinite there, and has it.
     upward = g("Where", g("Equal", y, zero), g("Reciprocal", y), y)
@@ -277,13 +285,13 @@ def atan2(g: TorchImporter, y: Value, x: Value) -> Value:
     # Of 0 / 0 the sign alone counts, and that comes from the side.
     still = g("Where", leftward, zero, y)
     angle = g("Where", both_zero, still, g("Atan", tangent))
-    return g("Where", leftward, g("Add", angle, side), angle)
+    return g.cast(g("Where", leftward, g("Add", angle, side), angle), g.dtype)
 
 
 @aten("hypot")
 def hypot(g: TorchImporter, x: Value, other: Value) -> Value:
     """The length of the vector (x, other)."""
-    return functions.hypot(g, *g.tensors(x, other, dtype=g.dtype))
+    return g.cast(functions.hypot(g, *g.operands(x, other, steps=True)), g.dtype)
 
 
 @aten("clamp", "clip")

@@ -120,8 +120,11 @@ def tensordot(
 @aten("outer", "ger")
 def outer(g: TorchImporter, x: Value, other: Value) -> Value:
     """All products of the elements of two vectors."""
-    a, b = g.tensors(x, other, dtype=g.dtype)
-    return mul(g, g("Unsqueeze", a, g.ints(1)), b)
+    return _columns(g, *g.tensors(x, other, dtype=g.dtype))
+
+
+def _columns(g: TorchImporter, x: Value, other: Value) -> Value:
+    return g("And" if x.dtype.is_bool else "Mul", g("Unsqueeze", x, g.ints(1)), other)
 
 
 @aten("addmm", "baddbmm", "addmv", "addbmm", "addr")
@@ -129,17 +132,18 @@ def addmm(
     g: TorchImporter, x: Value, first: Value, second: Value, *, beta: Any = 1, alpha: Any = 1
 ) -> Value:
     """Beta · x + alpha · first · second."""
-    y = outer(g, first, second) if "addr" in g.called else _matmul(g, first, second)
+    steps = alpha != 1 or beta != 1 or g.called.startswith(("aten.addbmm", "aten.addr"))
+    x, first, second = g.operands(x, first, second, steps=steps)
+    y = _columns(g, first, second) if "addr" in g.called else _matmul(g, first, second)
     if g.called.startswith("aten.addbmm"):
         y = g("ReduceSum", y, g.ints(0), keepdims=0)
     if alpha != 1:
         y = scaled(g, y, _like(y, alpha))
     if beta == 0:
         return g.cast(y, g.dtype)
-    x, y = g.cast(x, g.dtype), g.cast(y, g.dtype)
     if g.dtype.is_bool:
         return g("Or", scaled(g, x, beta), y)
-    return g("Add", x if beta == 1 else scaled(g, x, _like(x, beta)), y)
+    return g.cast(g("Add", x if beta == 1 else scaled(g, x, _like(x, beta)), y), g.dtype)
 
 
 def _like(x: Value, factor: Any) -> Any:
@@ -199,7 +203,9 @@ def attention(
         return g("Attention", query, key, value, mask, scale=scale, is_causal=int(is_causal))
     if enable_gqa:
         raise g.unsupported("attention with shared heads of keys of such ranks")
-    return _attention_by_products(g, query, key, value, attn_mask, is_causal, scale)
+    query, key, value = g.operands(query, key, value, steps=True)
+    result = _attention_by_products(g, query, key, value, attn_mask, is_causal, scale)
+    return g.cast(result, g.dtype)
 
 
 def _attention_by_products(
