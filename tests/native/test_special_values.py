@@ -86,3 +86,20 @@ def test_nan_of_short_floats_is_sorted_behind_all_numbers(largest: int) -> None:
     with compile_graph(graph) as model:
         for results in (evaluate(graph, feeds), model.run(feeds)):
             np.testing.assert_array_equal(results["at"], order)
+
+
+@pytest.mark.parametrize("op", ["Sum", "Mean", "Max", "Min", "Prod"])
+def test_a_reduction_over_no_axes_is_the_identity(op: str) -> None:
+    """Zeros keep their sign, as in ONNX Runtime 1.31; integers all of their digits."""
+    graph = parse(f"""graph "none" (%x: float32[n, 5], %i: int64[3]) {{
+      %y = Reduce{op}(%x, noop_with_empty_axes=1)
+      %z = Reduce{op}(%i, noop_with_empty_axes=1, keepdims=0)
+      return y = %y, z = %z
+    }}""")
+    x = np.array([[-0.0, 0.0, np.nan, np.inf, -np.inf], [1e-40, -1e-40, 3e38, -2.5, -0.0]])
+    feeds = {"x": x.astype(np.float32), "i": np.array([2**62 + 1, -(2**63), 2**63 - 1])}
+    with compile_graph(graph) as model:
+        for found in (evaluate(graph, feeds), model.run(feeds)):
+            np.testing.assert_array_equal(found["y"], feeds["x"])
+            np.testing.assert_array_equal(np.signbit(found["y"]), np.signbit(feeds["x"]))
+            np.testing.assert_array_equal(found["z"], feeds["i"])
