@@ -103,3 +103,29 @@ def test_a_reduction_over_no_axes_is_the_identity(op: str) -> None:
             np.testing.assert_array_equal(found["y"], feeds["x"])
             np.testing.assert_array_equal(np.signbit(found["y"]), np.signbit(feeds["x"]))
             np.testing.assert_array_equal(found["z"], feeds["i"])
+
+
+def test_attention_tells_scores_of_minus_infinity_from_keys_that_are_hidden() -> None:
+    """NaN where a query sees such scores alone, zeros where it sees no key."""
+    options = ("is_causal=1", "left_window_size=1", "softcap=2.0", "is_causal=0")
+    calls = [(mask, option) for mask in ("", ", %flags", ", %added") for option in options]
+    lines = (f"%y{i} = Attention(%q, %k, %v{m}, {o})" for i, (m, o) in enumerate(calls))
+    graph = parse(f"""graph "attention" (%q: float32[1, 2, 3, 4], %k: float32[1, 2, 3, 4],
+        %v: float32[1, 2, 3, 4], %flags: bool[3, 3], %added: float32[3, 3]) {{
+      {chr(10).join(lines)}
+      return {", ".join(f"y{i} = %y{i}" for i in range(len(calls)))}
+    }}""")
+    rng = np.random.default_rng(0)
+    feeds = {n: rng.normal(size=(1, 2, 3, 4)).astype(np.float32) for n in "qkv"}
+    feeds["q"][0, :, 1:, 0], feeds["k"][..., 0] = np.inf, -1
+    hidden = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 1]], bool)
+    feeds |= {"flags": ~hidden, "added": np.where(hidden, -np.inf, np.float32(0.5))}
+    with compile_graph(graph) as model:
+        found = model.run(feeds)
+    for (mask, option), (name, expected) in zip(calls, evaluate(graph, feeds).items()):
+        np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-6)
+        if option != "softcap=2.0":  # which makes finite scores of infinite ones
+            assert np.isnan(expected[0, :, 1]).all()
+            assert not np.isnan(expected[0, :, 0]).any()
+        if mask:
+            assert not expected[0, :, 2].any()

@@ -94,7 +94,10 @@ _ROWS: Final = (
     (
         "a query of attention that sees keys, all scores of which are -∞",
         "NaN; zeros where it sees no key",
-        "softmax, as ONNX Runtime; kernels with a mask cannot tell the two apart, and give zeros",
+        (
+            "softmax, as ONNX Runtime; its causal MultiHeadAttention weighs later keys where the "
+            "bias of all that a query sees is -∞"
+        ),
     ),
     (
         "scores of attention that is causal, or over a window, at keys outside",
