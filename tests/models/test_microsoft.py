@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import onnxruntime.capi.onnxruntime_pybind11_state as runtime
 import pytest
 from onnx import helper
@@ -163,6 +165,23 @@ def test_a_causal_query_all_scores_of_which_are_minus_infinity_is_nan() -> None:
     found = infuse.load(model)
     for y in (evaluate(found, feeds)["y"], infuse.compile(found).run(feeds)["y"]):
         np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_written_attention_with_a_past_names_what_is_present(tmp_path: Path) -> None:
+    """The runtime 1.31 gives other numbers where these outputs are not named."""
+    rng = np.random.default_rng(0)
+    feeds = {n: rng.standard_normal((2, 3, 16), np.float32) for n in "qkv"}
+    feeds |= {n: rng.standard_normal((2, 2, 4, 8), np.float32) for n in ("pk", "pv")}
+    q, k, v = (feeds[n].reshape(2, 3, 2, 8).swapaxes(1, 2).astype(float) for n in "qkv")
+    keys, values = (np.concatenate([feeds[p], x], 2) for p, x in (("pk", k), ("pv", v)))
+    powers = np.exp(q @ keys.swapaxes(2, 3) / np.sqrt(8))
+    mixed = powers / powers.sum(axis=-1, keepdims=True) @ values
+    expected = mixed.swapaxes(1, 2).reshape(2, 3, 16)
+    infuse.save(infuse.load(attention(feeds, ["y"])), tmp_path / "named.onnx")
+    (node,) = onnx.load(tmp_path / "named.onnx").graph.node
+    assert (len(node.output), all(node.output)) == (3, True)
+    session = onnxruntime.InferenceSession(tmp_path / "named.onnx")
+    np.testing.assert_allclose(session.run(["y"], feeds)[0], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_softmax_of_a_sum() -> None:
