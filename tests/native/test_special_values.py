@@ -129,3 +129,20 @@ def test_attention_tells_scores_of_minus_infinity_from_keys_that_are_hidden() ->
             assert not np.isnan(expected[0, :, 0]).any()
         if mask:
             assert not expected[0, :, 2].any()
+
+
+def test_the_small_weights_of_a_cubic_window_have_their_sign() -> None:
+    """Just beside a pixel, the next but one weighs -0.75 t²: an infinity there is -∞."""
+    graph = parse("""graph "cubic" (%x: float32[1, 1, 1, 4], %at: float32[1, 1, n, 2]) {
+      %y = GridSample(%x, %at, mode="cubic", align_corners=1)
+      return y = %y
+    }""")
+    places = np.array([1e-1, 1e-2, 1e-3, 3e-4, 2e-4, 1e-4, 1e-5, 3e-6, 1e-6])
+    at = np.stack([places * 2 / 3 - 1, np.zeros(len(places))], -1)[None, None]
+    feeds = {
+        "x": np.array([1, 2, np.inf, 4], np.float32).reshape(1, 1, 1, 4),
+        "at": at.astype(np.float32),
+    }
+    with compile_graph(graph) as model:
+        for found in (evaluate(graph, feeds), model.run(feeds)):
+            np.testing.assert_array_equal(found["y"], np.full((1, 1, 1, 9), -np.inf))
