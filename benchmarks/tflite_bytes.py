@@ -87,6 +87,8 @@ def functions(dtype: str) -> Iterator[Case]:
             ("LOG", scale(dtype, 30), scale(dtype, 3.3), {}),
             ("GELU", four, four, {}),
             ("GELU", scale(dtype, 16), scale(dtype, 6.1), {}),
+            ("RSQRT", four, four, {}),
+            ("RSQRT", scale(dtype, 0.5), scale(dtype, 500), {}),
         ]
     if info.bits == 8:
         listed += [("HARD_SWISH", four, four, {"version": 1}), ("GELU", four, four, {})]
@@ -102,9 +104,10 @@ def functions(dtype: str) -> Iterator[Case]:
         ]
     for kind, given, result, options in listed:
         extra = {"version": 2, **({"approximate": False} if kind == "GELU" else {}), **options}
+        numbers = x[info.max + 1 :] if kind == "RSQRT" and info.bits == 16 else x
         yield _one(
             f"{kind} {given.scale[0]:.3g} → {result.scale[0]:.3g}", dtype, given, (dtype, result),
-            [x], lambda n, i, r, k=kind, e=extra: n.op(k, [i], r, **e),
+            [numbers], lambda n, i, r, k=kind, e=extra: n.op(k, [i], r, **e),
         )  # fmt: skip
 
 
@@ -157,7 +160,7 @@ def _of_rows(dtype: str) -> Iterator[Case]:
 
 def differences(net: Net, feeds: list[np.ndarray]) -> np.ndarray:
     """By how many units results lie beside LiteRT's."""
-    data = net.bytes()
+    data = net.shaped(feeds).bytes()
     ((right,),) = litert_runs(data, [feeds], delegated=True)
     (found,) = infused(infuse.load(data), feeds)
     return np.abs(found.astype(np.int64) - right.astype(np.int64))

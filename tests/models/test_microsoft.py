@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import onnxruntime.capi.onnxruntime_pybind11_state as runtime
 import pytest
 from onnx import helper
@@ -112,6 +114,24 @@ def test_the_sum_before_an_activation_may_leave_the_type(name: str) -> None:
         np.testing.assert_array_equal(y, run(model, {"x0": x, "x1": b})[0])
 
 
+def attention(
+    feeds: dict[str, np.ndarray], outputs: list[str], **attributes: Any
+) -> onnx.ModelProto:
+    """A model of one MultiHeadAttention of two heads."""
+    names = [n if n in feeds else "" for n in ("q", "k", "v", "", "mask", "bias", "pk", "pv")]
+    node = helper.make_node(
+        "MultiHeadAttention", names, outputs, domain="com.microsoft", num_heads=2, **attributes
+    )
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for n, x in feeds.items()
+    ]
+    outs = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, None) for n in outputs]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "one", infos, outs)
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("given", ["", "mask", "bias", "mask and bias"])
 def test_scores_of_attention_are_those_before_the_softmax(given: str, causal: int) -> None:
@@ -125,30 +145,43 @@ def test_scores_of_attention_are_those_before_the_softmax(given: str, causal: in
     if causal:  # queries are the last keys
         past = {name: rng.standard_normal((2, 2, 2, 4), np.float32) for name in ("pk", "pv")}
         feeds |= {"k": feeds["k"][:, :3].copy(), "v": feeds["v"][:, :3].copy(), **past}
-    names = [n if n in feeds else "" for n in ("q", "k", "v", "", "mask", "bias", "pk", "pv")]
-    node = helper.make_node(
-        "MultiHeadAttention",
-        names,
-        ["y", "key", "value", "scores"],
-        domain="com.microsoft",
-        num_heads=2,
-        unidirectional=causal,
-    )
-    infos = [
-        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
-        for n, x in feeds.items()
-    ]
-    outs = [
-        helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, None) for n in node.output if n
-    ]
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    graph = helper.make_graph([node], "one", infos, outs)
-    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    model = attention(feeds, ["y", "key", "value", "scores"], unidirectional=causal)
     expected = run(model, feeds)
     found = infuse.load(model)
     for results_ in (evaluate(found, feeds), infuse.compile(found).run(feeds)):
         for y, wanted in zip(results_.values(), expected, strict=True):
             np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_causal_query_all_scores_of_which_are_minus_infinity_is_nan() -> None:
+    """Keys behind it take no part, whose scores the runtime has as the lowest number."""
+    rng = np.random.default_rng(0)
+    feeds = {n: rng.standard_normal((1, 3, 8), np.float32) for n in "qkv"}
+    feeds["q"][0, 0, 0], feeds["k"][0, 0, 0] = np.inf, -1
+    model = attention(feeds, ["y"], unidirectional=1)
+    (expected,) = run(model, feeds)
+    assert np.isnan(expected[0, 0, :4]).all()
+    assert np.isfinite(expected[0, 1]).all()
+    found = infuse.load(model)
+    for y in (evaluate(found, feeds)["y"], infuse.compile(found).run(feeds)["y"]):
+        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_written_attention_with_a_past_names_what_is_present(tmp_path: Path) -> None:
+    """The runtime 1.31 gives other numbers where these outputs are not named."""
+    rng = np.random.default_rng(0)
+    feeds = {n: rng.standard_normal((2, 3, 16), np.float32) for n in "qkv"}
+    feeds |= {n: rng.standard_normal((2, 2, 4, 8), np.float32) for n in ("pk", "pv")}
+    q, k, v = (feeds[n].reshape(2, 3, 2, 8).swapaxes(1, 2).astype(float) for n in "qkv")
+    keys, values = (np.concatenate([feeds[p], x], 2) for p, x in (("pk", k), ("pv", v)))
+    powers = np.exp(q @ keys.swapaxes(2, 3) / np.sqrt(8))
+    mixed = powers / powers.sum(axis=-1, keepdims=True) @ values
+    expected = mixed.swapaxes(1, 2).reshape(2, 3, 16)
+    infuse.save(infuse.load(attention(feeds, ["y"])), tmp_path / "named.onnx")
+    (node,) = onnx.load(tmp_path / "named.onnx").graph.node
+    assert (len(node.output), all(node.output)) == (3, True)
+    session = onnxruntime.InferenceSession(tmp_path / "named.onnx")
+    np.testing.assert_allclose(session.run(["y"], feeds)[0], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_softmax_of_a_sum() -> None:

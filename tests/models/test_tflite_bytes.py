@@ -30,7 +30,7 @@ def test_int16_is_ordered_by_what_is_stored() -> None:
 
 
 def test_functions_of_int16_are_read_from_tables() -> None:
-    """Of 513 places for EXP, LOG and GELU, of 256 for TANH and LOGISTIC; one natively."""
+    """Of 513 places for EXP, LOG, GELU and RSQRT, of 256 for TANH and LOGISTIC; one natively."""
     for name, net, feeds in functions("int16"):
         assert not differences(net, feeds).any(), name
         if name.startswith("EXP"):

@@ -143,6 +143,16 @@ class Net:
         self.graph.outputs = list(tensors)
         return self
 
+    def shaped(self, feeds: Sequence[np.ndarray]) -> Net:
+        """State the shapes that results have of these feeds: without, XNNPACK leaves operators to
+        LiteRT's kernels.
+        """
+        interpreter = _started(self.bytes(), feeds, delegated=False)
+        interpreter.invoke()
+        for index, tensor in enumerate(self.model.subgraphs[0].tensors):
+            tensor.shape = interpreter._get_tensor_details(index, 0)["shape"].tolist()
+        return self
+
     def bytes(self) -> bytes:
         builder = flatbuffers.Builder(1024)
         builder.Finish(self.model.Pack(builder), b"TFL3")
@@ -160,13 +170,8 @@ def litert_runs(
     """Those of several runs, one after another; `delegated`: of what XNNPACK takes, as by default,
     those of XNNPACK.
     """
-    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    resolver = OpResolverType.AUTO if delegated else kernels
-    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=resolver)
+    interpreter = _started(data, runs[0], delegated=delegated)
     inputs = interpreter.get_input_details()
-    for detail, feed in zip(inputs, runs[0], strict=True):
-        interpreter.resize_tensor_input(detail["index"], feed.shape)
-    interpreter.allocate_tensors()
     results = []
     for feeds in runs:
         for detail, feed in zip(inputs, feeds, strict=True):
@@ -175,6 +180,27 @@ def litert_runs(
         details = interpreter.get_output_details()
         results.append([interpreter.get_tensor(d["index"]).copy() for d in details])
     return results
+
+
+def _started(data: bytes, feeds: Sequence[np.ndarray], *, delegated: bool) -> Interpreter:
+    """An interpreter that holds these feeds."""
+    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    resolver = OpResolverType.AUTO if delegated else kernels
+    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=resolver)
+    inputs = interpreter.get_input_details()
+    for detail, feed in zip(inputs, feeds, strict=True):
+        if detail["shape"].tolist() != list(feed.shape):
+            interpreter.resize_tensor_input(detail["index"], feed.shape)
+    interpreter.allocate_tensors()
+    for detail, feed in zip(inputs, feeds, strict=True):
+        interpreter.set_tensor(detail["index"], feed)
+    return interpreter
+
+
+def taken(data: bytes, feeds: Sequence[np.ndarray]) -> bool:
+    """Whether XNNPACK takes an operator of a model."""
+    started = _started(data, feeds, delegated=True)
+    return "DELEGATE" in [op["op_name"] for op in started._get_ops_details()]
 
 
 def infused(graph: Graph, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:

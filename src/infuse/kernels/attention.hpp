@@ -277,17 +277,26 @@ struct Floats : ByVectors<Floats> {
   }
 };
 
-/** Whether a query sees some key, where no mask hides more than the shape says. */
-inline bool sees_keys(const AttentionShape& shape, long query) {
+/** Whether a query sees some key: one whose score of zero no mask makes -inf. */
+template <class Mask>
+INFUSE_NOINLINE bool sees_keys(const AttentionShape& shape, const Unit& unit, long query,
+                               const Mask& mask) {
   const long place = query + shape.causal_offset;
   const long last = shape.causal && place + 1 < shape.keys ? place + 1 : shape.keys;
   const long first = shape.left < 0 || place < shape.left ? 0 : place - shape.left;
-  return first < last;
+  bool sees = false;
+  sweep(0, last - first, [&](long j, auto lanes) {
+    const vf score = mask(vf{}, unit.batch, unit.head, query, first + j, lanes);
+    const vf lowest = splat(-__builtin_inff());
+    sees |= any(valid(score, lowest, lanes) > lowest);
+  });
+  return sees;
 }
 
-/** Results are NaN where all scores that a query sees are -inf, unless a mask may have made them. */
-template <bool Masked, class Sink>
-inline void finish(const AttentionShape& shape, const Unit& unit, const Sink& sink) {
+/** Results are NaN where all scores that a query sees are -inf, and zeros where it sees no key. */
+template <class Mask, class Sink>
+inline void finish(const AttentionShape& shape, const Unit& unit, const Mask& mask,
+                   const Sink& sink) {
   for (long i = 0; i < unit.queries; ++i) {
     long query = unit.first + i;
     long row = shape.merge_heads ? unit.batch * shape.queries + query
@@ -297,7 +306,7 @@ inline void finish(const AttentionShape& shape, const Unit& unit, const Sink& si
     float sum = unit.space.sum[i];
     if (shape.sinks && sum != 0.0f) sum += exp(shape.sinks[unit.head] - unit.space.top[i]);
     float share = 1.0f / sum;
-    if (sum == 0.0f) share = !Masked && sees_keys(shape, query) ? __builtin_nanf("") : 0.0f;
+    if (sum == 0.0f) share = sees_keys(shape, unit, query, mask) ? __builtin_nanf("") : 0.0f;
     sweep(0, shape.value_dim,
           [&](long d, auto lanes) { sink(load(out + d, Full{}) * share, row, col + d, lanes); });
   }
@@ -359,7 +368,7 @@ inline void attention(Context& context, const AttentionShape& shape, const HeadR
             for (long row = 0; row < unit.queries; row += Kind::TOGETHER)
               meet<Kind>(own, unit, block, row, mask);
           }
-          finish<Hides<Mask>::value>(own, unit, sink);
+          finish(own, unit, mask, sink);
         }
       },
       1 + 200000 / (work + 1));

@@ -49,16 +49,6 @@ struct NoMask {
   }
 };
 
-/** Whether a mask may hide keys. */
-template <class Mask>
-struct Hides {
-  static constexpr bool value = true;
-};
-template <>
-struct Hides<NoMask> {
-  static constexpr bool value = false;
-};
-
 /** Adds mask[batch, head, query, key]; a stride of 0 repeats, the stride of keys is 0 or 1. */
 struct AddMask {
   const float* data;

@@ -56,13 +56,14 @@ inline P settled(const SampleShape& s, P x, long size) {
   return limited(x, P(-9), P(size + 8));
 }
 
+// Weights of pixels at distances t and 1 + t, where rest = 1 - t: no rounding turns their signs.
 template <class P>
-inline P cubic_near(P d) {
-  return (P(1.25) * d - P(2.25)) * d * d + 1;
+inline P cubic_near(P t, P rest) {
+  return rest * (1 + t - P(1.25) * t * t);
 }
 template <class P>
-inline P cubic_far(P d) {
-  return P(-0.75) * (((d - 5) * d + 8) * d - 4);
+inline P cubic_far(P t, P rest) {
+  return P(-0.75) * t * (rest * rest);
 }
 
 /** The taps at a place of the grid; how many. */
@@ -79,8 +80,9 @@ inline int axis_taps(const SampleShape& s, P g, long size, long stride, Axis<P>*
   } else if (count == 2) {
     axis->weight[0] = 1 - t, axis->weight[1] = t;
   } else {
-    axis->weight[0] = cubic_far(1 + t), axis->weight[1] = cubic_near(t);
-    axis->weight[2] = cubic_near(1 - t), axis->weight[3] = cubic_far(2 - t);
+    const P rest = 1 - t;
+    axis->weight[0] = cubic_far(t, rest), axis->weight[1] = cubic_near(t, rest);
+    axis->weight[2] = cubic_near(rest, t), axis->weight[3] = cubic_far(rest, t);
   }
   const long first = long(base) - (count == 4);
   for (int k = 0; k < count; ++k) {

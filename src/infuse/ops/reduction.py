@@ -143,6 +143,8 @@ class ReduceSum(Reduction):
     samples = _NUMBERS
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
+        if not axes:
+            return data
         return data.sum(axis=axes, keepdims=True) if data.dtype == object else _sum(data, axes)
 
 
@@ -155,7 +157,7 @@ class ReduceMean(Reduction):
     samples = _NUMBERS
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
-        return mean(data.astype(np.float64), axes)
+        return mean(data.astype(np.float64), axes) if axes else data
 
     def finish(self, e: Formulas, total: Term, count: Term) -> Term:
         return total / count

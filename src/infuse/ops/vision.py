@@ -159,9 +159,9 @@ class GridSample(Op):
             return np.ones_like(distance)
         if self.mode == "linear":
             return 1 - distance
-        a = -0.75
-        near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
-        return np.where(distance <= 1, near, a * (((distance - 5) * distance + 8) * distance - 4))
+        # Products, whose signs no rounding turns.
+        near = (1 - distance) * (1 + distance - 1.25 * distance**2)
+        return np.where(distance <= 1, near, -0.75 * (distance - 1) * (distance - 2) ** 2)
 
     def flops(self, shapes: Shapes) -> Flops:
         """Every element blends the elements around its place; the places themselves take four

@@ -123,7 +123,10 @@ _ROWS: Final = (
     (
         "a query of attention that sees keys, all scores of which are -∞",
         "NaN; zeros where it sees no key",
-        "softmax, as ONNX Runtime; kernels with a mask cannot tell the two apart, and give zeros",
+        (
+            "softmax, as ONNX Runtime; its causal MultiHeadAttention weighs later keys where the "
+            "bias of all that a query sees is -∞"
+        ),
     ),
     (
         "scores of attention that is causal, or over a window, at keys outside",
@@ -139,6 +142,11 @@ _ROWS: Final = (
         "MultiHeadAttention, Attention (com.microsoft): keys with an `attention_bias` of -∞",
         "weighed by zero, unless their scores are NaN or ∞",
         "as ONNX Runtime, which adds it",
+    ),
+    (
+        "MultiHeadAttention (com.microsoft) with a past and without named present keys and values",
+        "the formula; a file that Infuse writes names them",
+        "ONNX Runtime 1.31 and 1.32 then give other numbers, which differ from run to run",
     ),
     (
         "SkipLayerNormalization (com.microsoft) of sums and squares that leave float32",

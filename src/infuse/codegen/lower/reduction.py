@@ -33,6 +33,8 @@ _REDUCERS = {
         "ReduceLogSum": "LogSum",
     },
 }
+_OF_ONE = ("ReduceSum", "ReduceMean", "ReduceProd")
+"""Of one element that element, whose sign and whose last bits `Max` keeps: 0 + -0 is 0."""
 
 
 def _axes(node: Node) -> list[int] | None:
@@ -118,13 +120,15 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
 @lowers(*_REDUCERS, "ReduceLogSumExp", has_epilogue=True, runtime_inputs=(0,))
 def reduce(low: Lowering, node: Node, group: Group) -> None:
     x, plan = operand(node), _plan(low, node)
-    tensor = plan.tensor
+    tensor, reducer = plan.tensor, _REDUCERS.get(node.kind)
+    if node.kind in _OF_ONE and _axes(node) == []:
+        reducer = "Max"
     f = low.function(node.kind, *group.nodes)
     f.include("reduce.hpp")
     if x.dtype != dtypes.float32:
         target = low.allocate(node.output, plan.order)
         shape = f.sizes(ReduceSizes._make([*plan.sizes, 1]))
-        template = [_REDUCERS[node.kind]] if node.kind in _REDUCERS else []
+        template = [reducer] if reducer else []
         kernel = "reduce_scalar" if template else "log_sum_exp"
         f.call(kernel, shape, f.read(tensor), f.write(target), template=template)
         low.tensors[node.output] = target
@@ -132,10 +136,10 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
         return
     sink, columns = low.wide_sink(f, group, plan.order, plan.inner)
     shape = f.sizes(ReduceSizes._make([*plan.sizes, columns]))
-    if node.kind == "ReduceLogSumExp":
+    if reducer is None:
         f.call("log_sum_exp", shape, f.read(tensor), sink)
     else:
-        f.call("reduce", shape, f.read(tensor), sink, template=(_REDUCERS[node.kind],))
+        f.call("reduce", shape, f.read(tensor), sink, template=(reducer,))
     f.finish(label(group))
 
 

@@ -13,8 +13,13 @@ from infuse.ir.types import UNKNOWN
 from infuse.ops.core.base import REGISTRY
 
 _OPTIONAL: Final = defs.OpSchema.FormalParameterOption.Optional
-_ASKED_BY_RUNTIME: Final = {("com.microsoft", "EmbedLayerNormalization"): 2}
-"""Outputs that ONNX Runtime asks for although nobody may read them."""
+_ASKED_BY_RUNTIME: Final = {
+    ("com.microsoft", "EmbedLayerNormalization"): (2, ()),
+    ("com.microsoft", "MultiHeadAttention"): (3, (6, 7)),
+}
+"""How many outputs ONNX Runtime must be asked for although nobody may read them, and operands
+without which it need not: with a past and no present, its attention gives other numbers.
+"""
 
 
 def outputs_of(spelling: Spelling, schema: Definition | None) -> list[Value | None]:
@@ -23,7 +28,10 @@ def outputs_of(spelling: Spelling, schema: Definition | None) -> list[Value | No
     """
     outputs: list[Value | None] = list(spelling.outputs)
     if schema is None:
-        least = _ASKED_BY_RUNTIME.get((spelling.domain, spelling.kind), 0)
+        least, operands = _ASKED_BY_RUNTIME.get((spelling.domain, spelling.kind), (0, ()))
+        if any(spelling.input(i) is None for i in operands):
+            return outputs
+        outputs[:least] = [v or Value(UNKNOWN) for v in outputs[:least]]
     else:
         least = _parts(spelling) if spelling.kind == "Split" else schema.min_output
         if not spelling.domain and ("", spelling.kind) in REGISTRY:

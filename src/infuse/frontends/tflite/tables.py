@@ -66,6 +66,16 @@ def logarithm(least: np.float32) -> Callable[[Array], Array]:
     return function
 
 
+def inverse_root(most: np.float32) -> Callable[[Array], Array]:
+    """1 / √x in float32, and `most` of what is not positive."""
+
+    def function(x: Array) -> Array:
+        known = np.where(x > 0, x, 1)
+        return np.asarray(np.where(x > 0, np.float32(1) / np.sqrt(known), most))
+
+    return function
+
+
 def gelu(approximate: bool) -> Callable[[Array], Array]:
     """The Gaussian error linear unit in float32; the error function is float64."""
     f = np.float32

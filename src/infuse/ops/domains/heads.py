@@ -79,17 +79,18 @@ def attend(
 ) -> tuple[Array, Array]:
     """softmax(q · kᵀ · scale, capped, + mask) · v for each head, and what softmax is of.
 
-    `sinks` has for each head a score that takes part in the softmax alone. A query whose mask is −∞
-    for all keys gives zeros; keys that are `unseen` have the mask for a score, also where their own
-    is NaN.
+    `sinks` has for each head a score that takes part in the softmax alone. A query whose keys are
+    all `unseen`, or whose mask is −∞ for them, gives zeros; the scores of unseen keys are told as
+    the mask, also where their own is NaN.
     """
     scores = q @ k.swapaxes(2, 3) * (scale or 1 / math.sqrt(q.shape[3]))
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
-    hidden = np.isneginf(mask)
-    scores = scores + mask
+    hidden, scores = np.isneginf(mask), scores + mask
+    told = scores
     if unseen is not None:
-        scores = np.where(unseen, mask, scores)
+        told = np.where(unseen, mask, scores)
+        hidden, scores = hidden | unseen, np.where(unseen, -np.inf, scores)
     largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     blind = np.broadcast_to(hidden, scores.shape).all(axis=-1, keepdims=True)
     powers: Array = np.where(blind, 0, np.exp(scores - largest))
@@ -97,4 +98,4 @@ def attend(
     if sinks is not None:
         total = total + np.exp(sinks.reshape(-1, 1, 1) - largest)
     weights = powers / np.where(blind, 1, total)
-    return np.asarray(weights @ v), scores
+    return np.asarray(weights @ v), told

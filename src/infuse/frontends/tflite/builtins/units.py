@@ -126,7 +126,15 @@ def sqrt(call: Call) -> Value:
 
 @builtin("RSQRT")
 def rsqrt(call: Call) -> Value:
-    """1 / √x; of bytes, the largest where x is zero."""
+    """1 / √x; of bytes and int16, the largest where x is zero."""
+
+    def lines(scale: float, zero: int, step: float, shift: int) -> Array:
+        most = np.float32(step) * np.float32(np.iinfo(np.int16).max - shift)
+        return tables.between(tables.inverse_root(most), scale, zero, step, shift)
+
+    y = _tabled(call, lines)
+    if y is not None:
+        return y
     known = scales(call)
     if known is None:
         return call.g("Reciprocal", call.g("Sqrt", call.real(0)))
