@@ -2,18 +2,23 @@
 
 import itertools
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
+import infuse
 from infuse import dtypes, ops
 from infuse.codegen.compile import compile_graph
 from infuse.dtypes import DType
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Elementwise
+from infuse.ops.core.evaluate import evaluate
 from infuse.testing.samples import Row
+from tests.native.builder import Builder
 from tests.native.op_cases import ALL_FLOATS, OPS, SIGNED, UNSIGNED, Case, check, refusal
 
 
@@ -167,3 +172,18 @@ def test_floats_that_no_integer_holds() -> None:
     with compile_graph(graph, threads=1) as model:
         found = model.run({"x": x})
     assert {d: found[d.name].tolist() for d in expected} == expected
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int64, dtypes.uint64], ids=str)
+def test_means_of_long_integers_keep_all_digits(dtype: DType) -> None:
+    """Against Python's integers; ONNX Runtime adds in float64."""
+    rows = [(2**62 + 1, 2**62 - 2), (2**53 + 1, 2**53 + 1), (7, 0)]
+    rows += [(2**63 + 1, 2**63 - 2)] if dtype == dtypes.uint64 else [(-7, 0), (-(2**62) - 1, 0)]
+    g = Builder()
+    x = g.input(len(rows), 2, dtype=dtype)
+    g.output(g("ReduceMean", x, [1], keepdims=0))
+    fed = {x.name: np.array(rows, dtype.numpy)}
+    right = [int(Fraction(sum(row), 2)) for row in rows]
+    assert evaluate(g.graph, fed)["y0"].tolist() == right
+    with infuse.compile(g.graph, threads=1) as model:
+        assert model.run(fed)["y0"].tolist() == right

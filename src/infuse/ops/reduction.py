@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -149,7 +150,7 @@ class ReduceSum(Reduction):
 
 
 class ReduceMean(Reduction):
-    """Mean of the elements; integers round toward zero."""
+    """Mean of the elements; integers round toward zero, and their sum wraps around in 64 bits."""
 
     traits = Trait.TOTAL
     since = 18
@@ -157,7 +158,13 @@ class ReduceMean(Reduction):
     samples = _NUMBERS
 
     def reduce(self, data: Array, axes: tuple[int, ...]) -> Any:
-        return mean(data.astype(np.float64), axes) if axes else data
+        count = math.prod(data.shape[axis] for axis in axes)
+        if data.dtype.kind not in "iu" or not count:
+            return mean(data.astype(np.float64), axes) if axes else data
+        wide = np.uint64 if data.dtype == np.uint64 else np.int64
+        total = data.sum(axis=axes, keepdims=True, dtype=wide)
+        down = total // count
+        return down + ((total < 0) & (down * count != total))
 
     def finish(self, e: Formulas, total: Term, count: Term) -> Term:
         return total / count

@@ -45,6 +45,11 @@ _ROWS: Final = (
         "as ONNX Runtime, PyTorch and OpenVINO",
     ),
     (
+        "ReduceMean of int64",
+        "the sum wraps around in 64 bits and is divided once: exact below 2⁶³",
+        "ONNX Runtime adds in float64, which has 53 bits, and ends at the limits",
+    ),
+    (
         "GridSample with a grid of 16 bits",
         "places are computed in float32",
         "PyTorch on CPUs rounds each step to 16 bits, which finds other pixels",
