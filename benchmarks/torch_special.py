@@ -24,7 +24,7 @@ FLOATS: Final = (
 )
 DIVISIONS: Final = ("div", "floor_divide", "remainder", "fmod", "true_divide")
 FAULTY: Final = ("gcd", "lcm")
-"""Those that end torch's process where integers are the least of their type."""
+"""Those that may end the process of torch."""
 
 
 def values(dtype: torch.dtype) -> torch.Tensor:
