@@ -179,7 +179,6 @@ static int run_0(Model& m, const void* const* in, void* const* out) {
   Context& c = *m.pool;
   Sizes& d = m.d;
   const long* at = f.offsets;
-  f.turn ^= 0;
   Block* own = f.own + f.turn * 2;
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;
   if ((24L*d.s_batch) > 0) add_mul_tanh_0(c, d, (const float*)(in[0]), 8L, (const float*)(m.weights + 0L), (float*)(out[0]), 8L, (3L*d.s_batch), 8L);  // Add + Mul + Tanh: Add_0, Mul_1, Tanh_2
