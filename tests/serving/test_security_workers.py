@@ -42,7 +42,11 @@ def test_a_worker_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
         worker = WorkerProcess(sorted(os.sched_getaffinity(0))[:1])
         await worker.start()
         try:
-            text = Path(f"/proc/{worker.pid}/environ").read_bytes()
+            text = b""
+            for _ in range(500):  # empty until the new program has been set up
+                if text := Path(f"/proc/{worker.pid}/environ").read_bytes():
+                    break
+                await asyncio.sleep(0.01)
         finally:
             worker.expected = True
             await worker.close()
