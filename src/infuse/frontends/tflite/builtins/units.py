@@ -22,6 +22,10 @@ _COMPARED: Final = {
     "GREATER_EQUAL": "GreaterOrEqual",
 }  # fmt: skip
 _SHORT: Final = (dtypes.int16,)
+_Table = Callable[[float, int, float, int], Array | None]
+"""Makes the results of all numbers of int16 from the scales and zero points of operand and result;
+None where LiteRT has no table.
+"""
 _STEEP: Final = 2.0**7
 """Above which, and below whose inverse, the delegate takes no slope."""
 
@@ -47,34 +51,44 @@ def _stored(call: Call, zero: int) -> tuple[Array, np.iinfo[np.integer]]:
     return np.arange(info.min, info.max + 1) - zero, info
 
 
-def _tabled(call: Call, table: Callable[[float, int, float, int], Array | None]) -> Value | None:
+def _tabled(call: Call, table: _Table) -> Value | None:
     """A function of int16 by its table, which scales and zero points make; None of other types."""
     known = scales(call, _SHORT)
     found = None if known is None else table(*known)
     return None if found is None else looked_up(call.g, call.raw(0), found)
 
 
-def _lined(function: Callable[[Array], Array]) -> Callable[[float, int, float, int], Array]:
+def _lined(function: Callable[[Array], Array]) -> _Table:
     return lambda *known: tables.between(function, *known)
 
 
-@builtin("EXP")
-def exp(call: Call) -> Value:
-    """Eˣ."""
-    y = _tabled(call, _lined(tables.exponential))
-    return call.g("Exp", call.real(0)) if y is None else y
+def _symmetric(table: Callable[[float], Array | None]) -> _Table:
+    """A table that there is without zero points, and for a result in steps of 2⁻¹⁵."""
+    return lambda scale, zero, step, shift: (
+        table(scale) if (zero, step, shift) == (0, 2.0**-15, 0) else None
+    )
 
 
-@builtin("LOG")
-def log(call: Call) -> Value:
-    """The natural logarithm; of int16 that are not positive, the least number."""
+def _logarithm(scale: float, zero: int, step: float, shift: int) -> Array:
+    """Of what is not positive, the least number."""
+    least = np.float32(step) * np.float32(np.iinfo(np.int16).min - shift)
+    return tables.between(tables.logarithm(least), scale, zero, step, shift)
 
-    def table(scale: float, zero: int, step: float, shift: int) -> Array:
-        least = np.float32(step) * np.float32(np.iinfo(np.int16).min - shift)
-        return tables.between(tables.logarithm(least), scale, zero, step, shift)
 
-    y = _tabled(call, table)
-    return call.g("Log", call.real(0)) if y is None else y
+def _function(kind: str, table: _Table) -> Callable[[Call], Value]:
+    """An operator; of int16 its table."""
+
+    def build(call: Call) -> Value:
+        y = _tabled(call, table)
+        return call.g(kind, call.real(0)) if y is None else y
+
+    return build
+
+
+builtin("EXP")(_function("Exp", _lined(tables.exponential)))
+builtin("LOG")(_function("Log", _logarithm))
+builtin("LOGISTIC")(_function("Sigmoid", _symmetric(tables.logistic)))
+builtin("TANH")(_function("Tanh", _symmetric(tables.tanh)))
 
 
 @builtin("GELU")
@@ -84,29 +98,6 @@ def gelu(call: Call) -> Value:
     y = _tabled(call, _lined(tables.gelu(approximate)))
     form = "tanh" if approximate else "none"
     return call.g("Gelu", call.real(0), approximate=form) if y is None else y
-
-
-@builtin("LOGISTIC")
-def logistic(call: Call) -> Value:
-    """The logistic function."""
-    y = _tabled(call, _symmetric(tables.logistic))
-    return call.g("Sigmoid", call.real(0)) if y is None else y
-
-
-@builtin("TANH")
-def tanh(call: Call) -> Value:
-    """The hyperbolic tangent."""
-    y = _tabled(call, _symmetric(tables.tanh))
-    return call.g("Tanh", call.real(0)) if y is None else y
-
-
-def _symmetric(
-    table: Callable[[float], Array | None],
-) -> Callable[[float, int, float, int], Array | None]:
-    """A table that there is without zero points, and for a result in steps of 2⁻¹⁵."""
-    return lambda scale, zero, step, shift: (
-        table(scale) if (zero, step, shift) == (0, 2.0**-15, 0) else None
-    )
 
 
 @builtin("SQRT")
