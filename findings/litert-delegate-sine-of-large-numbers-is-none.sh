@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# LiteRT 2.3.0 on x86-64 (AVX-512): by default (the XNNPACK delegate) float32 functions go astray for
-# large numbers: SIN(1e10) is -4891, SQRT(1e38) is 1.5e19, LOG(3e38) is infinity, LOGISTIC(1e38) is
-# NaN while that of 3e38 is 1, RSQRT(0) is NaN, and EXP(NaN) is 0. Nothing is said.
+# LiteRT 2.3.0 on x86-64 (AVX-512): by default (the XNNPACK delegate) float32 functions go astray
+# for large numbers: SIN(1e10) is -4891, SQRT(1e38) is 1.5e19, LOG(3e38) is infinity, LOGISTIC(1e38)
+# is NaN while that of 3e38 is 1, RSQRT(0) is NaN, and EXP(NaN) is 0. Nothing is said.
 #
 # LiteRT's own kernels, which run where the delegate is switched off or does not take a node, give
 # the right numbers for the same file: whether a shape is known decides which answer comes.
