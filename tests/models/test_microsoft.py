@@ -184,6 +184,39 @@ def test_a_written_attention_with_a_past_names_what_is_present(tmp_path: Path) -
     np.testing.assert_allclose(session.run(["y"], feeds)[0], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("domain", ["", "com.microsoft"])
+def test_written_attentions_with_a_past_run_where_nobody_reads_what_is_present(
+    domain: str, tmp_path: Path
+) -> None:
+    """The runtime 1.31 refuses the run where these outputs are not named."""
+    rng = np.random.default_rng(0)
+    shapes = dict.fromkeys(("q", "k", "v", "pk", "pv"), (2, 2, 3, 8))
+    if domain:
+        shapes = {"x": (2, 3, 16), "w": (16, 48), "b": (48,), "past": (2, 2, 2, 3, 8)}
+    feeds = {n: rng.standard_normal(shape, np.float32) for n, shape in shapes.items()}
+    names = list(feeds)
+    names.insert(3, "")
+    kept = 2 if domain else 3
+    attributes = {"num_heads": 2} if domain else {}
+    outputs = ["y", "present", "present_value"][:kept]
+    node = helper.make_node("Attention", names, outputs, domain=domain, **attributes)
+    infos = [
+        helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, x.shape) for n, x in feeds.items()
+    ]
+    outs = [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
+    imports = [helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(
+        helper.make_graph([node], "one", infos, outs), opset_imports=imports, ir_version=10
+    )
+    expected = run(model, feeds)
+    del model.graph.node[0].output[1:]
+    infuse.save(infuse.load(model), tmp_path / "named.onnx")
+    (written,) = onnx.load(tmp_path / "named.onnx").graph.node
+    assert (written.domain, len(written.output), all(written.output)) == (domain, kept, True)
+    session = onnxruntime.InferenceSession(tmp_path / "named.onnx")
+    np.testing.assert_allclose(session.run(["y"], feeds)[0], expected[0], rtol=1e-5, atol=1e-5)
+
+
 def test_softmax_of_a_sum() -> None:
     for row in table(ops.REGISTRY["com.microsoft", "BiasSoftmax"]):
         data, bias = row.inputs

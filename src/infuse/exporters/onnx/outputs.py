@@ -14,11 +14,14 @@ from infuse.ops.core.base import REGISTRY
 
 _OPTIONAL: Final = defs.OpSchema.FormalParameterOption.Optional
 _ASKED_BY_RUNTIME: Final = {
+    ("", "Attention"): (3, (4, 5)),
+    ("com.microsoft", "Attention"): (2, (4,)),
     ("com.microsoft", "EmbedLayerNormalization"): (2, ()),
     ("com.microsoft", "MultiHeadAttention"): (3, (6, 7)),
 }
 """How many outputs ONNX Runtime must be asked for although nobody may read them, and operands
-without which it need not: with a past and no present, its attention gives other numbers.
+without which it need not: with a past and no present, its attention refuses the run (1.31) or gives
+other numbers.
 """
 
 
@@ -27,21 +30,19 @@ def outputs_of(spelling: Spelling, schema: Definition | None) -> list[Value | No
     operator must have.
     """
     outputs: list[Value | None] = list(spelling.outputs)
-    if schema is None:
-        least, operands = _ASKED_BY_RUNTIME.get((spelling.domain, spelling.kind), (0, ()))
-        if any(spelling.input(i) is None for i in operands):
-            return outputs
-        outputs[:least] = [v or Value(UNKNOWN) for v in outputs[:least]]
-    else:
-        least = _parts(spelling) if spelling.kind == "Split" else schema.min_output
+    least, operands = _ASKED_BY_RUNTIME.get((spelling.domain, spelling.kind), (0, ()))
+    if any(spelling.input(i) is None for i in operands):
+        least = 0
+    outputs[:least] = [v or Value(UNKNOWN) for v in outputs[:least]]
+    if schema is not None:
         if not spelling.domain and ("", spelling.kind) in REGISTRY:
-            formals = [schema.outputs[min(i, len(schema.outputs) - 1)] for i in range(len(outputs))]
-            outputs = [
-                None if f.option == _OPTIONAL and v and not v.uses else v
-                for f, v in zip(formals, outputs)
-            ]
+            for i in range(least, len(outputs)):
+                formal = schema.outputs[min(i, len(schema.outputs) - 1)]
+                if formal.option == _OPTIONAL and (v := outputs[i]) and not v.uses:
+                    outputs[i] = None
             while outputs and outputs[-1] is None:
                 outputs.pop()
+        least = max(least, _parts(spelling) if spelling.kind == "Split" else schema.min_output)
     return outputs + [Value(UNKNOWN) for _ in range(least - len(outputs))]
 
 
