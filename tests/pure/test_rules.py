@@ -13,6 +13,7 @@ import pytest
 
 from infuse.ir.clone import clone
 from infuse.ir.expression import Call
+from infuse.ops.core.samples import Ints
 from infuse.passes.options import Options
 from infuse.passes.rules import ALL_RULES
 from infuse.passes.run import optimize_in_place
@@ -114,6 +115,15 @@ def test_a_rule_refuses_with_the_reason(rule: Rule, rng: np.random.Generator) ->
     said = explain(rule, graph)
     assert not any(e.fires for e in said), f"it fires on {graph}"
     assert any(reason in e.reason for e in said), [e.reason for e in said]
+
+
+def test_embeddings_without_channels_stay(rng: np.random.Generator) -> None:
+    """The runtime's operator has no result for them."""
+    (rule,) = (rule for rule in ALL_RULES if rule.name == "FuseEmbedNormalization")
+    empty = {"w": (9, 0), "t": (2, 0), "p": (7, 0), "gamma": np.ones(0, np.float32), "beta": (0,)}
+    operands = {**REFUSALS[rule.name][0], **empty, "kinds": Ints((2, 3), 0, 2)}
+    said = explain(rule, rule_cases.example_case(rule, operands, rng).graph)
+    assert "its rows are empty" in [e.reason for e in said]
 
 
 def test_every_rule_has_a_case_that_it_refuses() -> None:

@@ -91,6 +91,7 @@ class FuseEmbedNormalization(RuntimeRule):
         require(attribute(norm, "axis") in (-1, 2), "it does not normalize the last axis")
         require(attribute(norm, "stash_type") == 1, "it computes in another type")
         require(gamma.shape == w.shape[1:], "the scale is not a vector")
+        require(gamma.shape != (0,), "its rows are empty")
         require_unread(norm, "the statistics are")
         if t is not None and kinds is not None:
             require(t.rank == 2 and kinds.tensor.shape == ids.shape, "segments are repeated")
