@@ -127,8 +127,8 @@ def every_processor() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def short_timings() -> Iterator[None]:
-    """What searches measure, they measure for a quarter of the usual seconds."""
-    with mock.patch.object(least_seconds, "__defaults__", (LEAST / 4, MOST / 4)):
+    """What searches measure, they measure for a part of the usual seconds."""
+    with mock.patch.object(least_seconds, "__defaults__", (LEAST / 16, MOST / 16)):
         yield
 
 

@@ -23,6 +23,8 @@ from tests.models.onnx_tools import session
 # NumPy warns of means of nothing and of casts of what is not a number: both have a result.
 pytestmark = [pytest.mark.row("G39"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 RUNTIMES = ("", "onnxruntime")
+ENDING = {3735}
+"""Seeds whose network ends the process in which ONNX Runtime 1.31 runs the original."""
 
 
 def run(graph: Graph, feeds: Any, opset: int | None = None) -> dict[str, Any]:
@@ -75,7 +77,7 @@ def fails(runtime: str, network: Network) -> bool:
 
 def check(seeds: range) -> None:
     count: Counter[bool] = Counter()
-    for seed in seeds:
+    for seed in sorted({*seeds} - ENDING):
         network = random_network(seed)
         witnessed = not network.extreme and is_witnessed(network)
         count[witnessed] += 1
@@ -100,6 +102,10 @@ def test_many_random_networks_run_in_onnxruntime(seeds: range) -> None:
 
 
 FOUND = {
+    "rows without elements": """graph "g" (%x: float32[2, 0]) {
+      %y = RMSNormalization(%x, float32[0]{})
+      return y = %y
+    }""",
     "keys of the past are joined only for outputs": """graph "g"
     (%q: float32[2, 3, 8], %k: float32[2, 2, 4, 4], %v: float32[2, 2, 4, 4]) {
       %y = Attention(%q, %q, %q, _, %k, %v, kv_num_heads=2, q_num_heads=2)

@@ -54,6 +54,15 @@ def require_float32(*values: Value | None) -> None:
         )
 
 
+def require_elements(x: Value, axis: int) -> None:
+    """Refuse unless axes from `axis` on are known to have elements: the runtime's normalizations
+    refuse the run where there are none.
+    """
+    require_shape(x)
+    sizes = x.shape[axis:]
+    require(all(isinstance(size, int) and size > 0 for size in sizes), "its rows may be empty")
+
+
 # -- activations -----------------------------------------------------------------------------------
 
 
@@ -236,6 +245,7 @@ class FuseSkipNormalization(RuntimeRule):
                 vector is None or vector.shape == x.shape[2:],
                 "weights or bias are not vectors over the rows",
             )
+        require_elements(x, 2)
         require(attribute(root, "stash_type") == 1, "it computes in another type")
         require_unread(root, "its statistics are")
         users = list(root.output.users())
@@ -269,8 +279,9 @@ class UseSimplifiedNormalization(RuntimeRule):
     def match(self, x: Variable, scale: Variable) -> Any:
         return ops.rms_normalization(x, scale)
 
-    def when(self, x: Value, scale: Value) -> None:
+    def when(self, x: Value, scale: Value, root: Node) -> None:
         require_float32(x, scale)
+        require_elements(x, attribute(root, "axis"))
 
     def build(self, x: Value, scale: Value, root: Node) -> Any:
         return Call("SimplifiedLayerNormalization", (x, scale), dict(root.op.attributes()))

@@ -13,7 +13,12 @@ from infuse.ir.expression import Variable
 from infuse.ir.graph import Node, Value
 from infuse.ops.core.samples import Ints
 from infuse.ops.core.sizes import int64s
-from infuse.passes.rules.backend.onnxruntime import RuntimeRule, own, require_float32
+from infuse.passes.rules.backend.onnxruntime import (
+    RuntimeRule,
+    own,
+    require_elements,
+    require_float32,
+)
 from infuse.passes.rules.common import attribute, data, is_one, require_shape, require_unread
 from infuse.rewrite import require
 
@@ -91,7 +96,7 @@ class FuseEmbedNormalization(RuntimeRule):
         require(attribute(norm, "axis") in (-1, 2), "it does not normalize the last axis")
         require(attribute(norm, "stash_type") == 1, "it computes in another type")
         require(gamma.shape == w.shape[1:], "the scale is not a vector")
-        require(gamma.shape != (0,), "its rows are empty")
+        require_elements(w, 1)
         require_unread(norm, "the statistics are")
         if t is not None and kinds is not None:
             require(t.rank == 2 and kinds.tensor.shape == ids.shape, "segments are repeated")
