@@ -18,7 +18,7 @@ TOOLS := chromedriver:chromium,chromium-driver wrk:wrk h2load:nghttp2-client \
   qemu-aarch64:qemu-user aarch64-linux-gnu-g++:g++-aarch64-linux-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-native test-full lint format bench zoo digits tools clean
+.PHONY: help demo docs test test-native test-full lint format bench digest zoo digits tools clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -50,6 +50,9 @@ docs: $(VENV)/.docs  ## the documentation site in build/docs, its links checked
 
 bench: zoo  ## every network against ONNX Runtime, at 1 and 2 threads
 	$(BIN)/python -m benchmarks.zoo --against onnxruntime --threads 1,2 --rounds $(ROUNDS) --json build/bench/zoo.json
+
+digest: zoo  ## what is compiled beside that of the commit OLD=, to the letter
+	$(BIN)/python -m benchmarks.digest compare $(or $(OLD),HEAD)
 
 zoo: $(VENV)/.test  ## export the networks that are not in $INFUSE_ZOO yet
 	$(BIN)/python -m benchmarks.zoo_models "$$INFUSE_ZOO"
