@@ -1,5 +1,6 @@
 """Shared by all tests: row marks, golden files, a seeded generator, the model zoo."""
 
+import gc
 import os
 import re
 import signal
@@ -72,6 +73,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    """Collections of garbage leave out what was imported and collected by now, frameworks and all
+    tests: compression asks for one after each model that it compiles.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
