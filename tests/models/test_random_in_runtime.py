@@ -23,8 +23,7 @@ from tests.models.onnx_tools import session
 # NumPy warns of means of nothing and of casts of what is not a number: both have a result.
 pytestmark = [pytest.mark.row("G39"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 RUNTIMES = ("", "onnxruntime")
-ENDING = {3735}
-"""Seeds whose network ends the process in which ONNX Runtime 1.31 runs the original."""
+RECURRENT = ("GRU", "LSTM", "RNN")
 
 
 def run(graph: Graph, feeds: Any, opset: int | None = None) -> dict[str, Any]:
@@ -52,11 +51,13 @@ def is_witnessed(network: Network) -> bool:
     """Whether ONNX Runtime has all operators of a network in its types, and means the same by them.
 
     It computes halves in float32, and rounds them only here and there: x may differ from itself.
+    Recurrent layers of few elements are not asked of it.
     """
     (feeds, *_) = network.feeds
-    values = [
-        v for graph in network.graph.all_graphs() for node in graph.nodes for v in node.outputs
-    ]
+    nodes = [node for graph in network.graph.all_graphs() for node in graph.nodes]
+    values = [v for node in nodes for v in node.outputs]
+    if any(node.kind in RECURRENT and 0 in (node.inputs[0].tensor.shape or ()) for node in nodes):
+        return False
     if any(
         isinstance(v.type, TensorType) and v.dtype.is_float and v.dtype.bits < 32 for v in values
     ):
@@ -77,7 +78,7 @@ def fails(runtime: str, network: Network) -> bool:
 
 def check(seeds: range) -> None:
     count: Counter[bool] = Counter()
-    for seed in sorted({*seeds} - ENDING):
+    for seed in seeds:
         network = random_network(seed)
         witnessed = not network.extreme and is_witnessed(network)
         count[witnessed] += 1
