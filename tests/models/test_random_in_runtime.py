@@ -103,6 +103,12 @@ def test_many_random_networks_run_in_onnxruntime(seeds: range) -> None:
 
 
 FOUND = {
+    "pixels in float64": """graph "g" (%x: float64[2, 3, 1, 2]) {
+      %a = LayerNormalization(%x, float64[1, 2]{1.0, 1.0}, axis=2)
+      %b = Mul(%a, float64[3, 1, 1]{1.0, 1.1, 1.9})
+      %y = Add(%b, float64[1, 3, 1, 1]{1.0, 1.0, 1.0})
+      return y = %y
+    }""",
     "rows without elements": """graph "g" (%x: float32[2, 0]) {
       %y = RMSNormalization(%x, float32[0]{})
       return y = %y

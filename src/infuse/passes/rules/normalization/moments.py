@@ -19,6 +19,7 @@ from infuse.passes.rules.common import (
     data,
     number,
     require_float,
+    require_kernel,
     require_same_type,
     require_shape,
     rounded,
@@ -205,7 +206,7 @@ class FuseShiftedInstance(FuseShiftedNormalization):
     )
 
     def when(self, x: Value, a: Value, e: Value, s: Value, b: Value) -> None:
-        require_float(x)
+        require_kernel(x)
         number(e)
         require_shape(x)
         pixels = sorted(axes_of(a, x)) == list(range(2, x.rank))
@@ -243,7 +244,7 @@ class FuseInstanceNormalization(Rule):
         ) + ops.const(b)
 
     def when(self, x: Value, a: Value, s: Value, b: Value, norm: Node) -> None:
-        require_float(x)
+        require_kernel(x)
         require_shape(x)
         require(
             x.rank >= 3 and attribute(norm, "axis") % x.rank == 2, "it does not run over pixels"
