@@ -102,6 +102,18 @@ def test_many_random_networks_run_in_onnxruntime(seeds: range) -> None:
     check(seeds)
 
 
+def test_equal_maps_are_written_in_early_opsets() -> None:
+    """No operator of opset 17 gives a map a second name."""
+    graph = parse("""graph "g" (%x: float32[2, 3]) {
+      %y = ai.onnx.ml::ZipMap(%x, classlabels_int64s=(4, 0, 7))
+      %z = ai.onnx.ml::ZipMap(%x, classlabels_int64s=(4, 0, 7))
+      return y = %y, z = %z
+    }""")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = run(optimize(graph), {"x": x}, 17)
+    assert found["y"] == found["z"] == [dict(zip((4, 0, 7), row)) for row in x.tolist()]
+
+
 FOUND = {
     "pixels in float64": """graph "g" (%x: float64[2, 3, 1, 2]) {
       %a = LayerNormalization(%x, float64[1, 2]{1.0, 1.0}, axis=2)

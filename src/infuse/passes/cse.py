@@ -68,7 +68,7 @@ class EliminateCommonSubexpressions(Pass):
                 if first is None or first.graph is None:
                     seen[key] = node
                     continue
-                if first is node:
+                if first is node or _both_given(node, first):
                     continue
                 for old, new in zip(node.outputs, first.outputs):
                     names.learn(old.type, new.type)
@@ -79,6 +79,19 @@ class EliminateCommonSubexpressions(Pass):
                     Rewrite(self.name, removed, (), self.level, self.rows, same, (node_ref(first),))
                 )
                 break
+
+
+def _both_given(node: Node, first: Node) -> bool:
+    """Whether a graph gives results of both that are no tensors: a file has a second name for such
+    only in late opsets.
+    """
+    return any(
+        not isinstance(old.type, TensorType)
+        and any(old is v for v in node.graph.outputs)
+        and any(new is v for v in first.graph.outputs)
+        for old, new in zip(node.outputs, first.outputs)
+        if node.graph is not None and first.graph is not None
+    )
 
 
 class _Names:
