@@ -45,7 +45,7 @@ COARSE = {"float16": 2.0**-6, "bfloat16": 2.0**-3}
 LARGE = 1e20
 VARIANTS = 300
 """Variants of a rule that are tried by default."""
-LEAST_VARIANTS = 6
+LEAST_VARIANTS = 30
 """Variants of one of its cases that are tried at least."""
 SPECIAL = "on infinities and NaN"
 SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 3e38, -1.0], dtype=np.float32)
