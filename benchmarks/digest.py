@@ -44,12 +44,13 @@ from infuse.ir.printer import print_graph
 from infuse.targets import Target
 from infuse.testing.emulation import NARROW_DOTS, NEWEST
 from infuse.testing.generators.networks import random_network
-from tests.native.op_cases import OPS, Case, cases, name
+from tests.native.op_cases import OPS, cases, name
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("operators", "random", "zoo")
 TARGETS = ("x86-64", "x86-64-v3", "x86-64-v4", NARROW_DOTS, NEWEST, "aarch64")
 PRECISIONS = ("fp32", "bf16", "fp16")
+CHOICES = {"only": KINDS, "targets": TARGETS, "precisions": PRECISIONS}
 NETWORKS = 300
 THREADS = 2
 CONTEXT, SHOWN = 3, 60
@@ -77,10 +78,11 @@ class Selection:
 
     def models(self) -> dict[str, Callable[[], Graph]]:
         """Graphs to lower, by name."""
-        found: dict[str, Callable[[], Graph]] = {}
+        makers = {"operators": _operators, "random": self._random, "zoo": _zoo}
+        models: dict[str, Callable[[], Graph]] = {}
         for kind in self.kinds:
-            found |= {"operators": _operators, "random": self._random, "zoo": _zoo}[kind]()
-        return found
+            models |= makers[kind]()
+        return models
 
     def _random(self) -> dict[str, Callable[[], Graph]]:
         return {
@@ -90,18 +92,11 @@ class Selection:
 
 
 def _operators() -> dict[str, Callable[[], Graph]]:
-    found: dict[str, Callable[[], Graph]] = {}
-    for op in OPS:
-        for number, case in enumerate(cases(op, full=False)):
-
-            def graph(case: Case = case) -> Graph:
-                result = Graph("one")
-                for value in case.add_to(result):
-                    result.add_output(value)
-                return result
-
-            found[f"operators/{name(op)}#{number}"] = graph
-    return found
+    return {
+        f"operators/{name(op)}#{number}": case.alone
+        for op in OPS
+        for number, case in enumerate(cases(op, full=False))
+    }
 
 
 def _zoo() -> dict[str, Callable[[], Graph]]:
@@ -184,14 +179,14 @@ def compare(old: str, new: str | None, selection: Selection) -> int:
         if any(statuses):
             return 2
         before, after = (output.read_text("utf-8").splitlines() for output in outputs)
-        found = differing(before, after)
-        print(f"{len(after)} lines; {len(found)} differ")
-        if not found:
+        changed = differing(before, after)
+        print(f"{len(after)} lines; {len(changed)} differ")
+        if not changed:
             return 0
-        print(*found[:20], *["…"] * (len(found) > 20), sep="\n")
+        print(*changed[:20], *["…"] * (len(changed) > 20), sep="\n")
         texts = [
             subprocess.run(
-                _command("text", *found[0].split(" ")),
+                _command("text", *changed[0].split(" ")),
                 cwd=tree,
                 env=_environment(tree),
                 stdout=subprocess.PIPE,
@@ -228,7 +223,7 @@ def _environment(tree: Path) -> dict[str, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit status."""
     chosen = argparse.ArgumentParser(add_help=False)
-    for option, known in (("only", KINDS), ("targets", TARGETS), ("precisions", PRECISIONS)):
+    for option, known in CHOICES.items():
         chosen.add_argument(
             f"--{option}", type=lambda text: text.split(","), default=known, help=",".join(known)
         )
@@ -247,15 +242,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     if options.verb == "text":
-        kind = options.model.partition("/")[0]
-        number = options.model.partition("/")[2]
+        kind, _, number = options.model.partition("/")
         networks = int(number) + 1 if kind == "random" else 0
         graph = Selection(kinds=(kind,), networks=networks).models()[options.model]()
         print(printed(graph, options.target, options.precision))
         return 0
+    for option, known in CHOICES.items():
+        if unknown := [each for each in getattr(options, option) if each not in known]:
+            parser.error(f"--{option} has no {', '.join(unknown)}; one of: {', '.join(known)}")
     selection = Selection.of(options)
-    if unknown := [kind for kind in selection.kinds if kind not in KINDS]:
-        parser.error(f"--only: no models are called {', '.join(unknown)}")
     if options.verb == "compare":
         return compare(options.old, options.new, selection)
     options.file.write_text("".join(f"{line}\n" for line in lines(selection)), "utf-8")

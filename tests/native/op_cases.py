@@ -113,6 +113,13 @@ class Case:
         node.op.infer_node(node)
         return outputs
 
+    def alone(self) -> Graph:
+        """A graph of this case and nothing else."""
+        graph = Graph("one")
+        for value in self.add_to(graph):
+            graph.add_output(value)
+        return graph
+
     def _type(self, x: Any) -> Type:
         type = type_of(x)
         if not self.symbolic or not isinstance(type, TensorType) or type.shape is None:
@@ -224,11 +231,8 @@ def cases(op: type[Op], full: bool) -> Iterator[Case]:
 
 def refusal(case: Case) -> str | None:
     """Why the case has no native code; None when it has."""
-    graph = Graph("one")
     try:
-        for value in case.add_to(graph):
-            graph.add_output(value)
-        generate(graph, Target.resolve("x86-64"))
+        generate(case.alone(), Target.resolve("x86-64"))
     except UnsupportedOperatorError as error:
         return error.what
     return None
