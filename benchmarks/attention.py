@@ -171,7 +171,9 @@ def measure(layer: Layer, threads: int, given: argparse.Namespace) -> Row:
         path, compiled = folder / "layer.onnx", folder / "compiled"
         onnx.save(layer.model(), path)
         inputs = save_inputs(path, {}, folder / "inputs.npz")
-        infuse.compile(infuse.load(path), threads=threads, output=compiled).close()
+        infuse.compile(
+            infuse.load(path), infuse.CompileOptions(threads=threads), output=compiled
+        ).close()
         workers = {}
         for name in dict.fromkeys([OURS, REFERENCE, *given.against]):
             try:

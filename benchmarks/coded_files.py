@@ -105,7 +105,7 @@ def integer_bytes(graph: Graph) -> dict[str, dict[str, int]]:
     totals = {
         kind: {"bytes": 0, "coded_bytes": 0} for kind in ("int8_by_channel", "int8_by_tensor")
     }
-    for weight, channel in products(infuse.optimize(graph, level="basic")):
+    for weight, channel in products(infuse.optimize(graph, "basic")):
         axes = tuple(axis for axis in range(weight.ndim) if axis != channel)
         for total, over in zip(totals.values(), (axes, None)):
             scale = np.abs(weight).max(over, keepdims=True) / 127

@@ -34,7 +34,7 @@ BAR = 30.0
 ROOT = Path(__file__).resolve().parent.parent
 CHILD = "--in-this-process"
 SESSION, STEPS = "session", "steps"
-_IMPORTS = "import infuse.codegen.compile, infuse.onnxruntime, infuse.passes.options"
+_IMPORTS = "import infuse.codegen.compile, infuse.onnxruntime, infuse.passes.selection"
 """Compiles the modules of a checkout to bytecode, as pip does with those of a package."""
 
 
@@ -50,9 +50,9 @@ def phases(path: Path, threads: int, inputs: Path) -> dict[str, float]:
     times.append(time.perf_counter())
     graph = infuse.load(path)
     times.append(time.perf_counter())
-    better = infuse.optimize(graph, level="all")
+    better = infuse.optimize(graph, "all")
     times.append(time.perf_counter())
-    model = infuse.compile(better, threads=threads)
+    model = infuse.compile(better, infuse.CompileOptions(threads=threads))
     times.append(time.perf_counter())
     model.run(arrays)
     times.append(time.perf_counter())

@@ -57,11 +57,16 @@ def _runner(model: Any) -> Run:
 def ours(one: Task, row: Row, threads: int) -> None:
     """Scores and speeds of Infuse: all layers, and those that pay."""
     data = whole_runs(one.calibration)
-    plain = infuse.compile(infuse.optimize(one.model), threads=threads)
+    plain = infuse.compile(infuse.optimize(one.model), infuse.CompileOptions(threads=threads))
     row.scores["float32"] = one.score(_runner(plain))
     for name, slower in (("all", True), ("infuse", False)):
-        graph = infuse.compress(one.model, "int8", data=data, threads=threads, allow_slower=slower)
-        with infuse.compile(graph, threads=threads) as model:
+        graph = infuse.compress(
+            one.model,
+            "int8",
+            data=data,
+            options=infuse.CompressOptions(threads=threads, allow_slower=slower),
+        )
+        with infuse.compile(graph, infuse.CompileOptions(threads=threads)) as model:
             row.scores[name] = one.score(_runner(model))
         row.speeds[name] = graph.compression.speed
         forms = [layer.form for layer in graph.compression.layers]

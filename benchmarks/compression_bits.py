@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ ROWS = (1, 8, 128)
 BLOCK = 64
 KINDS = {"8 bits": (8, 0), "4 bits": (4, 0), "2 bits": (2, 0), "4 bits, rounded rows": (4, 4)}
 """Bits and accuracy level of MatMulNBits."""
-METHODS = ("int4", "int3", "int2")
+METHODS = (infuse.Int4(), infuse.Int3(), infuse.Int2())
 Run = Callable[[], object]
 
 
@@ -111,10 +112,12 @@ def speeds(seconds: float) -> list[dict[str, Any]]:
         for rows in ROWS:
             data = np.random.default_rng(1).standard_normal((rows, depth)).astype(np.float32)
             feeds = {"x": data}
-            plain = infuse.compile(products(rows, depth, columns, count, None), threads=1)
+            plain = infuse.compile(
+                products(rows, depth, columns, count, None), infuse.CompileOptions(threads=1)
+            )
             for kind in KINDS:
                 graph = products(rows, depth, columns, count, kind)
-                ours = infuse.compile(graph, threads=1)
+                ours = infuse.compile(graph, infuse.CompileOptions(threads=1))
                 runs: dict[str, Run] = {
                     "float32": partial(plain.run, feeds),
                     "infuse": partial(ours.run, feeds),
@@ -132,23 +135,27 @@ def losses(folder: Path) -> list[dict[str, Any]]:
     """Size and perplexity of the GPT by method, without and with data."""
     one = task("gpt_kjv", folder)
     halves = one.model.stat().st_size / 2
-    with infuse.compile(infuse.optimize(one.model), threads=1) as model:
+    with infuse.compile(infuse.optimize(one.model), infuse.CompileOptions(threads=1)) as model:
         figures = [{"method": "float32", "perplexity": one.score(model.run), "part": 2.0}]
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "small.infuse"
         for method in METHODS:
-            cases: dict[str, dict[str, Any]] = {
-                f"{method}, nearest": {},
-                f"{method}, data": {"data": whole_runs(one.calibration)},
-                f"{method}, data, rounded rows": {
-                    "data": whole_runs(one.calibration),
-                    "rounded_activations": True,
-                },
+            data, options = (
+                whole_runs(one.calibration),
+                infuse.CompressOptions(allow_slower=True, threads=1),
+            )
+            cases: dict[str, tuple[Any, Any]] = {
+                f"{method.name}, nearest": (method, None),
+                f"{method.name}, data": (method, data),
+                f"{method.name}, data, rounded rows": (
+                    replace(method, rounded_activations=True),
+                    data,
+                ),
             }
-            for label, how in cases.items():
-                graph = infuse.compress(one.model, method, allow_slower=True, threads=1, **how)
+            for label, (asked, examples) in cases.items():
+                graph = infuse.compress(one.model, asked, data=examples, options=options)
                 infuse.save(graph, path)
-                with infuse.compile(graph, threads=1) as model:
+                with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
                     score = one.score(model.run)
                 part = path.stat().st_size / halves
                 figures.append({"method": label, "perplexity": score, "part": part})

@@ -70,12 +70,14 @@ def ours(one: Task, drop: float) -> Search:
         graph = infuse.compress(
             one.model,
             *("int8",),
-            data=whole_runs(one.calibration),
-            validation=whole_runs(one.test),
-            labels=[0],
-            metric=judge,
-            max_drop=f"{drop}%",
-            allow_slower=True,
+            data=infuse.Examples(
+                whole_runs(one.calibration),
+                validation=whole_runs(one.test),
+                labels=[0],
+                metric=judge,
+            ),
+            contract=infuse.Contract(max_drop=f"{drop}%"),
+            options=infuse.CompressOptions(allow_slower=True),
         )
         report = graph.compression
         is_met = report.is_met

@@ -81,12 +81,11 @@ def gains(name: str, graph: Graph, data: list[Feeds], judged: Any, drop: float) 
     result = infuse.compress(
         graph,
         "low-rank",
-        data=data,
-        validation=runs,
-        labels=[0],
-        metric=lambda outputs, _: judge(outputs),
-        max_drop=f"{drop}%",
-        threads=1,
+        data=infuse.Examples(
+            data, validation=runs, labels=[0], metric=lambda outputs, _: judge(outputs)
+        ),
+        contract=infuse.Contract(max_drop=f"{drop}%"),
+        options=infuse.CompressOptions(threads=1),
     )
     return {"name": name, **result.compression.to_dict()}
 

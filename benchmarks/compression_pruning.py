@@ -58,15 +58,12 @@ def narrower(
     original = infuse.load(one.model)
     result = infuse.compress(
         original,
-        prune=options.prune,
-        prune_goal=options.goal,
-        prune_rounds=options.rounds,
-        prune_kinds=kinds,
-        tune_epochs=max(1, options.epochs // COPIES),
-        data={"image": data.learned},
-        validation={"image": data.held},
-        labels=data.held_classes,
-        threads=options.threads,
+        infuse.Prune(options.prune, of=options.goal, rounds=options.rounds, kinds=kinds),
+        data=infuse.Examples(
+            {"image": data.learned}, validation={"image": data.held}, labels=data.held_classes
+        ),
+        tune=infuse.Tune(epochs=max(1, options.epochs // COPIES)),
+        options=infuse.CompressOptions(threads=options.threads),
     )
     test = _joined(one), one.labels
     scores = {"reference": accuracy(original, *test), "score": accuracy(result, *test)}

@@ -28,6 +28,7 @@ from infuse.compression.sparse import Pattern
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, tensor
+from infuse.options import CompileOptions
 from infuse.profiling.measure import profile_graph
 from infuse.targets import Target
 
@@ -143,7 +144,7 @@ def measured(case: Case, sparsity: float, threads: int, rounds: int) -> dict[str
     times: dict[Form, list[float]] = {form: [] for form in FORMS}
     for _ in range(rounds):
         for form, graph in graphs.items():
-            profile = profile_graph(graph, feeds[form], runs=10, threads=threads)
+            profile = profile_graph(graph, feeds[form], CompileOptions(threads=threads), runs=10)
             steps = profile.step_times()
             times[form].append(sum(t for nodes, t in steps if _multiplies(nodes)))
     row: dict[str, Any] = {"name": case.name, "threads": threads}
@@ -174,8 +175,11 @@ def network(path: Path, sparsity: float, threads: int, dims: Mapping[str, int]) 
     """The seconds of a network as `infuse compress` measures them."""
     data = [make_inputs(path, dict(dims), seed) for seed in range(1, CALIBRATION + 1)]
     row: dict[str, Any] = {"name": path.stem, "threads": threads}
-    for form, method in (("float32", "sparse"), ("int8", "sparse-int8")):
-        graph = infuse.compress(path, method, data=data, threads=threads, sparsity=sparsity)
+    methods = {"float32": infuse.Sparse(sparsity), "int8": infuse.SparseInt8(sparsity=sparsity)}
+    for form, method in methods.items():
+        graph = infuse.compress(
+            path, method, data=data, options=infuse.CompressOptions(threads=threads)
+        )
         report = graph.compression
         row["dense"] = {"least": report.float_seconds}
         counted = [layer for layer in report.layers if "zero" in layer.form]

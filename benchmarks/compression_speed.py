@@ -30,7 +30,9 @@ def compressed(
         methods.append("int8-dynamic")
     made = {}
     for method in methods:
-        graph = infuse.compress(path, method, data=data, threads=threads, level="basic")
+        graph = infuse.compress(
+            path, method, data=data, options=infuse.CompressOptions(threads=threads, level="basic")
+        )
         file = folder / f"{path.stem}-{method}.onnx"
         infuse.save(graph, file)
         made[file] = (graph.compression.float_seconds, graph.compression.seconds)

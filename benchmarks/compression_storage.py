@@ -65,11 +65,13 @@ def measured(one: Task, drop: float, folder: Path) -> Row:
         graph = infuse.compress(
             one.model,
             "clusters",
-            data=whole_runs(one.calibration),
-            validation=whole_runs(one.test),
-            labels=[0],
-            metric=judge,
-            max_drop=f"{drop}%",
+            data=infuse.Examples(
+                whole_runs(one.calibration),
+                validation=whole_runs(one.test),
+                labels=[0],
+                metric=judge,
+            ),
+            contract=infuse.Contract(max_drop=f"{drop}%"),
         )
     except ContractError as error:
         row.error = str(error)

@@ -35,13 +35,13 @@ import infuse
 from benchmarks.architectures import NAMES, files
 from benchmarks.inputs import default_zoo
 from benchmarks.terminal import watched
-from infuse.codegen.compile import stages_of
+from infuse.codegen.compile import Compilation
 from infuse.codegen.precisions import Precision
 from infuse.codegen.source import metadata, print_sources
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
 from infuse.ir.printer import print_graph
-from infuse.targets import Target
+from infuse.options import CompileOptions
 from infuse.testing.emulation import NARROW_DOTS, NEWEST
 from infuse.testing.generators.networks import random_network
 from tests.native.op_cases import OPS, cases, name
@@ -112,7 +112,7 @@ def _zoo() -> dict[str, Callable[[], Graph]]:
 def printed(graph: Graph, target: str, precision: Precision) -> str:
     """Everything that is printed of a graph, or why it is refused."""
     try:
-        stages = stages_of(graph, Target.resolve(target), THREADS, precision)
+        stages = Compilation(graph, CompileOptions(target, THREADS, precision)).stages()
     except InfuseError as error:
         return f"refused: {error}\n"
     texts = []

@@ -45,9 +45,11 @@ class Infuse:
         start = time.perf_counter()
         graph = infuse.load(path)
         loaded = time.perf_counter()
-        better = infuse.optimize(graph, level="all")
+        better = infuse.optimize(graph, "all")
         optimized = time.perf_counter()
-        self.model = infuse.compile(better, threads=threads, precision=precision)
+        self.model = infuse.compile(
+            better, infuse.CompileOptions(threads=threads, precision=precision)
+        )
         end = time.perf_counter()
         self.facts = {
             "open_s": end - start,

@@ -77,7 +77,9 @@ def measure(path: Path, given: argparse.Namespace) -> Row:
         compiled = folder / "compiled"
         at = OURS
         try:
-            infuse.compile(infuse.load(path), threads=given.threads, output=compiled).close()
+            infuse.compile(
+                infuse.load(path), infuse.CompileOptions(threads=given.threads), output=compiled
+            ).close()
             row.weights = sum(file.stat().st_size for file in compiled.rglob(WEIGHTS))
             with (
                 Worker(OURS, compiled, given.threads, given.dims, inputs=inputs) as ours,

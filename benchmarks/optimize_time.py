@@ -23,7 +23,7 @@ def measure(path: Path, rounds: int) -> dict[str, Any]:
         read.append(time.perf_counter() - start)
         before = len(graph.nodes)
         start = time.perf_counter()
-        better = infuse.optimize(graph, level="all")
+        better = infuse.optimize(graph, "all")
         optimize.append(time.perf_counter() - start)
     return {
         "nodes_before": before,

@@ -33,7 +33,9 @@ def _infuse(
     import infuse
     from infuse.exporters.onnx import to_model
 
-    return to_model(infuse.optimize(infuse.load(model), level, runtime=runtime), opset=opset)
+    return to_model(
+        infuse.optimize(infuse.load(model), infuse.Rules(level, runtime=runtime)), opset=opset
+    )
 
 
 def onnxslim(model: ModelProto) -> ModelProto:

@@ -45,7 +45,7 @@ def write_model(path: Path, operator: str, inputs: int) -> None:
 
 def callers(path: Path, feeds: dict[str, np.ndarray[Any, Any]]) -> dict[str, Callable[[], Any]]:
     """Every way to run the model once."""
-    model = infuse.compile(infuse.optimize(infuse.load(path)), threads=1)
+    model = infuse.compile(infuse.optimize(infuse.load(path)), infuse.CompileOptions(threads=1))
     session = model.session()
     ours = InferenceSession(path, SessionOptions(intra_op_num_threads=1))
     options = onnxruntime.SessionOptions()

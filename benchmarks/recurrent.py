@@ -56,8 +56,12 @@ def measure(
     onnx.save(model(kind, gates, hidden), path)
     rng = np.random.default_rng(1)
     feeds = {"x": rng.standard_normal((STEPS, batch, hidden)).astype(np.float32)}
-    integers = infuse.compress(path, "int8", data=[feeds], allow_slower=True, threads=1)
-    plain, small = (infuse.compile(each, threads=1) for each in (path, integers))
+    integers = infuse.compress(
+        path, "int8", data=[feeds], options=infuse.CompressOptions(allow_slower=True, threads=1)
+    )
+    plain, small = (
+        infuse.compile(each, infuse.CompileOptions(threads=1)) for each in (path, integers)
+    )
     runs: dict[str, Run] = {
         "float32": partial(plain.run, feeds),
         "int8": partial(small.run, feeds),

@@ -22,6 +22,7 @@ import infuse
 from infuse import training
 from infuse.codegen.compile import compile_graph
 from infuse.ir.graph import Array, Graph
+from infuse.options import CompileOptions
 from infuse.passes.run import optimize_in_place
 
 BATCH = 100
@@ -94,7 +95,7 @@ def lenet() -> tuple[LeNet, Graph]:
 
 def accuracy(graph: Graph, images: Array, labels: Array, threads: int) -> float:
     """The share of digits that are recognised."""
-    with infuse.compile(graph, threads=threads) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=threads)) as model:
         scores = model(images)
     return float((scores.argmax(1) == labels).mean())
 
@@ -154,7 +155,7 @@ class InfuseStep:
         )
         step.graph.report = optimize_in_place(step.graph)
         self.graph = step.graph
-        self.model = compile_graph(step.graph, threads=threads)
+        self.model = compile_graph(step.graph, CompileOptions(threads=threads))
         self.runner = self.model.session()
         self.carried: list[Any] = step.initial()
         self.steps = 0

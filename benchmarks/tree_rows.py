@@ -46,7 +46,7 @@ def main() -> None:
         path = Path(folder, "trees.onnx")
         write(path, options.trees, options.depth, _FEATURES)
         session = ort.InferenceSession(str(path), settings)
-        with infuse.compile(str(path), threads=1) as model:
+        with infuse.compile(str(path), infuse.CompileOptions(threads=1)) as model:
             for rows in (1, 5, 10, 20, 50, 100):
                 for kind, count in (("the same", 1), ("other", _BATCHES)):
                     given = itertools.cycle(

@@ -52,10 +52,10 @@ def network(name: str, threads: int | None, rounds: int, console: Console) -> bo
         onnx.save(NETWORKS[name](), path)
         graph = infuse.load(path)
         start = time.perf_counter()
-        better = infuse.optimize(graph, level="all")
+        better = infuse.optimize(graph, "all")
         optimized = time.perf_counter()
         with console.status("compiling"):
-            model = infuse.compile(better, threads=threads)
+            model = infuse.compile(better, infuse.CompileOptions(threads=threads))
         compiled = time.perf_counter()
         peer = OnnxRuntime(path, model.threads)
     console.print(rewrites(better.report), operators(better.report))

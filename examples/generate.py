@@ -249,7 +249,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     shape = Shape(layers=options.layers)
     weights = random_weights(shape)
     prompt = np.random.default_rng(1).integers(0, shape.words, (1, 16))
-    with infuse.compile(infuse.load(generator(shape, weights)), threads=options.threads) as model:
+    with infuse.compile(
+        infuse.load(generator(shape, weights)), infuse.CompileOptions(threads=options.threads)
+    ) as model:
         model.run(
             {"prompt": prompt, "most": np.array(1), "end": np.array(-1)}
         )  # the weights are read

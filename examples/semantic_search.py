@@ -72,7 +72,9 @@ def encoder(path: Path, threads: int | None = None) -> Encode:
     length.
     """
     tokens = Tokens()
-    model = infuse.compile(infuse.optimize(infuse.load(path), level="all"), threads=threads)
+    model = infuse.compile(
+        infuse.optimize(infuse.load(path), "all"), infuse.CompileOptions(threads=threads)
+    )
 
     def encode(sentences: Sequence[str]) -> np.ndarray:
         order = np.argsort(

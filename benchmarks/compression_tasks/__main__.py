@@ -92,7 +92,9 @@ def by_onnxruntime(model: Path) -> Run:
 
 def by_infuse(one: Task) -> Run:
     """What Infuse answers on one thread, compiled."""
-    return infuse.compile(infuse.optimize(infuse.load(one.model)), threads=1).run
+    return infuse.compile(
+        infuse.optimize(infuse.load(one.model)), infuse.CompileOptions(threads=1)
+    ).run
 
 
 def agrees(row: dict[str, Any]) -> bool:

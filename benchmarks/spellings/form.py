@@ -66,7 +66,9 @@ class Form:
     def optimized(self) -> Graph:
         """What Infuse makes of it, scalars that became attributes written out again."""
         graph = infuse.load(self.model().SerializeToString())
-        better = infuse.optimize(graph, self.level, runtime=self.runtime, enable=self.enable)
+        better = infuse.optimize(
+            graph, infuse.Rules(self.level, runtime=self.runtime, enable=self.enable)
+        )
         return opened(better)
 
     def refusals(self) -> list[str]:

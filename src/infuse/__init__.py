@@ -2,7 +2,7 @@
 
 ```python
 graph = infuse.load("model.onnx")
-better = infuse.optimize(graph, level="all")
+better = infuse.optimize(graph, infuse.Rules("all"))
 model = infuse.compile(better)
 out = model.run({"input": x})
 ```
@@ -32,19 +32,67 @@ if TYPE_CHECKING:
     from infuse.ir.graph import Graph
     from infuse.measuring import compare, inspect, profile, view
     from infuse.onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
+    from infuse.options import (
+        Auto,
+        Clusters,
+        CompileOptions,
+        CompressOptions,
+        Contract,
+        Examples,
+        HuggingFace,
+        Int2,
+        Int3,
+        Int4,
+        Int8,
+        Int8Dynamic,
+        Int8Weights,
+        Int16Activations,
+        LowRank,
+        Prune,
+        Rules,
+        SavedModel,
+        Sparse,
+        SparseInt8,
+        TorchScript,
+        Tune,
+        Turns,
+    )
     from infuse.passes.registry import register, unregister
     from infuse.runtime import CompiledModel
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Auto",
+    "Clusters",
+    "CompileOptions",
     "CompiledModel",
+    "CompressOptions",
+    "Contract",
+    "Examples",
     "Graph",
     "GraphOptimizationLevel",
+    "HuggingFace",
     "InferenceSession",
     "InfuseError",
+    "Int16Activations",
+    "Int2",
+    "Int3",
+    "Int4",
+    "Int8",
+    "Int8Dynamic",
+    "Int8Weights",
+    "LowRank",
+    "Prune",
+    "Rules",
+    "SavedModel",
     "SessionOptions",
+    "Sparse",
+    "SparseInt8",
     "Spec",
+    "TorchScript",
+    "Tune",
+    "Turns",
     "compare",
     "compile",
     "compress",
@@ -69,22 +117,47 @@ __all__ = [
 
 _MODULES = {
     "api": (
-        *(
-            "compile",
-            "extract",
-            "from_jax",
-            "from_torch",
-            "from_torchscript",
-            "load",
-            "load_compiled",
-        ),
-        *("optimize", "save", "trace"),
+        "compile",
+        "extract",
+        "from_jax",
+        "from_torch",
+        "from_torchscript",
+        "load",
+        "load_compiled",
+        "optimize",
+        "save",
+        "trace",
     ),
     "compressing": ("compress",),
     "errors": ("InfuseError",),
     "frontends.arrays": ("Spec", "cond", "loop", "scan"),
     "ir.graph": ("Graph",),
     "measuring": ("compare", "inspect", "profile", "view"),
+    "options": (
+        "Auto",
+        "Clusters",
+        "CompileOptions",
+        "CompressOptions",
+        "Contract",
+        "Examples",
+        "HuggingFace",
+        "Int2",
+        "Int3",
+        "Int4",
+        "Int8",
+        "Int8Dynamic",
+        "Int8Weights",
+        "Int16Activations",
+        "LowRank",
+        "Prune",
+        "Rules",
+        "SavedModel",
+        "Sparse",
+        "SparseInt8",
+        "TorchScript",
+        "Tune",
+        "Turns",
+    ),
     "passes.registry": ("register", "unregister"),
     "runtime": ("CompiledModel",),
     "onnxruntime": ("GraphOptimizationLevel", "InferenceSession", "SessionOptions"),

@@ -10,21 +10,19 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from infuse.budgets import timed
 from infuse.errors import BudgetError, ModelFileError, OptionError
+from infuse.options import CompileOptions, FormatOptions, Rules, TorchScript
+from infuse.options.former import Moved, former, same
 from infuse.runtime.folder import METADATA, STAGES, is_compiled
 from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
 
 if TYPE_CHECKING:
     from infuse.ir.graph import Graph
-    from infuse.passes.options import Options
     from infuse.passes.verification import Witness
-    from infuse.rewrite import Pass, Rule
-
-    Extension: TypeAlias = Rule | Pass | type[Rule] | type[Pass]
 
 Progress = Callable[[str, int, int], None]
 PathLike = str | os.PathLike[str]
@@ -68,24 +66,18 @@ def bounded(verb: Callable[_P, _R]) -> Callable[_P, _R]:
     return run
 
 
+@former(Moved("options", FormatOptions.flat, same("inputs", "signature", "cache")))
 @bounded
-def load(
-    source: PathLike | bytes | Any,
-    *,
-    inputs: Mapping[str, Any] | None = None,
-    signature: str | None = None,
-    cache: bool = False,
-) -> Graph:
+def load(source: PathLike | bytes | Any, options: FormatOptions | None = None) -> Graph:
     """The graph of a model: a path or the bytes of a model in any format that is known by its
     content (`infuse.frontends.formats`), a ModelProto of ONNX, an ExportedProgram of PyTorch, or a
     fitted estimator.
 
-    Weights stay where they are (memory-mapped) until they are used. `inputs` describes the
-    arguments of a program of TorchScript (see `from_torchscript`). `signature` is the one of a
-    SavedModel that is read, else the one for serving. With `cache`, a decoder in a folder of
-    Hugging Face takes keys and values of the tokens before, `past_key_values.0.key` [batch, heads,
-    past, size] and so on, and gives `present.0.key`. ModelFileError when the file is broken,
-    OptionError for an option of another format.
+    Weights stay where they are (memory-mapped) until they are used. `options` are those of the
+    format: `TorchScript(inputs=…)` (see `from_torchscript`), `SavedModel(signature=…)`, or
+    `HuggingFace(cache=True)`, with which a decoder takes keys and values of the tokens before,
+    `past_key_values.0.key` [batch, heads, past, size] and so on, and gives `present.0.key`.
+    ModelFileError when the file is broken, OptionError for options of another format.
     """
     from infuse.frontends.formats import load as load_any
 
@@ -99,8 +91,7 @@ def load(
             where=os.fspath(source),
             hint="infuse.load_compiled opens it, or load the file that it was compiled from",
         )
-    options = {"inputs": inputs, "signature": signature, "cache": cache or None}
-    return load_any(source, {n: option for n, option in options.items() if option is not None})
+    return load_any(source, options)
 
 
 @bounded
@@ -132,7 +123,7 @@ def from_torchscript(source: PathLike | bytes, inputs: Mapping[str, Any] | None 
     """
     from infuse.frontends.formats import load as load_any
 
-    return load_any(source, {"inputs": inputs or {}})
+    return load_any(source, TorchScript(inputs))
 
 
 @bounded
@@ -171,42 +162,49 @@ def trace(
     return trace_function(function, specs, name=name)
 
 
+def _verification(
+    inputs: Mapping[str, Any] | None = None, verify: bool = False
+) -> bool | Mapping[str, Any]:
+    return verify if inputs is None else inputs
+
+
+@former(
+    Moved(
+        "rules",
+        Rules,
+        same("level", "disable", "only", "enable", "extra", "runtime", "search"),
+        plain="level",
+    ),
+    Moved("verify", _verification, same("inputs"), plain="verify"),
+)
 @bounded
 def optimize(
     graph: Graph | PathLike,
-    level: str = "all",
+    rules: Rules | str = "all",
     *,
-    disable: str | Iterable[str] = (),
-    only: str | Iterable[str] = (),
-    enable: str | Iterable[str] = (),
-    extra: Extension | Sequence[Extension] = (),
-    runtime: str = "",
     set_dims: Mapping[str, int] | None = None,
     fix_defaults: bool | None = None,
-    search: float = 0.0,
-    verify: bool = False,
-    inputs: Mapping[str, Any] | None = None,
+    verify: bool | Mapping[str, Any] = False,
     progress: Progress | None = None,
 ) -> Graph:
     """An optimized copy of `graph`; the original stays as it is. `.report` of the result tells what
     fired.
 
-    `level` is none, basic (keeps to standard operators), extended (fused operators) or all (also
-    what only this compiler profits from). `disable`, `only` and `enable` name rules; `extra` adds
-    rules and passes of your own, objects or classes. With `runtime="onnxruntime"` the result may
-    also use the operators that only ONNX Runtime has (com.microsoft). `set_dims` fixes symbolic
-    sizes, and `fix_defaults` makes inputs that have a default constants. Else those stay inputs
-    that a call may give, and nothing is computed from them beforehand; a warning says so unless it
-    is False.
+    `rules` is a level, or `Rules` with a level and more: none, basic (keeps to standard operators),
+    extended (fused operators) or all (also what only this compiler profits from). `set_dims` fixes
+    symbolic sizes, and `fix_defaults` makes inputs that have a default constants. Else those stay
+    inputs that a call may give, and nothing is computed from them beforehand; a warning says so
+    unless it is False.
 
-    With `verify`, or `inputs` to do it on (arrays by name), the result is compared with the
-    original in NumPy, on random inputs for two sets of sizes; a rule after which it differs is
-    found, left out, and named in `.report.verification`. It costs two evaluations of the model, far
-    more than the optimization.
+    With `verify`, the result is compared with the original in NumPy, on random inputs for two sets
+    of sizes, or on the inputs that `verify` is, by name; a rule after which it differs is found,
+    left out, and named in `.report.verification`. It costs two evaluations of the model, far more
+    than the optimization.
 
-    With `search`, so many seconds at most go into looking for cheaper forms of what is linear that
-    no rule finds; each is checked on random inputs, and listed in `.report.search`. Sums may then
-    be added in another order.
+    With `Rules(search=…)`, so many seconds at most go into looking for cheaper forms of what is
+    linear that no rule finds; each is checked on random inputs, and listed in `.report.search`.
+    Sums may then be added in another order. With `Rules(runtime="onnxruntime")` the result may also
+    use the operators that only ONNX Runtime has (com.microsoft).
     """
     from infuse.ir.clone import clone
     from infuse.passes.binding import (
@@ -214,32 +212,48 @@ def optimize(
         set_dims as fix_sizes,
         warn_of_defaults,
     )
-    from infuse.passes.options import Options
-    from infuse.passes.run import optimize_in_place
-    from infuse.passes.verification import Witness, optimize_verified
+    from infuse.passes.verification import Witness
 
+    chosen = Rules.of(rules)
     result = clone(graph_of(graph))
     if fix_defaults:
         fix_inputs(result)
-    elif fix_defaults is None and level != "none":
+    elif fix_defaults is None and chosen.level != "none":
         warn_of_defaults(result)
     if set_dims:
         fix_sizes(result, set_dims)
-    options = Options.of(
-        level, disable=disable, only=only, enable=enable, extra=extra, runtime=runtime
-    )
     witness = None
-    if inputs is not None:
-        witness = Witness.on_given(result, inputs)
+    if not isinstance(verify, bool):
+        witness = Witness.on_given(result, verify)
     elif verify:
         witness = Witness.on_random(result)
+    return rewritten(result, chosen, witness, progress)
+
+
+def rewritten(
+    graph: Graph, rules: Rules, witness: Witness | None = None, progress: Progress | None = None
+) -> Graph:
+    """A graph after its optimization, and the search where rules ask for one; where there is a
+    witness a copy that was compared with it.
+    """
+    from infuse.passes.run import optimize_in_place
+    from infuse.passes.selection import Selection
+    from infuse.passes.verification import optimize_verified
+
+    selection = Selection.of(rules)
     if witness is not None:
-        result = optimize_verified(result, options, witness, progress)
+        graph = optimize_verified(graph, selection, witness, progress)
     else:
-        result.report = optimize_in_place(result, options, progress)
-    if search:
-        result = improved(result, search, options, witness, progress)
-    return result
+        graph.report = optimize_in_place(graph, selection, progress)
+    if not rules.search:
+        return graph
+    from infuse.codegen.autotune.estimates import kernel_seconds
+    from infuse.search import Roofline, search
+    from infuse.targets import Target
+
+    machine = Target.resolve("native").machine
+    prices = Roofline(lanes=machine.lanes, kernels=kernel_seconds(machine, 1))
+    return search(graph, rules.search, selection, witness=witness, prices=prices, progress=progress)
 
 
 @bounded
@@ -260,25 +274,6 @@ def extract(
 
     names = ([each] if isinstance(each, str) else list(each) for each in (inputs, outputs))
     return cut(graph_of(graph), *names)
-
-
-def improved(
-    graph: Graph,
-    seconds: float,
-    options: Options,
-    witness: Witness | None = None,
-    progress: Progress | None = None,
-) -> Graph:
-    """An optimized graph after a search for cheaper forms (`infuse.search`), with prices of this
-    machine's kernels.
-    """
-    from infuse.codegen.autotune.estimates import kernel_seconds
-    from infuse.search import Roofline, search
-    from infuse.targets import Target
-
-    machine = Target.resolve("native").machine
-    prices = Roofline(lanes=machine.lanes, kernels=kernel_seconds(machine, 1))
-    return search(graph, seconds, options, witness=witness, prices=prices, progress=progress)
 
 
 @bounded
@@ -328,20 +323,23 @@ def save(
         )
 
 
+@former(
+    Moved(
+        "options",
+        CompileOptions.flat,
+        same(
+            "target", "threads", "precision", "max_difference", "data", "tune", "weights", "prefix"
+        ),
+    ),
+    Moved("rules", Rules, same("search")),
+)
 @bounded
 def compile(
     graph: Graph | PathLike,
+    options: CompileOptions = CompileOptions(),
     *,
-    target: str = "native",
-    threads: int | None = None,
-    precision: str = "fp32",
-    max_difference: float | None = None,
-    data: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-    tune: bool = False,
-    search: float = 0.0,
-    weights: str = "fast",
+    rules: Rules | str = "all",
     output: PathLike | None = None,
-    prefix: str = "infuse",
     progress: Progress | None = None,
 ) -> Model:
     """Native code for a graph, ready to run.
@@ -351,57 +349,45 @@ def compile(
 
     UnsupportedOperatorError names the operators that nobody knows, where the model has any.
 
-    A graph that was not optimized is optimized at level `all` first. `target` is native, x86-64-v4
-    (AVX-512), x86-64-v3 (AVX2), x86-64 or aarch64 (NEON; on another machine only with `output`, to
-    be copied there); `threads` the number of threads of a run (default: what this process may use);
-    `precision` fp32; bf16: products with weights and those of attention take operands rounded to
-    bfloat16 and sum up in float32, everything else stays as it is (OptionError where the target has
-    no instruction for that); bf16x2: the same products split their operands into two bfloat16 each,
-    so that 16 bits of a number count in place of 8 (OptionError where the target has no tile
-    registers for bfloat16; what is not finite makes NaN); fp16: weights are stored as IEEE halves,
-    and everything is computed in float32 (`metadata["kept_in_fp32"]` of the model names the tensors
-    that halves do not hold); auto: the fastest of these on this machine that stays within
-    `max_difference`; `tune` measures which kernels are fastest, where several compute the same: for
-    up to three minutes, and once, as the times are kept in the cache folder (OptionError where this
-    machine does not run code for the target); without it a model of their costs chooses; `search`
-    seconds of looking for cheaper forms, as `optimize` does, for a graph that was not optimized;
+    A graph that was not optimized is optimized by `rules` first. `output` is a folder for the
+    compiled model, which `load_compiled` opens without a compiler. Of `options`, `target` is
+    native, x86-64-v4 (AVX-512), x86-64-v3 (AVX2), x86-64 or aarch64 (NEON; on another machine only
+    with `output`, to be copied there); `threads` the number of threads of a run (default: what this
+    process may use); `precision` fp32; bf16: products with weights and those of attention take
+    operands rounded to bfloat16 and sum up in float32, everything else stays as it is (OptionError
+    where the target has no instruction for that); bf16x2: the same products split their operands
+    into two bfloat16 each, so that 16 bits of a number count in place of 8 (OptionError where the
+    target has no tile registers for bfloat16; what is not finite makes NaN); fp16: weights are
+    stored as IEEE halves, and everything is computed in float32 (`metadata["kept_in_fp32"]` of the
+    model names the tensors that halves do not hold); auto: the fastest of these on this machine
+    that stays near fp32; `tune` measures which kernels are fastest, where several compute the same:
+    for up to three minutes, and once, as the times are kept in the cache folder (OptionError where
+    this machine does not run code for the target); without it a model of their costs chooses;
     `weights` small leaves out the kernels that keep transformed copies of weights, which are up to
-    four times as large (Winograd's convolutions), where another kernel computes the same; `output`
-    a folder for the compiled model, which `load_compiled` opens without a compiler; `prefix` what
-    the names of its C functions begin with: two models in one C program need two.
+    four times as large (Winograd's convolutions), where another kernel computes the same; `prefix`
+    is what the names of its C functions begin with: two models in one C program need two.
 
-    `precision="auto"` compiles the model in each precision that this machine computes in, and times
-    them. The fastest is taken if it needs 5 % less time than fp32, or more where times vary more,
-    and if no output differs from that of fp32 by more than `max_difference` (default: 0.01) of the
-    output's largest element, on `data`: one or several sets of inputs by name (default: random
-    ones). Where the whole model differs more, the layers that change the outputs most stay in fp32;
-    what is taken was compiled, run and compared. Elements that are not finite are out of every
-    bound, and so are integers that differ. `metadata["precision_report"]` has the precision of each
-    layer, differences, times and why others were not taken. It is kept in the cache folder for the
-    same model, inputs and bound. InputError where the inputs do not fit; OptionError where the
-    bound is not positive, this machine does not run code for the target, the model draws random
-    numbers or has no output of floats, or no random inputs can be made for it.
+    `precision="auto"`, or `Auto(max_difference, data)`, compiles the model in each precision that
+    this machine computes in, and times them. The fastest is taken if it needs 5 % less time than
+    fp32, or more where times vary more, and if no output differs from that of fp32 by more than
+    `max_difference` (default: 0.01) of the output's largest element, on `data`: one or several sets
+    of inputs by name (default: random ones). Where the whole model differs more, the layers that
+    change the outputs most stay in fp32; what is taken was compiled, run and compared. Elements
+    that are not finite are out of every bound, and so are integers that differ.
+    `metadata["precision_report"]` has the precision of each layer, differences, times and why
+    others were not taken. It is kept in the cache folder for the same model, inputs and bound.
+    InputError where the inputs do not fit; OptionError where the bound is not positive, this
+    machine does not run code for the target, the model draws random numbers or has no output of
+    floats, or no random inputs can be made for it.
     """
-    from infuse.codegen.autotune.precision import requested
     from infuse.codegen.compile import compile_graph
     from infuse.codegen.shared_files import compiled_ahead
 
-    asked = requested(precision, max_difference, data)
     source = graph_of(graph)
-    with compiled_ahead(source, target):
+    with compiled_ahead(source, options.target):
         if source.report is None:
-            source = optimize(source, "all", search=search, progress=progress)
-        return compile_graph(
-            source,
-            target=target,
-            threads=threads,
-            precision=asked,
-            tune=tune,
-            output=output,
-            prefix=prefix,
-            progress=progress,
-            weights=weights,
-        )
+            source = optimize(source, rules, progress=progress)
+        return compile_graph(source, options, output=output, progress=progress)
 
 
 def graph_of(model: Graph | PathLike) -> Graph:

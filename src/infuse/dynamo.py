@@ -5,15 +5,22 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from infuse import dtypes
 from infuse.errors import InputError, OptionError, UnsupportedOperatorError
+from infuse.options import CompileOptions, Rules
+from infuse.options.fields import flat_fields
 from infuse.runtime.interface import Model
 
-_OPTIONS: Final = frozenset(["level", "precision", "max_difference", "threads", "tune", "search"])
+_COMPILING: Final = frozenset(each.name for each in flat_fields(CompileOptions)) - {
+    "target",
+    "prefix",
+}
+_RULES: Final = frozenset(each.name for each in flat_fields(Rules))
 _COMPILED: Final = 3
 """How many values of a weight are compiled before it becomes an input."""
 
@@ -29,19 +36,19 @@ def backend(
 
     Weights are part of the compiled code: after one is changed, the next call compiles anew; one
     that changes a third time becomes an input.
-    `options` are those of `infuse.compile` (precision, max_difference, threads, tune, search) and
-    `level` of `infuse.optimize`; the number of threads is torch's by default. OptionError for other
-    options and for modes.
+    `options` are the fields of `CompileOptions` and `Rules` by name (precision, max_difference,
+    threads, tune, level, search …); the number of threads is torch's by default. OptionError for
+    other options and for modes.
     """
     from torch._dynamo.backends.common import aot_autograd
 
     from infuse.frontends.torch import decompositions
 
     options = dict(options or {})
-    if unknown := sorted(options.keys() - _OPTIONS):
+    if unknown := sorted(options.keys() - _COMPILING - _RULES):
         raise OptionError(
             f"torch.compile's backend infuse has no option {', '.join(unknown)}",
-            hint=f"the options are {', '.join(sorted(_OPTIONS))}",
+            hint=f"the options are {', '.join(sorted(_COMPILING | _RULES))}",
         )
     if mode not in (None, "default"):
         raise OptionError(
@@ -49,8 +56,11 @@ def backend(
             hint="use options, such as options={'tune': True}",
         )
 
+    rules = Rules(**{name: options.pop(name) for name in _RULES if name in options})
+    compiling = CompileOptions.flat(**options)
+
     def compiler(graph: Any, _: Any) -> Any:
-        return _boxed(Function(graph, options))
+        return _boxed(Function(graph, compiling, rules))
 
     compile_functional = aot_autograd(
         fw_compiler=_refuse_gradients,
@@ -79,7 +89,7 @@ def _boxed(function: Function) -> Any:
 class Function:
     """One FX graph, compiled at its first call for the weights of that call."""
 
-    def __init__(self, module: Any, options: Mapping[str, Any]) -> None:
+    def __init__(self, module: Any, options: CompileOptions, rules: Rules) -> None:
         import torch
         from torch._guards import TracingContext
 
@@ -102,7 +112,7 @@ class Function:
         self._weights = [(i, n) for i, n in enumerate(names) if n in present and i in weights]
         self._positions = [i for i, n in enumerate(names) if n in present]
         self._inputs: list[int] = []
-        self._options = dict(options)
+        self._options, self._rules = options, rules
         self._lock = threading.Lock()
         self._model: Model | None = None
         self._state: dict[int, tuple[int, int]] = {}
@@ -141,13 +151,13 @@ class Function:
         inputs = {value.name: value for value in self._graph.inputs}
         for position, name in self._weights:
             inputs[name].default = _array(arguments[position])
-        options = dict(self._options)
-        level, search = options.pop("level", "all"), options.pop("search", 0.0)
-        graph = api.optimize(self._graph, level, fix_defaults=True, search=search)
+        rules, options = self._rules, self._options
+        graph = api.optimize(self._graph, rules, fix_defaults=True)
         for _, name in self._weights:
             inputs[name].default = None
-        options.setdefault("threads", torch.get_num_threads())
-        return api.compile(graph, **options)
+        if options.threads is None:
+            options = replace(options, threads=torch.get_num_threads())
+        return api.compile(graph, options)
 
 
 def _unchanged(metadata: Any) -> frozenset[int]:

@@ -5,8 +5,9 @@ What a verb needs is imported when it is called, as in `api`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,10 @@ from infuse.api import (
     load_compiled,
     optimize,
 )
+from infuse.errors import OptionError
+from infuse.options import CompileOptions, Examples, Rules, Turns
+from infuse.options.compiling import Data
+from infuse.options.former import Moved, former, same
 from infuse.runtime.folder import is_compiled
 from infuse.runtime.interface import Model
 
@@ -29,53 +34,54 @@ if TYPE_CHECKING:
     from infuse.profiling import Inspection, ModelComparison, Profile, Side
 
 
+@former(
+    Moved(
+        "data", Examples, {"feeds": "inputs", "set_dims": "dims", "seed": "seed"}, plain="inputs"
+    ),
+    Moved("options", CompileOptions, same("threads", "target", "precision", "tune")),
+    Moved("rules", Rules, same("level", "search"), plain="level"),
+)
 @bounded
 def profile(
     model: Graph | PathLike,
-    feeds: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] | Examples | None = None,
+    options: CompileOptions = CompileOptions(),
     *,
+    rules: Rules | str = "all",
     runs: int = 20,
-    threads: int | None = None,
-    target: str = "native",
-    precision: str = "fp32",
-    tune: bool = False,
-    level: str = "all",
-    search: float = 0.0,
-    set_dims: Mapping[str, int] | None = None,
-    seed: int = 0,
     calibrate: bool = False,
     progress: Progress | None = None,
 ) -> Profile:
     """Where the time of a model goes: every kernel call, timed in `runs` runs, beside its FLOPs,
     its bytes and the time that this machine needs for them at least.
 
-    The model is compiled with clocks around every call, and kept in the cache as such. `feeds` are
-    inputs by name; random ones are made for the others, in which dynamic axes have the sizes of
-    `set_dims`. A graph that was not optimized is optimized at `level`, with `search` as in
-    `optimize`. The peaks of the machine are measured once and kept; `calibrate` measures them
-    again. `target`, `threads`, `precision`, `tune` are those of `compile`; with the precision auto,
-    its bound is the usual one, and the inputs are these. OptionError, InputError, and what
-    `compile` raises.
+    The model is compiled with clocks around every call, and kept in the cache as such. `data` are
+    inputs by name; random ones are made for the others, of the sizes and the seed that
+    `Examples(inputs, dims=…, seed=…)` has. A graph that was not optimized is optimized by `rules`.
+    The peaks of the machine are measured once and kept; `calibrate` measures them again. `options`
+    are those of `compile`; the precision auto is measured on these inputs where it has none of its
+    own. OptionError, InputError, and what `compile` raises.
     """
-    from infuse.codegen.autotune.precision import requested
     from infuse.profiling import complete_feeds, profile_graph
 
-    source = graph_of(model)
-    inputs = complete_feeds(source, feeds or {}, set_dims or {}, seed)
-    asked = requested(precision, data=inputs if precision == "auto" else None)
+    source, examples = graph_of(model), Examples.of(data)
+    examples.require_no("profile", "labels", "metric", "batch", "validation")
+    if examples.inputs is not None and not isinstance(examples.inputs, Mapping):
+        raise OptionError("a profile has the inputs of one run", hint="give arrays by input name")
+    inputs = complete_feeds(source, examples.inputs or {}, examples.sizes, examples.seed)
+    auto = options.auto
+    if auto is not None and auto.data is None:
+        options = replace(options, precision=replace(auto, data=inputs))
     if source.report is None:
-        source = optimize(source, level, search=search, progress=progress)
-    return profile_graph(
-        source,
-        inputs,
-        runs=runs,
-        threads=threads,
-        target=target,
-        precision=asked,
-        tune=tune,
-        calibrate=calibrate,
-        progress=progress,
-    )
+        source = optimize(source, rules, progress=progress)
+    return profile_graph(source, inputs, options, runs=runs, calibrate=calibrate, progress=progress)
+
+
+def _compared_examples(**fields: Any) -> Examples:
+    """Examples of former keywords, which could name sizes of random inputs beside data."""
+    if "inputs" in fields:
+        fields.pop("dims", None)
+    return Examples(**fields)
 
 
 @bounded
@@ -135,66 +141,60 @@ def view(
     write_view(path, graph_of(model), set_dims, title or name)
 
 
+@former(
+    Moved(
+        "data",
+        _compared_examples,
+        {**same("labels", "metric", "batch", "seed"), "set_dims": "dims"},
+        plain="inputs",
+    ),
+    Moved("options", CompileOptions, same("threads")),
+    Moved("rules", Rules, same("level"), plain="level"),
+    Moved("turns", Turns, same("rounds", "seconds")),
+)
 @bounded
 def compare(
     a: Graph | PathLike,
     b: Graph | PathLike,
+    data: Data | Examples | None = None,
+    options: CompileOptions = CompileOptions(),
     *,
-    data: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-    labels: Any = None,
-    metric: Any = None,
-    batch: int | None = None,
-    threads: int | None = None,
-    level: str = "all",
-    set_dims: Mapping[str, int] | None = None,
-    seed: int = 0,
-    rounds: int = 5,
-    seconds: float = 0.5,
+    rules: Rules | str = "all",
+    turns: Turns = Turns(),
     layers: bool = True,
     progress: Progress | None = None,
 ) -> ModelComparison:
     """Two models side by side: graphs, model files or folders of compiled models.
 
     `data` are arrays of examples by input name, along the first axis, or a sequence of such: they
-    are cut into runs of as many rows as the models take, or of `batch` (default 1) where that is
-    dynamic. Without data, both get the same random inputs, in which dynamic axes have the sizes of
-    `set_dims`. Every output of B is compared with A's. With `labels`, both get the score of
-    `metric` (`infuse.analysis.metrics`: a name such as `top1`, `top1:output` or `mse`, or a
-    function of the outputs of all runs and the labels; default: top1 for numbers of classes, else
-    mse); a metric that needs no labels scores B beside A.
+    are cut into runs of as many rows as the models take, or of `Examples(…, batch=…)` (default 1)
+    where that is dynamic. Without data, both get the same random inputs, of the sizes and the seed
+    that `Examples(dims=…, seed=…)` has. Every output of B is compared with A's. With
+    `Examples(…, labels=…)`, both get the score of its `metric` (`infuse.analysis.metrics`: a name
+    such as `top1`, `top1:output` or `mse`, or a function of the outputs of all runs and the labels;
+    default: top1 for numbers of classes, else mse); a metric that needs no labels scores B beside
+    A.
 
-    The models take turns in `rounds` rounds of at least `seconds` each on the first inputs. With
-    `layers`, inner values of the same name, or of nodes of the same name, are compared as well, on
-    the first 16 runs; both graphs are compiled with these as further outputs. Graphs that were not
-    optimized are optimized at `level`. InputError where the models do not take the same inputs,
-    have no output in common, or data or labels do not fit; OptionError for an unknown metric, and
-    what `compile` raises.
+    The models take `turns` on the first inputs. With `layers`, inner values of the same name, or of
+    nodes of the same name, are compared as well, on the first 16 runs; both graphs are compiled
+    with these as further outputs, for `options`. Graphs are optimized by `rules`. InputError where
+    the models do not take the same inputs, have no output in common, or data or labels do not fit;
+    OptionError for an unknown metric, and what `compile` raises.
     """
     from infuse.profiling import compare_sides
 
+    examples = Examples.of(data)
+    examples.require_no("compare", "validation", *(["dims"] if examples.inputs is not None else []))
+
     def build(graph: Graph) -> Model:
-        return compile(
-            optimize(graph, level, progress=progress), threads=threads, progress=progress
-        )
+        return compile(optimize(graph, rules, progress=progress), options, progress=progress)
 
     with ExitStack() as opened:
-        first, second = (_side(each, build, threads) for each in (a, b))
+        first, second = (_side(each, build, options.threads) for each in (a, b))
         for side in (first, second):
             opened.callback(side.close)
         return compare_sides(
-            first,
-            second,
-            build,
-            data=data,
-            labels=labels,
-            metric=metric,
-            batch=batch,
-            sizes=set_dims,
-            seed=seed,
-            rounds=rounds,
-            seconds=seconds,
-            layers=layers,
-            progress=progress,
+            first, second, build, examples, turns, layers=layers, progress=progress
         )
 
 

@@ -35,8 +35,10 @@ def small() -> Graph:
     return graph
 
 
-def opened(browser: Any, folder: Path, graph: Graph, **options: Any) -> tuple[Page, Comparison]:
-    better = infuse.optimize(graph, **options)
+def opened(
+    browser: Any, folder: Path, graph: Graph, rules: infuse.Rules | str = "all", **options: Any
+) -> tuple[Page, Comparison]:
+    better = infuse.optimize(graph, rules, **options)
     write_report(folder / "report.html", graph, better, title="a model")
     return Page(browser, folder / "report.html"), compare(graph, better)
 

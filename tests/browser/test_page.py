@@ -160,7 +160,7 @@ def test_rules_filter_the_rewrites(page: tuple[Page, Comparison]) -> None:
 def test_hostile_names_stay_names(browser: Any, tmp_path: Path) -> None:
     graph = small()
     graph.nodes[0].name = name = "</script><img src=x onerror=\"document.title='broken'\">"
-    shown, _ = opened(browser, tmp_path, graph, level="none")
+    shown, _ = opened(browser, tmp_path, graph, "none")
     choose(shown, "conv")
     assert name in shown.find("#detail").text
     assert shown.browser.title == "a model · Infuse"
@@ -204,7 +204,7 @@ def test_five_thousand_nodes_can_be_used(
     graph = FAMILIES["transformer"](5000)
     assert sum(len(inner) for inner in graph.all_graphs()) >= 4500
     shown, comparison = opened(
-        browser, tmp_path, graph, only=["FuseErfGelu", "FuseLayerNormalization"]
+        browser, tmp_path, graph, infuse.Rules(only=["FuseErfGelu", "FuseLayerNormalization"])
     )
     assert_well_placed(shown, comparison)
     for index in rng.choice(len(comparison.steps), 5, replace=False).tolist():

@@ -43,7 +43,12 @@ def network(step: float) -> Graph:
 
 @pytest.fixture(scope="module")
 def comparison() -> ModelComparison:
-    return infuse.compare(network(0.0), network(0.5), rounds=1, seconds=0.0, threads=1)
+    return infuse.compare(
+        network(0.0),
+        network(0.5),
+        options=infuse.CompileOptions(threads=1),
+        turns=infuse.Turns(rounds=1, seconds=0.0),
+    )
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def main(path: str) -> int:
         for value in graph.inputs:
             shape = [size if isinstance(size, int) else 2 for size in value.tensor.shape or ()]
             feeds[value.name] = rng.uniform(-1, 1, shape).astype(value.dtype.numpy)
-        with infuse.compile(infuse.optimize(graph), threads=1) as model:
+        with infuse.compile(infuse.optimize(graph), infuse.CompileOptions(threads=1)) as model:
             answers = model.run(feeds)
         if sum(answer.size for answer in answers.values()) > 10**5:
             return 0

@@ -66,7 +66,7 @@ def test_masks_have_a_row_for_every_query_where_sizes_vary(
     graph = graph_of(
         Call("MatMul", (Call("Softmax", (scores,)), V)), **{**OPERANDS, "m": (2, 1, 1, 5)}
     )
-    fused = infuse.optimize(graph, level="extended")
+    fused = infuse.optimize(graph, "extended")
     assert count_operators(fused)["Attention"] == 1
     infuse.save(fused, tmp_path / "model.onnx", opset=24)
     feeds = {

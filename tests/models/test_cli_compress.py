@@ -21,7 +21,7 @@ def model(tmp_path: Path, rng: np.random.Generator) -> Path:
     graph, data = image_network(rng, "batch"), images(rng)
     infuse.save(graph, tmp_path / "model.onnx")
     np.savez(tmp_path / "data.npz", **data)
-    with infuse.compile(graph, threads=1) as compiled:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as compiled:
         scores = compiled.run(data)["scores"]
     np.save(tmp_path / "labels.npy", scores.argmax(-1))
     (tmp_path / "metric.py").write_text(

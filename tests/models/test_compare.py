@@ -20,11 +20,16 @@ from infuse.analysis.metrics import signal_to_noise
 from infuse.errors import InputError, OptionError
 from infuse.ir.parser import parse
 from tests.cli_tools import Cli, small_network
+from tests.former import formerly
 
 pytestmark = pytest.mark.row("A2")
 DATA = Path(__file__).parent / "data"
 DIGITS = DATA / "digits.onnx"
-QUICK: dict[str, Any] = {"rounds": 1, "seconds": 0.0, "threads": 1}
+QUICK: dict[str, Any] = {
+    "turns": infuse.Turns(rounds=1, seconds=0.0),
+    "options": infuse.CompileOptions(threads=1),
+}
+FORMER: dict[str, Any] = {"rounds": 1, "seconds": 0.0, "threads": 1, "layers": False}
 COARSE = "stem.1.0.weight"
 """Weights of the convolution that is rounded to few bits."""
 
@@ -73,7 +78,11 @@ def test_scores_and_agreement_are_those_of_onnxruntime(
 ) -> None:
     images, labels = np.load(examples[0])["image"], np.load(examples[1])
     result = infuse.compare(
-        DIGITS, coarse, data={"image": images}, labels=labels, batch=100, layers=False, **QUICK
+        DIGITS,
+        coarse,
+        data=infuse.Examples({"image": images}, labels=labels, batch=100),
+        layers=False,
+        **QUICK,
     )
     exact, rounded = (runtime(path, {"image": images})[0] for path in (DIGITS, coarse))
     assert result.metric == "top1"
@@ -91,7 +100,9 @@ def test_scores_and_agreement_are_those_of_onnxruntime(
 
 def test_the_layer_that_departs_is_seen(coarse: Path, examples: tuple[Path, Path]) -> None:
     images = np.load(examples[0])["image"][:20]
-    result = infuse.compare(DIGITS, coarse, data={"image": images}, batch=10, **QUICK)
+    result = infuse.compare(
+        DIGITS, coarse, data=infuse.Examples({"image": images}, batch=10), **QUICK
+    )
     assert result.layer_runs == 2
     names = [row.value for row in result.layers]
     departed = names.index("/stem/stem.1/stem.1.0/Conv_output_0")
@@ -109,7 +120,7 @@ def test_the_layer_that_departs_is_seen(coarse: Path, examples: tuple[Path, Path
 
 
 def test_a_model_beside_itself_is_equal() -> None:
-    result = infuse.compare(DIGITS, DIGITS, set_dims={"batch": 2}, **QUICK)
+    result = infuse.compare(DIGITS, DIGITS, data=infuse.Examples(dims={"batch": 2}), **QUICK)
     assert result.is_random
     assert any("random" in note for note in result.notes)
     assert result.inputs == {"image": "float32[2, 1, 8, 8]"}
@@ -123,13 +134,15 @@ def test_a_model_beside_itself_is_equal() -> None:
     assert result.speedup == result.a.min_ms / result.b.min_ms
     json.dumps(result.to_dict(), allow_nan=False)
     assert (
-        infuse.compare(DIGITS, DIGITS, metric="sqnr", layers=False, **QUICK).to_dict()["b"]["score"]
+        infuse.compare(
+            DIGITS, DIGITS, data=infuse.Examples(metric="sqnr"), layers=False, **QUICK
+        ).to_dict()["b"]["score"]
         is None
     )
 
 
 def test_a_compiled_folder_has_no_layers(tmp_path: Path) -> None:
-    with infuse.compile(DIGITS, output=tmp_path / "digits", threads=1):
+    with infuse.compile(DIGITS, infuse.CompileOptions(threads=1), output=tmp_path / "digits"):
         pass
     for pair in ((tmp_path / "digits", DIGITS), (DIGITS, tmp_path / "digits")):
         result = infuse.compare(*pair, **QUICK)
@@ -177,7 +190,10 @@ def test_rows_are_cut_as_both_models_take_them() -> None:
         assert result.outputs[0].agreement.elements == 24
         assert infuse.compare(a, b, **QUICK).inputs == {"x": "float32[4, 3]"}
     assert (
-        infuse.compare(plain(), plain(), data=[{"x": x}, {"x": x[:1]}], batch=5, **QUICK).runs == 3
+        infuse.compare(
+            plain(), plain(), data=infuse.Examples([{"x": x}, {"x": x[:1]}], batch=5), **QUICK
+        ).runs
+        == 3
     )
 
 
@@ -187,10 +203,15 @@ def test_an_input_that_is_no_batch_does_not_fix_the_rows() -> None:
       return y = %y
     }""")
     data = {"x": np.ones((8, 3), np.float32), "s": np.float32([2])}
-    result = infuse.compare(scaled, scaled, data=data, batch=4, **QUICK)
+    result = infuse.compare(scaled, scaled, data=infuse.Examples(data, batch=4), **QUICK)
     assert result.runs == 2
     with pytest.raises(OptionError, match="takes 4 rows a run"):
-        infuse.compare(plain(size="4"), plain(size="4"), data={"x": data["x"]}, batch=2, **QUICK)
+        infuse.compare(
+            plain(size="4"),
+            plain(size="4"),
+            data=infuse.Examples({"x": data["x"]}, batch=2),
+            **QUICK,
+        )
 
 
 def test_floats_of_other_widths_are_cast() -> None:
@@ -249,10 +270,10 @@ X = np.ones((2, 3), np.float32)
         (plain, {"metric": "top1"}, "top1 needs labels"),
         (plain, {"metric": "best"}, "no metric 'best'"),
         (plain, {"data": {"x": X}, "labels": [0, 9]}, "beyond the 3 classes"),
-        (plain, {"data": {"x": X}, "batch": 0}, "0 is not a valid number of rows"),
+        (plain, {"data": {"x": X}, "batch": 0}, "batch is 0"),
         (plain, {"batch": 2}, "a batch cuts data"),
-        (plain, {"rounds": 0}, "0 is not a valid number of rounds"),
-        (plain, {"seconds": -1.0}, "not a length of a turn"),
+        (plain, {"rounds": 0}, "rounds is 0"),
+        (plain, {"seconds": -1.0}, "seconds is -1.0"),
         (plain, {"set_dims": {"m": 2}}, "no dynamic axis 'm'"),
         (lambda: plain(size="4"), {"data": {"x": X}, "batch": 2}, "takes 4 rows a run"),
         (lambda: plain(size="4"), {"data": {"x": X}}, "must be 4"),
@@ -270,7 +291,7 @@ def test_what_does_not_fit_is_refused(
     b: Callable[[], Any], options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises((InputError, OptionError)) as error:
-        infuse.compare(plain(), b(), **{**QUICK, "layers": False, **options})
+        formerly(infuse.compare, plain(), b(), **{**FORMER, **options})
     assert said in str(error.value)
 
 
@@ -280,7 +301,7 @@ def test_outputs_of_other_shapes_cannot_be_compared() -> None:
       return y = %y
     }""")
     with pytest.raises(InputError, match=r"float32\[1, 3\] in A and float32\[1\] in B"):
-        infuse.compare(plain(), summed, set_dims={"n": 1}, **QUICK)
+        infuse.compare(plain(), summed, data=infuse.Examples(dims={"n": 1}), **QUICK)
 
 
 # -- the command -----------------------------------------------------------------------------------

@@ -22,7 +22,9 @@ def weights() -> dict[str, generate.Floats]:
 
 @pytest.fixture(scope="module")
 def generator(weights: dict[str, generate.Floats]) -> Iterator[CompiledModel]:
-    with infuse.compile(infuse.load(generate.generator(SHAPE, weights)), threads=2) as model:
+    with infuse.compile(
+        infuse.load(generate.generator(SHAPE, weights)), infuse.CompileOptions(threads=2)
+    ) as model:
         assert isinstance(model, CompiledModel)
         assert not getattr(model, "host_steps", ())
         yield model
@@ -90,7 +92,7 @@ def test_viterbi(tmp_path: Path) -> None:
     graph = viterbi.decoder(start, transitions)
     infuse.save(graph, tmp_path / "viterbi.onnx", opset=20)
     peer = session(tmp_path / "viterbi.onnx")
-    with infuse.compile(graph, threads=1) as compiled:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as compiled:
         assert not getattr(compiled, "host_steps", ())
         for batch, length in ((1, 1), (2, 9), (3, 2)):
             scores = rng.standard_normal((batch, length, 5)).astype(np.float32)

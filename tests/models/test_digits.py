@@ -60,11 +60,11 @@ def test_one_session_takes_every_batch(images: np.ndarray, expected: np.ndarray)
 def test_every_level_gives_the_same_answer(
     level: str, images: np.ndarray, expected: np.ndarray
 ) -> None:
-    model = infuse.compile(infuse.optimize(infuse.load(MODEL), level=level))
+    model = infuse.compile(infuse.optimize(infuse.load(MODEL), level))
     assert close(model.run({"image": images})["logits"], expected)
 
 
 @pytest.mark.row("G11")
 def test_no_norm_is_left() -> None:
-    better = infuse.optimize(infuse.load(MODEL), level="basic")
+    better = infuse.optimize(infuse.load(MODEL), "basic")
     assert not [node for node in better.nodes if node.kind == "BatchNormalization"]

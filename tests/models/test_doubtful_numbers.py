@@ -23,7 +23,7 @@ def both(text: str, feeds: dict[str, Any], *, alike: bool = True) -> np.ndarray:
     proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}')
     graph = infuse.load(proto)
     plain = evaluate(graph, feeds)["y"]
-    with infuse.compile(infuse.optimize(graph), threads=1) as compiled:
+    with infuse.compile(infuse.optimize(graph), infuse.CompileOptions(threads=1)) as compiled:
         native = compiled.run(feeds)["y"]
     np.testing.assert_array_equal(native, plain, strict=True)
     if plain.dtype.kind == "f":

@@ -245,7 +245,7 @@ def test_texts_longer_than_trained_ones(
     model = saved(kind, "ForCausalLM", options, tmp_path / "model")
     graph = infuse.load(tmp_path / "model")
     check(graph, model, feeds_of(graph, 0), lambda inputs: evaluate(graph, inputs), 1e-5)
-    cached = infuse.load(tmp_path / "model", cache=True)
+    cached = infuse.load(tmp_path / "model", infuse.HuggingFace(cache=True))
     empty = {
         value.name: np.zeros((1, value.shape[1], 0, value.shape[3]), np.float32)
         for value in cached.inputs[2:]
@@ -316,7 +316,7 @@ CACHED += ["Qwen3ForCausalLM", "MistralForCausalLM"]
 def test_a_cache_continues_a_text(name: str, native: bool, tmp_path: Path) -> None:
     kind, head, fields = next(case for case in CASES if case[0] + case[1] == name)
     model = saved(kind, head, fields, tmp_path / "model")
-    graph = infuse.load(tmp_path / "model", cache=True)
+    graph = infuse.load(tmp_path / "model", infuse.HuggingFace(cache=True))
     compiled = infuse.compile(infuse.optimize(graph)) if native else None
     run = (lambda feeds: evaluate(graph, feeds)) if compiled is None else compiled.run
     ids = np.random.default_rng(0).integers(3, 98, (2, 12))
@@ -345,7 +345,7 @@ def test_a_cache_continues_a_text(name: str, native: bool, tmp_path: Path) -> No
 def test_a_text_is_generated_in_one_model(name: str, tmp_path: Path) -> None:
     kind, head, fields = next(case for case in CASES if case[0] + case[1] == name)
     model = saved(kind, head, fields, tmp_path / "model")
-    network = infuse.load(tmp_path / "model", cache=True)
+    network = infuse.load(tmp_path / "model", infuse.HuggingFace(cache=True))
     shapes = [value.shape for value in network.inputs[2:]]
 
     def program(prompt: Any) -> Any:
@@ -374,7 +374,7 @@ def test_a_text_is_generated_in_one_model(name: str, tmp_path: Path) -> None:
 def test_only_decoders_have_a_cache(tmp_path: Path) -> None:
     saved(*CASES[0], tmp_path / "model")
     with pytest.raises(OptionError, match="'bert' has no cache"):
-        infuse.load(tmp_path / "model", cache=True)
+        infuse.load(tmp_path / "model", infuse.HuggingFace(cache=True))
 
 
 COMPILED = ["BertModel", "LlamaForCausalLM", "Gemma2ForCausalLM", "ViTModel"]

@@ -13,9 +13,11 @@ import pytest
 
 from infuse.codegen.autotune import cost_model as costs, selector as choices
 from infuse.codegen.autotune.selector import Chooser, Key
-from infuse.codegen.compile import compile_program, generate
+from infuse.codegen.compile import Compilation, generate
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
+from infuse.runtime import CompiledModel
 from infuse.targets import Machine, Target
 from infuse.targets.cpu.families import work
 from infuse.targets.cpu.families.winograd import AS_MANY_POINTS
@@ -79,7 +81,8 @@ def test_every_candidate_computes_what_onnxruntime_does(
     tried = {(str(choice.key), choice.chosen) for choice in layers}
     assert tried == {(str(choice.key), name) for choice in layers for name in choice.key.names}
     assert layers or precision == "fp32"
-    with compile_program(generated, resolved, threads, precision=precision) as model:
+    options = CompileOptions(target, threads, precision)
+    with CompiledModel.load(Compilation(graph, options).build(generated), threads) as model:
         agree(model.run(feeds_of(graph)), answers(graph), precision)
 
 
@@ -97,7 +100,8 @@ def test_no_candidate_loses_a_nan_and_few_spread_it() -> None:
     image = np.random.default_rng(0).standard_normal((1, 12, 12, 16), np.float32)
     image[0, 2, 3, 5], image[0, 2, 3, 9] = np.nan, np.inf
     feeds = {b.graph.inputs[0].name: image}
-    with compile_program(generated, NATIVE, 1) as model:
+    folder = Compilation(b.graph, CompileOptions(threads=1)).build(generated)
+    with CompiledModel.load(folder, 1) as model:
         found = list(model.run(feeds).values())
     assert len(forms) == len(found) == 2 * REPEATS
     assert {form[:5] for form in forms} >= {"taps", "winog", "merge"}

@@ -22,7 +22,7 @@ def both(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray:
     """The result, of the interpreter and of native code."""
     graph = infuse.load(proto)
     plain = evaluate(graph, feeds)["y"]
-    with infuse.compile(infuse.optimize(graph), threads=1) as compiled:
+    with infuse.compile(infuse.optimize(graph), infuse.CompileOptions(threads=1)) as compiled:
         native = compiled.run(feeds)["y"]
     np.testing.assert_allclose(native, plain, rtol=1e-5, atol=1e-3, strict=True)
     return native
@@ -113,7 +113,7 @@ def test_what_is_no_string_is_read_as_its_text() -> None:
       t = StringConcat(x, x) y = Identity(x) }""")
     odd = [None, np.nan, 3, 2.5, True, b"b", np.float32(0.1), np.str_("q"), "a"]
     graph = infuse.load(proto)
-    with infuse.compile(graph, threads=1) as compiled:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as compiled:
         for x in (np.array(odd, object), np.array(["a", ""], object), np.array([], object)):
             expected = dict(zip(("t", "y"), run(proto, {"x": x}), strict=True))
             for found in (evaluate(graph, {"x": x}), compiled.run({"x": x})):

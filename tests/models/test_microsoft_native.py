@@ -47,7 +47,7 @@ def check(
     names = [v.name for v in proto.graph.output]
     for level in ("none", "all"):
         graph = infuse.optimize(infuse.load(proto), level)
-        with infuse.compile(graph, threads=2) as model:
+        with infuse.compile(graph, infuse.CompileOptions(threads=2)) as model:
             assert not getattr(model, "host_steps", ())
             for sizes, mask in runs:
                 given = feeds(proto, sizes, mask)
@@ -119,7 +119,7 @@ def test_keys_outside_of_the_cache_are_refused() -> None:
         for n, (_, s) in inputs.items()
     }
     given |= {"last": np.int32([4]), "total": np.array(5, np.int32)}
-    with infuse.compile(infuse.load(proto), threads=1) as model:
+    with infuse.compile(infuse.load(proto), infuse.CompileOptions(threads=1)) as model:
         good = model.run(given)
         assert good["nk"].shape == (1, 1, 5, 8)
         for last in (5, -1, 2**31 - 1):
@@ -180,7 +180,7 @@ def test_optimizer_of_the_runtime(tmp_path: Path, family: str, needed: set[str])
     kinds = {n.op_type for n in proto.graph.node if n.domain == OWN}
     assert needed <= kinds, kinds
     rng, peer = np.random.default_rng(0), session(proto)
-    with infuse.compile(infuse.load(proto), threads=1) as model:
+    with infuse.compile(infuse.load(proto), infuse.CompileOptions(threads=1)) as model:
         for batch, length in ((2, 5), (1, 8)):
             ids = rng.integers(0, WORDS, (batch, length))
             mask = (np.arange(length) < rng.integers(2, length + 1, (batch, 1))).astype(np.int64)
@@ -191,11 +191,11 @@ def test_optimizer_of_the_runtime(tmp_path: Path, family: str, needed: set[str])
 def test_optimizer_for_the_runtime() -> None:
     """A network that was optimized for ONNX Runtime is native too."""
     proto = bert()
-    graph = infuse.optimize(infuse.load(proto), "all", runtime="onnxruntime")
+    graph = infuse.optimize(infuse.load(proto), infuse.Rules("all", runtime="onnxruntime"))
     assert any(n.op.domain == OWN for n in graph.nodes)
     given = feeds(proto, {"batch": 2, "length": 4})
     names = [v.name for v in proto.graph.output]
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         found = model.run(given)
     assert_close([found[n] for n in names], session(proto).run(None, given), TOLERANCE)
 
@@ -231,7 +231,7 @@ def test_operators_that_mean_what_others_do() -> None:
     given = {n: net.rng.uniform(-1, 1, s).astype(np.float32) for n, s in shapes.items()}
     graph = infuse.load(proto)
     assert {n.op.domain for n in graph.nodes} == {"", OWN}
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         assert not getattr(model, "host_steps", ())
         found = model.run(given)
     assert_close([found[n] for n in kinds], session(proto).run(None, given), TOLERANCE)
@@ -244,7 +244,7 @@ def test_unique_in_the_order_of_appearance() -> None:
     proto = net.model({"x": (FLOAT, ["n"])}, {})
     proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in ("y", "at", "counts"))
     given = {"x": np.float32([3, 1, 3, 2, 1, 3])}
-    with infuse.compile(infuse.load(proto), threads=1) as model:
+    with infuse.compile(infuse.load(proto), infuse.CompileOptions(threads=1)) as model:
         found = model.run(given)
     for name, expected in zip(("y", "at", "counts"), session(proto).run(None, given)):
         np.testing.assert_array_equal(found[name], expected)
@@ -276,7 +276,7 @@ def test_operators_of_other_devices() -> None:
         "sum": 2 * x + added,
         "gated": gated,
     }
-    with infuse.compile(infuse.load(proto), threads=1) as model:
+    with infuse.compile(infuse.load(proto), infuse.CompileOptions(threads=1)) as model:
         found = model.run({"x": x})
     assert_close(
         [found[n] for n in expected], [v.astype(np.float32) for v in expected.values()], TOLERANCE

@@ -73,7 +73,7 @@ def path(zoo_folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def model(path: Path) -> CompiledModel:
-    return infuse.compile(infuse.optimize(infuse.load(path), level="all"))
+    return infuse.compile(infuse.optimize(infuse.load(path), "all"))
 
 
 @pytest.fixture(scope="module")

@@ -142,7 +142,7 @@ def test_no_more_nodes_than_the_runtime_leaves(
 ) -> None:
     source = zoo_model(name)
     expected = run(source, make_inputs(source, SIZES))
-    graph = infuse.optimize(infuse.load(source), "extended", runtime="onnxruntime")
+    graph = infuse.optimize(infuse.load(source), infuse.Rules("extended", runtime="onnxruntime"))
     ours = list(operators(check(graph, source, expected, tmp_path / "ours.onnx").graph))
     theirs = list(operators(by_runtime(source, tmp_path / "theirs.onnx").graph))
     assert len(ours) <= len(theirs)
@@ -193,7 +193,7 @@ def test_root_mean_squares_have_a_name_in_the_runtime(tmp_path: Path) -> None:
         node("Mul", ["n", "s"], ["y"]),
     ]
     original = model(nodes, {"x": x.shape}, ["y"], 17, {"s": s, "e": np.float32(1e-6)})
-    graph = infuse.optimize(infuse.load(original), "extended", runtime="onnxruntime")
+    graph = infuse.optimize(infuse.load(original), infuse.Rules("extended", runtime="onnxruntime"))
     proto = written_unchecked(graph, tmp_path / "m.onnx")
     assert list(operators(proto.graph)) == ["SimplifiedLayerNormalization"]
     assert_close(run(proto, {"x": x}), run(original, {"x": x}), TOLERANCE)
@@ -205,7 +205,7 @@ def test_weights_are_stored_once_for_packed_attention(
     zoo_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
     source = zoo_model("minilm_l6")
-    graph = infuse.optimize(infuse.load(source), "extended", runtime="onnxruntime")
+    graph = infuse.optimize(infuse.load(source), infuse.Rules("extended", runtime="onnxruntime"))
     infuse.save(graph, tmp_path / "m.onnx")
     assert (tmp_path / "m.onnx").stat().st_size < source.stat().st_size
     proto = onnx.load(tmp_path / "m.onnx")

@@ -19,8 +19,8 @@ from infuse.ir.equality import equal
 from infuse.ir.graph import Graph
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.options import Options
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 
 ZooModel = Callable[[str], Path]
 SMALL = {"squeezenet1_1", "shufflenet_v2", "mobilenet_v3_large", "minilm_l6"}
@@ -66,7 +66,7 @@ def networks(names: list[str] = NAMES) -> list[object]:
 
 def optimized(path: Path, level: str) -> Graph:
     graph = infuse.load(path)
-    optimize_in_place(graph, Options(level))
+    optimize_in_place(graph, Selection(level))
     verify(graph)
     return graph
 
@@ -116,4 +116,4 @@ def test_the_same_model_gives_the_same_graph_and_a_second_run_changes_nothing(
     path = zoo_model(name)
     first, second = optimized(path, "all"), optimized(path, "all")
     assert equal(first, second) is None
-    assert not optimize_in_place(second, Options("all")).rewrites
+    assert not optimize_in_place(second, Selection("all")).rewrites

@@ -169,7 +169,8 @@ def test_optimized_models_stay_quantized(original: tuple[Path, list[int]], way: 
     path = source.with_name("quantized.onnx")
     WAYS[way](source, path, shape)
     infuse.save(
-        infuse.optimize(path, "all", runtime="onnxruntime"), path.with_name("optimized.onnx")
+        infuse.optimize(path, infuse.Rules("all", runtime="onnxruntime")),
+        path.with_name("optimized.onnx"),
     )
     x = np.random.default_rng(7).standard_normal(shape).astype(np.float32)
     (expected,), (y,) = (

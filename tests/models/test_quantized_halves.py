@@ -58,7 +58,7 @@ def check(kind: str, *operands: Any, **attributes: Any) -> np.ndarray:
     model, feeds = node(kind, *operands, **attributes)
     exact = run(model, feeds)
     graph = infuse.load(model)
-    with infuse.compile(graph, threads=1) as compiled:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as compiled:
         native = list(compiled.run(feeds).values())
     for found in (list(evaluate(graph, feeds).values()), native):
         for array, wanted in zip(found, exact, strict=True):
@@ -141,7 +141,7 @@ def test_means_of_larger_windows(dtype: type) -> None:
         (exact,) = run(model, feeds)
         graph = infuse.load(model)
         np.testing.assert_array_equal(evaluate(graph, feeds)["y0"], exact, strict=True)
-        with infuse.compile(graph, threads=1) as compiled:
+        with infuse.compile(graph, infuse.CompileOptions(threads=1)) as compiled:
             apart = np.abs(compiled.run(feeds)["y0"].astype(int) - exact)
         assert apart.max() <= 1
         assert (apart > 0).mean() < 5e-3
@@ -162,7 +162,7 @@ def test_sums_that_are_quantized() -> None:
     a, b = pairs(np.uint8)
     graph = parse(SUM)
     feeds = {"a": a, "b": b}
-    with infuse.compile(graph, threads=1) as compiled:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as compiled:
         np.testing.assert_array_equal(compiled.run(feeds)["y"], evaluate(graph, feeds)["y"])
 
 

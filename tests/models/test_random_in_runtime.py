@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse import optimize
+from infuse import Rules, optimize
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
@@ -40,7 +40,9 @@ def complaint(network: Network, runtime: str) -> str | None:
     judge = Judge(network.graph, feeds, evaluate(network.graph, feeds), rewritten=True)
     opset = next(o.version for o in to_model(network.graph).opset_import if not o.domain)
     try:
-        return judge.complaint(run(optimize(network.graph, "all", runtime=runtime), feeds, opset))
+        return judge.complaint(
+            run(optimize(network.graph, Rules("all", runtime=runtime)), feeds, opset)
+        )
     except (
         Exception
     ) as error:  # refused by the exporter or by ONNX Runtime, which took the original
@@ -209,6 +211,6 @@ def test_networks_that_have_failed(name: str, runtime: str) -> None:
     network = network_of(parse(FOUND[name]))
     (feeds,) = network.feeds
     expected = evaluate(network.graph, feeds)
-    found = run(optimize(network.graph, "all", runtime=runtime), feeds)
+    found = run(optimize(network.graph, Rules("all", runtime=runtime)), feeds)
     for key, wanted in expected.items():
         np.testing.assert_allclose(found[key], wanted, rtol=1e-5, atol=1e-6)

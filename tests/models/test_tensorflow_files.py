@@ -80,11 +80,11 @@ def test_signatures_are_chosen_by_name() -> None:
     with pytest.raises(UnsupportedOperatorError, match="double, triple"):
         infuse.load(DATA / "generation_2")
     for name, factor in {"double": 1.0, "triple": 1.5}.items():
-        graph = infuse.load(DATA / "generation_2", signature=name)
+        graph = infuse.load(DATA / "generation_2", infuse.SavedModel(signature=name))
         (made,) = evaluate(graph, {"x": case["x"]}).values()
         np.testing.assert_allclose(made, case["y"] * factor, rtol=1e-5)
     with pytest.raises(ModelFileError, match="no signature 'quadruple'"):
-        infuse.load(DATA / "generation_2", signature="quadruple")
+        infuse.load(DATA / "generation_2", infuse.SavedModel(signature="quadruple"))
 
 
 # -- damage ----------------------------------------------------------------------------------------

@@ -109,17 +109,17 @@ def test_transformers_are_fused_and_compute_the_same(
     _export(name, exporter, path)
     session = onnxruntime.InferenceSession(path)
     graph = infuse.load(path)
-    fused = infuse.optimize(graph, level="extended")
+    fused = infuse.optimize(graph, "extended")
     _require(fused, name)
     files = {
-        tmp_path / "basic.onnx": (infuse.optimize(graph, level="basic"), None),
+        tmp_path / "basic.onnx": (infuse.optimize(graph, "basic"), None),
         tmp_path / "fused.onnx": (fused, 24),
     }
     others = []
     for file, (result, opset) in files.items():
         infuse.save(result, file, opset=opset)
         others.append(onnxruntime.InferenceSession(file))
-    native = infuse.compile(infuse.optimize(graph, level="all"))
+    native = infuse.compile(infuse.optimize(graph, "all"))
     for sizes in SIZES:
         feeds = _feeds(session, sizes, rng)
         wanted = session.run(None, feeds)

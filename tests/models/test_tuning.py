@@ -12,9 +12,10 @@ import pytest
 import infuse
 from infuse.codegen.autotune import measurement as tuning, records
 from infuse.codegen.autotune.selector import Choice
-from infuse.codegen.compile import stages_of
+from infuse.codegen.compile import Compilation
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.emulation import NEWEST, emulated
 from tests.cli_tools import Cli
@@ -67,7 +68,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def measured(graph: Graph, precision: str = "fp32") -> Sequence[Choice]:
-    stages = stages_of(graph, Target.resolve("native"), 1, precision, tune=True)
+    stages = Compilation(graph, CompileOptions(threads=1, precision=precision, tune=True)).stages()
     assert stages.whole is not None
     return chosen_in(stages.whole[0])
 
@@ -105,7 +106,9 @@ def test_a_tuned_model_computes_the_same(
     graph = make()
     steps: list[tuple[str, int, int]] = []
     model = infuse.compile(
-        graph, threads=1, precision=precision, tune=True, progress=lambda *step: steps.append(step)
+        graph,
+        infuse.CompileOptions(threads=1, precision=precision, tune=True),
+        progress=lambda *step: steps.append(step),
     )
     agree(model.run(feeds_of(graph)), answers(graph), precision)
     assert ("tune", 2, 2) in steps
@@ -198,7 +201,9 @@ def test_only_a_machine_that_runs_the_code_measures(quick: Path, tmp_path: Path)
     b = Builder()
     b.output(conv(b, image(b, 16, 8, 8), 16, (3, 3)))
     with pytest.raises(OptionError, match="does not run on this machine") as error:
-        infuse.compile(b.graph, target="aarch64", tune=True, output=tmp_path / "out")
+        infuse.compile(
+            b.graph, infuse.CompileOptions(target="aarch64", tune=True), output=tmp_path / "out"
+        )
     assert "cost model" in (error.value.hint or "")
     assert not (tmp_path / "out").exists()
 

@@ -40,7 +40,7 @@ def test_a_network_gives_the_answer_of_onnxruntime(
 ) -> None:
     path = zoo_model(name)
     model, expected = (
-        infuse.compile(infuse.optimize(infuse.load(path), level="all")),
+        infuse.compile(infuse.optimize(infuse.load(path), "all")),
         reference(path),
     )
     is_text = any(isinstance(size, str) for spec in model.inputs for size in spec.shape)

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuse import dtypes
-from infuse.codegen.autotune.precision import AutoPrecision
 from infuse.codegen.compile import compile_graph
 from infuse.ir.graph import Graph, Value, constant
+from infuse.options import Auto, CompileOptions
 from infuse.runtime.interface import Model
 from tests.native.builder import Builder
 
@@ -89,8 +89,8 @@ def compiled(
     timer: Clock | None = None,
     **options: Any,
 ) -> Model:
-    request = AutoPrecision(bound, data, timer or Clock())
-    return compile_graph(graph, precision=request, threads=1, **options)
+    request = Auto(bound, data, timer or Clock())
+    return compile_graph(graph, CompileOptions(precision=request, threads=1, **options))
 
 
 def precisions(model: Model) -> dict[str, str]:

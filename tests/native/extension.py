@@ -83,7 +83,7 @@ def model(path: Path) -> Path:
 def main(folder: Path) -> None:
     """Read, rewrite, save, read again, compile and run."""
     graph = infuse.load(model(folder / "bumps.onnx"))
-    better = infuse.optimize(graph, extra=[FuseBump(), CountNodes()])
+    better = infuse.optimize(graph, infuse.Rules(extra=[FuseBump(), CountNodes()]))
     infuse.save(better, folder / "bumps.infuse")
     again = infuse.load(folder / "bumps.infuse")
     x = np.linspace(-3, 3, 20, dtype=np.float32).reshape(4, 5)

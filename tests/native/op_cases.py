@@ -17,6 +17,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType, Type
 from infuse.ops.core.base import Elementwise, Op
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.compare import difference
 from infuse.testing.samples import Row, is_constant, results, rows, type_of
@@ -246,7 +247,7 @@ def here(target: str, threads: int) -> Runner:
     """Compiled and run on this machine."""
 
     def run(graph: Graph, feeds: Mapping[str, Any]) -> Mapping[str, Any]:
-        with compile_graph(graph, target=target, threads=threads) as model:
+        with compile_graph(graph, CompileOptions(target=target, threads=threads)) as model:
             return model.run(feeds)
 
     return run

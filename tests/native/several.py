@@ -15,6 +15,7 @@ from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ops.core.base import Rounding
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.compare import difference
 
@@ -72,7 +73,7 @@ class Several:
 
     def check(self) -> None:
         generate(self.graph, Target.resolve("x86-64"))  # no stage of the interpreter
-        with compile_graph(self.graph, threads=2) as model:
+        with compile_graph(self.graph, CompileOptions(threads=2)) as model:
             found = model.run(self.feeds)
         wrong = [
             f"{what}: {problem}"

@@ -18,6 +18,7 @@ from infuse.dtypes import DType
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
 from infuse.ops.core.base import Elementwise, Rounding
+from infuse.options import CompileOptions
 from infuse.testing.compare import difference
 from infuse.testing.samples import Row, is_constant, results
 from tests.native.op_cases import Case, members, plain_rows, refusal, widened
@@ -224,7 +225,7 @@ def compiled(batch: Sequence[Case]) -> tuple[Any, list[str]]:
     graph = Graph("special")
     for i, value in enumerate([v for case in batch for v in case.add_to(graph)]):
         graph.add_output(value, f"y{i}")
-    return compile_graph(graph, threads=1), [v.name for v in graph.inputs]
+    return compile_graph(graph, CompileOptions(threads=1)), [v.name for v in graph.inputs]
 
 
 def compared(batch: Sequence[Case], library: tuple[Any, list[str]], kind: str) -> Iterator[str]:

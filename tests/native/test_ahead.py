@@ -52,7 +52,7 @@ def check(graph: Graph) -> bytes:
     """The library of a graph, which computes the right answers."""
     rng = np.random.default_rng(1)
     feeds = {value.name: rng.random((3, 5), "f4") for value in graph.inputs}
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         assert isinstance(model, CompiledModel)
         results, content = model.run(feeds), (model.folder / LIBRARY).read_bytes()
     for name, value in evaluate(graph, feeds).items():
@@ -197,7 +197,7 @@ def test_functions_of_one_object_may_read_sizes(
     for kind in ("Relu", "Sigmoid", "Tanh"):
         x = b.input("batch", "rows", 5)
         b.output(b(kind, b("Add", b("MatMul", x, b.weight(5, 40)), row)))
-    model = infuse.compile(b.graph, threads=1)
+    model = infuse.compile(b.graph, infuse.CompileOptions(threads=1))
     assert isinstance(model, CompiledModel)
     (joined,) = (path.read_text() for path in model.folder.glob("with_*.cpp"))
     texts = [(model.folder / line.split('"')[1]).read_text() for line in joined.splitlines()]

@@ -16,6 +16,7 @@ from infuse.errors import InfuseError, RuntimeFailure
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import constant
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from tests.native.builder import Builder
 
 NAN, INF = np.nan, np.inf
@@ -80,7 +81,7 @@ def test_not_a_number_and_infinity(dtype: dtypes.DType) -> None:
         make.output(make(kind, x, y))
     make.output(make("IsNaN", x), make("IsInf", x))
     rows, other = ROWS.astype(dtype.numpy), ROWS[::-1].astype(dtype.numpy)
-    with compile_graph(make.graph, threads=1) as model:
+    with compile_graph(make.graph, CompileOptions(threads=1)) as model:
         found = model.run({"x": rows, "y": other}).values()
     with np.errstate(all="ignore"):
         wanted = [f(rows) for f in REDUCTIONS.values()] + [
@@ -99,7 +100,7 @@ def test_the_largest_of_infinities() -> None:
     for largest in (0, 1):
         make.output(*make.several(2, "TopK", x, [3], largest=largest))
     rows = np.float32([[1, INF, 3, -INF, 5], [INF, INF, INF, INF, INF], [-INF, 0, -0.0, INF, -INF]])
-    with compile_graph(make.graph, threads=1) as model:
+    with compile_graph(make.graph, CompileOptions(threads=1)) as model:
         low, low_places, high, high_places = model.run({"x": rows}).values()
     for found, places, order in ((low, low_places, rows), (high, high_places, -rows)):
         chosen = np.argsort(order, axis=1, kind="stable")[:, :3]
@@ -122,7 +123,7 @@ def test_sorting_rows_with_nan_ends() -> None:
     make = Builder()
     x = make.input(*ROWS.shape, name="x")
     make.output(*make.several(2, "TopK", x, [5]))
-    with compile_graph(make.graph, threads=1) as model:
+    with compile_graph(make.graph, CompileOptions(threads=1)) as model:
         values, places = model.run({"x": ROWS.astype(np.float32)}).values()
     np.testing.assert_array_equal(
         np.sort(places, axis=1), np.broadcast_to(np.arange(5), places.shape)
@@ -173,7 +174,7 @@ def test_an_index_outside_is_an_error(kind: str) -> None:
     x, index = make.input(10, 5, name="x"), make.input(1, dtype=dtypes.int64, name="index")
     make.output(INDEXING[kind](make, x, index))
     rows = ROWS.astype(np.float32)
-    with compile_graph(make.graph, threads=1) as model:
+    with compile_graph(make.graph, CompileOptions(threads=1)) as model:
         for good in (0, 9, -1, -10):
             model.run({"x": rows, "index": np.array([good])})
         for bad in (10, -11, 2**40, np.iinfo(np.int64).min):
@@ -192,7 +193,7 @@ def test_no_updates_leave_what_is_there(shape: tuple[int, int], axis: int) -> No
     updates = make.input("rows", "columns", name="updates")
     make.output(make("ScatterElements", x, index, updates, axis=axis))
     rows = ROWS.astype(np.float32)
-    with compile_graph(make.graph, threads=1) as model:
+    with compile_graph(make.graph, CompileOptions(threads=1)) as model:
         feeds = {
             "x": rows,
             "index": np.zeros(shape, np.int64),
@@ -206,7 +207,7 @@ def test_pads_that_overflow_are_impossible() -> None:
     x, pads = make.input("n", "m", name="x"), make.input(4, dtype=dtypes.int64, name="pads")
     make.output(make("Pad", x, pads))
     far = np.iinfo(np.int64)
-    with compile_graph(make.graph, threads=1) as model:
+    with compile_graph(make.graph, CompileOptions(threads=1)) as model:
         assert model.run({"x": ROWS.astype(np.float32), "pads": np.array([1, 0, -2, 1])})[
             "y0"
         ].shape == (9, 6)
@@ -244,7 +245,7 @@ def test_pads_repeat_what_is_left(
         b("Pad", b.input("n", name="x"), b.input(2, name="pads", dtype=dtypes.int64), mode=mode)
     )
     feeds = {"x": np.arange(size, dtype=np.float32), "pads": np.array(amounts)}
-    model = compile_graph(b.graph, threads=1)
+    model = compile_graph(b.graph, CompileOptions(threads=1))
     if works or (works is None and mode == "constant"):
         (expected,) = evaluate(b.graph, feeds).values()
         np.testing.assert_array_equal(next(iter(model.run(feeds).values())), expected)
@@ -272,7 +273,7 @@ def test_messages_hold_names_of_nodes_as_they_are() -> None:
     make.graph.nodes[-1].name = name
     make.output(picked, make("Add", ids, rest))
     rows = ROWS.astype(np.float32)
-    with compile_graph(make.graph, threads=1) as model:
+    with compile_graph(make.graph, CompileOptions(threads=1)) as model:
         with pytest.raises(RuntimeFailure, match="index lies outside") as error:
             model.run({"x": rows, "ids": np.array([3, 77]), "rest": np.zeros(2, np.int64)})
         assert repr(name) in str(error.value)
@@ -285,7 +286,7 @@ def test_a_limit_of_a_size_is_told_as_one() -> None:
     length = make("Shape", ids)
     part = make("Slice", table, [0], length, [0])
     make.output(make("Add", part, make("Gather", table, ids)))
-    with compile_graph(make.graph, threads=1) as model:
+    with compile_graph(make.graph, CompileOptions(threads=1)) as model:
         model.run({"ids": np.zeros(512, np.int64)})
         with pytest.raises(RuntimeFailure, match="needs seq <= 512"):
             model.run({"ids": np.zeros(513, np.int64)})
@@ -310,7 +311,7 @@ def test_an_integer_divided_by_zero_is_an_error(dtype: dtypes.DType) -> None:
         x, y = make.input(4, dtype=dtype, name="x"), make.input(4, dtype=dtype, name="y")
         one = constant(np.ones((), dtype.numpy))
         make.output(make(kind, x, make("Mul", make("Mul", y, one), one), **options))
-        with compile_graph(make.graph, threads=1) as model:
+        with compile_graph(make.graph, CompileOptions(threads=1)) as model:
             for _ in range(2):
                 (found,) = model.run({"x": a, "y": good}).values()
                 np.testing.assert_array_equal(found, exact(a, good).astype(dtype.numpy))

@@ -61,7 +61,7 @@ def test_blocks_are_decoded_where_they_are_multiplied(
         graph = network(kind, depth, zeros, gemm, block).graph
         program, _ = generate(graph, Target.resolve("native"))
         assert any("nbits_matmul" in line for step in program.steps for line in step.function.lines)
-        with infuse.compile(graph, threads=1) as model:
+        with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
             for rows in (1, 5, 40):
                 x = np.random.default_rng(rows).standard_normal((rows, depth)).astype(np.float32)
                 expected = evaluate(graph, {"x0": x})
@@ -94,7 +94,7 @@ def test_all_numbers_of_rows_and_threads(bits: int, zeros: bool) -> None:
     assert f"nbits_matmul<{bits}, {1 + zeros}>" in calls
     bias = next(v.const for node in make.graph.nodes if node.kind == "Add" for v in [node.input(1)])
     for threads in (1, 2):
-        with infuse.compile(make.graph, threads=threads) as model:
+        with infuse.compile(make.graph, infuse.CompileOptions(threads=threads)) as model:
             for rows in (*range(1, 18), 33):
                 data = rng.standard_normal((rows, depth)).astype(np.float32)
                 (result,) = model.run({"x0": data}).values()
@@ -135,7 +135,7 @@ def test_rows_are_rounded_where_the_model_asks_for_it(bits: int, zeros: bool) ->
     calls = "".join(line for step in program.steps for line in step.function.lines)
     assert f"nbits_rounded<{1 + zeros}>" in calls
     for threads in (1, 2):
-        with infuse.compile(make.graph, threads=threads) as model:
+        with infuse.compile(make.graph, infuse.CompileOptions(threads=threads)) as model:
             for count in (*range(1, 10), 200):
                 data = rng.standard_normal((count, depth)).astype(np.float32)
                 data[:, :block] = 0
@@ -169,7 +169,7 @@ def test_rows_that_are_not_finite_stay_so_when_they_are_rounded() -> None:
     make.output(node.output)
     data = np.ones((4, depth), np.float32)
     data[1, 5], data[2, 40] = np.nan, -np.inf
-    with infuse.compile(make.graph, threads=1) as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(threads=1)) as model:
         (result,) = model.run({"x0": data}).values()
     assert np.isfinite(result[[0, 3]]).all()
     assert not np.isfinite(result[[1, 2]]).any()
@@ -180,6 +180,6 @@ def test_other_blocks_are_dequantized_first(block: int) -> None:
     graph = network(dtypes.uint4, 96, True, None, block).graph
     x = np.random.default_rng(1).standard_normal((5, 96)).astype(np.float32)
     expected = evaluate(graph, {"x0": x})
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         for name, array in model.run({"x0": x}).items():
             np.testing.assert_allclose(array, expected[name], rtol=2e-5, atol=2e-4)

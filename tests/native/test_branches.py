@@ -21,7 +21,9 @@ pytestmark = pytest.mark.row("G24", "C7")
 @names
 def test_nothing_is_left_to_the_interpreter(name: str) -> None:
     case = CASES[name]
-    with infuse.compile(infuse.optimize(infuse.load(case.proto)), threads=1) as compiled:
+    with infuse.compile(
+        infuse.optimize(infuse.load(case.proto)), infuse.CompileOptions(threads=1)
+    ) as compiled:
         assert not compiled.host_steps
         given = {spec.name for spec in compiled.inputs}
         for feeds in [*case.feeds, case.feeds[0]]:
@@ -38,7 +40,7 @@ def test_nothing_is_left_to_the_interpreter(name: str) -> None:
 def test_a_run_finds_out_the_rank_of_a_result(name: str, level: str, tmp_path: Path) -> None:
     case = RETURNED[name]
     graph = infuse.optimize(infuse.load(case.proto), level)
-    infuse.compile(graph, threads=1, output=tmp_path / "model").close()
+    infuse.compile(graph, infuse.CompileOptions(threads=1), output=tmp_path / "model").close()
     with infuse.load_compiled(tmp_path / "model") as compiled:
         if level == "all":
             assert isinstance(compiled, CompiledModel)
@@ -59,7 +61,9 @@ def test_stages_return_any_rank_too() -> None:
         "z = Neg(x)", f"{one} count = SequenceLength(q)"
     )
     case = dataclasses.replace(RETURNED["a result of any rank"], text=text)
-    with infuse.compile(infuse.optimize(infuse.load(case.proto)), threads=1) as compiled:
+    with infuse.compile(
+        infuse.optimize(infuse.load(case.proto)), infuse.CompileOptions(threads=1)
+    ) as compiled:
         assert {step.split()[0] for step in compiled.host_steps} == {
             "SplitToSequence",
             "SequenceLength",
@@ -89,7 +93,7 @@ def test_a_stated_shape_is_not_believed(stated: str, columns: int, rows: int) ->
         graph = infuse.optimize(infuse.load(proto), level)
         found = evaluate(graph, feeds)["y"]
         np.testing.assert_allclose(found, expected, rtol=1e-6, strict=True)
-        with infuse.compile(graph, threads=1) as compiled:
+        with infuse.compile(graph, infuse.CompileOptions(threads=1)) as compiled:
             for known in (False, True):
                 with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")

@@ -162,8 +162,8 @@ def test_as_onnx_runtime(name: str, level: str) -> None:
         model.graph.output[0].type.tensor_type.ClearField("shape")
     graph = infuse.load(model)
     if level == "all":
-        graph = infuse.optimize(graph, level="all")
-    compiled = infuse.compile(graph, threads=2)
+        graph = infuse.optimize(graph, "all")
+    compiled = infuse.compile(graph, infuse.CompileOptions(threads=2))
     for sizes in MODELS[name][2]:
         inputs = feeds(model, sizes)
         (expected,) = session.run(None, inputs)
@@ -179,7 +179,7 @@ def test_as_onnx_runtime(name: str, level: str) -> None:
 @pytest.mark.parametrize("name", ["vectors", "an outer axis", "stacks of matrices", "a chain"])
 def test_other_sizes_are_refused(name: str) -> None:
     model = make(name)
-    compiled = infuse.compile(infuse.load(model), threads=1)
+    compiled = infuse.compile(infuse.load(model), infuse.CompileOptions(threads=1))
     with pytest.raises(InfuseError, match=r"needs a = b or a = 1 or b = 1"):
         compiled.run(feeds(model, {"a": 2, "b": 3, "c": 1}))
 
@@ -187,7 +187,7 @@ def test_other_sizes_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_saved_means_the_same(name: str) -> None:
     model = make(name)
-    better = infuse.optimize(infuse.load(model), level="extended")
+    better = infuse.optimize(infuse.load(model), "extended")
     saved = to_model(better)
     first, second = (onnxruntime.InferenceSession(m.SerializeToString()) for m in (model, saved))
     for sizes in MODELS[name][2]:

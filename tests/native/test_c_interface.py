@@ -17,6 +17,7 @@ from infuse.codegen.interface import prefixed
 from infuse.errors import OptionError
 from infuse.ir import dims
 from infuse.ir.graph import Graph
+from infuse.options import CompileOptions
 from infuse.runtime.model import CompiledModel
 from tests.branch_models import RETURNED
 from tests.native.builder import Builder
@@ -91,7 +92,7 @@ def sizes(text: str) -> list[list[int]]:
 def test_the_example_of_every_model_compiles_and_runs(make: object, tmp_path: Path) -> None:
     graph = make()  # type: ignore[operator]
     folder = tmp_path / "model"
-    with compile_graph(graph, threads=1, output=folder) as model:
+    with compile_graph(graph, CompileOptions(threads=1), output=folder) as model:
         assert isinstance(model, CompiledModel)
         build(
             folder, folder / "example.c", tmp_path / "example", "model.so", f"-Wl,-rpath,{folder}"
@@ -108,7 +109,7 @@ def test_the_example_of_every_model_compiles_and_runs(make: object, tmp_path: Pa
 def test_a_result_of_any_rank_is_a_list_and_its_sizes(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     graph = infuse.optimize(infuse.load(RETURNED["a result of any rank"].proto))
-    compile_graph(graph, threads=1, output=folder).close()
+    compile_graph(graph, CompileOptions(threads=1), output=folder).close()
     build(folder, folder / "example.c", tmp_path / "example", "model.so", f"-Wl,-rpath,{folder}")
     assert sizes(run(tmp_path / "example", folder)) == [[1], [8, 8], [0]]
     header = (folder / "model.h").read_text()
@@ -121,7 +122,7 @@ def _shape(value: object, names: dict[str, int]) -> list[int]:
 
 
 def test_the_header_names_every_symbol_and_has_room_for_it(tmp_path: Path) -> None:
-    compile_graph(two_symbols(), threads=1, output=tmp_path / "model").close()
+    compile_graph(two_symbols(), CompileOptions(threads=1), output=tmp_path / "model").close()
     text = (tmp_path / "model" / "model.h").read_text()
     assert re.search(r"int64_t symbols\[\] = \{8, 8\};\s+// batch, seq", text)
     assert "inputs[] = {input0};" in text
@@ -141,7 +142,9 @@ def test_two_models_with_prefixes_run_in_one_program(tmp_path: Path) -> None:
     c = Builder()
     c.output(c("Mul", c.input("n", name="x"), 10.0))
     for name, graph in (("more", b.graph), ("times", c.graph)):
-        with compile_graph(graph, threads=1, output=tmp_path / name, prefix=name) as model:
+        with compile_graph(
+            graph, CompileOptions(threads=1, prefix=name), output=tmp_path / name
+        ) as model:
             assert (
                 model.run({"x": np.ones(2, np.float32)})["y0"].tolist()
                 == [[2, 2], [10, 10]][name == "times"]
@@ -182,7 +185,7 @@ int main(void) {
 def test_libraries_have_names(tmp_path: Path) -> None:
     for prefix, name in (("infuse", "model.so"), ("ears", "libears.so")):
         folder = tmp_path / prefix
-        compile_graph(fixed(), threads=1, output=folder, prefix=prefix).close()
+        compile_graph(fixed(), CompileOptions(threads=1, prefix=prefix), output=folder).close()
         command = ["readelf", "-d", "-W", "--dyn-syms", str(folder / name)]
         shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert f"soname: [{name}]" in shown
@@ -195,7 +198,7 @@ def test_libraries_have_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("prefix", ["", "1st", "a-b", "a b", "é", "x" * 61, 'a"', "a;b"])
 def test_prefixes_that_names_of_c_cannot_have(prefix: str) -> None:
     with pytest.raises(OptionError, match="names of C cannot begin with"):
-        compile_graph(fixed(), prefix=prefix)
+        compile_graph(fixed(), CompileOptions(prefix=prefix))
 
 
 def test_a_prefix_changes_functions_and_nothing_else() -> None:

@@ -28,7 +28,10 @@ def feeds(form: Form, length: int, rng: np.random.Generator) -> dict[str, np.nda
 )
 def test_memory_grows_with_the_length(form: Form, rng: np.random.Generator) -> None:
     original = infuse.load(form.model().SerializeToString())
-    with infuse.compile(form.optimized(), threads=1) as model, model.session() as session:
+    with (
+        infuse.compile(form.optimized(), infuse.CompileOptions(threads=1)) as model,
+        model.session() as session,
+    ):
         arena = []
         for length in (SHORT, LONG):
             inputs = feeds(form, length, rng)
@@ -47,7 +50,7 @@ def test_a_triangle_ends_where_it_did(form: Form, rng: np.random.Generator) -> N
     past = sum(name == "pk" for name in form.feeds()) * 16
     inputs, longer = (feeds(form, length - past, rng) for length in (64, 65))
     expected = evaluate(original, inputs)["y"]
-    with infuse.compile(optimized, threads=1) as model:
+    with infuse.compile(optimized, infuse.CompileOptions(threads=1)) as model:
         for result in (evaluate(optimized, inputs)["y"], model.run(inputs)["y"]):
             np.testing.assert_allclose(result, expected, rtol=0, atol=2e-5)
         for run in (

@@ -21,6 +21,7 @@ from infuse.codegen.lower import separable_block
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Value
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.targets.cpu.families.gemm import pack_gemm_b
 from tests.native.builder import Builder, assert_plan_is_safe
@@ -297,7 +298,7 @@ def test_chains_are_one_step() -> None:
 @pytest.mark.parametrize("target", [*targets(()), *seldom("x86-64-v4")])
 def test_models_with_chains(target: str) -> None:
     b = network()
-    with compile_graph(b.graph, target=target, threads=2) as model:
+    with compile_graph(b.graph, CompileOptions(target=target, threads=2)) as model:
         feeds = b.feeds()
         agree(model.run(feeds), b, feeds)
 
@@ -306,7 +307,7 @@ def test_models_with_chains(target: str) -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_chains_of_any_batch(threads: int) -> None:
     b = network("batch")
-    with compile_graph(b.graph, threads=threads) as model:
+    with compile_graph(b.graph, CompileOptions(threads=threads)) as model:
         for batch in (1, 3, 0, 2):
             feeds = b.feeds({"batch": batch})
             found = model.run(feeds)

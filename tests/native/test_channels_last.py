@@ -36,7 +36,7 @@ def test_outputs_are_those_of_onnx_runtime(target: str, tmp_path: Path) -> None:
     if not Target.resolve(target).is_runnable:
         pytest.skip(f"this machine does not run {target}")
     graph = all_networks("n", "h", "w")
-    model = infuse.compile(infuse.optimize(graph), target=target, threads=2)
+    model = infuse.compile(infuse.optimize(graph), infuse.CompileOptions(target=target, threads=2))
     for n, h, w in ((1, 2, 2), (3, 9, 6)):
         feeds = {v.name: drawn(v, n=n, h=h, w=w) for v in graph.inputs}
         check(dict(model.run(feeds)), graph, tmp_path, feeds)
@@ -45,7 +45,9 @@ def test_outputs_are_those_of_onnx_runtime(target: str, tmp_path: Path) -> None:
 @needs_emulator
 def test_outputs_on_arm_are_those_of_onnx_runtime(tmp_path: Path) -> None:
     graph = all_networks(2, 6, 5)
-    model = infuse.compile(infuse.optimize(graph), target="aarch64", output=tmp_path / "model")
+    model = infuse.compile(
+        infuse.optimize(graph), infuse.CompileOptions(target="aarch64"), output=tmp_path / "model"
+    )
     assert isinstance(model, ForeignModel)
     feeds = {v.name: drawn(v) for v in graph.inputs}
     check(dict(run_foreign(model, feeds, tmp_path)), graph, tmp_path, feeds)

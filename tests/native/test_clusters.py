@@ -112,7 +112,9 @@ def test_a_model_of_clusters_is_saved_in_few_bytes(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:
     graph, data = network(rng)
-    result = infuse.compress(graph, "clusters", data={"x": data}, max_drop=0.02)
+    result = infuse.compress(
+        graph, "clusters", data={"x": data}, contract=infuse.Contract(max_drop=0.02)
+    )
     report = result.compression
     assert report.is_met
     forms = {layer.form for layer in report.layers}
@@ -143,7 +145,12 @@ def test_without_data_weights_go_to_the_nearest_value(rng: np.random.Generator) 
 def test_a_bound_that_clusters_cannot_meet_is_refused(rng: np.random.Generator) -> None:
     graph, data = network(rng)
     with pytest.raises(ContractError):
-        infuse.compress(graph, "clusters", data={"x": data[:10]}, metric="cosine", max_drop=1e-12)
+        infuse.compress(
+            graph,
+            "clusters",
+            data=infuse.Examples({"x": data[:10]}, metric="cosine"),
+            contract=infuse.Contract(max_drop=1e-12),
+        )
 
 
 @pytest.mark.parametrize("values", [3, 40, 256, 5000])

@@ -18,6 +18,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Graph, constant
 from infuse.ir.types import tensor
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from tests.native.builder import NATIVE, Builder, planned
 
@@ -87,7 +88,7 @@ def test_names_of_a_model_do_not_reach_the_source() -> None:
     for name in HOSTILE:
         fragment = name.strip()
         assert fragment in ("class", "n" * 300) or fragment not in program, name
-    with compile_graph(b.graph, threads=1) as model:
+    with compile_graph(b.graph, CompileOptions(threads=1)) as model:
         assert [spec.name for spec in model.inputs] == HOSTILE
         assert model.name == HOSTILE[2]
         feeds = b.feeds(sizes)
@@ -118,7 +119,7 @@ def test_long_chains_are_lowered_without_recursion() -> None:
     finally:
         sys.setrecursionlimit(limit)
     assert memory.offsets is not None
-    with compile_graph(b.graph, threads=1) as model:
+    with compile_graph(b.graph, CompileOptions(threads=1)) as model:
         feeds = b.feeds()
         agree(model.run(feeds), b.graph, feeds)
 
@@ -180,10 +181,10 @@ def test_values_are_placed_and_handed_out() -> None:
     b = corners()
     planned(b.graph)
     feeds = b.feeds()
-    with compile_graph(b.graph, threads=2) as model:
+    with compile_graph(b.graph, CompileOptions(threads=2)) as model:
         for _ in range(2):
             agree(model.run(feeds), b.graph, feeds)
-    with compile_graph(optimize(b.graph), threads=1) as model:
+    with compile_graph(optimize(b.graph), CompileOptions(threads=1)) as model:
         agree(model.run(feeds), b.graph, feeds, "optimized ")
 
 
@@ -234,7 +235,7 @@ def test_empty_tensors_are_computed() -> None:
     b.output(
         *b.several(2, "TopK", columns, [0]), b("Expand", columns, [2, 4, 0]), b("ReduceSum", images)
     )
-    with compile_graph(b.graph, threads=2) as model:
+    with compile_graph(b.graph, CompileOptions(threads=2)) as model:
         agree(model.run(b.feeds()), b.graph, b.feeds())
 
 
@@ -268,7 +269,7 @@ def test_borders_of_windows_are_right() -> None:
         b("Conv", x, b.weight(2, 3, 3, 3), pads=(-1, 0, 2, -2)),
         b("Conv", x, b.weight(2, 3, 2, 2), pads=(5, 5, 5, 5)),
     )
-    with compile_graph(b.graph, threads=1) as model:
+    with compile_graph(b.graph, CompileOptions(threads=1)) as model:
         feeds = b.feeds()
         agree(model.run(feeds), b.graph, feeds)
 
@@ -277,7 +278,7 @@ def test_indices_are_checked_before_memory_is_touched() -> None:
     b = Builder()
     x, places = b.input(5, 4), b.input(3, dtype=dtypes.int64)
     b.output(b("Gather", x, places, axis=0))
-    with compile_graph(b.graph, threads=1) as model:
+    with compile_graph(b.graph, CompileOptions(threads=1)) as model:
         data = np.arange(20, dtype=np.float32).reshape(5, 4)
         for good in ([0, -5, 4], [-1, -1, 3]):
             np.testing.assert_array_equal(model(data, np.array(good)), data[good])
@@ -315,7 +316,7 @@ def encoder() -> Builder:
 @pytest.fixture(scope="module")
 def compiled() -> Any:
     b = encoder()
-    with compile_graph(b.graph, threads=2) as model:
+    with compile_graph(b.graph, CompileOptions(threads=2)) as model:
         yield b, model
 
 

@@ -132,7 +132,7 @@ def test_clang_and_gcc_models_agree(
     answers = []
     for compiler in ("g++", " ".join(CLANG)):
         monkeypatch.setenv("CXX", compiler)
-        with infuse.compile(graph, threads=2) as model:
+        with infuse.compile(graph, infuse.CompileOptions(threads=2)) as model:
             answers.append(next(iter(model.run(feeds).values())))
     scale = np.abs(answers[0]).max()
     # The same kernels with other instruction schedules and contractions: a few units in the last

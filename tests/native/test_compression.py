@@ -20,6 +20,7 @@ from infuse.errors import ContractError, InfuseError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from tests.compression_networks import CLASSES, image_network, images, rows, text_network
+from tests.former import formerly
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1", "Z2")]
@@ -34,12 +35,13 @@ def _memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compress(graph: Graph, method: str = "int8", **options: Any) -> Graph:
     """Compressed, slower layers too: what -O0 makes of kernels says nothing of speed."""
-    return infuse.compress(graph, method, **{"allow_slower": True, "threads": 1} | options)
+    settings = {"allow_slower": True, "threads": 1} | options
+    return formerly(infuse.compress, graph, method, **settings)
 
 
 def answers(graph: Graph, data: dict[str, np.ndarray]) -> np.ndarray:
     """Native outputs for all examples."""
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         return np.concatenate([model.run(feeds)["scores"] for feeds in feeds_of(graph, data)])
 
 
@@ -161,8 +163,13 @@ def test_candidates_are_timed_and_weighed(
 
     monkeypatch.setattr(candidates, "MOST_TIMED", 3)
     metric = Flawed(limit)
-    request = Request(metric=metric, max_drop=0.5, timer=timer, allow_slower=True, threads=1)
-    report = compress_graph(graph, request, data, exact).compression
+    request = Request(
+        contract=infuse.Contract(max_drop=0.5),
+        examples=infuse.Examples(data, labels=exact, metric=metric),
+        options=infuse.CompressOptions(allow_slower=True, threads=1),
+        timer=timer,
+    )
+    report = compress_graph(graph, request).compression
     first, *others = report.tried
     assert (first.name, first.score, first.layers) == ("original", 1.0, 0)
     assert first.weight_bytes == report.weight_bytes_before
@@ -279,7 +286,12 @@ def test_layers_that_are_slower_go_back(
         }
 
     monkeypatch.setattr(control, "regions", regions)
-    result = compress_graph(graph, Request(timer=timer, threads=1), data)
+    result = compress_graph(
+        graph,
+        Request(
+            examples=infuse.Examples(data), options=infuse.CompressOptions(threads=1), timer=timer
+        ),
+    )
     forms = {layer.operator: (layer.form, layer.reason) for layer in result.compression.layers}
     assert forms["Gemm"] == ("float32", "float32 is as fast")
     assert forms["Conv"] == ("int8", "")
@@ -295,7 +307,12 @@ def test_what_is_no_faster_as_a_whole_stays_as_it_was(
     def timer(runs: dict[str, Any]) -> dict[str, list[float]]:
         return {name: [1.0 if name == "float32" else 1.1] for name in runs}
 
-    result = compress_graph(graph, Request(timer=timer, threads=1), data)
+    result = compress_graph(
+        graph,
+        Request(
+            examples=infuse.Examples(data), options=infuse.CompressOptions(threads=1), timer=timer
+        ),
+    )
     report = result.compression
     assert {layer.form for layer in report.layers} == {"float32"}
     assert any("slower than float32" in note for note in report.notes)
@@ -369,7 +386,7 @@ def test_options_without_meaning_say_what_there_is() -> None:
     with pytest.raises(
         OptionError, match="methods: int8, int16-activations, int8-dynamic, int8-weights"
     ):
-        Request(method="int1")
+        infuse.compress(image_network(np.random.default_rng(0)), "int1")
 
 
 def wide_network(rng: np.random.Generator) -> tuple[Graph, dict[str, np.ndarray]]:

@@ -12,6 +12,7 @@ import infuse
 from infuse import dtypes
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
+from tests.former import formerly
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1")]
@@ -33,7 +34,7 @@ def language() -> Graph:
 
 
 def answers(graph: Graph, tokens: np.ndarray) -> np.ndarray:
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         (result,) = model.run({"x0": tokens}).values()
     return np.asarray(result, np.float64)
 
@@ -45,9 +46,8 @@ def error(graph: Graph, exact: np.ndarray, tokens: np.ndarray) -> float:
 
 def compress(method: str, tokens: np.ndarray, **options: Any) -> Graph:
     data = {"x0": tokens[None]}
-    return infuse.compress(
-        language(), method, data=data, batch=64, allow_slower=True, threads=1, **options
-    )
+    settings = {"data": data, "batch": 64, "allow_slower": True, "threads": 1}
+    return formerly(infuse.compress, language(), method, **settings, **options)
 
 
 def test_fewer_bits_are_smaller_and_lose_more(tmp_path: Path) -> None:
@@ -98,4 +98,4 @@ def test_options_of_few_bits_need_such_weights() -> None:
         with pytest.raises(OptionError, match="few bits"):
             infuse.compress(language(), "int8-weights", **options)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="no runtime 'tvm'"):
-        infuse.compress(language(), "int4", runtime="tvm")
+        infuse.compress(language(), infuse.Int4(runtime="tvm"))

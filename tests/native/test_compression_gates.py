@@ -16,6 +16,7 @@ from infuse.compression.layers import Layer
 from infuse.compression.speed import Region
 from infuse.ir.graph import Graph, constant
 from infuse.ops.core.evaluate import evaluate
+from tests.former import formerly
 from tests.native.builder import Builder
 from tests.native.ort_fixtures import onnxruntime, quiet
 
@@ -54,11 +55,12 @@ def data_of(rng: np.random.Generator, count: int = 8) -> dict[str, np.ndarray]:
 
 def compress(graph: Graph, method: str = "int8", **options: Any) -> Graph:
     """Compressed, slower layers too: what -O0 makes of kernels says nothing of speed."""
-    return infuse.compress(graph, method, **{"allow_slower": True, "threads": 1} | options)
+    settings = {"allow_slower": True, "threads": 1} | options
+    return formerly(infuse.compress, graph, method, **settings)
 
 
 def answers(graph: Graph, runs: list[dict[str, Any]]) -> np.ndarray:
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         return np.concatenate([model.run(feeds)["y0"] for feeds in runs])
 
 
@@ -118,8 +120,13 @@ def test_layers_that_are_no_faster_stay_in_float32(
         }
 
     monkeypatch.setattr(control, "regions", regions)
-    request = Request(method="int8-weights", timer=timer, threads=1)
-    layers = compress_graph(graph, request, data).compression.layers
+    request = Request(
+        (infuse.Int8Weights(),),
+        examples=infuse.Examples(data),
+        options=infuse.CompressOptions(threads=1),
+        timer=timer,
+    )
+    layers = compress_graph(graph, request).compression.layers
     forms = {layer.operator: (layer.form, layer.reason) for layer in layers}
     other = {"LSTM": "GRU", "GRU": "LSTM"}[slow]
     assert forms[slow] == ("float32", "float32 is as fast")

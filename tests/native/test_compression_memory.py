@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import infuse
 from infuse.codegen.compile import compile_graph
 from infuse.compression import Request, compress_graph, control, evaluation
 from infuse.compression.evaluation import Memory
@@ -22,6 +23,7 @@ from infuse.compression.speed import Region
 from infuse.compression.static import StaticOptions, plan_static
 from infuse.errors import RuntimeFailure
 from infuse.ir.graph import Graph
+from infuse.options import CompileOptions
 from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
 from tests.compression_networks import image_network, images
@@ -45,8 +47,8 @@ def test_models_are_open_for_one_question_only(
     timed: list[int] = []
     profiled: list[int] = []
 
-    def watched(graph: Graph, **options: Any) -> Model:
-        model = compile_graph(graph, **options)
+    def watched(graph: Graph, *options: Any) -> Model:
+        model = compile_graph(graph, *options)
         close = model.close
 
         def closed() -> None:
@@ -67,7 +69,14 @@ def test_models_are_open_for_one_question_only(
 
     monkeypatch.setattr(evaluation, "compile_graph", watched)
     monkeypatch.setattr(control, "regions", regions)
-    result = compress_graph(image_network(rng), Request(timer=timer, threads=1), images(rng))
+    result = compress_graph(
+        image_network(rng),
+        Request(
+            examples=infuse.Examples(images(rng)),
+            options=infuse.CompressOptions(threads=1),
+            timer=timer,
+        ),
+    )
     assert {layer.form for layer in result.compression.layers} == {"int8", "float32"}
     assert timed[0] == 2
     assert profiled
@@ -123,7 +132,7 @@ def test_a_closed_model_is_gone_at_once(rng: np.random.Generator) -> None:
     """Its library and weights are nobody's then, and need no collection of garbage."""
     network = image_network(rng)
     feeds = {"x": images(rng, 1)["x"]}
-    model = compile_graph(network, threads=1)
+    model = compile_graph(network, CompileOptions(threads=1))
     assert isinstance(model, CompiledModel)
     library = weakref.ref(model._signature.library)
     model.run(feeds)
@@ -142,7 +151,7 @@ def test_weights_that_were_given_back_are_read_again(rng: np.random.Generator) -
     x = build.input(1, 1024)
     build.output(build("MatMul", x, rng.standard_normal((1024, 1024)).astype(np.float32)))
     feeds = {build.graph.inputs[0].name: rng.standard_normal((1, 1024)).astype(np.float32)}
-    with compile_graph(build.graph, threads=1) as model:
+    with compile_graph(build.graph, CompileOptions(threads=1)) as model:
         first = model.run(feeds)
         model.give_back_weights()
         for name, array in model.run(feeds).items():
@@ -156,10 +165,10 @@ def test_compact_models_have_no_transformed_weights(rng: np.random.Generator) ->
     x = build.input(1, 64, 32, 32)
     build.output(build("Conv", x, filters, pads=(1, 1, 1, 1)))
     feeds = {build.graph.inputs[0].name: rng.standard_normal((1, 64, 32, 32)).astype(np.float32)}
-    with compile_graph(build.graph, threads=1) as fast:
+    with compile_graph(build.graph, CompileOptions(threads=1)) as fast:
         assert fast.weights_bytes > 1.5 * filters.nbytes
         (expected,) = fast.run(feeds).values()
-    with compile_graph(build.graph, threads=1, weights="small") as compact:
+    with compile_graph(build.graph, CompileOptions(threads=1, weights="small")) as compact:
         assert compact.weights_bytes < 1.1 * filters.nbytes
         (found,) = compact.run(feeds).values()
     # sums of 576 products of normal numbers, in another order: 2⁻²⁴ · 24² and the tiles' factor

@@ -49,7 +49,7 @@ def segmentation() -> Graph:
 
 
 def answers(graph: Graph, data: dict[str, Array]) -> Array:
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         return np.concatenate([next(iter(model.run(f).values())) for f in feeds_of(graph, data)])
 
 
@@ -59,7 +59,9 @@ def test_a_segmentation_network_is_computed_on_integers(
     graph = segmentation()
     data = {"x": rng.standard_normal((12, 3, 12, 16)).astype(np.float32)}
     # What -O0 makes of kernels says nothing of speed.
-    result = infuse.compress(graph, "int8", data=data, allow_slower=True, threads=1)
+    result = infuse.compress(
+        graph, "int8", data=data, options=infuse.CompressOptions(allow_slower=True, threads=1)
+    )
     layers = result.compression.layers
     assert {layer.form for layer in layers} == {"int8"}
     assert [layer.operator for layer in layers].count("ConvTranspose") == 3
@@ -85,7 +87,9 @@ def test_scales_are_those_of_output_channels(rng: np.random.Generator) -> None:
     b.output(b("ConvTranspose", x, w, strides=(2, 2)))
     data = {"x": rng.standard_normal((12, 8, 6, 6)).astype(np.float32)}
     graph = infuse.optimize(b.graph)
-    result = infuse.compress(graph, "int8", data=data, allow_slower=True, threads=1)
+    result = infuse.compress(
+        graph, "int8", data=data, options=infuse.CompressOptions(allow_slower=True, threads=1)
+    )
     ours, exact = answers(result, data), answers(graph, data)
     for channel in (2, 3):
         assert signal_to_noise(ours[:, channel], exact[:, channel]) > 25
@@ -97,7 +101,13 @@ def test_clusters_have_transposed_convolutions(rng: np.random.Generator) -> None
     b.output(b("ConvTranspose", x, b.weight(16, 16, 4, 4), b.weight(16), strides=(2, 2)))
     data = {"x": rng.standard_normal((12, 16, 6, 6)).astype(np.float32)}
     graph = infuse.optimize(b.graph)
-    result = infuse.compress(graph, "clusters", data=data, threads=1, max_drop="5%")
+    result = infuse.compress(
+        graph,
+        "clusters",
+        data=data,
+        contract=infuse.Contract(max_drop="5%"),
+        options=infuse.CompressOptions(threads=1),
+    )
     (layer,) = result.compression.layers
     assert layer.form.startswith("clusters")
     (w,) = [v for v in result.constants() if v.rank == 4]

@@ -19,6 +19,7 @@ from infuse.errors import ContractError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
 from tests.compression_networks import image_network, images
+from tests.former import formerly
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1")]
@@ -37,12 +38,13 @@ def _memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compress(graph: Graph, method: str | list[str] = METHOD, **options: Any) -> Graph:
     """Compressed, slower layers too: what -O0 makes of kernels says nothing of speed."""
-    return infuse.compress(graph, method, **{"allow_slower": True, "threads": 1} | options)
+    settings = {"allow_slower": True, "threads": 1} | options
+    return formerly(infuse.compress, graph, method, **settings)
 
 
 def answers(graph: Graph, data: dict[str, Array]) -> Array:
     """Native outputs for all examples."""
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         runs = [model.run(feeds) for feeds in feeds_of(graph, data)]
     return np.concatenate([next(iter(outputs.values())) for outputs in runs])
 

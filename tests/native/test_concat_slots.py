@@ -39,7 +39,7 @@ def agree(outputs: dict[str, np.ndarray], wanted: list[np.ndarray]) -> None:
 @named
 def test_batches_and_sizes(model: Joined, tmp_path: Path) -> None:
     b = model.make("n", "side")
-    compiled = infuse.compile(b.graph, threads=2)
+    compiled = infuse.compile(b.graph, infuse.CompileOptions(threads=2))
     for batch, side in ((1, SIDES[0]), (3, SIDES[1])):
         feeds = b.feeds({"n": batch, "side": side}, low=-9, high=9)
         agree(compiled.run(feeds), expected(b.graph, feeds, tmp_path))
@@ -49,7 +49,7 @@ def test_batches_and_sizes(model: Joined, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["odd_chain", "halves", "rows"])
 def test_other_processors(name: str, target: str, tmp_path: Path) -> None:
     b = MODELS[name].make("n", 10)
-    compiled = infuse.compile(b.graph, threads=2, target=target)
+    compiled = infuse.compile(b.graph, infuse.CompileOptions(threads=2, target=target))
     for batch in (1, 3):
         feeds = b.feeds({"n": batch}, low=-9, high=9)
         agree(compiled.run(feeds), expected(b.graph, feeds, tmp_path))
@@ -58,7 +58,9 @@ def test_other_processors(name: str, target: str, tmp_path: Path) -> None:
 @needs_emulator
 def test_arm(tmp_path: Path) -> None:
     b = MODELS["odd_chain"].make("n", 10)
-    compiled = infuse.compile(b.graph, threads=2, target="aarch64", output=tmp_path / "model")
+    compiled = infuse.compile(
+        b.graph, infuse.CompileOptions(threads=2, target="aarch64"), output=tmp_path / "model"
+    )
     for batch in (1, 3):
         feeds = b.feeds({"n": batch}, low=-9, high=9)
         agree(run_foreign(compiled, feeds, tmp_path), expected(b.graph, feeds, tmp_path))

@@ -177,7 +177,7 @@ def test_models_of_planes(
     b.output(made)
     program, _ = generate(b.graph, resolve(target), threads)
     assert any("conv_planes.hpp" in step.function.includes for step in program.steps)
-    model = infuse.compile(b.graph, threads=threads, target=target)
+    model = infuse.compile(b.graph, infuse.CompileOptions(threads=threads, target=target))
     expected = evaluate(b.graph, feeds)
     for name, value in model.run(feeds).items():
         assert is_near(value, expected[name], 1e-4)
@@ -193,7 +193,7 @@ def test_planes_of_any_size(
     kernel = (3, 4) if how else (1, 1)
     image = b.input("n", 6, "h", "w", name="x")
     b.output(b("Relu", b("Conv", image, b.weight(10, 3, *kernel), b.weight(10), group=2, **how)))
-    model = infuse.compile(b.graph, target=target, threads=2)
+    model = infuse.compile(b.graph, infuse.CompileOptions(target=target, threads=2))
     for shape in ((1, 6, 3, 4), (3, 6, 30, 41), (0, 6, 5, 5), (1, 6, 1, 200)):
         feeds = {"x": rng.standard_normal(shape).astype(np.float32)}
         expected = evaluate(b.graph, feeds)

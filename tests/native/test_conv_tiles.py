@@ -63,7 +63,10 @@ def test_values_between_convolutions_are_rounded_once(
         sums = convolved(rounded(expected), filters, stride, pad, dilation)
         expected, before = np.maximum(sums, 0), channels
     build.graph.add_output(value, "y")
-    model = infuse.compile(build.graph, target=emulation.NEWEST, precision="bf16", threads=threads)
+    model = infuse.compile(
+        build.graph,
+        infuse.CompileOptions(target=emulation.NEWEST, precision="bf16", threads=threads),
+    )
     result = model.run({"x": image})["y"]
     # A tie that falls the other way is 2⁻⁸ of one number among the hundreds of a sum.
     scale = np.abs(expected).max()
@@ -115,7 +118,9 @@ def test_bytes(
     sizes = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (dilation,) * 2}
     value = build("ConvInteger", x, weights, np.array(zero), **sizes, group=group)
     build.graph.add_output(value, "y")
-    result = infuse.compile(build.graph, target=target, threads=2).run({"x": image})["y"]
+    result = infuse.compile(build.graph, infuse.CompileOptions(target=target, threads=2)).run(
+        {"x": image}
+    )["y"]
     exact = image.astype(np.float64) - float(zero)
     parts = zip(np.split(exact, group, axis=1), np.split(weights, group), strict=True)
     expected = [convolved(part, w, stride, pad, dilation) for part, w in parts]
@@ -134,6 +139,8 @@ def test_negative_padding_cuts_off(rng: Rng, target: str, channels: int, stride:
     x = build.input(*image.shape, dtype=dtypes.uint8, name="x")
     sizes = {"strides": (stride, stride), "pads": (-1, -2, 0, -1)}
     build.graph.add_output(build("ConvInteger", x, weights, **sizes), "y")
-    result = infuse.compile(build.graph, target=target).run({"x": image})["y"]
+    result = infuse.compile(build.graph, infuse.CompileOptions(target=target)).run({"x": image})[
+        "y"
+    ]
     expected = convolved(image[:, :, 1:, 2:-1], weights, stride, 0, 1)
     np.testing.assert_array_equal(result, expected)

@@ -11,6 +11,7 @@ from infuse.codegen.expand import expand
 from infuse.dtypes import DType
 from infuse.ir import tensor
 from infuse.ir.graph import constant
+from infuse.options import CompileOptions
 from tests.native.builder import Builder
 
 RNG = np.random.default_rng(0)
@@ -37,7 +38,7 @@ def test_one_kernel(shape: tuple[int, ...], write: str, dtype: DType) -> None:
     vectors = RNG.normal(size=shape).astype(dtype.numpy)
     b = distances(dtype, vectors, write)
     assert "SquareDistances" in {node.kind for node in expand(b.graph)[0].nodes}
-    with compile_graph(b.graph, threads=2) as model:
+    with compile_graph(b.graph, CompileOptions(threads=2)) as model:
         for rows in (0, 1, 50):
             x = RNG.normal(size=(rows, shape[-1])).astype(dtype.numpy)
             (result,) = model.run({"x": x}).values()

@@ -28,7 +28,9 @@ def test_as_in_the_runtime(name: str, level: str, monkeypatch: pytest.MonkeyPatc
     runtime = onnxruntime.InferenceSession(
         made.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    with infuse.compile(infuse.optimize(infuse.load(made), level), threads=1) as compiled:
+    with infuse.compile(
+        infuse.optimize(infuse.load(made), level), infuse.CompileOptions(threads=1)
+    ) as compiled:
         assert not compiled.host_steps
         for feed in [*feeds, feeds[0]]:
             _same(compiled.run(feed), runtime.run(None, feed))
@@ -79,7 +81,9 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
 def test_impossible_sizes_are_an_error(case: str) -> None:
     name, feed, text = BAD[case]
     make, feeds = CASES[name]
-    with infuse.compile(infuse.optimize(infuse.load(make()), "none"), threads=1) as compiled:
+    with infuse.compile(
+        infuse.optimize(infuse.load(make()), "none"), infuse.CompileOptions(threads=1)
+    ) as compiled:
         with pytest.raises(RuntimeFailure, match=text) as error:
             compiled.run(feed)
         assert name in str(error.value) or text != "impossible"
@@ -97,7 +101,7 @@ def test_a_loop_that_does_not_end_is_an_error() -> None:
         [("c", BOOL, []), ("x", INT, [])],
         [("y", INT, [])],
     )
-    with infuse.compile(infuse.load(made), threads=1) as compiled:
+    with infuse.compile(infuse.load(made), infuse.CompileOptions(threads=1)) as compiled:
         with pytest.raises(RuntimeFailure, match="does not end"):
             compiled.run({"c": np.array(True), "x": np.array(1)})
         assert compiled.run({"c": np.array(False), "x": np.array(1)})["y"] == 1
@@ -113,7 +117,7 @@ def test_the_last_row_of_as_many_as_a_run_says() -> None:
     constants = {"zero": np.array([0]), "last": np.array(-1)}
     made = model(nodes, inputs, [("y", FLOAT, [3])], **constants)
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
-    with infuse.compile(infuse.load(made), threads=1) as compiled:
+    with infuse.compile(infuse.load(made), infuse.CompileOptions(threads=1)) as compiled:
         for count in (3, 1, 4):
             result = compiled.run({"x": x, "count": ints(count)})["y"]
             np.testing.assert_array_equal(result, x[count - 1])
@@ -133,7 +137,7 @@ def test_strings_are_left_to_the_interpreter(tmp_path: Any) -> None:
     feed = {"x": PLANE[:, :3]}
     graph = infuse.optimize(infuse.load(made), "none")
     folder = tmp_path / "model"
-    compiled = infuse.compile(graph, threads=1, output=folder)
+    compiled = infuse.compile(graph, infuse.CompileOptions(threads=1), output=folder)
     assert [step.split()[0] for step in compiled.host_steps] == [
         "SplitToSequence",
         "ConcatFromSequence",

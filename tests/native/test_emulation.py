@@ -290,7 +290,9 @@ def test_what_is_emulated_is_not_required(tmp_path: Path) -> None:
     feeds = make.feeds()
     with emulation.emulated():
         target = Target.resolve("x86-64-v4")
-        model = infuse.compile(make.graph, target="x86-64-v4", output=tmp_path / "model")
+        model = infuse.compile(
+            make.graph, infuse.CompileOptions(target="x86-64-v4"), output=tmp_path / "model"
+        )
     assert target.emulated == (
         frozenset() if "avx512f" in cpu_features() else target.features - target.required
     )

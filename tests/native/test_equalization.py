@@ -38,7 +38,10 @@ def test_a_compression_with_scales_is_nearer_to_the_original(
     near, reports = {}, {}
     for is_on in (False, True):
         made = infuse.compress(
-            graph, method, data=calibration, batch=120, equalize=is_on, allow_slower=True
+            graph,
+            method,
+            data=infuse.Examples(calibration, batch=120),
+            options=infuse.CompressOptions(equalize=is_on, allow_slower=True),
         )
         near[is_on] = signal_to_noise(evaluate(made, test)["y"], exact)
         (reports[is_on],) = made.compression.layers
@@ -56,7 +59,14 @@ def test_a_network_that_stays_in_float32_is_the_original(rng: np.random.Generato
     def timer(runs: dict[str, Any]) -> dict[str, list[float]]:
         return {name: [1.0 if name == "float32" else 2.0] for name in runs}
 
-    made = compress_graph(graph, Request(timer=timer, threads=1, batch=120), data)
+    made = compress_graph(
+        graph,
+        Request(
+            examples=infuse.Examples(data, batch=120),
+            options=infuse.CompressOptions(threads=1),
+            timer=timer,
+        ),
+    )
     (layer,) = made.compression.layers
     assert layer.form == "float32"
     right, same = (evaluate(each, data)["y"] for each in (graph, made))

@@ -25,6 +25,7 @@ from infuse.ir.clone import clone, clone_exposing
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.evaluate import evaluate
 from infuse.training import SGD, build_step
+from tests.former import formerly
 from tests.native.test_pruning import examples, rows_network
 from tests.native.test_recovery import nearly_of_low_rank
 from tests.pruning_networks import NETWORKS, Network, feeds_for
@@ -185,8 +186,11 @@ def test_values_of_a_graph_of_low_rank_are_compared() -> None:
     graph = named(nearly_of_low_rank())
     small = compress_graph(
         graph,
-        Request("low-rank", level="basic", threads=1, batch=16, allow_slower=True),
-        examples(),
+        Request(
+            (infuse.LowRank(),),
+            examples=infuse.Examples(examples(), batch=16),
+            options=infuse.CompressOptions(level="basic", threads=1, allow_slower=True),
+        ),
     )
     assert any(layer.form != "float32" for layer in small.compression.layers)
     pairs = pairs_of(Lessons(graph, {}, {}), small)
@@ -228,7 +232,8 @@ def test_tuning_draws_values_to_the_original() -> None:
 
 def by_features(graph: Graph, method: str | None, **how: Any) -> CompressionReport:
     """The report of a graph that was compressed and tuned by features."""
-    report = infuse.compress(
+    report = formerly(
+        infuse.compress,
         graph,
         method,
         tune_features=1.0,
@@ -286,7 +291,10 @@ def test_a_model_without_such_values_is_refused() -> None:
     net.graph.add_output(net.dense("scores", net.x, 32), "scores")
     with pytest.raises(InputError, match="no value inside the model can be compared"):
         infuse.compress(
-            *(net.graph, "int8"), tune_epochs=1, tune_features=0.5, data=examples(), threads=1
+            *(net.graph, "int8"),
+            data=examples(),
+            tune=infuse.Tune(epochs=1, features=0.5),
+            options=infuse.CompressOptions(threads=1),
         )
 
 
@@ -294,11 +302,11 @@ def test_a_model_without_such_values_is_refused() -> None:
     ("options", "what"),
     [
         ({"prune": "50%", "tune_features": 1.0}, "nothing is tuned"),
-        ({"prune": "50%", "tune_epochs": 1, "tune_features": -1.0}, "features have the weight -1"),
-        ({"tune_epochs": 1, "tune_features": float("nan")}, "features have the weight nan"),
-        ({"tune_epochs": 1, "tune_features": float("inf")}, "features have the weight inf"),
+        ({"prune": "50%", "tune_epochs": 1, "tune_features": -1.0}, "features is -1"),
+        ({"tune_epochs": 1, "tune_features": float("nan")}, "features is nan"),
+        ({"tune_epochs": 1, "tune_features": float("inf")}, "features is inf"),
     ],
 )
 def test_weights_that_mean_nothing_are_refused(options: dict[str, Any], what: str) -> None:
     with pytest.raises(OptionError, match=what):
-        infuse.compress(rows_network(), data=examples(20), threads=1, **options)
+        formerly(infuse.compress, rows_network(), data=examples(20), threads=1, **options)

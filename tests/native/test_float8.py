@@ -75,7 +75,7 @@ def test_activations_are_rounded_as_the_reference_does(
     model = file_of(nodes, {"x": [None]}, constants)
     onnx.save(model, tmp_path / "edges.onnx")
     (expected,) = ReferenceEvaluator(model).run(None, {"x": EDGES})
-    with infuse.compile(tmp_path / "edges.onnx", threads=1) as compiled:
+    with infuse.compile(tmp_path / "edges.onnx", infuse.CompileOptions(threads=1)) as compiled:
         result = compiled.run({"x": EDGES})["y"]
     np.testing.assert_array_equal(result, expected)
     is_number = ~np.isnan(expected)
@@ -139,7 +139,7 @@ def test_files_compute_as_the_reference_and_onnx_runtime_do(
     plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     results = [onnxruntime.InferenceSession(copies[0], plain).run(None, {"x": x})[0]]
     for each in (path, *copies):
-        with infuse.compile(each, threads=1) as compiled:
+        with infuse.compile(each, infuse.CompileOptions(threads=1)) as compiled:
             results.append(compiled.run({"x": x})["y"])
     for result in results:  # the same numbers, summed up in another order
         np.testing.assert_allclose(
@@ -175,7 +175,7 @@ def test_weights_of_a_linear_layer_lie_turned(kind: DType) -> None:
     assert "nbits_matmul" in calls_of(make.graph)
     data = {"x0": np.random.default_rng(0).standard_normal((3, 5, 64)).astype(np.float32)}
     (expected,) = evaluate(make.graph, data).values()
-    with infuse.compile(make.graph, threads=1) as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(threads=1)) as model:
         (result,) = model.run(data).values()
     np.testing.assert_allclose(result, expected, atol=2e-6 * float(np.abs(expected).max()))
 
@@ -191,7 +191,7 @@ def finite_codes(kind: DType) -> Array:
 def test_weights_are_decoded_where_they_are_multiplied(kind: DType, how: str, depth: int) -> None:
     graph = network(kind, depth, finite_codes(kind), how).graph
     assert "nbits_matmul" in calls_of(graph)
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         for rows in (1, 3, 8, 40):
             x = np.random.default_rng(rows).standard_normal((rows, depth)).astype(np.float32)
             (expected,), (result,) = (
@@ -211,7 +211,7 @@ def test_every_code_is_decoded_exactly(kind: DType) -> None:
     values = [constant(matrix), constant(np.float32(1))]
     make.output(make("MatMul", x, make("DequantizeLinear", *values)))
     assert "nbits_matmul" in calls_of(make.graph)
-    with infuse.compile(make.graph, threads=1) as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(threads=1)) as model:
         for rows in (slice(0, 1), slice(100, 107), slice(0, len(codes))):
             picked = np.eye(len(codes), dtype=np.float32)[rows]
             (result,) = model.run({"x0": picked}).values()
@@ -223,7 +223,7 @@ def test_weights_that_are_no_numbers_are_multiplied_as_floats(kind: DType) -> No
     """NaN is 0x7f in both types."""
     graph = network(kind, 64, np.uint8([1, 60, 0x7F]), "channels").graph
     assert "nbits_matmul" not in calls_of(graph)
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         (result,) = model.run({"x0": np.ones((2, 64), np.float32)}).values()
     assert np.isnan(result).all()
 
@@ -240,7 +240,7 @@ def test_a_product_of_integers_is_rounded_to_floats_of_8_bits(kind: DType) -> No
     make.output(make("DequantizeLinear", make("QuantizeLinear", product, scale, zero), scale, zero))
     data = {"x0": np.random.default_rng(0).uniform(0, 12, (4, 16)).astype(np.float32)}
     (expected,) = evaluate(make.graph, data).values()
-    with infuse.compile(make.graph, threads=1) as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(threads=1)) as model:
         (result,) = model.run(data).values()
     # sums in float32 beside sums of integers may fall on the other side of a tie: one step
     np.testing.assert_allclose(result, expected, rtol=0.26 if kind.name.endswith("e5m2") else 0.13)

@@ -67,7 +67,7 @@ def _graph(dtype: np.dtype) -> infuse.Graph:
 
 def _check(x: np.ndarray, y: np.ndarray, expected: dict[str, np.ndarray]) -> None:
     graph = _graph(x.dtype)
-    with infuse.compile(infuse.optimize(graph), threads=1) as compiled:
+    with infuse.compile(infuse.optimize(graph), infuse.CompileOptions(threads=1)) as compiled:
         results = (evaluate(graph, {"x": x, "y": y}), compiled.run({"x": x, "y": y}))
     for result in results:
         for name, right in expected.items():

@@ -14,6 +14,7 @@ from infuse.dtypes import DType
 from infuse.errors import CompiledModelError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from infuse.runtime.cpus import architecture
 from infuse.runtime.foreign import ForeignModel
 from tests.native.builder import Builder
@@ -41,7 +42,9 @@ def network() -> Graph:
 def compiled(
     graph: Graph, folder: Path, target: str = TARGET, precision: str = "fp32"
 ) -> ForeignModel:
-    model = compile_graph(graph, target=target, precision=precision, output=folder / "model")
+    model = compile_graph(
+        graph, CompileOptions(target=target, precision=precision), output=folder / "model"
+    )
     assert isinstance(model, ForeignModel)
     return model
 
@@ -49,11 +52,11 @@ def compiled(
 @elsewhere
 def test_a_model_for_another_machine_needs_a_folder_and_no_interpreter(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="name a folder"):
-        infuse.compile(network(), target=TARGET)
+        infuse.compile(network(), infuse.CompileOptions(target=TARGET))
     make = Builder()
     make.output(make("RandomNormal", shape=(3,), dtype=dtypes.float32))
     with pytest.raises(OptionError, match="RandomNormal"):
-        infuse.compile(make.graph, target=TARGET, output=tmp_path / "model")
+        infuse.compile(make.graph, infuse.CompileOptions(target=TARGET), output=tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 

@@ -21,6 +21,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value, constant
 from infuse.onnxruntime import InferenceSession, SessionOptions
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from infuse.runtime.foreign import ForeignModel
 from tests.cli_tools import Cli
 from tests.native.builder import Builder
@@ -154,7 +155,9 @@ NETWORKS = {
 def test_the_rounding_of_weights_is_the_only_error(name: str, target: str) -> None:
     network, sizes = NETWORKS[name]
     made, exact = graphs(network)
-    with infuse.compile(made.graph, precision="fp16", target=target, threads=2) as model:
+    with infuse.compile(
+        made.graph, infuse.CompileOptions(precision="fp16", target=target, threads=2)
+    ) as model:
         assert model.metadata["precision"] == "fp16"
         assert model.metadata["kept_in_fp32"] == {}
         assert model.host_steps == []
@@ -179,7 +182,7 @@ def test_a_convolution_of_3_by_3(tile: bool) -> None:
         )
     )
     feeds = made.feeds()
-    with infuse.compile(made.graph, precision="fp16", threads=1) as model:
+    with infuse.compile(made.graph, infuse.CompileOptions(precision="fp16", threads=1)) as model:
         found = model.run(feeds)["y0"]
     expected = evaluate(exact.graph, {"x0": feeds["x0"].astype(np.float64)})["y0"]
     assert np.abs(found - expected).max() <= 2e-3 * np.abs(expected).max()
@@ -194,7 +197,9 @@ def test_on_another_machine(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         better = infuse.optimize(made.graph)
-        model = compile_graph(better, target="aarch64", precision="fp16", output=folder / "model")
+        model = compile_graph(
+            better, CompileOptions(target="aarch64", precision="fp16"), output=folder / "model"
+        )
         assert isinstance(model, ForeignModel)
         feeds = feeds_of(made, sizes)
         check(run_foreign(model, feeds, folder), exact.graph, feeds)
@@ -205,7 +210,9 @@ def test_halves_are_exact_on_another_machine(tmp_path: Path) -> None:
     make = Builder()
     make.output(make("Cast", make.input("n", dtype=dtypes.float16), to=dtypes.float32))
     make.output(make("Cast", make.input("n"), to=dtypes.float16))
-    model = compile_graph(infuse.optimize(make.graph), target="aarch64", output=tmp_path / "model")
+    model = compile_graph(
+        infuse.optimize(make.graph), CompileOptions(target="aarch64"), output=tmp_path / "model"
+    )
     assert isinstance(model, ForeignModel)
     wide = np.random.default_rng(0).integers(0, 1 << 32, HALVES.size, np.uint32).view(np.float32)
     with np.errstate(invalid="ignore"):
@@ -226,7 +233,9 @@ def test_weights_take_half_of_the_memory(tmp_path: Path) -> None:
         make("MatMul", make("Relu", make("MatMul", x, make.weight(128, 256))), make.weight(256, 64))
     )
     for precision in ("fp32", "fp16"):
-        infuse.compile(make.graph, precision=precision, output=tmp_path / precision).close()
+        infuse.compile(
+            make.graph, infuse.CompileOptions(precision=precision), output=tmp_path / precision
+        ).close()
     full, half = ((tmp_path / name / "weights.bin").stat().st_size for name in ("fp32", "fp16"))
     assert full == 4 * (500 * 128 + 128 * 256 + 256 * 64)
     assert half == full // 2
@@ -241,7 +250,7 @@ def test_stages_tell_what_stays_as_it_is(rng: np.random.Generator) -> None:
         constant(rng.uniform(-1e6, 1e6, (8, 8)).astype(np.float32), "large"),
     )
     make.output(make("Add", y, make("RandomUniform", shape=(3, 8), dtype=dtypes.float32)))
-    with infuse.compile(make.graph, precision="fp16") as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(precision="fp16")) as model:
         assert model.host_steps
         assert model.metadata["precision"] == "fp16"
         assert list(model.metadata["kept_in_fp32"]) == ["large"]
@@ -259,7 +268,10 @@ def test_tensors_that_do_not_fit_stay_as_they_are(scale: float, reason: str) -> 
     made = Layers(scale=scale)
     network(made)
     feeds = {"index": np.arange(5)}
-    with infuse.compile(made.graph, precision="fp16") as half, infuse.compile(made.graph) as full:
+    with (
+        infuse.compile(made.graph, infuse.CompileOptions(precision="fp16")) as half,
+        infuse.compile(made.graph) as full,
+    ):
         kept = half.metadata["kept_in_fp32"]
         assert sorted(kept) == ["weight 1", "weight 2"]
         assert all(reason in why for why in kept.values())
@@ -275,7 +287,7 @@ def test_a_tensor_that_fits_is_rounded_beside_one_that_does_not() -> None:
         make.weight(64, 64),
     )
     make.output(make("MatMul", x, large), make("MatMul", x, small))
-    with infuse.compile(make.graph, precision="fp16") as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(precision="fp16")) as model:
         assert list(model.metadata["kept_in_fp32"]) == ["large"]
         assert model.metadata["weights_bytes"] == 64 * 64 * (4 + 2)
 
@@ -343,7 +355,7 @@ def test_sessions_take_the_precision(network: Path, tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32)
     options = SessionOptions()
     options.precision = "fp16"
-    with infuse.compile(network, precision="fp16") as model:
+    with infuse.compile(network, infuse.CompileOptions(precision="fp16")) as model:
         expected = model.run({"x0": x})["y0"]
     for session in (
         InferenceSession(network, options),

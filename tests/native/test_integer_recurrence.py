@@ -40,7 +40,7 @@ def of_onnxruntime(b: Builder, feeds: dict[str, Any], folder: Path) -> dict[str,
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 def test_all_kinds(kind: str, direction: str, tmp_path: Path) -> None:
     b = recurrent(kind, steps="steps", batch="batch", direction=direction, has_lengths=True)
-    with infuse.compile(b.graph, threads=2) as model:
+    with infuse.compile(b.graph, infuse.CompileOptions(threads=2)) as model:
         for steps, batch in ((1, 1), (9, 3), (4, 13)):
             feeds = feeds_of(b, steps, batch)
             outputs = model.run(feeds)
@@ -67,7 +67,7 @@ QUADS = ("x86-64-v4+avx512_vnni", "x86-64-v3+avx_vnni")
 def test_other_processors(kind: str, target: str) -> None:
     b = recurrent(kind, hidden=37, direction="bidirectional", grain="rows")
     feeds = feeds_of(b, 7, 3)
-    with infuse.compile(b.graph, threads=2, target=target) as model:
+    with infuse.compile(b.graph, infuse.CompileOptions(threads=2, target=target)) as model:
         agree(model.run(feeds), evaluate(b.graph, feeds))
 
 
@@ -76,7 +76,11 @@ def test_other_processors(kind: str, target: str) -> None:
 def test_arm(units: str, tmp_path: Path) -> None:
     b = recurrent("LSTM", hidden=37, grain="rows")
     feeds = feeds_of(b, 7, 3)
-    model = infuse.compile(b.graph, threads=2, target=f"aarch64{units}", output=tmp_path / "model")
+    model = infuse.compile(
+        b.graph,
+        infuse.CompileOptions(threads=2, target=f"aarch64{units}"),
+        output=tmp_path / "model",
+    )
     agree(run_foreign(model, feeds, tmp_path), evaluate(b.graph, feeds))
 
 
@@ -87,7 +91,7 @@ def test_states_of_any_size(size: float) -> None:
     feeds = feeds_of(b, 7, 3)
     feeds["x"] *= np.float32(size)
     feeds["h"] *= np.float32(size)
-    with infuse.compile(b.graph, threads=1) as model:
+    with infuse.compile(b.graph, infuse.CompileOptions(threads=1)) as model:
         outputs = model.run(feeds)
     for name, array in evaluate(b.graph, feeds).items():
         bound = BOUND * max(np.abs(array).max(), 1)
@@ -101,7 +105,7 @@ def test_states_that_are_not_finite(odd: float) -> None:
     b = recurrent("RNN", batch=4, hidden=29, **functions)
     feeds = feeds_of(b, 7, 4)
     feeds["h"][0, 1, 5] = odd
-    with infuse.compile(b.graph, threads=1) as model:
+    with infuse.compile(b.graph, infuse.CompileOptions(threads=1)) as model:
         outputs = model.run(feeds)
     with np.errstate(invalid="ignore"):
         expected = evaluate(b.graph, feeds)

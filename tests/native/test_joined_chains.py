@@ -15,6 +15,7 @@ from infuse.codegen.compile import compile_graph, generate
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.lowered import run_lowered
 from tests.native.builder import Builder, assert_plan_is_safe
@@ -217,7 +218,7 @@ def test_values_that_are_no_tensors_are_refused_by_the_name_of_their_operator() 
 @pytest.mark.parametrize("target", [*targets(()), *seldom("x86-64-v4")])
 def test_results_are_those_of_witnesses(name: str, target: str) -> None:
     graph = graph_of(name)
-    with compile_graph(graph, target=target, threads=2) as model:
+    with compile_graph(graph, CompileOptions(target=target, threads=2)) as model:
         for sizes in (SIZES, {"n": 1, "length": 1}, {"n": 9, "length": 4}, {"n": 0, "length": 2}):
             feeds = feeds_of(graph, sizes)
             found = model.run(feeds)
@@ -231,7 +232,7 @@ def test_results_are_those_of_witnesses(name: str, target: str) -> None:
 def test_results_on_another_machine(tmp_path: Path) -> None:
     for name in ("several", "masks", "variance"):
         graph = graph_of(name)
-        model = compile_graph(graph, target="aarch64", output=tmp_path / name)
+        model = compile_graph(graph, CompileOptions(target="aarch64"), output=tmp_path / name)
         feeds = feeds_of(graph)
         agree(run_foreign(model, feeds, tmp_path, 2), graph, feeds)  # type: ignore[arg-type]
 

@@ -12,6 +12,7 @@ from infuse.codegen.autotune.selector import Chooser, Key
 from infuse.codegen.compile import compile_graph, generate
 from infuse.codegen.lower import separable_block
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.emulation import NARROW_DOTS, NEWEST, obstacle, resolve
 from tests.native.kernel_tools import has_target
@@ -40,7 +41,9 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def outputs(target: str, precision: str, threads: int, feeds: dict[str, Any]) -> dict[str, Any]:
     graph = network().graph
-    with compile_graph(graph, target=target, precision=precision, threads=threads) as model:
+    with compile_graph(
+        graph, CompileOptions(target=target, precision=precision, threads=threads)
+    ) as model:
         result: dict[str, Any] = model.run(feeds)
         return result
 

@@ -20,6 +20,7 @@ from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ops.conversion import Cast, convert
 from infuse.ops.core.base import Op, infer_node
+from infuse.options import CompileOptions
 
 SMALL = tuple(
     d
@@ -61,7 +62,7 @@ def casts(source: DType, target: DType) -> Iterator[Cast]:
 
 
 def computed(graph: Graph, feeds: Sequence[Array]) -> list[Array]:
-    with compile_graph(graph, threads=1) as model:
+    with compile_graph(graph, CompileOptions(threads=1)) as model:
         return list(model.run(dict(zip([v.name for v in graph.inputs], feeds))).values())
 
 

@@ -9,6 +9,7 @@ import pytest
 from infuse import dtypes
 from infuse.codegen.compile import compile_graph
 from infuse.ir import Graph, tensor
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from tests.native.builder import Builder
 from tests.native.foreign import needs_emulator, run_foreign
@@ -36,7 +37,7 @@ def product_of_two(turned: tuple[bool, bool] = (False, False)) -> Graph:
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 def test_sizes_around_those_of_tiles(turned: tuple[bool, bool], threads: int) -> None:
-    with compile_graph(product_of_two(turned), threads=threads) as model:
+    with compile_graph(product_of_two(turned), CompileOptions(threads=threads)) as model:
         for m, k, n in product(ROWS, DEPTHS, COLUMNS):
             left, right, bound = operands(m, k, n)
             fed = [np.ascontiguousarray(a.T if t else a) for a, t in zip((left, right), turned)]
@@ -49,7 +50,7 @@ def test_sizes_around_those_of_tiles(turned: tuple[bool, bool], threads: int) ->
 def test_narrow_vectors(target: str) -> None:
     if not Target.resolve(target).is_runnable:
         pytest.skip(f"this machine is no {target}")
-    with compile_graph(product_of_two(), target=target, threads=2) as model:
+    with compile_graph(product_of_two(), CompileOptions(target=target, threads=2)) as model:
         for m, k, n in product((1, 13, 97), (3, 257), COLUMNS):
             left, right, bound = operands(m, k, n)
             (result,) = model.run({"x": left, "y": right}).values()
@@ -58,7 +59,9 @@ def test_narrow_vectors(target: str) -> None:
 
 @needs_emulator
 def test_another_machine(tmp_path: Path) -> None:
-    model = compile_graph(product_of_two(), target="aarch64", output=tmp_path / "model")
+    model = compile_graph(
+        product_of_two(), CompileOptions(target="aarch64"), output=tmp_path / "model"
+    )
     left, right, bound = operands(13, 257, 9)
     (result,) = run_foreign(model, {"x": left, "y": right}, tmp_path, 2).values()
     assert (np.abs(result - left @ right) <= bound).all()
@@ -75,7 +78,7 @@ def test_batches_that_are_repeated() -> None:
     left, right = rng.normal(size=(3, 1, 7, 11)), rng.normal(size=(4, 11, 19))
     left[0, 0, 3] = np.nan
     left[1, 0, 2, 5] = np.inf
-    with compile_graph(b.graph, threads=2) as model:
+    with compile_graph(b.graph, CompileOptions(threads=2)) as model:
         (result,) = model.run({"x": left, "y": right}).values()
     with np.errstate(invalid="ignore"):
         np.testing.assert_allclose(result, left @ right, rtol=1e-12)

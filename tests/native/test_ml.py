@@ -16,6 +16,7 @@ from infuse.ir import Graph, Node, Value, tensor
 from infuse.ir.types import UNKNOWN
 from infuse.onnxruntime import InferenceSession
 from infuse.ops.domains.ml import as_texts
+from infuse.options import CompileOptions
 from infuse.runtime.hosted import HostedModel
 
 ML = "ai.onnx.ml"
@@ -97,7 +98,7 @@ def test_forests_add_up_in_the_order_of_the_trees(threads: int) -> None:
                 x[rng.random(x.shape) < 0.05] = np.inf
                 model_of(graph, op, x.shape, dtype)
                 cases.append((op, x))
-    with compile_graph(graph, threads=threads) as model:
+    with compile_graph(graph, CompileOptions(threads=threads)) as model:
         found = model.run({f"x{i}": x for i, (_, x) in enumerate(cases)})
     for (op, x), actual in zip(cases, found.values()):
         assert actual.tobytes() == op.eval(x).tobytes()
@@ -108,7 +109,7 @@ def test_a_row_is_too_short_for_the_trees() -> None:
         **forest(np.random.default_rng(0), 3, 3, 1, ("LEQ",))
     )
     graph = model_of(Graph("short"), op, ("n", "m"))
-    with compile_graph(graph, threads=1) as model:
+    with compile_graph(graph, CompileOptions(threads=1)) as model:
         assert model.run({"x0": np.zeros((2, 5), np.float32)})["y0_0"].shape == (2, 1)
         assert model.run({"x0": np.zeros((0, 5), np.float32)})["y0_0"].shape == (0, 1)
         with pytest.raises(RuntimeFailure):
@@ -122,7 +123,7 @@ def test_an_element_that_is_no_category_is_an_error() -> None:
         ("n",),
         dtypes.int64,
     )
-    with compile_graph(graph, threads=1) as model:
+    with compile_graph(graph, CompileOptions(threads=1)) as model:
         assert model.run({"x0": np.array([1, 3])})["y0_0"].tolist() == [[0, 1], [1, 0]]
         with pytest.raises(RuntimeFailure):
             model.run({"x0": np.array([1, 2])})
@@ -143,7 +144,7 @@ def test_equal_categories_and_edges_of_integers() -> None:
     ]
     for op in kinds:
         model_of(graph, op, x.shape, dtypes.int64)
-    with compile_graph(graph, threads=1) as model:
+    with compile_graph(graph, CompileOptions(threads=1)) as model:
         found = model.run({f"x{i}": x for i in range(len(kinds))})
     for op, actual in zip(kinds, found.values()):
         assert actual.tolist() == op.eval(x).tolist(), op

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from infuse.codegen.compile import compile_graph
 from infuse.ir.graph import Value
+from infuse.options import CompileOptions
 from tests.native.builder import Builder
 from tests.native.kernel_tools import targets
 
@@ -44,7 +45,7 @@ def results(
 ) -> Iterator[tuple[tuple[int, ...], NDArray[np.float32], NDArray[np.float32]]]:
     """Pads, the image that they are for, channels second, and the result."""
     feeds = b.feeds()
-    with compile_graph(b.graph, target=target, threads=2) as model:
+    with compile_graph(b.graph, CompileOptions(target=target, threads=2)) as model:
         found = model.run(feeds)
     for number, pads in enumerate(PADS):
         x = feeds[f"x{number}"]

@@ -17,6 +17,7 @@ from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.base import Elementwise
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from infuse.testing.samples import Row
 from tests.native.builder import Builder
 from tests.native.op_cases import ALL_FLOATS, OPS, SIGNED, UNSIGNED, Case, check, refusal
@@ -169,7 +170,7 @@ def test_floats_that_no_integer_holds() -> None:
             Node(ops.conversion.Cast(dtype), [given], [Value(TensorType(dtype, (6,)))])
         )
         graph.add_output(node.output, dtype.name)
-    with compile_graph(graph, threads=1) as model:
+    with compile_graph(graph, CompileOptions(threads=1)) as model:
         found = model.run({"x": x})
     assert {d: found[d.name].tolist() for d in expected} == expected
 
@@ -185,5 +186,5 @@ def test_means_of_long_integers_keep_all_digits(dtype: DType) -> None:
     fed = {x.name: np.array(rows, dtype.numpy)}
     right = [int(Fraction(sum(row), 2)) for row in rows]
     assert evaluate(g.graph, fed)["y0"].tolist() == right
-    with infuse.compile(g.graph, threads=1) as model:
+    with infuse.compile(g.graph, infuse.CompileOptions(threads=1)) as model:
         assert model.run(fed)["y0"].tolist() == right

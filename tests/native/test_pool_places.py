@@ -8,6 +8,7 @@ import pytest
 from infuse.codegen.compile import compile_graph
 from infuse.ir.parser import parse
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from tests.native.kernel_tools import targets
 
 GRAPH = """graph "pool" (%x: float32[n, c, h, w]) {{
@@ -29,7 +30,7 @@ def test_places_are_those_of_the_first_of_equals(target: str, rng: np.random.Gen
                 kernel=kernel, strides=strides, dilations=dilations, pads=pads, order=order
             )
         )
-        with compile_graph(graph, target=target) as model:
+        with compile_graph(graph, CompileOptions(target=target)) as model:
             for shape in [(1, 1, 6, 7), (2, 6, 8, 6), (1, 16, 5, 5), (1, 37, 6, 6), (1, 70, 5, 6)]:
                 x = rng.integers(-3, 3, shape).astype(np.float32)
                 x[rng.random(shape) < 0.02] = np.nan

@@ -16,6 +16,7 @@ from infuse.codegen.autotune.precision.difference import difference, differences
 from infuse.codegen.precisions import LayerPrecisions
 from infuse.ir.graph import constant
 from infuse.onnxruntime import InferenceSession, SessionOptions
+from infuse.options import CompileOptions
 from infuse.runtime.folder import METADATA
 from tests.native.auto_precision import (
     SIZE,
@@ -114,7 +115,7 @@ def test_the_layer_that_rounding_hurts_stays_in_float(bound: float) -> None:
     assert report["differences"]["fp16"] > bound >= report["difference"] > 0
     alone = {layer["node"]: layer["difference"] for layer in report["layers"]}
     assert max(alone, key=lambda name: alone[name]) == "delicate"
-    with infuse.compile(make.graph, threads=1) as full:
+    with infuse.compile(make.graph, infuse.CompileOptions(threads=1)) as full:
         assert report["difference"] == pytest.approx(difference(found, full.run(feeds)), rel=1e-2)
     expected = exact(make, feeds["x"])
     assert np.abs(found["y0"] - expected).max() <= 1.1 * bound * np.abs(expected).max()
@@ -181,10 +182,10 @@ def test_layers_alone_differ_as_compiled_ones_do() -> None:
     alone = differences_alone(make.graph, feeds, layers, "fp16")
     from infuse.codegen.compile import compile_graph
 
-    with compile_graph(make.graph, threads=1) as full:
+    with compile_graph(make.graph, CompileOptions(threads=1)) as full:
         for serial, error in alone.items():
             only = LayerPrecisions.some([serial], "fp16")
-            with compile_graph(make.graph, precision=only, threads=1) as model:
+            with compile_graph(make.graph, CompileOptions(precision=only, threads=1)) as model:
                 assert model.metadata["precision"] == "mixed"
                 found = difference(model.run(feeds), full.run(feeds))
             assert found == pytest.approx(error, rel=0.2)

@@ -14,15 +14,17 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.codegen.autotune.precision import AutoPrecision, request
+from infuse.codegen.autotune.precision import request
 from infuse.codegen.compile import compile_graph, generate
 from infuse.codegen.precisions import LayerPrecisions
 from infuse.errors import InfuseError, InputError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.lowered import run_lowered
 from tests.cli_tools import Cli
+from tests.former import formerly
 from tests.native.auto_precision import (
     SIZE,
     Clock,
@@ -67,20 +69,19 @@ def test_precisions_of_layers_are_part_of_the_cache_key() -> None:
     folders: dict[Any, Path] = {}
     for count in range(len(layers) + 1):
         precision = LayerPrecisions.some(layers[:count], "fp16")
-        with compile_graph(make.graph, precision=precision, threads=1) as found:
+        with compile_graph(make.graph, CompileOptions(precision=precision, threads=1)) as found:
             folders[count] = found.folder
-        with compile_graph(make.graph, precision=precision, threads=1) as found:
+        with compile_graph(make.graph, CompileOptions(precision=precision, threads=1)) as found:
             assert found.folder == folders[count]
-    with compile_graph(make.graph, threads=1) as found:
+    with compile_graph(make.graph, CompileOptions(threads=1)) as found:
         assert found.folder == folders.pop(0)
     assert len(set(folders.values())) == len(layers)
 
 
 def test_what_was_found_is_kept_for_the_same_model_bound_and_inputs(clock: Clock) -> None:
     def found(make: Network, bound: float = 1e-2, **options: Any) -> Any:
-        with infuse.compile(
-            make.graph, precision="auto", max_difference=bound, threads=1, **options
-        ) as compiled_model:
+        chosen = infuse.CompileOptions.flat("auto", bound, threads=1, **options)
+        with infuse.compile(make.graph, chosen) as compiled_model:
             report = compiled_model.metadata["precision_report"]
             return report, compiled_model.folder, precisions(compiled_model)
 
@@ -104,7 +105,9 @@ def test_what_was_found_is_kept_for_the_same_model_bound_and_inputs(clock: Clock
 def test_what_a_busy_machine_says_is_not_kept(clock: Clock, tmp_path: Path) -> None:
     clock.noise = 1.3
     for searches in (1, 2):
-        with infuse.compile(sensitive().graph, precision="auto", threads=1) as found:
+        with infuse.compile(
+            sensitive().graph, infuse.CompileOptions(precision="auto", threads=1)
+        ) as found:
             notes = found.metadata["precision_report"]["notes"]
         assert len(clock.asked) == 2 * searches
     assert any("the machine is busy" in note for note in notes)
@@ -137,14 +140,14 @@ def test_runs_take_turns_until_their_times_agree(monkeypatch: pytest.MonkeyPatch
 
 def test_a_broken_file_is_named_and_measured_again(clock: Clock, tmp_path: Path) -> None:
     graph = sensitive().graph
-    infuse.compile(graph, precision="auto", threads=1).close()
+    infuse.compile(graph, infuse.CompileOptions(precision="auto", threads=1)).close()
     (file,) = (tmp_path / "cache" / "precision").iterdir()
     whole = json.loads(file.read_text())
     damaged = [whole | {"layers": [[99, "fp16"]]}, whole | {"report": {}}, {"identity": "other"}]
     for number, damage in enumerate(damaged, 2):
         file.write_text(json.dumps(damage))
         with pytest.warns(UserWarning, match="measured again"):
-            infuse.compile(graph, precision="auto", threads=1).close()
+            infuse.compile(graph, infuse.CompileOptions(precision="auto", threads=1)).close()
         assert len(clock.asked) == 2 * number
         assert json.loads(file.read_text()) == whole
 
@@ -213,7 +216,9 @@ def test_other_commands_take_it(cli: Cli, clock: Clock, model: Path) -> None:
     assert facts["precision"] == "mixed"
     assert 0 < facts["cases"][0]["difference_from_fp32"] <= 1e-2
     assert cli("run", model, "--random", *options).json["outputs"][0]["not_finite"] == 0
-    found = infuse.profile(model, threads=1, precision="auto", runs=1)
+    found = infuse.profile(
+        model, options=infuse.CompileOptions(threads=1, precision="auto"), runs=1
+    )
     assert len(found.runs) == 1
 
 
@@ -246,9 +251,9 @@ ROWS = np.zeros((2, SIZE), np.float32)
 @pytest.mark.parametrize(
     ("make", "options", "kind", "message"),
     [
-        (sensitive, {"max_difference": 0.0}, OptionError, "bounds nothing"),
-        (sensitive, {"max_difference": -1.0}, OptionError, "bounds nothing"),
-        (sensitive, {"max_difference": float("nan")}, OptionError, "bounds nothing"),
+        (sensitive, {"max_difference": 0.0}, OptionError, "max_difference is inf"),
+        (sensitive, {"max_difference": -1.0}, OptionError, "max_difference is inf"),
+        (sensitive, {"max_difference": float("nan")}, OptionError, "max_difference is inf"),
         (sensitive, {"max_difference": 0.1, "precision": "fp16"}, OptionError, "means nothing"),
         (sensitive, {"data": {"x": ROWS}, "precision": "fp32"}, OptionError, "means nothing"),
         (sensitive, {"data": []}, OptionError, "no inputs in data"),
@@ -274,7 +279,7 @@ def test_what_is_refused(
     if "output" in options:
         options = options | {"output": tmp_path / options["output"]}
     with pytest.raises(kind, match=f"(?s){message}"):
-        infuse.compile(graph, **{"precision": "auto", **options})
+        formerly(infuse.compile, graph, **{"precision": "auto", **options})
     assert not (tmp_path / "out").exists()
 
 
@@ -291,9 +296,9 @@ def test_random_inputs_that_the_model_does_not_take_are_named() -> None:
 
 def test_a_precision_that_is_none_names_all() -> None:
     with pytest.raises(OptionError, match="fp32, bf16x2, bf16, fp16, auto"):
-        infuse.compile(sensitive().graph, precision="half")
-    with pytest.raises(OptionError, match="bounds nothing"):
-        AutoPrecision(float("inf"))
+        infuse.compile(sensitive().graph, infuse.CompileOptions(precision="half"))
+    with pytest.raises(OptionError, match="max_difference is inf"):
+        infuse.Auto(float("inf"))
 
 
 # ---- programs

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +53,7 @@ def check_model(
     assert w.const is not None
     weights = w.const.astype(np.float64)
     addend = np.zeros(1) if c is None or c.const is None else c.const.astype(np.float64)
-    with infuse.compile(make.graph, precision="bf16", threads=2) as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(precision="bf16", threads=2)) as model:
         assert model.metadata["precision"] == "bf16"
         for size in sizes:
             feeds = make.feeds(size)
@@ -129,7 +128,7 @@ def test_attention_in_a_model(rng: Rng) -> None:
         .transpose(0, 2, 1, 3)
         .reshape(2, 24, 64)
     )
-    with infuse.compile(make.graph, precision="bf16") as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(precision="bf16")) as model:
         found = model.run(feeds)["y0"]
     assert 2.0**-14 < np.abs(found - exact).max() < 2.0**-4
 
@@ -158,13 +157,13 @@ def test_values_that_only_products_read_are_stored_rounded(hidden: int) -> None:
     assert len(program.steps) == 2
     assert stored.count("bfloat16") == (4 if hidden % 2 == 0 else 2)
     feeds = both.feeds({"batch": 3, "rows": 11})
-    options: dict[str, Any] = {"precision": "bf16", "threads": 2}
+    options = infuse.CompileOptions(precision="bf16", threads=2)
     with (
-        infuse.compile(first.graph, **options) as one,
-        infuse.compile(second.graph, **options) as two,
+        infuse.compile(first.graph, options) as one,
+        infuse.compile(second.graph, options) as two,
     ):
         expected = two.run({"x0": one.run(feeds)["y0"]})["y0"]
-    with infuse.compile(both.graph, **options) as model:
+    with infuse.compile(both.graph, options) as model:
         np.testing.assert_array_equal(model.run(feeds)["y0"], expected)
 
 
@@ -183,7 +182,7 @@ def test_fused_work_reads_and_writes_other_types() -> None:
     )
     make.output(make("Greater", make("Where", mask, product, other), np.zeros(1, np.float32)))
     assert w.const is not None
-    with infuse.compile(make.graph, precision="bf16", threads=1) as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(precision="bf16", threads=1)) as model:
         for rows in (1, 13, 40):
             feeds = make.feeds({"rows": rows})
             expected = np.where(
@@ -204,7 +203,10 @@ def test_everything_else_stays_in_float32(rng: Rng) -> None:
     normal = make("LayerNormalization", x, np.ones(33, np.float32), np.zeros(33, np.float32))
     make.output(make("Softmax", make("Add", normal, x)))
     feeds = make.feeds()
-    with infuse.compile(make.graph, precision="bf16") as half, infuse.compile(make.graph) as full:
+    with (
+        infuse.compile(make.graph, infuse.CompileOptions(precision="bf16")) as half,
+        infuse.compile(make.graph) as full,
+    ):
         np.testing.assert_array_equal(half.run(feeds)["y0"], full.run(feeds)["y0"])
         assert full.metadata["precision"] == "fp32"
 
@@ -214,7 +216,9 @@ def test_a_compiled_folder_keeps_its_precision(tmp_path: Path) -> None:
     make = Builder()
     make.output(make("MatMul", make.input(3, 64), make.weight(64, 64)))
     feeds = make.feeds()
-    with infuse.compile(make.graph, precision="bf16", output=tmp_path / "half") as model:
+    with infuse.compile(
+        make.graph, infuse.CompileOptions(precision="bf16"), output=tmp_path / "half"
+    ) as model:
         expected = model.run(feeds)["y0"]
     with infuse.compile(make.graph) as full:
         assert not np.array_equal(full.run(feeds)["y0"], expected)
@@ -229,14 +233,14 @@ def test_targets_without_the_instruction_are_refused(target: str) -> None:
     make = Builder()
     make.output(make("Relu", make.input(3)))
     with pytest.raises(OptionError, match=f"{target} has none"):
-        infuse.compile(make.graph, precision="bf16", target=target)
+        infuse.compile(make.graph, infuse.CompileOptions(precision="bf16", target=target))
 
 
 def test_unknown_precisions_are_refused() -> None:
     make = Builder()
     make.output(make("Relu", make.input(3)))
     with pytest.raises(OptionError, match="no precision 'fp8'"):
-        infuse.compile(make.graph, precision="fp8")
+        infuse.compile(make.graph, infuse.CompileOptions(precision="fp8"))
 
 
 # ---- the command line

@@ -64,7 +64,7 @@ def check_model(
     assert w.const is not None
     weights = w.const.astype(np.float64)
     addend = np.zeros(1) if c is None or c.const is None else c.const.astype(np.float64)
-    with infuse.compile(make.graph, precision="bf16x2", threads=2) as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(precision="bf16x2", threads=2)) as model:
         assert model.metadata["precision"] == "bf16x2"
         for size in sizes:
             feeds = make.feeds(size)
@@ -130,7 +130,7 @@ def test_elementwise_work_before_points_is_done_as_rows_are_packed(
     feeds = make.feeds({"n": 2})
     (kernel,) = kernels(make, precision)
     assert kernel == f"gemm_made_{precision}"
-    with infuse.compile(make.graph, precision=precision, threads=1) as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(precision=precision, threads=1)) as model:
         result = model.run(feeds)["y0"]
     assert scale.const is not None
     assert shift.const is not None
@@ -146,7 +146,7 @@ def test_elementwise_work_before_points_is_done_as_rows_are_packed(
 def test_products_without_terms_are_zeros() -> None:
     make = Builder()
     make.output(make("MatMul", make.input(3, 0), np.zeros((0, 5), np.float32)))
-    with infuse.compile(make.graph, precision="bf16x2") as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(precision="bf16x2")) as model:
         result = model.run({"x0": np.zeros((3, 0), np.float32)})["y0"]
     np.testing.assert_array_equal(result, np.zeros((3, 5), np.float32))
 
@@ -162,7 +162,7 @@ def test_products_of_computed_operands(precision: str, unit: float, turned: bool
     right = make("Transpose", y, perm=(0, 1, 3, 2)) if turned else y
     make.output(make("Relu", make("MatMul", x, right)))
     assert kernels(make, precision) == [f"matmul_{precision}"]
-    with infuse.compile(make.graph, precision=precision, threads=2) as model:
+    with infuse.compile(make.graph, infuse.CompileOptions(precision=precision, threads=2)) as model:
         for batch, rows, depth, columns in ((2, 40, 70, 33), (1, 100, 7, 64), (3, 3, 40, 1)):
             sizes = {"batch": batch, "rows": rows, "depth": depth, "columns": columns}
             feeds = make.feeds(sizes)
@@ -180,7 +180,7 @@ def test_everything_else_stays_in_float32() -> None:
     make.output(make("Softmax", make("Add", normal, x)))
     feeds = make.feeds()
     with (
-        infuse.compile(make.graph, precision="bf16x2") as split,
+        infuse.compile(make.graph, infuse.CompileOptions(precision="bf16x2")) as split,
         infuse.compile(make.graph) as full,
     ):
         np.testing.assert_array_equal(split.run(feeds)["y0"], full.run(feeds)["y0"])
@@ -217,6 +217,6 @@ def test_targets_without_tile_registers_are_refused(target: str) -> None:
     make = Builder()
     make.output(make("Relu", make.input(3)))
     with pytest.raises(OptionError, match="bf16x2 needs a processor whose tile registers"):
-        infuse.compile(make.graph, precision="bf16x2", target=target)
+        infuse.compile(make.graph, infuse.CompileOptions(precision="bf16x2", target=target))
     assert "bf16x2" not in supported(Target.resolve(target))
     assert "bf16x2" in supported(Target.resolve(NEWEST))

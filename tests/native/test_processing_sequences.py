@@ -21,7 +21,7 @@ WORDS = sample_tokenizer().encode()
 def compiled(function: Callable[..., Any], **specs: Any) -> tuple[Any, Any]:
     """The graph of a function for these types and shapes, and the model."""
     graph = infuse.trace(function, {name: infuse.Spec(*spec) for name, spec in specs.items()})
-    return graph, infuse.compile(infuse.optimize(graph), threads=2)
+    return graph, infuse.compile(infuse.optimize(graph), infuse.CompileOptions(threads=2))
 
 
 def check(graph: Any, model: Any, tolerance: float, **feeds: Any) -> dict[str, Any]:

@@ -7,14 +7,16 @@ import onnx
 import pytest
 
 import infuse
-from infuse.codegen.compile import compile_program, generate
+from infuse.codegen.compile import Compilation, generate
 from infuse.codegen.source import metadata, print_sources
 from infuse.errors import RuntimeFailure
 from infuse.ir.graph import constant
 from infuse.ir.parser import parse
+from infuse.options import CompileOptions
 from infuse.profiling import trace_events
 from infuse.profiling.measure import without_bodies
 from infuse.profiling.profile import INTERPRETER
+from infuse.runtime import CompiledModel
 from infuse.runtime.hosted import HostedModel
 from infuse.targets import Target
 from tests.native.builder import Builder
@@ -29,7 +31,12 @@ pytestmark = pytest.mark.row("R8")
 
 @pytest.mark.parametrize("target", [*targets(()), *seldom("x86-64-v4")])
 def test_work_of_a_product_worked_out_by_hand(target: str) -> None:
-    found = infuse.profile(layers(64, 32), set_dims={"n": 5}, runs=2, threads=1, target=target)
+    found = infuse.profile(
+        layers(64, 32),
+        infuse.Examples(dims={"n": 5}),
+        infuse.CompileOptions(threads=1, target=target),
+        runs=2,
+    )
     row = by_label(found, "MatMul" if "MatMul" in found.rows[0].label else "Gemm")
     assert row.flops == 2 * 5 * 64 * 32 + 5 * 32 + 5 * 32  # products, bias, Relu
     assert row.bytes == 4 * (5 * 64 + 64 * 32 + 32 + 5 * 32)  # input, weights, bias, result
@@ -88,7 +95,12 @@ def test_a_table_counts_as_far_as_it_is_read() -> None:
 
 @pytest.mark.usefixtures("bf16_processor")
 def test_products_of_bfloat16_have_a_roof_of_their_own() -> None:
-    found = infuse.profile(layers(64, 64), set_dims={"n": 64}, runs=1, threads=1, precision="bf16")
+    found = infuse.profile(
+        layers(64, 64),
+        infuse.Examples(dims={"n": 64}),
+        infuse.CompileOptions(threads=1, precision="bf16"),
+        runs=1,
+    )
     (row,) = found.rows
     assert "bf16" in row.kernel
     assert found.roof.peak("bf16") > 0
@@ -170,7 +182,7 @@ def hosted() -> onnx.ModelProto:
 
 def test_the_interpreters_nodes_are_timed_too() -> None:
     graph = infuse.load(hosted())
-    found = infuse.profile(graph, runs=2, set_dims={"n": 30})
+    found = infuse.profile(graph, infuse.Examples(dims={"n": 30}), runs=2)
     assert isinstance(infuse.compile(graph), HostedModel)
     interpreted = [row for row in found.rows if row.kernel == INTERPRETER]
     assert "Cast" in {kind for row in interpreted for kind in row.kinds}
@@ -194,7 +206,12 @@ def test_a_run_without_steps_is_a_profile_too() -> None:
 
 
 def test_steps_fill_the_run_and_no_more() -> None:
-    found = infuse.profile(layers(512, 512, 512, 512, 512), set_dims={"n": 256}, runs=5, threads=1)
+    found = infuse.profile(
+        layers(512, 512, 512, 512, 512),
+        infuse.Examples(dims={"n": 256}),
+        infuse.CompileOptions(threads=1),
+        runs=5,
+    )
     assert len(found.runs) == 5
     for run in found.runs:
         calls = run.calls()
@@ -211,7 +228,12 @@ def test_steps_fill_the_run_and_no_more() -> None:
 
 
 def test_several_threads_leave_one_record_per_step() -> None:
-    found = infuse.profile(layers(64, 64, 64), set_dims={"n": 64}, runs=2, threads=2)
+    found = infuse.profile(
+        layers(64, 64, 64),
+        infuse.Examples(dims={"n": 64}),
+        infuse.CompileOptions(threads=2),
+        runs=2,
+    )
     assert found.roof.threads == 2
     assert {row.calls for row in found.rows} == {1}
 
@@ -255,7 +277,8 @@ def test_only_models_that_are_profiled_have_clocks() -> None:
         assert not any(word in text for word in ("now_ns", "profile", "records"))
     assert plain.keys() == profiled.keys()
     assert profiled["model.cpp"].count("now_ns()") == len(program.steps)
-    with compile_program((program, plan), target, 1) as model, model.session() as session:
+    folder = Compilation(graph, CompileOptions(threads=1)).build((program, plan))
+    with CompiledModel.load(folder, 1) as model, model.session() as session:
         session.run({"x0": np.ones((1, 16), np.float32)})
         with pytest.raises(RuntimeFailure, match="not compiled for profiling"):
             session.records()
@@ -267,6 +290,8 @@ def test_a_profiled_model_computes_the_same() -> None:
     feeds = {"x0": np.random.default_rng(0).standard_normal((3, 16), np.float32)}
     found = []
     for wanted in (False, True):
-        with compile_program(generate(graph, target), target, 1, profile=wanted) as model:
+        compilation = Compilation(graph, CompileOptions(threads=1))
+        folder = compilation.build(generate(graph, target), profile=wanted)
+        with CompiledModel.load(folder, 1) as model:
             found.append(model.run(feeds)["y0"])
     np.testing.assert_array_equal(*found)

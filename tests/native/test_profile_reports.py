@@ -29,7 +29,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 def test_rows_are_grouped_and_ordered() -> None:
-    found = infuse.profile(layers(64, 64, 64, 64), set_dims={"n": 64}, runs=2)
+    found = infuse.profile(layers(64, 64, 64, 64), infuse.Examples(dims={"n": 64}), runs=2)
     steps, nodes, kinds = (found.table(by) for by in ("step", "node", "kind"))
     assert len(steps) == len(nodes) == 3
     assert [row.time for row in steps] == sorted((row.time for row in steps), reverse=True)
@@ -47,11 +47,11 @@ def test_bad_arguments_are_refused() -> None:
     with pytest.raises(OptionError, match="0 is not a valid number of runs"):
         infuse.profile(graph, runs=0)
     with pytest.raises(OptionError, match="no dynamic axis 'm'"):
-        infuse.profile(graph, set_dims={"m": 2})
+        infuse.profile(graph, infuse.Examples(dims={"m": 2}))
     with pytest.raises(InputError, match="no input 'z'"):
         infuse.profile(graph, {"z": np.ones(3)})
     with pytest.raises(OptionError, match="no target"):
-        infuse.profile(graph, target="z80")
+        infuse.profile(graph, options=infuse.CompileOptions(target="z80"))
     sequences = parse("""graph "g" (%s: seq(float32[3])) {
       %y = ConcatFromSequence(%s, axis=0)
       return y = %y
@@ -66,7 +66,7 @@ def test_bad_arguments_are_refused() -> None:
 )
 def test_what_does_not_run_here_is_not_measured() -> None:
     with pytest.raises(OptionError, match="does not run on this machine"):
-        infuse.profile(layers(4, 4), target="aarch64")
+        infuse.profile(layers(4, 4), options=infuse.CompileOptions(target="aarch64"))
 
 
 def test_given_inputs_give_the_others_their_sizes() -> None:

@@ -16,6 +16,7 @@ from infuse.codegen.expand import expand
 from infuse.dtypes import DType
 from infuse.ir.graph import Value
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST
 from tests.native.builder import Builder
@@ -61,7 +62,7 @@ class Cases(Builder):
         self.expected.append(convolved(x, w, x_zero, w_zero, **attributes))
 
     def check(self, target: str) -> None:
-        found = compile_graph(self.graph, target=target).run(self.fed)
+        found = compile_graph(self.graph, CompileOptions(target=target)).run(self.fed)
         for (name, y), wanted in zip(found.items(), self.expected, strict=True):
             assert y.dtype == np.int32, name
             np.testing.assert_array_equal(y, wanted, err_msg=f"{name} {wanted.shape}")
@@ -199,7 +200,7 @@ def test_any_batch(target: str) -> None:
         g("MatMulInteger", x, w, np.uint8(3)),
         g("ConvInteger", image, filters, np.uint8(3), pads=(1, 1, 1, 1)),
     )
-    model = compile_graph(g.graph, target=target)
+    model = compile_graph(g.graph, CompileOptions(target=target))
     for batch in (7, 0, 50):
         feeds = g.feeds({"n": batch}, 0, 255)
         for name, wanted in evaluate(g.graph, feeds).items():
@@ -252,7 +253,10 @@ def test_dequantized_operands_are_multiplied_as_integers(target: str, dtype: DTy
     assert "Conv" not in kinds
     assert "Gemm" not in kinds
     feeds = g.feeds()
-    found, expected = compile_graph(better, target=target).run(feeds), evaluate(g.graph, feeds)
+    found, expected = (
+        compile_graph(better, CompileOptions(target=target)).run(feeds),
+        evaluate(g.graph, feeds),
+    )
     for (name, y), scale, share in zip(found.items(), (0.1, 0.0613), (0.2, 0.002)):
         steps = np.rint(np.abs(y - expected[name]) / scale)
         assert steps.max() <= 1, (
@@ -283,7 +287,7 @@ def test_products_of_ranges_found_at_run_time(target: str) -> None:
     factors = g("Mul", scale, g.rng.uniform(0.01, 0.02, 50).astype(np.float32))
     g.output(g("Add", g("Mul", total, factors), g.weight(50)))
     feeds = g.feeds({"n": 21})
-    found = compile_graph(g.graph, target=target).run(feeds)["y0"]
+    found = compile_graph(g.graph, CompileOptions(target=target)).run(feeds)["y0"]
     expected = evaluate(g.graph, feeds)["y0"]
     np.testing.assert_allclose(found, expected, 1e-5, 1e-5 * float(np.abs(expected).max()))
 

@@ -20,6 +20,7 @@ from infuse.codegen.expand.integer_products import multiplies_bytes
 from infuse.dtypes import DType
 from infuse.ir.graph import Value
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.emulation import NARROW_BYTES, NARROW_DOTS, NEWEST
 from tests.native.builder import Builder
@@ -86,7 +87,7 @@ class Words(Builder):
         self.expect(result, exact, magnitude, scales.reshape(-1, 1, 1))
 
     def check(self, target: str, of_floats: float = OF_FLOATS) -> None:
-        answers = compile_graph(self.graph, target=target).run(self.fed)
+        answers = compile_graph(self.graph, CompileOptions(target=target)).run(self.fed)
         share = ROUNDED if multiplies_bytes(Target.resolve(target).machine) else of_floats
         for (name, y), (exact, magnitude) in zip(answers.items(), self.expected, strict=True):
             assert y.dtype == np.float32
@@ -199,7 +200,7 @@ def test_layers_share_digits(target: str, dtype: DType) -> None:
     kinds = [node.kind for node in nodes]
     assert not {"Conv", "ConvTranspose", "Gemm", "MatMul"}.intersection(kinds)
     assert kinds.count("BitShift") == 3, "one for each activation"
-    model = compile_graph(better, target=target)
+    model = compile_graph(better, CompileOptions(target=target))
     for batch in (1, 0, 5):
         feeds = g.feeds({"n": batch})
         expected = evaluate(g.graph, feeds)
@@ -279,7 +280,7 @@ def test_models_of_the_quantizer_of_onnx_runtime(
     assert kinds.count("MatMulInteger") == 4
     feeds = {"x": rng.normal(size=(3, 4, 6, 7)).astype(np.float32)}
     theirs = onnxruntime.InferenceSession(result).run(None, feeds)[0]
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         (ours,) = model.run(feeds).values()
     step = float(np.abs(theirs).max()) / 2**14
     np.testing.assert_allclose(ours, theirs, 0, 4 * step, err_msg="a step of 16 bits or few")

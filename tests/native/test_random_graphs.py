@@ -12,6 +12,7 @@ from infuse import optimize
 from infuse.codegen.compile import compile_graph, generate
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.sensitivity import Judge
 from tests.native.builder import assert_plan_is_safe
@@ -50,7 +51,7 @@ def is_close(actual: Any, wanted: Any) -> bool:
 def check(seeds: range, level: str, threads: int) -> None:
     graph, runs = together(seeds, NODES)
     assert len(graph.outputs) > 2 * len(seeds)
-    with compile_graph(optimize(graph, level), threads=threads) as model:
+    with compile_graph(optimize(graph, level), CompileOptions(threads=threads)) as model:
         for feeds in runs:
             messages = differences(model.run(feeds), graph, feeds)
             assert not messages, (

@@ -40,22 +40,21 @@ def tuned_scores(report: CompressionReport, stage: str) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(
-    ("method", "graph"), [("sparse", rows_network()), ("low-rank", nearly_of_low_rank())]
+    ("method", "graph"),
+    [(infuse.Sparse("60%"), rows_network()), (infuse.LowRank(), nearly_of_low_rank())],
+    ids=["sparse", "low-rank"],
 )
-def test_weights_in_floats_learn_on(method: str, graph: Graph) -> None:
+def test_weights_in_floats_learn_on(method: infuse.Sparse | infuse.LowRank, graph: Graph) -> None:
     report = infuse.compress(
         graph,
         method,
-        sparsity="60%",
-        tune_epochs=6,
-        data=examples(),
-        threads=1,
-        batch=16,
-        allow_slower=True,
+        data=infuse.Examples(examples(), batch=16),
+        tune=infuse.Tune(epochs=6),
+        options=infuse.CompressOptions(threads=1, allow_slower=True),
     ).compression
     before, after = tuned_scores(report, "tuned")
     assert after >= before
-    if method == "sparse":
+    if isinstance(method, infuse.Sparse):
         assert after > before
     assert report.score == pytest.approx(after, abs=1e-5)
     assert [row.name for row in report.tried] == ["original", "tuned"]
@@ -67,37 +66,32 @@ def test_zeros_stay_zeros() -> None:
     data = examples()
     result = infuse.compress(
         rows_network(),
-        "sparse",
-        sparsity="60%",
-        block="1x1",
-        tune_epochs=2,
-        data=data,
-        threads=1,
-        batch=16,
-        allow_slower=True,
+        infuse.Sparse(sparsity="60%", block="1x1"),
+        data=infuse.Examples(data, batch=16),
+        tune=infuse.Tune(epochs=2),
+        options=infuse.CompressOptions(threads=1, allow_slower=True),
     )
     zeros = [np.mean(matrix == 0) for matrix in matrices(result)]
     assert zeros
     assert min(zeros) == pytest.approx(0.6, abs=0.02)
 
 
-@pytest.mark.parametrize("method", ["int8", "sparse-int8"])
-def test_integers_are_learned_for(method: str) -> None:
+@pytest.mark.parametrize(
+    "method", [infuse.Int8(), infuse.SparseInt8(sparsity="60%")], ids=["int8", "sparse-int8"]
+)
+def test_integers_are_learned_for(method: infuse.Int8) -> None:
     data = examples()
     result = infuse.compress(
         rows_network(),
         method,
-        sparsity="60%",
-        tune_epochs=4,
-        data=data,
-        threads=1,
-        batch=16,
-        allow_slower=True,
+        data=infuse.Examples(data, batch=16),
+        tune=infuse.Tune(epochs=4),
+        options=infuse.CompressOptions(threads=1, allow_slower=True),
     )
     report = result.compression
     before, after = tuned_scores(report, "tuned for integers")
     assert after >= before
-    if method == "sparse-int8":
+    if isinstance(method, infuse.SparseInt8):
         assert after > before
     assert report.score == pytest.approx(after, abs=0.01)
     assert [row.name for row in report.tried][:2] == ["original", "tuned"]
@@ -107,7 +101,7 @@ def test_integers_are_learned_for(method: str) -> None:
     ]
     parts = [np.mean(each == 0) for each in integers if each.ndim == 2]
     assert len(parts) == 3
-    if method == "sparse-int8":  # The last layer has fewer columns than a block.
+    if isinstance(method, infuse.SparseInt8):  # The last layer has fewer columns than a block.
         assert all(part > 0.55 for part in parts[:2])
 
 
@@ -115,14 +109,11 @@ def test_a_bound_that_tuning_does_not_meet_is_an_error() -> None:
     with pytest.raises(ContractError, match="after tuning") as caught:
         infuse.compress(
             rows_network(),
-            "sparse",
-            sparsity="95%",
-            tune_epochs=1,
-            data=examples(),
-            max_drop=1e-7,
-            threads=1,
-            batch=16,
-            allow_slower=True,
+            infuse.Sparse(sparsity="95%"),
+            data=infuse.Examples(examples(), batch=16),
+            contract=infuse.Contract(max_drop=1e-7),
+            tune=infuse.Tune(epochs=1),
+            options=infuse.CompressOptions(threads=1, allow_slower=True),
         )
     assert not caught.value.report.is_met
     assert caught.value.best is not None

@@ -13,7 +13,7 @@ import pytest
 
 import infuse
 from infuse.analysis.cost import totals
-from infuse.compression import Narrowing, PruneRequest, Request, narrow_graph
+from infuse.compression import Narrowing, Request, narrow_graph
 from infuse.compression.pruning.blocks import find_blocks, without_blocks
 from infuse.compression.pruning.depth import order_of_dropping, with_switches
 from infuse.compression.pruning.groups import Dependencies
@@ -27,6 +27,7 @@ from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Graph, Node
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
+from tests.former import formerly
 from tests.pruning_networks import NETWORKS, Network
 from tests.residual_networks import FEATURES, LENGTH, WIDTH, Transformer
 
@@ -62,7 +63,10 @@ def test_a_transformer_with_a_smaller_hidden_size(
 ) -> None:
     graph, data = Transformer(norm, is_before, layers=2).graph(), examples()
     small = infuse.compress(
-        graph, prune="35%", prune_kinds="hidden", data=data, threads=1, level="basic"
+        graph,
+        infuse.Prune("35%", kinds="hidden"),
+        data=data,
+        options=infuse.CompressOptions(threads=1, level="basic"),
     )
     verify(small)
     pruning = small.compression.pruning
@@ -71,7 +75,7 @@ def test_a_transformer_with_a_smaller_hidden_size(
     assert totals(small).cost.macs == pruning.macs <= 0.65 * pruning.macs_before
     feeds = {"x": data["x"][:2]}
     expected = evaluate(small, feeds)["scores"]
-    with infuse.compile(small, threads=1) as model:
+    with infuse.compile(small, infuse.CompileOptions(threads=1)) as model:
         np.testing.assert_allclose(model.run(feeds)["scores"], expected, atol=1e-4)
     np.testing.assert_allclose(answers_elsewhere(small, feeds, tmp_path), expected, atol=1e-4)
 
@@ -136,7 +140,10 @@ def test_the_block_that_does_little_goes_first(tmp_path: Path) -> None:
     graph, data = idle(Transformer(layers=2).graph(), "layers.1.wide.down/MatMul"), examples()
     names = [block.name for block in find_blocks(graph)]
     small = infuse.compress(
-        graph, prune="30%", prune_kinds=["blocks"], data=data, threads=1, level="basic"
+        graph,
+        infuse.Prune("30%", kinds=["blocks"]),
+        data=data,
+        options=infuse.CompressOptions(threads=1, level="basic"),
     )
     pruning = small.compression.pruning
     assert [block.name for block in pruning.blocks] == names
@@ -147,20 +154,25 @@ def test_the_block_that_does_little_goes_first(tmp_path: Path) -> None:
     assert "block layers.1.wide (up/MatMul to down/MatMul) removed" in pruning.lines()
     assert not any(0 < group.after < group.before for group in pruning.groups)
     feeds = {"x": data["x"][:2]}
-    with infuse.compile(small, threads=1) as model:
+    with infuse.compile(small, infuse.CompileOptions(threads=1)) as model:
         expected = model.run(feeds)["scores"]
     np.testing.assert_allclose(answers_elsewhere(small, feeds, tmp_path), expected, atol=1e-4)
 
 
 def test_channels_and_blocks_compete() -> None:
     graph, data = idle(Transformer().graph(), "layers.1.wide.down/MatMul"), examples()
-    both = infuse.compress(graph, prune="30%", data=data, threads=1).compression
+    both = infuse.compress(
+        graph, infuse.Prune("30%"), data=data, options=infuse.CompressOptions(threads=1)
+    ).compression
     assert [block.name for block in both.pruning.blocks if block.is_removed] == [
         "layers.1.wide (up/MatMul to down/MatMul)"
     ]
     assert any(0 < group.after < group.before for group in both.pruning.groups)
     alone = infuse.compress(
-        graph, prune="30%", prune_kinds="channels", data=data, threads=1
+        graph,
+        infuse.Prune("30%", kinds="channels"),
+        data=data,
+        options=infuse.CompressOptions(threads=1),
     ).compression
     assert not alone.pruning.blocks
     assert both.score > alone.score
@@ -170,12 +182,17 @@ def test_residual_blocks_of_convolutions_go() -> None:
     graph = idle(NETWORKS["residual"](), "second1")
     rng = np.random.default_rng(0)
     data = {"x": rng.standard_normal((20, 3, 8, 8)).astype(np.float32)}
-    small = infuse.compress(graph, prune="40%", data=data, threads=1, level="basic")
+    small = infuse.compress(
+        graph,
+        infuse.Prune("40%"),
+        data=data,
+        options=infuse.CompressOptions(threads=1, level="basic"),
+    )
     pruning = small.compression.pruning
     assert pruning.rounds[0]["blocks"] == ["first1 to second1"]
     assert totals(small).cost.macs == pruning.macs <= 0.6 * pruning.macs_before
     feeds = {"x": data["x"][:2]}
-    with infuse.compile(small, threads=1) as model:
+    with infuse.compile(small, infuse.CompileOptions(threads=1)) as model:
         scores = model.run(feeds)["scores"]
     np.testing.assert_allclose(scores, evaluate(small, feeds)["scores"], atol=1e-4)
 
@@ -185,13 +202,10 @@ def test_rounds_with_tuning_drop_blocks_and_channels() -> None:
     graph, data = idle(Transformer(layers=2).graph(), "layers.1.wide.down/MatMul"), examples(100)
     report = infuse.compress(
         *(graph, "int8"),
-        prune="60%",
-        prune_rounds=2,
-        tune_epochs=4,
-        tune_features=1.0,
+        infuse.Prune("60%", rounds=2),
         data=data,
-        threads=1,
-        allow_slower=True,
+        tune=infuse.Tune(epochs=4, features=1.0),
+        options=infuse.CompressOptions(threads=1, allow_slower=True),
     ).compression
     first, second = report.pruning.rounds
     assert "layers.1.wide (up/MatMul to down/MatMul)" in first["blocks"]
@@ -214,9 +228,11 @@ def test_the_time_of_a_run_is_the_goal() -> None:
             call()
         return {name: [100.0 if name == "original" else 30.0 + next(times) % 2] for name in calls}
 
-    request = Request(threads=1, timer=timer)
-    pruning = PruneRequest.parse("60%", "latency", kinds="channels,blocks")
-    result = narrow_graph(graph, request, Narrowing(pruning), data).compression
+    request = Request(
+        examples=infuse.Examples(data), options=infuse.CompressOptions(threads=1), timer=timer
+    )
+    pruning = infuse.Prune("60%", "latency", kinds="channels,blocks")
+    result = narrow_graph(graph, request, Narrowing(pruning)).compression
     assert result.pruning.is_reached
     assert result.pruning.macs < result.pruning.macs_before
 
@@ -279,11 +295,16 @@ def test_a_block_that_is_nearly_all_stays() -> None:
     assert [block.name for block in find_blocks(net.graph)] == ["first to last"]
     rng = np.random.default_rng(0)
     data = {"x": rng.standard_normal((8, 3, 8, 8)).astype(np.float32)}
-    small = infuse.compress(net.graph, prune="50%", data=data, threads=1)
+    small = infuse.compress(
+        net.graph, infuse.Prune("50%"), data=data, options=infuse.CompressOptions(threads=1)
+    )
     assert not small.compression.pruning.blocks
     assert sum(node.kind.startswith("Conv") for node in small.nodes) == 2
     none = infuse.compress(
-        net.graph, prune="50%", prune_kinds="blocks,hidden", data=data, threads=1
+        net.graph,
+        infuse.Prune("50%", kinds="blocks,hidden"),
+        data=data,
+        options=infuse.CompressOptions(threads=1),
     ).compression
     assert not none.pruning.is_reached
     assert any("no hidden and no blocks can go" in note for note in none.notes)
@@ -305,10 +326,12 @@ def test_kinds_that_mean_nothing_are_refused(
 ) -> None:
     words = {"prune": "50%", "data": examples(), **options}
     with pytest.raises(OptionError, match=what):
-        infuse.compress(Transformer().graph(), prune_kinds=kinds, threads=1, **words)
+        formerly(infuse.compress, Transformer().graph(), prune_kinds=kinds, threads=1, **words)
 
 
 def test_without_data_channels_alone_go() -> None:
-    report = infuse.compress(Transformer().graph(), prune="30%", threads=1).compression
+    report = infuse.compress(
+        Transformer().graph(), infuse.Prune("30%"), options=infuse.CompressOptions(threads=1)
+    ).compression
     assert not report.pruning.blocks
     assert {group.before for group in report.pruning.groups} == {2, 2 * WIDTH}

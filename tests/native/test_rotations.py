@@ -18,6 +18,7 @@ from infuse.compression.scratch import ScratchArrays
 from infuse.compression.turning import turned
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
+from tests.former import formerly
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1")]
@@ -64,7 +65,7 @@ def data_of(rng: np.random.Generator, count: int = 48) -> dict[str, Array]:
 
 
 def compress(graph: Graph, method: str, **options: Any) -> Graph:
-    return infuse.compress(graph, method, allow_slower=True, threads=1, **options)
+    return formerly(infuse.compress, graph, method, allow_slower=True, threads=1, **options)
 
 
 @pytest.mark.parametrize("method", ["int8", "int8-dynamic"])
@@ -76,7 +77,7 @@ def test_a_rotated_compression_is_nearer_to_the_original(
     near, reports = {}, {}
     for is_on in (False, True):
         made = compress(graph, method, data=data, rotate=is_on, equalize=False)
-        with infuse.compile(made, threads=1) as model:
+        with infuse.compile(made, infuse.CompileOptions(threads=1)) as model:
             (result,) = model.run(test).values()
         near[is_on], reports[is_on] = signal_to_noise(result, exact), made.compression
     assert near[True] > near[False] + 1.5
@@ -129,7 +130,7 @@ def test_onnx_runtime_computes_the_same_of_rotated_files(
         infuse.save(each, path)
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         answers += session.run(None, data)
-    with infuse.compile(result, threads=1) as model:
+    with infuse.compile(result, infuse.CompileOptions(threads=1)) as model:
         answers += model.run(data).values()
     # constants are rounded to float32 once more, sums of 32 products are other ones
     for other in answers[1:]:

@@ -38,7 +38,10 @@ def test_a_model_computes_the_same_after_a_search(model: Path) -> None:
     feeds = {
         v.name: rng.standard_normal(v.shape).astype(np.float32) for v in infuse.load(model).inputs
     }  # type: ignore[arg-type]
-    with infuse.compile(model) as plain, infuse.compile(model, search=600) as searched:
+    with (
+        infuse.compile(model) as plain,
+        infuse.compile(model, rules=infuse.Rules(search=600)) as searched,
+    ):
         (before,), (after,) = plain.run(feeds).values(), searched.run(feeds).values()
     x, y, z = (feeds[name].astype(np.float64) for name in feeds)
     for found in (before, after):

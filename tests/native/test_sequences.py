@@ -11,11 +11,10 @@ import onnx.parser
 import pytest
 
 import infuse
-from infuse.codegen.compile import stages_of
+from infuse.codegen.compile import Compilation
 from infuse.codegen.expand.sequences import flatten
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
-from infuse.targets import Target
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -102,7 +101,7 @@ def fed(graph: Graph) -> Mapping[str, Any]:
 def test_known_parts_leave_no_sequence(text: str) -> None:
     graph = read(text)
     flat = flatten(graph)
-    assert stages_of(graph, Target.resolve("native")).host_nodes == []
+    assert Compilation(graph).stages().host_nodes == []
     for one, other in zip(
         evaluate(graph, fed(graph)).values(), evaluate(flat, fed(graph)).values(), strict=True
     ):
@@ -118,13 +117,13 @@ def test_known_parts_leave_no_sequence(text: str) -> None:
 )
 def test_the_others_stay_on_the_host(name: str, hosted: list[str]) -> None:
     graph = read(UNKNOWN[name])
-    assert [node.kind for node in stages_of(graph, Target.resolve("native")).host_nodes] == hosted
+    assert [node.kind for node in Compilation(graph).stages().host_nodes] == hosted
 
 
 def test_native_results() -> None:
     for text in (KNOWN["split and join"], KNOWN["map"], UNKNOWN["a sequence leaves the graph"]):
         graph = read(text)
-        with infuse.compile(graph, threads=1) as model:
+        with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
             for one, other in zip(
                 model.run(fed(graph)).values(), evaluate(graph, fed(graph)).values(), strict=True
             ):
@@ -133,9 +132,9 @@ def test_native_results() -> None:
 
 def test_a_graph_that_only_passes_a_sequence_on() -> None:
     graph = infuse.optimize(
-        read("g (seq(float[4, 6]) s) => (seq(float[4, 6]) y) { y = Identity (s) }"), level="all"
+        read("g (seq(float[4, 6]) s) => (seq(float[4, 6]) y) { y = Identity (s) }"), "all"
     )
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         np.testing.assert_array_equal(model.run({"s": [X, -X]})["y"], [X, -X])
 
 
@@ -144,4 +143,4 @@ def test_an_absent_optional_has_no_element() -> None:
         none = Optional <type = float[2]> ()
         y = OptionalGetElement (none)
     }""")
-    assert [node.kind for node in stages_of(graph, Target.resolve("native")).host_nodes]
+    assert [node.kind for node in Compilation(graph).stages().host_nodes]

@@ -13,6 +13,7 @@ import infuse
 from infuse.codegen.compile import compile_graph, generate
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.lowered import run_lowered
 from tests.native.builder import Builder, planned
@@ -187,7 +188,7 @@ def test_a_sum_that_a_branch_reads_is_a_kernel() -> None:
 @pytest.mark.parametrize("target", [*targets(()), *seldom("x86-64-v4")])
 def test_results_are_those_of_witnesses(graph: str, target: str) -> None:
     made = GRAPHS[graph]()
-    with compile_graph(made, target=target, threads=2) as model:
+    with compile_graph(made, CompileOptions(target=target, threads=2)) as model:
         sizes = [SIZES, {"n": 1, "length": 1}, {"n": 9, "length": 7}]
         for each in sizes if model.inputs[0].shape[0] == "n" else sizes[:1]:
             feeds = _as_builder(made).feeds(each)
@@ -215,7 +216,7 @@ def test_a_plan_with_sums_in_place_is_safe() -> None:
 @needs_emulator
 def test_a_sum_is_normalized_on_another_machine(tmp_path: Path) -> None:
     graph = pre_norm("LayerNormalization")
-    model = compile_graph(graph, target="aarch64", output=tmp_path / "model")
+    model = compile_graph(graph, CompileOptions(target="aarch64"), output=tmp_path / "model")
     feeds = _as_builder(graph).feeds(SIZES)
     found = run_foreign(model, feeds, tmp_path, 2)  # type: ignore[arg-type]
     agree(found, graph, feeds)

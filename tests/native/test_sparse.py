@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from infuse import dtypes
 from infuse.codegen.autotune.selector import Chooser
-from infuse.codegen.compile import compile_graph, compile_program, generate, lower_graph
+from infuse.codegen.compile import Compilation, compile_graph, generate, lower_graph
 from infuse.codegen.lower.sparse import FORMS
 from infuse.ir.graph import Graph, constant
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
+from infuse.runtime import CompiledModel
 from infuse.targets import DotType, Target
 from infuse.testing.emulation import NEWEST, resolve
 from tests.native.builder import Builder
@@ -100,7 +102,9 @@ def test_integers_leave_out_zero_blocks(rng: Rng, kind: str) -> None:
     with compile_graph(graph) as model:
         y = model.run(feeds)["y"]
     dense = Chooser(NATIVE.machine, forced=lambda key: key.names[0])
-    with compile_program(generate(graph, NATIVE, chooser=dense), NATIVE, 1) as model:
+    generated = generate(graph, NATIVE, chooser=dense)
+    folder = Compilation(graph, CompileOptions(threads=1)).build(generated)
+    with CompiledModel.load(folder, 1) as model:
         np.testing.assert_array_equal(y, model.run(feeds)["y"])
     exact = evaluate(graph, feeds)["y"]
     assert np.abs(y.astype(int) - exact.astype(int)).max() <= 1  # a tie of the rounding
@@ -111,7 +115,7 @@ def test_rows_that_only_the_run_knows(rng: Rng, threads: int) -> None:
     weights = in_blocks(rng, 128, 80, 0.1)
     graph = product_graph("MatMul", weights, rows="n")
     bias = np.linspace(-1, 1, 80, dtype=np.float32)
-    with compile_graph(graph, threads=threads) as model:
+    with compile_graph(graph, CompileOptions(threads=threads)) as model:
         for rows in (1, 7, 16, 100):
             x = rng.uniform(-1, 1, (rows, 128)).astype(np.float32)
             exact = np.maximum(x.astype(np.float64) @ weights + bias, 0)

@@ -11,6 +11,7 @@ from infuse import dtypes
 from infuse.codegen.compile import compile_graph
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
+from infuse.options import CompileOptions
 from tests.native.builder import Builder
 
 pytestmark = pytest.mark.row("R1")
@@ -50,7 +51,7 @@ def caller_has_them() -> bool:
 @pytest.mark.skipif(machine() != "x86_64", reason="on other processors they cost nothing")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_no_thread_makes_them(threads: int) -> None:
-    with compile_graph(chains(), threads=threads) as model:
+    with compile_graph(chains(), CompileOptions(threads=threads)) as model:
         for _ in range(3):
             results = list(model.run(feeds()).values())
             assert [subnormal(array) for array in results] == [0] * len(results)

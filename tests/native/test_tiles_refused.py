@@ -28,7 +28,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make.output(make("MatMul", make.input(40, 70), make.weight(70, 50)))
     where = tmp_path_factory.mktemp("tiles") / "model"
     with emulated():
-        infuse.compile(make.graph, target=NEWEST, precision="bf16", threads=2, output=where)
+        infuse.compile(
+            make.graph,
+            infuse.CompileOptions(target=NEWEST, precision="bf16", threads=2),
+            output=where,
+        )
     return where
 
 
@@ -70,7 +74,7 @@ def test_programs_in_c_are_told(folder: Path) -> None:
 def test_a_header_without_tiles_says_nothing_of_them(tmp_path: Path) -> None:
     make = Builder()
     make.output(make("Relu", make.input(3)))
-    infuse.compile(make.graph, target="x86-64-v3", output=tmp_path / "model")
+    infuse.compile(make.graph, infuse.CompileOptions(target="x86-64-v3"), output=tmp_path / "model")
     header = (tmp_path / "model" / "model.h").read_text()
     assert "AMX" not in header
     assert "@" not in header

@@ -12,6 +12,7 @@ from infuse.codegen.compile import compile_graph
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from tests.native.kernel_tools import targets
 
 SHAPES = (
@@ -57,7 +58,7 @@ def test_the_first_of_many_in_order(target: str, rng: np.random.Generator) -> No
                 op = ops.REGISTRY["", "TopK"](axis=axis, largest=largest)
                 add(graph, feeds, op, odd(rng, shape, dtype), np.array([k]), 2)
     wanted = evaluate(graph, feeds)
-    with compile_graph(graph, target=target) as model:
+    with compile_graph(graph, CompileOptions(target=target)) as model:
         found = model.run(feeds)
     for name, result in wanted.items():
         np.testing.assert_array_equal(found[name], result, err_msg=name)
@@ -82,7 +83,7 @@ def test_running_sums_along_every_axis(target: str, rng: np.random.Generator) ->
                 x = rng.integers(-99, 99, shape).astype(rng.choice(["float32", "float64", "int32"]))
                 add(graph, feeds, op, x, np.array(axis), 1)
     wanted = evaluate(graph, feeds)
-    with compile_graph(graph, target=target, threads=2) as model:
+    with compile_graph(graph, CompileOptions(target=target, threads=2)) as model:
         found = model.run(feeds)
     for name, result in wanted.items():
         np.testing.assert_array_equal(found[name], result, err_msg=name)

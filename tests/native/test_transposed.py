@@ -85,7 +85,7 @@ def test_results_are_those_of_onnx_runtime(name: str, *, dynamic: bool) -> None:
     size = [5, 4, 3][: len(case.strides)]
     made = model(case, [f"s{i}" for i in range(len(size))] if dynamic else size, rng)
     theirs = onnxruntime.InferenceSession(made.SerializeToString())
-    ours = infuse.compile(infuse.optimize(infuse.load(made)), threads=2)
+    ours = infuse.compile(infuse.optimize(infuse.load(made)), infuse.CompileOptions(threads=2))
     for n in (1, 3):
         x = rng.standard_normal((n, case.filters[0], *size)).astype("f4")
         (expected,) = theirs.run(None, {"x": x})
@@ -105,7 +105,7 @@ def test_windows_that_do_not_meet(target: str, size: tuple[int, int]) -> None:
     added = b.input(*made.shape, name="added")
     b.output(b("Relu", b("Add", made, added)))
     feeds = {v.name: drawn(v) for v in b.graph.inputs}
-    model = infuse.compile(b.graph, target=target, threads=2)
+    model = infuse.compile(b.graph, infuse.CompileOptions(target=target, threads=2))
     (expected,) = evaluate(b.graph, feeds).values()
     (found,) = model.run(feeds).values()
     # Sums of 10 products of numbers up to 4, in another order.
@@ -142,7 +142,9 @@ def test_decoders_are_those_of_onnx_runtime(target: str, tail: str, tmp_path: Pa
         pytest.skip(f"this machine does not run {target}")
     graph = decoders(tail)
     feeds = {v.name: drawn(v, n=2) for v in graph.inputs}
-    ours = infuse.compile(infuse.optimize(graph), target=target, threads=2).run(feeds)
+    ours = infuse.compile(
+        infuse.optimize(graph), infuse.CompileOptions(target=target, threads=2)
+    ).run(feeds)
     agree(ours, by_onnx_runtime(graph, tmp_path, feeds))
 
 
@@ -150,14 +152,16 @@ def test_decoders_are_those_of_onnx_runtime(target: str, tail: str, tmp_path: Pa
 def test_decoders_on_arm_are_those_of_onnx_runtime(tmp_path: Path) -> None:
     graph = decoders("skip")
     feeds = {v.name: drawn(v, n=1) for v in graph.inputs}
-    model = infuse.compile(infuse.optimize(graph), target="aarch64", output=tmp_path / "model")
+    model = infuse.compile(
+        infuse.optimize(graph), infuse.CompileOptions(target="aarch64"), output=tmp_path / "model"
+    )
     assert isinstance(model, ForeignModel)
     agree(run_foreign(model, feeds, tmp_path), by_onnx_runtime(graph, tmp_path, feeds))
 
 
 def test_decoders_take_images_of_any_size(tmp_path: Path) -> None:
     graph = decoders("skip", ("h", "w", "d"))
-    model = infuse.compile(infuse.optimize(graph), threads=2)
+    model = infuse.compile(infuse.optimize(graph), infuse.CompileOptions(threads=2))
     for sizes in ({"n": 1, "h": 1, "w": 1, "d": 1}, {"n": 2, "h": 3, "w": 8, "d": 2}):
         feeds = {v.name: drawn(v, **sizes) for v in graph.inputs}
         agree(model.run(feeds), by_onnx_runtime(graph, tmp_path, feeds))

@@ -177,7 +177,9 @@ def by_onnx_runtime(made: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[s
 
 
 def check(drawn: Drawn, target: str, *counts: int) -> None:
-    ours = infuse.compile(infuse.optimize(infuse.load(drawn.model)), target=target, threads=2)
+    ours = infuse.compile(
+        infuse.optimize(infuse.load(drawn.model)), infuse.CompileOptions(target=target, threads=2)
+    )
     for n in counts:
         feeds = drawn.feeds(n)
         result = ours.run(feeds)

@@ -25,7 +25,7 @@ def test_columns_meet_packed_weights(rows: int, turned: int, rng: np.random.Gene
     x = rng.standard_normal((37, rows), np.float32)
     matrix = (weights.T if turned else weights).astype(np.float64)
     expected = 0.5 * (x.T.astype(np.float64) @ matrix) + shift
-    with infuse.compile(graph, threads=1) as model:
+    with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
         np.testing.assert_allclose(model.run({"x": x})["y0"], expected, rtol=0, atol=2e-5)
 
 

@@ -15,6 +15,7 @@ from infuse.ir import Graph, Node, Value, tensor
 from infuse.ir.graph import constant
 from infuse.ir.types import UNKNOWN
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from infuse.targets import Target
 from tests.forests import COLUMNS, LIMITS, ensemble, graph_of, random_lists
 from tests.native.builder import Builder
@@ -43,7 +44,7 @@ def test_rows_reach_their_leaves(name: str, dtype: DType, missing: bool, threads
     op = ensemble(random_lists(rng, missing, **FORESTS[name]), dtype)
     graph = graph_of(op, dtype, "n")
     assert ("run_ranked_trees" in kernels(graph)) == name.startswith("ranked")
-    with compile_graph(graph, threads=threads) as model:
+    with compile_graph(graph, CompileOptions(threads=threads)) as model:
         for rows in ROWS:
             x = rng.choice(LIMITS, (rows, COLUMNS)).astype(dtype.numpy)
             assert model.run({"x": x})["y"].tobytes() == op.eval(x).tobytes(), rows
@@ -59,7 +60,7 @@ def test_narrow_vectors(target: str, dtype: DType, depth: int) -> None:
     op = ensemble(random_lists(rng, True, trees=60, depth=depth, targets=2), dtype)
     graph = graph_of(op, dtype, "n")
     assert ("run_ranked_trees" in kernels(graph, target)) == (depth == 2)
-    with compile_graph(graph, target=target, threads=2) as model:
+    with compile_graph(graph, CompileOptions(target=target, threads=2)) as model:
         for rows in (1, 9, 77):
             x = rng.choice(LIMITS, (rows, COLUMNS)).astype(dtype.numpy)
             assert model.run({"x": x})["y"].tobytes() == op.eval(x).tobytes(), rows
@@ -72,7 +73,7 @@ def test_another_machine(dtype: DType, tmp_path: Path) -> None:
     op = ensemble(random_lists(rng, True, trees=60, depth=2, targets=2), dtype)
     graph = graph_of(op, dtype, "n")
     assert "run_ranked_trees" in kernels(graph, "aarch64")
-    model = compile_graph(graph, target="aarch64", output=tmp_path / "model")
+    model = compile_graph(graph, CompileOptions(target="aarch64"), output=tmp_path / "model")
     x = rng.choice(LIMITS, (77, COLUMNS)).astype(dtype.numpy)
     result = run_foreign(model, {"x": x}, tmp_path, 2)
     assert result["y"].tobytes() == op.eval(x).tobytes()
@@ -89,7 +90,7 @@ def test_columns_of_many_thresholds(dtype: DType) -> None:
     x[rng.random(x.shape) < 0.2] = np.nan
     graph = graph_of(op, dtype, "n")
     assert "run_ranked_trees" in kernels(graph)
-    with compile_graph(graph, threads=2) as model:
+    with compile_graph(graph, CompileOptions(threads=2)) as model:
         assert model.run({"x": x})["y"].tobytes() == op.eval(x).tobytes()
 
 
@@ -100,7 +101,7 @@ def test_votes_are_joined(how: int, trees: int, depth: int) -> None:
     lists = random_lists(rng, True, trees=trees, depth=depth, targets=3)
     op = ensemble({**lists, "aggregate_function": how}, dtypes.float32)
     x = rng.choice(LIMITS, (99, COLUMNS)).astype(np.float32)
-    with compile_graph(graph_of(op, dtypes.float32, "n"), threads=2) as model:
+    with compile_graph(graph_of(op, dtypes.float32, "n"), CompileOptions(threads=2)) as model:
         np.testing.assert_allclose(model.run({"x": x})["y"], op.eval(x), rtol=1e-6)
 
 
@@ -129,7 +130,7 @@ def test_rows_of_a_table_are_added_in_one_pass(trees: int, depth: int) -> None:
     b.output(b("ReduceSum", rows, constant(np.array([1])), keepdims=0))
     assert "gather" not in kernels(b.graph)
     queries = rng.choice(LIMITS, (77, COLUMNS))
-    with compile_graph(b.graph, threads=2) as model:
+    with compile_graph(b.graph, CompileOptions(threads=2)) as model:
         (result,) = model.run({"x": queries}).values()
     (expected,) = evaluate(b.graph, {"x": queries}).values()
     np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
@@ -154,6 +155,6 @@ def _owners(lists: dict[str, Any]) -> np.ndarray:
 def test_an_ensemble_without_trees() -> None:
     lists = random_lists(np.random.default_rng(0), False, trees=1, depth=1, targets=2)
     op = ensemble({**lists, "tree_roots": ()}, dtypes.float32)
-    with compile_graph(graph_of(op, dtypes.float32, "n"), threads=1) as model:
+    with compile_graph(graph_of(op, dtypes.float32, "n"), CompileOptions(threads=1)) as model:
         result = model.run({"x": np.ones((3, COLUMNS), np.float32)})["y"]
     assert (result == np.zeros((3, 2))).all()

@@ -49,7 +49,7 @@ def units(graph: Graph) -> dict[str, str]:
 
 def check(graph: Graph) -> None:
     feeds = {"x": np.random.default_rng(1).random((int(str(graph.inputs[0].shape[0])), 5), "f4")}
-    (result,) = infuse.compile(graph, threads=1).run(feeds).values()
+    (result,) = infuse.compile(graph, infuse.CompileOptions(threads=1)).run(feeds).values()
     (expected,) = evaluate(graph, feeds).values()
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
@@ -184,7 +184,7 @@ def test_sizes_that_a_file_reads_are_those_of_the_call(root: Path) -> None:
     b = Builder("sized")
     x, row = b.input("batch", "rows", 5, name="x"), b.input("batch", 1, 40, name="row")
     b.output(b("Add", b("MatMul", x, b.weight(5, 40)), row))
-    model = infuse.compile(b.graph, threads=2)
+    model = infuse.compile(b.graph, infuse.CompileOptions(threads=2))
     for batch, rows in ((1, 7), (3, 1), (4, 6)):
         feeds = b.feeds({"batch": batch, "rows": rows})
         (result,) = model.run(feeds).values()
@@ -203,7 +203,7 @@ def test_copies_of_all_models_are_one_object(root: Path) -> None:
     assert "INFUSE_SHARED_COPY(, 4)" in texts["shared_copy_4.cpp"]
     for shape in ((2, 5, 9), (3, 17, 20)):
         x = np.random.default_rng(0).random(shape, "f4")
-        y = infuse.compile(turned(*shape), threads=1).run({"x": x})["y0"]
+        y = infuse.compile(turned(*shape), infuse.CompileOptions(threads=1)).run({"x": x})["y0"]
         np.testing.assert_allclose(y, np.tanh(x.transpose(0, 2, 1)), rtol=1e-6)
 
 
@@ -217,7 +217,7 @@ def test_planes_of_few_channels_need_no_copy_of_any_kind() -> None:
         texts = sources(turned("n", channels, "h", 9))
         assert (f"interleave_planes<{channels}>" in texts[SMALL]) is calls
         assert ("shared_copy_4.cpp" in texts) is not calls
-        model = infuse.compile(turned("n", channels, "h", 9), threads=2)
+        model = infuse.compile(turned("n", channels, "h", 9), infuse.CompileOptions(threads=2))
         for images, height in ((1, 700), (3, 5), (2, 0), (0, 3)):
             x = np.random.default_rng(0).random((images, channels, height, 9), "f4")
             y = model.run({"x": x})["y0"]
@@ -235,7 +235,7 @@ def test_layers_that_differ_in_numbers_share_a_function() -> None:
         b.output(b("Min", shifted, np.float32(most)))
     program, _ = generate(b.graph, Target.resolve())
     assert len({step.function.text() for step in program.steps}) == 1
-    with infuse.compile(b.graph, threads=1) as model:
+    with infuse.compile(b.graph, infuse.CompileOptions(threads=1)) as model:
         feeds = b.feeds({"rows": 7})
         results = model.run(feeds)
     weights = [node.inputs[1] for node in b.graph.nodes if node.kind == "MatMul"]

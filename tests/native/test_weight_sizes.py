@@ -46,7 +46,9 @@ def test_small_weights_are_as_large_as_the_constants(network: Graph, tmp_path: P
     results, files = {}, {}
     for weights in ("fast", "small"):
         folder = tmp_path / weights
-        with infuse.compile(network, threads=1, weights=weights, output=folder) as model:
+        with infuse.compile(
+            network, infuse.CompileOptions(threads=1, weights=weights), output=folder
+        ) as model:
             assert model.metadata["weights"] == weights
             (results[weights],) = model.run(feeds).values()
         files[weights] = (folder / "weights.bin").stat().st_size
@@ -60,7 +62,7 @@ def test_small_weights_are_as_large_as_the_constants(network: Graph, tmp_path: P
 def test_both_have_a_place_in_the_cache(network: Graph) -> None:
     folders = []
     for weights in ("fast", "small", "fast"):
-        with infuse.compile(network, threads=1, weights=weights) as model:
+        with infuse.compile(network, infuse.CompileOptions(threads=1, weights=weights)) as model:
             folders.append(model.folder)
     assert folders[0] == folders[2] != folders[1]
 
@@ -81,7 +83,7 @@ def test_measured_kernels_are_small_too() -> None:
 
 def test_another_name_is_refused(network: Graph, tmp_path: Path, cli: Cli) -> None:
     with pytest.raises(OptionError, match="use one of fast, small"):
-        infuse.compile(network, weights="tiny")
+        infuse.compile(network, infuse.CompileOptions(weights="tiny"))
     infuse.save(network, tmp_path / "net.infuse")
     arguments = ("compile", tmp_path / "net.infuse", "-o", tmp_path / "out", "--weights", "tiny")
     assert "use one of fast, small" in cli.refused(*arguments)

@@ -8,9 +8,9 @@ import pytest
 from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.options import Options
 from infuse.passes.rules.activation.approximate import SeparateConv
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.rewrite import Report
 from infuse.testing.patterns import graph_of
 
@@ -25,7 +25,7 @@ def network(weights: Any) -> Graph:
 def separated(weights: Any, tolerance: float) -> tuple[Graph, Report]:
     graph = network(weights)
     rule = type("Separate", (SeparateConv,), {"tolerance": tolerance})()
-    options = Options("basic", extra=(rule,), only=frozenset({"Separate"}))
+    options = Selection("basic", extra=(rule,), only=frozenset({"Separate"}))
     return graph, optimize_in_place(graph, options)
 
 
@@ -66,9 +66,9 @@ def test_a_smaller_error_takes_more_filters_until_none_are_saved(rng: np.random.
 
 def test_it_fires_only_when_asked_for(rng: np.random.Generator) -> None:
     graph = network(nearly_separable(rng, 0))
-    assert not optimize_in_place(graph, Options("all")).fired["SeparateConv"]
+    assert not optimize_in_place(graph, Selection("all")).fired["SeparateConv"]
     assert (
-        optimize_in_place(graph, Options("all", enable=frozenset({"SeparateConv"}))).fired[
+        optimize_in_place(graph, Selection("all", enable=frozenset({"SeparateConv"}))).fired[
             "SeparateConv"
         ]
         == 1

@@ -48,7 +48,7 @@ def repeated(x: Any, length: int) -> Call:
 def fused(*results: Call) -> tuple[dict[str, int], Graph]:
     graph = graph_of(*results, **OPERANDS)
     feeds = {v.name: weights(*(int(d) for d in v.shape)) for v in graph.inputs}
-    after = infuse.optimize(graph, level="extended")
+    after = infuse.optimize(graph, "extended")
     wanted, found = evaluate(graph, feeds), evaluate(after, feeds)
     for name, array in wanted.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5)

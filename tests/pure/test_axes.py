@@ -15,7 +15,7 @@ from infuse.ir.types import TensorType
 from infuse.ops.core.axes import Axes
 from infuse.ops.core.base import REGISTRY, Op
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.options import find_rule
+from infuse.passes.selection import find_rule
 from infuse.rewrite import Driver, explain
 from infuse.testing.patterns import graph_of
 from infuse.testing.samples import Row, results, rows

@@ -13,8 +13,8 @@ from infuse.frontends.onnx import load
 from infuse.ir.graph import Graph
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.options import Options
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.testing.large import node_count
 
 F = np.float32
@@ -354,7 +354,7 @@ def test_bodies_are_made_smaller_where_that_is_safe(name: str) -> None:
     case = CASES[name]
     graph = case.graph()
     before = [evaluate(graph, feeds) for feeds in fitting(graph, case.feeds)]
-    report = optimize_in_place(graph, Options("basic"))
+    report = optimize_in_place(graph, Selection("basic"))
     verify(graph)
     assert (report.fired[case.rule] > 0) is case.fires
     assert node_count(graph) == case.left
@@ -374,8 +374,8 @@ def fitting(graph: Graph, feeds: tuple[dict[str, Any], ...]) -> list[dict[str, A
 def test_each_pass_can_be_switched_off(name: str) -> None:
     case = CASES[name]
     on, off = case.graph(), case.graph()
-    optimize_in_place(on, Options("basic"))
-    report = optimize_in_place(off, Options("basic", frozenset({case.rule})))
+    optimize_in_place(on, Selection("basic"))
+    report = optimize_in_place(off, Selection("basic", frozenset({case.rule})))
     assert not report.fired[case.rule]
     assert node_count(off) >= node_count(on)
     for feeds in fitting(on, case.feeds):
@@ -386,7 +386,7 @@ def test_each_pass_can_be_switched_off(name: str) -> None:
 @pytest.mark.row("G24")
 def test_what_left_a_loop_is_no_longer_in_it() -> None:
     graph = CASES["an invariant chain leaves the loop"].graph()
-    optimize_in_place(graph, Options("basic"))
+    optimize_in_place(graph, Selection("basic"))
     node = next(n for n in graph.nodes if n.kind == "Loop")
     assert [n.kind for n in node.subgraphs["body"].nodes] == ["Add"]
     assert [n.kind for n in graph.nodes] == ["Sigmoid", "Mul", "Loop"]

@@ -263,7 +263,7 @@ def test_an_interrupt_ends_with_130_and_leaves_nothing(network: Path, tmp_path: 
         "import infuse.cli.optimize as optimize\n"
         "from infuse.cli.main import main\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "optimize.optimize_verified = lambda *_, **__: signal.raise_signal(signal.SIGINT)\n"
+        "optimize.rewritten = lambda *_, **__: signal.raise_signal(signal.SIGINT)\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
     arguments = ["optimize", str(network), "-o", str(out / "o.infuse")]

@@ -22,7 +22,7 @@ from infuse.compression.layers import (
     find_layers,
     multiply,
 )
-from infuse.compression.methods import METHODS, MethodOptions, Setting
+from infuse.compression.methods import MethodOptions, Setting, plans_of
 from infuse.compression.observation import Observations, Range
 from infuse.compression.ranges import CALIBRATORS, candidates, scale_of
 from infuse.compression.sensitivity import with_switches
@@ -39,6 +39,7 @@ from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate, evaluate_values
+from infuse.options import Int8Dynamic
 from tests.compression_networks import (
     image_network,
     images,
@@ -249,7 +250,7 @@ def test_rows_of_embeddings_are_integers(rng: np.random.Generator) -> None:
     }}""")
     (embedding,) = find_embeddings(graph)
     setting = Setting(graph, [], [embedding], [], None, MethodOptions(), None, 0, None)
-    (plan,) = METHODS["int8-dynamic"](setting)
+    (plan,) = plans_of(Int8Dynamic(), setting)
     result = with_forms(graph, plan.forms, {})
     verify(result)
     feeds = {"ids": np.array([5, 0, 299, -1]), "i": np.array([0, 1])}

@@ -13,8 +13,8 @@ from infuse.ir.graph import Graph
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
 from infuse.passes import continuations
-from infuse.passes.options import Options
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from tests.branch_models import CASES, CHOSEN, names
 from tests.models.onnx_tools import run
 
@@ -57,7 +57,7 @@ def unknown_ranks(graph: Graph) -> list[str]:
 def test_it_can_be_switched_off(name: str) -> None:
     case = CASES[name]
     graph = load(case.proto)
-    report = optimize_in_place(graph, Options(disable=frozenset({RULE})))
+    report = optimize_in_place(graph, Selection(disable=frozenset({RULE})))
     assert not report.fired[RULE]
     assert unknown_ranks(graph)
 

@@ -13,11 +13,11 @@ from infuse.compression.equalization import Evening, Sampled, evenings_of, scale
 from infuse.compression.layers import find_layers
 from infuse.compression.rescaling import Site, find_sites, rescaled
 from infuse.compression.scratch import ScratchArrays
-from infuse.compression.static import StaticOptions
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import METHODS, Int4, Int8
 from tests.compression_networks import weights
 
 pytestmark = [pytest.mark.row("Z1")]
@@ -130,7 +130,7 @@ def site_and_rows(rng: np.random.Generator) -> tuple[Site, np.ndarray]:
 @pytest.mark.parametrize("method", ["int8", "int8-dynamic"])
 def test_scales_even_out_large_channels(method: str, rng: np.random.Generator) -> None:
     site, rows = site_and_rows(rng)
-    evenings = evenings_of([method], StaticOptions())
+    evenings = evenings_of([METHODS[method]()])
     seen = dict.fromkeys(site.layers, rows)
     scales = scales_of(site, seen, evenings)
     assert scales is not None
@@ -145,7 +145,7 @@ def test_scales_even_out_large_channels(method: str, rng: np.random.Generator) -
 def test_even_channels_stay(rng: np.random.Generator) -> None:
     site, _ = site_and_rows(rng)
     rows = np.sign(rng.standard_normal((400, 1, 32))).astype(np.float32)
-    evenings = evenings_of(["int8", "int4"], StaticOptions())
+    evenings = evenings_of([Int8(), Int4()])
     assert scales_of(site, dict.fromkeys(site.layers, rows), evenings) is None
 
 
@@ -171,7 +171,7 @@ def test_rows_that_scales_are_not_chosen_by_decide(
 
 def test_channels_of_zeros_and_rows_that_tell_nothing(rng: np.random.Generator) -> None:
     site, rows = site_and_rows(rng)
-    evenings = evenings_of(["int8"], StaticOptions())
+    evenings = evenings_of([Int8()])
     rows[..., 1] = 0
     scales = scales_of(site, dict.fromkeys(site.layers, rows), evenings)
     assert scales is not None

@@ -8,9 +8,14 @@ import pytest
 import infuse
 from infuse.errors import OptionError
 from infuse.frontends.formats import FORMATS
+from infuse.options import FormatOptions
 from tests.cli_tools import Cli
 
-OPTIONS = {"inputs": {"x": infuse.Spec("float32", (2,))}, "signature": "serve", "cache": True}
+OPTIONS = (
+    infuse.TorchScript(inputs={"x": infuse.Spec("float32", (2,))}),
+    infuse.SavedModel(signature="serve"),
+    infuse.HuggingFace(cache=True),
+)
 
 
 @pytest.fixture
@@ -20,21 +25,22 @@ def onnx_file(tmp_path: Path) -> Path:
     return tmp_path / "model.onnx"
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_options_of_other_formats_are_refused(name: str, onnx_file: Path) -> None:
-    owner = next(format.name for format in FORMATS if name in format.options)
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda each: type(each).__name__)
+def test_options_of_other_formats_are_refused(options: FormatOptions, onnx_file: Path) -> None:
+    owner = next(format.name for format in FORMATS if format.options is type(options))
     with pytest.raises(OptionError) as raised:
-        infuse.load(onnx_file, **{name: OPTIONS[name]})
-    assert f"{name!r} is for {owner}, and the model is ONNX" in str(raised.value)
+        infuse.load(onnx_file, options)
+    said = f"{type(options).__name__}(…) is for {owner}, and the model is ONNX"
+    assert said in str(raised.value)
 
 
 def test_options_of_objects_are_refused() -> None:
     with pytest.raises(OptionError, match="an object of a framework"):
-        infuse.load(np.zeros(3), signature="serve")
+        infuse.load(np.zeros(3), infuse.SavedModel(signature="serve"))
 
 
 def test_every_option_has_a_format() -> None:
-    assert {option for format in FORMATS for option in format.options} == set(OPTIONS)
+    assert {format.options for format in FORMATS} - {None} == {type(each) for each in OPTIONS}
 
 
 def test_the_command_refuses_them_too(onnx_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

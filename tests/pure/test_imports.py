@@ -10,13 +10,14 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "infuse"
 FOLDERS = sorted(p.name for p in PACKAGE.iterdir() if p.is_dir() and any(p.rglob("*.py")))
-BASE = {"errors", "dtypes", "mapped", "budgets"}
+FILES = {"errors", "dtypes", "mapped", "budgets"}
+BASE = FILES | {"options"}
 # Files beside the rooms that belong to one: the public surface is called `infuse`, and has a folder
 # of its own, the program is part of `cli`.
 SURFACE = ("__init__", "api", "compressing", "measuring", "dynamo", "onnxruntime")
 PROGRAM = ("__main__",)
 ROOMS = [name for name in FOLDERS if name not in SURFACE]
-SINGLE = {"infuse": SURFACE, "cli": PROGRAM, **{name: (name,) for name in BASE}}
+SINGLE = {"infuse": SURFACE, "cli": PROGRAM, **{name: (name,) for name in FILES}}
 ALL = [*ROOMS, *sorted(SINGLE.keys() - {"cli"})]
 # None for no limit.
 ALLOWED: dict[str, set[str] | None] = {
@@ -24,6 +25,7 @@ ALLOWED: dict[str, set[str] | None] = {
     "dtypes": {"errors"},
     "mapped": set(),
     "budgets": {"errors"},
+    "options": {"errors"},
     "ir": BASE,
     "ops": BASE | {"ir"},
     "frontends": BASE | {"ir", "ops"},

@@ -11,8 +11,8 @@ from infuse.ir.graph import Graph
 from infuse.ir.types import tensor
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.core.sizes import int64s
-from infuse.passes.options import Options
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.rewrite import Report
 from infuse.testing.patterns import graph_of
 
@@ -35,7 +35,7 @@ def optimized(graph: Graph, level: str = "extended") -> Report:
     shapes = {v.name: [d if isinstance(d, int) else 3 for d in v.shape] for v in graph.inputs}
     feeds = {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
     before = evaluate(graph, feeds)["y0"]
-    report = optimize_in_place(graph, Options(level))
+    report = optimize_in_place(graph, Selection(level))
     np.testing.assert_allclose(evaluate(graph, feeds)["y0"], before, rtol=1e-4, atol=1e-4)
     return report
 
@@ -134,7 +134,7 @@ def test_a_prelu_of_keras_is_one_operator(slopes: tuple[int, ...], level: str, k
 @pytest.mark.parametrize("expression", [X - X, X / X, X * 0.0])
 def test_what_is_not_the_same_for_nan_is_left_alone(expression: Call) -> None:
     graph = graph_of(expression, x=(3,))
-    optimize_in_place(graph, Options("all"))
+    optimize_in_place(graph, Selection("all"))
     special = np.array([np.nan, np.inf, 1], dtype=np.float32)
     found = evaluate(graph, {"x": special})["y0"]
     assert np.isnan(found[:2]).all()

@@ -16,9 +16,9 @@ from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.parser import parse
 from infuse.ops.arithmetic import Add, Mul
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.options import Options
 from infuse.passes.rules import ALL_RULES
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.rewrite import Driver, Rule
 from infuse.testing import rule_cases
 
@@ -120,7 +120,7 @@ def test_a_rule_merges_no_constants_that_round_or_overflow(rule: Rule) -> None:
             assert not (why := agree(graph, alone, case.feeds)), f"{case}: {why}\n{graph}"
         level = str(rng.choice(["basic", "extended", "all"]))
         whole = clone(graph)
-        report = optimize_in_place(whole, Options(level, runtime=rule.runtime))
+        report = optimize_in_place(whole, Selection(level, runtime=rule.runtime))
         assert not (why := agree(graph, whole, case.feeds)), (
             f"{case} at {level}: {why}\n{dict(report.fired)}\n{graph}"
         )
@@ -207,5 +207,5 @@ def test_what_rounds_or_overflows_on_the_way_still_does(
     for level in ("basic", "extended", "all"):
         better = infuse.optimize(graph, level)
         assert not (why := agree(graph, better, feeds)), f"{level}: {why}\n{better}"
-    better = infuse.optimize(graph, "all", search=2)
+    better = infuse.optimize(graph, infuse.Rules("all", search=2))
     assert not (why := agree(graph, better, feeds)), f"search: {why}\n{better}"

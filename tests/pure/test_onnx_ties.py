@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from infuse import dtypes, load, optimize
+from infuse import Rules, dtypes, load, optimize
 from infuse.exporters.onnx import to_model
 from infuse.exporters.onnx.ties import SMALLEST
 from infuse.ir.graph import Array, Graph, Node, Value, constant
@@ -57,7 +57,7 @@ def test_a_transposed_table_is_made_from_the_stored_one() -> None:
 
 def test_the_tie_survives_reading_optimizing_and_writing() -> None:
     model = to_model(_words(TABLE, TABLE.T))
-    better = optimize(load(model), disable="ComputeInTable")
+    better = optimize(load(model), Rules(disable="ComputeInTable"))
     assert [node.kind for node in better.nodes] == ["Gather", "MatMul"]
     assert [w.name for w in to_model(better).graph.initializer] == ["table"]
 

@@ -13,9 +13,9 @@ from infuse.ir.parser import parse
 from infuse.ir.printer import print_graph
 from infuse.ops.core.base import REGISTRY
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.options import Options
 from infuse.passes.rules import ALL_RULES
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.rewrite import Rule
 from infuse.testing.generators.networks import Network, network_of, random_network
 from infuse.testing.optimizing import failure, guilty
@@ -23,10 +23,10 @@ from infuse.testing.sensitivity import Judge
 from infuse.testing.shrinking import reduced, text
 
 OPTIONS = (
-    Options("basic"),
-    Options("extended"),
-    Options("all"),
-    Options("all", runtime="onnxruntime"),
+    Selection("basic"),
+    Selection("extended"),
+    Selection("all"),
+    Selection("all", runtime="onnxruntime"),
 )
 # NumPy warns of means of nothing and of casts of what is not a number: both have a result.
 pytestmark = [pytest.mark.row("G39"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
@@ -48,7 +48,7 @@ def check(network: Network) -> None:
             )
 
 
-def fails_alike(wrong: str, options: Options, network: Network) -> bool:
+def fails_alike(wrong: str, options: Selection, network: Network) -> bool:
     """Whether a smaller network fails, and with the same error where one was raised."""
     found = failure(network, options)
     first = wrong.split(":", maxsplit=1)[0]
@@ -189,7 +189,7 @@ def test_all_operators_come_and_rules_find_work() -> None:
     for seed in range(240):
         network = random_network(seed)
         kinds.update(node.kind for graph in network.graph.all_graphs() for node in graph.nodes)
-        fired |= set(optimize_in_place(network.graph, Options("all")).fired)
+        fired |= set(optimize_in_place(network.graph, Selection("all")).fired)
     missing = {op.name for op in REGISTRY.values() if not op.domain} - kinds
     assert len(missing) < 60, missing
     idle = {rule.name for rule in ALL_RULES if not rule.opt_in and not rule.runtime} - fired
@@ -198,7 +198,7 @@ def test_all_operators_come_and_rules_find_work() -> None:
 
 def test_a_wrong_rule_is_found_and_its_network_made_small() -> None:
     network = network_of(parse(NEEDLESS))
-    wrong = Options("basic", extra=(SumIsOne(),))
+    wrong = Selection("basic", extra=(SumIsOne(),))
     assert "output y0" in (failure(network, wrong) or "")
     small = reduced(network, lambda n: failure(n, wrong) is not None)
     assert [node.kind for node in small.graph.nodes] == ["Sum"]

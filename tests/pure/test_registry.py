@@ -74,11 +74,11 @@ def test_registered_rules_and_passes_take_part_until_they_are_taken_back() -> No
     assert sorted(kinds(better)) == ["Add", "Exp", "Exp", "Mul", "Neg"]
     assert "the pass ran" in better.report.notes
     assert "the pass ran" not in infuse.optimize(small(), "basic").report.notes
-    assert kinds(infuse.optimize(small(), disable=["CoshFromExp"])) == ["Cosh"]
+    assert kinds(infuse.optimize(small(), infuse.Rules(disable=["CoshFromExp"]))) == ["Cosh"]
     infuse.unregister("CoshFromExp", "Noted")
     assert kinds(infuse.optimize(small())) == ["Cosh"]
     with pytest.raises(OptionError, match="CoshFromExp"):
-        infuse.optimize(small(), disable=["CoshFromExp"])
+        infuse.optimize(small(), infuse.Rules(disable=["CoshFromExp"]))
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from infuse.errors import GraphError, OptionError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
-from infuse.passes.options import Options
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.rewrite import Rule
 from infuse.testing.generators.networks import random_network
 from tests.pure.rewriting import X, rule_of, written
@@ -35,7 +35,7 @@ def optimized(graph: Graph, *rules: Rule, **options: Any) -> tuple[Graph, Compar
     result = clone(graph)
     if rules:
         options["only"] = frozenset(r.name for r in rules)
-    result.report = optimize_in_place(result, Options(extra=rules, **options))
+    result.report = optimize_in_place(result, Selection(extra=rules, **options))
     return result, compare(graph, result)
 
 

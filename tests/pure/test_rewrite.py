@@ -19,8 +19,8 @@ from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
 from infuse.passes.explain import why
 from infuse.passes.fold import Folder
-from infuse.passes.options import Options
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.rewrite import Driver, Patch, Report, Rule, explain, require
 from infuse.rewrite.matcher import Trace, is_number, matches
 from infuse.rewrite.refine import Change, compare_types
@@ -259,7 +259,7 @@ def test_a_long_chain_of_legitimate_rewrites_is_not_stopped() -> None:
     graph = written(X + 1.0)
     for _ in range(3000):
         graph.set_operand(0, Patch(graph).value(graph.outputs[0] + 1.0))
-    optimize_in_place(graph, Options("basic", only=frozenset({"MergeAddedConstants"})))
+    optimize_in_place(graph, Selection("basic", only=frozenset({"MergeAddedConstants"})))
     assert len(graph) == 1
     assert evaluate(graph, {"x": np.zeros((2, 3), np.float32)})["y0"].tolist() == [[3001.0] * 3] * 2
 

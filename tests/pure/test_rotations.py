@@ -23,6 +23,7 @@ from infuse.ir.graph import Graph, constant
 from infuse.ir.parser import parse
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import Int4, Int8, Int8Dynamic, Sparse
 from tests.compression_networks import weights
 
 pytestmark = [pytest.mark.row("Z1")]
@@ -301,9 +302,9 @@ def test_rotations_need_data_and_methods_that_round(rng: np.random.Generator) ->
     inputs, body, _ = TURNED["pair of layers"]
     graph = graph_of(rng, body, inputs)
     for setting, methods in (
-        (setting_of(graph, None), ["int8"]),
-        (setting_of(graph, [feeds(graph, rng)]), ["int4"]),
-        (setting_of(graph, [feeds(graph, rng)]), ["int8", "sparse"]),
+        (setting_of(graph, None), [Int8()]),
+        (setting_of(graph, [feeds(graph, rng)]), [Int4()]),
+        (setting_of(graph, [feeds(graph, rng)]), [Int8(), Sparse()]),
     ):
         made, rotations = rotate(setting, methods)
         assert made is setting
@@ -320,7 +321,7 @@ def test_rows_with_a_large_channel_are_rotated_and_weights_with_zeros_stay(
     first.node.set_operand(1, constant(first.weights * scale))
     second.node.set_operand(1, constant(second.weights / scale[:, None]))
     runs = [{"x": rng.standard_normal((2, 5, 24)).astype(np.float32)} for _ in range(40)]
-    made, rotations = rotate(setting_of(graph, runs), ["int8"])
+    made, rotations = rotate(setting_of(graph, runs), [Int8()])
     assert rotations.serials == {first.node.serial, second.node.serial}
     (note,) = rotations.notes
     assert note.startswith("rotated: 32 channels that 1 layers read, 0.")
@@ -328,7 +329,7 @@ def test_rows_with_a_large_channel_are_rotated_and_weights_with_zeros_stay(
     np.testing.assert_allclose(same, right, rtol=2e-5, atol=2e-5 * float(np.abs(right).max()))
     zeros = second.weights * (np.arange(8) < 3)
     second.node.set_operand(1, constant(zeros))
-    made, rotations = rotate(setting_of(graph, runs), ["int8"])
+    made, rotations = rotate(setting_of(graph, runs), [Int8()])
     assert made.graph is graph
     assert rotations.notes == ("rotations that do not help: 1",)
 
@@ -349,7 +350,7 @@ def test_a_normalization_with_a_large_channel_is_rotated(rng: np.random.Generato
     for layer in readers:
         layer.node.set_operand(1, constant(layer.weights / scale[:, None]))
     runs = [{"x": rng.standard_normal((2, 5, 24)).astype(np.float32)} for _ in range(40)]
-    made, rotations = rotate(setting_of(graph, runs), ["int8-dynamic"])
+    made, rotations = rotate(setting_of(graph, runs), [Int8Dynamic()])
     assert len(rotations.serials) == 3
     assert rotations.notes[0].startswith("rotated: 32 channels that 2 layers read, 0.")
     right, same = (evaluate(each, runs[0])["y"] for each in (graph, made.graph))

@@ -16,9 +16,9 @@ from infuse import ops
 from infuse.codegen.lowering import lower
 from infuse.ir.graph import Array, Graph, Node, Value
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.options import FOLD
 from infuse.passes.order import PASSES
 from infuse.passes.rules import ALL_RULES
+from infuse.passes.selection import FOLD
 from infuse.rewrite import Rule
 from infuse.targets import Machine
 from infuse.targets.machine import USUAL
@@ -46,10 +46,12 @@ def delivering(row: str) -> list[str]:
 def optimized(example: Example, disable: Any = ()) -> Graph:
     return infuse.optimize(
         example.graph(),
-        example.level,
-        disable=[*example.disable, *disable],
-        enable=example.enable,
-        runtime=example.runtime,
+        infuse.Rules(
+            example.level,
+            disable=[*example.disable, *disable],
+            enable=example.enable,
+            runtime=example.runtime,
+        ),
     )
 
 
@@ -133,13 +135,15 @@ def test_a_guilty_rule_is_found_and_left_out() -> None:
     kinds = {
         verify: [
             n.kind
-            for n in infuse.optimize(before, "extended", extra=[WrongGelu()], verify=verify).nodes
+            for n in infuse.optimize(
+                before, infuse.Rules("extended", extra=[WrongGelu()]), verify=verify
+            ).nodes
         ]
         for verify in (False, True)
     }
     assert kinds == {False: ["Relu"], True: ["Gelu"]}
     verdict = infuse.optimize(
-        before, "extended", extra=[WrongGelu()], verify=True
+        before, infuse.Rules("extended", extra=[WrongGelu()]), verify=True
     ).report.verification
     assert [guilty.rule for guilty in verdict.guilty] == ["WrongGelu"]
 

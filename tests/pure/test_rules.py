@@ -14,9 +14,9 @@ import pytest
 from infuse.ir.clone import clone
 from infuse.ir.expression import Call
 from infuse.ops.core.samples import Ints
-from infuse.passes.options import Options
 from infuse.passes.rules import ALL_RULES
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.rewrite import Driver, Rule, explain
 from infuse.testing import rule_cases, rules as generated
 from infuse.testing.patterns import graph_of
@@ -91,7 +91,7 @@ SPOILT = {
 @by_rule(lambda rule: rule.name not in SPOILT)
 def test_no_other_rule_comes_in_the_way(rule: Rule, rng: np.random.Generator) -> None:
     """The whole pipeline leaves no more of a rule's pattern than the rule alone."""
-    options = Options(
+    options = Selection(
         rule.level, runtime=rule.runtime, enable=frozenset([rule.name] if rule.opt_in else [])
     )
     for case in rule_cases.cases(rule, rng):

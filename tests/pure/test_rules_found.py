@@ -12,7 +12,7 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.types import tensor
 from infuse.ops.core.samples import Bools, Floats
 from infuse.ops.core.sizes import int64s
-from infuse.passes.options import find_rule
+from infuse.passes.selection import find_rule
 from infuse.rewrite import Driver, explain
 from infuse.testing.patterns import graph_of
 

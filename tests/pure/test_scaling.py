@@ -24,8 +24,8 @@ from infuse.ir.types import UNKNOWN, TensorType
 from infuse.ir.verify import verify
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.core.inference import infer_graph
-from infuse.passes.options import Options
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.rewrite import Pass, Patch, Report
 from infuse.testing.large import FAMILIES, node_count
 
@@ -191,7 +191,7 @@ def test_what_found_nothing_runs_again_only_after_a_rewrite() -> None:
             runs.append(len(report.rewrites))
 
     graph = FAMILIES["transformer"](SMALL)
-    optimize_in_place(graph, Options(extra=(Counting(),)))
+    optimize_in_place(graph, Selection(extra=(Counting(),)))
     assert len(runs) > 1
     assert runs == sorted(set(runs))
 
@@ -222,5 +222,5 @@ def test_garbage_is_collected_again_afterwards() -> None:
 
     assert gc.isenabled()
     with pytest.raises(GraphError, match="on purpose"):
-        optimize_in_place(FAMILIES["chain"](20), Options(extra=(Failing(),)))
+        optimize_in_place(FAMILIES["chain"](20), Selection(extra=(Failing(),)))
     assert gc.isenabled()

@@ -153,11 +153,11 @@ def test_cases_compute_the_same_by_any_prices(name: str) -> None:
 
 
 def test_optimize_takes_seconds() -> None:
-    better = infuse.optimize(case_graph("residual"), search=600)
+    better = infuse.optimize(case_graph("residual"), infuse.Rules(search=600))
     assert better.report.search.is_complete
     assert infuse.optimize(case_graph("residual")).report.search is None
-    with pytest.raises(OptionError, match="more than no time"):
-        infuse.optimize(case_graph("residual"), search=-1)
+    with pytest.raises(OptionError, match="search is -1"):
+        infuse.optimize(case_graph("residual"), infuse.Rules(search=-1))
 
 
 def test_the_command_line_takes_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,4 +173,4 @@ def test_the_command_line_takes_seconds(tmp_path: Path, capsys: pytest.CaptureFi
     assert "associate" in text
     assert "1 improvement" in text
     assert "search" not in cli("optimize", source, "-o", target, "--json").json
-    assert "more than no time" in cli.refused("optimize", source, "-o", target, "--search", "-1")
+    assert "search is -1" in cli.refused("optimize", source, "-o", target, "--search", "-1")

@@ -96,7 +96,9 @@ def test_the_report_of_a_compression_tells_of_whole_runs(rng: np.random.Generato
       return scores = %p
     }}""")
     data = [{"x": rng.standard_normal((count, 1, 64)).astype(np.float32)} for count in (40, 9)]
-    report = infuse.compress(graph, "int8", data=data, allow_slower=True).compression
+    report = infuse.compress(
+        graph, "int8", data=data, options=infuse.CompressOptions(allow_slower=True)
+    ).compression
     assert report.examples == 2
     assert any("LSTM" in note and "each array is a run" in note for note in report.notes)
 

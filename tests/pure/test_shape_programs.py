@@ -14,8 +14,8 @@ from infuse.ir.dims import Expr, symbol
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.options import Options
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.passes.sizes import Places, SizeWriter
 from infuse.rewrite import Patch
 
@@ -168,7 +168,7 @@ def test_sizes_are_computed_the_short_way(seeds: range, outputs: int) -> None:
         except InfuseError:  # an index that turns out to lie outside
             continue
         count = len(graph)
-        optimize_in_place(graph, Options("basic"))
+        optimize_in_place(graph, Selection("basic"))
         assert len(graph) <= count
         assert all(map(is_needed, graph.nodes)), seed
         for sizes, expected in zip(SIZES, before, strict=True):

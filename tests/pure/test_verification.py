@@ -17,7 +17,7 @@ from infuse.ir.types import tensor
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.core.feeds import trial_sizes
 from infuse.passes import verification
-from infuse.passes.options import Options
+from infuse.passes.selection import Selection
 from infuse.passes.verification import (
     Witness,
     distance,
@@ -95,18 +95,20 @@ def test_a_right_result_is_said_to_be_right() -> None:
 @pytest.mark.row("G39")
 def test_the_guilty_rule_is_left_out_and_the_others_still_fire() -> None:
     graph = model(ops.erf(ops.neg(-X)) + 0.0, X=(4, 3))
-    better = infuse.optimize(graph, extra=[TanhForErf()], verify=True)
+    better = infuse.optimize(graph, infuse.Rules(extra=[TanhForErf()]), verify=True)
     assert [n.kind for n in better.nodes] == ["Erf"]
     assert guilty(better) == ["TanhForErf"]
     assert better.report.verification.difference == 0
     assert "Erf" in better.report.verification.guilty[0].nodes[0]
     assert any("TanhForErf is wrong on this model" in note for note in better.report.notes)
-    assert [n.kind for n in infuse.optimize(graph, extra=[TanhForErf()]).nodes] == ["Tanh"]
+    assert [n.kind for n in infuse.optimize(graph, infuse.Rules(extra=[TanhForErf()])).nodes] == [
+        "Tanh"
+    ]
 
 
 def test_the_text_of_a_report_tells_what_was_left_out_and_where_rules_fired() -> None:
     graph = model(ops.identity(ops.erf(X)), X=(4, 3))
-    text = str(infuse.optimize(graph, extra=[TanhForErf()], verify=True).report)
+    text = str(infuse.optimize(graph, infuse.Rules(extra=[TanhForErf()]), verify=True).report)
     assert re.search(r"RemoveIdentity +×1 .*, at Identity\(", text)
     assert text.count("TanhForErf is wrong on this model at Erf(") == 1
     assert "verified on random inputs" in text
@@ -118,7 +120,7 @@ def test_several_guilty_rules_are_found_among_many_rewrites() -> None:
     for number in range(12):
         total = ops.erf(ops.neg(-total)) if number == 7 else ops.asin(ops.sigmoid(ops.neg(-total)))
     graph = model(ops.cos(total), -total, X=(4, 3))
-    better = infuse.optimize(graph, extra=[TanhForErf(), NegatesAsin()], verify=True)
+    better = infuse.optimize(graph, infuse.Rules(extra=[TanhForErf(), NegatesAsin()]), verify=True)
     assert sorted(guilty(better)) == ["NegatesAsin", "TanhForErf"]
     feeds = {"X": np.random.default_rng(5).standard_normal((4, 3), np.float32)}
     for found, wanted in zip(evaluate(better, feeds).values(), evaluate(graph, feeds).values()):
@@ -128,7 +130,9 @@ def test_several_guilty_rules_are_found_among_many_rewrites() -> None:
 
 @pytest.mark.row("G39")
 def test_a_result_that_cannot_be_evaluated_is_wrong() -> None:
-    better = infuse.optimize(model(ops.sinh(X), X=(4, 3)), extra=[Divides()], verify=True)
+    better = infuse.optimize(
+        model(ops.sinh(X), X=(4, 3)), infuse.Rules(extra=[Divides()]), verify=True
+    )
     assert guilty(better) == ["Divides"]
     assert [n.kind for n in better.nodes] == ["Sinh"]
     assert "cannot be evaluated" in better.report.verification.guilty[0].what
@@ -138,22 +142,28 @@ def test_a_result_that_cannot_be_evaluated_is_wrong() -> None:
 def test_several_sizes_are_tried() -> None:
     graph = model(ops.cos(X), X=tensor(dtypes.float32, "rows", 3))
     assert trial_sizes(graph, {}) == [{"rows": 32}, {"rows": 13}]
-    assert guilty(infuse.optimize(graph, extra=[LongAxesOnly()], verify=True)) == ["LongAxesOnly"]
+    assert guilty(infuse.optimize(graph, infuse.Rules(extra=[LongAxesOnly()]), verify=True)) == [
+        "LongAxesOnly"
+    ]
     short = Witness.on_random(graph, {"rows": 5})
     assert [trial.sizes for trial in short.trials] == [{"rows": 5}]
-    assert not guilty(optimize_verified(graph, Options(extra=[LongAxesOnly()]), short))
+    assert not guilty(optimize_verified(graph, Selection(extra=[LongAxesOnly()]), short))
 
 
 @pytest.mark.row("G39")
 def test_given_inputs_decide() -> None:
     graph = model(ops.erf(X), X=(2,))
-    zeros = infuse.optimize(graph, extra=[TanhForErf()], inputs={"X": np.zeros(2, np.float32)})
+    zeros = infuse.optimize(
+        graph, infuse.Rules(extra=[TanhForErf()]), verify={"X": np.zeros(2, np.float32)}
+    )
     assert [n.kind for n in zeros.nodes] == ["Tanh"]
     assert "verified on the given inputs" in str(zeros.report.verification)
-    ones = infuse.optimize(graph, extra=[TanhForErf()], inputs={"X": np.ones(2, np.float32)})
+    ones = infuse.optimize(
+        graph, infuse.Rules(extra=[TanhForErf()]), verify={"X": np.ones(2, np.float32)}
+    )
     assert guilty(ones) == ["TanhForErf"]
     with pytest.raises(InputError, match="'X' missing"):
-        infuse.optimize(graph, inputs={})
+        infuse.optimize(graph, verify={})
 
 
 def test_what_is_wrong_without_any_rule_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +178,7 @@ def test_what_is_wrong_without_any_rule_is_an_error(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(verification, "evaluate", off)
     with pytest.raises(VerificationError, match=r"no rule is to blame.*report it"):
-        optimize_verified(graph, Options(), witness)
+        optimize_verified(graph, Selection(), witness)
 
 
 def test_the_index_of_a_maximum_among_equals_says_nothing() -> None:
@@ -184,7 +194,7 @@ def test_the_index_of_a_maximum_among_equals_says_nothing() -> None:
             return ops.log(x + ops.sqrt(x * x + 1.0))
 
     graph = model(ops.arg_max(ops.asinh(X), axis=1, keepdims=0), X=(2, 3))
-    better = infuse.optimize(graph, extra=[Reorders()], inputs={"X": nearly})
+    better = infuse.optimize(graph, infuse.Rules(extra=[Reorders()]), verify={"X": nearly})
     assert not guilty(better)
     assert "Log" in [n.kind for n in better.nodes]
 
@@ -346,4 +356,4 @@ class FailingPass(Pass):
 )
 def test_rules_that_are_not_in_order_are_named(extra: list[Rule | Pass], complaint: str) -> None:
     with pytest.raises(infuse.errors.RuleError, match=complaint):
-        infuse.optimize(model(ops.erf(X), X=(2,)), extra=extra)
+        infuse.optimize(model(ops.erf(X), X=(2,)), infuse.Rules(extra=extra))

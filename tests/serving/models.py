@@ -114,7 +114,7 @@ def compiled(folder: Path, content: bytes) -> Path:
     source = folder.with_suffix(".onnx")
     source.parent.mkdir(parents=True, exist_ok=True)
     source.write_bytes(content)
-    infuse.compile(source, threads=1, output=folder).close()
+    infuse.compile(source, infuse.CompileOptions(threads=1), output=folder).close()
     source.unlink()
     return folder
 

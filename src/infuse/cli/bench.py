@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from infuse.cli import inputs, options, terminal
+from infuse.cli import inputs, terminal
+from infuse.cli.flags import Only, Without, with_flags
 from infuse.cli.models import Opened, open_model
 from infuse.cli.options import (
     AsJson,
-    ChosenLevel,
-    Dims,
-    Level,
     ModelOrFolder,
-    Precision,
-    Search,
-    Seed,
-    Threads,
-    Tune,
 )
 from infuse.cli.outputs import type_text
 from infuse.cli.peers import ALL, PEERS, Opened as OpenedPeer, chosen_peers, onnx_file
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import index_limits
+from infuse.options import CompileOptions, Examples, Rules, Turns
 from infuse.passes.verification import relative_difference
 from infuse.profiling.turns import PERCENTILES, alternate, distribution
 from infuse.runtime.shapes import TensorSpec
@@ -44,11 +39,13 @@ _NARROW = ("", "#batch", "#min ms", "#p50 ms", "#p99 ms", "#examples/s", "#Infus
 _WIDE = 120
 
 
+@with_flags
 def bench(
     model: ModelOrFolder,
-    threads: Threads = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often the runtimes take turns.")] = 5,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Least length of one turn.")] = 0.5,
+    options: Annotated[CompileOptions, Without("prefix")],
+    rules: Annotated[Rules, Without("runtime")],
+    data: Annotated[Examples, Only("dims", "seed")],
+    turns: Turns,
     against: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,12 +64,6 @@ def bench(
             show_default=False,
         ),
     ] = "",
-    dim: Dims = None,
-    seed: Seed = 0,
-    level: ChosenLevel = Level.all,
-    precision: Precision = "fp32",
-    tune: Tune = False,
-    search: Search = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model's latency and throughput on random inputs.
@@ -80,11 +71,8 @@ def bench(
     Other runtimes take turns with Infuse in one process (A B A B), and answers are compared. In
     another precision than fp32, the answer is compared with that of fp32.
     """
-    sizes, batches = options.dims(dim), _batches(batch)
-    peers = chosen_peers(against or [])
-    opened = open_model(
-        model, threads=threads, level=level, precision=precision, tune=tune, search=search
-    )
+    batches, peers = _batches(batch), chosen_peers(against or [])
+    opened = open_model(model, options, rules)
     with ExitStack() as stack:
         compiled = stack.enter_context(opened.model)
         others = []
@@ -92,22 +80,28 @@ def bench(
             file = stack.enter_context(onnx_file(model, opened.graph))
             others = _opened(peers, set(against or []), file, compiled.threads)
         exact = None
-        if precision != "fp32":
-            exact = stack.enter_context(open_model(model, threads=threads, level=level).model)
+        if options.precision != "fp32":
+            exactly = replace(options, precision="fp32", tune=False)
+            exact = stack.enter_context(
+                open_model(model, exactly, replace(rules, search=0.0)).model
+            )
         cases = []
-        for chosen in _sweep(compiled.inputs, sizes, batches):
-            feeds = _feeds(opened, chosen, seed)
+        for chosen in _sweep(compiled.inputs, data.sizes, batches):
+            feeds = _feeds(opened, chosen, data.seed)
             case = _compared(compiled.run, exact and exact.run, others, feeds)
             runs: dict[str, Callable[[], Any]] = {OURS: partial(compiled.run, feeds)}
             runs |= {peer.name: partial(peer.run, feeds) for peer in others}
             with terminal.progress(model.name) as progress:
                 times = alternate(
-                    runs, rounds, seconds, lambda done: progress("measure", done, rounds)
+                    runs,
+                    turns.rounds,
+                    turns.seconds,
+                    lambda done: progress("measure", done, turns.rounds),
                 )
             cases.append({**case, **_figures(times, _rows(compiled.inputs, feeds))})
         facts = {
             "threads": compiled.threads,
-            "precision": compiled.metadata.get("precision", precision),
+            "precision": compiled.metadata.get("precision", options.precision),
             "cases": cases,
             "arena_bytes": compiled.arena_bytes,
             "arena_lower_bound": compiled.arena_lower_bound,

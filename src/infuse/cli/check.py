@@ -11,23 +11,23 @@ import typer
 
 import infuse
 from infuse.cli import options, terminal
-from infuse.cli.options import AsJson, Cache, Described, ModelFile, ModelOutput, Opset, Signature
+from infuse.cli.flags import with_flags
+from infuse.cli.options import AsJson, ModelFile, ModelOutput, Opset
 from infuse.cli.show import describe, print_interface
-from infuse.codegen.compile import stages_of
+from infuse.codegen.compile import Compilation
 from infuse.frontends.formats import format_name
 from infuse.ir.graph import Graph, Node
 from infuse.ops.core.opaque import unknown_nodes
-from infuse.targets import Target
+from infuse.options import FormatOptions
 
 MISSING = "unknown"
 HOSTED = "interpreter"
 
 
+@with_flags
 def check(
     model: ModelFile,
-    described: Described = None,
-    signature: Signature = None,
-    cache: Cache = False,
+    format: FormatOptions,
     as_json: AsJson = False,
 ) -> None:
     """Say what a model file holds, and every operator in it that is not known or has no native
@@ -36,7 +36,7 @@ def check(
     Exit status 1 where an operator is not known.
     """
     facts: dict[str, Any] = {"format": format_name(model)}
-    graph = options.load_model(model, described, signature, cache)
+    graph = infuse.load(model, format)
     facts |= describe(graph)
     missing = unknown_nodes(graph)
     hosted = [] if missing else _hosted(graph)
@@ -49,9 +49,11 @@ def check(
         raise typer.Exit(1)
 
 
+@with_flags
 def convert(
     model: ModelFile,
     output: ModelOutput,
+    format: FormatOptions,
     opset: Opset = None,
     coded: Annotated[
         bool,
@@ -65,13 +67,10 @@ def convert(
             help="With --coded: cluster each weight to 2^BITS values first, which loses accuracy.",
         ),
     ] = None,
-    described: Described = None,
-    signature: Signature = None,
-    cache: Cache = False,
 ) -> None:
     """Write a model in another format, as it is: no rule is applied."""
     options.check_model_output(output, opset)
-    graph = options.load_model(model, described, signature, cache)
+    graph = infuse.load(model, format)
     infuse.save(graph, output, opset=opset, coded=coded, cluster_bits=cluster_bits)
     size = terminal.bytes_text(output.stat().st_size)
     terminal.say(f"{output}: {len(graph)} nodes, {size}, from {format_name(model)}")
@@ -79,7 +78,7 @@ def convert(
 
 def _hosted(graph: Graph) -> list[Node]:
     """The nodes that the interpreter would run in the compiled model."""
-    return stages_of(infuse.optimize(graph), Target.resolve("native")).host_nodes
+    return Compilation(infuse.optimize(graph)).stages().host_nodes
 
 
 def _problems(nodes: Iterable[Node], kind: str) -> list[dict[str, Any]]:

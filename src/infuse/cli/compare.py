@@ -10,14 +10,16 @@ import typer
 import infuse
 from infuse.analysis import write_sheet
 from infuse.analysis.comparison import quantity
-from infuse.cli import options, terminal
-from infuse.cli.inputs import read_array, read_data, read_metric
-from infuse.cli.options import AsJson, ChosenLevel, Dims, Level, ReportFile, Seed, Threads
+from infuse.cli import terminal
+from infuse.cli.flags import Without, with_flags
+from infuse.cli.options import AsJson, ReportFile, check_output
+from infuse.options import CompileOptions, Examples, Rules, Turns
 from infuse.profiling import Agreement, ModelComparison
 
 _MODEL = "of any format that infuse check knows, or a compiled model's folder."
 
 
+@with_flags
 def compare(
     a: Annotated[
         Path,
@@ -27,39 +29,10 @@ def compare(
         Path,
         typer.Argument(metavar="B", help=f"The second model, {_MODEL}", show_default=False),
     ],
-    data: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE.npz",
-            help="Examples: arrays by input name, along the first axis (repeatable).",
-        ),
-    ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(metavar="FILE.npy", help="The labels of all examples.")
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[:OUTPUT]",
-            help=(
-                "The score: top1, top5, mse, mae beside labels; agreement, cosine, sqnr of B "
-                "beside A; or FILE.py:FUNCTION, a function of the outputs of all runs and the "
-                "labels. Default with labels: top1 for numbers of classes, else mse."
-            ),
-            show_default=False,
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Examples of a run, where the first axis is dynamic in both models; default: 1.",
-            show_default=False,
-        ),
-    ] = None,
-    threads: Threads = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often the models take turns.")] = 5,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Least length of one turn.")] = 0.5,
+    data: Annotated[Examples, Without("validation")],
+    options: Annotated[CompileOptions, Without("prefix", "data")],
+    rules: Annotated[Rules, Without("runtime")],
+    turns: Turns,
     layers: Annotated[
         bool,
         typer.Option("--layers/--no-layers", help="Also compare inner values that both have."),
@@ -67,9 +40,6 @@ def compare(
     top: Annotated[
         int, typer.Option(min=0, help="Layers to print, those that differ most; 0 for all.")
     ] = 20,
-    dim: Dims = None,
-    seed: Seed = 0,
-    level: ChosenLevel = Level.all,
     report: ReportFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,24 +49,10 @@ def compare(
     Without --data, both get the same random inputs, which say little about accuracy.
     """
     if report is not None:
-        options.check_output(report, ".html", ".json")
-    sizes = options.dims(dim)
+        check_output(report, ".html", ".json")
     with terminal.progress(f"{a.name} | {b.name}") as progress:
         result = infuse.compare(
-            a,
-            b,
-            data=read_data(data),
-            labels=None if labels is None else read_array(labels),
-            metric=read_metric(metric),
-            batch=batch,
-            threads=threads,
-            level=level.value,
-            set_dims=sizes,
-            seed=seed,
-            rounds=rounds,
-            seconds=seconds,
-            layers=layers,
-            progress=progress,
+            a, b, data, options, rules=rules, turns=turns, layers=layers, progress=progress
         )
     if report is not None:
         write_sheet(report, "pair", result.to_dict(), f"{a.name} | {b.name}")

@@ -12,18 +12,18 @@ import typer
 import infuse
 from infuse.analysis import write_sheet
 from infuse.analysis.comparison import quantity
-from infuse.cli import options, terminal
+from infuse.cli import terminal
+from infuse.cli.flags import Only, with_flags
 from infuse.cli.models import require_file
 from infuse.cli.options import (
     AsJson,
     Calibrate,
-    Dims,
     Level,
     ModelFile,
     ReportFile,
-    Target,
-    Threads,
+    check_output,
 )
+from infuse.options import CompileOptions, Examples
 from infuse.profiling import INSPECTION_GROUPINGS, Inspection, LayerCost
 
 
@@ -49,20 +49,20 @@ _LONGEST = 26
 """Characters of a layer's name that are printed: the last ones."""
 
 
+@with_flags
 def inspect(
     model: ModelFile,
+    options: Annotated[CompileOptions, Only("threads", "target")],
+    data: Annotated[Examples, Only("dims")],
     by: Annotated[By, typer.Option(help="A row for every layer, or kind of operator.")] = By.layer,
     top: Annotated[
         int,
         typer.Option(min=0, help="Rows to print, those with the longest least time; 0 for all."),
     ] = 40,
-    dim: Dims = None,
     level: Annotated[
         Level,
         typer.Option("--level", help="How much of the graph is rewritten before it is counted."),
     ] = Level.none,
-    threads: Threads = None,
-    target: Target = "native",
     calibrate: Calibrate = False,
     report: ReportFile = None,
     as_json: AsJson = False,
@@ -75,15 +75,15 @@ def inspect(
     results.
     """
     if report is not None:
-        options.check_output(report, ".html", ".json")
+        check_output(report, ".html", ".json")
     require_file(model, "the graph of a compiled model is not in it")
     with terminal.progress(model.name) as progress:
         result = infuse.inspect(
             model,
             level=level.value,
-            set_dims=options.dims(dim),
-            threads=threads,
-            target=target,
+            set_dims=data.sizes,
+            threads=options.threads,
+            target=options.target,
             calibrate=calibrate,
             progress=progress,
         )

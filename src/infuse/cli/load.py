@@ -99,7 +99,7 @@ def load(
         int,
         typer.Option(min=1, metavar="N", help="Processes that send the load together."),
     ] = 1,
-    seed: options.Seed = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure a server of the Open Inference Protocol v2: throughput, latencies and errors by load.

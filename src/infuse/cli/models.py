@@ -7,9 +7,10 @@ from pathlib import Path
 
 import infuse
 from infuse.cli import terminal
-from infuse.cli.options import Level
+from infuse.cli.flags import flags_of
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
+from infuse.options import CompileOptions, Rules
 from infuse.runtime import Model
 from infuse.runtime.folder import is_compiled
 
@@ -34,39 +35,21 @@ def note_search(graph: Graph) -> None:
         terminal.note(str(graph.report.search))
 
 
-def open_model(
-    path: Path,
-    *,
-    threads: int | None,
-    level: Level = Level.all,
-    target: str = "native",
-    precision: str = "fp32",
-    tune: bool = False,
-    search: float = 0.0,
-) -> Opened:
+def open_model(path: Path, options: CompileOptions, rules: Rules) -> Opened:
     """Load a compiled model's folder; compile a model file. OptionError where a folder is to be
     compiled otherwise.
     """
     if is_compiled(path):
-        if precision != "fp32":
+        given = [*flags_of(options, ["threads"]), *flags_of(rules, ["level"])]
+        if given:
             raise OptionError(
-                f"{path} is compiled already, in a precision of its own", hint="name the model file"
-            )
-        if tune:
-            raise OptionError(
-                f"{path} is compiled already, with kernels of its own", hint="name the model file"
-            )
-        if search:
-            raise OptionError(
-                f"{path} is compiled already, and its graph is not in it",
+                f"{path} is compiled already: {' and '.join(given)} cannot change it",
                 hint="name the model file",
             )
-        return Opened(infuse.load_compiled(path, threads=threads), None)
+        return Opened(infuse.load_compiled(path, threads=options.threads), None)
     graph = infuse.load(path)
     with terminal.progress(path.name) as report:
-        better = infuse.optimize(graph, level.value, search=search, progress=report)
-        model = infuse.compile(
-            better, target=target, threads=threads, precision=precision, tune=tune, progress=report
-        )
+        better = infuse.optimize(graph, rules, progress=report)
+        model = infuse.compile(better, options, progress=report)
     note_search(better)
     return Opened(model, graph)

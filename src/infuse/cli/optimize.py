@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from enum import Enum
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,20 +11,21 @@ import typer
 
 import infuse
 from infuse.analysis import totals, write_report
-from infuse.api import improved
+from infuse.api import rewritten
 from infuse.cli import options, terminal
+from infuse.cli.flags import Only, Without, with_flags
 from infuse.cli.inputs import read_inputs
-from infuse.cli.options import AsJson, Dims, Level, ModelFile, ModelOutput, Opset, Search
+from infuse.cli.options import AsJson, Level, ModelFile, ModelOutput, Opset
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.feeds import trial_sizes
+from infuse.options import Examples, Rules
 from infuse.passes.binding import fix_defaults, set_dims, warn_of_defaults
 from infuse.passes.explain import near_misses
-from infuse.passes.options import Options
-from infuse.passes.verification import Witness, optimize_verified
+from infuse.passes.selection import Selection
+from infuse.passes.verification import Witness
 from infuse.rewrite import Report, Search as Found
 
-RuleNames = list[str] | None
 LIMIT = 5e10
 """Multiplications up to which a model is evaluated in NumPy without being asked to: some ten
 seconds.
@@ -33,16 +34,12 @@ FUSED_OPSET = 23
 """The first opset with Attention, RMSNormalization and RotaryEmbedding."""
 
 
-class Runtime(str, Enum):
-    """Whose own operators a result may use."""
-
-    standard = "standard"
-    onnxruntime = "onnxruntime"
-
-
+@with_flags
 def optimize(
     model: ModelFile,
     output: ModelOutput,
+    rules: Annotated[Rules, Without("level")],
+    data: Annotated[Examples, Only("dims")],
     level: Annotated[
         Level | None,
         typer.Option(
@@ -54,22 +51,7 @@ def optimize(
             show_default=False,
         ),
     ] = None,
-    disable: Annotated[
-        RuleNames, typer.Option(metavar="RULE", help="Leave this rule out (repeatable).")
-    ] = None,
-    only: Annotated[
-        RuleNames, typer.Option(metavar="RULE", help="Try no other rules (repeatable).")
-    ] = None,
-    enable: Annotated[
-        RuleNames, typer.Option(metavar="RULE", help="Try this opt-in rule too (repeatable).")
-    ] = None,
     opset: Opset = None,
-    runtime: Annotated[
-        Runtime,
-        typer.Option(
-            "--for", help="Whose operators the result may use, besides the standard ones."
-        ),
-    ] = Runtime.standard,
     fixed: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,8 +83,6 @@ def optimize(
             exists=False,
         ),
     ] = None,
-    dim: Dims = None,
-    search: Search = 0.0,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -125,15 +105,8 @@ def optimize(
     if archive is not None and verification is False:
         raise OptionError("--inputs are for the comparison that --no-verify leaves out")
     graph = infuse.load(model)
-    foreign = "" if runtime is Runtime.standard else runtime.value
-    chosen = Options.of(
-        (level or _default_level(output, opset or graph.opsets.get("", 0), foreign)).value,
-        disable=options.names(disable),
-        only=options.names(only),
-        enable=options.names(enable),
-        runtime=foreign,
-    )
-    sizes = options.dims(dim)
+    usual = _default_level(output, opset or graph.opsets.get("", 0), rules.runtime)
+    chosen = replace(rules, level=(level or usual).value)
     if fix:
         fix_defaults(graph)
     elif chosen.level != "none":
@@ -141,14 +114,12 @@ def optimize(
     set_dims(graph, options.dims(fixed, "--set-dim"))
     with terminal.progress(model.name) as progress:
         progress("read", 0, 1)
-        witness = _witness(graph, verification, archive, sizes)
-        better = optimize_verified(graph, chosen, witness, progress)
-        if search:
-            better = improved(better, search, chosen, witness, progress)
+        witness = _witness(graph, verification, archive, data.sizes)
+        better = rewritten(graph, chosen, witness, progress)
         progress("write", 0, 1)
         infuse.save(better, output, opset=opset)
         if report is not None:
-            write_report(report, graph, better, sizes, model.name)
+            write_report(report, graph, better, data.sizes, model.name)
     facts = {
         **better.report.to_dict(),
         "level": chosen.level,
@@ -157,7 +128,7 @@ def optimize(
     facts["output"] = {"path": str(output), "bytes": output.stat().st_size}
     facts |= terminal.report_facts(report)
     if explain:
-        facts["near_misses"] = near_misses(better, chosen)
+        facts["near_misses"] = near_misses(better, Selection.of(chosen))
     if as_json:
         terminal.say_json(facts)
     else:

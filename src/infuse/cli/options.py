@@ -13,8 +13,7 @@ import typer
 
 import infuse
 from infuse.errors import OptionError
-from infuse.ir.graph import Graph
-from infuse.rewrite import LEVELS
+from infuse.options import LEVELS
 
 
 class Level(str, Enum):
@@ -52,126 +51,9 @@ Opset = Annotated[
     int | None, typer.Option(min=13, help="Opset of an .onnx file; default: the model's own.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
-ChosenLevel = Annotated[Level, typer.Option("--level", help="How much of the graph is rewritten.")]
-Target = Annotated[
-    str,
-    typer.Option(
-        help=(
-            "Processor: native, x86-64[-v3: AVX2, -v4: AVX-512] or aarch64 (NEON); more units: "
-            "aarch64+i8mm."
-        ),
-        metavar="NAME",
-    ),
-]
-Search = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS",
-        help=(
-            "Also look so long at most for cheaper forms of linear operators that no rule finds; "
-            "sums may be added in "
-            "another order."
-        ),
-        show_default=False,
-    ),
-]
-Threads = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Threads of a run; default: all processors that this process may use."
-    ),
-]
-Precision = Annotated[
-    str,
-    typer.Option(
-        help=(
-            "fp32; bf16: products of rounded operands, where the processor multiplies them; "
-            "bf16x2: of operands split into two bfloat16, 16 bits exact, on AMX; fp16: weights are "
-            "stored as halves, arithmetic stays fp32; auto: the fastest here that stays near fp32."
-        ),
-        metavar="NAME",
-    ),
-]
-MaxDifference = Annotated[
-    float | None,
-    typer.Option(
-        metavar="PART",
-        help=(
-            "With precision auto: how far outputs may be from those of fp32, in parts of their "
-            "largest element; default: 0.01."
-        ),
-        show_default=False,
-    ),
-]
-Data = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="FILE.npz",
-        help=(
-            "With precision auto: arrays by input name to measure on, in place of random ones "
-            "(repeatable)."
-        ),
-    ),
-]
-Tune = Annotated[
-    bool,
-    typer.Option(
-        "--tune",
-        help="Measure the kernels that might be fastest, up to 3 minutes, and keep the times.",
-    ),
-]
-WeightSize = Annotated[
-    str,
-    typer.Option(
-        "--weights",
-        metavar="fast|small",
-        help=(
-            "small: no kernels that keep larger copies of weights (Winograd's convolutions), also "
-            "where they are faster."
-        ),
-    ),
-]
-Dims = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--dim",
-        metavar="NAME=SIZE",
-        help=(
-            "Size of a dynamic axis of random inputs; default: 1 for batch, 224 for height "
-            "and width, else 32."
-        ),
-    ),
-]
 InputFiles = Annotated[
     list[str] | None,
     typer.Option("--input", metavar="NAME=FILE.npy", help="The array of one input (repeatable)."),
-]
-Described = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--input",
-        metavar="NAME:TYPE:SIZES",
-        help=(
-            "What an input of a program of TorchScript is, `x:float32:batch,3,224,224`, or the "
-            "number that it is to have, `rate=16000` (repeatable)."
-        ),
-    ),
-]
-Signature = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="The signature of a SavedModel; default: the one for serving."
-    ),
-]
-Cache = Annotated[
-    bool,
-    typer.Option(
-        "--cache",
-        help=(
-            "A decoder in a folder of Hugging Face takes and gives keys and values of the tokens "
-            "before."
-        ),
-    ),
 ]
 InputArchive = Annotated[
     Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Arrays of inputs by name.")
@@ -200,7 +82,6 @@ CallerCertificate = Annotated[
 CallerKey = Annotated[
     Path | None, typer.Option("--key", metavar="FILE", help="The key of --certificate (PEM).")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
 
 
 def described(texts: Iterable[str] | None) -> dict[str, Any]:
@@ -226,14 +107,6 @@ def described(texts: Iterable[str] | None) -> dict[str, Any]:
                 hint="write it as --input x:float32:batch,3,224,224 or --input rate=16000",
             ) from error
     return inputs
-
-
-def load_model(
-    model: Path, texts: Iterable[str] | None, signature: str | None, cache: bool
-) -> Graph:
-    """The graph of a model file, with the options of its format."""
-    inputs = described(texts) or None
-    return infuse.load(model, inputs=inputs, signature=signature, cache=cache)
 
 
 def names(texts: Iterable[str] | None) -> list[str]:

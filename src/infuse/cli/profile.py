@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -9,25 +10,19 @@ from typing import Annotated
 import typer
 
 import infuse
-from infuse.cli import inputs, options, terminal
+from infuse.cli import inputs, terminal
+from infuse.cli.flags import Only, Without, with_flags
 from infuse.cli.models import note_search, require_file
 from infuse.cli.options import (
     AsJson,
     Calibrate,
-    ChosenLevel,
-    Dims,
     InputArchive,
     InputFiles,
-    Level,
     ModelFile,
-    Precision,
-    Search,
-    Seed,
-    Target,
-    Threads,
-    Tune,
+    check_output,
 )
 from infuse.cli.outputs import write_json
+from infuse.options import CompileOptions, Examples, Rules
 from infuse.profiling import GROUPINGS, Profile, Row, trace_events
 
 
@@ -60,9 +55,12 @@ _WIDE = 140
 assert tuple(by.value for by in By) == GROUPINGS
 
 
+@with_flags
 def profile(
     model: ModelFile,
-    threads: Threads = None,
+    options: Annotated[CompileOptions, Without("prefix")],
+    rules: Annotated[Rules, Without("runtime")],
+    data: Annotated[Examples, Only("dims", "seed")],
     runs: Annotated[int, typer.Option(min=1, help="Runs that are measured.")] = 20,
     by: Annotated[
         By, typer.Option(help="A row for every kernel call, node, or kind of operator and kernel.")
@@ -76,13 +74,6 @@ def profile(
     ] = None,
     files: InputFiles = None,
     archive: InputArchive = None,
-    dim: Dims = None,
-    seed: Seed = 0,
-    target: Target = "native",
-    level: ChosenLevel = Level.all,
-    precision: Precision = "fp32",
-    tune: Tune = False,
-    search: Search = 0.0,
     calibrate: Calibrate = False,
     as_json: AsJson = False,
 ) -> None:
@@ -92,8 +83,7 @@ def profile(
     Inputs that are not given are random.
     """
     if trace is not None:
-        options.check_output(trace, ".json")
-    sizes = options.dims(dim)
+        check_output(trace, ".json")
     require_file(
         model,
         "its kernels were compiled without clocks",
@@ -102,27 +92,16 @@ def profile(
     graph = infuse.load(model)
     arrays = inputs.read_inputs(files, archive, [value.name for value in graph.inputs])
     with terminal.progress(model.name) as progress:
-        source = (
-            infuse.optimize(graph, level.value, search=search, progress=progress)
-            if search
-            else graph
-        )
+        better = infuse.optimize(graph, rules, progress=progress)
         report = infuse.profile(
-            source,
-            arrays,
+            better,
+            replace(data, inputs=arrays),
+            options,
             runs=runs,
-            threads=threads,
-            target=target,
-            precision=precision,
-            tune=tune,
-            level=level.value,
-            set_dims=sizes,
-            seed=seed,
             calibrate=calibrate,
             progress=progress,
         )
-    if search:
-        note_search(source)
+    note_search(better)
     if trace is not None:
         write_json(trace, trace_events(report))
     if as_json:

@@ -9,60 +9,53 @@ from typing import Annotated, Any
 
 import typer
 
-from infuse.cli import inputs, options, terminal
+from infuse.cli import inputs, terminal
+from infuse.cli.flags import Only, Without, with_flags
 from infuse.cli.models import Opened, open_model
 from infuse.cli.options import (
     AsJson,
-    ChosenLevel,
-    Dims,
     InputArchive,
     InputFiles,
-    Level,
     ModelOrFolder,
-    Precision,
-    Search,
-    Seed,
-    Threads,
-    Tune,
+    check_output,
 )
 from infuse.cli.outputs import elements, statistics, summary, type_text, write_arrays
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import index_limits
+from infuse.options import CompileOptions, Examples, Rules
 
 
+@with_flags
 def run(
     model: ModelOrFolder,
+    options: Annotated[CompileOptions, Without("prefix")],
+    rules: Annotated[Rules, Without("runtime")],
+    data: Annotated[Examples, Only("dims", "seed")],
     files: InputFiles = None,
     archive: InputArchive = None,
     random: Annotated[
         bool, typer.Option("--random", help="Make up the inputs that are not given.")
     ] = False,
-    seed: Seed = 0,
-    dim: Dims = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="OUT.npz", help="Write the outputs here."),
     ] = None,
-    threads: Threads = None,
-    level: ChosenLevel = Level.all,
-    precision: Precision = "fp32",
-    tune: Tune = False,
-    search: Search = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Run a model once and print what comes out."""
     if output is not None:
-        options.check_output(output, ".npz")
-    sizes = options.dims(dim)
-    if sizes and not random:
+        check_output(output, ".npz")
+    if data.sizes and not random:
         raise OptionError("--dim sets sizes of random inputs", hint="add --random")
-    opened = open_model(
-        model, threads=threads, level=level, precision=precision, tune=tune, search=search
-    )
+    opened = open_model(model, options, rules)
     with opened.model as compiled:
         arrays = inputs.read_inputs(files, archive, [spec.name for spec in compiled.inputs])
-        fed = complete(opened, arrays, sizes, seed) if random else _all_given(opened, arrays)
+        fed = (
+            complete(opened, arrays, data.sizes, data.seed)
+            if random
+            else _all_given(opened, arrays)
+        )
         started = time.perf_counter()
         results = compiled.run(fed)
         seconds = time.perf_counter() - started

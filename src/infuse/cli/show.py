@@ -13,28 +13,15 @@ from infuse import dtypes
 from infuse.analysis.comparison import quantity
 from infuse.analysis.cost import node_cost, totals
 from infuse.cli import terminal
+from infuse.cli.flags import Without, flags_of, with_flags
 from infuse.cli.folders import describe_folder, say_compiled, say_rows
-from infuse.cli.inputs import read_data
 from infuse.cli.models import note_search, require_file
-from infuse.cli.options import (
-    AsJson,
-    Data,
-    MaxDifference,
-    ModelOrFolder,
-    Precision,
-    Search,
-    Target,
-    Threads,
-    Tune,
-    WeightSize,
-)
+from infuse.cli.options import AsJson, ModelOrFolder
 from infuse.cli.outputs import kept_lines, say_precisions, weights_text
-from infuse.codegen.autotune.precision import AnyPrecision, PrecisionReport, requested
-from infuse.codegen.autotune.selector import WeightChoice, weight_choice
-from infuse.codegen.compile import Stages, chosen_precision, stages_of
+from infuse.codegen.autotune.precision import PrecisionReport
+from infuse.codegen.compile import Compilation, Stages
 from infuse.codegen.listing import listing
 from infuse.codegen.memory import Plan
-from infuse.codegen.precisions import AUTO
 from infuse.codegen.program import Program, Step
 from infuse.codegen.weights import constant_bytes
 from infuse.errors import OptionError
@@ -43,14 +30,16 @@ from infuse.ir.printer import print_graph
 from infuse.ops.core.inference import symbols_of
 from infuse.ops.core.opaque import unknown_nodes
 from infuse.ops.core.rows import RowReport, independent_rows
+from infuse.options import CompileOptions, Rules
 from infuse.profiling.steps import kernels_in
-from infuse.runtime import available_cpus
 from infuse.runtime.folder import is_compiled
-from infuse.targets import Target as Processor
 
 
+@with_flags
 def show(
     model: ModelOrFolder,
+    options: Annotated[CompileOptions, Without("prefix")],
+    rules: Annotated[Rules, Without("runtime")],
     text: Annotated[
         bool,
         typer.Option(
@@ -64,14 +53,6 @@ def show(
             "--kernels", help="List the kernel calls of the compiled form, and its memory."
         ),
     ] = False,
-    target: Target = "native",
-    threads: Threads = None,
-    precision: Precision = "fp32",
-    max_difference: MaxDifference = None,
-    data: Data = None,
-    tune: Tune = False,
-    search: Search = 0.0,
-    weights: WeightSize = "fast",
     as_json: AsJson = False,
 ) -> None:
     """Print a model's inputs, outputs, operators and size; of a compiled model its files, target
@@ -79,28 +60,22 @@ def show(
 
     Target, threads and precision are those that the kernel calls are for.
     """
-    if tune and not kernels:
-        raise OptionError("--tune measures kernels, and none are listed", hint="add --kernels")
-    if weight_choice(weights) != "fast" and not kernels:
-        raise OptionError("--weights chooses kernels, and none are listed", hint="add --kernels")
-    if precision == AUTO and not kernels:
+    given = [*flags_of(options), *flags_of(rules)]
+    if given and not kernels:
         raise OptionError(
-            "--precision auto measures kernels, and none are listed", hint="add --kernels"
+            f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for kernels, and none are "
+            "listed",
+            hint="add --kernels",
         )
     if is_compiled(model):
         if text or kernels:
             require_file(model, "a compiled model has no graph in it")
         _show_folder(model, as_json)
         return
-    asked = requested(precision, max_difference, read_data(data))
-    if search and not kernels:
-        raise OptionError(
-            "--search changes which kernels are called, and none are listed", hint="add --kernels"
-        )
     graph = infuse.load(model)
     lowered = None
     if kernels:
-        lowered = lower(graph, target, threads, asked, tune, search, weight_choice(weights))
+        lowered = lower(graph, options, rules)
     if text and not as_json:
         print(print_graph(graph) if lowered is None else lowered.text(), end="")
         return
@@ -167,13 +142,9 @@ def _tensor(name: str, value: Value) -> dict[str, str]:
 class Lowered:
     """What a graph becomes after optimization, stage by stage."""
 
-    graph: Graph
+    compilation: Compilation
     stages: Stages
-    target: Processor
-    threads: int
-    precision: str
     report: PrecisionReport | None
-    weights: WeightChoice
 
     @property
     def parts(self) -> list[tuple[Program, Plan]]:
@@ -182,7 +153,9 @@ class Lowered:
 
     def text(self) -> str:
         """The programs as text, and the nodes that the interpreter runs."""
-        texts = [listing(*part, self.target, self.threads) for part in self.parts]
+        texts = [
+            listing(*part, self.compilation.target, self.compilation.threads) for part in self.parts
+        ]
         hosted = [f"# run by the interpreter: {_label(node)}\n" for node in self.stages.host_nodes]
         return "\n".join([*texts, *hosted])
 
@@ -194,20 +167,21 @@ class Lowered:
         called = {name for step in steps for name in step.nodes}
         static = all(plan.offsets is not None for plan in plans)
         hosted = self.stages.host_nodes
-        uncalled = sum(node.name not in called for node in self.graph.unordered_nodes)
+        graph = self.compilation.graph
+        uncalled = sum(node.name not in called for node in graph.unordered_nodes)
         return {
             "calls": list(map(_call, steps)),
             "functions": len({step.function.text() for step in steps}),
-            "nodes": len(self.graph),
+            "nodes": len(graph),
             "nodes_without_call": uncalled - len(hosted),
             "host_steps": [_label(node) for node in hosted if not unknown_nodes(node)],
             "unknown_steps": [_label(node) for node in hosted if unknown_nodes(node)],
-            "precision": self.precision,
+            "precision": str(self.compilation.precisions),
             "precision_report": None if self.report is None else self.report.to_dict(),
-            "target_remarks": self.target.remarks,
-            "weights": self.weights,
+            "target_remarks": self.compilation.target.remarks,
+            "weights": self.compilation.options.weights,
             "packed_weights_bytes": sum(program.weights.bytes for program, _ in self.parts),
-            "constants_bytes": constant_bytes(self.graph),
+            "constants_bytes": constant_bytes(graph),
             "kept_in_fp32": {
                 name: why
                 for program, _ in self.parts
@@ -219,26 +193,14 @@ class Lowered:
 
 
 def lower(
-    graph: Graph,
-    target: str,
-    threads: int | None = None,
-    precision: AnyPrecision = "fp32",
-    tune: bool = False,
-    search: float = 0.0,
-    weights: WeightChoice = "fast",
+    graph: Graph, options: CompileOptions = CompileOptions(), rules: Rules = Rules()
 ) -> Lowered:
     """The optimized graph as programs of kernel calls for a target."""
-    processor, count = Processor.resolve(target), threads or available_cpus()
     with terminal.progress(graph.name) as report:
-        better = infuse.optimize(graph, search=search, progress=report)
+        better = infuse.optimize(graph, rules, progress=report)
         note_search(better)
-        better, layers, found = chosen_precision(
-            better, processor, count, precision, tune=tune, progress=report, weights=weights
-        )
-        stages = stages_of(
-            better, processor, count, layers, tune=tune, progress=report, weights=weights
-        )
-    return Lowered(better, stages, processor, count, str(layers), found, weights)
+        compilation, found = Compilation(better, options, report).decided()
+        return Lowered(compilation, compilation.stages(), found)
 
 
 def _label(node: Node) -> str:

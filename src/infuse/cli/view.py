@@ -14,13 +14,17 @@ import typer
 import infuse
 from infuse.analysis import view_data, write_view_data
 from infuse.analysis.comparison import quantity
-from infuse.cli import options, terminal
+from infuse.cli import terminal
+from infuse.cli.flags import Only, with_flags
 from infuse.cli.models import require_file
-from infuse.cli.options import AsJson, Dims, ModelFile
+from infuse.cli.options import AsJson, ModelFile, check_output
+from infuse.options import Examples
 
 
+@with_flags
 def view(
     model: ModelFile,
+    examples: Annotated[Examples, Only("dims")],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -31,7 +35,6 @@ def view(
             "folder, which a browser opens where there is a display.",
         ),
     ] = None,
-    dim: Dims = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the graph of a model as one page: nodes, edges, attributes, costs, and constants with
@@ -40,10 +43,10 @@ def view(
     The page loads nothing and needs no server. Nothing of the model is rewritten before.
     """
     if output is not None:
-        options.check_output(output, ".html", ".json")
+        check_output(output, ".html", ".json")
     require_file(model, "its graph is not in it")
     graph = infuse.load(model)
-    data = view_data(graph, options.dims(dim))
+    data = view_data(graph, examples.sizes)
     path = output if output is not None else Path(mkdtemp(prefix="infuse-")) / "graph.html"
     write_view_data(path, data, model.name)
     opened = output is None and _has_display() and webbrowser.open(path.absolute().as_uri())

@@ -11,13 +11,14 @@ import infuse
 from infuse.cli import terminal
 from infuse.cli.options import AsJson
 from infuse.errors import OptionError
+from infuse.options import LEVELS, Rules
 from infuse.passes.explain import why as explained
 from infuse.passes.fold import Folder
-from infuse.passes.options import FOLD, find_rule
 from infuse.passes.order import PASSES
 from infuse.passes.registry import registered
 from infuse.passes.rules import ALL_RULES
-from infuse.rewrite import LEVELS, Pass, Rule
+from infuse.passes.selection import FOLD, find_rule
+from infuse.rewrite import Pass, Rule
 from infuse.rewrite.record import unwrapped
 
 
@@ -61,10 +62,10 @@ def examine(model: str, name: str) -> dict[str, Any]:
         )
     rule = find_rule(name, [t for t in registered() if isinstance(t, Rule)])
     graph = infuse.load(model)
-    enable = [name] if rule.opt_in else []
+    rules = Rules(rule.level, enable=[name] if rule.opt_in else [])
     with terminal.progress(name) as progress:
         matches = explained(graph, name)
-        whole = infuse.optimize(graph, rule.level, enable=enable, progress=progress)
+        whole = infuse.optimize(graph, rules, progress=progress)
     fired = whole.report.fired[name]
     return {**_describe(rule), "matches": [asdict(match) for match in matches], "fired": fired}
 

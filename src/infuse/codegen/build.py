@@ -17,12 +17,13 @@ from typing import Any, Final
 
 from infuse.codegen.ahead import compiling, expected, is_expected
 from infuse.codegen.cache import Cache
-from infuse.codegen.interface import EXAMPLE, PREFIX, example, header, library_name
+from infuse.codegen.interface import EXAMPLE, example, header, library_name
 from infuse.codegen.library import Progress, make_library
 from infuse.codegen.objects import Objects
 from infuse.codegen.toolchain import Toolchain
 from infuse.codegen.weights import Entries, write_weights
 from infuse.errors import InfuseError
+from infuse.options import PREFIX
 from infuse.runtime.checked import note_written
 from infuse.runtime.folder import (
     ABI,

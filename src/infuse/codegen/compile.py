@@ -6,25 +6,20 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import infuse.codegen.lower  # noqa: F401  registers the lowerings
 from infuse.codegen.autotune.measurement import tuned
-from infuse.codegen.autotune.precision import (
-    AnyPrecision,
-    AutoPrecision,
-    Built,
-    PrecisionReport,
-    search_precision,
-)
-from infuse.codegen.autotune.selector import Chooser, WeightChoice, weight_choice
+from infuse.codegen.autotune.precision import Built, PrecisionReport, search_precision
+from infuse.codegen.autotune.selector import Chooser
 from infuse.codegen.build import build
 from infuse.codegen.expand import expand
 from infuse.codegen.expand.sequences import flatten
-from infuse.codegen.interface import PREFIX, check_prefix
+from infuse.codegen.interface import check_prefix
 from infuse.codegen.labels import separate_labels
 from infuse.codegen.lowering import lower
 from infuse.codegen.memory import Plan, plan
@@ -43,6 +38,7 @@ from infuse.ir.dim_text import NAMELESS
 from infuse.ir.graph import Graph, Node
 from infuse.ops.core.opaque import require_known
 from infuse.ops.core.rows import independent_rows
+from infuse.options import PREFIX, CompileOptions
 from infuse.runtime.cpus import available_cpus
 from infuse.runtime.foreign import ForeignModel
 from infuse.runtime.hosted import HostedModel, ValueSpec
@@ -51,6 +47,8 @@ from infuse.runtime.model import CompiledModel
 from infuse.targets import Target
 
 Progress = Callable[[str, int, int], None]
+PathLike = str | os.PathLike[str]
+EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def generate(
@@ -98,135 +96,6 @@ def _shared_names(graph: Graph, symbols: Sequence[str]) -> dict[str, str]:
     }
 
 
-def compile_graph(
-    graph: Graph,
-    *,
-    target: str = "native",
-    threads: int | None = None,
-    precision: AnyPrecision = "fp32",
-    tune: bool = False,
-    output: str | os.PathLike[str] | None = None,
-    prefix: str = PREFIX,
-    progress: Progress | None = None,
-    weights: str = "fast",
-) -> Model:
-    """Compile `graph` (see `infuse.compile`)."""
-    require_known(graph)
-    check_prefix(prefix)
-    resolved, preferred = Target.resolve(target), weight_choice(weights)
-    count = threads or available_cpus()
-    rows = independent_rows(graph).to_dict()
-    graph, precisions, report = chosen_precision(
-        graph, resolved, count, precision, tune=tune, progress=progress, weights=preferred
-    )
-    stages = stages_of(
-        graph, resolved, count, precisions, tune=tune, progress=progress, weights=preferred
-    )
-    build = partial(
-        build_program,
-        target=resolved,
-        precision=precisions,
-        report=report,
-        description=description_of(graph),
-        rows=rows,
-        progress=progress,
-        weights=preferred,
-    )
-    if resolved.is_foreign:
-        generated = _foreign(stages, resolved, output)
-        return ForeignModel(build(generated, output=output, prefix=prefix), count)
-    return _model(graph, stages, build, count, output, prefix, rows)
-
-
-def chosen_precision(
-    graph: Graph,
-    target: Target,
-    threads: int,
-    precision: AnyPrecision,
-    *,
-    tune: bool = False,
-    progress: Progress | None = None,
-    weights: WeightChoice = "fast",
-) -> tuple[Graph, Precision, PrecisionReport | None]:
-    """The precision to compile a graph in, and the graph whose nodes it means; with the report of
-    the search where one was asked for (`autotune/precision/search.py`).
-    """
-    if not isinstance(precision, AutoPrecision):
-        return graph, precision, None
-    graph = separate_labels(flatten(graph))
-
-    def build(precisions: LayerPrecisions) -> Built:
-        stages = stages_of(
-            graph, target, threads, precisions, tune=tune, progress=progress, weights=weights
-        )
-        program = partial(
-            build_program, target=target, precision=precisions, progress=progress, weights=weights
-        )
-        return Built(_model(graph, stages, program, threads), stages.layers)
-
-    return graph, *search_precision(graph, precision, target, build, tune=tune, progress=progress)
-
-
-def _model(
-    graph: Graph,
-    stages: Stages,
-    build: Callable[..., Path],
-    threads: int,
-    output: str | os.PathLike[str] | None = None,
-    prefix: str = PREFIX,
-    rows: Mapping[str, Any] | None = None,
-) -> Model:
-    """The model of a graph for this machine; `build` makes the folder of a program."""
-    if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
-        folder = build(stages.whole, output=output, prefix=prefix)
-        return CompiledModel.load(folder, threads=threads)
-    if prefix != PREFIX:
-        names = (
-            ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
-            or "inputs that are not tensors"
-        )
-        raise OptionError(
-            f"the model has no C interface, whose functions could have the prefix {prefix!r}: "
-            "Python runs a part of it "
-            f"({names})",
-            hint="leave the prefix out",
-        )
-    parts = [
-        part if isinstance(part, Graph) else CompiledModel.load(build(part), threads=threads)
-        for part in stages.parts
-    ]
-    inputs = tuple(ValueSpec.of(v.name, v.type, v.default is not None) for v in graph.inputs)
-    outputs = tuple(ValueSpec.of(n, v.type) for n, v in zip(graph.output_names, graph.outputs))
-    returned = tuple(stages.returned)
-    model = HostedModel(
-        graph.name, inputs, outputs, returned, parts, threads, description_of(graph), rows or {}
-    )
-    if output is not None:
-        model.save(output)
-    return model
-
-
-def _foreign(
-    stages: Stages, target: Target, output: str | os.PathLike[str] | None
-) -> tuple[Program, Plan]:
-    """The program of a model for another machine; OptionError where it cannot be had alone or has
-    nowhere to go.
-    """
-    if output is None:
-        raise OptionError(
-            f"a model for {target.architecture} does not run on this machine",
-            hint="name a folder for it (output=, -o), and load that there",
-        )
-    if stages.whole is None:
-        names = ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
-        raise OptionError(
-            "the interpreter has to run a part of the model, which another machine cannot be "
-            f"given: {names}",
-            hint="compile it on the machine where it is to run",
-        )
-    return stages.whole
-
-
 @dataclass
 class Stages:
     """A graph on its way to code: programs with their plans, and between them what the interpreter
@@ -262,37 +131,217 @@ class Stages:
         return [node for part in self.parts if isinstance(part, Graph) for node in part.nodes]
 
 
-def stages_of(
-    graph: Graph,
-    target: Target,
-    threads: int = 1,
-    precision: Precision = "fp32",
-    *,
-    tune: bool = False,
-    progress: Progress | None = None,
-    weights: WeightChoice = "fast",
-) -> Stages:
-    """The stages of a graph: the interpreter gets the nodes that have no native code.
+@dataclass(frozen=True)
+class Compilation:
+    """A graph on its way to native code, for these options:
 
-    Where several kernels compute the same, the cost model chooses; with `tune`, measuring does
-    (`tuning.tuned`); with small `weights`, only among those that keep no larger copies of weights.
-    OptionError where the target does not compute in this precision, or this machine cannot measure
-    for it.
+        stages → expand → group → lower → plan → print → build
+
+    A graph is cut where the interpreter has to run a part (`stages`); each native stage is lowered
+    to a program, whose memory is planned (`generate`), and which is printed and built (`build`).
     """
-    precisions = LayerPrecisions.of(precision)
-    precisions.check(target)
-    graph = separate_labels(flatten(graph))
-    chooser = Chooser(target.machine, threads, compact=weights == "small")
-    if tune:
 
-        def tuned_for(name: str) -> Chooser:
-            def lowered(trial: Chooser) -> list[Program]:
-                return _stages(graph, target, threads, name, trial).programs
+    graph: Graph
+    options: CompileOptions = field(default_factory=CompileOptions)
+    progress: Progress | None = None
+    layers: LayerPrecisions | None = None
+    """The precision of each layer, where the options do not name one for all."""
 
-            return tuned(lowered, chooser, target, name, progress=progress)
+    @cached_property
+    def target(self) -> Target:
+        """What code is made for. OptionError where there is no such target."""
+        return Target.resolve(self.options.target)
 
-        chooser = chooser.apart({name: tuned_for(name) for name in precisions.names})
-    return _stages(graph, target, threads, precisions, chooser)
+    @cached_property
+    def threads(self) -> int:
+        """Threads of a run."""
+        return self.options.threads or available_cpus()
+
+    @property
+    def precisions(self) -> LayerPrecisions:
+        """What each layer computes in."""
+        return self.layers or LayerPrecisions.of(str(self.options.precision))
+
+    def model(self, output: PathLike | None = None) -> Model:
+        """The compiled model, in the folder `output` where one is named (see `infuse.compile`)."""
+        require_known(self.graph)
+        check_prefix(self.options.prefix)
+        rows = independent_rows(self.graph).to_dict()
+        decided, report = self.decided()
+        facts = {"model": dict(description_of(decided.graph)), "rows": rows}
+        if report is not None:
+            facts = {"precision_report": report.to_dict(), **facts}
+        stages = decided.stages()
+        if self.target.is_foreign:
+            folder = decided.build(_foreign(stages, self.target, output), output, facts=facts)
+            return ForeignModel(folder, self.threads)
+        return decided.load(stages, output, facts)
+
+    def decided(self) -> tuple[Compilation, PrecisionReport | None]:
+        """The same with a precision for every layer of a graph whose nodes it means; and the report
+        of the search, where one was asked for (`autotune/precision/search.py`).
+        """
+        auto = None if self.layers is not None else self.options.auto
+        if auto is None:
+            return self, None
+        flat = replace(self, graph=separate_labels(flatten(self.graph)))
+
+        def build(precisions: LayerPrecisions) -> Built:
+            trial = replace(flat, layers=precisions, options=replace(self.options, prefix=PREFIX))
+            stages = trial.stages()
+            return Built(trial.load(stages), stages.layers)
+
+        precisions, report = search_precision(
+            flat.graph, auto, self.target, build, tune=self.options.tune, progress=self.progress
+        )
+        return replace(flat, layers=LayerPrecisions.of(precisions)), report
+
+    def stages(self) -> Stages:
+        """The stages of the graph: the interpreter gets the nodes that have no native code.
+
+        Where several kernels compute the same, the cost model chooses; with `tune`, measuring does
+        (`tuning.tuned`); with small `weights`, only among those that keep no larger copies of
+        weights. OptionError where the target does not compute in this precision, or this machine
+        cannot measure for it.
+        """
+        precisions, target = self.precisions, self.target
+        precisions.check(target)
+        graph = separate_labels(flatten(self.graph))
+        compact = self.options.weights == "small"
+        chooser = Chooser(target.machine, self.threads, compact=compact)
+        if self.options.tune:
+
+            def tuned_for(name: str) -> Chooser:
+                def lowered(trial: Chooser) -> list[Program]:
+                    only = LayerPrecisions.of(name)
+                    return _stages(graph, target, self.threads, only, trial).programs
+
+                return tuned(lowered, chooser, target, name, progress=self.progress)
+
+            chooser = chooser.apart({name: tuned_for(name) for name in precisions.names})
+        return _stages(graph, target, self.threads, precisions, chooser)
+
+    def load(
+        self, stages: Stages, output: PathLike | None = None, facts: Mapping[str, Any] = EMPTY
+    ) -> Model:
+        """The model of these stages, on this machine; `facts` as in `build`."""
+        graph, prefix = self.graph, self.options.prefix
+        if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
+            folder = self.build(stages.whole, output, facts=facts)
+            return CompiledModel.load(folder, threads=self.threads)
+        _require_usual_prefix(stages, prefix)
+        parts = [
+            part
+            if isinstance(part, Graph)
+            else CompiledModel.load(self.build(part, facts=facts), threads=self.threads)
+            for part in stages.parts
+        ]
+        inputs = tuple(ValueSpec.of(v.name, v.type, v.default is not None) for v in graph.inputs)
+        outputs = tuple(ValueSpec.of(n, v.type) for n, v in zip(graph.output_names, graph.outputs))
+        model = HostedModel(
+            graph.name,
+            inputs,
+            outputs,
+            tuple(stages.returned),
+            parts,
+            self.threads,
+            description_of(graph),
+            facts.get("rows", {}),
+        )
+        if output is not None:
+            model.save(output)
+        return model
+
+    def build(
+        self,
+        generated: tuple[Program, Plan],
+        output: PathLike | None = None,
+        *,
+        facts: Mapping[str, Any] = EMPTY,
+        profile: bool = False,
+        toolchain: Toolchain | None = None,
+    ) -> Path:
+        """The folder of one program, compiled.
+
+        Its metadata has what its kernels were chosen for, and `facts` besides: the report of how
+        its precision was chosen, the description of the model (`description_of`), what is proven of
+        the rows of its batches (`RowReport`). With `profile`, sessions tell when every step ran
+        (`Session.records`).
+        """
+        program, memory = generated
+        fingerprint, prefix = program.weights.fingerprint(), self.options.prefix
+        info = metadata(program, fingerprint) | {
+            "precision": str(self.precisions),
+            "weights": self.options.weights,
+        }
+        info |= {name: fact for name, fact in facts.items() if fact}
+        if prefix != PREFIX:
+            info["prefix"] = prefix
+        if "fp16" in self.precisions.names:
+            info["kept_in_fp32"] = program.weights.float32_reasons
+        if self.target.machine.tiled:
+            info["tiles"] = True
+        static = memory.offsets is not None
+        arena = {"bytes": memory.total, "lower_bound": memory.lower_bound}
+        info["arena"] = arena if static else None
+        if profile:
+            info["profile"] = all_sizes([program, *program.bodies])
+        folder = build(
+            print_sources(program, memory, info, apart=True, profile=profile),
+            program.weights,
+            program.weights.bytes,
+            info,
+            key=fingerprint,
+            target=self.target,
+            toolchain=toolchain,
+            output=output,
+            progress=self.progress,
+        )
+        program.weights.give_back()
+        return folder
+
+
+def compile_graph(
+    graph: Graph,
+    options: CompileOptions | None = None,
+    *,
+    output: PathLike | None = None,
+    progress: Progress | None = None,
+) -> Model:
+    """Compile `graph` (see `infuse.compile`)."""
+    return Compilation(graph, options or CompileOptions(), progress).model(output)
+
+
+def _require_usual_prefix(stages: Stages, prefix: str) -> None:
+    if prefix != PREFIX:
+        names = (
+            ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
+            or "inputs that are not tensors"
+        )
+        raise OptionError(
+            f"the model has no C interface, whose functions could have the prefix {prefix!r}: "
+            f"Python runs a part of it ({names})",
+            hint="leave the prefix out",
+        )
+
+
+def _foreign(stages: Stages, target: Target, output: PathLike | None) -> tuple[Program, Plan]:
+    """The program of a model for another machine; OptionError where it cannot be had alone or has
+    nowhere to go.
+    """
+    if output is None:
+        raise OptionError(
+            f"a model for {target.architecture} does not run on this machine",
+            hint="name a folder for it (output=, -o), and load that there",
+        )
+    if stages.whole is None:
+        names = ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
+        raise OptionError(
+            "the interpreter has to run a part of the model, which another machine cannot be "
+            f"given: {names}",
+            hint="compile it on the machine where it is to run",
+        )
+    return stages.whole
 
 
 def _stages(
@@ -318,82 +367,3 @@ def _stages(
             if error.serial is None or error.serial in hosted:
                 raise
             hosted.add(error.serial)
-
-
-def compile_program(
-    generated: tuple[Program, Plan],
-    target: Target,
-    threads: int | None,
-    *,
-    precision: Precision = "fp32",
-    output: str | os.PathLike[str] | None = None,
-    prefix: str = PREFIX,
-    progress: Progress | None = None,
-    profile: bool = False,
-) -> CompiledModel:
-    """Compile one program and load it; with `profile`, its sessions tell when every step ran
-    (`Session.records`).
-    """
-    folder = build_program(
-        generated,
-        target,
-        precision=precision,
-        output=output,
-        prefix=prefix,
-        progress=progress,
-        profile=profile,
-    )
-    return CompiledModel.load(folder, threads=threads)
-
-
-def build_program(
-    generated: tuple[Program, Plan],
-    target: Target,
-    *,
-    precision: Precision = "fp32",
-    output: str | os.PathLike[str] | None = None,
-    prefix: str = PREFIX,
-    progress: Progress | None = None,
-    profile: bool = False,
-    toolchain: Toolchain | None = None,
-    report: PrecisionReport | None = None,
-    description: Mapping[str, Any] | None = None,
-    rows: Mapping[str, Any] | None = None,
-    weights: WeightChoice = "fast",
-) -> Path:
-    """The folder of one program, compiled; its metadata has the `report` of how its precision was
-    found, the `description` of the model (`description_of`), what is proven of the `rows` of its
-    batches (`RowReport`), and what its kernels were chosen for.
-    """
-    program, memory = generated
-    fingerprint = program.weights.fingerprint()
-    info = metadata(program, fingerprint) | {"precision": str(precision), "weights": weights}
-    if report is not None:
-        info["precision_report"] = report.to_dict()
-    if description:
-        info["model"] = dict(description)
-    if rows:
-        info["rows"] = dict(rows)
-    if prefix != PREFIX:
-        info["prefix"] = prefix
-    if "fp16" in LayerPrecisions.of(precision).names:
-        info["kept_in_fp32"] = program.weights.float32_reasons
-    if target.machine.tiled:
-        info["tiles"] = True
-    static = memory.offsets is not None
-    info["arena"] = {"bytes": memory.total, "lower_bound": memory.lower_bound} if static else None
-    if profile:
-        info["profile"] = all_sizes([program, *program.bodies])
-    folder = build(
-        print_sources(program, memory, info, apart=True, profile=profile),
-        program.weights,
-        program.weights.bytes,
-        info,
-        key=fingerprint,
-        target=target,
-        toolchain=toolchain,
-        output=output,
-        progress=progress,
-    )
-    program.weights.give_back()
-    return folder

@@ -12,10 +12,9 @@ from typing import Any, Final
 from infuse import dtypes
 from infuse.errors import OptionError
 from infuse.ir import dim_text, dims
+from infuse.options import PREFIX
 from infuse.runtime.folder import LIBRARY
 
-PREFIX: Final = "infuse"
-"""What the names of the functions begin with unless something else is asked for."""
 EXAMPLE: Final = "example.c"
 _FUNCTIONS: Final = "metadata|open|shapes|run|output|error|arena_bytes|live_bytes|close|profile"
 _NAMES: Final = re.compile(rf"\binfuse_(?=(?:{_FUNCTIONS})\b)")

@@ -8,12 +8,9 @@ from typing import Final
 
 from infuse.errors import OptionError
 from infuse.ir.graph import Node
+from infuse.options import AUTO, PRECISIONS
 from infuse.targets import DotType, Target
 
-PRECISIONS: Final = ("fp32", "bf16x2", "bf16", "fp16")
-"""What a layer may compute in."""
-AUTO: Final = "auto"
-"""The precision that is looked for (`autotune/precision_search.py`)."""
 MIXED: Final = "mixed"
 """The precision of a model whose layers have several."""
 

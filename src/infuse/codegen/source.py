@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infuse.codegen.interface import PREFIX, prefixed
+from infuse.codegen.interface import prefixed
 from infuse.codegen.memory import Plan
 from infuse.codegen.plan_text import plan_text
 from infuse.codegen.program import Program
@@ -16,6 +16,7 @@ from infuse.codegen.program_text import ProgramText, model_text
 from infuse.codegen.recording import Recording
 from infuse.codegen.units import all_sizes, define, distinct, end, head, preamble
 from infuse.ir import dims
+from infuse.options import PREFIX
 from infuse.runtime.folder import ABI
 from infuse.targets.cpu.emit.sizes import size_text, symbol_field
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from infuse.codegen.build import FUNCTION
-from infuse.codegen.interface import PREFIX
 from infuse.codegen.names import comment
 from infuse.codegen.program import Function, Program, Step
 from infuse.codegen.shared_files import APART, shared_by, shared_files
+from infuse.options import PREFIX
 from infuse.runtime.folder import SOURCE
 from infuse.targets.cpu.emit.sizes import fields_in, symbol_field
 

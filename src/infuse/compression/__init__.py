@@ -4,7 +4,6 @@ from infuse.compression.forms import BlockOptions
 from infuse.compression.methods import MethodOptions
 from infuse.compression.narrowing import Narrowing, narrow_graph
 from infuse.compression.pipeline import Request, compress_graph
-from infuse.compression.pruning.request import PruneRequest
 from infuse.compression.recovery import tune_graph
 from infuse.compression.report import CompressionReport, LayerReport
 from infuse.compression.sparse import SparseOptions
@@ -17,7 +16,6 @@ __all__ = [
     "LayerReport",
     "MethodOptions",
     "Narrowing",
-    "PruneRequest",
     "Request",
     "SparseOptions",
     "StaticOptions",

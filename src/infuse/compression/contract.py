@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from infuse.errors import OptionError
+from infuse.options.compressing import part_or_number
 
 
 @dataclass(frozen=True)
@@ -52,18 +53,6 @@ class Bound:
 
     def __str__(self) -> str:
         return f"{self.limit * 100:g}%" if self.is_relative else f"{self.limit:g}"
-
-
-def part_or_number(text: str | float) -> tuple[float, bool]:
-    """A number, that of a percentage over 100, and whether it was a percentage; NaN for anything
-    else.
-    """
-    is_percentage = isinstance(text, str) and text.strip().endswith("%")
-    try:
-        number = float(text.strip().rstrip("%") if isinstance(text, str) else text)
-    except (TypeError, ValueError):
-        number = math.nan
-    return (number / 100 if is_percentage else number), is_percentage
 
 
 class Deadline:

@@ -22,7 +22,13 @@ from infuse.compression.layers import (
     largest_of_channels,
     multiply,
 )
-from infuse.compression.methods import Plan, Setting, in_blocks_by_moments, why_no_blocks
+from infuse.compression.methods import (
+    MethodOptions,
+    Plan,
+    Setting,
+    in_blocks_by_moments,
+    why_no_blocks,
+)
 from infuse.compression.moments import products_error
 from infuse.compression.observation import Observations, Range, observe
 from infuse.compression.ranges import scale_of
@@ -36,6 +42,16 @@ from infuse.compression.static import (
 from infuse.compression.weights import round_to_nearest
 from infuse.ir.graph import Array
 from infuse.mapped import give_back
+from infuse.options.compressing import (
+    Int2,
+    Int3,
+    Int4,
+    Int8,
+    Int8Dynamic,
+    Int8Weights,
+    Int16Activations,
+    Method,
+)
 
 RUNS = 32
 """Runs at most that scales are chosen on."""
@@ -155,26 +171,33 @@ class Evening:
     by_mean: bool = False
 
 
-def evenings_of(methods: Sequence[str], static: StaticOptions) -> list[Evening]:
+BITS: Mapping[type[Method], int] = {Int8Weights: 8, Int4: 4, Int3: 3, Int2: 2}
+"""Bits of the weights of a method that rounds these alone."""
+
+
+def evenings_of(methods: Sequence[Method]) -> list[Evening]:
     """Those of the methods that round."""
-    by_name = {
-        "int8": Evening(_static(static)),
-        "int16-activations": Evening(_static(replace(static, activations=dtypes.uint16))),
-        "int8-dynamic": Evening(_dynamic),
-        "int8-weights": Evening(_few(8), by_mean=True),
-        "int4": Evening(_few(4), by_mean=True),
-        "int3": Evening(_few(3), by_mean=True),
-        "int2": Evening(_few(2), by_mean=True),
-    }
-    return [by_name[name] for name in methods if name in by_name]
+    return [each for method in methods if (each := _evening(method)) is not None]
 
 
-def equalize(setting: Setting, methods: Sequence[str]) -> tuple[Setting, frozenset[int]]:
+def _evening(method: Method) -> Evening | None:
+    static = MethodOptions.of(method).static
+    if type(method) is Int8:
+        return Evening(_static(static))
+    if type(method) is Int16Activations:
+        return Evening(_static(replace(static, activations=dtypes.uint16)))
+    if isinstance(method, Int8Dynamic):
+        return Evening(_dynamic)
+    bits = BITS.get(type(method))
+    return None if bits is None else Evening(_few(bits), by_mean=True)
+
+
+def equalize(setting: Setting, methods: Sequence[Method]) -> tuple[Setting, frozenset[int]]:
     """A setting whose graph computes the same, with scales of channels moved where that makes the
     errors of these methods less, by 5 % at least on rows that the scales were not chosen by;
     without data, nowhere. And the serial numbers of the layers that read what scales divide.
     """
-    evenings = evenings_of(methods, setting.options.static)
+    evenings = evenings_of(methods)
     sites = find_sites(setting.layers) if evenings and setting.runs else []
     if not sites or not setting.runs:
         return setting, frozenset()

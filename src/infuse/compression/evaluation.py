@@ -14,15 +14,17 @@ import numpy as np
 
 from infuse.analysis.dataset import Feeds, in_turn
 from infuse.analysis.metrics import Metric, Outputs
-from infuse.codegen.autotune.precision.request import Timer, least_seconds
+from infuse.codegen.autotune.precision.request import least_seconds
 from infuse.codegen.autotune.records import CacheRecord
 from infuse.codegen.compile import compile_graph
 from infuse.compression.freed import give_back_after_compiling, give_back_freed_memory
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 from infuse.mapped import give_back
-from infuse.passes.options import Options
+from infuse.options import CompileOptions
+from infuse.options.compiling import Timer
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.profiling.progress import Progress
 from infuse.runtime.interface import Model
 from infuse.targets import Target
@@ -133,7 +135,7 @@ class Evaluation:
                 for model in self._models.values():
                     model.give_back_weights()
                 optimized = settled(graph)
-                self._models[graph] = compile_graph(optimized, threads=self.threads)
+                self._models[graph] = compile_graph(optimized, CompileOptions(threads=self.threads))
                 self._compiled.add(graph)
                 give_back_after_compiling(optimized)
         return [self._models[graph] for graph in graphs]
@@ -159,7 +161,7 @@ class Evaluation:
 
     def score_once(self, graph: Graph) -> float:
         """The score of a graph that nobody asks for again: its model is closed at once."""
-        with compile_graph(settled(graph), threads=self.threads) as model:
+        with compile_graph(settled(graph), CompileOptions(threads=self.threads)) as model:
             outputs = [model.run(feeds) for feeds in in_turn(self.runs)]
         self.validations += 1
         self.model_runs += len(self.runs)
@@ -170,7 +172,7 @@ class Evaluation:
         nobody asks for again.
         """
         (original,) = self._open([self.original])
-        with compile_graph(settled(graph), threads=self.threads) as model:
+        with compile_graph(settled(graph), CompileOptions(threads=self.threads)) as model:
             models = {"original": original, "graph": model}
             times = self._timer(
                 {name: partial(each.run, self.runs[0]) for name, each in models.items()}
@@ -196,5 +198,5 @@ def settled(graph: Graph, level: str = "all") -> Graph:
     if graph.report is not None:
         return graph
     copy = clone(graph)
-    copy.report = optimize_in_place(copy, Options(level), None)
+    copy.report = optimize_in_place(copy, Selection(level), None)
     return copy

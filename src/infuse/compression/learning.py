@@ -23,7 +23,7 @@ CLASS_METRICS = ("top1", "top5", "agreement")
 
 
 @dataclass(frozen=True)
-class Examples:
+class Divided:
     """Data to learn from and data that tell the score, each with labels where there are some."""
 
     learned: Data | None
@@ -32,9 +32,7 @@ class Examples:
     labels: Any
 
     @classmethod
-    def divided(
-        cls, data: Data | None, labels: Any, validation: Data | None, is_tuned: bool
-    ) -> Examples:
+    def of(cls, data: Data | None, labels: Any, validation: Data | None, is_tuned: bool) -> Divided:
         """The examples of a call. OptionError where they are too few for both, or of several
         sizes.
         """

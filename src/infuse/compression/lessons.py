@@ -16,6 +16,7 @@ from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph
 from infuse.ir.types import TensorType
 from infuse.ops.core.inference import infer_graph
+from infuse.options import CompileOptions
 
 ROWS = 64
 """Examples of a run, where a model takes any number."""
@@ -83,7 +84,7 @@ def answers(
     count = rows_of(arrays)
     size = graph.inputs[0].shape[0] if graph.inputs and graph.inputs[0].rank else 1
     step = size if isinstance(size, int) else ROWS
-    with compile_graph(settled(graph), threads=threads) as model:
+    with compile_graph(settled(graph), CompileOptions(threads=threads)) as model:
         for start in range(0, count - count % step if isinstance(size, int) else count, step):
             yield model.run({name: array[start : start + step] for name, array in arrays.items()})
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,21 @@ from infuse.compression.static import StaticOptions, between_layers, plan_static
 from infuse.compression.weights import BlockWeights, blocks, round_to_nearest
 from infuse.errors import OptionError
 from infuse.ir.graph import Array, Graph, Value
+from infuse.options.compressing import (
+    Clusters,
+    Int2,
+    Int3,
+    Int4,
+    Int8,
+    Int8Dynamic,
+    Int8Weights,
+    Int16Activations,
+    LowRank,
+    Method,
+    Sparse,
+    SparseInt8,
+    WeightsOnly,
+)
 from infuse.profiling.progress import Progress
 
 CALIBRATION_RUNS = 300
@@ -90,6 +106,31 @@ class MethodOptions:
     """Whether scales of channels are moved between layers where they err less for it."""
     rotate: bool = True
     """Whether channels are rotated where layers err less for it."""
+
+    @classmethod
+    def of(cls, method: Method, equalize: bool = True, rotate: bool = True) -> MethodOptions:
+        """What a method is asked for. OptionError for what means nothing."""
+        static, blocks, sparse = StaticOptions(), BlockOptions(), SparseOptions()
+        if isinstance(method, Int8):
+            static = StaticOptions(method.calibrator, bias_correction=method.bias_correction)
+        if isinstance(method, WeightsOnly):
+            is_foreign = method.runtime == "onnxruntime"
+            blocks = BlockOptions(is_foreign, method.rounded_activations)
+        if isinstance(method, Sparse | SparseInt8):
+            sparse = SparseOptions.parse(str(method.sparsity), method.block)
+        return cls(static, blocks, sparse, equalize, rotate)
+
+    @classmethod
+    def joined(cls, several: Sequence[MethodOptions]) -> MethodOptions:
+        """Those of several methods: of each part what the first one asks for that asks for it."""
+        usual = cls()
+        changes: dict[str, Any] = {}
+        for options in several:
+            for each in fields(cls):
+                own = getattr(options, each.name)
+                if own != getattr(usual, each.name):
+                    changes.setdefault(each.name, own)
+        return cls(**changes)
 
 
 @dataclass(frozen=True)
@@ -389,25 +430,21 @@ def _alone(method: Callable[[Setting], Plan]) -> Callable[[Setting], list[Plan]]
     return lambda setting: [method(setting)]
 
 
-METHODS: Mapping[str, Callable[[Setting], list[Plan]]] = {
-    "int8": _alone(_with_others(static_int8)),
-    "int16-activations": _alone(_with_others(int16_activations)),
-    "int8-dynamic": _alone(_with_others(dynamic_int8)),
-    "int8-weights": _alone(_with_others(_weights_of(8))),
-    "int4": _alone(_with_others(_weights_of(4), 4)),
-    "int3": _alone(_with_others(_weights_of(3), 4)),
-    "int2": _alone(_with_others(_weights_of(2), 4)),
-    "low-rank": low_rank,
-    "clusters": clusters,
-    "sparse": _alone(sparse),
-    "sparse-int8": _alone(_with_others(sparse_int8)),
+PLANS: Mapping[type[Method], Callable[[Setting], list[Plan]]] = {
+    Int8: _alone(_with_others(static_int8)),
+    Int16Activations: _alone(_with_others(int16_activations)),
+    Int8Dynamic: _alone(_with_others(dynamic_int8)),
+    Int8Weights: _alone(_with_others(_weights_of(8))),
+    Int4: _alone(_with_others(_weights_of(4), 4)),
+    Int3: _alone(_with_others(_weights_of(3), 4)),
+    Int2: _alone(_with_others(_weights_of(2), 4)),
+    LowRank: low_rank,
+    Clusters: clusters,
+    Sparse: _alone(sparse),
+    SparseInt8: _alone(_with_others(sparse_int8)),
 }
 
 
-FEW_BITS = frozenset(("int4", "int3", "int2"))
-"""Methods whose products could be MatMulNBits with rounded activations."""
-
-
-def plans_of(methods: Sequence[str], setting: Setting) -> list[Plan]:
-    """The plans of several methods, which are alternatives for each layer."""
-    return [plan for name in methods for plan in METHODS[name](setting)]
+def plans_of(method: Method, setting: Setting) -> list[Plan]:
+    """The plans of a method, which are alternatives for each layer."""
+    return PLANS[type(method)](setting)

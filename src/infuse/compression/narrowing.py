@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
-from infuse.analysis.dataset import Data
 from infuse.compression.candidates import candidates_of_stage
 from infuse.compression.contract import Deadline
 from infuse.compression.evaluation import settled
 from infuse.compression.pipeline import Request
-from infuse.compression.pruning.request import PruneRequest
 from infuse.compression.pruning.search import Pruner
 from infuse.compression.report import PRUNED
 from infuse.compression.stages import Stages, contract_error, halves, stages
 from infuse.compression.tuning import TuneOptions
 from infuse.ir.graph import Graph
+from infuse.options.compressing import Int8, Method, Prune
 from infuse.profiling.progress import Progress
 
 HINT = "prune less (--prune), tune longer (--tune), or allow more (--max-drop)"
@@ -25,38 +22,35 @@ HINT = "prune less (--prune), tune longer (--tune), or allow more (--max-drop)"
 @dataclass(frozen=True)
 class Narrowing:
     """How a graph becomes narrower, what tunes it, and by which methods it is rounded afterwards
-    (None: it stays in float32).
+    (none: it stays in float32).
     """
 
-    prune: PruneRequest
+    prune: Prune
     tune: TuneOptions | None = None
-    method: str | Sequence[str] | None = None
+    methods: tuple[Method, ...] = ()
 
     @property
     def has_integers(self) -> bool:
         """Whether activations and weights are rounded afterwards."""
-        return "int8" in ([self.method] if isinstance(self.method, str) else self.method or ())
+        return any(type(method) is Int8 for method in self.methods)
 
 
 def narrow_graph(
     graph: Graph,
     request: Request,
     narrowing: Narrowing,
-    data: Data | None = None,
-    labels: Any = None,
-    validation: Data | None = None,
     progress: Progress | None = None,
 ) -> Graph:
     """A narrower copy of a graph that was optimized to standard operators (see
     `infuse.compress`).
     """
-    deadline = Deadline(request.minutes)
-    is_tuned = narrowing.tune is not None
-    with stages(graph, request, is_tuned, data, labels, validation, progress) as stage:
+    deadline = Deadline(request.contract.minutes)
+    is_tuned, has_data = narrowing.tune is not None, request.examples.inputs is not None
+    with stages(graph, request, is_tuned, progress) as stage:
         for_floats, for_integers = halves(narrowing.tune, narrowing.has_integers)
         pruner = Pruner(
             stage.source,
-            narrowing.prune,
+            replace(narrowing.prune, kinds=narrowing.prune.kinds_for(has_data)),
             stage.evaluation,
             stage.bound,
             deadline,
@@ -68,7 +62,7 @@ def narrow_graph(
         narrow, score = pruner.run()
         result = _finished(narrow, stage, pruner, score)
         _require_narrower(result, pruner, stage)
-        if not narrowing.method:
+        if not narrowing.methods:
             return result
         if for_integers is not None:
             report = result.compression
@@ -76,9 +70,9 @@ def narrow_graph(
             tuned, note = stage.tuned_for_integers(narrow, for_integers)
             report.notes.append(note)
             if tuned is not narrow:
-                result = settled(tuned, request.level)
+                result = settled(tuned, request.options.level)
                 result.compression = report
-        return stage.rounded(result, narrowing.method, PRUNED, HINT)
+        return stage.rounded(result, narrowing.methods, PRUNED, HINT)
 
 
 def _finished(narrow: Graph, stage: Stages, pruner: Pruner, score: float) -> Graph:

@@ -16,6 +16,7 @@ from infuse.compression.layers import Floats, Layer
 from infuse.compression.row_store import RowStore
 from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Array, Graph, Value
+from infuse.options import CompileOptions
 from infuse.profiling.progress import Progress
 
 ELEMENTS = 1 << 16
@@ -100,7 +101,7 @@ def observe(
     counts = dict.fromkeys(products, 0)
     exposing, names = clone_exposing(graph, values)
     each, stride = -(-ELEMENTS // len(runs)), -(-len(runs) // SAMPLED_RUNS)
-    with compile_graph(exposing, threads=threads, weights="small") as model:
+    with compile_graph(exposing, CompileOptions(threads=threads, weights="small")) as model:
         give_back_after_compiling(exposing)
         for number, feeds in enumerate(in_turn(runs)):
             outputs = model.run(feeds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from infuse.analysis.dataset import Data, Feeds, feeds_of
 from infuse.analysis.metrics import Metric, metric as metric_of
 from infuse.analysis.sequences import sequence_notes
-from infuse.codegen.autotune.precision.request import Timer
 from infuse.compression.candidates import candidates
 from infuse.compression.contract import Bound, Deadline
 from infuse.compression.control import Control
@@ -21,7 +20,7 @@ from infuse.compression.evaluation import Evaluation, Memory, digest_of, settled
 from infuse.compression.freed import give_back_constants, give_back_freed_memory
 from infuse.compression.gates import find_gates
 from infuse.compression.layers import Layer, find_embeddings, find_layers, products_left_out
-from infuse.compression.methods import FEW_BITS, METHODS, MethodOptions, Plan, Setting, plans_of
+from infuse.compression.methods import MethodOptions, Plan, Setting, plans_of
 from infuse.compression.planning import Selection
 from infuse.compression.report import CompressionReport, LayerReport
 from infuse.compression.rotations import Rotations, rotate
@@ -30,6 +29,8 @@ from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
 from infuse.ir.printer import print_graph
 from infuse.ops.core.feeds import has_tensor_inputs, random_feeds, trial_sizes
+from infuse.options import CompressOptions, Contract, Examples, Int8, Method
+from infuse.options.compiling import Timer
 from infuse.profiling.progress import Progress
 
 RANDOM_RUNS = 4
@@ -37,83 +38,87 @@ RANDOM_RUNS = 4
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for: methods, the contract, and how to measure."""
+    """What is asked for: methods, of which each layer gets one, the contract, and how to
+    measure.
+    """
 
-    method: str | Sequence[str] = "int8"
-    """One of `METHODS`, or several, of which each layer gets one."""
-    level: str = "all"
-    """How much of the result is rewritten."""
-    metric: Any = None
-    max_drop: str | float | None = None
-    minutes: float | None = None
-    batch: int = 1
-    threads: int | None = None
-    seed: int = 0
-    allow_slower: bool = False
-    options: MethodOptions = field(default_factory=MethodOptions)
+    methods: tuple[Method, ...] = (Int8(),)
+    contract: Contract = Contract()
+    examples: Examples = Examples()
+    options: CompressOptions = CompressOptions()
     timer: Timer | None = None
     """What measures in place of the clock."""
 
     def __post_init__(self) -> None:
-        if not self.methods:
-            raise OptionError("no method is named", hint=f"methods: {', '.join(METHODS)}")
-        for name in self.methods:
-            if name not in METHODS:
-                raise OptionError(
-                    f"there is no method {name!r}", hint=f"methods: {', '.join(METHODS)}"
-                )
-        if self.options.blocks.is_contributed and not FEW_BITS & set(self.methods):
-            raise OptionError(
-                "only products with weights of few bits become MatMulNBits",
-                hint=f"ask for them: {', '.join(sorted(FEW_BITS))}",
-            )
-        if self.batch < 1:
-            raise OptionError(f"{self.batch} is not a size of a batch", hint="use 1 or more")
+        for method in self.methods:
+            self.settings_of(method)
 
     @property
-    def methods(self) -> tuple[str, ...]:
-        """Their names."""
-        return (self.method,) if isinstance(self.method, str) else tuple(self.method)
+    def threads(self) -> int | None:
+        """Threads of a run."""
+        return self.options.threads
+
+    @property
+    def seed(self) -> int:
+        """That of random inputs, and of the order of examples."""
+        return self.examples.seed
+
+    @property
+    def batch(self) -> int:
+        """Examples of a run."""
+        return self.examples.batch or 1
 
     @property
     def is_coded(self) -> bool:
         """Whether the result is meant for a file whose weights are entropy coded."""
-        return "clusters" in self.methods
+        return any(method.is_coded for method in self.methods)
 
     @property
     def by_size(self) -> bool:
         """Whether bytes count, and not seconds."""
-        return self.allow_slower or self.is_coded
+        return self.options.allow_slower or self.is_coded
+
+    def settings_of(self, method: Method) -> MethodOptions:
+        """What a method is asked for. OptionError for what means nothing."""
+        return MethodOptions.of(method, self.options.equalize, self.options.rotate)
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What measurements belong to, beside graph and data."""
+        own = [self.settings_of(method) for method in self.methods]
+        whole = MethodOptions.joined(own)
+        names = tuple(method.name for method in self.methods)
+        shared = (names, whole, self.threads, self.seed, self.batch)
+        same = all(MethodOptions.joined([each, whole]) == whole for each in own)
+        return shared if same else (*shared, self.methods)
 
 
-def compress_graph(
-    graph: Graph,
-    request: Request,
-    data: Data | None = None,
-    labels: Any = None,
-    validation: Data | None = None,
-    progress: Progress | None = None,
-) -> Graph:
+def compress_graph(graph: Graph, request: Request, progress: Progress | None = None) -> Graph:
     """A compressed copy of a graph (see `infuse.compress`)."""
-    bound = None if request.max_drop is None else Bound.parse(request.max_drop)
-    deadline = Deadline(request.minutes)
+    data, labels = request.examples.inputs, request.examples.labels
+    bound = None if request.contract.max_drop is None else Bound.parse(request.contract.max_drop)
+    deadline = Deadline(request.contract.minutes)
     original = named(settled(graph))
     calibration = None if data is None else feeds_of(original, data, request.batch)
-    runs = examples_of(original, calibration, validation, request)
-    measured = metric_for(request.metric, labels, bound, has_data=calibration is not None)
+    runs = examples_of(original, calibration, request.examples.validation, request)
+    measured = metric_for(request.examples.metric, labels, bound, has_data=calibration is not None)
     setting = Setting(
         original,
         find_layers(original),
         find_embeddings(original),
         find_gates(original),
-        *(calibration, request.options, request.threads, request.seed, progress),
+        *(calibration, MethodOptions(), request.threads, request.seed, progress),
     )
     rotations, serials = Rotations(), frozenset[int]()
     if request.options.rotate:
         setting, rotations = rotate(setting, request.methods)
     if request.options.equalize:
         setting, serials = equalize(setting, request.methods)
-    plans = plans_of(request.methods, setting)
+    plans = [
+        plan
+        for method in request.methods
+        for plan in plans_of(method, replace(setting, options=request.settings_of(method)))
+    ]
     give_back_freed_memory()
     mark_layers(plans, rotations.serials, "rotated")
     mark_layers(plans, serials, "equalized")
@@ -151,7 +156,7 @@ def compress_graph(
             selection = control.faster(accurate)
         result = _finished(
             *(control, selection, source, plans, layers, report, evaluation),
-            *(request.level, request.is_coded),
+            *(request.options.level, request.is_coded),
         )
         report.tried = candidates(control, evaluation, deadline, selection, report)
     _require_met(result, plans, accurate, deadline)
@@ -171,7 +176,7 @@ def examples_of(
             "there are no random inputs for this model: one is a sequence, or of unknown rank",
             hint="give data (--data, data=)",
         )
-    sizes = trial_sizes(graph, {})[0]
+    sizes = trial_sizes(graph, request.examples.sizes)[0]
     return [random_feeds(graph, sizes, request.seed + number) for number in range(RANDOM_RUNS)]
 
 
@@ -206,10 +211,9 @@ def _facts(
     """What measurements belong to."""
     told = runs if calibration is None or calibration is runs else [*calibration, *runs]
     arrays = digest_of([*told, None if labels is None else np.asarray(labels)])
-    settings = (request.methods, request.options, request.threads, request.seed, request.batch)
     text = digest_of([print_graph(graph)])
     give_back_constants(graph)
-    return [text, arrays, repr(settings)]
+    return [text, arrays, repr(request.settings)]
 
 
 def named(graph: Graph) -> Graph:

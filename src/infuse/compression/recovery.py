@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from infuse.analysis.dataset import Data
 from infuse.compression.candidates import candidates_of_stage
 from infuse.compression.evaluation import settled
 from infuse.compression.pipeline import Request, compress_graph
 from infuse.compression.report import TUNED
-from infuse.compression.sparse import SparseOptions
 from infuse.compression.stages import Stages, contract_error, drawn, halves, stages
 from infuse.compression.tuning import TuneOptions, tune
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
+from infuse.options.compressing import METHODS, Method
 from infuse.profiling.progress import Progress
 
-IN_FLOATS = {"low-rank": "low-rank", "sparse": "sparse", "sparse-int8": "sparse"}
-"""Methods whose layers are weights in float32 that can learn, or become so at first; and which
-method makes them.
-"""
-IN_INTEGERS = ("int8", "sparse-int8")
-"""Methods that round activations and weights, which weights can learn to bear."""
 HINT = "tune longer (--tune), compress less, or allow more (--max-drop)"
 
 
@@ -30,9 +22,6 @@ def tune_graph(
     graph: Graph,
     request: Request,
     options: TuneOptions,
-    data: Data | None = None,
-    labels: Any = None,
-    validation: Data | None = None,
     progress: Progress | None = None,
 ) -> Graph:
     """A compressed and tuned copy of a graph that was optimized to standard operators (see
@@ -40,7 +29,7 @@ def tune_graph(
     that become integers before.
     """
     method = _tunable(request)
-    with stages(graph, request, True, data, labels, validation, progress) as stage:
+    with stages(graph, request, True, progress) as stage:
         for_floats, for_integers = _shares(method, options)
         small, notes = stage.source, list(stage.notes)
         layers = []
@@ -57,7 +46,7 @@ def tune_graph(
         report.layers, report.notes = layers, notes
         report.tried = candidates_of_stage(report, TUNED)
         if for_integers is not None:
-            return stage.rounded(result, method, TUNED, HINT)
+            return stage.rounded(result, (method,), TUNED, HINT)
     if not report.is_met:
         raise contract_error(
             f"{report.metric} of {report.reference:.6g} falls to {report.score:.6g}, by more than "
@@ -68,51 +57,51 @@ def tune_graph(
     return result
 
 
-def _tunable(request: Request) -> str:
+def _tunable(request: Request) -> Method:
     """The method of a request. OptionError where its layers cannot be tuned."""
-    tunable = sorted({*IN_FLOATS, *IN_INTEGERS})
-    if len(request.methods) > 1 or request.methods[0] not in tunable:
-        raise OptionError(
-            f"{' and '.join(request.methods)} cannot be tuned",
-            hint=f"tune with one of {', '.join(tunable)}, or with prune",
+    first, *others = request.methods
+    if others or (first.in_floats is None and not first.learns_rounding):
+        names = " and ".join(method.name for method in request.methods)
+        tunable = sorted(
+            name
+            for name, kind in METHODS.items()
+            if kind.learns_rounding or kind().in_floats is not None
         )
-    return request.methods[0]
+        raise OptionError(
+            f"{names} cannot be tuned", hint=f"tune with one of {', '.join(tunable)}, or with prune"
+        )
+    return first
 
 
-def _shares(method: str, options: TuneOptions) -> tuple[TuneOptions | None, TuneOptions | None]:
+def _shares(method: Method, options: TuneOptions) -> tuple[TuneOptions | None, TuneOptions | None]:
     """How weights in float32 are tuned, and how those that become integers."""
-    if method not in IN_FLOATS:
+    if method.in_floats is None:
         return None, options
-    for_floats, for_integers = halves(options, method in IN_INTEGERS)
+    for_floats, for_integers = halves(options, method.learns_rounding)
     return for_floats, for_integers
 
 
-def _in_floats(method: str, stage: Stages) -> Graph:
+def _in_floats(method: Method, stage: Stages) -> Graph:
     """The graph with layers in float32 that have zeros or low rank, whatever that costs. Zeros of
     layers that become integers lie as integers want them, and their time is measured later.
     """
-    options, becomes_integers = stage.request.options, method in IN_INTEGERS
-    if becomes_integers and options.sparse.block == "auto":
-        pattern = options.sparse.pattern(has_integers=True)
-        block = f"{pattern.columns}x{pattern.rows}"
-        options = replace(options, sparse=SparseOptions(options.sparse.sparsity, block))
+    options, examples = stage.request.options, stage.request.examples
+    assert method.in_floats is not None
     request = replace(
         stage.request,
-        method=IN_FLOATS[method],
-        level="basic",
-        max_drop=None,
-        options=options,
-        allow_slower=stage.request.allow_slower or becomes_integers,
+        methods=(method.in_floats,),
+        contract=replace(stage.request.contract, max_drop=None),
+        examples=replace(
+            examples,
+            inputs=stage.examples.learned,
+            labels=stage.examples.labels,
+            validation=stage.examples.measured,
+        ),
+        options=replace(
+            options, level="basic", allow_slower=options.allow_slower or method.learns_rounding
+        ),
     )
-    data, labels = stage.examples.learned, stage.examples.labels
-    return compress_graph(
-        settled(stage.source, "basic"),
-        request,
-        data,
-        labels,
-        stage.examples.measured,
-        stage.progress,
-    )
+    return compress_graph(settled(stage.source, "basic"), request, stage.progress)
 
 
 def _tuned(graph: Graph, stage: Stages, options: TuneOptions) -> tuple[Graph, str]:

@@ -31,8 +31,8 @@ from infuse.compression.orthogonal import rotation
 from infuse.compression.turning import turned, turned_constant, turned_rows
 from infuse.ir.graph import Array, Node, Value
 from infuse.mapped import give_back
+from infuse.options.compressing import Method
 
-ROUNDING = frozenset(("int8", "int16-activations", "int8-dynamic"))
 """Methods that round activations. Weights alone err more once they are turned: those in blocks of
 a small GPT 1.3 to 1.9 times as much.
 """
@@ -48,13 +48,14 @@ class Rotations:
     notes: tuple[str, ...] = ()
 
 
-def rotate(setting: Setting, methods: Sequence[str]) -> tuple[Setting, Rotations]:
+def rotate(setting: Setting, methods: Sequence[Method]) -> tuple[Setting, Rotations]:
     """A setting whose graph computes the same, with channels rotated where that makes the errors of
     these methods less, by 5 % at least; nowhere without data, where none of the methods rounds
     activations, or where one makes anything but integers of weights.
     """
-    evenings = evenings_of(methods, setting.options.static)
-    if ROUNDING.isdisjoint(methods) or len(evenings) < len(methods) or not setting.runs:
+    evenings = evenings_of(methods)
+    rounds = any(method.rounds_activations for method in methods)
+    if not rounds or len(evenings) < len(methods) or not setting.runs:
         return setting, Rotations()
     bases, refused = find_bases(setting.graph, setting.layers)
     if not bases:

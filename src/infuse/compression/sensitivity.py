@@ -20,6 +20,7 @@ from infuse.compression.layers import Layer
 from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.types import UNKNOWN, TensorType
+from infuse.options import CompileOptions
 from infuse.profiling.progress import Progress
 
 MOST_EXAMPLES = 64
@@ -87,7 +88,7 @@ def sensitivities(
     sums = np.zeros(len(layers))
     order = np.argsort(differences)[::-1][:MOST_EXAMPLES]
     total = len(order) * len(layers)
-    with compile_graph(settled(copy), threads=threads) as model:
+    with compile_graph(settled(copy), CompileOptions(threads=threads)) as model:
         begin, done = clock(), 0
         for number in order.tolist():
             feeds = dict(runs[number])

@@ -10,6 +10,7 @@ from infuse.analysis.dataset import Feeds
 from infuse.compression.evaluation import settled
 from infuse.compression.layers import Layer
 from infuse.ir.graph import Graph, Value
+from infuse.options import CompileOptions
 from infuse.profiling.measure import profile_graph
 
 RUNS = 10
@@ -63,7 +64,7 @@ def steps_of_layers(
     graph: Graph, serials: Mapping[int, Layer], feeds: Feeds, threads: int | None
 ) -> Steps:
     """The layers of each step of a compiled graph that has any, and its seconds."""
-    profile = profile_graph(settled(graph), feeds, runs=RUNS, threads=threads)
+    profile = profile_graph(settled(graph), feeds, CompileOptions(threads=threads), runs=RUNS)
     steps = []
     for nodes, seconds in profile.step_times():
         layers = [serials[node.serial] for node in nodes if node.serial in serials]

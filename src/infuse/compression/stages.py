@@ -10,21 +10,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from infuse.analysis.cost import totals
-from infuse.analysis.dataset import Data, Feeds, feeds_of
+from infuse.analysis.dataset import Feeds, feeds_of
 from infuse.analysis.sequences import sequence_notes
 from infuse.compression.candidates import candidates_of_both
 from infuse.compression.contract import Bound
 from infuse.compression.evaluation import Evaluation, settled
 from infuse.compression.layers import find_layers
-from infuse.compression.learning import HELD_OUT, Examples, require_examples
+from infuse.compression.learning import HELD_OUT, Divided, require_examples
 from infuse.compression.lessons import Lessons
 from infuse.compression.methods import CALIBRATION_RUNS
 from infuse.compression.pipeline import Request, compress_graph, examples_of, metric_for, named
 from infuse.compression.report import CompressionReport
 from infuse.compression.rounding_aware import tune_for_integers
+from infuse.compression.static import StaticOptions
 from infuse.compression.tuning import TuneOptions
 from infuse.errors import ContractError, OptionError
 from infuse.ir.graph import Array, Graph
+from infuse.options.compressing import Int8, Method
 from infuse.profiling.progress import Progress
 
 INTEGERS_PART, INTEGERS_RATE = 0.25, 0.3
@@ -41,7 +43,7 @@ class Stages:
     request: Request
     bound: Bound | None
     evaluation: Evaluation
-    examples: Examples
+    examples: Divided
     learned: Sequence[Feeds] | None
     lessons: Lessons | None
     """What a tuning learns from; None where nothing is tuned."""
@@ -59,7 +61,7 @@ class Stages:
     def measured(self, graph: Graph, score: float) -> Graph:
         """A graph of this score, optimized, with a report of its time and size."""
         metric = self.evaluation.metric
-        result = settled(graph, self.request.level)
+        result = settled(graph, self.request.options.level)
         seconds = self.evaluation.seconds_beside_original(graph)
         result.compression = CompressionReport(
             metric.name,
@@ -72,7 +74,9 @@ class Stages:
             validations=self.evaluation.validations,
             float_seconds=seconds[0],
             seconds=seconds[1],
-            weight_bytes_before=totals(settled(self.source, self.request.level)).weight_bytes,
+            weight_bytes_before=totals(
+                settled(self.source, self.request.options.level)
+            ).weight_bytes,
             weight_bytes=totals(result).weight_bytes,
         )
         return result
@@ -107,7 +111,7 @@ class Stages:
             self.lessons,
             options,
             self.evaluation.score_once,
-            static=self.request.options.static,
+            static=self.static,
             **self.tuning,
         )
         note = (
@@ -116,8 +120,14 @@ class Stages:
         )
         return (tuned if outcome.best_epoch else graph), note
 
-    def rounded(self, graph: Graph, method: str | Sequence[str], stage: str, hint: str) -> Graph:
-        """A graph that `measured` made, compressed by a method within what the bound leaves; its
+    @property
+    def static(self) -> StaticOptions:
+        """How layers are rounded to 8 bits."""
+        methods = [each for each in self.request.methods if isinstance(each, Int8)]
+        return self.request.settings_of(methods[0]).static if methods else StaticOptions()
+
+    def rounded(self, graph: Graph, methods: tuple[Method, ...], stage: str, hint: str) -> Graph:
+        """A graph that `measured` made, compressed by methods within what the bound leaves; its
         report tells it beside the original. `stage` is what the graph is called in candidates and
         errors. ContractError, with the hint, where the bound is broken.
         """
@@ -128,10 +138,17 @@ class Stages:
             left = self.bound.left(first.reference, first.drop)
         result = compress_graph(
             graph,
-            replace(request, method=method, max_drop=left),
-            self.examples.learned,
-            self.examples.labels,
-            self.examples.measured,
+            replace(
+                request,
+                methods=methods,
+                contract=replace(request.contract, max_drop=left),
+                examples=replace(
+                    request.examples,
+                    inputs=self.examples.learned,
+                    labels=self.examples.labels,
+                    validation=self.examples.measured,
+                ),
+            ),
             self.progress,
         )
         report = result.compression
@@ -157,21 +174,20 @@ def stages(
     graph: Graph,
     request: Request,
     is_tuned: bool,
-    data: Data | None,
-    labels: Any,
-    validation: Data | None,
     progress: Progress | None,
 ) -> Iterator[Stages]:
     """The stages of a call; the models that they compiled are closed at the end."""
-    bound = None if request.max_drop is None else Bound.parse(request.max_drop)
-    metric = metric_for(request.metric, labels, bound, has_data=data is not None)
+    asked, drop = request.examples, request.contract.max_drop
+    data, labels, validation = asked.inputs, asked.labels, asked.validation
+    bound = None if drop is None else Bound.parse(drop)
+    metric = metric_for(asked.metric, labels, bound, has_data=data is not None)
     if is_tuned and data is None:
         raise OptionError("tuning needs data to learn from", hint="give some (--data, data=)")
     source = named(graph)
     source.report = None  # What is measured and given away is optimized further.
     if is_tuned and data is not None:
         require_examples(source, data)
-    examples = Examples.divided(data, labels, validation, is_tuned)
+    examples = Divided.of(data, labels, validation, is_tuned)
     learned = (
         None if examples.learned is None else feeds_of(source, examples.learned, request.batch)
     )

@@ -13,9 +13,10 @@ from infuse.analysis.cost import node_cost
 from infuse.compression.contract import Deadline
 from infuse.compression.features import feature_losses
 from infuse.compression.lessons import Lessons, with_free_batch
-from infuse.errors import InputError, OptionError
+from infuse.errors import InputError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph, Value
+from infuse.options import Tune
 from infuse.profiling.progress import Progress
 from infuse.training import schedules
 from infuse.training.loop import train
@@ -33,30 +34,14 @@ WARM_UP = 20
 
 
 @dataclass(frozen=True)
-class TuneOptions:
-    """How a graph is tuned: for so many epochs, or for so many minutes where there are none."""
+class TuneOptions(Tune):
+    """How a graph is tuned, with what no user is asked."""
 
-    epochs: int | None = None
-    minutes: float | None = None
     rate: float = 1e-3
     batch_size: int = 32
     temperature: float = 2.0
     labels_weight: float = 0.5
     """The part of labels in the loss, where there are some; the original has the rest."""
-    features: float = 0.0
-    """The weight of what values inside the graph differ by from the original's (see `features`)."""
-
-    def __post_init__(self) -> None:
-        """OptionError for a tuning without an end."""
-        if self.epochs is not None and self.epochs < 1:
-            raise OptionError(f"a tuning of {self.epochs} epochs learns nothing", hint="1 or more")
-        if self.epochs is None and self.minutes is None:
-            raise OptionError("a tuning needs an end", hint="give epochs or minutes")
-        if not 0 <= self.features < math.inf:
-            raise OptionError(
-                f"features have the weight {self.features}", hint="0 (without them) or more, as 0.5"
-            )
-        Deadline(self.minutes)
 
     def part(self, share: float) -> TuneOptions:
         """Those of a tuning that takes so large a part of the time, at least an epoch."""

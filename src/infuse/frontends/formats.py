@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -14,6 +14,7 @@ from infuse.errors import InputError, ModelFileError, OptionError
 from infuse.frontends.archives import Archive
 from infuse.frontends.files import map_file
 from infuse.ir.graph import Graph
+from infuse.options import FormatOptions, HuggingFace, SavedModel, TorchScript
 
 
 class Source:
@@ -73,12 +74,13 @@ class Format:
     matches: Callable[[Source], bool]
     reader: str
     arguments: Callable[[Source], tuple[Any, ...]]
-    options: tuple[str, ...] = ()
+    options: type[FormatOptions] | None = None
 
-    def load(self, source: Source, options: Mapping[str, Any]) -> Graph:
-        """The graph of a source; OptionError for an option of other formats."""
+    def load(self, source: Source, options: FormatOptions | None) -> Graph:
+        """The graph of a source; OptionError for options of other formats."""
         _check_options(self.name, self.options, options, source.where)
-        graph: Graph = _function(self.reader)(*self.arguments(source), **options)
+        named = {} if options is None else options.to_dict()
+        graph: Graph = _function(self.reader)(*self.arguments(source), **named)
         return graph
 
 
@@ -90,14 +92,17 @@ def _function(path: str) -> Callable[..., Any]:
 
 
 def _check_options(
-    name: str, own: Sequence[str], options: Mapping[str, Any], where: str | None = None
+    name: str,
+    own: type[FormatOptions] | None,
+    options: FormatOptions | None,
+    where: str | None = None,
 ) -> None:
-    for option in options:
-        if option not in own:
-            others = ", ".join(other.name for other in FORMATS if option in other.options)
-            raise OptionError(
-                f"the option {option!r} is for {others}, and the model is {name}", where=where
-            )
+    if options is not None and (own is None or not isinstance(options, own)):
+        kind = type(options)
+        others = ", ".join(other.name for other in FORMATS if other.options is kind)
+        raise OptionError(
+            f"{kind.__name__}(…) is for {others}, and the model is {name}", where=where
+        )
 
 
 # -- arguments of readers --------------------------------------------------------------------------
@@ -207,7 +212,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         lambda s: s.holds("data.pkl") and s.holds("constants.pkl"),
         "torchscript.load",
         _archive,
-        ("inputs",),
+        TorchScript,
     ),
     Format(
         "PyTorch (weights)",
@@ -233,7 +238,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         _is_saved_model,
         "tensorflow.load_saved_model",
         _saved_model_folder,
-        ("signature",),
+        SavedModel,
     ),
     Format("TensorFlow.js", _is_web_model, "tensorflow.load_web_model", _web_document),
     Format("MindSpore (MindIR)", _is_mindir, "mindspore.load", _data_and_path),
@@ -243,7 +248,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         lambda s: s.is_folder and s.holds("config.json"),
         "huggingface.load",
         _path,
-        ("cache",),
+        HuggingFace,
     ),
     Format(
         "XGBoost", lambda s: _names(s, b'"learner"', b"\x07learner"), "trees.xgboost.load", _data
@@ -265,19 +270,18 @@ FORMATS: Final[tuple[Format, ...]] = (
 """Formats with a mark of their own; what has none of these is taken for ONNX."""
 
 
-def load(source: Any, options: Mapping[str, Any] | None = None) -> Graph:
+def load(source: Any, options: FormatOptions | None = None) -> Graph:
     """The graph of a model: a path, bytes, or an object of a framework; `options` are those of its
     format.
     """
-    options = options or {}
     if not isinstance(source, (str, PathLike, bytes, bytearray, memoryview)):
-        _check_options("an object of a framework", (), options)
+        _check_options("an object of a framework", None, options)
         return _load_object(source)
     opened = Source(source)
     format = _format_of(opened)
     if format is not None:
         return format.load(opened, options)
-    _check_options("ONNX", (), options, opened.where)
+    _check_options("ONNX", None, options, opened.where)
     from infuse.frontends import onnx
 
     try:

@@ -23,10 +23,11 @@ from infuse.onnxruntime.errors import (
     translated,
 )
 from infuse.onnxruntime.notices import no_effect, tells_warnings
-from infuse.onnxruntime.options import SessionOptions
+from infuse.onnxruntime.options import SessionOptions, asks_to_compile_otherwise, compile_fields
 from infuse.onnxruntime.pool import pool_threads
 from infuse.onnxruntime.reuse import Reuse
 from infuse.onnxruntime.values import OrtValue
+from infuse.options import CompileOptions
 from infuse.runtime.folder import is_compiled
 from infuse.runtime.interface import Model
 
@@ -114,6 +115,8 @@ def load_model(source: Any, options: SessionOptions, precision: str) -> tuple[Mo
     before = reuse.load()
     if before is not None:
         return before, None
+    asked = {**compile_fields(options), "precision": precision, "threads": threads}
+    compiling = CompileOptions.flat(**asked)
     graph = _graph(source, options)
     from infuse.codegen.shared_files import compiled_ahead
 
@@ -121,20 +124,13 @@ def load_model(source: Any, options: SessionOptions, precision: str) -> tuple[Mo
         level = LEVELS[GraphOptimizationLevel(options.graph_optimization_level)]
         better = api.optimize(
             graph,
-            level=level,
+            level,
             set_dims=overridden_sizes(graph, options),
             fix_defaults=None if tells_warnings(options.log_severity_level) else False,
         )
         if options.optimized_model_filepath:
             api.save(better, options.optimized_model_filepath)
-        model = api.compile(
-            better,
-            threads=threads,
-            precision=precision,
-            max_difference=options.max_difference,
-            data=options.data,
-            tune=options.tune,
-        )
+        model = api.compile(better, compiling)
     reuse.keep(model)
     return model, better
 
@@ -147,7 +143,7 @@ def _threads(options: SessionOptions) -> int | None:
 
 
 def _refuse_for_compiled(folder: str, options: SessionOptions, precision: str) -> None:
-    if (precision, options.max_difference, options.data) != ("fp32", None, None):
+    if precision != "fp32" or asks_to_compile_otherwise(options):
         raise OptionError(
             f"{folder} is compiled already, in a precision of its own", hint="name the model"
         )

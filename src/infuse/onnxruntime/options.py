@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar, cast, overload
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast, overload
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from infuse.onnxruntime.enums import (
 from infuse.onnxruntime.errors import ArgumentTypeError, UnknownOption, ValueFault, refused
 from infuse.onnxruntime.notices import no_effect
 from infuse.onnxruntime.values import OrtValue
+from infuse.options import CompileOptions
+from infuse.options.fields import fields_of, flat_fields
 
 T = TypeVar("T")
 
@@ -69,7 +71,10 @@ class Settings:
 
     _listed: ClassVar[dict[str, Option[Any]]] = {}
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, compiles: bool = False) -> None:
+        for name, option in _compile_options() if compiles else ():
+            setattr(cls, name, option)
+            option.__set_name__(cls, name)
         cls._listed = {name: o for name, o in vars(cls).items() if isinstance(o, Option)}
 
     def __init__(self, **options: Any) -> None:
@@ -106,9 +111,24 @@ class Settings:
         ]
 
 
-class SessionOptions(Settings):
-    """Options of a session: those of ONNX Runtime, and `precision`, `max_difference`, `data` and
-    `tune`, which are those of `infuse.compile`.
+_SESSIONS: Final = frozenset(("target", "threads", "prefix"))
+"""Fields of `CompileOptions` that a session has no use for, or has under another name."""
+
+
+def _compile_options() -> Iterator[tuple[str, Option[Any]]]:
+    """The fields of `CompileOptions`, and of options that these may be, as options of a session."""
+    own = {each.name for each in fields_of(CompileOptions)}
+    for each in flat_fields(CompileOptions):
+        if each.name in _SESSIONS:
+            continue
+        default = each.default if each.name in own else None
+        kind = object if each.about.form else type(each.default)
+        yield each.name, Option(kind, default)
+
+
+class SessionOptions(Settings, compiles=True):
+    """Options of a session: those of ONNX Runtime, and those of `CompileOptions` (`precision`,
+    `max_difference`, `data`, `tune`, `weights`).
 
     An attribute that is not listed cannot be set. Those without effect warn when a session is made:
     memory is planned and threads share work inside of operators when a model is compiled.
@@ -130,10 +150,6 @@ class SessionOptions(Settings):
     enable_mem_reuse = Option(bool, True, idle=True)
     enable_cpu_mem_arena = Option(bool, True, idle=True)
     use_deterministic_compute = Option(bool, False, idle=True)
-    precision = Option(str, "fp32")
-    max_difference: Option[float | None] = Option(float, None)
-    data: Option[Mapping[str, Any] | Sequence[Mapping[str, Any]] | None] = Option(object, None)
-    tune = Option(bool, False)
 
     def __init__(self, **options: Any) -> None:
         self._entries = Entries("session options", SESSION_KEYS)
@@ -272,6 +288,17 @@ class RunOptions(Settings):
     def add_active_adapter(self, adapter: Any) -> None:
         """Refused: LoRA adapters are part of a model here."""
         raise refused("LoRA adapters of runs", "merge the adapter into the model's weights")
+
+
+def compile_fields(options: SessionOptions) -> dict[str, Any]:
+    """What a session is asked of compiling, by name (`CompileOptions.flat`)."""
+    return {name: getattr(options, name) for name, _ in _compile_options()}
+
+
+def asks_to_compile_otherwise(options: SessionOptions) -> bool:
+    """Whether one of these fields but the precision is not as it is by default."""
+    others = [(name, option) for name, option in _compile_options() if name != "precision"]
+    return any(getattr(options, name) != option.default for name, option in others)
 
 
 def _integer(value: Any) -> int:

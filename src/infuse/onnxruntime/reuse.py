@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from infuse.errors import InfuseError
-from infuse.onnxruntime.options import SessionOptions
+from infuse.onnxruntime.options import SessionOptions, asks_to_compile_otherwise
+from infuse.options import PRECISIONS
 from infuse.runtime.build_keys import key_of
 from infuse.runtime.checked import sha256_of
 from infuse.runtime.cpus import available_cpus
@@ -23,8 +24,6 @@ from infuse.runtime.places import cache_root
 from infuse.runtime.records import Records
 
 _MOST: Final = 4096
-UNIFORM: Final = ("fp32", "bf16x2", "bf16", "fp16")
-"""Precisions of models whose layers all have one; the compiler, which names them, stays out."""
 
 
 class Reuse:
@@ -98,8 +97,10 @@ def _external_names(path: str) -> list[str]:
 def _is_plain(source: Any, options: SessionOptions, precision: str) -> bool:
     is_file = isinstance(source, str) and source.endswith(".onnx") and Path(source).is_file()
     more = (options._initializers, options._external, options._files, options._entries.names())
-    asked = (options.optimized_model_filepath, options.enable_profiling, options.tune, options.data)
-    return (is_file or isinstance(source, bytes)) and precision in UNIFORM and not any(more + asked)
+    asked = (options.optimized_model_filepath, options.enable_profiling)
+    if precision not in PRECISIONS or asks_to_compile_otherwise(options):
+        return False
+    return (is_file or isinstance(source, bytes)) and not any(more + asked)
 
 
 def _is_extended() -> bool:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from infuse.onnxruntime.reuse import UNIFORM
 from infuse.onnxruntime.tracing import SessionTrace
+from infuse.options import PRECISIONS, CompileOptions
 from infuse.runtime.interface import Model
 
 if TYPE_CHECKING:
@@ -51,10 +51,11 @@ class Runs:
 
 def _profiled(graph: Graph, model: Model) -> ProfiledModel | None:
     """The model with clocks in it; None where its layers are of several precisions."""
+    from infuse.codegen.compile import Compilation
     from infuse.profiling import ProfiledModel
-    from infuse.targets import Target
 
-    precision: Any = model.metadata.get("precision", "fp32")
-    if precision not in UNIFORM:
+    precision = model.metadata.get("precision", "fp32")
+    if precision not in PRECISIONS:
         return None
-    return ProfiledModel.compile(graph, Target.resolve("native"), model.threads, precision)
+    options = CompileOptions(threads=model.threads, precision=precision)
+    return ProfiledModel.compile(Compilation(graph, options))

@@ -26,7 +26,7 @@ from infuse.onnxruntime.errors import (
 from infuse.onnxruntime.interface import Interface, ModelMetadata, NodeArg
 from infuse.onnxruntime.loading import adopted, checked_source, load_model, warn_of_idle
 from infuse.onnxruntime.notices import no_effect
-from infuse.onnxruntime.options import RunOptions, SessionOptions
+from infuse.onnxruntime.options import RunOptions, SessionOptions, compile_fields
 from infuse.onnxruntime.providers import Provider, check_providers
 from infuse.onnxruntime.runs import Runs
 from infuse.onnxruntime.tracing import SessionTrace
@@ -71,7 +71,9 @@ class InferenceSession:
             weakref.finalize(self, self._trace.finish)
         begin = time.perf_counter_ns()
         try:
-            self._model, graph = load_model(source, options, precision or options.precision)
+            self._model, graph = load_model(
+                source, options, precision or compile_fields(options)["precision"]
+            )
             self._runs = Runs(self._model, graph, self._trace)
         except InfuseError as error:
             raise translated(error) from error.__cause__

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph
-from infuse.passes.options import Options, find_rule
 from infuse.passes.rules import ALL_RULES
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection, find_rule
 from infuse.rewrite import Explanation, Rule, explain
 
 
-def why(graph: Graph, name: str, options: Options | None = None) -> list[Explanation]:
+def why(graph: Graph, name: str, options: Selection | None = None) -> list[Explanation]:
     """Why the rule `name` fires or not, on a copy of `graph` after all other rules up to its level
     have run.
     """
-    options = options or Options()
+    options = options or Selection()
     rule = find_rule(name, [t for t in options.extensions if isinstance(t, Rule)])
     copy = clone(graph)
-    others = Options(
+    others = Selection(
         rule.level,
-        options.disable | {name},
+        {*options.disable, name},
         frozenset(),
         options.enable,
         options.extra,
@@ -29,7 +29,7 @@ def why(graph: Graph, name: str, options: Options | None = None) -> list[Explana
     return explain(rule, copy)
 
 
-def near_misses(graph: Graph, options: Options) -> list[dict[str, str]]:
+def near_misses(graph: Graph, options: Selection) -> list[dict[str, str]]:
     """Where in an optimized graph the pattern of a rule fits and a condition refuses: rule, node,
     reason.
     """

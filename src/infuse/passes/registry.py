@@ -17,7 +17,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from infuse.errors import RuleError
-from infuse.rewrite import LEVELS, Pass, Rule
+from infuse.options import LEVELS
+from infuse.rewrite import Pass, Rule
 
 GROUP = "infuse.rules"
 SWITCH = "INFUSE_PLUGINS"

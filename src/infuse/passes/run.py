@@ -17,12 +17,13 @@ from infuse.ir.nesting import room_for
 from infuse.ir.verify import verify
 from infuse.ops.core.inference import symbols_of
 from infuse.ops.core.sizes import numbering
+from infuse.options import LEVELS
 from infuse.passes.countable import check_sizes
 from infuse.passes.fold import Folder
-from infuse.passes.options import Options, check_names, find_rule
 from infuse.passes.order import FIRST, LAST
 from infuse.passes.rules import ALL_RULES
-from infuse.rewrite import LEVELS, Driver, Pass, Report, Rule
+from infuse.passes.selection import Selection, check_names, find_rule
+from infuse.rewrite import Driver, Pass, Report, Rule
 
 ROUNDS = 50
 OPENING = ("WriteOutScalar", "WriteOutWeightedSum")
@@ -31,7 +32,7 @@ Progress = Callable[[str, int, int], None]
 
 
 def optimize_in_place(
-    graph: Graph, options: Options | None = None, progress: Progress | None = None
+    graph: Graph, options: Selection | None = None, progress: Progress | None = None
 ) -> Report:
     """Run the pipeline on `graph`; the record of what happened.
 
@@ -49,7 +50,7 @@ def optimize_in_place(
     its contract. With the environment's INFUSE_CHECK=1 the verifier runs after every stretch of
     rules and every pass, with 2 after every rewrite.
     """
-    options = options or Options()
+    options = options or Selection()
     check_names(options)
     check_sizes(graph)
     if os.environ.get("INFUSE_CHECK", "0") in ("1", "2"):
@@ -78,7 +79,7 @@ def _only_reopened(report: Report) -> bool:
     return all(each.rule in closing or each.rule in OPENING for each in report.rewrites)
 
 
-def close(graph: Graph, options: Options, report: Report) -> None:
+def close(graph: Graph, options: Selection, report: Report) -> None:
     """Run the closing rules that `options` select on a graph in which all others are at rest."""
     if options.runtime:
         return
@@ -125,7 +126,7 @@ class _Rest:
     quiet: dict[str, int] = field(default_factory=dict)
 
 
-def _run_level(graph: Graph, level: str, options: Options, report: Report, rest: _Rest) -> None:
+def _run_level(graph: Graph, level: str, options: Selection, report: Report, rest: _Rest) -> None:
     """Run one level on a graph in which some rules and passes may have come to rest."""
     started = time.perf_counter()
     checks = os.environ.get("INFUSE_CHECK", "0")

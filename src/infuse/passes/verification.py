@@ -27,8 +27,8 @@ from infuse.ops.core.feeds import (
     random_feeds,
     trial_sizes,
 )
-from infuse.passes.options import Options
 from infuse.passes.run import Progress, optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.rewrite import Report, Rewrite
 from infuse.rewrite.verdict import Guilty, Verdict
 
@@ -217,7 +217,7 @@ def _float_difference(result: Array, expected: Array) -> float:
 
 
 def optimize_verified(
-    source: Graph, options: Options, witness: Witness, progress: Progress | None = None
+    source: Graph, options: Selection, witness: Witness, progress: Progress | None = None
 ) -> Graph:
     """An optimized copy of `source` that computes what `witness` says; its report has the verdict.
 
@@ -237,7 +237,7 @@ def optimize_verified(
         except VerificationError as error:
             culprit = _bisect(source, options, witness, report, error)
             guilty += culprit
-            options = replace(options, disable=options.disable | {g.rule for g in culprit})
+            options = replace(options, disable={*options.disable, *(g.rule for g in culprit)})
             continue
         sizes = tuple(trial.sizes for trial in witness.trials)
         report.verification = Verdict(True, difference, sizes, witness.given, guilty=tuple(guilty))
@@ -246,7 +246,7 @@ def optimize_verified(
 
 
 def _optimized(
-    source: Graph, options: Options, progress: Progress | None = None
+    source: Graph, options: Selection, progress: Progress | None = None
 ) -> tuple[Graph, Report]:
     result = clone(source)
     report = result.report = optimize_in_place(result, options, progress)
@@ -254,7 +254,7 @@ def _optimized(
 
 
 def _bisect(
-    source: Graph, options: Options, witness: Witness, report: Report, error: VerificationError
+    source: Graph, options: Selection, witness: Witness, report: Report, error: VerificationError
 ) -> list[Guilty]:
     """The rules of the first rewrite that makes the result wrong: between `right` and `wrong`
     rewrites.
@@ -274,7 +274,7 @@ def _bisect(
 
 
 def _blamed(
-    culprits: Sequence[Rewrite], options: Options, what: str, error: VerificationError
+    culprits: Sequence[Rewrite], options: Selection, what: str, error: VerificationError
 ) -> list[Guilty]:
     by_rule = {rewrite.rule: rewrite for rewrite in reversed(culprits)}
     suspects = [

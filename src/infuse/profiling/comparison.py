@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from infuse.analysis.cost import number
-from infuse.analysis.dataset import Data, Feeds
+from infuse.analysis.dataset import Feeds
 from infuse.analysis.metrics import Metric, metric as metric_of
 from infuse.analysis.sequences import sequence_notes
 from infuse.analysis.sheets import render_sheet
 from infuse.errors import InputError, OptionError
 from infuse.ir.html import frame
+from infuse.options import Examples, Turns
 from infuse.profiling.agreement import Agreement, finite
 from infuse.profiling.inner import Build, LayerAgreement, layer_agreements
 from infuse.profiling.inputs import describe
@@ -144,15 +145,9 @@ def compare_sides(
     a: Side,
     b: Side,
     build: Build,
+    examples: Examples = Examples(),
+    turns: Turns = Turns(),
     *,
-    data: Data | None = None,
-    labels: Any = None,
-    metric: Any = None,
-    batch: int | None = None,
-    sizes: Mapping[str, int] | None = None,
-    seed: int = 0,
-    rounds: int = 5,
-    seconds: float = 0.5,
     layers: bool = True,
     progress: Progress | None = None,
 ) -> ModelComparison:
@@ -160,21 +155,22 @@ def compare_sides(
     give inner values.
     """
     report = progress or silent
-    _check(rounds, seconds, batch, data, labels)
-    chosen = _metric(metric, labels)
+    labels, is_random = examples.labels, examples.inputs is None
+    _check(examples)
+    chosen = _metric(examples.metric, labels)
     notes = pair(a, b)
-    feeds = both_feeds(a, b, data, batch, sizes or {}, seed)
+    feeds = both_feeds(a, b, examples)
     ours, theirs = _outputs(a, b, feeds, report)
     outputs = _agreements(a, b, ours, theirs, notes)
     scores = _scores(chosen, ours, theirs, labels)
     times = alternate(
         {"a": lambda: a.model.run(feeds[0][0]), "b": lambda: b.model.run(feeds[0][1])},
-        rounds,
-        seconds,
-        lambda done: report("measure", done, rounds),
+        turns.rounds,
+        turns.seconds,
+        lambda done: report("measure", done, turns.rounds),
     )
     inner, inner_runs = _inner(a, b, feeds, build, report, notes) if layers else ([], 0)
-    if data is None:
+    if is_random:
         notes.append("the inputs are random, which says little about accuracy: give data")
     else:
         notes += sequence_notes(a.interface)
@@ -183,7 +179,7 @@ def compare_sides(
         _figures(b, times["b"], feeds[0][1], scores[1]),
         {name: describe(array) for name, array in feeds[0][0].items()},
         len(feeds),
-        data is None,
+        is_random,
         a.model.threads,
         None if chosen is None else chosen.name,
         chosen is None or chosen.higher_is_better,
@@ -194,18 +190,14 @@ def compare_sides(
     )
 
 
-def _check(rounds: int, seconds: float, batch: int | None, data: Data | None, labels: Any) -> None:
-    if rounds < 1:
-        raise OptionError(f"{rounds} is not a valid number of rounds", hint="use 1 or more")
-    if not 0 <= seconds < float("inf"):
-        raise OptionError(f"{seconds} is not a length of a turn", hint="use 0 seconds or more")
-    if batch is not None and batch < 1:
-        raise OptionError(f"{batch} is not a valid number of rows of a run", hint="use 1 or more")
-    if batch is not None and data is None:
+def _check(examples: Examples) -> None:
+    if examples.inputs is not None:
+        return
+    if examples.batch is not None:
         raise OptionError(
-            "a batch cuts data, and none are given", hint="sizes of random inputs are `set_dims`"
+            "a batch cuts data, and none are given", hint="sizes of random inputs are `dims`"
         )
-    if labels is not None and data is None:
+    if examples.labels is not None:
         raise OptionError("labels belong to data, and none are given", hint="give the data, too")
 
 

@@ -9,20 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from infuse.codegen.autotune.precision import AnyPrecision
-from infuse.codegen.compile import chosen_precision, compile_program, stages_of
+from infuse.codegen.compile import Compilation
 from infuse.codegen.program import Program
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node
 from infuse.ops.core.evaluate import evaluate
+from infuse.options import CompileOptions
 from infuse.profiling.inputs import describe, shown_sizes
 from infuse.profiling.profile import INTERPRETER, Profile, Run
 from infuse.profiling.progress import Progress, silent
 from infuse.profiling.roof import measure_roof, runnable_target
 from infuse.profiling.steps import Place, Work, places_of
-from infuse.runtime import available_cpus
+from infuse.runtime import CompiledModel
 from infuse.runtime.session import Session
-from infuse.targets import Target
 
 WARM_UP = 2
 Event = tuple[int, int, int, int, bool]
@@ -32,12 +31,9 @@ Event = tuple[int, int, int, int, bool]
 def profile_graph(
     graph: Graph,
     feeds: Mapping[str, Any],
+    options: CompileOptions = CompileOptions(),
     *,
     runs: int = 20,
-    threads: int | None = None,
-    target: str = "native",
-    precision: AnyPrecision = "fp32",
-    tune: bool = False,
     calibrate: bool = False,
     progress: Progress | None = None,
 ) -> Profile:
@@ -47,10 +43,11 @@ def profile_graph(
     if runs < 1:
         raise OptionError(f"{runs} is not a valid number of runs", hint="use 1 or more")
     report = progress or silent
-    resolved, count = runnable_target(target), threads or available_cpus()
+    compilation = Compilation(graph, options, progress)
+    resolved, count = runnable_target(options.target), compilation.threads
     # it takes memory of its own, so that comes before the model's
     roof = measure_roof(resolved, count, again=calibrate)
-    model = ProfiledModel.compile(graph, resolved, count, precision, tune=tune, progress=progress)
+    model = ProfiledModel.compile(compilation)
     report("measure", 0, runs)
     described = {name: describe(value) for name, value in feeds.items()}
     result = Profile(model.name, described, roof, model.places, [])
@@ -80,29 +77,17 @@ class ProfiledModel:
         self._works = _Works()
 
     @classmethod
-    def compile(
-        cls,
-        graph: Graph,
-        target: Target,
-        threads: int,
-        precision: AnyPrecision = "fp32",
-        *,
-        tune: bool = False,
-        progress: Progress | None = None,
-    ) -> ProfiledModel:
+    def compile(cls, compilation: Compilation) -> ProfiledModel:
         """Compile an optimized graph with clocks in it."""
-        graph, precisions, _ = chosen_precision(
-            graph, target, threads, precision, tune=tune, progress=progress
-        )
-        stages = stages_of(graph, target, threads, precisions, tune=tune, progress=progress)
+        decided, _ = compilation.decided()
+        graph, stages = decided.graph, decided.stages()
         model = cls(graph.name, dict(zip(graph.output_names, stages.returned)))
         for part in stages.parts:
             if isinstance(part, Graph):
                 model._stages.append(_Hosted(part, model.places))
                 continue
-            with compile_program(
-                part, target, threads, precision=precisions, progress=progress, profile=True
-            ) as native:
+            folder = decided.build(part, profile=True)
+            with CompiledModel.load(folder, threads=decided.threads) as native:
                 stage = _Native(part[0], native.session(), native.metadata["profile"], model.places)
                 model._stages.append(stage)
         return model

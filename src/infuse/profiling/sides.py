@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.analysis.dataset import Data, Feeds, feeds_of
+from infuse.analysis.dataset import Feeds, feeds_of
 from infuse.analysis.layers import Layer, layers_of
 from infuse.errors import InputError, OptionError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Value
 from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import check_feeds
+from infuse.options import Examples
 from infuse.profiling.inputs import complete_feeds, shown_sizes
 from infuse.runtime.folder import LIBRARY
 from infuse.runtime.hosted import HostedModel
@@ -182,18 +183,15 @@ def _check_types(a: Value, b: Value, notes: list[str]) -> None:
 # -- data ------------------------------------------------------------------------------------------
 
 
-def both_feeds(
-    a: Side, b: Side, data: Data | None, batch: int | None, sizes: Mapping[str, int], seed: int
-) -> list[tuple[Feeds, Feeds]]:
+def both_feeds(a: Side, b: Side, examples: Examples) -> list[tuple[Feeds, Feeds]]:
     """The inputs of every run of A and of B: of the data, or random ones.
 
     InputError where the data do not fit, OptionError for a batch that a model does not take.
     """
-    fixed = _fixed_sizes(a, b)
-    if data is None:
-        runs = _random_runs(a, b, {**fixed, **sizes}, seed)
+    if examples.inputs is None:
+        runs = _random_runs(a, {**_fixed_sizes(a, b), **examples.sizes}, examples.seed)
     else:
-        runs = feeds_of(a.interface, data, _batch(a, b, batch))
+        runs = feeds_of(a.interface, examples.inputs, _batch(a, b, examples.batch))
     interface = b.interface
     types = {value.name: value for value in interface.inputs}
     pairs = []
@@ -213,7 +211,7 @@ def both_feeds(
     return pairs
 
 
-def _random_runs(a: Side, b: Side, sizes: Mapping[str, int], seed: int) -> list[Feeds]:
+def _random_runs(a: Side, sizes: Mapping[str, int], seed: int) -> list[Feeds]:
     return [complete_feeds(a.interface, {}, sizes, seed + run) for run in range(RANDOM_RUNS)]
 
 

@@ -12,7 +12,6 @@ from infuse.rewrite.record import (
     Search as Search,
 )
 from infuse.rewrite.rule import (
-    LEVELS as LEVELS,
     Pass as Pass,
     Refusal as Refusal,
     Rule as Rule,

@@ -14,8 +14,6 @@ from infuse.ir.expression import Call, Variable
 from infuse.ir.graph import Graph, Node
 from infuse.rewrite.record import ABOUT, Report, unwrapped
 
-LEVELS = ("none", "basic", "extended", "all")
-
 
 class Parameter(NamedTuple):
     """What a function of a rule asks for: a name, and what stands for it where a pattern does not

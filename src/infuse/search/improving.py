@@ -12,8 +12,8 @@ from dataclasses import replace
 from infuse.analysis.cost import Sizes
 from infuse.errors import OptionError, VerificationError
 from infuse.ir.graph import Graph, Node, Value, count_operators
-from infuse.passes.options import Options
 from infuse.passes.run import close, opened, optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.passes.verification import Witness
 from infuse.rewrite import Improvement, Patch, Report, Rewrite, Search, remove_dead
 from infuse.rewrite.node_ref import label
@@ -33,7 +33,7 @@ Progress = Callable[[str, int, int], None]
 def improve(
     graph: Graph,
     seconds: float,
-    options: Options | None = None,
+    options: Selection | None = None,
     *,
     prices: Prices | None = None,
     bounds: Bounds | None = None,
@@ -67,7 +67,7 @@ def improve(
 def search(
     graph: Graph,
     seconds: float,
-    options: Options | None = None,
+    options: Selection | None = None,
     *,
     witness: Witness | None = None,
     prices: Prices | None = None,
@@ -83,7 +83,7 @@ def search(
     result = opened(graph)
     report = improve(result, seconds, options, prices=prices, bounds=bounds, progress=progress)
     if not report.improvements:
-        close(result, options or Options(), result.report)
+        close(result, options or Selection(), result.report)
     if witness is None or not witness.trials or not report.improvements:
         return result
     try:

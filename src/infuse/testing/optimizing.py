@@ -17,9 +17,9 @@ from infuse.ir.printer import changed_attributes
 from infuse.ir.verify import verify
 from infuse.ops.core.base import Op
 from infuse.ops.core.evaluate import evaluate
-from infuse.passes.options import Options
 from infuse.passes.rules import ALL_RULES
 from infuse.passes.run import optimize_in_place
+from infuse.passes.selection import Selection
 from infuse.rewrite import Report
 from infuse.rewrite.refine import Change, compare_types
 from infuse.testing.generators.networks import Network
@@ -30,7 +30,7 @@ OPSETS = (None, 13, None, 15, 18, None, 20, 21, 22, 24)
 ROUNDING = frozenset(rule.name for rule in ALL_RULES if rule.rounding)
 
 
-def complaint(network: Network, options: Options, *, export: bool = True) -> str | None:
+def complaint(network: Network, options: Selection, *, export: bool = True) -> str | None:
     """What an optimization with these options gets wrong on a network, None when nothing is.
 
     Types and names of outputs stay, the verifier is content, results agree within what rounding
@@ -108,13 +108,13 @@ def _types(before: Graph, after: Graph) -> str | None:
     return None
 
 
-def guilty(network: Network, options: Options) -> list[str]:
+def guilty(network: Network, options: Selection) -> list[str]:
     """Rules without any one of which the optimization is right."""
     fired = _fired(network, options)
     return [name for name in fired if failure(network, _without(options, name)) is None]
 
 
-def _fired(network: Network, options: Options) -> list[str]:
+def _fired(network: Network, options: Selection) -> list[str]:
     graph = clone(network.graph)
     try:
         return sorted(optimize_in_place(graph, options).fired)
@@ -122,11 +122,11 @@ def _fired(network: Network, options: Options) -> list[str]:
         return []
 
 
-def _without(options: Options, name: str) -> Options:
-    return replace(options, disable=options.disable | {name})
+def _without(options: Selection, name: str) -> Selection:
+    return replace(options, disable={*options.disable, name})
 
 
-def failure(network: Network, options: Options) -> str | None:
+def failure(network: Network, options: Selection) -> str | None:
     """The same as `complaint`; what the optimizer or the interpreter raises is a complaint too."""
     try:
         return complaint(network, options)

@@ -19,6 +19,7 @@ from infuse.ir import dims
 from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph, Value
 from infuse.ir.types import TensorType
+from infuse.options import CompileOptions
 from infuse.passes.run import optimize_in_place
 from infuse.training import schedules
 from infuse.training.losses import Losses, targets_of, weighted
@@ -176,7 +177,7 @@ def _run(
     totals: list[list[float]] = [[] for _ in range(batches.epochs)]
     seconds = []
     carried = step.initial()
-    with compile_graph(step.graph, threads=threads) as model:
+    with compile_graph(step.graph, CompileOptions(threads=threads)) as model:
         runner = model.session()
         for number, batch in enumerate(batches):
             inputs = [batch[name] for name in step.data]

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final
 
 from infuse.codegen.autotune.cost_model import predict
-from infuse.errors import OptionError, ShapeError
+from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ops.core.feeds import default_size
@@ -24,9 +24,6 @@ TRANSFORMED: Final = "winograd"
 """What the names of candidates begin with that store transformed weights, larger than the
 model's.
 """
-
-WeightChoice = Literal["fast", "small"]
-"""What kernels are chosen for: the least time, or weights that are not larger than the model's."""
 
 Times = Mapping[str, float]
 """Seconds of candidates by name."""
@@ -135,16 +132,6 @@ class Chooser:
         if best in times and times[fastest] > CLEAR * times[best]:
             fastest = best
         return Choice(key, costs, fastest, "measured", times)
-
-
-def weight_choice(name: str) -> WeightChoice:
-    """The choice of this name; OptionError where there is none."""
-    for choice in get_args(WeightChoice):
-        if name == choice:
-            return cast(WeightChoice, choice)
-    raise OptionError(
-        f"weights are not compiled {name!r}", hint=f"use one of {', '.join(get_args(WeightChoice))}"
-    )
 
 
 def usual(size: Dim) -> int:

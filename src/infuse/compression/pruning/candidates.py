@@ -29,7 +29,6 @@ from infuse.compression.pruning.lineage import Lineage
 from infuse.compression.pruning.links import Bools
 from infuse.compression.pruning.normalized import with_fitted_norms
 from infuse.compression.pruning.removal import removed_from
-from infuse.compression.pruning.request import BLOCKS, CHANNELS, HIDDEN, PruneRequest
 from infuse.compression.pruning.widths import (
     STRATEGIES,
     Rounding,
@@ -42,6 +41,8 @@ from infuse.compression.pruning.widths import (
 from infuse.compression.sensitivity import change, powers_of
 from infuse.compression.tuning import TuneOptions, losses_of
 from infuse.ir.graph import Graph, Value
+from infuse.options import CompileOptions
+from infuse.options.compressing import BLOCKS, CHANNELS, HIDDEN, Prune
 from infuse.targets import Target
 
 SEEN_RUNS = 64
@@ -101,20 +102,21 @@ class Candidates:
 
     def __init__(
         self,
-        request: PruneRequest,
+        prune: Prune,
         evaluation: Evaluation,
         macs: int,
         lessons: Lessons | None,
         tuning: TuneOptions | None,
     ) -> None:
-        self._request, self._evaluation, self._macs = request, evaluation, macs
+        self._prune, self._evaluation, self._macs = prune, evaluation, macs
+        self._kinds = tuple(prune.kinds or ())
         self._lessons, self._tuning = lessons, tuning
         self._exact = evaluation.exact[:SEEN_RUNS]
         self._powers = powers_of(self._exact)
 
     def dependencies(self, graph: Graph, opens_norms: bool = True) -> Dependencies:
         """What may go of a graph: of hidden sizes, only where these are open."""
-        kinds = self._request.kinds
+        kinds = self._kinds
         dependencies = Dependencies(graph, opens_norms and HIDDEN in kinds)
         dependencies.groups = [
             group
@@ -164,7 +166,7 @@ class Candidates:
 
     def _is_within(self, graph: Graph, limit: float) -> bool:
         """Whether a graph costs this part of what the original does at most."""
-        if self._request.goal == "macs":
+        if self._prune.of == "macs":
             return macs_of(graph) <= limit * self._macs
         original, own = self._evaluation.seconds_beside_original(graph)
         return own <= limit * original
@@ -173,7 +175,7 @@ class Candidates:
         """Multiples of channels whose graph is the fastest, of those that may suit vectors."""
         lanes = Target.resolve("native").machine.lanes
         dependencies = self.dependencies(graph)
-        importance, limit = by_magnitude(dependencies), 1 - self._request.part
+        importance, limit = by_magnitude(dependencies), 1 - self._prune.share
         price = self._macs_of(dependencies, importance)
         times: dict[Rounding, float] = {}
         for part in (1, 2, 4):
@@ -194,8 +196,8 @@ class Candidates:
         """The residual blocks that may go, with their multiplications: not those without which less
         is left than `LEAST_LEFT` of what is to be.
         """
-        blocks = find_blocks(graph) if BLOCKS in self._request.kinds else []
-        most = macs_of(graph) - LEAST_LEFT * (1 - self._request.part) * self._macs
+        blocks = find_blocks(graph) if BLOCKS in self._kinds else []
+        most = macs_of(graph) - LEAST_LEFT * (1 - self._prune.share) * self._macs
         return [
             (block, macs)
             for block, macs in zip(blocks, macs_of_blocks(graph, blocks))
@@ -209,7 +211,7 @@ class Candidates:
         blocks = [block for block, _ in self.blocks(graph)]
         if not blocks:
             return
-        least = limit if self._request.goal == "macs" else limit / 4
+        least = limit if self._prune.of == "macs" else limit / 4
         order = order_of_dropping(
             *(graph, blocks, self._runs(), self._exact, self._powers),
             macs_of(graph) - least * self._macs,
@@ -239,7 +241,7 @@ class Candidates:
         """The narrower graph within this part of the original's multiplications, or, where the goal
         is time, with as many as its measured time allows.
         """
-        if self._request.goal == "macs":
+        if self._prune.of == "macs":
             return self._narrowed(start, limit, rounding, ways)
         low, high = limit / 4, min(1.0, 2 * limit)
         best: Candidate | None = None
@@ -349,7 +351,9 @@ class Candidates:
 
     def _change(self, graph: Graph) -> float:
         """How much the outputs differ from the original's, on few runs."""
-        with compile_graph(settled(graph), threads=self._evaluation.threads) as model:
+        with compile_graph(
+            settled(graph), CompileOptions(threads=self._evaluation.threads)
+        ) as model:
             pairs = [(model.run(feeds), right) for feeds, right in zip(self._runs(), self._exact)]
         return float(np.mean([change(one, right, self._powers) for one, right in pairs]))
 

@@ -20,6 +20,7 @@ from infuse.compression.pruning.blocks import Block
 from infuse.compression.sensitivity import add_switches, change
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value, constant
+from infuse.options import CompileOptions
 
 SECONDS = 20.0
 """The seconds that the measuring may take; then fewer examples tell."""
@@ -55,7 +56,7 @@ def order_of_dropping(
     gone: set[Node] = set()
     switched, name = with_switches(graph, blocks)
     switches = np.zeros(len(blocks), np.bool_)
-    with compile_graph(settled(switched), threads=threads) as model:
+    with compile_graph(settled(switched), CompileOptions(threads=threads)) as model:
 
         def changed(which: np.ndarray, count: int) -> float:
             pairs = list(zip(runs, exact))[:count]

@@ -20,6 +20,7 @@ from infuse.compression.pruning.links import Contraction, Place
 from infuse.ir.clone import clone_exposing
 from infuse.ir.graph import Array, Value
 from infuse.ops.core.building import GraphBuilder
+from infuse.options import CompileOptions
 from infuse.passes.run import optimize_in_place
 from infuse.training.losses import Loss
 from infuse.training.optimizers import Optimizer
@@ -96,7 +97,7 @@ def by_slope(
     step = build_step(graph, losses, _Gradients(rate=1.0), values, sizes=sizes)
     step.graph.report = optimize_in_place(step.graph)
     totals = {group: np.zeros(group.size) for group in dependencies.groups}
-    with compile_graph(step.graph, threads=threads) as model:
+    with compile_graph(step.graph, CompileOptions(threads=threads)) as model:
         runner = model.session()
         state = step.initial()
         for number, batch in enumerate(batches):
@@ -146,7 +147,7 @@ def activity_of(
     exposing.report = optimize_in_place(exposing)
     counts = dict.fromkeys(places, 0)
     sums, squares = ({place: np.zeros(_size(place)) for place in places} for _ in range(2))
-    with compile_graph(exposing, threads=threads) as model:
+    with compile_graph(exposing, CompileOptions(threads=threads)) as model:
         for feeds in runs:
             outputs = model.run(feeds)
             arrays = dict(zip(values, (outputs[name] for name in names)))

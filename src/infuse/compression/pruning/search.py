@@ -13,11 +13,11 @@ from infuse.compression.lessons import Lessons
 from infuse.compression.pruning.candidates import Candidate, Candidates
 from infuse.compression.pruning.lineage import Lineage
 from infuse.compression.pruning.links import Ints
-from infuse.compression.pruning.request import BLOCKS, CHANNELS, HIDDEN, PruneRequest
 from infuse.compression.pruning.widths import macs_of
 from infuse.compression.report import BlockReport, LayerReport, PruningReport
 from infuse.compression.tuning import TuneOptions, TuningReport, tune
 from infuse.ir.graph import Graph
+from infuse.options.compressing import BLOCKS, CHANNELS, HIDDEN, Prune
 from infuse.profiling.progress import Progress
 
 TRIAL = 0.125
@@ -30,7 +30,7 @@ class Pruner:
     def __init__(
         self,
         graph: Graph,
-        request: PruneRequest,
+        prune: Prune,
         evaluation: Evaluation,
         bound: Bound | None,
         deadline: Deadline,
@@ -40,13 +40,14 @@ class Pruner:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> None:
-        self._source, self._request, self._evaluation = graph, request, evaluation
+        self._source, self._prune, self._evaluation = graph, prune, evaluation
+        self._allowed = tuple(prune.kinds or ())
         self._bound, self._deadline, self._progress = bound, deadline, progress
         self._lessons, self._tuning, self._seed = lessons, tuning, seed
         macs = macs_of(graph)
-        self._candidates = Candidates(request, evaluation, macs, lessons, tuning)
-        goal = "multiplications" if request.goal == "macs" else "time of a run"
-        self.report = PruningReport(f"{request.part:.0%} of the {goal}", macs, macs)
+        self._candidates = Candidates(prune, evaluation, macs, lessons, tuning)
+        goal = "multiplications" if prune.of == "macs" else "time of a run"
+        self.report = PruningReport(f"{prune.share:.0%} of the {goal}", macs, macs)
         self.notes: list[str] = []
         self._tried: dict[str, float] = {}
         self.remaining: Mapping[tuple[str, int], Ints] = {}
@@ -70,8 +71,8 @@ class Pruner:
             return graph, score
         rounding = self._candidates.rounding(graph)
         dropped: list[str] = []
-        for number in range(1, self._request.rounds + 1):
-            limit = (1 - self._request.part) ** (number / self._request.rounds)
+        for number in range(1, self._prune.rounds + 1):
+            limit = (1 - self._prune.share) ** (number / self._prune.rounds)
             candidates = self._candidates.finalists(graph, lineage, limit, rounding)
             if not candidates:
                 self.notes.append(
@@ -93,7 +94,7 @@ class Pruner:
             if candidate.importance:
                 self.report.importance = candidate.importance
                 self.report.strategy = candidate.strategy
-            if self._deadline.is_over and number < self._request.rounds:
+            if self._deadline.is_over and number < self._prune.rounds:
                 self.report.is_reached = False
                 self.notes.append(f"the time ended after round {number}")
                 break
@@ -111,7 +112,7 @@ class Pruner:
         return self._bound is None or self._bound.holds(reference, score, metric.higher_is_better)
 
     def _kinds(self) -> str:
-        *others, last = self._request.kinds
+        *others, last = self._allowed
         return f"{', '.join(others)} and {last}" if others else last
 
     def _nothing(self) -> str:
@@ -121,7 +122,7 @@ class Pruner:
             HIDDEN: "no hidden size is open",
             BLOCKS: "no residual block can be dropped, or too little would be left without it",
         }
-        kinds = self._request.kinds
+        kinds = self._allowed
         if CHANNELS in kinds:
             return f"no channels can go: {reasons[CHANNELS]}"
         return f"no {' and no '.join(kinds)} can go: {'; '.join(reasons[each] for each in kinds)}"
@@ -141,7 +142,7 @@ class Pruner:
             }
         )
         if self._progress is not None:
-            self._progress("prune", number, self._request.rounds)
+            self._progress("prune", number, self._prune.rounds)
 
     # -- tuning ------------------------------------------------------------------------------------
 
@@ -178,7 +179,7 @@ class Pruner:
         """
         if self._tuning is None:
             return None
-        whole = self._tuning.part(1 / self._request.rounds)
+        whole = self._tuning.part(1 / self._prune.rounds)
         share = whole.part(part)
         if not done or whole.epochs is None:
             return share

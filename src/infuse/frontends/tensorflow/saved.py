@@ -45,5 +45,5 @@ def signature(meta: Any, name: str | None = None) -> tuple[str, Any]:
         )
     raise UnsupportedOperatorError(
         f"the SavedModel has the signatures {', '.join(sorted(usable))}, none is {_DEFAULT}",
-        hint="choose one: infuse.load(folder, signature=NAME), or --signature NAME",
+        hint="choose one: infuse.load(folder, infuse.SavedModel(NAME)), or --signature NAME",
     )

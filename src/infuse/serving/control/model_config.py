@@ -18,6 +18,7 @@ from infuse.serving.config import (
     Seconds,
     Share,
 )
+from infuse.serving.control.compiling import Compiling
 
 MOST_WEIGHT: Final = 1e9
 """Of a version in a split: sums of weights stay numbers."""
@@ -157,13 +158,12 @@ class Pipeline(Config, frozen=True, kw_only=True):
     steps: tuple[PipelineStep, ...]
 
 
-class ModelConfig(Config, frozen=True, kw_only=True):
+class ModelConfig(Compiling, frozen=True, kw_only=True):
     """What `config.yaml` beside a model's versions may say. Everything that is left out is
     inferred.
 
-    `max_difference`: how far outputs may be from those of fp32 with the precision auto, in parts of
-    their largest element (0: 0.01). `weights`: whether kernels are chosen that keep larger copies
-    of weights where that is faster. `replicas`: workers per version (0: the placement decides);
+    Options of `infuse.compile` are fields, too (`Compiling`; `max_difference` 0: 0.01).
+    `replicas`: workers per version (0: the placement decides);
     `threads` of each (0: all of its cores). `load_order`: whether a new version is loaded before
     the old one is unloaded. `labels`:
     version numbers by label. `split`: weights by version or label; `shadow`: part of the traffic
@@ -178,10 +178,6 @@ class ModelConfig(Config, frozen=True, kw_only=True):
     name: str = ""
     platform: str = ""
     file: str = ""
-    precision: Literal["fp32", "bf16x2", "bf16", "fp16", "auto"] = "fp32"
-    max_difference: Annotated[float, msgspec.Meta(ge=0)] = 0
-    tune: bool = False
-    weights: Literal["fast", "small"] = "fast"
     batching: Batching = Batching()
     replicas: Natural = 0
     threads: Natural = 0

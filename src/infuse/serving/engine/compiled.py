@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from infuse.runtime.build_keys import key_of
 from infuse.runtime.folder import METADATA, STAGES
 from infuse.serving.config import Workers
+from infuse.serving.control.compiling import compile_options
 from infuse.serving.control.model_config import ModelConfig
 from infuse.serving.control.repository import LocalVersion
 from infuse.serving.workers.budget import build_limit_of
@@ -23,13 +23,7 @@ async def compiled(
     threads. Raises what went wrong.
     """
     main = local.main
-    options: dict[str, Any] = {
-        "precision": config.precision,
-        "max_difference": config.max_difference or None,
-        "tune": config.tune,
-        "weights": config.weights,
-        "threads": threads,
-    }
+    options = {**compile_options(config), "threads": threads}
     built, ready = BuildCache(cache), any((main / mark).is_file() for mark in (METADATA, STAGES))
     key = await asyncio.to_thread(
         key_of, local.digest, str(main.relative_to(local.folder)), options
@@ -42,7 +36,7 @@ async def compiled(
             compiled=ready,
             seconds=workers.build_seconds,
             memory=build_limit_of(workers.build_memory_mb),
-            **options,
+            options=options,
         )
         if not ready:
             await asyncio.to_thread(built.keep, key, folder)
@@ -51,4 +45,4 @@ async def compiled(
 
 def _hosted_name(local: LocalVersion, config: ModelConfig) -> str:
     """The folder of a model of which the interpreter runs a part."""
-    return f"{local.digest}-{config.precision}-{config.max_difference:g}-{config.weights}"
+    return "-".join([local.digest, *(f"{each}" for each in compile_options(config).values())])

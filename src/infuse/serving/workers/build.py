@@ -62,16 +62,13 @@ async def build(
     source: Path,
     output: Path,
     *,
-    precision: str,
-    max_difference: float | None = None,
-    tune: bool,
-    weights: str,
-    threads: int,
+    options: Mapping[str, Any],
     compiled: bool,
     seconds: float,
     memory: int | None = None,
 ) -> Signature:
-    """Compile a model file (or open a compiled folder), and describe it.
+    """Compile a model file (or open a compiled folder), and describe it. `options` are those of
+    `infuse.compile`, by name (`CompileOptions.flat`).
 
     What the compiler cannot keep in its own cache is written to `output`. `memory`: bytes that the
     process, and each that it starts, may have of its own (None: no limit); files that are only
@@ -81,11 +78,7 @@ async def build(
     order = {
         "source": str(source),
         "output": str(output),
-        "precision": precision,
-        "max_difference": max_difference,
-        "tune": tune,
-        "weights": weights,
-        "threads": threads,
+        "options": dict(options),
         "compiled": compiled,
         "memory": memory,
     }
@@ -229,20 +222,14 @@ def _symbols(specs: Sequence[TensorSpec]) -> list[str]:
 def made(order: JsonObject) -> dict[str, Any]:
     """Do what a request says: the answer as plain data."""
     import infuse
+    from infuse.options import CompileOptions
 
     if order["compiled"]:
         model: Any = infuse.load_compiled(order["source"], 1)
         folder = order["source"]
     else:
         graph = infuse.optimize(order["source"], fix_defaults=True)
-        model = infuse.compile(
-            graph,
-            precision=order["precision"],
-            max_difference=order["max_difference"],
-            tune=order["tune"],
-            weights=order["weights"],
-            threads=order["threads"],
-        )
+        model = infuse.compile(graph, CompileOptions.flat(**order["options"]))
         folder = str(getattr(model, "folder", ""))
         if not folder:
             model.save(order["output"])

@@ -1,20 +1,10 @@
 """The fastest precision within a bound: `precision="auto"`."""
 
 from infuse.codegen.autotune.precision.report import PrecisionReport
-from infuse.codegen.autotune.precision.request import (
-    AnyPrecision,
-    AutoPrecision,
-    Data,
-    requested,
-)
 from infuse.codegen.autotune.precision.search import Built, search_precision
 
 __all__ = [
-    "AnyPrecision",
-    "AutoPrecision",
     "Built",
-    "Data",
     "PrecisionReport",
-    "requested",
     "search_precision",
 ]

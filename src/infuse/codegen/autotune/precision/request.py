@@ -1,4 +1,4 @@
-"""What is asked for with `precision="auto"`: a bound, inputs to measure on, and a clock."""
+"""The inputs on which precisions are compared, and the clock."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from infuse.codegen.precisions import AUTO, Precision
 from infuse.errors import InfuseError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import check_feeds
 from infuse.ops.core.feeds import drawing_nodes, has_tensor_inputs, random_feeds, trial_sizes
+from infuse.options.compiling import Auto, Data, Feeds
 
-MAX_DIFFERENCE: Final = 1e-2
-"""The bound, where none is named."""
 SEEDS: Final = 3
 """Random inputs of the usual sizes."""
 WARM_UP, ROUNDS = 2, 10
@@ -26,11 +24,6 @@ LEAST, MOST = 1.0, 10.0
 """Seconds of measuring for each model."""
 SETTLED: Final = 1.02
 """Times of even and of odd rounds that differ by no more than this factor are no accident."""
-
-Feeds = Mapping[str, Any]
-Data = Feeds | Sequence[Feeds]
-Timer = Callable[[Mapping[str, Callable[[], object]]], Mapping[str, Sequence[float]]]
-"""The least seconds of several runs by name, measured in turns: of each several, apart."""
 
 
 def least_seconds(
@@ -69,53 +62,11 @@ class Sample:
     description: str
 
 
-@dataclass(frozen=True)
-class AutoPrecision:
-    """The fastest precision that differs from fp32 by `max_difference` of the largest element of an
-    output at most.
-
-    `data` are inputs to measure on, by name (default: random ones); several are a sequence.
-    `timer` measures in place of `least_seconds`; what it leads to is not kept.
+def samples_of(auto: Auto, graph: Graph) -> list[Sample]:
+    """The inputs to measure on. InputError where those that are given do not fit, OptionError where
+    there are none.
     """
-
-    max_difference: float = MAX_DIFFERENCE
-    data: Data | None = None
-    timer: Timer | None = None
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.max_difference) and self.max_difference > 0):
-            raise OptionError(
-                f"max_difference is {self.max_difference}, which bounds nothing",
-                hint="it is a part of the largest element of an output, such as 0.01",
-            )
-
-    def samples(self, graph: Graph) -> list[Sample]:
-        """The inputs to measure on. InputError where those of `data` do not fit, OptionError where
-        there are none.
-        """
-        return _random(graph) if self.data is None else _checked(graph, self.data)
-
-
-def requested(
-    precision: str, max_difference: float | None = None, data: Data | None = None
-) -> str | AutoPrecision:
-    """A precision by name, or what is asked for with auto. OptionError for options that mean
-    nothing without it.
-    """
-    if precision == AUTO:
-        bound = MAX_DIFFERENCE if max_difference is None else max_difference
-        return AutoPrecision(bound, data)
-    for name, value in (("max_difference", max_difference), ("data", data)):
-        if value is not None:
-            raise OptionError(
-                f"{name} means nothing for precision {precision}",
-                hint=f"it is for precision {AUTO}",
-            )
-    return precision
-
-
-AnyPrecision = Precision | AutoPrecision
-"""A precision, precisions of layers, or the search for them."""
+    return _random(graph) if auto.data is None else _checked(graph, auto.data)
 
 
 def _checked(graph: Graph, data: Data) -> list[Sample]:

@@ -26,15 +26,16 @@ from infuse.codegen.autotune.precision.report import (
     told,
 )
 from infuse.codegen.autotune.precision.request import (
-    AutoPrecision,
     Sample,
     are_settled,
     check_comparable,
     least_seconds,
+    samples_of,
 )
 from infuse.codegen.precisions import MIXED, LayerPrecisions, supported
 from infuse.errors import DataError, OptionError
 from infuse.ir.graph import Graph
+from infuse.options import Auto
 from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
 from infuse.targets import Target
@@ -70,7 +71,7 @@ class Candidate:
 
 def search_precision(
     graph: Graph,
-    request: AutoPrecision,
+    request: Auto,
     target: Target,
     build: Build,
     *,
@@ -86,7 +87,7 @@ def search_precision(
     """
     require_runnable(target, hint="choose a precision by name: fp32, fp16 or bf16")
     check_comparable(graph)
-    samples = request.samples(graph)
+    samples = samples_of(request, graph)
     with ExitStack() as opened:
         search = _Search(graph, request, samples, build, opened, progress)
         model = search.exact.model
@@ -107,7 +108,7 @@ class _Search:
     def __init__(
         self,
         graph: Graph,
-        request: AutoPrecision,
+        request: Auto,
         samples: Sequence[Sample],
         build: Build,
         opened: ExitStack,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import infuse
+from infuse.serving.control.compiling import compile_options
 from infuse.serving.control.telemetry.statistics import Recent
 from infuse.serving.messages import JsonObject
 
@@ -84,7 +85,7 @@ def _model(model: ServedModel, objectives: Iterable[JsonObject]) -> dict[str, An
     config = model.config
     return {
         "name": model.name,
-        "kind": "pipeline" if config.pipeline is not None else config.precision,
+        "kind": "pipeline" if config.pipeline is not None else compile_options(config)["precision"],
         "problem": model.problem,
         "labels": traffic["labels"],
         "split": traffic["split"],

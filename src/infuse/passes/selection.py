@@ -1,65 +1,42 @@
-"""What a user may switch in an optimization, and the names of rules and passes."""
+"""Which rules and passes an optimization runs, and their names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from infuse.errors import OptionError, RuleError, did_you_mean
+from infuse.options import LEVELS, Rules
 from infuse.passes.fold import GROWTH_LIMIT
 from infuse.passes.order import PASSES
 from infuse.passes.registry import extensions_of, registered
 from infuse.passes.rules import ALL_RULES
-from infuse.rewrite import LEVELS, Pass, Rule
+from infuse.rewrite import Pass, Rule
 
 FOLD = "FoldConstants"
 
 
-RUNTIMES = ("", "onnxruntime")
-
-
-@dataclass
-class Options:
-    """What a user may switch: the level, rules and passes left out, the only ones, those that need
-    asking for.
+@dataclass(frozen=True)
+class Selection(Rules):
+    """The rules and passes of an optimization, and where it stops. RuleError for an extra that is
+    neither.
     """
 
-    level: str = "all"
-    disable: frozenset[str] = frozenset()
-    only: frozenset[str] = frozenset()
-    enable: frozenset[str] = frozenset()
-    extra: Sequence[Rule | Pass] = ()
-    """Rules and passes of the user's own; the rules are tried before the others."""
     fold_limit: int = GROWTH_LIMIT
     """Bytes by which constant folding may enlarge a constant."""
     stop_after: int | None = None
     """Number of rewrites after which the pipeline stops; a pass that has begun still finishes."""
-    runtime: str = ""
-    """Whose own operators the result may use: onnxruntime, or empty for standard operators only."""
 
     @classmethod
-    def of(
-        cls,
-        level: str,
-        *,
-        disable: str | Iterable[str] = (),
-        only: str | Iterable[str] = (),
-        enable: str | Iterable[str] = (),
-        extra: Any = (),
-        runtime: str = "",
-    ) -> Options:
-        """Options of names, of which one may stand alone, and of rules and passes: objects or
-        classes, one or several. OptionError for what is no name, RuleError for what is no rule.
-        """
-        return cls(
-            level,
-            _names("disable", disable),
-            _names("only", only),
-            _names("enable", enable),
-            tuple(extensions_of([extra], "extra")),
-            runtime=runtime,
-        )
+    def of(cls, rules: Rules | str) -> Selection:
+        """What rules select, or the level that a text names."""
+        if isinstance(rules, Selection):
+            return rules
+        return cls(rules) if isinstance(rules, str) else cls(**vars(rules))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "extra", tuple(extensions_of([self.extra], "extra")))
 
     @property
     def extensions(self) -> tuple[Rule | Pass, ...]:
@@ -83,17 +60,8 @@ class Options:
         return self._named(FOLD)
 
 
-def check_names(options: Options) -> None:
-    """OptionError for an unknown level, rule or pass."""
-    if options.level not in LEVELS:
-        raise OptionError(
-            f"there is no level {options.level!r}", hint=f"one of: {', '.join(LEVELS)}"
-        )
-    if options.runtime not in RUNTIMES:
-        raise OptionError(
-            f"nothing is known of a runtime {options.runtime!r}",
-            hint=f"one of: {', '.join(RUNTIMES[1:])}",
-        )
+def check_names(options: Selection) -> None:
+    """OptionError for an unknown rule or pass."""
     own = {FOLD, *(rule.name for rule in ALL_RULES), *(each.name for each in PASSES)}
     taken = [t.name for t in options.extensions if t.name in own]
     if taken:
@@ -102,7 +70,7 @@ def check_names(options: Options) -> None:
             hint="give your rule or pass another name",
         )
     names = own | {t.name for t in options.extensions}
-    for name in sorted(options.disable | options.only | options.enable):
+    for name in sorted(options.mentioned):
         if name not in names:
             raise _no_rule(name, names)
 
@@ -118,13 +86,3 @@ def find_rule(name: str, extra: Sequence[Rule] = ()) -> Rule:
 def _no_rule(name: str, names: Iterable[str]) -> OptionError:
     hint = did_you_mean(name, names, otherwise="infuse why --list names all rules")
     return OptionError(f"there is no rule {name!r}", hint=hint)
-
-
-def _names(option: str, value: str | Iterable[str]) -> frozenset[str]:
-    names = {value} if isinstance(value, str) else value
-    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-        raise OptionError(
-            f"{option} takes names of rules, not {value!r}",
-            hint="the name of a rule, or a list of names; infuse why --list shows them",
-        )
-    return frozenset(names)

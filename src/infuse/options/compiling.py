@@ -1,0 +1,117 @@
+"""What native code is compiled for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infuse.errors import OptionError
+from infuse.options.fields import Checked, documented, option
+
+PRECISIONS: Final = ("fp32", "bf16x2", "bf16", "fp16")
+"""What a layer may compute in."""
+AUTO: Final = "auto"
+"""The precision that is looked for."""
+WEIGHTS: Final = ("fast", "small")
+PREFIX: Final = "infuse"
+
+Feeds = Mapping[str, Any]
+Data = Feeds | Sequence[Feeds]
+Timer = Callable[[Mapping[str, Callable[[], object]]], Mapping[str, Sequence[float]]]
+"""The least seconds of several runs by name, measured in turns: of each several, apart."""
+
+
+@documented
+@dataclass(frozen=True)
+class Auto(Checked):
+    """The fastest precision on this machine that stays near fp32: for the whole model, or, where
+    that differs more, for all layers but those that change the outputs most.
+    """
+
+    max_difference: float = option(
+        0.01,
+        "With precision auto: how far outputs may be from those of fp32, in parts of their largest "
+        "element; default: 0.01.",
+        metavar="PART",
+        least=0,
+        excluded=True,
+    )
+    data: Data | None = option(
+        None,
+        "With precision auto: arrays by input name to measure on, in place of random ones "
+        "(repeatable).",
+        metavar="FILE.npz",
+        form="archives",
+        compare=False,
+    )
+    timer: Timer | None = None
+    """What measures in place of the clock; what it leads to is not kept."""
+
+
+@documented
+@dataclass(frozen=True)
+class CompileOptions(Checked):
+    """What a model is compiled for."""
+
+    target: str = option(
+        "native",
+        "Processor: native, x86-64[-v3: AVX2, -v4: AVX-512] or aarch64 (NEON); more units: "
+        "aarch64+i8mm.",
+        metavar="NAME",
+    )
+    threads: int | None = option(
+        None, "Threads of a run; default: all processors that this process may use.", least=1
+    )
+    precision: str | Auto = option(
+        "fp32",
+        "fp32; bf16: products of rounded operands, where the processor multiplies them; bf16x2: of "
+        "operands split into two bfloat16, 16 bits exact, on AMX; fp16: weights are stored as "
+        "halves, arithmetic stays fp32; auto: the fastest here that stays near fp32.",
+        metavar="NAME",
+        choices=(*PRECISIONS, AUTO),
+    )
+    tune: bool = option(
+        False, "Measure the kernels that might be fastest, up to 3 minutes, and keep the times."
+    )
+    weights: str = option(
+        "fast",
+        "small: no kernels that keep larger copies of weights (Winograd's convolutions), also "
+        "where they are faster.",
+        metavar="fast|small",
+        choices=WEIGHTS,
+    )
+    prefix: str = option(
+        PREFIX,
+        "What the names of the C functions begin with; one for each model.",
+        metavar="NAME",
+    )
+
+    @classmethod
+    def flat(
+        cls,
+        precision: str = "fp32",
+        max_difference: float | None = None,
+        data: Data | None = None,
+        **others: Any,
+    ) -> CompileOptions:
+        """Options by the names of all fields, those of `Auto` too. OptionError for one of these
+        with another precision.
+        """
+        if precision == AUTO:
+            bound = Auto.max_difference if max_difference is None else max_difference
+            return cls(precision=Auto(bound, data), **others)
+        for name, value in (("max_difference", max_difference), ("data", data)):
+            if value is not None:
+                raise OptionError(
+                    f"{name} means nothing for precision {precision}",
+                    hint=f"it is for precision {AUTO}",
+                )
+        return cls(precision=precision, **others)
+
+    @property
+    def auto(self) -> Auto | None:
+        """What is asked for with the precision auto; None with another one."""
+        if isinstance(self.precision, Auto):
+            return self.precision
+        return Auto() if self.precision == AUTO else None

@@ -1,0 +1,434 @@
+"""What a compression is asked for: methods, what it may lose, and how it measures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
+
+from infuse.errors import OptionError
+from infuse.options.fields import Checked, documented, fields_of, option
+from infuse.options.rules import LEVELS
+
+CALIBRATORS: Final = ("auto", "min-max", "percentile", "entropy", "mse")
+GOALS: Final = ("macs", "latency")
+CHANNELS, HIDDEN, BLOCKS = "channels", "hidden", "blocks"
+KINDS: Final = (CHANNELS, HIDDEN, BLOCKS)
+"""What can go: channels (neurons and heads are such, too), those of a hidden size that
+normalizations join, and residual blocks.
+"""
+
+
+def part_or_number(text: str | float) -> tuple[float, bool]:
+    """A number, that of a percentage over 100, and whether it was a percentage; NaN for anything
+    else.
+    """
+    is_percentage = isinstance(text, str) and text.strip().endswith("%")
+    try:
+        number = float(text.strip().rstrip("%") if isinstance(text, str) else text)
+    except (TypeError, ValueError):
+        number = math.nan
+    return (number / 100 if is_percentage else number), is_percentage
+
+
+# -- methods ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Method(Checked):
+    """A way in which layers become smaller or faster."""
+
+    name: ClassVar[str] = ""
+    is_coded: ClassVar[bool] = False
+    """Whether the result is meant for a file whose weights are entropy coded."""
+    rounds_activations: ClassVar[bool] = False
+    learns_rounding: ClassVar[bool] = False
+    """Whether weights can learn to bear what is rounded."""
+
+    @property
+    def in_floats(self) -> Method | None:
+        """What makes its layers in float32 whose weights can learn; None where none are made."""
+        return None
+
+
+@documented
+@dataclass(frozen=True)
+class Int8(Method):
+    """Activations and weights as 8-bit integers, ranges from the data (default)."""
+
+    name: ClassVar[str] = "int8"
+    rounds_activations: ClassVar[bool] = True
+    learns_rounding: ClassVar[bool] = True
+
+    calibrator: str = option("auto", "How ranges of activations are chosen.", choices=CALIBRATORS)
+    bias_correction: bool = option(True, "Take the mean errors of results back by the bias.")
+
+
+@documented
+@dataclass(frozen=True)
+class Int16Activations(Int8):
+    """Activations as 16-bit and weights as 8-bit integers, ranges from the data: with int8 and a
+    bound for the layers that 8 bits hurt.
+    """
+
+    name: ClassVar[str] = "int16-activations"
+    learns_rounding: ClassVar[bool] = False
+
+
+@documented
+@dataclass(frozen=True)
+class Int8Dynamic(Method):
+    """Activations and weights as 8-bit integers, ranges of activations from each run."""
+
+    name: ClassVar[str] = "int8-dynamic"
+    rounds_activations: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class WeightsOnly(Method):
+    """Weights of products as integers of few bits; the arithmetic stays in float32."""
+
+    runtime: str | None = option(
+        None,
+        "onnxruntime: products with weights of few bits are its MatMulNBits.",
+        metavar="NAME",
+        choices=("onnxruntime",),
+    )
+    rounded_activations: bool = option(
+        False, "Products with weights of few bits round their rows to 8 bits, too: faster."
+    )
+
+
+@documented
+@dataclass(frozen=True)
+class Int8Weights(WeightsOnly):
+    """Weights of products as 8-bit integers."""
+
+    name: ClassVar[str] = "int8-weights"
+
+
+@documented
+@dataclass(frozen=True)
+class Int4(WeightsOnly):
+    """Weights of products as 4-bit integers."""
+
+    name: ClassVar[str] = "int4"
+
+
+@documented
+@dataclass(frozen=True)
+class Int3(WeightsOnly):
+    """Weights of products as 3-bit integers."""
+
+    name: ClassVar[str] = "int3"
+
+
+@documented
+@dataclass(frozen=True)
+class Int2(WeightsOnly):
+    """Weights of products as 2-bit integers."""
+
+    name: ClassVar[str] = "int2"
+
+
+@documented
+@dataclass(frozen=True)
+class LowRank(Method):
+    """Layers as chains of two or three smaller ones."""
+
+    name: ClassVar[str] = "low-rank"
+
+    @property
+    def in_floats(self) -> Method:
+        return self
+
+
+@documented
+@dataclass(frozen=True)
+class Clusters(Method):
+    """Weights of few values, which the .infuse file has in few bits."""
+
+    name: ClassVar[str] = "clusters"
+    is_coded: ClassVar[bool] = True
+
+
+_SPARSITY = "Zeros for this part of the weights, 80% or 0.8; also with int8."
+_BLOCK = (
+    "Where zeros lie together: 16x1, 16x4, 4x1, 1x1 (output channels x depth) or 2:4; default: "
+    "16x1, and 16x4 with int8."
+)
+
+
+@documented
+@dataclass(frozen=True)
+class Sparse(Method):
+    """Layers many of whose weights are zero, in float32."""
+
+    name: ClassVar[str] = "sparse"
+
+    sparsity: str | float = option("80%", _SPARSITY, flag="--sparse", metavar="PART")
+    block: str = option("auto", _BLOCK, metavar="PATTERN")
+
+    @property
+    def in_floats(self) -> Method:
+        return self
+
+
+@documented
+@dataclass(frozen=True)
+class SparseInt8(Int8):
+    """Layers many of whose weights are zero, with activations and weights as 8-bit integers."""
+
+    name: ClassVar[str] = "sparse-int8"
+
+    sparsity: str | float = option("80%", _SPARSITY, flag="--sparse", metavar="PART")
+    block: str = option("auto", _BLOCK, metavar="PATTERN")
+
+    @property
+    def in_floats(self) -> Method:
+        return Sparse(self.sparsity, "16x4" if self.block == "auto" else self.block)
+
+
+@documented
+@dataclass(frozen=True)
+class Prune(Checked):
+    """Channels, heads and neurons that matter least are removed; with data, channels of hidden
+    sizes that normalizations join, and whole residual blocks may go, too.
+    """
+
+    name: ClassVar[str] = "prune"
+
+    part: str | float = option(
+        "",
+        "Remove channels, heads, neurons and, where there are data, channels of hidden sizes and "
+        "residual blocks: 50% of the multiplications.",
+        flag="--prune",
+        metavar="PART",
+    )
+    of: str = option(
+        "macs",
+        "What --prune is a part of: multiplications or time of a run.",
+        flag="--prune-goal",
+        choices=GOALS,
+        noun="goal",
+    )
+    rounds: int = option(
+        1,
+        "Rounds of pruning, each with its part of the tuning.",
+        flag="--prune-rounds",
+        least=1,
+    )
+    kinds: str | Sequence[str] | None = option(
+        None,
+        "What may go, with commas between: channels, hidden (sizes that normalizations join), "
+        "blocks (residual ones); default: what changes the outputs least.",
+        flag="--prune-kinds",
+        metavar="KINDS",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number, is_percentage = part_or_number(self.part)
+        if (isinstance(self.part, str) and not is_percentage) or not 0 < number < 1:
+            raise OptionError(
+                f"prune is {self.part!r}, which is not a part of the model",
+                hint="50% of the multiplications, or 0.5",
+            )
+        unknown = sorted(self.named - set(KINDS))
+        if unknown or (self.kinds is not None and not self.named):
+            raise OptionError(
+                f"nothing that can be pruned is called {', '.join(unknown) or 'so'}",
+                hint=f"one or more of {', '.join(KINDS)}",
+            )
+
+    @property
+    def share(self) -> float:
+        """The part that is to go, below 1."""
+        return part_or_number(self.part)[0]
+
+    @property
+    def named(self) -> set[str]:
+        """The kinds that are named; none for those that change the outputs least."""
+        kinds = self.kinds.split(",") if isinstance(self.kinds, str) else self.kinds or ()
+        return {each.strip() for each in kinds}
+
+    def kinds_for(self, has_data: bool) -> tuple[str, ...]:
+        """What may go. OptionError for kinds that only data can judge, where there are none."""
+        if not self.named:
+            return KINDS if has_data else (CHANNELS,)
+        if not has_data and self.named != {CHANNELS}:
+            raise OptionError(
+                "what hidden sizes and blocks change is measured on data, and there are none",
+                hint="give some (--data, data=), or prune channels alone",
+            )
+        return tuple(kind for kind in KINDS if kind in self.named)
+
+
+METHODS: Final[Mapping[str, type[Method]]] = {
+    kind.name: kind
+    for kind in (
+        Int8,
+        Int16Activations,
+        Int8Dynamic,
+        Int8Weights,
+        Int4,
+        Int3,
+        Int2,
+        LowRank,
+        Clusters,
+        Sparse,
+        SparseInt8,
+    )
+}
+"""The methods by name."""
+Methods = str | Method | Prune | Sequence[str | Method | Prune]
+
+
+def methods_of(asked: Methods | None) -> tuple[tuple[Method, ...], Prune | None]:
+    """The methods of a request, int8 where it names nothing; and its pruning, if it has one.
+    OptionError for other names, for none, and for the same twice.
+    """
+    listed = [Int8()] if asked is None else [asked] if _is_one(asked) else list(asked)  # type: ignore[arg-type]
+    made = [_method(each) for each in listed]
+    prunings = [each for each in made if isinstance(each, Prune)]
+    methods = tuple(each for each in made if isinstance(each, Method))
+    names = [each.name for each in made]
+    if not made:
+        raise OptionError("no method is named", hint=f"methods: {', '.join(METHODS)}")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise OptionError(f"{' and '.join(twice)} is asked for twice", hint="name each method once")
+    return methods, prunings[0] if prunings else None
+
+
+def with_fields(
+    asked: Methods | None, prune: Prune | None, given: Mapping[str, Any]
+) -> tuple[Method | Prune, ...]:
+    """The methods, each with those of the fields that it has, after the pruning, if there is one.
+    OptionError for a field that none of them has.
+    """
+    methods, own = methods_of(asked) if asked is not None or prune is None else ((), None)
+    names = {type(method): {each.name for each in fields_of(type(method))} for method in methods}
+    for name in given:
+        if not any(name in each for each in names.values()):
+            told = " and ".join(method.name for method in methods) or "pruning"
+            raise OptionError(
+                f"{name} means nothing for {told}",
+                hint=f"it is for {', '.join(_having(name))}",
+            )
+    made = [
+        replace(method, **{name: given[name] for name in given if name in names[type(method)]})
+        for method in methods
+    ]
+    return (*filter(None, (prune, own)), *made)
+
+
+def _having(name: str) -> list[str]:
+    """The methods that have a field."""
+    return [each for each, kind in METHODS.items() if any(f.name == name for f in fields_of(kind))]
+
+
+def _is_one(asked: Any) -> bool:
+    return isinstance(asked, str | Checked) or not isinstance(asked, Iterable)
+
+
+def _method(each: Any) -> Method | Prune:
+    if isinstance(each, Method | Prune):
+        return each
+    if isinstance(each, str) and each in METHODS:
+        return METHODS[each]()
+    raise OptionError(f"there is no method {each!r}", hint=f"methods: {', '.join(METHODS)}")
+
+
+# -- what it may lose, and how it measures ---------------------------------------------------------
+
+
+@documented
+@dataclass(frozen=True)
+class Contract(Checked):
+    """What a compression may lose, and how long the search may take."""
+
+    max_drop: str | float | None = option(
+        None,
+        "What the score may lose: 0.5% of that of the original, or 0.005 in its unit.",
+        metavar="LOSS",
+    )
+    minutes: float | None = option(
+        None, "Time that the search may take.", metavar="N", least=0, excluded=True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number, _ = part_or_number(0 if self.max_drop is None else self.max_drop)
+        if not (math.isfinite(number) and number >= 0):
+            raise OptionError(
+                f"max_drop is {self.max_drop!r}, which bounds nothing",
+                hint="0.5% of the original's score, or 0.005 in the unit of the score",
+            )
+
+
+@documented
+@dataclass(frozen=True)
+class Tune(Checked):
+    """How what was lost is learned back on the data: for so many epochs, or for so many minutes
+    where there are none.
+    """
+
+    epochs: int | None = option(
+        None, "Tune it for so many epochs.", flag="--tune-epochs", metavar="N", least=1
+    )
+    minutes: float | None = option(
+        None,
+        "Tune the compressed model on the data, by the original's answers and the labels: with "
+        "--prune, --int8, --sparse or --low-rank.",
+        flag="--tune",
+        metavar="MINUTES",
+        least=0,
+        excluded=True,
+    )
+    features: float = option(
+        0.0,
+        "With --tune: draw values inside the model to the original's, too; 0.1 to 10, default: by "
+        "its answers alone.",
+        flag="--tune-features",
+        metavar="WEIGHT",
+        least=0,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.epochs is None and self.minutes is None:
+            if self.features:
+                raise OptionError(
+                    "features say what a tuning learns from, and nothing is tuned",
+                    hint="tune, too (--tune MINUTES, tune=Tune(minutes=…))",
+                )
+            raise OptionError("a tuning needs an end", hint="give epochs or minutes")
+
+    @classmethod
+    def flat(cls, **fields: Any) -> Tune | None:
+        """The tuning of these fields; None where nothing asks for one."""
+        return cls(**fields) if any(fields.values()) else None
+
+
+@documented
+@dataclass(frozen=True)
+class CompressOptions(Checked):
+    """How layers are measured and prepared, and what is made of the result."""
+
+    level: str = option(
+        "all",
+        "How much of the result is rewritten; basic keeps to standard operators.",
+        choices=LEVELS,
+    )
+    threads: int | None = option(
+        None, "Threads of a run; default: all processors that this process may use.", least=1
+    )
+    equalize: bool = option(
+        True, "Move scales of channels between layers where these err less for it."
+    )
+    rotate: bool = option(
+        True, "Rotate channels inside the model, with data, where layers err less for it."
+    )
+    allow_slower: bool = option(False, "Compress layers that float32 computes as fast here, too.")

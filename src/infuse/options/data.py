@@ -1,0 +1,80 @@
+"""What models are run on when they are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infuse.errors import OptionError
+from infuse.options.compiling import Data
+from infuse.options.fields import Checked, documented, option
+
+
+@documented
+@dataclass(frozen=True, eq=False)
+class Examples(Checked):
+    """What a model is run on, and how its answers are scored. Inputs that are not given are
+    random.
+    """
+
+    inputs: Data | None = option(
+        None,
+        "Examples by input name, along the first axis of each array (repeatable).",
+        flag="--data",
+        metavar="FILE.npz",
+        form="archives",
+    )
+    labels: Any = option(None, "One label for each example.", metavar="FILE.npy", form="array")
+    metric: str | Callable[..., float] | None = option(
+        None,
+        "The score: top1 (default with labels), top5, mse, mae beside labels; agreement, cosine, "
+        "sqnr beside the other model; NAME:OUTPUT for one of several outputs; or FILE.py:FUNCTION, "
+        "a function of the outputs of all runs and the labels.",
+        metavar="NAME",
+        form="metric",
+    )
+    batch: int | None = option(
+        None, "Examples of a run, where the first axis is dynamic; default: 1.", least=1
+    )
+    validation: Data | None = option(
+        None,
+        "Examples to measure the score on, which the labels belong to; default: the data.",
+        metavar="FILE.npz",
+        form="archives",
+    )
+
+    dims: Mapping[str, int] | None = option(
+        None,
+        "Size of a dynamic axis of random inputs; default: 1 for batch, 224 for height and width, "
+        "else 32.",
+        flag="--dim",
+        metavar="NAME=SIZE",
+        form="sizes",
+    )
+    seed: int = option(0, "Seed of random inputs.", least=0)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of dynamic axes that are given."""
+        return dict(self.dims or {})
+
+    def require_no(self, verb: str, *names: str) -> None:
+        """OptionError where one of these fields is given, which a verb has no use for."""
+        given = [name for name in names if getattr(self, name) is not None]
+        if given:
+            raise OptionError(f"{verb} has no use for {' and '.join(given)}", hint="leave it out")
+
+    @classmethod
+    def of(cls, data: Examples | Data | None) -> Examples:
+        """The examples themselves, or those of arrays alone."""
+        return data if isinstance(data, Examples) else cls(data)
+
+
+@documented
+@dataclass(frozen=True)
+class Turns(Checked):
+    """How often what is compared takes turns, and for how long."""
+
+    rounds: int = option(5, "How often they take turns.", least=1)
+    seconds: float = option(0.5, "Least length of one turn.", least=0)

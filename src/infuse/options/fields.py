@@ -1,0 +1,228 @@
+"""Options as frozen classes whose fields say what they mean and what they take: flags of the
+command line, configuration files, session options and pages of documentation are made from them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from infuse.errors import OptionError
+
+T = TypeVar("T")
+_KEY = "infuse"
+_SHOWN = 60
+_KINDS = {int: "a whole number", float: "a number", bool: "True or False", str: "a text"}
+
+
+@dataclass(frozen=True)
+class About:
+    """What a field is for, and how it is written elsewhere."""
+
+    text: str
+    flag: str = ""
+    """The option of a command, where it is called otherwise than the field: `--prune-goal`."""
+    metavar: str = ""
+    """What stands for a value in help."""
+    choices: tuple[str, ...] = ()
+    """The only texts that it may be."""
+    least: float | None = None
+    """The smallest number that it may be."""
+    excluded: bool = False
+    """Whether `least` itself is too small."""
+    form: str = ""
+    """How a text for it is read, where the text is not the value itself: `archives` and `array` are
+    files of arrays, `names`, `sizes` and `specs` lists, `metric` a name or a function of a file;
+    `object` has no text.
+    """
+    nothing: str = ""
+    """The word for the empty text among the choices."""
+    noun: str = ""
+    """What one of the choices is called, where that is not the name of the field."""
+
+
+def option(
+    default: Any,
+    text: str,
+    *,
+    flag: str = "",
+    metavar: str = "",
+    choices: Sequence[str] = (),
+    least: float | None = None,
+    excluded: bool = False,
+    form: str = "",
+    nothing: str = "",
+    noun: str = "",
+    compare: bool = True,
+) -> Any:
+    """A field of an options class, with what it is for (see `About`)."""
+    about = About(text, flag, metavar, tuple(choices), least, excluded, form, nothing, noun)
+    return field(default=default, compare=compare, metadata={_KEY: about})
+
+
+@dataclass(frozen=True)
+class OptionField:
+    """A documented field of an options class."""
+
+    name: str
+    default: Any
+    about: About
+    hint: Any
+    """Its annotation."""
+
+    @property
+    def flag(self) -> str:
+        """The option of a command that sets it."""
+        return self.about.flag or "--" + self.name.replace("_", "-")
+
+
+_FIELDS: dict[type, tuple[OptionField, ...]] = {}
+
+
+def fields_of(kind: type) -> tuple[OptionField, ...]:
+    """The documented fields of an options class, in order."""
+    if kind not in _FIELDS:
+        hints = get_type_hints(kind)
+        _FIELDS[kind] = tuple(
+            OptionField(each.name, each.default, each.metadata[_KEY], hints[each.name])
+            for each in fields(kind)
+            if _KEY in each.metadata
+        )
+    return _FIELDS[kind]
+
+
+def nested(each: OptionField) -> type[Checked] | None:
+    """The options that a field may be, whose fields go with it."""
+    kinds = get_args(each.hint)
+    return next((k for k in kinds if isinstance(k, type) and issubclass(k, Checked)), None)
+
+
+def flat_fields(kind: type) -> list[OptionField]:
+    """All fields, with those of options that fields may be."""
+    every = []
+    for each in fields_of(kind):
+        inner = nested(each)
+        every += [each, *(flat_fields(inner) if inner else ())]
+    return every
+
+
+class Checked:
+    """The base of options: each field is held against its type and its limits when an object is
+    made. OptionError for anything else.
+    """
+
+    def __post_init__(self) -> None:
+        for each in fields_of(type(self)):
+            check(each, getattr(self, each.name))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(_written(self))})"
+
+
+def _written(options: Checked) -> Iterator[str]:
+    """The fields that are not as they are by default, as they are written in Python."""
+    for each in fields(options):  # type: ignore[arg-type]
+        value = getattr(options, each.name)
+        if value is not each.default and not (_is_plain(value) and value == each.default):
+            yield f"{each.name}={shown(value)}"
+
+
+def shown(value: Any) -> str:
+    """A value as it is written in Python, where that is short; else …."""
+    if isinstance(value, frozenset):
+        value = tuple(sorted(value))
+    if isinstance(value, list | tuple) and len(value) > 1:
+        return f"({', '.join(map(shown, value))})"
+    text = repr(value) if _is_plain(value) or isinstance(value, Checked) else "…"
+    return text if len(text) <= _SHOWN or isinstance(value, Checked) else "…"
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, frozenset | tuple | list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def check(each: OptionField, value: Any) -> None:
+    """OptionError unless a field may have this value."""
+    if not _fits(value, each.hint):
+        raise OptionError(
+            f"{each.name} is {_short(value)}",
+            hint=f"it is {kinds}" if (kinds := _kinds(each.hint)) else each.about.text,
+        )
+    about = each.about
+    if isinstance(value, str) and about.choices and value not in about.choices:
+        raise OptionError(
+            f"there is no {about.noun or each.name} {value!r}",
+            hint=f"one of: {', '.join(filter(None, about.choices))}",
+        )
+    if about.least is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return
+    low = value <= about.least if about.excluded else value < about.least
+    if low or not math.isfinite(value):
+        bound = "more than" if about.excluded else "at least"
+        raise OptionError(f"{each.name} is {value}", hint=f"it is {bound} {about.least:g}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"of the type {type(value).__name__}"
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type as it is annotated. What stands in containers is not looked
+    at.
+    """
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return any(_is_a(value, kind) for kind in kinds)
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    if kind is None or kind is type(None):
+        return value is None
+    if kind is Any:
+        return True
+    if kind in (int, float):
+        return not isinstance(value, bool) and _is_number(value, kind)
+    origin = get_origin(kind) or kind
+    if origin in (Sequence, Mapping) and isinstance(value, str | bytes):
+        return False
+    return not isinstance(origin, type) or isinstance(value, origin)
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return kind is float and isinstance(value, float)
+    return True
+
+
+def _kinds(hint: Any) -> str:
+    """The simple types of an annotation in words; empty where there are others."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    words = ["None" if kind is type(None) else _KINDS.get(kind, "") for kind in kinds]
+    return " or ".join(words) if all(words) else ""
+
+
+def summary_of(kind: type) -> str:
+    """The first paragraph of the docstring of an options class."""
+    return " ".join((kind.__doc__ or "").split("\n\n")[0].split())
+
+
+def documented(kind: type[T]) -> type[T]:
+    """The class itself, whose docstring lists its fields, and whose objects are written as they are
+    made.
+    """
+    kind.__repr__ = Checked.__repr__  # type: ignore[assignment]
+    listed = [
+        f"    {each.name}: {each.metadata[_KEY].text}"
+        for each in fields(kind)  # type: ignore[arg-type]
+        if _KEY in each.metadata
+    ]
+    kind.__doc__ = "\n".join([(kind.__doc__ or "").rstrip(), "", *listed])
+    return kind

@@ -1,0 +1,409 @@
+"""Options as objects: what they check, the keywords that they replace, and what is made of them."""
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import typer
+
+import infuse
+from infuse.cli.commands import COMMANDS, function_of
+from infuse.compression.ranges import CALIBRATORS as RANGES
+from infuse.errors import OptionError
+from infuse.onnxruntime.options import compile_fields
+from infuse.options import METHODS, Rules
+from infuse.options.compressing import CALIBRATORS, methods_of
+from infuse.options.fields import Checked, fields_of, flat_fields
+from infuse.options.former import former
+from infuse.options.page import GROUPS, page
+from infuse.serving.control.compiling import compile_options
+from infuse.serving.control.model_config import ModelConfig
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = [kind for kinds in GROUPS.values() for kind in kinds]
+VERBS = [
+    "compare",
+    "compile",
+    "compress",
+    "extract",
+    "from_jax",
+    "from_torch",
+    "from_torchscript",
+    "inspect",
+    "load",
+    "load_compiled",
+    "optimize",
+    "profile",
+    "save",
+    "trace",
+    "view",
+]
+X = {"x": np.zeros((4, 3), np.float32)}
+
+
+def test_the_page_is_made_from_the_classes() -> None:
+    written = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    assert written == page(), "run python -m infuse.options.page docs/options.md"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_classes_are_frozen_public_and_documented(kind: type[Checked]) -> None:
+    assert getattr(infuse, kind.__name__) is kind
+    assert is_dataclass(kind)
+    made = kind(**({"part": "50%"} if kind is infuse.Prune else {"epochs": 1}
+                   if kind is infuse.Tune else {}))  # fmt: skip
+    for each in fields_of(kind):
+        assert each.about.text
+        assert f"{each.name}: " in (kind.__doc__ or "")
+        with pytest.raises(AttributeError):
+            setattr(made, each.name, None)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbs_have_eight_parameters_at_most(verb: str) -> None:
+    assert len(inspect.signature(getattr(infuse, verb)).parameters) <= 8
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: infuse.CompileOptions(threads=0), "threads is 0. Hint: it is at least 1"),
+        (lambda: infuse.CompileOptions(threads="2"), "threads is '2'. Hint: it is a whole number"),
+        (lambda: infuse.CompileOptions(threads=True), "threads is True"),
+        (lambda: infuse.CompileOptions(tune=1), "tune is 1. Hint: it is True or False"),
+        (lambda: infuse.CompileOptions(precision="fp8"), "no precision 'fp8'. Hint: one of: fp32"),
+        (lambda: infuse.CompileOptions(weights="tiny"), "no weights 'tiny'"),
+        (lambda: infuse.Auto(0.0), "max_difference is 0.0. Hint: it is more than 0"),
+        (lambda: infuse.Auto(float("nan")), "max_difference is nan"),
+        (lambda: infuse.Auto("0.1"), "max_difference is '0.1'. Hint: it is a number"),
+        (lambda: infuse.Auto(data="file.npz"), "data is 'file.npz'"),
+        (lambda: infuse.Rules("most"), "no level 'most'. Hint: one of: none, basic"),
+        (lambda: infuse.Rules(runtime="tvm"), "no runtime 'tvm'. Hint: one of: onnxruntime"),
+        (lambda: infuse.Rules(only=[1]), "only takes names of rules"),
+        (lambda: infuse.Rules(search=-1), "search is -1"),
+        (lambda: infuse.Examples(batch=0), "batch is 0"),
+        (lambda: infuse.Examples(seed=-1), "seed is -1"),
+        (lambda: infuse.Turns(rounds=0), "rounds is 0"),
+        (lambda: infuse.Contract("half"), "max_drop is 'half', which bounds nothing"),
+        (lambda: infuse.Contract(-0.1), "bounds nothing"),
+        (lambda: infuse.Contract(minutes=0), "minutes is 0. Hint: it is more than 0"),
+        (lambda: infuse.Tune(), "needs an end"),
+        (lambda: infuse.Tune(features=1.0), "nothing is tuned"),
+        (lambda: infuse.Prune(""), "not a part of the model"),
+        (lambda: infuse.Prune("50%", of="energy"), "no goal 'energy'"),
+        (lambda: infuse.Int8(calibrator="guess"), "no calibrator 'guess'"),
+        (lambda: methods_of("int1"), "no method 'int1'. Hint: methods: int8"),
+        (lambda: methods_of([]), "no method is named"),
+        (lambda: methods_of(["int8", infuse.Int8()]), "int8 is asked for twice"),
+        (lambda: methods_of(7), "no method 7"),
+        (lambda: infuse.SavedModel(1), "signature is 1. Hint: it is a text or None"),
+    ],
+)
+def test_what_means_nothing_is_refused(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        make()
+    assert said in str(raised.value)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert infuse.CompileOptions(threads=np.int64(2)).threads == 2
+    assert infuse.Auto(np.float64(0.1)).max_difference == 0.1
+
+
+def test_options_are_written_as_they_are_made() -> None:
+    options = infuse.CompileOptions(precision=infuse.Auto(0.1, X), threads=2)
+    assert repr(options) == (
+        "CompileOptions(threads=2, precision=Auto(max_difference=0.1, data=…))"
+    )
+    assert repr(Rules("basic", disable=["B", "A"])) == "Rules(level='basic', disable=('A', 'B'))"
+
+
+def test_names_of_methods_and_calibrators_are_stated_once() -> None:
+    assert {name: kind.name for name, kind in METHODS.items()} == dict(zip(METHODS, METHODS))
+    assert ("auto", *(name for name in CALIBRATORS if name in RANGES)) == CALIBRATORS
+    assert set(CALIBRATORS) == {"auto", *RANGES}
+
+
+# -- keywords of the last release ------------------------------------------------------------------
+
+
+def said_of(verb: str, *arguments: Any, **named: Any) -> tuple[dict[str, Any], list[str]]:
+    """What a verb is called with, and what is warned of."""
+    function = getattr(infuse, verb)
+    asked: dict[str, Any] = {}
+
+    @former(*function.moves)
+    @functools.wraps(function)
+    def stand_in(*given: Any, **by_name: Any) -> None:
+        asked.update(inspect.signature(function).bind(*given, **by_name).arguments)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        stand_in(*arguments, **named)
+    return asked, [str(each.message) for each in caught if each.category is FutureWarning]
+
+
+G = object()
+FORMER: list[tuple[str, tuple[Any, ...], dict[str, Any], dict[str, Any]]] = [
+    (
+        "compile",
+        (G,),
+        {"threads": 2, "target": "x86-64-v3", "search": 1.0, "output": "folder"},
+        {
+            "options": infuse.CompileOptions("x86-64-v3", 2),
+            "rules": infuse.Rules(search=1.0),
+            "output": "folder",
+        },
+    ),
+    (
+        "compile",
+        (G,),
+        {"precision": "auto", "max_difference": 0.1, "data": None, "prefix": "net"},
+        {"options": infuse.CompileOptions(precision=infuse.Auto(0.1), prefix="net")},
+    ),
+    ("compile", (G,), {"threads": None}, {"options": infuse.CompileOptions()}),
+    ("optimize", (G, "basic"), {"disable": "A"}, {"rules": infuse.Rules("basic", "A")}),
+    ("optimize", (G,), {"level": "none"}, {"rules": infuse.Rules("none")}),
+    ("optimize", (G,), {"inputs": X, "verify": True}, {"verify": X}),
+    ("optimize", (G,), {"inputs": None, "verify": True}, {"verify": True}),
+    (
+        "profile",
+        (G, X),
+        {"set_dims": {"n": 2}, "seed": 3, "threads": 1, "level": "basic"},
+        {
+            "data": infuse.Examples(X, dims={"n": 2}, seed=3),
+            "options": infuse.CompileOptions(threads=1),
+            "rules": infuse.Rules("basic"),
+        },
+    ),
+    (
+        "compare",
+        (G, G),
+        {"data": X, "labels": [1], "metric": "top1", "batch": 2, "rounds": 1, "seconds": 0.0},
+        {
+            "data": infuse.Examples(X, labels=[1], metric="top1", batch=2),
+            "turns": infuse.Turns(1, 0.0),
+        },
+    ),
+    (
+        "compare",
+        (G, G),
+        {"set_dims": {"n": 1}, "threads": 1, "level": "none"},
+        {
+            "data": infuse.Examples(dims={"n": 1}),
+            "options": infuse.CompileOptions(threads=1),
+            "rules": infuse.Rules("none"),
+        },
+    ),
+    ("load", (G,), {"signature": "f"}, {"options": infuse.SavedModel("f")}),
+    ("load", (G,), {"cache": True}, {"options": infuse.HuggingFace(True)}),
+    ("load", (G,), {"inputs": X}, {"options": infuse.TorchScript(X)}),
+    ("load", (G,), {"cache": False}, {"options": None}),
+    (
+        "compress",
+        (G, "int8"),
+        {"calibrator": "mse", "bias_correction": False, "data": X, "labels": [1], "seed": 2},
+        {
+            "methods": (infuse.Int8("mse", False),),
+            "data": infuse.Examples(X, labels=[1], seed=2),
+        },
+    ),
+    (
+        "compress",
+        (G,),
+        {"method": ["int8", "int4"], "runtime": "onnxruntime", "rounded_activations": True},
+        {"methods": (infuse.Int8(), infuse.Int4("onnxruntime", True))},
+    ),
+    (
+        "compress",
+        (G,),
+        {"prune": "50%", "prune_goal": "latency", "prune_rounds": 2, "prune_kinds": "channels"},
+        {"methods": (infuse.Prune("50%", "latency", 2, "channels"),)},
+    ),
+    (
+        "compress",
+        (G, "sparse-int8"),
+        {"prune": 0.5, "sparsity": "60%", "block": "1x1", "calibrator": "mse"},
+        {"methods": (infuse.Prune(0.5), infuse.SparseInt8("mse", True, "60%", "1x1"))},
+    ),
+    (
+        "compress",
+        (G,),
+        {
+            "max_drop": "1%", "minutes": 5, "tune_epochs": 2, "tune_features": 0.5,
+            "level": "basic", "threads": 1, "equalize": False, "rotate": False,
+            "allow_slower": True,
+        },
+        {
+            "contract": infuse.Contract("1%", 5),
+            "tune": infuse.Tune(2, None, 0.5),
+            "options": infuse.CompressOptions("basic", 1, False, False, True),
+        },
+    ),
+    ("compress", (G,), {"tune_features": 0.0}, {"tune": None}),
+]  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """An object as data that can be compared, whatever it holds."""
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        return (type(value).__name__, shown)
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "named", "expected"),
+    FORMER,
+    ids=[f"{case[0]}-{'-'.join(case[2])}" for case in FORMER],
+)
+def test_former_keywords_ask_for_the_same(
+    verb: str, arguments: tuple[Any, ...], named: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    asked, said = said_of(verb, *arguments, **named)
+    assert said
+    for text in said:
+        assert f"infuse.{verb}(" in text
+        assert "is written" in text
+    for name, value in expected.items():
+        assert plain(asked[name]) == plain(value)
+    first, second = list(inspect.signature(getattr(infuse, verb)).parameters)[:2]
+    others = asked.keys() - expected.keys() - {first, second}
+    assert not others
+
+
+VALUES: dict[str, Any] = {
+    "batch": 2, "bias_correction": False, "block": "1x1", "cache": True, "calibrator": "mse",
+    "data": X, "disable": "A", "enable": "A", "equalize": False, "extra": [], "feeds": X,
+    "inputs": X, "labels": [1], "level": "basic", "max_difference": 0.1, "max_drop": "1%",
+    "method": "int8", "metric": "mse", "minutes": 1.0, "only": "A", "precision": "fp16",
+    "prefix": "net", "prune": "50%", "prune_goal": "latency", "prune_kinds": "blocks",
+    "prune_rounds": 2, "rotate": False, "rounded_activations": True, "rounds": 1,
+    "runtime": "onnxruntime", "search": 1.0, "seconds": 0.1, "seed": 1, "set_dims": {"n": 2},
+    "signature": "f", "sparsity": "60%", "target": "x86-64", "threads": 1, "tune": True,
+    "tune_epochs": 1, "tune_features": 0.5, "tune_minutes": 1.0, "validation": X,
+    "weights": "small", "allow_slower": True,
+}  # fmt: skip
+WITH: dict[str, dict[str, Any]] = {
+    "max_difference": {"precision": "auto"},
+    "data": {"precision": "auto"},
+    "prune_goal": {"prune": "50%"},
+    "prune_rounds": {"prune": "50%"},
+    "prune_kinds": {"prune": "50%"},
+    "rounded_activations": {"method": "int4"},
+    "runtime": {"method": "int4"},
+    "sparsity": {"method": "sparse"},
+    "block": {"method": "sparse"},
+    "tune_features": {"tune_epochs": 1},
+}
+"""Keywords that others go with."""
+KEYWORDS = [
+    (verb, keyword)
+    for verb in sorted({case[0] for case in FORMER})
+    for move in getattr(infuse, verb).moves
+    for keyword in move.names
+]
+
+
+@pytest.mark.parametrize(("verb", "keyword"), KEYWORDS)
+def test_every_former_keyword_is_a_field_now(verb: str, keyword: str) -> None:
+    (move,) = (each for each in getattr(infuse, verb).moves if keyword in each.names)
+    assert keyword not in inspect.signature(getattr(infuse, verb)).parameters
+    value = VALUES[keyword]
+    others = WITH.get(keyword, {}) if keyword not in ("runtime",) or verb == "compress" else {}
+    asked, said = said_of(verb, *[G] * (1 + (verb == "compare")), **{keyword: value}, **others)
+    assert keyword in said[0]
+    made = asked[move.parameter]
+    objects = made if isinstance(made, tuple) else (made,)
+    field = move.names[keyword]
+    if keyword not in ("method", "inputs", "max_difference", "data"):
+        expected = frozenset({value}) if field in ("disable", "only", "enable") else value
+        assert expected in [getattr(each, field, None) for each in objects]
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "named", "said"),
+    [
+        ("compile", (G, infuse.CompileOptions()), {"threads": 2}, "threads besides"),
+        ("optimize", (G, infuse.Rules()), {"disable": "A"}, "disable besides"),
+        ("compress", (G, infuse.Int8()), {"calibrator": "mse"}, "calibrator besides"),
+        ("compress", (G, "int4"), {"calibrator": "mse"}, "calibrator means nothing for int4"),
+        ("compress", (G,), {"prune_kinds": "blocks"}, "nothing is"),
+        ("load", (G,), {"cache": True, "signature": "f"}, "several formats"),
+        ("compile", (G,), {"max_difference": 0.1}, "means nothing for precision fp32"),
+    ],
+)
+def test_former_keywords_that_mean_nothing_are_refused(
+    verb: str, arguments: tuple[Any, ...], named: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(OptionError, match=said):
+        said_of(verb, *arguments, **named)
+
+
+def test_the_warning_points_to_the_call() -> None:
+    graph = infuse.trace(lambda x: x + 1, X)
+    with pytest.warns(FutureWarning, match=r"rules=Rules\(level='basic'\)") as caught:
+        infuse.optimize(graph, level="basic")  # type: ignore[call-arg]
+    assert [each.filename for each in caught] == [__file__]
+
+
+# -- what is made of the classes -------------------------------------------------------------------
+
+
+def words_of(command: str) -> list[str]:
+    """The flags of a command."""
+    program = typer.Typer(add_completion=False)
+    program.command(command)(function_of(command))
+    parameters = typer.main.get_command(program).params
+    return [word for each in parameters for word in (*each.opts, *each.secondary_opts)]
+
+
+def options_of(command: str) -> set[str]:
+    return set(words_of(command))
+
+
+@pytest.mark.parametrize("command", ["compile", "run", "bench", "profile", "compare", "show"])
+def test_commands_that_compile_have_a_flag_for_every_option(command: str) -> None:
+    flags = {each.flag for each in flat_fields(infuse.CompileOptions)}
+    own = {"--prefix"} if command != "compile" else set()
+    assert flags - own <= options_of(command)
+    rules = {each.flag for each in fields_of(infuse.Rules) if each.name not in ("extra", "runtime")}
+    assert rules <= options_of(command)
+
+
+def test_every_field_of_a_compression_has_a_flag() -> None:
+    kinds = (*GROUPS["Compressing"], infuse.Examples)
+    every = {each.flag for kind in kinds for each in fields_of(kind)}
+    assert every - {"--level", "--dim"} <= options_of("compress")
+    names = {f"--{name}" for name in METHODS if name != "sparse-int8"}
+    assert names <= options_of("compress")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_flag_of_a_command_is_there_twice(command: str) -> None:
+    every = words_of(command)
+    assert len(every) == len(set(every))
+
+
+def test_sessions_and_served_models_have_the_options_of_compiling() -> None:
+    every = {each.name for each in flat_fields(infuse.CompileOptions)}
+    assert compile_fields(infuse.SessionOptions()).keys() == every - {"target", "threads", "prefix"}
+    served = compile_options(ModelConfig())
+    assert served.keys() == every - {"target", "threads", "prefix", "data"}
+    assert infuse.CompileOptions.flat(**served) == infuse.CompileOptions()
+    written = b'{"precision": "auto", "max_difference": 0.5, "tune": true, "weights": "small"}'
+    config = msgspec.json.decode(written, type=ModelConfig)
+    options = infuse.CompileOptions.flat(**compile_options(config))
+    assert options == infuse.CompileOptions(precision=infuse.Auto(0.5), tune=True, weights="small")
+    for wrong in (b'{"precision": "fp8"}', b'{"max_difference": -1}', b'{"target": "native"}'):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.json.decode(wrong, type=ModelConfig)
