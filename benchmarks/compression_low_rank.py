@@ -65,11 +65,13 @@ def dense_network(folder: Path) -> tuple[Graph, list[Feeds], list[Feeds], np.nda
         graph,
         pictures[:TRAINED],
         labels[:TRAINED].astype(np.int64),
-        loss="cross_entropy",
-        optimizer=training.AdamW(rate=1e-3),
-        schedule=training.schedules.cosine,
-        epochs=10,
-        batch_size=64,
+        training.TrainOptions(
+            loss="cross_entropy",
+            optimizer=training.AdamW(rate=1e-3),
+            schedule=training.schedules.cosine,
+            epochs=10,
+            batch_size=64,
+        ),
     )
     runs = [{"image": each[None]} for each in pictures]
     return trained, runs[:300], runs[TRAINED:], labels[TRAINED:]

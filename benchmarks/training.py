@@ -108,12 +108,14 @@ def learn(images: Array, labels: Array, epochs: int, threads: int) -> None:
         graph,
         images[:LEARNED],
         labels[:LEARNED],
-        optimizer=training.AdamW(rate=5e-3, weight_decay=0.1),
-        schedule=training.schedules.warmed_up(50, training.schedules.cosine),
-        epochs=epochs,
-        batch_size=BATCH,
-        augment=warped,
-        threads=threads,
+        training.TrainOptions(
+            optimizer=training.AdamW(rate=5e-3, weight_decay=0.1),
+            schedule=training.schedules.warmed_up(50, training.schedules.cosine),
+            epochs=epochs,
+            batch_size=BATCH,
+            augment=warped,
+            threads=threads,
+        ),
     )
     seconds = time.perf_counter() - begin
     share = accuracy(trained, images[LEARNED:], labels[LEARNED:], threads)

@@ -10,7 +10,7 @@ from infuse.errors import GraphError, InputError, OptionError
 from infuse.ir.graph import Graph, constant
 from infuse.ir.types import tensor
 from infuse.ops.core.evaluate import evaluate
-from infuse.training import SGD, add_lora, lora_parameters, merge_lora, train
+from infuse.training import SGD, TrainOptions, add_lora, lora_parameters, merge_lora, train
 from infuse.training.differentiation import Differentiator
 
 pytestmark = pytest.mark.row("Z5")
@@ -42,7 +42,11 @@ def test_what_is_added_computes_the_same_and_is_merged_after_training() -> None:
     before = evaluate(graph, {"x": X})["scores"]
     np.testing.assert_array_equal(evaluate(wide, {"x": X})["scores"], before)
     trained, report = train(
-        wide, X, LABELS, parameters=names, optimizer=SGD(rate=0.05), epochs=20, batch_size=24
+        wide,
+        X,
+        LABELS,
+        TrainOptions(optimizer=SGD(rate=0.05), epochs=20, batch_size=24),
+        parameters=names,
     )
     assert report.losses[-1] < 0.7 * report.losses[0]
     old, new = ({v.name: v.const for v in g.constants()} for g in (wide, trained))

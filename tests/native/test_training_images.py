@@ -11,7 +11,7 @@ from torch import nn
 
 import infuse
 from infuse.ir.graph import Graph
-from infuse.training import SGD, train
+from infuse.training import SGD, TrainOptions, train
 
 pytestmark = pytest.mark.row("Z5")
 
@@ -58,7 +58,10 @@ def test_steps_are_those_of_torch(make: Any) -> None:
     images = rng.standard_normal((12, 1, 16, 16), np.float32)
     labels = rng.integers(0, 3, 12)
     trained, report = train(
-        graph, images, labels, optimizer=SGD(rate=0.1, momentum=0.9), epochs=4, batch_size=12
+        graph,
+        images,
+        labels,
+        TrainOptions(optimizer=SGD(rate=0.1, momentum=0.9), epochs=4, batch_size=12),
     )
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
     losses = []

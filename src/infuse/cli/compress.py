@@ -11,7 +11,7 @@ import typer
 
 import infuse
 from infuse.cli import terminal
-from infuse.cli.flags import Flag, Group, Without, with_flags
+from infuse.cli.flags import Flag, Flags, Without, with_flags
 from infuse.cli.options import AsJson, ModelFile, ModelOutput, ReportFile, check_output
 from infuse.compression import CompressionReport
 from infuse.compression.report import PruningReport
@@ -63,7 +63,7 @@ def _method_flags() -> Iterator[Flag]:
 def compress(
     model: ModelFile,
     output: ModelOutput,
-    methods: Annotated[Any, Group(_methods, list(_method_flags()))],
+    methods: Annotated[Any, Flags(_methods, list(_method_flags()))],
     tune: Tune,
     data: Annotated[Examples, Without("dims")],
     contract: Contract,

@@ -112,14 +112,14 @@ def _plain(hint: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Group:
+class Flags:
     """Flags that stand for one object, and what makes it of the fields that are given."""
 
     make: Callable[..., Any]
     flags: Sequence[Flag]
 
     @classmethod
-    def of(cls, kind: type[Checked], chosen: Only | None = None) -> Group:
+    def of(cls, kind: type[Checked], chosen: Only | None = None) -> Flags:
         """The flags of the fields of a class, and of the options that these fields may be."""
         return cls(getattr(kind, "flat", kind), list(_flags(kind, chosen or Without())))
 
@@ -145,7 +145,7 @@ def _flags(kind: type[Checked], chosen: Only, *, is_optional: bool = False) -> I
 def with_flags(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose parameters of options are flags."""
     hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Group] = {}
+    groups: dict[str, Flags] = {}
     parameters: list[inspect.Parameter] = []
     for name, each in inspect.signature(command).parameters.items():
         group = _group_of(hints[name])
@@ -166,15 +166,15 @@ def with_flags(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _group_of(hint: Any) -> Group | None:
+def _group_of(hint: Any) -> Flags | None:
     """The flags of a parameter that is annotated as options; None of another one."""
     kind, *rest = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     for each in rest:
-        if isinstance(each, Group):
+        if isinstance(each, Flags):
             return each
     if not (isinstance(kind, type) and issubclass(kind, Checked)):
         return None
-    return Group.of(kind, next((each for each in rest if isinstance(each, Only)), None))
+    return Flags.of(kind, next((each for each in rest if isinstance(each, Only)), None))
 
 
 def flags_of(options: Checked, names: Iterable[str] = ()) -> list[str]:

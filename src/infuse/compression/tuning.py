@@ -22,6 +22,7 @@ from infuse.training import schedules
 from infuse.training.loop import train
 from infuse.training.losses import CrossEntropy, Distillation, Loss, MeanSquaredError
 from infuse.training.optimizers import AdamW
+from infuse.training.options import TrainOptions, Watch
 
 LEAST_PROBABILITY = 1e-7
 """What probabilities are raised to before their logarithm stands for scores."""
@@ -124,19 +125,19 @@ def tune(
         student,
         lessons.examples,
         targets,
-        loss=losses,
-        optimizer=AdamW(rate=options.rate, weight_decay=0.0),
-        epochs=epochs,
-        batch_size=batch if isinstance(batch, int) else options.batch_size,
+        TrainOptions(
+            loss=losses,
+            optimizer=AdamW(rate=options.rate, weight_decay=0.0),
+            epochs=epochs,
+            batch_size=batch if isinstance(batch, int) else options.batch_size,
+            schedule=_schedule(options, begun),
+            clip_norm=1.0,
+            seed=seed,
+            threads=threads,
+        ),
         parameters=[pairs[value] for value in moved],
         masks={pairs[value]: mask for value, mask in masks.items()},
-        schedule=_schedule(options, begun),
-        clip_norm=1.0,
-        seed=seed,
-        threads=threads,
-        progress=watch,
-        after_epoch=after_epoch,
-        until=lambda: deadline.is_over,
+        watch=Watch(progress=watch, after_epoch=after_epoch, until=lambda: deadline.is_over),
     )
     report.steps, report.losses = trained.steps, trained.losses
     report.seconds = time.monotonic() - begun

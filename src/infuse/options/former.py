@@ -70,14 +70,14 @@ def _moved(verb: str, move: Moved, keywords: Sequence[str], every: dict[str, Any
     if isinstance(argument, Checked) or (argument is not None and not move.plain):
         raise OptionError(
             f"{move.parameter} is given, and {' and '.join(keywords)} besides",
-            where=f"infuse.{verb}",
+            where=verb,
             hint=f"let {move.parameter} say it: the keywords are those of the last release",
         )
     if argument is not None:
         given[move.plain] = argument
     result = move.make(**given)
     warnings.warn(
-        f"infuse.{verb}({', '.join(f'{keyword}=' for keyword in keywords)}) is written "
+        f"{verb}({', '.join(f'{keyword}=' for keyword in keywords)}) is written "
         f"{move.parameter}={shown(result)} now; the former keywords go with the next release",
         FutureWarning,
         stacklevel=3,

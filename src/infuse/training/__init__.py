@@ -10,6 +10,7 @@ from infuse.training.loop import TrainingReport, train
 from infuse.training.lora import add_lora, lora_parameters, merge_lora
 from infuse.training.losses import CrossEntropy, Distillation, Loss, MeanSquaredError
 from infuse.training.optimizers import SGD, AdamW, Optimizer
+from infuse.training.options import TrainOptions, Watch
 from infuse.training.step import TrainingStep, build_step, parameters_of
 
 __all__ = [
@@ -20,8 +21,10 @@ __all__ = [
     "Loss",
     "MeanSquaredError",
     "Optimizer",
+    "TrainOptions",
     "TrainingStep",
     "TrainingReport",
+    "Watch",
     "add_lora",
     "build_step",
     "differentiate",

@@ -14,26 +14,19 @@ import numpy as np
 
 from infuse import dtypes
 from infuse.codegen.compile import compile_graph
-from infuse.errors import DataError, InputError, OptionError
+from infuse.errors import DataError, InputError
 from infuse.ir import dims
 from infuse.ir.clone import clone
 from infuse.ir.graph import Array, Graph, Value
 from infuse.ir.types import TensorType
 from infuse.options import CompileOptions
+from infuse.options.fields import fields_of
+from infuse.options.former import Moved, former, same
 from infuse.passes.run import optimize_in_place
-from infuse.training import schedules
-from infuse.training.losses import Losses, targets_of, weighted
-from infuse.training.optimizers import AdamW, Optimizer
+from infuse.training.losses import targets_of, weighted
+from infuse.training.optimizers import AdamW
+from infuse.training.options import Augment, TrainOptions, Watch
 from infuse.training.step import TrainingStep, build_step, parameters_of, result_of
-
-Progress = Callable[[int, int, float], None]
-"""Called after every step: its number from 1, how many there are, and the loss."""
-Augment = Callable[[dict[str, Array], np.random.Generator], dict[str, Array]]
-"""Changes the data of a batch before it is learned from."""
-AfterEpoch = Callable[[int, Callable[[], Graph]], bool]
-"""Called after every epoch: its number from 1, and a function that gives the graph as it is by
-then; whether the training ends.
-"""
 
 
 @dataclass
@@ -49,26 +42,23 @@ class TrainingReport:
     """The names of the constants that were trained."""
 
 
+@former(
+    Moved(
+        "options",
+        TrainOptions,
+        same(*(each.name for each in fields_of(TrainOptions))),
+    ),
+    Moved("watch", Watch, same(*(each.name for each in fields_of(Watch)))),
+)
 def train(
     graph: Graph,
     data: Mapping[str, Any] | Any,
     labels: Mapping[str, Any] | Any,
+    options: TrainOptions = TrainOptions(),
     *,
-    loss: Losses = "cross_entropy",
-    optimizer: Optimizer | None = None,
-    epochs: int = 1,
-    batch_size: int = 32,
     parameters: Collection[str | Value] | None = None,
     masks: Mapping[Value, Array] | None = None,
-    schedule: schedules.Schedule = schedules.constant,
-    clip_norm: float | None = None,
-    batch_statistics: bool = False,
-    augment: Augment | None = None,
-    seed: int = 0,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    after_epoch: AfterEpoch | None = None,
-    until: Callable[[], bool] | None = None,
+    watch: Watch = Watch(),
 ) -> tuple[Graph, TrainingReport]:
     """A copy of `graph` whose parameters were trained on examples, and what the training did; the
     graph itself stays as it is.
@@ -77,22 +67,19 @@ def train(
     the targets of the loss. `parameters` are constants or their names; without it, all constants of
     floats with axes are trained, but for the statistics of batch normalizations, which stay as they
     are unless `batch_statistics` lets them follow those of the batches. `masks` tells of elements
-    of parameters whether they are trained: the others are zeros in the result. `optimizer` is AdamW
-    where none is given; `schedule` gives the factor of its rate at each step. `augment` changes
-    batches before they are used. `after_epoch` sees what the training made so far, and can end it;
-    so can `until`, which is asked after every step.
+    of parameters whether they are trained: the others are zeros in the result. `watch` has what is
+    called after steps and epochs, and can end the training.
 
-    Examples come in a random order that `seed` decides, each once before any comes again; batches
+    Examples come in a random order that the seed decides, each once before any comes again; batches
     go on across the ends of epochs. InputError for examples and labels that do not fit,
     OptionError for options without meaning, DataError when the loss is no finite number, and the
     errors of `differentiate`.
     """
-    rule = optimizer or AdamW()
-    losses = weighted(loss)
+    rule = options.optimizer or AdamW()
+    losses = weighted(options.loss)
     examples = _named(graph, data)
     targets = targets_of(losses, labels)
-    count = _count({**examples, **targets})
-    batch = _checked_batch(batch_size, epochs, count)
+    batch = min(options.batch_size, _count({**examples, **targets}))
     sizes = _sizes(graph, examples, batch)
     for _, one in losses:
         one.check(targets[one.target], result_of(graph, one))
@@ -103,22 +90,24 @@ def train(
         parameters_of(graph, parameters, losses),
         sizes=sizes,
         masks=masks,
-        clip_norm=clip_norm,
-        batch_statistics=batch_statistics,
+        clip_norm=options.clip_norm,
+        batch_statistics=options.batch_statistics,
     )
-    batches = Batches({**examples, **targets}, batch, epochs, seed, augment)
+    every = {**examples, **targets}
+    batches = Batches(every, batch, options.epochs, options.seed, options.augment)
 
     def rate(number: int) -> float:
-        return rule.rate * schedule(number, len(batches))
+        return rule.rate * options.schedule(number, len(batches))
 
     def trained(carried: Sequence[Array]) -> Graph:
         constants = [*step.parameters, *step.statistics]
         return with_constants(graph, dict(zip(constants, carried)))
 
     def ends(epoch: int, carried: Sequence[Array]) -> bool:
-        return after_epoch is not None and after_epoch(epoch, lambda: trained(carried))
+        ended = watch.after_epoch
+        return ended is not None and ended(epoch, lambda: trained(carried))
 
-    carried, report = _run(step, batches, rate, threads, progress, ends, until or (lambda: False))
+    carried, report = _run(step, batches, rate, options.threads, watch, ends)
     report.parameters = [v.name for v in step.parameters]
     return trained(carried), report
 
@@ -165,12 +154,11 @@ def _run(
     batches: Batches,
     rate: Callable[[int], float],
     threads: int | None,
-    progress: Progress | None,
+    watch: Watch,
     ends: Callable[[int, Sequence[Array]], bool],
-    is_over: Callable[[], bool],
 ) -> tuple[list[Array], TrainingReport]:
     """What the steps made of parameters and statistics, and what they were like; `ends` tells after
-    each epoch whether there are no more, `is_over` after each step.
+    each epoch whether there are no more.
     """
     step.graph.report = optimize_in_place(step.graph)
     report = TrainingReport()
@@ -189,9 +177,9 @@ def _run(
             _require_finite(loss, number, batches)
             totals[batches.epoch_of(number)].append(float(loss))
             report.steps = number + 1
-            if progress:
-                progress(number + 1, len(batches), float(loss))
-            is_last = is_over()
+            if watch.progress:
+                watch.progress(number + 1, len(batches), float(loss))
+            is_last = watch.until is not None and watch.until()
             epoch_ends = is_last or batches.is_last_of_epoch(number)
             if epoch_ends and (ends(batches.epoch_of(number) + 1, carried) or is_last):
                 break
@@ -250,15 +238,6 @@ def _count(arrays: Mapping[str, Array]) -> int:
     if not count:
         raise InputError("there are no examples to learn from")
     return count
-
-
-def _checked_batch(batch_size: int, epochs: int, count: int) -> int:
-    if epochs < 1 or batch_size < 1:
-        raise OptionError(
-            f"a training needs an epoch and an example in each batch, found {epochs} epochs and "
-            f"batches of {batch_size}"
-        )
-    return min(batch_size, count)
 
 
 def _sizes(graph: Graph, examples: Mapping[str, Array], batch: int) -> dict[str, int]:
