@@ -189,7 +189,7 @@ def test_what_needs_the_graph_refuses_a_compiled_model(cli: Cli, folder: Path) -
 
 
 def test_given_inputs_tell_the_sizes_of_random_ones(tmp_path: Path, folder: Path) -> None:
-    opened = open_model(folder, threads=1)
+    opened = open_model(folder, infuse.CompileOptions(threads=1), infuse.Rules())
     made = run.complete(opened, {"image": np.zeros((6, 3, 8, 8), np.float32)}, {}, 0)
     assert made["image"].shape == (6, 3, 8, 8)
 

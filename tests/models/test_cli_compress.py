@@ -120,7 +120,7 @@ def test_a_function_of_a_file_is_the_metric(
         (("--prune-kinds", "blocks"), "nothing is"),
         (("--tune-epochs", "1"), "tuning needs data"),
         (("--prune", "50%", "--tune-features", "1"), "nothing is tuned"),
-        (("--data", "data.npz", "--tune", "1", "--tune-features", "-1"), "have the weight -1"),
+        (("--data", "data.npz", "--tune", "1", "--tune-features", "-1"), "features is -1.0"),
         (("--int4", "--tune-epochs", "1"), "int4 cannot be tuned"),
         ((), "needs data"),
         (("--data", "labels.npy"), "not an .npz archive"),

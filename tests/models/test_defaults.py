@@ -223,10 +223,7 @@ def test_a_server_takes_them_as_constants(tmp_path: Path) -> None:
     job = build(
         tmp_path / "model.onnx",
         tmp_path / "made",
-        precision="fp32",
-        weights="fast",
-        tune=False,
-        threads=1,
+        options={"precision": "fp32", "threads": 1},
         compiled=False,
         seconds=200,
         memory=None,

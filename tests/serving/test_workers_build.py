@@ -66,10 +66,7 @@ async def built(
     return await build(
         source,
         folder / "made",
-        precision="fp32",
-        weights=weights,
-        tune=False,
-        threads=1,
+        options={"precision": "fp32", "weights": weights, "threads": 1},
         compiled=False,
         seconds=200,
         memory=memory,
