@@ -34,7 +34,7 @@ BAR = 30.0
 ROOT = Path(__file__).resolve().parent.parent
 CHILD = "--in-this-process"
 SESSION, STEPS = "session", "steps"
-_IMPORTS = "import infuse.codegen.compile, infuse.onnxruntime, infuse.passes.selection"
+_IMPORTS = "import infuse.build.compile, infuse.onnxruntime, infuse.passes.selection"
 """Compiles the modules of a checkout to bytecode, as pip does with those of a package."""
 
 

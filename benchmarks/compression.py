@@ -27,7 +27,7 @@ from benchmarks.compression_tasks import NAMES, task
 from benchmarks.compression_tasks.base import Feeds, Run, Task, whole_runs
 from benchmarks.machine import save
 from benchmarks.terminal import console
-from infuse.codegen.autotune.precision.request import least_seconds
+from infuse.build.autotune.precision.request import least_seconds
 
 Quantizer = Callable[[Task, Path], Path]
 

@@ -35,13 +35,14 @@ import infuse
 from benchmarks.architectures import NAMES, files
 from benchmarks.inputs import default_zoo
 from benchmarks.terminal import watched
-from infuse.codegen.compile import Compilation
-from infuse.codegen.precisions import Precision
-from infuse.codegen.source import metadata, print_sources
+from infuse.build.compile import Compilation
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
 from infuse.ir.printer import print_graph
+from infuse.lowering.metadata import metadata
+from infuse.lowering.precisions import Precision
 from infuse.options import CompileOptions
+from infuse.targets.cpu.emit.source import print_sources
 from infuse.testing.emulation import NARROW_DOTS, NEWEST
 from infuse.testing.generators.networks import random_network
 from tests.native.op_cases import OPS, cases, name

@@ -1,5 +1,5 @@
-"""Fits the model of kernel costs (`src/infuse/codegen/costs.json`) to this machine, and says how
-good it is.
+"""Fits the model of kernel costs (`src/infuse/targets/cpu/costs/costs.json`) to this machine, and
+says how good it is.
 
 `python -m benchmarks.fit_costs [--seed N] [--threads N …] [--families NAME …]
 [--kinds TARGET/PRECISION …] [--json FILE] [--dry]`
@@ -28,15 +28,15 @@ from rich.table import Table
 from benchmarks import machine
 from benchmarks.cost_cases import graph_of
 from benchmarks.terminal import console
-from infuse.codegen.autotune import measurement as tuning
-from infuse.codegen.autotune.cost_model import FILE, machine_data, machine_from
-from infuse.codegen.autotune.selector import Chooser
-from infuse.codegen.compile import generate
-from infuse.codegen.precisions import check_precision
-from infuse.codegen.program import Program
+from infuse.build.autotune import measurement as tuning
+from infuse.build.compile import generate
 from infuse.errors import OptionError
+from infuse.lowering.choice import Chooser
+from infuse.lowering.precisions import check_precision
+from infuse.lowering.program import Program
 from infuse.runtime.cpus import available_cpus, cpu_features
 from infuse.targets import Caches, Machine, Target
+from infuse.targets.cpu.costs.cost_model import FILE, machine_data, machine_from
 from infuse.targets.cpu.families.work import families, work
 
 OTHER_BYTES = 32 << 20

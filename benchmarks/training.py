@@ -20,7 +20,7 @@ from torch import nn
 
 import infuse
 from infuse import training
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.ir.graph import Array, Graph
 from infuse.options import CompileOptions
 from infuse.passes.run import optimize_in_place

@@ -17,7 +17,7 @@ import pytest
 from filelock import FileLock
 
 from benchmarks.inputs import default_zoo
-from infuse.codegen.autotune.precision.request import LEAST, MOST, least_seconds
+from infuse.build.autotune.precision.request import LEAST, MOST, least_seconds
 from infuse.errors import ToolchainError
 from infuse.runtime.cpus import all_features, architecture, cpu_features
 from infuse.runtime.levels import CPU_VARIABLE, limit_name, named_features

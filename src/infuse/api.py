@@ -247,12 +247,12 @@ def rewritten(
         graph.report = optimize_in_place(graph, selection, progress)
     if not rules.search:
         return graph
-    from infuse.codegen.autotune.estimates import kernel_seconds
+    from infuse.lowering.costs import costs_of
     from infuse.search import Roofline, search
     from infuse.targets import Target
 
     machine = Target.resolve("native").machine
-    prices = Roofline(lanes=machine.lanes, kernels=kernel_seconds(machine, 1))
+    prices = Roofline(lanes=machine.lanes, kernels=costs_of(machine).kernel_seconds(machine, 1))
     return search(graph, rules.search, selection, witness=witness, prices=prices, progress=progress)
 
 
@@ -380,8 +380,8 @@ def compile(
     machine does not run code for the target, the model draws random numbers or has no output of
     floats, or no random inputs can be made for it.
     """
-    from infuse.codegen.compile import compile_graph
-    from infuse.codegen.shared_files import compiled_ahead
+    from infuse.build.build import compiled_ahead
+    from infuse.build.compile import compile_graph
 
     source = graph_of(graph)
     with compiled_ahead(source, options.target):

@@ -152,3 +152,13 @@ def by_numpy(dtype: Any) -> DType:
     if element_type is None:
         raise TypeMismatchError(f"NumPy's {dtype} has no element type here")
     return element_type
+
+
+def is_half(dtype: DType) -> bool:
+    """Whether elements are kept in 16 bits and computed in float32."""
+    return dtype.is_float and dtype.bits == 16
+
+
+def is_narrow(dtype: DType) -> bool:
+    """Whether elements are floats of fewer than 32 bits, computed in float32."""
+    return dtype.is_float and dtype.bits < 32

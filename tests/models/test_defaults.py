@@ -16,7 +16,6 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.helper import make_node as node
 
 import infuse
-from infuse.codegen.interface import example, header
 from infuse.errors import InputError, ModelFileError
 from infuse.ir.equality import equal
 from infuse.ir.parser import parse
@@ -27,6 +26,7 @@ from infuse.runtime.hosted import HostedModel
 from infuse.runtime.model import CompiledModel
 from infuse.serving.workers.build import build, described
 from infuse.serving.workers.main import Runner
+from infuse.targets.cpu.emit.interface import example, header
 from tests.models.onnx_tools import assert_close, model, run, session
 
 pytestmark = [

@@ -19,7 +19,7 @@ import torch  # noqa: E402  after the check that it can be imported
 
 import infuse  # noqa: E402
 from benchmarks.family_models import FAMILIES  # noqa: E402
-from infuse.codegen.compile import lower_graph  # noqa: E402
+from infuse.build.compile import lower_graph  # noqa: E402
 from infuse.targets import Target  # noqa: E402
 from infuse.testing.sanitizing import Job, build_sanitized, reports, run_sanitized  # noqa: E402
 from tests.native.test_memory_safety import disturbed, needs_sanitizer  # noqa: E402

@@ -109,7 +109,7 @@ def test_no_verb_lets_raw_errors_out(
     place = {
         "load": "infuse.frontends.onnx.load",
         "optimize": "infuse.passes.run.optimize_in_place",
-        "compile": "infuse.codegen.compile.compile_graph",
+        "compile": "infuse.build.compile.compile_graph",
         "save": "infuse.exporters.onnx.save",
     }[verb]
 

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.codegen.autotune import cost_model as costs, selector as choices
-from infuse.codegen.autotune.selector import Chooser, Key
-from infuse.codegen.compile import Compilation, generate
+from infuse.build.compile import Compilation, generate
 from infuse.ir.graph import Graph
+from infuse.lowering import choice as choices
+from infuse.lowering.choice import Chooser, Key
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.runtime import CompiledModel
 from infuse.targets import Machine, Target
+from infuse.targets.cpu.costs import cost_model as costs
 from infuse.targets.cpu.families import work
 from infuse.targets.cpu.families.winograd import AS_MANY_POINTS
 from infuse.targets.machine import USUAL

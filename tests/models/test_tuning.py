@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.codegen.autotune import measurement as tuning, records
-from infuse.codegen.autotune.selector import Choice
-from infuse.codegen.compile import Compilation
+from infuse.build.autotune import measurement as tuning, records
+from infuse.build.compile import Compilation
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
+from infuse.lowering.choice import Choice
 from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.emulation import NEWEST, emulated

@@ -8,9 +8,9 @@ import onnxruntime
 import pytest
 
 import infuse
-from infuse.codegen.autotune.selector import Choice
-from infuse.codegen.program import Program
 from infuse.ir.graph import Graph
+from infuse.lowering.choice import Choice
+from infuse.lowering.program import Program
 from infuse.ops.core.feeds import input_symbols
 from tests.native.choice_graphs import sizes_of
 

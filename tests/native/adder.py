@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from infuse.codegen.build import build
+from infuse.build.build import build
 
 METADATA: dict[str, Any] = {
     "abi": 2,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.codegen.build import build
+from infuse.build.build import build
 from infuse.runtime import CompiledModel
 from tests.native.adder import METADATA, WEIGHTS, build_adder, source
 

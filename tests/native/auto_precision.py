@@ -1,13 +1,14 @@
 """Networks with a layer that rounding hurts, and clocks that tell what a test wants."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.ir.graph import Graph, Value, constant
 from infuse.options import Auto, CompileOptions
 from infuse.runtime.interface import Model
@@ -87,10 +88,10 @@ def compiled(
     bound: float = 1e-2,
     data: Any = None,
     timer: Clock | None = None,
-    **options: Any,
+    output: Path | None = None,
 ) -> Model:
     request = Auto(bound, data, timer or Clock())
-    return compile_graph(graph, CompileOptions(precision=request, threads=1, **options))
+    return compile_graph(graph, CompileOptions(precision=request, threads=1), output=output)
 
 
 def precisions(model: Model) -> dict[str, str]:

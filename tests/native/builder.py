@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.codegen.compile import generate
-from infuse.codegen.memory import Plan
-from infuse.codegen.program import Program
+from infuse.build.compile import generate
 from infuse.dtypes import DType
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN, tensor
+from infuse.lowering.memory import Plan
+from infuse.lowering.program import Program
 from infuse.targets import Target
 
 

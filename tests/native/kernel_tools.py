@@ -17,7 +17,7 @@ from ml_dtypes import bfloat16
 from numpy.typing import NDArray
 
 import infuse
-from infuse.codegen.build import build as build_model
+from infuse.build.build import build as build_model
 from infuse.errors import ToolchainError
 from infuse.runtime.cpus import cpu_features
 from infuse.runtime.folder import LIBRARY, SOURCE

@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 from infuse.ir.graph import Graph
+from infuse.options import CompileOptions
 from infuse.profiling import Profile, Row, profile_graph
 from tests.native.builder import Builder
 
@@ -25,7 +26,7 @@ def by_label(found: Profile, part: str) -> Row:
 
 def run_for_sure(graph: Graph, feeds: dict[str, Any], **options: Any) -> Profile:
     """The profile of the graph as it is, from few runs."""
-    return profile_graph(graph, feeds, **({"runs": 3, "threads": 1} | options))
+    return profile_graph(graph, feeds, CompileOptions(threads=1), **({"runs": 3} | options))
 
 
 LOOP = """graph "g" (%x: float32[500, 40], %times: int64[]) {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infuse.codegen.compile import generate
+from infuse.build.compile import generate
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Use

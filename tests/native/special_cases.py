@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.dtypes import DType
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph

@@ -11,20 +11,23 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.codegen import ahead, library, shared_files, units
-from infuse.codegen.ahead import compiling, expected, is_expected
-from infuse.codegen.build import FUNCTION
-from infuse.codegen.cache import Cache
-from infuse.codegen.compile import generate
-from infuse.codegen.objects import Objects
-from infuse.codegen.shared_files import POOL, compiled_ahead
-from infuse.codegen.source import metadata, print_sources
-from infuse.codegen.toolchain import Toolchain
+from infuse.build import ahead, build, library
+from infuse.build.ahead import compiling, expected, is_expected
+from infuse.build.build import compiled_ahead
+from infuse.build.cache import Cache
+from infuse.build.compile import generate
+from infuse.build.objects import Objects
+from infuse.build.toolchain import Toolchain
 from infuse.ir.graph import Graph
+from infuse.lowering.metadata import metadata
 from infuse.ops.core.evaluate import evaluate
 from infuse.runtime.folder import LIBRARY
 from infuse.runtime.model import CompiledModel
 from infuse.targets import Target
+from infuse.targets.cpu.emit import units
+from infuse.targets.cpu.emit.shared_files import POOL
+from infuse.targets.cpu.emit.source import print_sources
+from infuse.targets.cpu.emit.units import FUNCTION
 from tests.native.builder import Builder
 from tests.native.cache_fixtures import root
 
@@ -129,7 +132,7 @@ def test_models_with_products_share_files_that_are_compiled_ahead(
     processors: int, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = logged(tmp_path, monkeypatch)
-    for module in (library, shared_files):
+    for module in (library, build):
         monkeypatch.setattr(module, "cpu_limit", lambda: processors)
     check(products("Relu"))
     words = [word for word in log.read_text().split() if Path(word).name in SHARED]
@@ -146,7 +149,7 @@ def test_only_the_threads_are_compiled_ahead_of_models_without_products(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = logged(tmp_path, monkeypatch)
-    monkeypatch.setattr(shared_files, "cpu_limit", lambda: 2)
+    monkeypatch.setattr(build, "cpu_limit", lambda: 2)
     b = Builder("map")
     b.output(b("Tanh", b.input(3, 5, name="x")))
     check(b.graph)
@@ -154,7 +157,7 @@ def test_only_the_threads_are_compiled_ahead_of_models_without_products(
 
 
 def test_an_error_in_the_block_leaves_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_files, "cpu_limit", lambda: 2)
+    monkeypatch.setattr(build, "cpu_limit", lambda: 2)
     with pytest.raises(ZeroDivisionError), compiled_ahead(products("Relu")):
         raise ZeroDivisionError
     assert not (root / "objects").exists()

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph, generate
+from infuse.build.compile import compile_graph, generate
 from infuse.errors import RuntimeFailure
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.registry import make_operator

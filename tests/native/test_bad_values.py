@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.errors import InfuseError, RuntimeFailure
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import constant

@@ -11,16 +11,17 @@ import pytest
 
 import infuse
 from infuse import dtypes
-from infuse.codegen.compile import generate
-from infuse.codegen.expand.block_products import TYPES
+from infuse.build.compile import generate
 from infuse.dtypes import DType
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
+from infuse.lowering.expand.block_products import TYPES
 from infuse.ops.core.evaluate import evaluate
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.domains.microsoft_bits import MatMulNBits
 from infuse.targets import Target
+from infuse.targets.cpu.emit.functions import body_of
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1")]
@@ -60,7 +61,9 @@ def test_blocks_are_decoded_where_they_are_multiplied(
     for depth, block in ((96, 32), (80, 32), (128, 64)):
         graph = network(kind, depth, zeros, gemm, block).graph
         program, _ = generate(graph, Target.resolve("native"))
-        assert any("nbits_matmul" in line for step in program.steps for line in step.function.lines)
+        assert any(
+            "nbits_matmul" in line for step in program.steps for line in body_of(step.function)
+        )
         with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
             for rows in (1, 5, 40):
                 x = np.random.default_rng(rows).standard_normal((rows, depth)).astype(np.float32)
@@ -90,7 +93,7 @@ def test_all_numbers_of_rows_and_threads(bits: int, zeros: bool) -> None:
     product = make("MatMul", x, make("DequantizeLinear", *weights, axis=0, block_size=block))
     make.output(make("Add", product, make.weight(COLUMNS)))
     program, _ = generate(make.graph, Target.resolve("native"))
-    calls = "".join(line for step in program.steps for line in step.function.lines)
+    calls = "".join(line for step in program.steps for line in body_of(step.function))
     assert f"nbits_matmul<{bits}, {1 + zeros}>" in calls
     bias = next(v.const for node in make.graph.nodes if node.kind == "Add" for v in [node.input(1)])
     for threads in (1, 2):
@@ -132,7 +135,7 @@ def test_rows_are_rounded_where_the_model_asks_for_it(bits: int, zeros: bool) ->
     op.infer_node(node)
     make.output(node.output)
     program, _ = generate(make.graph, Target.resolve("native"))
-    calls = "".join(line for step in program.steps for line in step.function.lines)
+    calls = "".join(line for step in program.steps for line in body_of(step.function))
     assert f"nbits_rounded<{1 + zeros}>" in calls
     for threads in (1, 2):
         with infuse.compile(make.graph, infuse.CompileOptions(threads=threads)) as model:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.codegen import build as build_module
-from infuse.codegen.build import build
-from infuse.codegen.cache import Cache
-from infuse.codegen.toolchain import Toolchain
+from infuse.build import build as build_module
+from infuse.build.build import build
+from infuse.build.cache import Cache
+from infuse.build.toolchain import Toolchain
 from infuse.errors import CompileError, OptionError
 from infuse.runtime import CompiledModel
 from tests.native.adder import METADATA, WEIGHTS, build_adder, source

@@ -12,13 +12,13 @@ import pytest
 
 import infuse
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph
-from infuse.codegen.interface import prefixed
+from infuse.build.compile import compile_graph
 from infuse.errors import OptionError
 from infuse.ir import dims
 from infuse.ir.graph import Graph
 from infuse.options import CompileOptions
 from infuse.runtime.model import CompiledModel
+from infuse.targets.cpu.emit.interface import prefixed
 from tests.branch_models import RETURNED
 from tests.native.builder import Builder
 

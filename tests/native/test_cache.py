@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.codegen import bounded
-from infuse.codegen.cache import Cache
+from infuse.build import bounded
+from infuse.build.cache import Cache
 from infuse.errors import CacheError, OptionError
 from infuse.runtime import CompiledModel
 from infuse.runtime.folder import describe_files, digest
@@ -219,7 +219,7 @@ def python(program: str, environment: dict[str, str]) -> subprocess.CompletedPro
 WAITING = """
 import sys, time
 from pathlib import Path
-from infuse.codegen.cache import Cache
+from infuse.build.cache import Cache
 from tests.native.test_cache import Maker
 def make(folder):
     with open(sys.argv[1], "a") as file:

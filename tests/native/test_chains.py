@@ -16,14 +16,14 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from infuse.codegen.compile import compile_graph, generate
-from infuse.codegen.lower import separable_block
+from infuse.build.compile import compile_graph, generate
 from infuse.exporters.onnx import to_model
 from infuse.ir.graph import Value
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.targets.cpu.families.gemm import pack_gemm_b
+from infuse.targets.cpu.lower import separable_block
 from tests.native.builder import Builder, assert_plan_is_safe
 from tests.native.kernel_tools import (
     Floats,

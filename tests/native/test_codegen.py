@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from infuse import dtypes, optimize
-from infuse.codegen.compile import compile_graph, generate
-from infuse.codegen.source import metadata, print_sources
+from infuse.build.compile import compile_graph, generate
 from infuse.errors import RuntimeFailure
 from infuse.ir import dims
 from infuse.ir.graph import Graph, constant
 from infuse.ir.types import tensor
+from infuse.lowering.metadata import metadata
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.targets import Target
+from infuse.targets.cpu.emit.source import print_sources
 from tests.native.builder import NATIVE, Builder, planned
 
 

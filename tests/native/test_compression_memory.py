@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.compression import Request, compress_graph, control, evaluation
 from infuse.compression.evaluation import Memory
 from infuse.compression.insertion import with_forms

@@ -11,7 +11,7 @@ import pytest
 import infuse
 from infuse.analysis.dataset import feeds_of
 from infuse.analysis.metrics import signal_to_noise
-from infuse.codegen.compile import generate
+from infuse.build.compile import generate
 from infuse.compression.evaluation import Memory
 from infuse.ir.graph import Array, Graph
 from infuse.targets import Target

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.codegen.compile import generate
-from infuse.codegen.lower import convolution
-from infuse.codegen.lowering import Lowering
+from infuse.build.compile import generate
 from infuse.ir.graph import Node
+from infuse.lowering.lowering import Lowering
 from infuse.ops.core.evaluate import evaluate
+from infuse.targets.cpu.lower import convolution
 from infuse.testing.compare import is_near
 from infuse.testing.emulation import resolve
 from tests.native.builder import Builder

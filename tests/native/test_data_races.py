@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from infuse import ops
-from infuse.codegen.compile import lower_graph
-from infuse.codegen.lower import convolution
+from infuse.build.compile import lower_graph
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.ops.core.base import Op
 from infuse.targets import Target
+from infuse.targets.cpu.lower import convolution
 from infuse.testing import sanitizing
 from infuse.testing.hostile import Case, Feeds, cases, resized_feeds
 from infuse.testing.samples import rows

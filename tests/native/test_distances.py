@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph
-from infuse.codegen.expand import expand
+from infuse.build.compile import compile_graph
 from infuse.dtypes import DType
 from infuse.ir import tensor
 from infuse.ir.graph import constant
+from infuse.lowering.expand import expand
 from infuse.options import CompileOptions
 from tests.native.builder import Builder
 

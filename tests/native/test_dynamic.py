@@ -9,8 +9,8 @@ import pytest
 from onnx import helper
 
 import infuse
-from infuse.codegen import program_text
 from infuse.errors import InfuseError, RuntimeFailure
+from infuse.targets.cpu.emit import program_text
 from tests.native.dynamic_models import BOOL, CASES, FLOAT, INT, PLANE, Spec, body, ints, model
 
 node = helper.make_node

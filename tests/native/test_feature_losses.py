@@ -230,7 +230,7 @@ def test_tuning_draws_values_to_the_original() -> None:
     assert tuned_error(3.0) < 0.5 * tuned_error(0.0)
 
 
-def by_features(graph: Graph, method: str | None, **how: Any) -> CompressionReport:
+def by_features(graph: Graph, method: Any, **how: Any) -> CompressionReport:
     """The report of a graph that was compressed and tuned by features."""
     report = formerly(
         infuse.compress,
@@ -263,14 +263,9 @@ def test_a_pruned_model_is_tuned_by_features(method: str | None) -> None:
         assert "drawn to the original's values of" in note
 
 
-@pytest.mark.parametrize("method", ["sparse", "int8"])
-def test_other_methods_are_tuned_by_features(method: str) -> None:
-    report = by_features(
-        nearly_of_low_rank(),
-        method,
-        sparsity="60%",
-        tune_epochs=2,
-    )
+@pytest.mark.parametrize("method", [infuse.Sparse(sparsity="60%"), "int8"])
+def test_other_methods_are_tuned_by_features(method: Any) -> None:
+    report = by_features(nearly_of_low_rank(), method, tune_epochs=2)
     (note,) = (note for note in report.notes if note.startswith("tuned"))
     assert "drawn to the original's values of" in note
 

@@ -16,11 +16,12 @@ from onnx.reference import ReferenceEvaluator
 
 import infuse
 from infuse import dtypes
-from infuse.codegen.compile import generate
+from infuse.build.compile import generate
 from infuse.dtypes import DType
 from infuse.ir.graph import Graph, constant
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
+from infuse.targets.cpu.emit.functions import body_of
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1")]
@@ -58,7 +59,7 @@ def floats32(name: str, array: Any) -> Any:
 
 def calls_of(graph: Graph) -> str:
     program, _ = generate(graph, Target.resolve("native"))
-    return "".join(line for step in program.steps for line in step.function.lines)
+    return "".join(line for step in program.steps for line in body_of(step.function))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,7 +9,7 @@ import pytest
 
 import infuse
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.dtypes import DType
 from infuse.errors import CompiledModelError, OptionError
 from infuse.ir.graph import Graph

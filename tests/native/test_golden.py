@@ -7,11 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from infuse import optimize
-from infuse.codegen.compile import generate
-from infuse.codegen.source import metadata, print_sources
+from infuse.build.compile import generate
 from infuse.ir.graph import Graph
+from infuse.lowering.metadata import metadata
 from infuse.ops.core.sizes import numbering
 from infuse.targets import Target
+from infuse.targets.cpu.emit.source import print_sources
 from tests.native import golden_models as models
 from tests.native.builder import Builder
 

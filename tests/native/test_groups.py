@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-import infuse.codegen.lower  # noqa: F401  registers the lowerings
+import infuse.targets.cpu.lower  # noqa: F401  registers the lowerings
 from infuse import dtypes
-from infuse.codegen import groups
-from infuse.codegen.kernel_table import KERNELS, has_epilogue, lowers
 from infuse.ir.graph import Node, Value
 from infuse.ir.registry import make_operator
 from infuse.ir.types import tensor
+from infuse.lowering import groups
+from infuse.lowering.kernel_table import KERNELS, has_epilogue, lowers
 
 pytestmark = pytest.mark.row("C8")
 MINE = "com.example.groups"

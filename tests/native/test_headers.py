@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from infuse.codegen.build import KERNELS
-from infuse.codegen.shared_files import APART
-from infuse.codegen.toolchain import Toolchain
-from infuse.targets import Target
+from infuse.build.toolchain import Toolchain
+from infuse.targets import KERNELS, Target
+from infuse.targets.cpu.emit.shared_files import APART
 
 HEADERS = sorted(path.name for path in KERNELS.glob("*.hpp"))
 

@@ -11,7 +11,7 @@ from onnx import parser
 
 import infuse
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph, generate
+from infuse.build.compile import compile_graph, generate
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Graph, Value
 from infuse.ops.core.evaluate import evaluate

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infuse.codegen import memory
-from infuse.codegen.tensors import Buffer
-from infuse.codegen.toolchain import Toolchain
+from infuse.build.toolchain import Toolchain
+from infuse.lowering import memory
+from infuse.lowering.tensors import Buffer
 from tests.native.kernel_driver import (
     Array,
     Driver,

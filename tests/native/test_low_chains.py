@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.codegen.autotune.selector import Chooser, Key
-from infuse.codegen.compile import compile_graph, generate
-from infuse.codegen.lower import separable_block
+from infuse.build.compile import compile_graph, generate
+from infuse.lowering.choice import Chooser, Key
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.targets import Target
+from infuse.targets.cpu.lower import separable_block
 from infuse.testing.emulation import NARROW_DOTS, NEWEST, obstacle, resolve
 from tests.native.kernel_tools import has_target
 from tests.native.test_chains import network
@@ -34,7 +34,7 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products are rounded or split wherever they may be, and chains formed however small images
     are.
     """
-    monkeypatch.setattr("infuse.codegen.compile.Chooser", partial(Chooser, forced=low_form))
+    monkeypatch.setattr("infuse.build.compile.Chooser", partial(Chooser, forced=low_form))
     monkeypatch.setattr(separable_block, "ROOM", 0)
     monkeypatch.setattr(separable_block, "HALO", 10)
 

@@ -13,7 +13,7 @@ import onnx.numpy_helper
 import pytest
 
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.dtypes import DType
 from infuse.ir.graph import Array, Graph, Node, Value, constant
 from infuse.ir.registry import make_operator

@@ -16,8 +16,8 @@ import onnx
 import pytest
 
 import infuse
-from infuse.codegen.cache import Cache
-from infuse.codegen.toolchain import Toolchain
+from infuse.build.cache import Cache
+from infuse.build.toolchain import Toolchain
 from infuse.errors import CompiledModelError
 from infuse.mapped import SMALL, contents, is_ours
 from infuse.runtime import CompiledModel, checked

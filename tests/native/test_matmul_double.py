@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.ir import Graph, tensor
 from infuse.options import CompileOptions
 from infuse.targets import Target

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from infuse.codegen.memory import ALIGN, plan
-from infuse.codegen.program import Function, Program, Step
+from infuse.lowering.memory import ALIGN, plan
+from infuse.lowering.program import Function, Program, Step
 from tests.native.builder import Builder, assert_plan_is_safe, planned
 
 Interval = tuple[int, int, int]

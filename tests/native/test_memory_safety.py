@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from infuse import dtypes, ops
-from infuse.codegen.compile import lower_graph
+from infuse.build.compile import lower_graph
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, UnknownRank, Value

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 import infuse
 from infuse import dtypes, ops
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.errors import RuntimeFailure
 from infuse.ir import Graph, Node, Value, tensor
 from infuse.ir.types import UNKNOWN

@@ -7,7 +7,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.ir.graph import Value
 from infuse.options import CompileOptions
 from tests.native.builder import Builder

@@ -30,9 +30,9 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     calls: list[Any] = []
     original = infuse.api.compile
 
-    def compile(graph: Any, **options: Any) -> Any:
+    def compile(graph: Any, options: infuse.CompileOptions) -> Any:
         calls.append(graph.name)
-        return original(graph, **options)
+        return original(graph, options)
 
     monkeypatch.setattr(infuse.api, "compile", compile)
     return calls
@@ -179,7 +179,7 @@ def test_records_that_others_could_write_do_not_count(compiled: list[Any], tmp_p
 
 def test_a_program_that_extends_infuse_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "REGISTRY", {("", "Add"): base.REGISTRY["", "Add"]})
-    kernels = sys.modules.get("infuse.codegen.kernel_table")
+    kernels = sys.modules.get("infuse.lowering.kernel_table")
     if kernels is not None:
         monkeypatch.setattr(kernels.KERNELS, "families", {})
     assert not _is_extended()

@@ -11,7 +11,7 @@ import pytest
 
 import infuse
 from infuse import dtypes, ops
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.dtypes import DType
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType

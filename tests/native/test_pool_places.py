@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.ir.parser import parse
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions

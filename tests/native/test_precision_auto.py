@@ -12,9 +12,10 @@ import pytest
 from onnx import numpy_helper
 
 import infuse
-from infuse.codegen.autotune.precision.difference import difference, differences_alone
-from infuse.codegen.precisions import LayerPrecisions
+from infuse.build.autotune.precision.difference import difference, differences_alone
+from infuse.build.compile import Compilation
 from infuse.ir.graph import constant
+from infuse.lowering.precisions import LayerPrecisions
 from infuse.onnxruntime import InferenceSession, SessionOptions
 from infuse.options import CompileOptions
 from infuse.runtime.folder import METADATA
@@ -180,12 +181,11 @@ def test_layers_alone_differ_as_compiled_ones_do() -> None:
     feeds = random_rows(make)
     layers = [node.serial for node in make.graph.nodes if node.kind == "MatMul"]
     alone = differences_alone(make.graph, feeds, layers, "fp16")
-    from infuse.codegen.compile import compile_graph
-
-    with compile_graph(make.graph, CompileOptions(threads=1)) as full:
+    options = CompileOptions(threads=1)
+    with Compilation(make.graph, options).model() as full:
         for serial, error in alone.items():
             only = LayerPrecisions.some([serial], "fp16")
-            with compile_graph(make.graph, CompileOptions(precision=only, threads=1)) as model:
+            with Compilation(make.graph, options, layers=only).model() as model:
                 assert model.metadata["precision"] == "mixed"
                 found = difference(model.run(feeds), full.run(feeds))
             assert found == pytest.approx(error, rel=0.2)
@@ -314,7 +314,7 @@ def test_a_session_takes_a_bound_and_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INFUSE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("infuse.codegen.autotune.precision.search.least_seconds", Clock())
+    monkeypatch.setattr("infuse.build.autotune.precision.search.least_seconds", Clock())
     make = sensitive()
     infuse.save(make.graph, tmp_path / "model.onnx")
     feeds = random_rows(make)

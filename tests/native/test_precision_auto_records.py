@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.codegen.autotune.precision import request
-from infuse.codegen.compile import compile_graph, generate
-from infuse.codegen.precisions import LayerPrecisions
+from infuse.build.autotune.precision import request
+from infuse.build.compile import Compilation, compile_graph, generate
 from infuse.errors import InfuseError, InputError, OptionError
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
+from infuse.lowering.precisions import LayerPrecisions
 from infuse.options import CompileOptions
 from infuse.targets import Target
 from infuse.testing.lowered import run_lowered
@@ -38,7 +38,7 @@ from tests.native.auto_precision import (
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("R3"), pytest.mark.usefixtures("plain_processor")]
-LEAST_SECONDS = "infuse.codegen.autotune.precision.search.least_seconds"
+LEAST_SECONDS = "infuse.build.autotune.precision.search.least_seconds"
 
 
 @pytest.fixture
@@ -68,10 +68,11 @@ def test_precisions_of_layers_are_part_of_the_cache_key() -> None:
     layers = [node.serial for node in make.graph.nodes if node.kind == "MatMul"]
     folders: dict[Any, Path] = {}
     for count in range(len(layers) + 1):
-        precision = LayerPrecisions.some(layers[:count], "fp16")
-        with compile_graph(make.graph, CompileOptions(precision=precision, threads=1)) as found:
+        some = LayerPrecisions.some(layers[:count], "fp16")
+        compilation = Compilation(make.graph, CompileOptions(threads=1), layers=some)
+        with compilation.model() as found:
             folders[count] = found.folder
-        with compile_graph(make.graph, CompileOptions(precision=precision, threads=1)) as found:
+        with compilation.model() as found:
             assert found.folder == folders[count]
     with compile_graph(make.graph, CompileOptions(threads=1)) as found:
         assert found.folder == folders.pop(0)
@@ -251,9 +252,9 @@ ROWS = np.zeros((2, SIZE), np.float32)
 @pytest.mark.parametrize(
     ("make", "options", "kind", "message"),
     [
-        (sensitive, {"max_difference": 0.0}, OptionError, "max_difference is inf"),
-        (sensitive, {"max_difference": -1.0}, OptionError, "max_difference is inf"),
-        (sensitive, {"max_difference": float("nan")}, OptionError, "max_difference is inf"),
+        (sensitive, {"max_difference": 0.0}, OptionError, "max_difference is 0.0"),
+        (sensitive, {"max_difference": -1.0}, OptionError, "max_difference is -1.0"),
+        (sensitive, {"max_difference": float("nan")}, OptionError, "max_difference is nan"),
         (sensitive, {"max_difference": 0.1, "precision": "fp16"}, OptionError, "means nothing"),
         (sensitive, {"data": {"x": ROWS}, "precision": "fp32"}, OptionError, "means nothing"),
         (sensitive, {"data": []}, OptionError, "no inputs in data"),

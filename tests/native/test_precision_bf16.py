@@ -12,11 +12,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import infuse
 from infuse import dtypes
-from infuse.codegen.autotune.selector import Chooser, Key
-from infuse.codegen.compile import generate
-from infuse.codegen.tensors import Tensor
+from infuse.build.compile import generate
 from infuse.errors import OptionError
 from infuse.ir.graph import Value
+from infuse.lowering.choice import Chooser, Key
+from infuse.lowering.tensors import Tensor
 from infuse.targets import Target
 from tests.cli_tools import Cli
 from tests.native.builder import Builder
@@ -39,7 +39,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     def forced(key: Key) -> str | None:
         return next((name for name in key.names if name.endswith("bf16")), None)
 
-    monkeypatch.setattr("infuse.codegen.compile.Chooser", partial(Chooser, forced=forced))
+    monkeypatch.setattr("infuse.build.compile.Chooser", partial(Chooser, forced=forced))
 
 
 def check_model(

@@ -11,13 +11,13 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import infuse
-from infuse.codegen.autotune.selector import Chooser, Key
-from infuse.codegen.compile import generate
-from infuse.codegen.precisions import supported
+from infuse.build.compile import generate
 from infuse.errors import OptionError
 from infuse.ir.graph import Value
-from infuse.profiling.steps import kernels_in
+from infuse.lowering.choice import Chooser, Key
+from infuse.lowering.precisions import supported
 from infuse.targets import Target
+from infuse.targets.cpu.emit.functions import kernels_in
 from infuse.testing.emulation import NEWEST, emulated, obstacle, resolve as emulated_target
 from tests.cli_tools import Cli
 from tests.native.auto_precision import Clock, compiled, precisions, random_rows, sensitive
@@ -41,7 +41,7 @@ def tile_processor(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if not has_target(NEWEST):
         pytest.skip(f"this processor has no AMX; {obstacle()}")
 
-    monkeypatch.setattr("infuse.codegen.compile.Chooser", partial(Chooser, forced=forced))
+    monkeypatch.setattr("infuse.build.compile.Chooser", partial(Chooser, forced=forced))
     with emulated(*(emulated_target(NEWEST).features - Target.resolve("x86-64-v4").features)):
         yield
 

@@ -7,11 +7,11 @@ import onnx
 import pytest
 
 import infuse
-from infuse.codegen.compile import Compilation, generate
-from infuse.codegen.source import metadata, print_sources
+from infuse.build.compile import Compilation, generate
 from infuse.errors import RuntimeFailure
 from infuse.ir.graph import constant
 from infuse.ir.parser import parse
+from infuse.lowering.metadata import metadata
 from infuse.options import CompileOptions
 from infuse.profiling import trace_events
 from infuse.profiling.measure import without_bodies
@@ -19,6 +19,7 @@ from infuse.profiling.profile import INTERPRETER
 from infuse.runtime import CompiledModel
 from infuse.runtime.hosted import HostedModel
 from infuse.targets import Target
+from infuse.targets.cpu.emit.source import print_sources
 from tests.native.builder import Builder
 from tests.native.kernel_tools import seldom, targets
 from tests.native.profile_graphs import LOOP, by_label, layers, run_for_sure

@@ -153,8 +153,8 @@ def test_rounds_end_where_the_bound_is_broken(monkeypatch: pytest.MonkeyPatch) -
 def test_integers_come_after_pruning() -> None:
     graph, data = rows_network(), examples()
     result = infuse.compress(
-        *(graph, "int8"),
-        infuse.Prune("50%"),
+        graph,
+        [infuse.Prune("50%"), "int8"],
         data=infuse.Examples(data, batch=16),
         tune=infuse.Tune(epochs=4),
         options=infuse.CompressOptions(threads=1, allow_slower=True),

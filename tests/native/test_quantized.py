@@ -11,10 +11,10 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 from infuse import dtypes, optimize
-from infuse.codegen.compile import compile_graph, generate
-from infuse.codegen.expand import expand
+from infuse.build.compile import compile_graph, generate
 from infuse.dtypes import DType
 from infuse.ir.graph import Value
+from infuse.lowering.expand import expand
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.targets import Target

@@ -14,11 +14,11 @@ from onnx import helper, numpy_helper
 
 import infuse
 from infuse import dtypes, optimize
-from infuse.codegen.compile import compile_graph
-from infuse.codegen.expand import expand
-from infuse.codegen.expand.integer_products import multiplies_bytes
+from infuse.build.compile import compile_graph
 from infuse.dtypes import DType
 from infuse.ir.graph import Value
+from infuse.lowering.expand import expand
+from infuse.lowering.expand.integer_products import multiplies_bytes
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.targets import Target

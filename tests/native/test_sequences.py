@@ -11,9 +11,9 @@ import onnx.parser
 import pytest
 
 import infuse
-from infuse.codegen.compile import Compilation
-from infuse.codegen.expand.sequences import flatten
+from infuse.build.compile import Compilation
 from infuse.ir.graph import Graph
+from infuse.lowering.expand.sequences import flatten
 from infuse.ops.core.evaluate import evaluate
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'

@@ -46,9 +46,9 @@ def calls(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
     def save(graph: Graph, path: str) -> None:
         seen["save"] = (graph.name, path)
 
-    def compile(graph: Graph, threads: int | None, **_: Any) -> CompiledModel:
-        seen["compile"] = (graph.name, threads)
-        return CompiledModel.load(folder, threads)
+    def compile(graph: Graph, options: infuse.CompileOptions) -> CompiledModel:
+        seen["compile"] = (graph.name, options.threads)
+        return CompiledModel.load(folder, options.threads)
 
     (tmp_path / "net.onnx").touch()
     monkeypatch.chdir(tmp_path)

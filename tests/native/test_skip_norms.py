@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import infuse
-from infuse.codegen.compile import compile_graph, generate
+from infuse.build.compile import compile_graph, generate
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Value
 from infuse.options import CompileOptions

@@ -11,14 +11,14 @@ import pytest
 from numpy.typing import NDArray
 
 from infuse import dtypes
-from infuse.codegen.autotune.selector import Chooser
-from infuse.codegen.compile import Compilation, compile_graph, generate, lower_graph
-from infuse.codegen.lower.sparse import FORMS
+from infuse.build.compile import Compilation, compile_graph, generate, lower_graph
 from infuse.ir.graph import Graph, constant
+from infuse.lowering.choice import Chooser
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.runtime import CompiledModel
 from infuse.targets import DotType, Target
+from infuse.targets.cpu.lower.sparse import FORMS
 from infuse.testing.emulation import NEWEST, resolve
 from tests.native.builder import Builder
 

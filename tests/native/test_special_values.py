@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.ir.parser import parse
 from infuse.ops.core.evaluate import evaluate
 from tests.native.op_cases import GROUPS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.errors import InfuseError
 from infuse.ir.graph import Graph
 from infuse.options import CompileOptions

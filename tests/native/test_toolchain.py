@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from infuse.codegen import toolchain as module
-from infuse.codegen.library import make_library
-from infuse.codegen.processes import environment
-from infuse.codegen.toolchain import LOG, Toolchain
+from infuse.build import toolchain as module
+from infuse.build.library import make_library
+from infuse.build.processes import environment
+from infuse.build.toolchain import LOG, Toolchain
 from infuse.errors import CacheError, CompileError, OptionError, ToolchainError
 from infuse.runtime.cpus import cpu_features
 from infuse.runtime.levels import limit_name

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from infuse import dtypes, ops
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType
 from infuse.ops.core.evaluate import evaluate

@@ -12,9 +12,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import infuse
-from infuse.codegen.compile import generate
-from infuse.codegen.program import Program
+from infuse.build.compile import generate
 from infuse.ir.graph import Array
+from infuse.lowering.program import Program
 from infuse.targets import Target
 from tests.native.kernel_tools import targets
 

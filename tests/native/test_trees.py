@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph
-from infuse.codegen.expand import expand
-from infuse.codegen.lowering import lower
+from infuse.build.compile import compile_graph
 from infuse.dtypes import DType
 from infuse.ir import Graph, Node, Value, tensor
 from infuse.ir.graph import constant
 from infuse.ir.types import UNKNOWN
+from infuse.lowering.expand import expand
+from infuse.lowering.lowering import lower
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.targets import Target

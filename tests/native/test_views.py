@@ -9,9 +9,9 @@ from hypothesis import given, settings, strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 from infuse import dtypes
-from infuse.codegen.tensors import Buffer, Tensor, dense
 from infuse.ir import dims
 from infuse.ir.dims import Dim
+from infuse.lowering.tensors import Buffer, Tensor, dense
 
 
 def elements(view: Tensor, base: Any, values: dict[str, int]) -> Any:

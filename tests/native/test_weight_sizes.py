@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import infuse
-from infuse.codegen.autotune.measurement import tuned
-from infuse.codegen.autotune.selector import Chooser
-from infuse.codegen.program import Program
-from infuse.codegen.weights import constant_bytes
+from infuse.build.autotune.measurement import tuned
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
+from infuse.lowering.choice import Chooser
+from infuse.lowering.program import Program
+from infuse.lowering.weights import constant_bytes
 from infuse.targets import Target
 from tests.cli_tools import Cli
 from tests.native.builder import Builder
@@ -82,11 +82,11 @@ def test_measured_kernels_are_small_too() -> None:
 
 
 def test_another_name_is_refused(network: Graph, tmp_path: Path, cli: Cli) -> None:
-    with pytest.raises(OptionError, match="use one of fast, small"):
+    with pytest.raises(OptionError, match="one of: fast, small"):
         infuse.compile(network, infuse.CompileOptions(weights="tiny"))
     infuse.save(network, tmp_path / "net.infuse")
     arguments = ("compile", tmp_path / "net.infuse", "-o", tmp_path / "out", "--weights", "tiny")
-    assert "use one of fast, small" in cli.refused(*arguments)
+    assert "one of: fast, small" in cli.refused(*arguments)
     assert not (tmp_path / "out").exists()
     assert "add --kernels" in cli.refused("show", tmp_path / "net.infuse", "--weights", "small")
 

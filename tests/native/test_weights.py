@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from infuse.codegen.weights import Weights, write_weights
+from infuse.lowering.weights import Weights, write_weights
 
 pytestmark = pytest.mark.row("R1")
 SIDE = 1000

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from infuse.codegen.autotune.selector import Chooser, Key
 from infuse.errors import UnsupportedOperatorError
 from infuse.ir.graph import Array, Graph
 from infuse.ir.types import TensorType
+from infuse.lowering.choice import Chooser, Key
 from infuse.ops.core.base import REGISTRY
 from infuse.targets import Target
 from infuse.testing.lowered import LoweredRun, run_lowered

@@ -42,7 +42,7 @@ FOLDING = (
         "%a = Mul(%x, float32[]{2.0})\n%y = Add(%a, float32[]{1.0})",
         "Mul + Add of 1",
         native=True,
-        off=(("infuse.codegen.groups._constant", lambda value: None),),
+        off=(("infuse.lowering.groups._constant", lambda value: None),),
     ),
 )
 WITHOUT_MEANING = (

@@ -118,7 +118,7 @@ EXCHANGES = (
         "Mul + Mul + Add of 2",
         native=True,
         header="%x: float32[n, 4], %z: float32[n, 4]",
-        off=(("infuse.codegen.partition._has_room", lambda group, count: False),),
+        off=(("infuse.lowering.partition._has_room", lambda group, count: False),),
     ),
     Example(
         "G31",

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from infuse import optimize
-from infuse.codegen import lowering
-from infuse.codegen.compile import generate
+from infuse.build.compile import generate
+from infuse.lowering import lowering
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 from infuse.testing.lowered import run_lowered

@@ -12,8 +12,8 @@ import pytest
 from benchmarks import fit_costs
 from benchmarks.cost_cases import graph_of
 from benchmarks.fit_costs import Sample, fit, quality
-from infuse.codegen.autotune.cost_model import read_fits
 from infuse.targets import Machine
+from infuse.targets.cpu.costs.cost_model import read_fits
 from infuse.targets.cpu.families.work import candidates, families, work
 from infuse.targets.machine import USUAL
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.codegen.compile import generate
-from infuse.codegen.tensors import Tensor
+from infuse.build.compile import generate
 from infuse.dtypes import DType
 from infuse.ir.graph import Graph, constant
+from infuse.lowering.tensors import Tensor
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 from infuse.testing.lowered import run_lowered

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.codegen.lower import linear
-from infuse.codegen.program import Step
 from infuse.dtypes import DType
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
+from infuse.lowering.program import Step
+from infuse.lowering.statements import KernelCall
 from infuse.ops.domains.microsoft import DOMAIN
-from infuse.targets.cpu.emit.statements import KernelCall
 from infuse.targets.cpu.families.base import MEANINGS, WRITINGS
+from infuse.targets.cpu.lower import linear
 from infuse.testing import kernel_calls
 from infuse.testing.epilogues import sink_of
 from infuse.testing.kernel_calls import KernelError

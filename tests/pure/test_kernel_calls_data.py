@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from infuse.codegen.lower import indexing, integer_convolution, recurrent, resize, vision
-from infuse.codegen.tensors import natural
-from infuse.targets.cpu.emit.statements import Aggregate
+from infuse.lowering.statements import Aggregate
+from infuse.lowering.tensors import natural
+from infuse.targets.cpu.lower import indexing, integer_convolution, recurrent, resize, vision
 from infuse.testing.kernel_calls import KernelError
 from tests.pure import kernel_runs
 from tests.pure.kernel_graphs_data import CASES, SAMPLED

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from infuse.codegen.lower import rotary
-from infuse.codegen.tensors import Tensor
-from infuse.codegen.writer import FunctionWriter
-from infuse.targets.cpu.emit.statements import Aggregate, Calculated
+from infuse.lowering.statements import Aggregate, Calculated
+from infuse.lowering.tensors import Tensor
+from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.families.reduction import ReduceSizes
+from infuse.targets.cpu.lower import rotary
 from infuse.testing.epilogues import EpilogueError
 from infuse.testing.kernel_calls import KernelError
 from tests.pure.kernel_runs import TARGETS, run, run_all

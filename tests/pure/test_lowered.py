@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from infuse import dtypes, optimize
-from infuse.codegen import memory
-from infuse.codegen.compile import generate
+from infuse.build.compile import generate
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType
+from infuse.lowering import memory
 from infuse.ops.core.base import REGISTRY, Op, Rounding
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from infuse.codegen.processes import Background, Failed, run_all
+from infuse.build.processes import Background, Failed, run_all
 
 STARTER = """
 import sys
 from pathlib import Path
-from infuse.codegen.processes import run_all
+from infuse.build.processes import run_all
 folder = Path(sys.argv[1])
 run_all([(str(folder / "compiler"),)], folder, 1, lambda count: None)
 """

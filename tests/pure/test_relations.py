@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import infuse.codegen.lower  # noqa: F401  registers the lowerings
+import infuse.targets.cpu.lower  # noqa: F401  registers the lowerings
 from infuse import dtypes, ops
-from infuse.codegen.compile import lower_graph
-from infuse.codegen.liveness import relations_of
+from infuse.build.compile import lower_graph
 from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.relations import Relation, must_equal, must_hold, relations
 from infuse.ir.types import TensorType, tensor
+from infuse.lowering.liveness import relations_of
 from infuse.ops.core.base import Op
 from infuse.targets import Target
 from infuse.testing.hostile import cases, unchecked

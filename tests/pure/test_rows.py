@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import infuse
-import infuse.codegen.compile  # registers what makes native code of operators
+import infuse.build.compile  # registers what makes native code of operators
 from infuse import ops
-from infuse.codegen.lowering import lower
 from infuse.ir.graph import Array, Graph, Node, Value
+from infuse.lowering.lowering import lower
 from infuse.ops.core.evaluate import evaluate
 from infuse.passes.order import PASSES
 from infuse.passes.rules import ALL_RULES

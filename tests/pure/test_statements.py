@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 import infuse
-from infuse.codegen.program import Program
-from infuse.codegen.writer import FunctionWriter
-from infuse.targets.cpu.emit import statements as cpp
+from infuse.lowering import statements as cpp
+from infuse.lowering.program import Program
+from infuse.lowering.writer import FunctionWriter
+from infuse.targets.cpu.emit.functions import body_of
+from infuse.targets.cpu.emit.statements import lines
 
-LOWERINGS = sorted((Path(infuse.__file__).parent / "codegen" / "lower").glob("*.py"))
+LOWERINGS = sorted((Path(infuse.__file__).parent / "targets" / "cpu" / "lower").glob("*.py"))
 
 
 def texts(tree: ast.Module) -> Iterator[str]:
@@ -71,9 +73,7 @@ def f() -> FunctionWriter:
         (cpp.Result("x + 1"), "return x + 1;"),
         (cpp.Text("using L = One;"), "using L = One;"),
         (
-            cpp.KernelCall(
-                "rows", (cpp.elements("p0", "n1", type="Rows"), cpp.PrintedSize("3L", 3))
-            ),
+            cpp.KernelCall("rows", (cpp.elements("p0", "n1", type="Rows"), cpp.Size(3))),
             "rows(c, Rows{p0, n1}, 3L);",
         ),
         (
@@ -92,7 +92,7 @@ def f() -> FunctionWriter:
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
 def test_single_statements(statement: cpp.Statement, text: str) -> None:
-    assert statement.lines() == [text]
+    assert lines(statement) == [text]
 
 
 def test_statements_of_statements(f: FunctionWriter) -> None:
@@ -105,7 +105,7 @@ def test_statements_of_statements(f: FunctionWriter) -> None:
         f.call("sink", "row", context=False)
     with f.block(cpp.Scope):
         f.constant("bytes", "8L")
-    assert f.function.lines == [
+    assert body_of(f.function) == [
         "for (long i = 0; i < n0; ++i) {",
         "  if (i > 0) {",
         "    a[i] = i;",
@@ -132,7 +132,7 @@ def test_a_branch_has_two_sides(f: FunctionWriter) -> None:
     with f.collect() as otherwise:
         f.assign("a", 2)
     f.add(cpp.If("going", tuple(then), tuple(otherwise)))
-    assert f.function.lines == ["if (going) {", "  a = 1;", "} else {", "  a = 2;", "}"]
+    assert body_of(f.function) == ["if (going) {", "  a = 1;", "} else {", "  a = 2;", "}"]
 
 
 def test_a_call_that_may_fail_is_checked(f: FunctionWriter) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from infuse.codegen.autotune.cost_model import predict
 from infuse.errors import CompiledModelError, OptionError, ToolchainError
 from infuse.runtime import cpus, folder as folders
 from infuse.runtime.levels import X86_LEVELS
 from infuse.targets import Caches, DotType, DotUnit, Machine, Target, base
+from infuse.targets.cpu.costs.cost_model import predict
 from infuse.targets.cpu.families.work import work
 from infuse.targets.machine import USUAL
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infuse.codegen import memory
-from infuse.codegen.compile import generate
-from infuse.codegen.program import Program, Step
-from infuse.codegen.tensors import Tensor
+from infuse.build.compile import generate
+from infuse.lowering import memory
+from infuse.lowering.program import Program, Step
+from infuse.lowering.tensors import Tensor
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 from infuse.testing import lowered

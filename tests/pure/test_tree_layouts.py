@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from infuse import dtypes
-from infuse.codegen.expand.tree_rows import with_rows
-from infuse.codegen.tree_layouts import PlainForest, RankedForest, least_ranked_rows
 from infuse.dtypes import DType
+from infuse.lowering.expand.tree_rows import with_rows
+from infuse.lowering.tree_layouts import PlainForest, RankedForest, least_ranked_rows
 from infuse.ops.domains.forest import Forest, ForestBuilder
 from infuse.ops.domains.tree_ensemble import modern_forest
 from tests.forests import COLUMNS, LIMITS, ensemble, graph_of, random_lists

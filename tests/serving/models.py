@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import infuse
-from infuse.codegen.toolchain import Toolchain
+from infuse.build.toolchain import Toolchain
 from infuse.runtime.folder import LIBRARY, METADATA, digest
 from infuse.serving.config import ServerConfig, Workers
 from infuse.serving.engine.engine import Engine

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 
-from infuse.codegen.toolchain import Toolchain
+from infuse.build.toolchain import Toolchain
 from infuse.errors import CompileError, ModelFailureError, ModelFileError
 from infuse.serving.config import Workers
 from infuse.serving.engine.engine import Engine

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import typer
 
 import infuse
+from infuse.build.compile import Compilation
 from infuse.cli import options, terminal
 from infuse.cli.flags import with_flags
 from infuse.cli.options import AsJson, ModelFile, ModelOutput, Opset
 from infuse.cli.show import describe, print_interface
-from infuse.codegen.compile import Compilation
 from infuse.frontends.formats import format_name
 from infuse.ir.graph import Graph, Node
 from infuse.ops.core.opaque import unknown_nodes

@@ -15,7 +15,7 @@ from infuse.cli.folders import file_sizes, say_folder
 from infuse.cli.models import note_search
 from infuse.cli.options import AsJson, ModelFile
 from infuse.cli.outputs import weights_text
-from infuse.codegen.weights import constant_bytes
+from infuse.lowering.weights import constant_bytes
 from infuse.options import CompileOptions, FormatOptions, Rules
 
 

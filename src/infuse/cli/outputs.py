@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
+from infuse.build.autotune.precision import PrecisionReport
 from infuse.cli import terminal
-from infuse.codegen.autotune.precision import PrecisionReport
-from infuse.codegen.precisions import MIXED
 from infuse.errors import OptionError
 from infuse.ir.graph import Array
+from infuse.lowering.precisions import MIXED
 
 MOST_ELEMENTS = 1000
 """Elements of an output that are printed as JSON."""

@@ -12,27 +12,27 @@ import infuse
 from infuse import dtypes
 from infuse.analysis.comparison import quantity
 from infuse.analysis.cost import node_cost, totals
+from infuse.build.autotune.precision import PrecisionReport
+from infuse.build.compile import Compilation, Stages
 from infuse.cli import terminal
 from infuse.cli.flags import Without, flags_of, with_flags
 from infuse.cli.folders import describe_folder, say_compiled, say_rows
 from infuse.cli.models import note_search, require_file
 from infuse.cli.options import AsJson, ModelOrFolder
 from infuse.cli.outputs import kept_lines, say_precisions, weights_text
-from infuse.codegen.autotune.precision import PrecisionReport
-from infuse.codegen.compile import Compilation, Stages
-from infuse.codegen.listing import listing
-from infuse.codegen.memory import Plan
-from infuse.codegen.program import Program, Step
-from infuse.codegen.weights import constant_bytes
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node, Value, count_operators
 from infuse.ir.printer import print_graph
+from infuse.lowering.memory import Plan
+from infuse.lowering.program import Program, Step
+from infuse.lowering.weights import constant_bytes
 from infuse.ops.core.inference import symbols_of
 from infuse.ops.core.opaque import unknown_nodes
 from infuse.ops.core.rows import RowReport, independent_rows
 from infuse.options import CompileOptions, Rules
-from infuse.profiling.steps import kernels_in
 from infuse.runtime.folder import is_compiled
+from infuse.targets.cpu.emit.functions import kernels_in, text_of
+from infuse.targets.cpu.emit.listing import listing
 
 
 @with_flags
@@ -171,7 +171,7 @@ class Lowered:
         uncalled = sum(node.name not in called for node in graph.unordered_nodes)
         return {
             "calls": list(map(_call, steps)),
-            "functions": len({step.function.text() for step in steps}),
+            "functions": len({text_of(step.function) for step in steps}),
             "nodes": len(graph),
             "nodes_without_call": uncalled - len(hosted),
             "host_steps": [_label(node) for node in hosted if not unknown_nodes(node)],

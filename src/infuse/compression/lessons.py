@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.compression.evaluation import settled
 from infuse.errors import InfuseError, InputError
 from infuse.ir import dims

@@ -49,6 +49,7 @@ from infuse.errors import OptionError
 from infuse.ir.graph import Array, Graph, Value
 from infuse.options.compressing import (
     Clusters,
+    FewBits,
     Int2,
     Int3,
     Int4,
@@ -60,7 +61,6 @@ from infuse.options.compressing import (
     Method,
     Sparse,
     SparseInt8,
-    WeightsOnly,
 )
 from infuse.profiling.progress import Progress
 
@@ -113,7 +113,7 @@ class MethodOptions:
         static, blocks, sparse = StaticOptions(), BlockOptions(), SparseOptions()
         if isinstance(method, Int8):
             static = StaticOptions(method.calibrator, bias_correction=method.bias_correction)
-        if isinstance(method, WeightsOnly):
+        if isinstance(method, FewBits):
             is_foreign = method.runtime == "onnxruntime"
             blocks = BlockOptions(is_foreign, method.rounded_activations)
         if isinstance(method, Sparse | SparseInt8):

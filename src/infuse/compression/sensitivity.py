@@ -12,7 +12,7 @@ import numpy as np
 from infuse import dtypes
 from infuse.analysis.dataset import Feeds
 from infuse.analysis.metrics import Outputs
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.compression.evaluation import settled
 from infuse.compression.forms import Form, Writer
 from infuse.compression.insertion import write_forms

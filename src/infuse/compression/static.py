@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from infuse import dtypes
-from infuse.codegen.expand.integer_products import digits_fit
 from infuse.compression.forms import StaticForm
 from infuse.compression.freed import give_back_freed_memory
 from infuse.compression.gptq import gptq_channels
@@ -24,6 +23,7 @@ from infuse.compression.weights import IntegerWeights, importance_of, round_to_n
 from infuse.dtypes import DType
 from infuse.errors import OptionError
 from infuse.ir.graph import Array, Graph, Node, Value
+from infuse.lowering.expand.integer_products import digits_fit
 from infuse.mapped import give_back
 
 COMPENSATED_DEPTH = 1024

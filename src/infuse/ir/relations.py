@@ -15,7 +15,7 @@ from infuse.ir.dims import Dim
 
 @dataclass(frozen=True)
 class Relation:
-    """`a kind b`, where kind is one of ==, <= and ~: equal, or one of them 1."""
+    """`a kind b`, where kind is one of ==, <=, < and ~: equal, or one of them 1."""
 
     kind: str
     a: Dim
@@ -41,10 +41,6 @@ class Relation:
             ones = " or ".join(f"{d} = 1" for d in (self.a, self.b) if isinstance(d, dims.Expr))
             return f"{self.a} = {self.b} or {ones}"
         return f"{self.a} {'=' if self.kind == '==' else self.kind} {self.b}"
-
-    def c_text(self, a: str, b: str) -> str:
-        """The condition in C++, where `a` and `b` are the sizes in it."""
-        return f"do_broadcast({a}, {b})" if self.kind == "~" else f"{a} {self.kind} {b}"
 
 
 _COLLECTED: ContextVar[list[Relation] | None] = ContextVar("collected", default=None)

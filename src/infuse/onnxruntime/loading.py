@@ -118,7 +118,7 @@ def load_model(source: Any, options: SessionOptions, precision: str) -> tuple[Mo
     asked = {**compile_fields(options), "precision": precision, "threads": threads}
     compiling = CompileOptions.flat(**asked)
     graph = _graph(source, options)
-    from infuse.codegen.shared_files import compiled_ahead
+    from infuse.build.build import compiled_ahead
 
     with compiled_ahead(graph):
         level = LEVELS[GraphOptimizationLevel(options.graph_optimization_level)]

@@ -107,7 +107,7 @@ def _is_extended() -> bool:
     """Whether this process has rules, passes, operators or lowerings that are not Infuse's."""
     registry = sys.modules.get("infuse.passes.registry")
     operators = sys.modules.get("infuse.ops.core.base")
-    kernels = sys.modules.get("infuse.codegen.kernel_table")
+    kernels = sys.modules.get("infuse.lowering.kernel_table")
     things = [
         *(registry.registered() if registry else ()),
         *(operators.REGISTRY.values() if operators else ()),

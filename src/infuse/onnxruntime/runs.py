@@ -51,7 +51,7 @@ class Runs:
 
 def _profiled(graph: Graph, model: Model) -> ProfiledModel | None:
     """The model with clocks in it; None where its layers are of several precisions."""
-    from infuse.codegen.compile import Compilation
+    from infuse.build.compile import Compilation
     from infuse.profiling import ProfiledModel
 
     precision = model.metadata.get("precision", "fp32")

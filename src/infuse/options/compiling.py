@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -86,6 +87,14 @@ class CompileOptions(Checked):
         "What the names of the C functions begin with; one for each model.",
         metavar="NAME",
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,59}", self.prefix):
+            raise OptionError(
+                f"names of C cannot begin with {self.prefix!r}",
+                hint="a prefix is a letter, then letters, digits and _",
+            )
 
     @classmethod
     def flat(

@@ -86,7 +86,7 @@ class Int8Dynamic(Method):
 
 
 @dataclass(frozen=True)
-class WeightsOnly(Method):
+class FewBits(Method):
     """Weights of products as integers of few bits; the arithmetic stays in float32."""
 
     runtime: str | None = option(
@@ -102,7 +102,7 @@ class WeightsOnly(Method):
 
 @documented
 @dataclass(frozen=True)
-class Int8Weights(WeightsOnly):
+class Int8Weights(Method):
     """Weights of products as 8-bit integers."""
 
     name: ClassVar[str] = "int8-weights"
@@ -110,7 +110,7 @@ class Int8Weights(WeightsOnly):
 
 @documented
 @dataclass(frozen=True)
-class Int4(WeightsOnly):
+class Int4(FewBits):
     """Weights of products as 4-bit integers."""
 
     name: ClassVar[str] = "int4"
@@ -118,7 +118,7 @@ class Int4(WeightsOnly):
 
 @documented
 @dataclass(frozen=True)
-class Int3(WeightsOnly):
+class Int3(FewBits):
     """Weights of products as 3-bit integers."""
 
     name: ClassVar[str] = "int3"
@@ -126,7 +126,7 @@ class Int3(WeightsOnly):
 
 @documented
 @dataclass(frozen=True)
-class Int2(WeightsOnly):
+class Int2(FewBits):
     """Weights of products as 2-bit integers."""
 
     name: ClassVar[str] = "int2"
@@ -409,7 +409,8 @@ class Tune(Checked):
     @classmethod
     def flat(cls, **fields: Any) -> Tune | None:
         """The tuning of these fields; None where nothing asks for one."""
-        return cls(**fields) if any(fields.values()) else None
+        asked = [v for name, v in fields.items() if v is not None and (v or name != "features")]
+        return cls(**fields) if asked else None
 
 
 @documented

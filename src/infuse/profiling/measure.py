@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from infuse.codegen.compile import Compilation
-from infuse.codegen.program import Program
+from infuse.build.compile import Compilation
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph, Node
+from infuse.lowering.emitter import Emitter, emitter_of
+from infuse.lowering.program import Program
 from infuse.ops.core.evaluate import evaluate
 from infuse.options import CompileOptions
 from infuse.profiling.inputs import describe, shown_sizes
@@ -81,6 +82,7 @@ class ProfiledModel:
         """Compile an optimized graph with clocks in it."""
         decided, _ = compilation.decided()
         graph, stages = decided.graph, decided.stages()
+        emitter = emitter_of(decided.target.machine)
         model = cls(graph.name, dict(zip(graph.output_names, stages.returned)))
         for part in stages.parts:
             if isinstance(part, Graph):
@@ -88,8 +90,10 @@ class ProfiledModel:
                 continue
             folder = decided.build(part, profile=True)
             with CompiledModel.load(folder, threads=decided.threads) as native:
-                stage = _Native(part[0], native.session(), native.metadata["profile"], model.places)
-                model._stages.append(stage)
+                sizes = native.metadata["profile"]
+                model._stages.append(
+                    _Native(part[0], native.session(), sizes, model.places, emitter)
+                )
         return model
 
     def run(self, feeds: Mapping[str, Any]) -> tuple[dict[str, Any], Run]:
@@ -126,7 +130,12 @@ class _Native:
     """A stage of native code; its places are appended to those of the model."""
 
     def __init__(
-        self, program: Program, session: Session, sizes: Sequence[str], places: list[Place]
+        self,
+        program: Program,
+        session: Session,
+        sizes: Sequence[str],
+        places: list[Place],
+        emitter: Emitter,
     ) -> None:
         self._session, self._sizes = session, list(sizes)
         self._inputs = [spec[0] for spec in program.inputs]
@@ -135,7 +144,7 @@ class _Native:
         self.lost = 0
         for inner in (program, *program.bodies):
             self._first.append(len(places))
-            places += places_of(inner)
+            places += places_of(inner, emitter)
 
     def run(self, values: dict[str, Any]) -> None:
         """Compute the stage's outputs from `values`, which they join."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from infuse.codegen.build import build
-from infuse.codegen.cache import Cache
+from infuse.build.build import build
+from infuse.build.cache import Cache
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.runtime.cpus import cpu_description, cpu_limit
 from infuse.runtime.folder import LIBRARY, SOURCE

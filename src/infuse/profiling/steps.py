@@ -4,24 +4,21 @@ given sizes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from infuse.analysis.cost import node_cost
-from infuse.codegen.program import Function, Program, Step
-from infuse.codegen.tensors import Tensor
 from infuse.errors import ShapeError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
+from infuse.lowering.emitter import Emitter
+from infuse.lowering.program import Program, Step
+from infuse.lowering.tensors import Tensor
 from infuse.ops.core.traits import Trait, has_trait
 from infuse.profiling.roof import SPLIT
-
-_KERNEL = re.compile(r"\b(\w+(?:<(?:[\w, ]|<[\w, ]+>)+>)?)\(c, ")
-"""A call of a kernel, whose first argument is the context."""
 
 
 class Work(NamedTuple):
@@ -100,12 +97,7 @@ def _weight(node: Node) -> int:
     )
 
 
-def kernels_in(function: Function) -> str:
-    """The names of the kernels that a function calls, with their sizes of tiles."""
-    return ", ".join(dict.fromkeys(_KERNEL.findall("\n".join(function.lines))))
-
-
-def places_of(program: Program) -> list[Place]:
+def places_of(program: Program, emitter: Emitter) -> list[Place]:
     """The steps of a program, in order, without its bodies."""
     last: dict[Node, int] = {}
     for number, step in enumerate(program.steps):
@@ -114,7 +106,7 @@ def places_of(program: Program) -> list[Place]:
     for number, step in enumerate(program.steps):
         shares = step.share != 1
         counted = tuple(node for node in step.sources if shares or last[node] == number)
-        kernel = kernels_in(step.function)
+        kernel = emitter.kernels_in(step.function)
         places.append(
             Place(step.label, kernel, step.sources, counted, step, step.function.is_control)
         )
@@ -129,9 +121,7 @@ def traffic(step: Step, values: Mapping[str, int]) -> int:
     parts: dict[tuple[int, bool], list[Tensor]] = {}
     for argument, parameter in zip(step.arguments, step.function.parameters):
         if isinstance(argument, Tensor):
-            parts.setdefault((id(argument.buffer), parameter.startswith("const ")), []).append(
-                argument
-            )
+            parts.setdefault((id(argument.buffer), not parameter.is_written), []).append(argument)
     total = 0
     limits = _selected(step.sources, values)
     for (_, is_read), tensors in parts.items():

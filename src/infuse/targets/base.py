@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Final
 
 from infuse.errors import OptionError, ToolchainError
 from infuse.runtime.cpus import architecture, cpu_description, cpu_features
@@ -16,6 +18,9 @@ from infuse.runtime.levels import (
     split_level,
 )
 from infuse.targets.machine import USUAL, Caches, Machine
+
+KERNELS: Final = Path(__file__).parents[1] / "kernels"
+"""The headers with the code of kernels."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from math import log2
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 _KIB: Final = 1024
 _LEAST_BLOCK: Final = 1 << 20
@@ -74,6 +74,8 @@ class Machine:
     tile of a product. `dots` are the units for dot products by the types of both sides.
     """
 
+    room: ClassVar[str] = "cpu"
+    """The folder of `targets` that writes code for it."""
     architecture: str
     vector_bits: int
     registers: int

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from infuse.codegen.toolchain import Toolchain
+from infuse.build.toolchain import Toolchain
 from infuse.errors import ToolchainError
 from infuse.runtime.cpus import architecture, cpu_features
 from infuse.runtime.levels import EXTENSIONS

@@ -10,11 +10,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from infuse.codegen.program import Step
-from infuse.codegen.tensors import Tensor
 from infuse.ir.graph import Array, Value
-from infuse.targets.cpu.emit.elementwise import Applied, Elementwise, Place, Scalar, Source
-from infuse.targets.cpu.emit.statements import Define, MapCall, Statement
+from infuse.lowering.elementwise import Applied, Elementwise, Place, Scalar, Source
+from infuse.lowering.program import Step
+from infuse.lowering.statements import MapWork, Work
+from infuse.lowering.tensors import Tensor
 from infuse.testing.compare import is_near
 from infuse.testing.formulas import interpret
 from infuse.testing.function_values import scope_of
@@ -105,23 +105,17 @@ def _near(a: Array, b: Array, tolerance: float) -> bool:
 def sink_of(step: Step, name: str) -> Elementwise | None:
     """The work that a function of this name inside of a step does; None without one."""
     for statement in step.function.statements:
-        if isinstance(statement, Define) and statement.name == name:
-            return elementwise_of(statement.body)
+        if isinstance(statement, Work) and statement.name == name:
+            return statement.work
     return None
 
 
 def mapped(step: Step) -> tuple[Elementwise, tuple[str, str]] | None:
     """The work of a step that does nothing else, and the names of its rows and columns."""
     for statement in step.function.statements:
-        if isinstance(statement, MapCall):
-            work, (rows, columns) = elementwise_of(statement.body), statement.arguments
-            return None if work is None else (work, (rows, columns))
+        if isinstance(statement, MapWork):
+            return statement.work, (statement.rows, statement.columns)
     return None
-
-
-def elementwise_of(body: tuple[Statement, ...]) -> Elementwise | None:
-    """The elementwise work among statements; None without one."""
-    return next((s for s in body if isinstance(s, Elementwise)), None)
 
 
 class Done:

@@ -7,17 +7,17 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Final
 
-from infuse.codegen.program import Number, SizeResult, Step
-from infuse.codegen.tensors import Tensor
 from infuse.ir.graph import Array
-from infuse.targets.cpu.emit import statements as cpp
+from infuse.lowering import statements as cpp
+from infuse.lowering.program import Number, SizeResult, Step
+from infuse.lowering.statements import Aggregate, Expression, KernelCall, Statement
+from infuse.lowering.tensors import Tensor
 from infuse.targets.cpu.emit.sizes import symbol_field
-from infuse.targets.cpu.emit.statements import Aggregate, Expression, KernelCall, Statement
 from infuse.targets.cpu.families.base import Arguments
 from infuse.testing.formulas import working_type
 from infuse.testing.step_memory import Memory
@@ -42,6 +42,17 @@ _OPERATORS: Final[dict[type, Callable[[Any, Any], Any]]] = {
 }
 
 
+_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
+    "==": operator.eq,
+    "<=": operator.le,
+    ">": operator.gt,
+}
+_INVOKED: Final[dict[str, Callable[..., Any]]] = {
+    "do_broadcast": lambda a, b: a == b or 1 in (a, b),
+    "is_possible": lambda sizes, count: all(size >= 0 for size in sizes[:count]),
+}
+
+
 class UnresolvedError(Exception):
     """A text says something else than numbers, places and their sums."""
 
@@ -62,17 +73,19 @@ class Pointer:
 class Inner:
     """A function inside of a function."""
 
-    define: cpp.Define
+    define: cpp.Define | cpp.Work
     scope: Scope
 
     def __call__(self, **values: Any) -> Any:
         """What it gives, its parameters having these values."""
         scope = self.scope.inside(values)
+        assert isinstance(self.define, cpp.Define)
         (result,) = (s for s in self.define.body if isinstance(s, cpp.Result))
         return scope.value(result.value)
 
     def calls(self, **values: Any) -> list[tuple[KernelCall, tuple[Any, ...]]]:
         """The kernels that it calls, and their arguments."""
+        assert isinstance(self.define, cpp.Define)
         scope = self.scope.inside(values)
         return [(call, inner.shown(call)) for call, inner in scope.run(self.define.body)]
 
@@ -119,8 +132,7 @@ class Scope:
             self.names[statement.name] = self.value(statement.value)
         elif isinstance(statement, cpp.Arrays):
             for name, elements in statement.lists:
-                each = ", ".join(elements).split(", ")
-                self.names[name] = tuple(self.value(text) for text in each)
+                self.names[name] = tuple(map(self.value, _apart(elements)))
         elif isinstance(statement, cpp.Struct):
             self.names[statement.name] = self._struct(Aggregate(statement.fields, statement.type))
         elif isinstance(statement, cpp.Loader):
@@ -135,7 +147,7 @@ class Scope:
         elif isinstance(statement, cpp.Room):
             content = 0 if statement.zeros else None
             self.names |= {name: [content] * length for name, length in statement.lengths}
-        elif isinstance(statement, cpp.Define):
+        elif isinstance(statement, (cpp.Define, cpp.Work)):
             self.names[statement.name] = Inner(statement, self)
 
     def _variable(self, type: str, value: Expression) -> Any:
@@ -144,7 +156,12 @@ class Scope:
             return self._struct(replace(value, type=value.type or type))
         return self.value(value) if value else SimpleNamespace()
 
-    def _assign(self, place: str, value: Any) -> None:
+    def _assign(self, place: Expression, value: Any) -> None:
+        if isinstance(place, cpp.Pointed):
+            place = f"*{place.name}"
+        if isinstance(place, cpp.Element):
+            place = f"{place.array}[{place.index}]"
+        assert isinstance(place, str)
         size = self.names.get(place.removeprefix("*"))
         if isinstance(size, SizeResult) and isinstance(value, int):
             self.told[size.symbol] = value
@@ -174,8 +191,20 @@ class Scope:
                 return self._struct(expression)
             case cpp.Calculated(_, operands, meaning):
                 return meaning(*(self._shown(self.value(each)) for each in operands))
-            case cpp.PrintedSize(_, size):
+            case cpp.Size(size):
                 return self.memory.number(size)
+            case cpp.Operation(operator, operands):
+                return _OPERATIONS[operator](*map(self.value, operands))
+            case cpp.Element(array, index):
+                return self._element(self.value(array), index)
+            case cpp.Converted(_, value):
+                return self.value(value)
+            case cpp.Invocation(function, arguments):
+                return _INVOKED[function](*map(self.value, arguments))
+            case tuple():
+                fields = [n if isinstance(n, bool) else self.memory.number(n) for n in expression]
+                return expression._make(fields)  # type: ignore[attr-defined]
+        assert isinstance(expression, str)
         return self._of_text(expression)
 
     def _of_text(self, text: str) -> Any:
@@ -260,8 +289,13 @@ class Scope:
 
 def apart(call: KernelCall) -> Iterator[Expression]:
     """The arguments of a call, one by one."""
-    for argument in call.arguments:
-        yield from argument.split(", ") if isinstance(argument, str) else (argument,)
+    yield from _apart(call.arguments)
+
+
+def _apart(expressions: Iterable[Expression]) -> Iterator[Expression]:
+    """Expressions one by one, where some are texts of several."""
+    for each in expressions:
+        yield from each.split(", ") if isinstance(each, str) else (each,)
 
 
 def _number(match: re.Match[str]) -> str:
@@ -283,10 +317,10 @@ def scope_of(step: Step, memory: Memory) -> Scope:
         "d": SimpleNamespace(**{symbol_field(name): size for name, size in memory.sizes.items()})
     }
     number = memory.number
-    for text, argument in zip(step.function.parameters, step.arguments):
-        name = text.split()[-1]
+    for parameter, argument in zip(step.function.parameters, step.arguments):
+        name = parameter.name
         if isinstance(argument, Tensor):
-            names[name] = Pointer(argument, not text.startswith("const "))
+            names[name] = Pointer(argument, parameter.is_written)
         elif isinstance(argument, Number):
             names[name] = working_type(argument.dtype).type(argument.value)
         elif isinstance(argument, tuple):

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.codegen.compile import lower_graph
-from infuse.codegen.expand import expand
-from infuse.codegen.liveness import relations_of
+from infuse.build.compile import lower_graph
 from infuse.errors import InfuseError
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.relations import Relation, must_hold
 from infuse.ir.types import TensorType
+from infuse.lowering.expand import expand
+from infuse.lowering.liveness import relations_of
 from infuse.ops.core.sizes import numbering
 from infuse.targets import Target
 from infuse.testing.samples import Row, is_constant, results

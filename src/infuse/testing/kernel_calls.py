@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from infuse.codegen.kernel_table import has_kernel
-from infuse.codegen.program import Step
-from infuse.codegen.tensors import Tensor
 from infuse.ir.graph import Array, Node
-from infuse.targets.cpu.emit.statements import KernelCall
+from infuse.lowering.kernel_table import has_kernel
+from infuse.lowering.program import Step
+from infuse.lowering.statements import KernelCall, Work
+from infuse.lowering.tensors import Tensor
 from infuse.targets.cpu.families.base import MEANINGS, Arguments
 from infuse.testing.compare import is_near
-from infuse.testing.epilogues import Done, check_work, elementwise_of, sink_of
+from infuse.testing.epilogues import Done, check_work, sink_of
 from infuse.testing.function_values import Inner, apart, scope_of
 from infuse.testing.kernel_results import Made, result_of
 from infuse.testing.step_memory import Memory
@@ -96,7 +96,8 @@ def _with_rows(arguments: Arguments, step: Step, node: Node, memory: Memory) -> 
     shape = math.prod(sizes[:-1]), sizes[-1]
 
     def made(argument: Any) -> Any:
-        work = elementwise_of(argument.define.body) if isinstance(argument, Inner) else None
+        inner = argument.define if isinstance(argument, Inner) else None
+        work = inner.work if isinstance(inner, Work) else None
         if work is None or work.result is None:
             return argument
         check_work(work, step, None, shape, memory, ROUNDING)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from infuse.codegen.program import Step
 from infuse.ir.graph import Array
-from infuse.targets.cpu.emit.statements import KernelCall, Repeat
+from infuse.lowering.program import Step
+from infuse.lowering.statements import KernelCall, Repeat
 from infuse.targets.cpu.families.base import MEANINGS
 from infuse.testing.function_values import Inner, Scope, scope_of
 from infuse.testing.kernel_calls import (

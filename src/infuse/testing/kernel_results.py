@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from infuse.codegen.tensors import Tensor, channels_last
 from infuse.ir.graph import Array, Node, Value
+from infuse.lowering.tensors import Tensor, channels_last
 from infuse.ops.domains.microsoft import DOMAIN
 
 

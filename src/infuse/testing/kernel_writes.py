@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.codegen.program import Step
 from infuse.ir.graph import Array
-from infuse.targets.cpu.emit import statements as cpp
-from infuse.targets.cpu.emit.statements import KernelCall, Statement
+from infuse.lowering import statements as cpp
+from infuse.lowering.program import Step
+from infuse.lowering.statements import KernelCall, Statement
 from infuse.targets.cpu.families.base import WRITINGS, Written
 from infuse.testing.compare import is_near
 from infuse.testing.function_values import Pointer, Scope, scope_of

@@ -15,17 +15,17 @@ from typing import Final
 
 import numpy as np
 
-from infuse.codegen.autotune.selector import Chooser
-from infuse.codegen.compile import generate
-from infuse.codegen.memory import Plan
-from infuse.codegen.precisions import Precision
-from infuse.codegen.program import Program, Step
-from infuse.codegen.tensors import Buffer, Tensor, dense
+from infuse.build.compile import generate
 from infuse.ir import dims
 from infuse.ir.graph import Array, Graph, Value
+from infuse.lowering.choice import Chooser
+from infuse.lowering.memory import Plan
+from infuse.lowering.precisions import Precision
+from infuse.lowering.program import Program, Step
+from infuse.lowering.statements import CopyElements, InterleavePlanes, Return
+from infuse.lowering.tensors import Buffer, Tensor, dense
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Machine, Target
-from infuse.targets.cpu.emit.statements import KernelCall, Return
 from infuse.testing.epilogues import EpilogueError, check_work, mapped
 from infuse.testing.function_values import scope_of
 from infuse.testing.kernel_calls import ROUNDING, KernelError, check_calls
@@ -34,8 +34,8 @@ from infuse.testing.kernel_writes import agrees, is_stated, perform
 from infuse.testing.program_memory import ProgramMemory, UnknownSizeError, sizes_of
 from infuse.testing.step_memory import Memory
 
-_COPIES: Final = frozenset(["copy_nd", "interleave_planes"])
-"""Kernels that change the places of elements alone."""
+_COPIES: Final = (CopyElements, InterleavePlanes)
+"""Statements that change the places of elements alone."""
 
 
 class PlacementError(AssertionError):
@@ -255,9 +255,9 @@ def _copied(step: Step) -> tuple[Tensor, Tensor] | None:
     """Source and target of a step that only copies, and always."""
     if any(isinstance(s, Return) for s in step.function.statements):
         return None
-    calls = [s for s in step.function.statements if isinstance(s, KernelCall)]
+    copies = [s for s in step.function.statements if isinstance(s, _COPIES)]
     tensors = [a for a in step.arguments if isinstance(a, Tensor)]
-    if len(calls) != 1 or calls[0].kernel not in _COPIES or len(tensors) != 2:
+    if len(copies) != 1 or len(tensors) != 2:
         return None
     return tensors[0], tensors[1]
 

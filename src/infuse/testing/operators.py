@@ -18,15 +18,15 @@ import numpy as np
 from onnx import defs
 
 from infuse import dtypes
-from infuse.codegen.compile import generate
-from infuse.codegen.expand.sequences import flatten, is_flattened
-from infuse.codegen.kernel_table import has_kernel
-from infuse.codegen.stages import must_be_hosted
+from infuse.build.compile import generate
 from infuse.dtypes import DType
 from infuse.errors import InfuseError
 from infuse.frontends.onnx.contributed import functions_of
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
+from infuse.lowering.expand.sequences import flatten, is_flattened
+from infuse.lowering.kernel_table import has_kernel
+from infuse.lowering.stages import must_be_hosted
 from infuse.ops.core.base import EXACT, REGISTRY, Elementwise, Op, Rounding
 from infuse.ops.core.control_flow import ControlFlow
 from infuse.targets import Target

@@ -7,13 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from infuse.codegen.memory import Plan, aligned, arena_bytes, place
-from infuse.codegen.program import Program
-from infuse.codegen.tensors import Buffer, Tensor
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Value
 from infuse.ir.types import TensorType
+from infuse.lowering.memory import Plan, aligned, arena_bytes, place
+from infuse.lowering.program import Program
+from infuse.lowering.tensors import Buffer, Tensor
 from infuse.testing.step_memory import strided
 
 POISON = 0xA5

@@ -25,18 +25,18 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from infuse.codegen.build import KERNELS
-from infuse.codegen.interface import header
-from infuse.codegen.library import make_library
-from infuse.codegen.memory import isolated_plan, plan
-from infuse.codegen.processes import environment
-from infuse.codegen.program import Program
-from infuse.codegen.source import metadata, print_sources
-from infuse.codegen.toolchain import Sanitizer, Toolchain
-from infuse.codegen.weights import write_weights
+from infuse.build.library import make_library
+from infuse.build.processes import environment
+from infuse.build.toolchain import Sanitizer, Toolchain
 from infuse.errors import ToolchainError
+from infuse.lowering.memory import isolated_plan, plan
+from infuse.lowering.metadata import metadata
+from infuse.lowering.program import Program
+from infuse.lowering.weights import write_weights
 from infuse.runtime.folder import LIBRARY, SOURCE
-from infuse.targets import Target
+from infuse.targets import KERNELS, Target
+from infuse.targets.cpu.emit.interface import header
+from infuse.targets.cpu.emit.source import print_sources
 
 Feeds = Mapping[str, NDArray[Any]]
 SECONDS = 20

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from infuse.codegen.tensors import Tensor
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Value
+from infuse.lowering.tensors import Tensor
 from infuse.targets import Machine
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.errors import DataError, InputError
 from infuse.ir import dims
 from infuse.ir.clone import clone

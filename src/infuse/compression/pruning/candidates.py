@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.compression.evaluation import Evaluation, settled
 from infuse.compression.features import pairs_of
 from infuse.compression.lessons import Lessons

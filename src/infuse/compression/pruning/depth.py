@@ -13,7 +13,7 @@ import numpy as np
 from infuse.analysis.cost import Sizes, node_cost
 from infuse.analysis.dataset import Feeds
 from infuse.analysis.metrics import Outputs
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.compression.evaluation import settled
 from infuse.compression.forms import Writer
 from infuse.compression.pruning.blocks import Block

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuse.analysis.dataset import Feeds
-from infuse.codegen.compile import compile_graph
+from infuse.build.compile import compile_graph
 from infuse.compression.pruning.groups import Dependencies, Group, Member
 from infuse.compression.pruning.links import Contraction, Place
 from infuse.ir.clone import clone_exposing

@@ -135,3 +135,19 @@ E = Formulas()
 def inputs(*types: DType) -> tuple[Term, ...]:
     """Leaf terms for inputs of these types."""
     return tuple(Term("input", (), dtype, number) for number, dtype in enumerate(types))
+
+
+_DIVISIONS = frozenset(["div", "mod", "fmod"])
+
+
+def divides(term: Term) -> bool:
+    """Whether a formula may divide integers by zero."""
+    return may_divide_by_zero(term) or any(map(divides, term.args))
+
+
+def may_divide_by_zero(term: Term) -> bool:
+    """Whether the outermost operation of a formula may divide integers by zero."""
+    if term.op not in _DIVISIONS or not term.dtype.is_integer:
+        return False
+    divisor = term.args[1]
+    return divisor.op != "const" or not divisor.value

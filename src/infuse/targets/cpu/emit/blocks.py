@@ -1,90 +1,38 @@
-"""Rows of a kernel that are blocks of pixels, turned into rows of a result, in C++ and in NumPy."""
+"""Rows of a kernel that are blocks of pixels, turned into rows of a result in C++."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Sequence
 
 from infuse.ir import dims
 from infuse.ir.dims import Dim
+from infuse.lowering.blocks import BlockRows
 from infuse.targets.cpu.emit.sizes import size_text
 
-Array = npt.NDArray[Any]
 
-
-@dataclass(frozen=True)
-class BlockAxis:
-    """`count` blocks of `step` pixels along one axis of `size` pixels, of which the first block
-    begins `cut` pixels before the first one.
-    """
-
-    count: Dim
-    step: int
-    cut: int
-    size: Dim
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the blocks are all pixels, and nothing else."""
-        return self.cut == 0 and self.count * self.step == self.size
-
-
-@dataclass(frozen=True)
-class BlockRows:
-    """A kernel's rows are the blocks of images, one after another; its columns the `columns`
-    channels of the first pixel of a block, then those of the next one, and so on. Pixels outside of
-    the image are no part of the result.
-    """
-
-    axes: tuple[BlockAxis, ...]
-    columns: Dim
-
-    def lines(self) -> Sequence[str]:
-        """C++ that makes `row` and `col` those of the result, or returns."""
-        columns = f"(unsigned long){size_text(self.columns)}"
-        lines = [f"const long pixel = long(col / {columns});", f"col = long(col % {columns});"]
-        counts, steps = [axis.count for axis in self.axes], [axis.step for axis in self.axes]
-        row = ""
-        if not self.axes[0].is_whole:
-            lines.append(f"const long image = {_divided('row', dims.product(counts))};")
-            row = "image"
-        for i, axis in enumerate(self.axes):
-            block = _divided("row", dims.product(counts[i + 1 :]))
-            if row:
-                block = f"{block} % ({size_text(axis.count)})"
-            pixel = _divided("pixel", math.prod(steps[i + 1 :]))
-            pixel = f"{pixel} % {axis.step}" if i > 0 else pixel
-            cut = f" - {axis.cut}" if axis.cut else ""
-            lines.append(f"const long at{i} = {block} * {axis.step} + {pixel}{cut};")
-            size = f"({size_text(axis.size)})"
-            if not axis.is_whole:
-                lines.append(f"if ((unsigned long)at{i} >= (unsigned long){size}) return;")
-            row = f"({row}) * {size} + at{i}" if row else f"at{i}"
-        return [*lines, f"row = {row};"]
-
-    def places(
-        self, rows: int, columns: int, number: Callable[[Dim], int]
-    ) -> tuple[Array, Array, Array]:
-        """Of kernel's rows × columns the rows and columns of the result, and whether these lie in
-        it.
-        """
-        each = number(self.columns)
-        pixel, col = np.divmod(np.arange(columns)[None], each)
-        block = np.arange(rows)[:, None]
-        counts, steps = [number(a.count) for a in self.axes], [a.step for a in self.axes]
-        image, *blocks = np.unravel_index(block, (max(rows, 1), *counts))
-        pixels = np.unravel_index(pixel, steps)
-        inside, row = np.ones((rows, columns), bool), image
-        for axis, b, p in zip(self.axes, blocks, pixels):
-            size, at = number(axis.size), b * axis.step + p - axis.cut
-            inside &= (at >= 0) & (at < size)
-            row = row * size + at
-        return np.broadcast_to(row, inside.shape), np.broadcast_to(col, inside.shape), inside
+def block_lines(rows: BlockRows) -> Sequence[str]:
+    """C++ that makes `row` and `col` those of the result, or returns."""
+    columns = f"(unsigned long){size_text(rows.columns)}"
+    lines = [f"const long pixel = long(col / {columns});", f"col = long(col % {columns});"]
+    counts, steps = [axis.count for axis in rows.axes], [axis.step for axis in rows.axes]
+    row = ""
+    if not rows.axes[0].is_whole:
+        lines.append(f"const long image = {_divided('row', dims.product(counts))};")
+        row = "image"
+    for i, axis in enumerate(rows.axes):
+        block = _divided("row", dims.product(counts[i + 1 :]))
+        if row:
+            block = f"{block} % ({size_text(axis.count)})"
+        pixel = _divided("pixel", math.prod(steps[i + 1 :]))
+        pixel = f"{pixel} % {axis.step}" if i > 0 else pixel
+        cut = f" - {axis.cut}" if axis.cut else ""
+        lines.append(f"const long at{i} = {block} * {axis.step} + {pixel}{cut};")
+        size = f"({size_text(axis.size)})"
+        if not axis.is_whole:
+            lines.append(f"if ((unsigned long)at{i} >= (unsigned long){size}) return;")
+        row = f"({row}) * {size} + at{i}" if row else f"at{i}"
+    return [*lines, f"row = {row};"]
 
 
 def _divided(index: str, by: Dim) -> str:

@@ -10,25 +10,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from infuse import dtypes
-from infuse.dtypes import DType
+from infuse.dtypes import DType, is_narrow
 from infuse.errors import UnsupportedOperatorError
-from infuse.ops.core.formula import Term
+from infuse.ops.core.formula import Term, may_divide_by_zero
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-_DIVISIONS = frozenset(["div", "mod", "fmod"])
 _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 _RENAMED = {"isnan": "is_nan", "isinf": "is_inf"}
 _EXACT = frozenset(["input", "const", "cast"])
-
-
-def is_half(dtype: DType) -> bool:
-    """Whether elements are kept in 16 bits and computed in float32."""
-    return dtype.is_float and dtype.bits == 16
-
-
-def is_narrow(dtype: DType) -> bool:
-    """Whether elements are floats of fewer than 32 bits, computed in float32."""
-    return dtype.is_float and dtype.bits < 32
 
 
 def literal(value: float | int | bool, dtype: DType) -> str:
@@ -98,22 +87,10 @@ class FormulaPrinter:
             return f"splat<L>({literal(term.value, term.dtype)})"
         if id(term) not in names:
             args = [self._print(a, inputs, names) for a in term.args]
-            if _may_divide_by_zero(term):
+            if may_divide_by_zero(term):
                 args[1] = f"nonzero({args[1]}, found_zero)"
             names[id(term)] = self.define(_call(term, args))
         return names[id(term)]
-
-
-def divides(term: Term) -> bool:
-    """Whether a formula may divide integers by zero."""
-    return _may_divide_by_zero(term) or any(map(divides, term.args))
-
-
-def _may_divide_by_zero(term: Term) -> bool:
-    if term.op not in _DIVISIONS or not term.dtype.is_integer:
-        return False
-    divisor = term.args[1]
-    return divisor.op != "const" or not divisor.value
 
 
 def _call(term: Term, args: list[str]) -> str:

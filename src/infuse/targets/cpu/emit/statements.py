@@ -1,336 +1,263 @@
-"""What the body of a generated function consists of, and how C++ writes it.
-
-Arguments and values are expressions: names that a function's writer gave to tensors, sizes and
-sinks, or numbers, and what is made of these.
-"""
+"""What statements of functions are in C++."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from functools import singledispatch
 
-from infuse.ir.dims import Dim
+from infuse.lowering.elementwise import Elementwise
+from infuse.lowering.statements import (
+    Aggregate,
+    Arrays,
+    Assign,
+    Calculated,
+    Constant,
+    Converted,
+    CopyElements,
+    Define,
+    Element,
+    Expression,
+    If,
+    InterleavePlanes,
+    Invocation,
+    KernelCall,
+    Loader,
+    MapCall,
+    MapWork,
+    Operation,
+    Pointed,
+    Pointers,
+    Repeat,
+    Require,
+    Result,
+    Return,
+    Room,
+    RunBody,
+    Scope,
+    Scratch,
+    Size,
+    Statement,
+    Struct,
+    Text,
+    Variable,
+    Work,
+)
+from infuse.targets.cpu.emit.elementwise import work_lines
+from infuse.targets.cpu.emit.sizes import size_text, sizes_text
 
 
-def initializer(fields: Mapping[str, object]) -> str:
+def text(expression: Expression) -> str:
+    """An expression."""
+    match expression:
+        case str():
+            return expression
+        case Size(size):
+            return size_text(size)
+        case Aggregate(items, type, template):
+            each = (f".{name} = {text(value)}" if name else text(value) for name, value in items)
+            return f"{type}{_template(template)}{{{', '.join(each)}}}"
+        case Calculated(form, operands, _):
+            return form.format(*map(text, operands))
+        case Operation(operator, (one,)):
+            return f"{operator}{text(one)}"
+        case Operation(operator, operands):
+            return f" {operator} ".join(map(text, operands))
+        case Element(array, index):
+            return f"{text(array)}[{index}]"
+        case Pointed(name):
+            return f"*{name}"
+        case Converted(dtype, value):
+            return f"({dtype.c_name}){text(value)}"
+        case Invocation(function, arguments):
+            return f"{function}({', '.join(map(text, arguments))})"
+    return sizes_text(expression)
+
+
+def scratch_text(scratch: Scratch) -> str:
+    """What tells the bytes of scratch memory."""
+    arguments = ", ".join(map(text, scratch.arguments))
+    return f"{scratch.function}{_template(scratch.template)}({arguments})"
+
+
+def _template(template: Sequence[str]) -> str:
+    return f"<{', '.join(template)}>" if template else ""
+
+
+def _initializer(fields: Mapping[str, Expression]) -> str:
     """The content of a struct, every field named."""
-    return f"{{{', '.join(f'.{name} = {value}' for name, value in fields.items())}}}"
+    return f"{{{', '.join(f'.{name} = {text(value)}' for name, value in fields.items())}}}"
 
 
-@dataclass(frozen=True)
-class Aggregate:
-    """What stands in braces, perhaps of a type: fields by name, or elements, whose names are
-    empty.
-    """
-
-    items: tuple[tuple[str, Expression], ...]
-    type: str = ""
-    template: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        template = f"<{', '.join(self.template)}>" if self.template else ""
-        each = (f".{name} = {value}" if name else str(value) for name, value in self.items)
-        return f"{self.type}{template}{{{', '.join(each)}}}"
-
-
-def elements(*values: Expression, type: str = "", template: tuple[str, ...] = ()) -> Aggregate:
-    """Braces around elements."""
-    return Aggregate(tuple(("", value) for value in values), type, template)
-
-
-@dataclass(frozen=True)
-class Calculated:
-    """What C++ makes of other expressions, which stand in `text` where braces do; `meaning` makes
-    the same of what they stand for.
-    """
-
-    text: str
-    operands: tuple[Expression, ...]
-    meaning: Callable[..., Any]
-
-    def __str__(self) -> str:
-        return self.text.format(*self.operands)
-
-
-@dataclass(frozen=True)
-class PrintedSize:
-    """A size that stands in the body itself."""
-
-    text: str
-    size: Dim
-
-    def __str__(self) -> str:
-        return self.text
-
-
-Expression = str | Aggregate | Calculated | PrintedSize
-
-
-def expression(value: object) -> Expression:
-    """A value as an expression."""
-    made = isinstance(value, (Aggregate, Calculated, PrintedSize))
-    return value if made else str(value)  # type: ignore[return-value]
-
-
-class Statement(Protocol):
-    """A part of a function's body."""
-
-    def lines(self) -> Sequence[str]:
-        """Its lines in C++."""
-        ...
-
-
-@dataclass(frozen=True)
-class KernelCall:
-    """A call of a kernel with these arguments, after the context where it takes one.
-
-    `template`: what the kernel is specialized for. `failure`: what the function ends with when the
-    kernel says that it cannot compute; empty for kernels that always can.
-    """
-
-    kernel: str
-    arguments: tuple[Expression, ...]
-    template: tuple[str, ...] = ()
-    failure: str = ""
-    context: bool = True
-    result: str = ""
-    """The name of the number that it gives, where that is read."""
-
-    def lines(self) -> Sequence[str]:
-        template = f"<{', '.join(self.template)}>" if self.template else ""
-        context = ("c",) if self.context else ()
-        arguments = ", ".join(map(str, (*context, *self.arguments)))
-        call = f"{self.kernel}{template}({arguments})"
-        if self.result:
-            return [f"const long {self.result} = {call};"]
-        return [f"if (!{call}) return {self.failure};" if self.failure else f"{call};"]
-
-
-@dataclass(frozen=True)
-class Arrays:
-    """Lists of whole numbers, by name."""
-
-    lists: tuple[tuple[str, tuple[str, ...]], ...]
-    constant: bool = True
-
-    def lines(self) -> Sequence[str]:
-        each = (f"{name}[] = {{{', '.join(elements)}}}" for name, elements in self.lists)
-        return [f"{'const ' if self.constant else ''}long {', '.join(each)};"]
-
-
-@dataclass(frozen=True)
-class Struct:
-    """Parameters of a kernel under a name; the fields in the order of their declaration."""
-
-    type: str
-    name: str
-    fields: tuple[tuple[str, Expression], ...]
-
-    def lines(self) -> Sequence[str]:
-        return [f"const {self.type} {self.name} = {initializer(dict(self.fields))};"]
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A value under a name."""
-
-    type: str
-    name: str
-    value: Expression
-
-    def lines(self) -> Sequence[str]:
-        return [f"const {self.type} {self.name} = {self.value};"]
-
-
-@dataclass(frozen=True)
-class Room:
-    """Lists of whole numbers, by name and length, that later statements fill."""
-
-    lengths: tuple[tuple[str, int], ...]
-    zeros: bool = False
-
-    def lines(self) -> Sequence[str]:
-        end = " = {}" if self.zeros else ""
-        return [f"long {', '.join(f'{name}[{length}]{end}' for name, length in self.lengths)};"]
-
-
-@dataclass(frozen=True)
-class Assign:
-    """Values stored where names point, or in elements and fields."""
-
-    pairs: tuple[tuple[str, Expression], ...]
-
-    def lines(self) -> Sequence[str]:
-        return [f"{', '.join(f'{place} = {value}' for place, value in self.pairs)};"]
-
-
-@dataclass(frozen=True)
-class Require:
-    """The function ends with a failure unless a condition holds."""
-
-    condition: str
-    failure: str
-
-    def lines(self) -> Sequence[str]:
-        return [f"if (!({self.condition})) return {self.failure};"]
-
-
-@dataclass(frozen=True)
-class Variable:
-    """Values of a type that change, by name."""
-
-    type: str
-    values: tuple[tuple[str, Expression], ...]
-
-    def lines(self) -> Sequence[str]:
-        each = (f"{name} = {value}" if value else name for name, value in self.values)
-        return [f"{self.type} {', '.join(each)};"]
-
-
-@dataclass(frozen=True)
-class Pointers:
-    """Where the inputs of a body lie, in order."""
-
-    name: str
-    elements: tuple[str, ...]
-
-    def lines(self) -> Sequence[str]:
-        return [f"const void* {self.name}[] = {{{', '.join((*self.elements, 'nullptr'))}}};"]
-
-
-@dataclass(frozen=True)
-class RunBody:
-    """A run of a body of control flow on the inputs `in`."""
-
-    number: int
-
-    def lines(self) -> Sequence[str]:
-        return [f"if (int failed = run_{self.number}(m, in, nullptr)) return failed;"]
-
-
-@dataclass(frozen=True)
-class Return:
-    """The function ends with a failure, well (0) or without a result where a condition holds."""
-
-    condition: str
-    failure: str = "0"
-
-    def lines(self) -> Sequence[str]:
-        return [f"if ({self.condition}) return{f' {self.failure}' if self.failure else ''};"]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What an inner function gives."""
-
-    value: str
-
-    def lines(self) -> Sequence[str]:
-        return [f"return {self.value};"]
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Statements whose names nobody else sees."""
-
-    body: tuple[Statement, ...]
-
-    def lines(self) -> Sequence[str]:
-        return ["{", *indented(self.body), "}"]
-
-
-@dataclass(frozen=True)
-class If:
-    """Statements that run where a condition holds, and others where it does not."""
-
-    condition: str
-    then: tuple[Statement, ...]
-    otherwise: tuple[Statement, ...] = ()
-
-    def lines(self) -> Sequence[str]:
-        head = [f"if ({self.condition}) {{", *indented(self.then)]
-        other = ["} else {", *indented(self.otherwise)] if self.otherwise else []
-        return [*head, *other, "}"]
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """Statements that run for i = 0, 1, … as long as a condition holds.
-
-    `step`: what follows each run, where that is not just the next i.
-    """
-
-    condition: str
-    body: tuple[Statement, ...]
-    step: str = "++i"
-    start: str = "long i = 0"
-    """Nothing where i is declared before."""
-
-    def lines(self) -> Sequence[str]:
-        head = f"for ({self.start}; {self.condition}; {self.step}) {{"
-        return [head, *indented(self.body), "}"]
-
-
-@dataclass(frozen=True)
-class Define:
-    """A function inside of the function, of parameters and of all that is named around it."""
-
-    name: str
-    parameters: str
-    body: tuple[Statement, ...]
-    device: bool = True
-    """Whether kernels inline it into their loops."""
-    references: bool = False
-    """Whether it reads what is around it where it lies, and not a copy."""
-
-    def lines(self) -> Sequence[str]:
-        inlined = " INFUSE_LAMBDA" if self.device else ""
-        around = "&" if self.references else "="
-        head = f"const auto {self.name} = [{around}]({self.parameters}){inlined} {{"
-        return [head, *indented(self.body), "};"]
-
-
-@dataclass(frozen=True)
-class Loader:
-    """A function of row, column and lanes that loads from rows of so many elements."""
-
-    name: str
-    pointer: str
-    columns: str
-
-    def lines(self) -> Sequence[str]:
-        load = Result(f"load({self.pointer} + row * {self.columns} + col, lanes)")
-        return Define(self.name, "long row, long col, auto lanes", (load,)).lines()
-
-
-@dataclass(frozen=True)
-class MapCall:
-    """A call of a kernel that is given a function of its own: it runs for every place."""
-
-    kernel: str
-    arguments: tuple[str, ...]
-    parameters: str
-    body: tuple[Statement, ...]
-    cost: int
-    """Operations for an element, by which the kernel divides the work among threads."""
-
-    def lines(self) -> Sequence[str]:
-        arguments = ", ".join(("c", *self.arguments))
-        head = f"{self.kernel}({arguments}, [=]({self.parameters}) INFUSE_LAMBDA {{"
-        return [head, *indented(self.body), f"}}, {self.cost});"]
+@singledispatch
+def lines(statement: Statement) -> Sequence[str]:
+    """The lines of a statement."""
+    raise AssertionError(f"nobody prints a {type(statement).__name__}")
 
 
 def indented(statements: Sequence[Statement]) -> list[str]:
     """The lines of inner statements."""
-    return [f"  {line}" for statement in statements for line in statement.lines()]
+    return [f"  {line}" for statement in statements for line in lines(statement)]
 
 
-@dataclass(frozen=True)
-class Text:
-    """C++ as it is."""
+@lines.register
+def _kernel_call(s: KernelCall) -> Sequence[str]:
+    context = ("c",) if s.context else ()
+    arguments = ", ".join(map(text, (*context, *s.arguments)))
+    call = f"{s.kernel}{_template(s.template)}({arguments})"
+    if s.result:
+        return [f"const long {s.result} = {call};"]
+    return [f"if (!{call}) return {s.failure};" if s.failure else f"{call};"]
 
-    text: str
 
-    def lines(self) -> Sequence[str]:
-        return [self.text]
+@lines.register
+def _arrays(s: Arrays) -> Sequence[str]:
+    each = (f"{name}[] = {{{', '.join(map(text, elements))}}}" for name, elements in s.lists)
+    return [f"{'const ' if s.constant else ''}long {', '.join(each)};"]
+
+
+@lines.register
+def _struct(s: Struct) -> Sequence[str]:
+    return [f"const {s.type} {s.name} = {_initializer(dict(s.fields))};"]
+
+
+@lines.register
+def _constant(s: Constant) -> Sequence[str]:
+    return [f"const {s.type} {s.name} = {text(s.value)};"]
+
+
+@lines.register
+def _room(s: Room) -> Sequence[str]:
+    end = " = {}" if s.zeros else ""
+    return [f"long {', '.join(f'{name}[{length}]{end}' for name, length in s.lengths)};"]
+
+
+@lines.register
+def _assign(s: Assign) -> Sequence[str]:
+    return [f"{', '.join(f'{text(place)} = {text(value)}' for place, value in s.pairs)};"]
+
+
+@lines.register
+def _require(s: Require) -> Sequence[str]:
+    return [f"if (!({text(s.condition)})) return {s.failure};"]
+
+
+@lines.register
+def _variable(s: Variable) -> Sequence[str]:
+    each = (f"{name} = {text(value)}" if value else name for name, value in s.values)
+    return [f"{s.type} {', '.join(each)};"]
+
+
+@lines.register
+def _pointers(s: Pointers) -> Sequence[str]:
+    return [f"const void* {s.name}[] = {{{', '.join((*s.elements, 'nullptr'))}}};"]
+
+
+@lines.register
+def _run_body(s: RunBody) -> Sequence[str]:
+    return [f"if (int failed = run_{s.number}(m, in, nullptr)) return failed;"]
+
+
+@lines.register
+def _return(s: Return) -> Sequence[str]:
+    return [f"if ({s.condition}) return{f' {s.failure}' if s.failure else ''};"]
+
+
+@lines.register
+def _result(s: Result) -> Sequence[str]:
+    return [f"return {s.value};"]
+
+
+@lines.register
+def _scope(s: Scope) -> Sequence[str]:
+    return ["{", *indented(s.body), "}"]
+
+
+@lines.register
+def _if(s: If) -> Sequence[str]:
+    head = [f"if ({s.condition}) {{", *indented(s.then)]
+    other = ["} else {", *indented(s.otherwise)] if s.otherwise else []
+    return [*head, *other, "}"]
+
+
+@lines.register
+def _repeat(s: Repeat) -> Sequence[str]:
+    head = f"for ({s.start}; {s.condition}; {s.step}) {{"
+    return [head, *indented(s.body), "}"]
+
+
+@lines.register
+def _define(s: Define) -> Sequence[str]:
+    inlined = " INFUSE_LAMBDA" if s.device else ""
+    around = "&" if s.references else "="
+    head = f"const auto {s.name} = [{around}]({s.parameters}){inlined} {{"
+    return [head, *indented(s.body), "};"]
+
+
+@lines.register
+def _loader(s: Loader) -> Sequence[str]:
+    load = Result(f"load({s.pointer} + row * {s.columns} + col, lanes)")
+    return lines(Define(s.name, "long row, long col, auto lanes", (load,)))
+
+
+@lines.register
+def _map_call(s: MapCall) -> Sequence[str]:
+    arguments = ", ".join(("c", *s.arguments))
+    head = f"{s.kernel}({arguments}, [=]({s.parameters}) INFUSE_LAMBDA {{"
+    return [head, *indented(s.body), f"}}, {s.cost});"]
+
+
+@lines.register
+def _text(s: Text) -> Sequence[str]:
+    return [s.text]
+
+
+# -- what fusion and placement make --------------------------------------------------------------
+
+_PARAMETERS = {"acc": "auto acc", "row": "long row", "col": "long col", "lanes": "auto lanes"}
+
+
+@lines.register
+def _work(s: Work) -> Sequence[str]:
+    parameters = ", ".join(_PARAMETERS[name] for name in s.takes)
+    head = f"const auto {s.name} = [=]({parameters}) INFUSE_LAMBDA {{"
+    return [head, "  using L = decltype(lanes);", *_inside(s.work), "};"]
+
+
+@lines.register
+def _map_work(s: MapWork) -> Sequence[str]:
+    kernel = "map2d" if s.in_vectors else "map_scalar"
+    takes = ("row", "col", "lanes") if s.in_vectors else ("row", "col")
+    parameters = ", ".join(_PARAMETERS[name] for name in takes)
+    head = "using L = decltype(lanes);" if s.in_vectors else "using L = One; const One lanes{};"
+    divides = s.work.divides
+    return [
+        *(["bool zero = false, *const found_zero = &zero;"] if divides else []),
+        f"{kernel}(c, {s.rows}, {s.columns}, [=]({parameters}) INFUSE_LAMBDA {{",
+        f"  {head}",
+        *_inside(s.work),
+        f"}}, {s.cost});",
+        *(["if (!(!zero)) return DIVIDES_BY_ZERO;"] if divides else []),
+    ]
+
+
+def _inside(work: Elementwise) -> list[str]:
+    return [f"  {line}" for line in work_lines(work)]
+
+
+@lines.register
+def _copy_elements(s: CopyElements) -> Sequence[str]:
+    shape, read, write = (
+        ", ".join(names) or empty
+        for names, empty in ((s.shape, "1L"), (s.read_strides, "0L"), (s.write_strides, "0L"))
+    )
+    operands = f"{max(1, s.rank)}, shape, from, to, {s.source}, {s.target}"
+    return [
+        f"const long shape[] = {{{shape}}}, from[] = {{{read}}}, to[] = {{{write}}};",
+        f"copy_nd<{s.bytes}>(c, {operands});",
+    ]
+
+
+@lines.register
+def _interleave_planes(s: InterleavePlanes) -> Sequence[str]:
+    operands = f"{s.images}, {s.pixels}, {s.source}, {s.target}"
+    return [f"interleave_planes<{s.channels}>(c, {operands});"]

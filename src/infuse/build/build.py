@@ -1,0 +1,225 @@
+"""From C++ source and weights to a compiled model folder: compile, write, describe, publish."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from threading import Event
+from typing import Any, Final
+
+from infuse.build.ahead import compiling, expected, is_expected
+from infuse.build.cache import Cache
+from infuse.build.library import Progress, library_name, make_library
+from infuse.build.objects import Objects
+from infuse.build.toolchain import Toolchain
+from infuse.lowering.emitter import emitter_of
+from infuse.lowering.weights import Entries, write_weights
+from infuse.errors import InfuseError
+from infuse.options import PREFIX
+from infuse.ir.graph import Graph
+from infuse.runtime.checked import note_written
+from infuse.runtime.cpus import cpu_limit
+from infuse.runtime.folder import (
+    ABI,
+    LIBRARY,
+    METADATA,
+    SOURCE,
+    WEIGHTS,
+    check_replaceable,
+    describe_files,
+    publish,
+)
+from infuse.targets import KERNELS, Target
+
+
+
+def build(
+    sources: Mapping[str, str],
+    weights: Entries,
+    weights_bytes: int,
+    metadata: Mapping[str, Any],
+    *,
+    key: str,
+    target: Target | str = "native",
+    toolchain: Toolchain | None = None,
+    output: str | os.PathLike[str] | None = None,
+    cache: Cache | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """The folder of the compiled model: from the cache when the same was compiled before, else made
+    now.
+
+    `sources` maps file names, "model.cpp" among them, to C++ text that implements `model.h`; where
+    there are others, it only calls them. `key` must stand for the content of the weights; sources, target, compiler, kernels
+    and metadata are added to it here. `metadata` is what `infuse_metadata` returns. With `output`,
+    the result is a copy there, and an older model there is replaced. Raises ToolchainError,
+    CompileError, CacheError or OptionError.
+    """
+    assert SOURCE in sources, f"one of the sources must be {SOURCE}"
+    if output is not None:
+        check_replaceable(Path(output))
+    target = Target.resolve(target) if isinstance(target, str) else target
+    toolchain = toolchain or Toolchain.find(target)
+
+    cache = cache or Cache()
+    emitter = emitter_of(target.machine)
+    texts = emitter.interface_files(metadata)
+    facts = _facts(target, toolchain)
+    units = {name: _digest(text, *facts) for name, text in sources.items() if name != SOURCE}
+    store = _UnitObjects(Objects(cache.root, cache.limit), units)
+
+    written: list[str] = []
+
+    def make(folder: Path) -> None:
+        for name, text in {**sources, **texts}.items():
+            (folder / name).write_text(text, "utf-8")
+        soname = library_name(metadata.get("prefix", PREFIX))
+        if soname != LIBRARY:
+            (folder / soname).symlink_to(LIBRARY)
+        stop = Event()
+        with ThreadPoolExecutor(1) as writer:
+            writing = writer.submit(write_weights, folder / WEIGHTS, weights, weights_bytes, stop)
+            try:
+                make_library(
+                    toolchain,
+                    [folder / name for name in sources if name.endswith(".cpp")],
+                    folder / LIBRARY,
+                    target=target,
+                    include=[KERNELS, folder],
+                    soname=soname,
+                    jobs=jobs,
+                    progress=progress,
+                    store=store,
+                    calling=folder / SOURCE,
+                    together=[folder / name for name in emitter.alone(sources)],
+                )
+            except BaseException:
+                stop.set()
+                raise
+            written.append(writing.result())
+        _write_metadata(folder, metadata, written[-1], target, toolchain)
+
+    full_key = _digest(
+        key,
+        *_flat({**sources, **texts}),
+        json.dumps(metadata),
+        *facts,
+    )
+    made = cache.obtain(full_key, make)
+    if written:
+        note_written(made / WEIGHTS, written[-1])
+    return (
+        made if output is None else publish(Path(output), lambda folder: _copy_files(made, folder))
+    )
+
+
+@contextmanager
+def compiled_ahead(graph: Graph, target: Target | str = "native") -> Iterator[None]:
+    """Compile, on a second processor, what models such as this graph, which need not be optimized,
+    have in common, while a block comes to compiling its model. `build` reports what is wrong with
+    a compiler.
+    """
+    if cpu_limit() < 2:
+        yield
+        return
+    target = Target.resolve(target) if isinstance(target, str) else target
+    try:
+        toolchain, cache = Toolchain.find(target), Cache()
+    except InfuseError:
+        yield
+        return
+    sources = emitter_of(target.machine).usual_files(graph)
+    facts, objects = _facts(target, toolchain), Objects(cache.root, cache.limit)
+    keys = {_digest(text, *facts): (name, text) for name, text in sources.items()}
+    new = {key: source for key, source in keys.items() if key not in objects}
+    with compiling(toolchain.compiling(target, [KERNELS]), new):
+        yield
+
+
+@dataclass(frozen=True)
+class _UnitObjects:
+    """The objects of all sources but the main one, which no other model has. `keys`: by name of a
+    source.
+    """
+
+    objects: Objects
+    keys: Mapping[str, str]
+
+    def find(self, source: Path) -> bytes | None:
+        key = self.keys.get(source.name)
+        return None if key is None else self.objects.find(key)
+
+    def is_expected(self, source: Path) -> bool:
+        return is_expected(self.keys.get(source.name, ""))
+
+    def expected(self, source: Path) -> bytes | None:
+        return expected(self.keys[source.name])
+
+    def add(self, source: Path, content: bytes) -> None:
+        key = self.keys.get(source.name)
+        if key is not None:
+            self.objects.add(key, content)
+
+
+def _write_metadata(
+    folder: Path,
+    metadata: Mapping[str, Any],
+    weights_sha256: str,
+    target: Target,
+    toolchain: Toolchain,
+) -> None:
+    content = {
+        **metadata,
+        "abi": ABI,
+        "target": target.name,
+        "machine": target.architecture,
+        "cpu_features": sorted(target.required),
+        "toolchain": toolchain.version,
+        "files": describe_files(folder, weights_sha256),
+    }
+    (folder / METADATA).write_text(json.dumps(content, indent=1), "utf-8")
+
+
+def _facts(target: Target, toolchain: Toolchain) -> tuple[str, ...]:
+    """What objects depend on besides their source."""
+    return target.fingerprint, toolchain.identity, kernels_hash()
+
+
+def _flat(sources: Mapping[str, str]) -> list[str]:
+    return [part for name in sorted(sources) for part in (name, sources[name])]
+
+
+def _digest(*parts: str) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()[:40]
+
+
+def kernels_hash() -> str:
+    """The hash of all kernel headers."""
+    headers = sorted(KERNELS.glob("*.hpp"))
+    return _hash_files(
+        tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in headers)
+    )
+
+
+@lru_cache(maxsize=4)
+def _hash_files(files: tuple[tuple[Path, int, int], ...]) -> str:
+    return _digest(*(part for path, _, _ in files for part in (path.name, path.read_text("utf-8"))))
+
+
+def _copy_files(made: Path, folder: Path) -> None:
+    for file in made.iterdir():
+        shutil.copyfile(file, folder / file.name, follow_symlinks=False)

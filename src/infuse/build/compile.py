@@ -1,0 +1,368 @@
+"""From an optimized graph to a compiled model."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from infuse.build.autotune.measurement import tuned
+from infuse.build.autotune.precision import Built, PrecisionReport, search_precision
+from infuse.lowering.emitter import emitter_of
+from infuse.lowering.choice import Chooser
+from infuse.lowering.metadata import metadata
+from infuse.build.build import build
+from infuse.lowering.expand import expand
+from infuse.lowering.expand.sequences import flatten
+from infuse.lowering.labels import separate_labels
+from infuse.lowering.lowering import lower
+from infuse.lowering.memory import Plan, plan
+from infuse.lowering.precisions import LayerPrecisions, Precision
+from infuse.lowering.program import Program, all_sizes
+from infuse.lowering.ranks import list_outputs, unranked_results
+from infuse.lowering.stages import Stage, make_outputs, must_be_hosted, split
+from infuse.lowering.tensors import is_native_type
+from infuse.build.toolchain import Toolchain
+from infuse.errors import OptionError, UnsupportedOperatorError
+from infuse.ir.clone import clone
+from infuse.ir.description import description_of
+from infuse.ir.dim_text import NAMELESS
+from infuse.ir.graph import Graph, Node
+from infuse.ops.core.opaque import require_known
+from infuse.ops.core.rows import independent_rows
+from infuse.options import PREFIX, CompileOptions
+from infuse.runtime.cpus import available_cpus
+from infuse.runtime.foreign import ForeignModel
+from infuse.runtime.hosted import HostedModel, ValueSpec
+from infuse.runtime.interface import Model
+from infuse.runtime.model import CompiledModel
+from infuse.targets import Target
+
+Progress = Callable[[str, int, int], None]
+PathLike = str | os.PathLike[str]
+EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def generate(
+    graph: Graph,
+    target: Target,
+    threads: int = 1,
+    precision: Precision = "fp32",
+    chooser: Chooser | None = None,
+) -> tuple[Program, Plan]:
+    """The program of a graph for a target, a number of threads and a precision, and its memory
+    plan.
+
+    `chooser` decides where several kernels compute the same (default: the cost model).
+    """
+    program = lower_graph(graph, target, threads, precision, chooser)
+    return program, plan(program)
+
+
+def lower_graph(
+    graph: Graph,
+    target: Target,
+    threads: int = 1,
+    precision: Precision = "fp32",
+    chooser: Chooser | None = None,
+) -> Program:
+    """The program of a graph (see `generate`), without a memory plan."""
+    name = graph.name or "model"
+    listed, sizes = list_outputs(graph)
+    expanded, relied = expand(listed, target.machine)
+    program = lower(expanded, name, target.machine, threads, precision, chooser, relied)
+    program.sizes_of = sizes
+    program.names = _shared_names(graph, program.symbols)
+    return program
+
+
+def _shared_names(graph: Graph, symbols: Sequence[str]) -> dict[str, str]:
+    """What the file calls symbols of which it calls others the same."""
+    texts = json.loads(graph.metadata.get("onnx.sizes", "{}"))
+    names = {symbol: texts.get(symbol, symbol) for symbol in symbols}
+    counts = Counter(names.values())
+    return {
+        symbol: name
+        for symbol, name in names.items()
+        if counts[name] > 1 and name and name not in NAMELESS
+    }
+
+
+@dataclass
+class Stages:
+    """A graph on its way to code: programs with their plans, and between them what the interpreter
+    runs.
+
+    `returned` are the names that the outputs of the whole have among those of the stages.
+    """
+
+    parts: list[tuple[Program, Plan] | Graph]
+    returned: list[str]
+
+    @property
+    def whole(self) -> tuple[Program, Plan] | None:
+        """The program, where it is the only stage."""
+        return self.parts[0] if len(self.parts) == 1 and isinstance(self.parts[0], tuple) else None
+
+    @property
+    def programs(self) -> list[Program]:
+        """All programs, those of bodies too."""
+        outer = [part[0] for part in self.parts if isinstance(part, tuple)]
+        return [inner for program in outer for inner in (program, *program.bodies)]
+
+    @property
+    def layers(self) -> dict[int, str]:
+        """Precisions of the layers that do not compute in fp32, by serial number of their node."""
+        return {
+            serial: name for program in self.programs for serial, name in program.layers.items()
+        }
+
+    @property
+    def host_nodes(self) -> list[Node]:
+        """What the interpreter runs."""
+        return [node for part in self.parts if isinstance(part, Graph) for node in part.nodes]
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A graph on its way to native code, for these options:
+
+        stages → expand → group → lower → plan → print → build
+
+    A graph is cut where the interpreter has to run a part (`stages`); each native stage is lowered
+    to a program, whose memory is planned (`generate`), and which is printed and built (`build`).
+    """
+
+    graph: Graph
+    options: CompileOptions = field(default_factory=CompileOptions)
+    progress: Progress | None = None
+    layers: LayerPrecisions | None = None
+    """The precision of each layer, where the options do not name one for all."""
+
+    @cached_property
+    def target(self) -> Target:
+        """What code is made for. OptionError where there is no such target."""
+        return Target.resolve(self.options.target)
+
+    @cached_property
+    def threads(self) -> int:
+        """Threads of a run."""
+        return self.options.threads or available_cpus()
+
+    @property
+    def precisions(self) -> LayerPrecisions:
+        """What each layer computes in."""
+        return self.layers or LayerPrecisions.of(str(self.options.precision))
+
+    def model(self, output: PathLike | None = None) -> Model:
+        """The compiled model, in the folder `output` where one is named (see `infuse.compile`)."""
+        require_known(self.graph)
+        rows = independent_rows(self.graph).to_dict()
+        decided, report = self.decided()
+        facts = {"model": dict(description_of(decided.graph)), "rows": rows}
+        if report is not None:
+            facts = {"precision_report": report.to_dict(), **facts}
+        stages = decided.stages()
+        if self.target.is_foreign:
+            folder = decided.build(_foreign(stages, self.target, output), output, facts=facts)
+            return ForeignModel(folder, self.threads)
+        return decided.load(stages, output, facts)
+
+    def decided(self) -> tuple[Compilation, PrecisionReport | None]:
+        """The same with a precision for every layer of a graph whose nodes it means; and the report
+        of the search, where one was asked for (`autotune/precision/search.py`).
+        """
+        auto = None if self.layers is not None else self.options.auto
+        if auto is None:
+            return self, None
+        flat = replace(self, graph=separate_labels(flatten(self.graph)))
+
+        def build(precisions: LayerPrecisions) -> Built:
+            trial = replace(flat, layers=precisions, options=replace(self.options, prefix=PREFIX))
+            stages = trial.stages()
+            return Built(trial.load(stages), stages.layers)
+
+        precisions, report = search_precision(
+            flat.graph, auto, self.target, build, tune=self.options.tune, progress=self.progress
+        )
+        return replace(flat, layers=LayerPrecisions.of(precisions)), report
+
+    def stages(self) -> Stages:
+        """The stages of the graph: the interpreter gets the nodes that have no native code.
+
+        Where several kernels compute the same, the cost model chooses; with `tune`, measuring does
+        (`tuning.tuned`); with small `weights`, only among those that keep no larger copies of
+        weights. OptionError where the target does not compute in this precision, or this machine
+        cannot measure for it.
+        """
+        precisions, target = self.precisions, self.target
+        precisions.check(target)
+        graph = separate_labels(flatten(self.graph))
+        compact = self.options.weights == "small"
+        chooser = Chooser(target.machine, self.threads, compact=compact)
+        if self.options.tune:
+
+            def tuned_for(name: str) -> Chooser:
+                def lowered(trial: Chooser) -> list[Program]:
+                    only = LayerPrecisions.of(name)
+                    return _stages(graph, target, self.threads, only, trial).programs
+
+                return tuned(lowered, chooser, target, name, progress=self.progress)
+
+            chooser = chooser.apart({name: tuned_for(name) for name in precisions.names})
+        return _stages(graph, target, self.threads, precisions, chooser)
+
+    def load(
+        self, stages: Stages, output: PathLike | None = None, facts: Mapping[str, Any] = EMPTY
+    ) -> Model:
+        """The model of these stages, on this machine; `facts` as in `build`."""
+        graph, prefix = self.graph, self.options.prefix
+        if stages.whole is not None and all(is_native_type(v.type) for v in graph.inputs):
+            folder = self.build(stages.whole, output, facts=facts)
+            return CompiledModel.load(folder, threads=self.threads)
+        _require_usual_prefix(stages, prefix)
+        parts = [
+            part
+            if isinstance(part, Graph)
+            else CompiledModel.load(self.build(part, facts=facts), threads=self.threads)
+            for part in stages.parts
+        ]
+        inputs = tuple(ValueSpec.of(v.name, v.type, v.default is not None) for v in graph.inputs)
+        outputs = tuple(ValueSpec.of(n, v.type) for n, v in zip(graph.output_names, graph.outputs))
+        model = HostedModel(
+            graph.name,
+            inputs,
+            outputs,
+            tuple(stages.returned),
+            parts,
+            self.threads,
+            description_of(graph),
+            facts.get("rows", {}),
+        )
+        if output is not None:
+            model.save(output)
+        return model
+
+    def build(
+        self,
+        generated: tuple[Program, Plan],
+        output: PathLike | None = None,
+        *,
+        facts: Mapping[str, Any] = EMPTY,
+        profile: bool = False,
+        toolchain: Toolchain | None = None,
+    ) -> Path:
+        """The folder of one program, compiled.
+
+        Its metadata has what its kernels were chosen for, and `facts` besides: the report of how
+        its precision was chosen, the description of the model (`description_of`), what is proven of
+        the rows of its batches (`RowReport`). With `profile`, sessions tell when every step ran
+        (`Session.records`).
+        """
+        program, memory = generated
+        fingerprint, prefix = program.weights.fingerprint(), self.options.prefix
+        info = metadata(program, fingerprint) | {
+            "precision": str(self.precisions),
+            "weights": self.options.weights,
+        }
+        info |= {name: fact for name, fact in facts.items() if fact}
+        if prefix != PREFIX:
+            info["prefix"] = prefix
+        if "fp16" in self.precisions.names:
+            info["kept_in_fp32"] = program.weights.float32_reasons
+        if self.target.machine.tiled:
+            info["tiles"] = True
+        static = memory.offsets is not None
+        arena = {"bytes": memory.total, "lower_bound": memory.lower_bound}
+        info["arena"] = arena if static else None
+        if profile:
+            info["profile"] = all_sizes([program, *program.bodies])
+        folder = build(
+            emitter_of(self.target.machine).print_sources(
+                program, memory, info, apart=True, profile=profile
+            ),
+            program.weights,
+            program.weights.bytes,
+            info,
+            key=fingerprint,
+            target=self.target,
+            toolchain=toolchain,
+            output=output,
+            progress=self.progress,
+        )
+        program.weights.give_back()
+        return folder
+
+
+def compile_graph(
+    graph: Graph,
+    options: CompileOptions | None = None,
+    *,
+    output: PathLike | None = None,
+    progress: Progress | None = None,
+) -> Model:
+    """Compile `graph` (see `infuse.compile`)."""
+    return Compilation(graph, options or CompileOptions(), progress).model(output)
+
+
+def _require_usual_prefix(stages: Stages, prefix: str) -> None:
+    if prefix != PREFIX:
+        names = (
+            ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
+            or "inputs that are not tensors"
+        )
+        raise OptionError(
+            f"the model has no C interface, whose functions could have the prefix {prefix!r}: "
+            f"Python runs a part of it ({names})",
+            hint="leave the prefix out",
+        )
+
+
+def _foreign(stages: Stages, target: Target, output: PathLike | None) -> tuple[Program, Plan]:
+    """The program of a model for another machine; OptionError where it cannot be had alone or has
+    nowhere to go.
+    """
+    if output is None:
+        raise OptionError(
+            f"a model for {target.architecture} does not run on this machine",
+            hint="name a folder for it (output=, -o), and load that there",
+        )
+    if stages.whole is None:
+        names = ", ".join(f"{node.kind} {node.name!r}" for node in stages.host_nodes)
+        raise OptionError(
+            "the interpreter has to run a part of the model, which another machine cannot be "
+            f"given: {names}",
+            hint="compile it on the machine where it is to run",
+        )
+    return stages.whole
+
+
+def _stages(
+    graph: Graph, target: Target, threads: int, precision: Precision, chooser: Chooser
+) -> Stages:
+    if any(v.producer is None and not is_native_type(v.type) for v in graph.outputs):
+        make_outputs(graph := clone(graph))
+    unranked = unranked_results(graph)
+    hosted = {node.serial for node in graph.nodes if must_be_hosted(node, unranked)}
+    others = any(not is_native_type(v.type) for v in graph.inputs)
+    while True:
+        stages, returned = [Stage(graph, False)], list(graph.output_names)
+        if hosted or others:
+            copy = clone(graph)
+            stages, returned = split(copy, {node for node in copy.nodes if node.serial in hosted})
+        try:
+            parts = [
+                s.graph if s.is_host else generate(s.graph, target, threads, precision, chooser)
+                for s in stages
+            ]
+            return Stages(parts, returned)
+        except UnsupportedOperatorError as error:
+            if error.serial is None or error.serial in hosted:
+                raise
+            hosted.add(error.serial)

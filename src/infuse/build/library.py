@@ -1,0 +1,195 @@
+"""From C++ sources to a shared library: what is compiled together, what was compiled before, and
+the link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from infuse.build.toolchain import CALLS, Toolchain
+from infuse.options import PREFIX
+from infuse.runtime.cpus import cpu_limit
+from infuse.runtime.folder import LIBRARY
+from infuse.targets import Target
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of a stage, the steps done and the steps in all."""
+
+_MOST_TOGETHER: Final = 8
+"""Sources that one compiler gets at once."""
+
+
+def library_name(prefix: str) -> str:
+    """What the library calls itself, and is linked by: a name of its own where it has a prefix."""
+    return LIBRARY if prefix == PREFIX else f"lib{prefix}.so"
+
+
+class ObjectStore(Protocol):
+    """Objects of sources that were compiled before, with the same options by the same compiler."""
+
+    def find(self, source: Path) -> bytes | None:
+        """The object of a source, None where there is none."""
+
+    def is_expected(self, source: Path) -> bool:
+        """Whether the object of a source is being compiled already, besides those here."""
+
+    def expected(self, source: Path) -> bytes | None:
+        """The object of a source that is being compiled, for which this waits; None where that
+        fails.
+        """
+
+    def add(self, source: Path, content: bytes) -> None:
+        """Keep an object, where the store has a place for those of this source."""
+
+
+def make_library(
+    toolchain: Toolchain,
+    sources: Sequence[Path],
+    output: Path,
+    *,
+    target: Target,
+    include: Sequence[Path] = (),
+    jobs: int | None = None,
+    progress: Progress | None = None,
+    soname: str = "",
+    store: ObjectStore | None = None,
+    calling: Path | None = None,
+    together: Collection[Path] = (),
+) -> None:
+    """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the
+    library `output`, which calls itself `soname`. What `store` has the object of is not compiled;
+    it is given those that are.
+
+    `calling`: one of several sources that only calls the others, and has no loops worth the time of
+    optimizing them. `together`: sources of one folder that define weak symbols only, and types and
+    macros equally; where there are more of them than jobs, several become one object, which saves
+    reading the headers for each, and the store is given that for all of them.
+
+    Objects and temporary files lie beside `output`. CompileError when the compiler rejects a
+    source; when interrupted, all compilers are ended before the interrupt goes on.
+    """
+    sources, output = [source.absolute() for source in sources], output.absolute()
+    report = progress or _silent
+    command = toolchain.compiling(target, include)
+    before, behind = toolchain.linking(target, output, soname)
+    if len(sources) == 1:
+        report("compile", 0, 1)
+        toolchain.run([(*command, str(sources[0]), *behind)], output.parent)
+        toolchain.check_made(output)
+        report("compile", 1, 1)
+        return
+    jobs = jobs or cpu_limit()
+    objects = _Objects(output, store)
+    new = [source for source in sources if not objects.fetch(source)]
+    awaited = [source for source in new if store is not None and store.is_expected(source)]
+    grouped = {source.absolute() for source in together}
+    plain = () if toolchain.sanitizer else CALLS
+
+    def make(sources: Sequence[Path], done: Callable[[int], None]) -> None:
+        batches = [
+            *_batches([s for s in sources if s in grouped], jobs),
+            *([s] for s in sources if s not in grouped),
+        ]
+        made = [objects.place() for _ in batches]
+        steps = [
+            (*command, *(plain if batch == [calling] else ()), "-c", _joined(batch), "-o", str(one))
+            for batch, one in zip(batches, made)
+        ]
+        toolchain.run(steps, output.parent, jobs, done)
+        for batch, one in zip(batches, made):
+            toolchain.check_made(one)
+            objects.keep(batch, one)
+
+    total = len(new) + 1
+    report("compile", 0, total)
+    make([s for s in new if s not in awaited], lambda done: report("compile", done, total))
+    make([s for s in awaited if not objects.wait(s)], lambda done: None)
+    toolchain.run([(*before, *map(str, objects.paths), *behind)], output.parent)
+    toolchain.check_made(output)
+    for path in objects.paths:
+        path.unlink()
+    report("compile", total, total)
+
+
+class _Objects:
+    """The objects of a library, beside it, each once, and the store of earlier ones."""
+
+    def __init__(self, output: Path, store: ObjectStore | None) -> None:
+        self._output, self._store = output, store
+        self._by_content: dict[bytes, Path] = {}
+        self._placed = 0
+
+    @property
+    def paths(self) -> list[Path]:
+        """All of them."""
+        return list(self._by_content.values())
+
+    def place(self) -> Path:
+        """Where one more can be."""
+        self._placed += 1
+        return self._output.parent / f"{self._output.stem}.{self._placed}.o"
+
+    def fetch(self, source: Path) -> bool:
+        """Take the object of a source from the store, where it is there."""
+        return self._take(self._store.find(source) if self._store else None)
+
+    def wait(self, source: Path) -> bool:
+        """Take the object of a source that is being compiled; whether that went well."""
+        assert self._store is not None
+        content = self._store.expected(source)
+        if content is not None:
+            self._store.add(source, content)
+        return self._take(content)
+
+    def keep(self, sources: Iterable[Path], made: Path) -> None:
+        """Take a new object, which is that of several sources, and give it to the store."""
+        content = made.read_bytes()
+        if self._by_content.setdefault(hashlib.sha256(content).digest(), made) != made:
+            made.unlink()
+        if self._store is not None:
+            for source in sources:
+                self._store.add(source, content)
+
+    def _take(self, content: bytes | None) -> bool:
+        if content is None:
+            return False
+        digest = hashlib.sha256(content).digest()
+        if digest not in self._by_content:
+            self._by_content[digest] = self.place()
+            self._by_content[digest].write_bytes(content)
+        return True
+
+
+def _batches(sources: Sequence[Path], jobs: int) -> list[list[Path]]:
+    """Parts of about equally many sources for so many compilers at once; those that include the
+    same headers are side by side.
+    """
+    rounds = -(-len(sources) // (_MOST_TOGETHER * jobs))
+    count = min(len(sources), rounds * jobs)
+    alike = sorted(sources, key=_included)
+    ends = [i * len(alike) // count for i in range(count + 1)] if count else []
+    return [alike[a:b] for a, b in itertools.pairwise(ends)]
+
+
+def _included(source: Path) -> list[str]:
+    """The headers of a source."""
+    return [line for line in source.read_text("utf-8").splitlines() if line.startswith("#include")]
+
+
+def _joined(batch: Sequence[Path]) -> str:
+    """The path of a source that is all of a batch."""
+    first, *others = batch
+    if not others:
+        return str(first)
+    lines = (f'#include "{source.name}"' for source in batch)
+    joined = first.with_name(f"with_{first.name}")
+    joined.write_text("\n".join([*lines, ""]), "utf-8")
+    return str(joined)
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """The progress of a caller who asked for none."""

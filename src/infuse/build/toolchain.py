@@ -1,0 +1,308 @@
+"""The C++ compiler: finding one, what it is told, and running it over several sources at once."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Literal
+
+from infuse.build.processes import Command, Failed, environment, run_all
+from infuse.errors import CacheError, CompileError, InfuseError, ToolchainError
+from infuse.targets import Target
+
+LOG: Final = "compiler.txt"
+"""Beside the output: what a compiler that failed has written."""
+
+_INSTALL: Final = (
+    "install one: pip install ziglang, or your system's g++ (apt install g++), or set CXX"
+)
+_COMPILE: Final = (
+    *("-O3", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-pthread"),
+    *("-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-strict-aliasing"),
+    *("-fno-stack-protector", "-fno-threadsafe-statics", "-ffunction-sections"),
+)
+CALLS: Final = ("-O1", "-fno-inline")
+"""How sources that only call others are optimized. Where sizes follow from those of the inputs,
+their terms are long, and what computes them takes ten times as long to compile in line.
+"""
+_GCC: Final = (
+    "-fno-gnu-unique",
+    # GCC 12.2 takes the flags of a comparison that an increment between has changed, where it makes
+    # two conditional moves of a branch (`sparse_detail::tile_of`, x86-64 with AVX-512): wrong sums.
+    "-fno-if-conversion",
+)
+Sanitizer = Literal["", "address", "thread"]
+_SANITIZE: Final[Mapping[Sanitizer, tuple[str, ...]]] = {
+    "": (),
+    "address": (
+        *("-O0", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"),
+        *("-fsanitize-recover=address,undefined", "-fno-sanitize=vptr"),
+    ),
+    "thread": (
+        *("-O0", "-g1", "-fno-omit-frame-pointer", "-fsanitize=thread"),
+        "-DINFUSE_ALTERNATE=3",
+    ),
+}
+_LINK: Final = ("-shared", "-pthread")
+_LINK_ELF: Final = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed", "-Wl,--gc-sections")
+
+# What compilers read beside their arguments.
+_VARIABLES: Final = (
+    *(
+        "CPATH",
+        "CPLUS_INCLUDE_PATH",
+        "C_INCLUDE_PATH",
+        "LIBRARY_PATH",
+        "COMPILER_PATH",
+        "GCC_EXEC_PREFIX",
+    ),
+    *("CCC_OVERRIDE_OPTIONS", "SOURCE_DATE_EPOCH", "ZIG_LIB_DIR"),
+)
+
+_INSTALL_CROSS: Final = (
+    "install one: pip install ziglang, or your system's (apt install g++-aarch64-linux-gnu)"
+)
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A C++ compiler: how to call it, its kind ("gcc", "clang" or "zig") and its version line.
+
+    `details`: what else tells it from others: all that it says of its version, and size and time of
+    its program.
+    """
+
+    command: tuple[str, ...]
+    kind: str
+    version: str
+    sanitizer: Sanitizer = ""
+    """What code reports: "address": accesses outside of memory and undefined behaviour, "thread":
+    data races. It runs in sanitizing processes only.
+    """
+    details: str = field(default="", compare=False)
+
+    @classmethod
+    def find(cls, target: Target | None = None) -> Toolchain:
+        """The compiler of `$CXX`, else of the system, else of the package ziglang; ToolchainError
+        when none works.
+
+        For a foreign `target` it is a cross compiler.
+        """
+        chosen = os.environ.get("CXX", "").strip()
+        if chosen:
+            return cls.from_command(_split(chosen))
+        if target is not None and target.is_foreign:
+            return cls._find_cross(target)
+        tried = []
+        for name in ("g++", "clang++", "c++"):
+            path = shutil.which(name)
+            if path is None:
+                continue
+            try:
+                return cls.from_command((path,))
+            except ToolchainError as error:
+                tried.append(error.what)
+        zig = _ziglang()
+        if zig is not None:
+            return cls.from_command((str(zig), "c++"))
+        raise ToolchainError("; ".join(["no C++ compiler was found", *tried]), hint=_INSTALL)
+
+    @classmethod
+    def _find_cross(cls, target: Target) -> Toolchain:
+        system = f"{target.architecture}-linux-gnu"
+        path, zig = shutil.which(f"{system}-g++"), _ziglang()
+        if path is not None:
+            return cls.from_command((path,))
+        if zig is not None:
+            return cls.from_command((str(zig), "c++"))
+        raise ToolchainError(f"no C++ compiler for {system} was found", hint=_INSTALL_CROSS)
+
+    @classmethod
+    def from_command(cls, command: Sequence[str]) -> Toolchain:
+        """The compiler that this command starts; ToolchainError when it does not start or is
+        none.
+        """
+        program = shutil.which(command[0])
+        if program is None:
+            raise ToolchainError(
+                f"the C++ compiler {command[0]!r} does not exist or may not be run", hint=_INSTALL
+            )
+        program = str(Path(program).absolute())
+        status = Path(program).stat()
+        kind, version, text = _identify((program, *command[1:]), status.st_mtime_ns, status.st_size)
+        details = f"{Path(program).resolve()} {status.st_size} {status.st_mtime_ns} {text}"
+        return cls((program, *command[1:]), kind, version, details=details)
+
+    @property
+    def identity(self) -> str:
+        """The text that must be part of every cache key: which compiler, called how, with which
+        flags and variables.
+        """
+        variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+        flags = (*self._compile_flags(), *CALLS, *self._link_flags())
+        return repr((self.command, self.details, self.version, flags, variables))
+
+    def _compile_flags(self) -> tuple[str, ...]:
+        return (*_COMPILE, *_SANITIZE[self.sanitizer])
+
+    def compiling(self, target: Target, include: Sequence[Path] = ()) -> Command:
+        """What compiles sources for a target, but for their names."""
+        folders = (f"-I{path.absolute()}" for path in include)
+        return (*self.command, *self._compile_flags(), *self._target_flags(target), *folders)
+
+    def linking(self, target: Target, output: Path, soname: str = "") -> tuple[Command, Command]:
+        """What links files to the library `output`, which calls itself `soname`: what stands before
+        their names, and what behind.
+        """
+        named = [f"-Wl,-soname,{soname}"] if soname and sys.platform == "linux" else []
+        before = (*self.command, *self._target_flags(target))
+        return before, (*self._link_flags(), *named, "-o", str(output))
+
+    def run(
+        self,
+        commands: Sequence[Command],
+        folder: Path,
+        jobs: int = 1,
+        done: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        """Run commands of this compiler in a folder, as `run_all` does. CompileError where one of
+        them rejects its sources; what it wrote lies in the folder then, as `LOG`.
+        """
+        try:
+            run_all(commands, folder, jobs, done)
+        except Failed as failed:
+            raise self._error(failed, folder) from None
+
+    def _error(self, failed: Failed, folder: Path) -> InfuseError:
+        text = failed.text.replace(f"{folder}{os.sep}", "")
+        with contextlib.suppress(OSError):  # a full disk is reported as such below
+            (folder / LOG).write_text(failed.text, "utf-8")
+        if "No space left on device" in text or "Disk quota exceeded" in text:
+            return CacheError(
+                "the disk is full: the compiler could not write its output", hint="free some space"
+            )
+        if re.search(
+            r"bad value .* for .-march|unknown (target )?CPU|unsupported argument .* to option "
+            r"'-march|unrecognized command.line option .-m|unknown argument: '-m|no such "
+            r"instruction",
+            text,
+        ):
+            what = f"{self.version} cannot build for this target: {_first_error(text)}"
+            return ToolchainError(
+                what, hint="use a newer compiler (pip install ziglang), or another target"
+            )
+        if failed.status < 0 or re.search(r"Killed|out of memory|bad_alloc", text):
+            what = f"{self.version} was killed or ran out of memory: {_first_error(text)}"
+            return CompileError(
+                what, hint="compile with fewer jobs at once, or give the process more memory"
+            )
+        where = next((argument for argument in failed.command if argument.endswith(".cpp")), None)
+        hint = (
+            "this is a fault of Infuse and not of your model: please report it, with that file "
+            f"and {LOG} beside it"
+        )
+        return CompileError(f"{self.version} failed: {_first_error(text)}", where=where, hint=hint)
+
+    def check_made(self, output: Path) -> None:
+        """ToolchainError where a command has not made the file that it should."""
+        if not output.is_file():
+            raise ToolchainError(
+                f"{self.command[0]!r} ended without an error and without a result", hint=_INSTALL
+            )
+
+    def _target_flags(self, target: Target) -> list[str]:
+        further = [*target.flags, *target.machine.defines()]
+        if self.kind == "zig":
+            cross = ["-target", f"{target.architecture}-linux-gnu"] if target.is_foreign else []
+            exact = [] if target.is_foreign else [f"-march={target.march.replace('-', '_')}"]
+            return [*cross, *exact, "-fno-sanitize=undefined", *further]
+        if target.march == "native" and target.architecture == "aarch64":
+            return ["-mcpu=native", *further]
+        return [
+            f"-march={target.march}",
+            *(_GCC if self.kind == "gcc" else ()),
+            *further,
+        ]
+
+    def _link_flags(self) -> list[str]:
+        elf = _LINK_ELF if sys.platform == "linux" else ()
+        old_gcc = self.kind == "gcc" and _major(self.version) < 13
+        no_library = [] if old_gcc else ["-nostdlib++"]
+        return [*_LINK, *elf, *no_library, *_SANITIZE[self.sanitizer]]
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """The words of `$CXX`, which may be one path with spaces in it or a command with arguments."""
+    if shutil.which(text):
+        return (text,)
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise ToolchainError(
+            f"CXX is {text!r}, which is not a command: {error}", hint=_INSTALL
+        ) from error
+    return words or (text,)
+
+
+def _ziglang() -> Path | None:
+    """The compiler of the installed package ziglang."""
+    spec = importlib.util.find_spec("ziglang")
+    folders = spec.submodule_search_locations if spec else None
+    paths = [Path(folder) / name for folder in folders or () for name in ("zig", "zig.exe")]
+    return next((path for path in paths if path.is_file()), None)
+
+
+@lru_cache(maxsize=64)
+def _identify(command: tuple[str, ...], changed: int, size: int) -> tuple[str, str, str]:
+    """Kind, version line and all of the version's text of a compiler.
+
+    `changed` and `size` of its program make the answer forgotten in time.
+    """
+    zig = command[1:] == ("c++",) and Path(command[0]).name.startswith("zig")
+    question = (command[0], "version") if zig else (*command, "--version")
+    try:
+        answer = subprocess.run(
+            question, capture_output=True, text=True, env=environment(), check=False
+        )
+    except OSError as error:
+        raise ToolchainError(
+            f"the C++ compiler {command[0]!r} cannot be run: {error.strerror}", hint=_INSTALL
+        ) from error
+    line = next(iter(answer.stdout.splitlines()), "").strip()
+    if answer.returncode or not line:
+        told = f": {_first_error(answer.stderr)}" if answer.stderr.strip() else ""
+        raise ToolchainError(
+            f"{shlex.join(command)!r} does not work as a C++ compiler{told}", hint=_INSTALL
+        )
+    if zig:
+        return "zig", f"zig {line}", answer.stdout
+    kind = "clang" if "clang" in answer.stdout else "gcc"
+    return ("zig" if "ziglang" in command else kind), line, answer.stdout
+
+
+def _major(version: str) -> int:
+    """The first number of the last dotted version in a line such as "g++ (Debian 12.2.0-14)
+    12.2.0".
+    """
+    numbers = re.findall(r"(\d+)\.\d+(?:\.\d+)?", version)
+    return int(numbers[-1]) if numbers else 0
+
+
+def _first_error(text: str) -> str:
+    """The line of a compiler's output that says what is wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for pattern in (r"undefined (reference|symbol)", r"\berror:", r"\berror\b"):
+        line_ = next((line for line in lines if re.search(pattern, line, re.IGNORECASE)), None)
+        if line_:
+            return line_
+    return lines[-1] if lines else "it gave no reason"

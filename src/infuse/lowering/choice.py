@@ -1,0 +1,145 @@
+"""Where several kernels compute the same: what a choice depends on, its candidates, and which of
+them is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from infuse.errors import ShapeError
+from infuse.ir import dims
+from infuse.ir.dims import Dim
+from infuse.lowering.costs import costs_of
+from infuse.ops.core.feeds import default_size
+from infuse.targets import Machine
+
+CLEAR: Final = 0.97
+"""Measured times decide against the model only where they are below this part of the time of what
+it would take.
+"""
+
+TRANSFORMED: Final = "winograd"
+"""What the names of candidates begin with that store transformed weights, larger than the
+model's.
+"""
+
+Times = Mapping[str, float]
+"""Seconds of candidates by name."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a choice depends on beside processor, threads and precision: a kernel family, sizes,
+    candidates.
+    """
+
+    family: str
+    sizes: tuple[int, ...]
+    names: tuple[str, ...]
+    """The candidates."""
+
+    def __str__(self) -> str:
+        return f"{self.family} {','.join(map(str, self.sizes))} {'|'.join(self.names)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One choice: the seconds that each candidate costs as the model has it, and as was measured
+    where it was.
+
+    `by` tells what decided: "model", "measured", or "forced".
+    """
+
+    key: Key
+    costs: Times
+    chosen: str
+    by: str
+    times: Times = field(default_factory=dict)
+
+    def close(self, ratio: float) -> list[str]:
+        """The candidates that cost at most `ratio` times the cheapest, as the model has it."""
+        least = min(self.costs.values())
+        return [name for name, cost in self.costs.items() if cost <= ratio * least]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        result = {}
+        for name, cost in self.costs.items():
+            time = self.times.get(name)
+            result[name] = {
+                "predicted_ms": cost * 1e3,
+                "measured_ms": None if time is None else time * 1e3,
+            }
+        return {"key": str(self.key), "chosen": self.chosen, "by": self.by, "candidates": result}
+
+
+class Chooser:
+    """Decides every choice of one program: by what was measured where that is known, else by the
+    cost model.
+
+    `measured` holds times by the text of a key. `forced` may name the candidate to take instead, or
+    None; it is what measuring and tests use. Sizes that only the run knows count as those that are
+    usual for their symbols. With `compact`, no candidate is taken whose weights are larger than the
+    model's, where there is another.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        threads: int = 1,
+        measured: Mapping[str, Times] | None = None,
+        forced: Callable[[Key], str | None] | None = None,
+        *,
+        compact: bool = False,
+    ) -> None:
+        self.machine, self.threads, self.compact = machine, threads, compact
+        self.measured = measured or {}
+        self._forced = forced
+        self._by_precision: Mapping[str, Chooser] = {}
+
+    def apart(self, choosers: Mapping[str, Chooser]) -> Chooser:
+        """A chooser with others for layers of these precisions."""
+        result = Chooser(
+            self.machine, self.threads, self.measured, self._forced, compact=self.compact
+        )
+        result._by_precision = choosers
+        return result
+
+    def of(self, precision: str) -> Chooser:
+        """The chooser for layers of a precision."""
+        return self._by_precision.get(precision, self)
+
+    def choose(self, family: str, sizes: Sequence[Dim], names: Sequence[str]) -> Choice:
+        """The choice among candidates `names` of a family, of a call with these sizes."""
+        if self.compact:
+            names = [name for name in names if not name.startswith(TRANSFORMED)] or names
+        key = Key(family, tuple(map(usual, sizes)), tuple(names))
+        predict = costs_of(self.machine).predict
+        costs = {
+            name: predict(family, name, key.sizes, self.machine, self.threads) for name in names
+        }
+        best = min(costs, key=costs.__getitem__)
+        forced = None if self._forced is None else self._forced(key)
+        if forced is not None:
+            assert forced in costs, f"{key} has no candidate {forced!r}"
+            return Choice(key, costs, forced, "forced")
+        seconds = self.measured.get(str(key), {})
+        times = {name: seconds[name] for name in names if name in seconds}
+        if len(times) < 2:
+            return Choice(key, costs, best, "model", times)
+        fastest = min(times, key=times.__getitem__)
+        if best in times and times[fastest] > CLEAR * times[best]:
+            fastest = best
+        return Choice(key, costs, fastest, "measured", times)
+
+
+def usual(size: Dim) -> int:
+    """A size as a number; symbols have their usual values."""
+    if isinstance(size, int):
+        return size
+    try:
+        return dims.evaluate(size, {name: default_size(name) for name in dims.symbols(size)})
+    except ShapeError:
+        return 1

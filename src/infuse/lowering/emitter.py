@@ -1,0 +1,50 @@
+"""What building asks of the room of `targets` that writes code for a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+from infuse.ir.graph import Graph
+from infuse.lowering.memory import Plan
+from infuse.lowering.program import Function, Program
+from infuse.lowering.trials import Trial
+from infuse.targets import Machine
+
+
+class Emitter(Protocol):
+    """Writes the sources of programs, by the names of files."""
+
+    def print_sources(
+        self,
+        program: Program,
+        plan: Plan,
+        info: Mapping[str, Any],
+        *,
+        apart: bool = False,
+        profile: bool = False,
+    ) -> dict[str, str]:
+        """The sources of a model. `info`: its metadata; `apart`: functions that take long to
+        compile are files of their own; `profile`: it records the time of each step.
+        """
+
+    def kernels_in(self, function: Function) -> str:
+        """The names of the kernels that a function calls, with their sizes of tiles."""
+
+    def alone(self, sources: Mapping[str, str]) -> list[str]:
+        """The names of sources of one function each, which may be compiled together."""
+
+    def usual_files(self, graph: Graph) -> dict[str, str]:
+        """Sources that models such as this graph, which need not be optimized, most often have."""
+
+    def interface_files(self, metadata: Mapping[str, Any]) -> dict[str, str]:
+        """The files of a model folder for those who call it: a header, and an example."""
+
+    def print_trials(self, trials: Sequence[Trial]) -> dict[str, str]:
+        """The sources of a library that runs trials by their numbers."""
+
+
+def emitter_of(machine: Machine) -> Emitter:
+    """What writes code for a kind of machine; the first call imports it."""
+    return cast(Emitter, import_module(f"infuse.targets.{machine.room}.emitter").EMITTER)

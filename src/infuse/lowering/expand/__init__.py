@@ -1,0 +1,33 @@
+"""Operators without a kernel of their own, expressed in simpler ones before the graph is
+lowered.
+"""
+
+from infuse.lowering.expand import (  # noqa: F401  (each registers its expansions)
+    bits,
+    block_products,
+    distances,
+    flexing,
+    images,
+    integer_operators,
+    integer_products,
+    losses,
+    microsoft,
+    microsoft_attention,
+    microsoft_quantized,
+    ml,
+    movement,
+    narrow,
+    normalization,
+    products,
+    quantization,
+    scalars,
+    signal,
+    training,
+    transposed,
+    transposed_integers,
+    tree_rows,
+    vision,
+)
+from infuse.lowering.expand.driver import expand
+
+__all__ = ["expand"]

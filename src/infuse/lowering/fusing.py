@@ -1,0 +1,205 @@
+"""What becomes of elementwise work: a step of its own, the sink of a kernel, or a part of another
+kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from infuse import dtypes
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Value
+from infuse.lowering.bf16_values import rounded_axis
+from infuse.lowering.elementwise import Source
+from infuse.lowering.epilogue import Epilogue
+from infuse.lowering.groups import Group, cost, is_vector_term
+from infuse.lowering.iteration_space import IterationSpace
+from infuse.lowering.parts import Part
+from infuse.lowering.placing import Placing
+from infuse.lowering.statements import MapWork, Work
+from infuse.lowering.tensors import Order, Tensor, natural
+from infuse.lowering.writer import FunctionWriter
+from infuse.ops.core.formula import Term, inputs
+
+_SUM, _BIAS = inputs(dtypes.float32, dtypes.float32)
+"""What a kernel gives, and what is added to it."""
+SINK = ("acc", "row", "col", "lanes")
+"""What takes the results of a kernel."""
+VALUES = ("row", "col", "lanes")
+"""What gives a kernel what it reads."""
+
+
+class Fusing(Placing):
+    """A program in the making whose elementwise work is fused."""
+
+    def elementwise(self, group: Group) -> None:
+        """A step for elementwise work without an anchor."""
+        value = group.result
+        terms = [group.formulas[n] for n in group.nodes]
+        operands = group.operands()
+        order = self._main_order(value, operands)
+        vector = all(map(is_vector_term, terms))
+        space = IterationSpace(value.shape, order)
+        tensors = {v: self._operand(v, space, vector) for v in operands}
+        targets = {v: self.allocate(v, order, strided=True) for v in group.results}
+        space = space.widened([*tensors.values(), *targets.values()])
+        f = self.function(
+            "_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes
+        )
+        work = Epilogue(f, group, space, tensors, targets).statement("")
+        rows, columns = f.number(space.rows), f.number(space.columns)
+        f.add(MapWork(rows, columns, work, vector, sum(map(cost, terms))))
+        f.checks = f.checks or work.divides
+        self.tensors.update(targets)
+        f.finish(" + ".join(n.kind for n in group.nodes))
+
+    def _main_order(self, value: Value, operands: Iterable[Value]) -> Order:
+        """The memory order of a result: that of the operand of its shape, computed ones first."""
+        best: Tensor | None = None
+        for operand in operands:
+            if operand.is_const or operand.shape != value.shape:
+                continue
+            tensor = self.tensor(operand)
+            if best is None or (
+                best.order == natural(best.rank) and tensor.order != natural(tensor.rank)
+            ):
+                best = tensor
+        return best.order if best is not None else natural(value.rank)
+
+    def _operand(self, value: Value, space: IterationSpace, vector: bool) -> Tensor:
+        """An operand that the space can address: with column stride 0 or 1 for vectors, any stride
+        for scalars.
+        """
+        tensor = self.tensor(value)
+        if space.column_stride(tensor) in (0, 1) or (not vector and value.const is None):
+            return tensor
+        shift = len(space.shape) - tensor.rank
+        order = tuple(a - shift for a in space.order if a >= shift)
+        return self.arranged(tensor, order, value)
+
+    def sink(
+        self,
+        f: FunctionWriter,
+        group: Group,
+        order: Order,
+        *,
+        bias: Tensor | None = None,
+        scale: float = 1.0,
+        inner: int = 1,
+        before: tuple[Term, Sequence[Tensor]] | None = None,
+        name: str = "sink",
+        part: Part | None = None,
+    ) -> str:
+        """Define the sink of an anchored group in `f`: scale, bias, fused elementwise work, stores.
+        Returns its name.
+
+        `before` comes first: a formula of what the kernel gives (its input 0) and of tensors that
+        are repeated. The kernel's rows and columns run over the result's axes in `order`, the last
+        `inner` of them being columns; with `part`, over those of that part of the result, to which
+        other calls add theirs.
+        """
+        space = IterationSpace(group.result.shape, order, inner)
+        operands = group.operands()
+        tensors = {v: self._operand(v, space, vector=True) for v in operands}
+        places = {v: self._target(f, v, order, makes_part=part is not None) for v in group.results}
+        targets = places
+        if part is not None:
+            space = part.space
+            targets = {v: part.of(place) for v, place in places.items()}
+            tensors = {v: part.of(tensor) for v, tensor in tensors.items()}
+            bias = None if bias is None else part.of(bias)
+        body = Epilogue(f, group, space, tensors, targets)
+        start: Source = "acc"
+        if before is not None:
+            start = body.apply(before[0], start, *map(body.load, before[1]))
+        if scale != 1.0:
+            start = body.apply(_SUM * scale, start)
+        work = body.statement(self._biased(body, start, bias))
+        if part is not None:
+            work = part.told(work)
+        f.add(Work(name, SINK, work))
+        self.tensors.update(places)
+        return name
+
+    def wide_sink(
+        self, f: FunctionWriter, group: Group, order: Order, most: int | None = None
+    ) -> tuple[str, Dim]:
+        """As `sink`, for kernels that take any number of columns: as many of the inner axes, at
+        most `most`, as lie side by side wherever it reads and stores. Returns its name and columns.
+        """
+        space = IterationSpace(group.result.shape, order)
+        tensors = {v: self._operand(v, space, vector=True) for v in group.operands()}
+        targets = {v: self._target(f, v, order) for v in group.results}
+        space = space.widened([*tensors.values(), *targets.values()], most)
+        work = Epilogue(f, group, space, tensors, targets).statement("acc")
+        f.add(Work("sink", SINK, work))
+        self.tensors.update(targets)
+        return "sink", space.columns
+
+    def _target(
+        self, f: FunctionWriter, value: Value, order: Order, *, makes_part: bool = False
+    ) -> Tensor:
+        """A place for what a sink stores: as bfloat16 where its readers take that; the one that
+        there is, where sinks of other calls made parts of the value.
+        """
+        axis = rounded_axis(value, self.precisions, self.machine)
+        rounded = axis is not None and order[-1:] == (axis,)
+        if rounded:
+            f.function.stores_rounded = True
+        if makes_part and value in self.tensors:
+            return self.tensors[value]
+        return self.allocate(value, order, strided=True, rounded=rounded)
+
+    def stage(
+        self, f: FunctionWriter, group: Group, order: Order, bias: Tensor | None, name: str
+    ) -> None:
+        """Define in `f` what an anchored group makes of sums, for the kernel of another group that
+        goes on with it.
+
+        Beside the sums it may read only what has the same value in every row.
+        """
+        body = self._inner_body(f, group, order)
+        work = body.statement(self._biased(body, "acc", bias), group.result)
+        f.add(Work(name, ("acc", "col", "lanes"), work))
+
+    def values(self, f: FunctionWriter, group: Group, order: Order, name: str) -> None:
+        """Define in `f` what elementwise work makes by row and column, for the kernel of the group
+        that reads it.
+        """
+        work = self._inner_body(f, group, order).statement("", group.result)
+        f.add(Work(name, VALUES, work))
+
+    def made_rows(self, f: FunctionWriter, group: Group, reader: Group, name: str) -> None:
+        """Define in `f` what elementwise work makes by row and column, for the kernel of `reader`,
+        whose sink is there. That asks for each element of a row once, before its sink gets the row.
+        Values that others read are stored.
+        """
+        value = group.result
+        space = IterationSpace(value.shape, natural(value.rank))
+        tensors = {v: self._operand(v, space, vector=True) for v in group.operands()}
+        targets = {v: self.allocate(v, space.order, strided=True) for v in group.results}
+        later = [self.tensors[v] for v in reader.results]
+        body = Epilogue(f, group, space, tensors, targets, later, reader.operands())
+        f.add(Work(name, VALUES, body.statement("", value)))
+        self.tensors.update(targets)
+
+    def lie_in_rows(self, group: Group) -> bool:
+        """Whether a function of row and column can load all operands of elementwise work where they
+        lie, the rows in natural order.
+        """
+        space = IterationSpace(group.result.shape, natural(group.result.rank))
+        tensors = (self.tensor(v) for v in group.operands() if v.const is None)
+        return all(space.column_stride(tensor) in (0, 1) for tensor in tensors)
+
+    def _inner_body(self, f: FunctionWriter, group: Group, order: Order) -> Epilogue:
+        space = IterationSpace(group.result.shape, order)
+        tensors = {v: self._operand(v, space, vector=True) for v in group.operands()}
+        return Epilogue(f, group, space, tensors, {})
+
+    def _biased(self, body: Epilogue, start: Source, bias: Tensor | None) -> Source:
+        """The sum of `start` and a bias."""
+        if bias is None:
+            return start
+        if body.space.column_stride(bias) not in (0, 1):
+            bias = self.arranged(bias, natural(bias.rank))
+        return body.apply(_SUM + _BIAS, start, body.load(bias))

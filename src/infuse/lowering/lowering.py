@@ -1,0 +1,271 @@
+"""From the optimized graph to steps: decides where values lie, which copies are needed, and lowers
+every group.
+
+How one operator becomes a kernel call stands in `lower/`, registered in the `KernelTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn
+
+from infuse import dtypes
+from infuse.errors import UnsupportedOperatorError
+from infuse.ir import dims
+from infuse.ir.graph import Graph, Node, Value, captured
+from infuse.ir.relations import Relation
+from infuse.ir.types import Shape, TensorType
+from infuse.lowering.choice import Chooser
+from infuse.lowering.concat_slots import ConcatSlots
+from infuse.lowering.fusing import Fusing
+from infuse.lowering.groups import Group
+from infuse.lowering.kernel_table import KERNELS, KernelFamily, runtime_operands
+from infuse.lowering.liveness import is_known, live_nodes, relations_of
+from infuse.lowering.partition import join_readers, partition
+from infuse.lowering.precisions import Precision
+from infuse.lowering.producers import Producers, fuse_producers
+from infuse.lowering.program import Program, Step
+from infuse.lowering.readers import Readers
+from infuse.lowering.statements import (
+    Element,
+    Expression,
+    Invocation,
+    Operation,
+    Pointed,
+    Size,
+)
+from infuse.lowering.tensors import Buffer, Tensor, dense, natural
+from infuse.lowering.writer import FunctionWriter
+from infuse.targets import Machine
+
+
+def lower(
+    graph: Graph,
+    name: str,
+    machine: Machine,
+    threads: int = 1,
+    precision: Precision = "fp32",
+    chooser: Chooser | None = None,
+    relied: Mapping[Graph, Sequence[tuple[Node, Relation]]] | None = None,
+) -> Program:
+    """The program of a graph for a machine, to be run mostly with `threads` threads.
+
+    `chooser` decides where several kernels compute the same (default: the cost model); `relied` is
+    by graph what has to hold besides what its nodes rely on. UnsupportedOperatorError where a node
+    has no native code.
+    """
+    lowering = Lowering(
+        graph, name, machine, threads, precision, chooser=chooser, relied=relied or {}
+    )
+    constants = (value.const for inner in graph.all_graphs() for value in inner.constants())
+    lowering.program.weights.hash(array for array in constants if array is not None)
+    return lowering.run()
+
+
+class Lowering(Fusing):
+    """The state of one lowering: the program so far and where every value lies."""
+
+    def run(self, aliases: Mapping[int, int] | None = None) -> Program:
+        """The program. `aliases`: outputs that may be left where the body's input of that number
+        lies.
+        """
+        for number, value in enumerate(self.graph.inputs):
+            buffer = Buffer("input", 0, number, label=value.name)
+            self.tensors[value] = dense(buffer, value.dtype, value.shape)
+            if value.default is not None:
+                self.program.defaults[number] = self.program.weight(value.default)
+        self.needed = live_nodes(self.graph, set(self.program.symbols), self.reads)
+        self.homes = ConcatSlots(self.graph, self.needed, self.available_sizes, _reads_parts)
+        expanded = list(self.relied.get(self.graph, ()))
+        for group in self._groups():
+            expanded = self._check_all(expanded)
+            try:
+                self._lower_group(group)
+            except UnsupportedOperatorError as error:
+                error.serial = (group.anchor or group.nodes[0]).serial
+                raise
+        for node, _ in self._check_all(expanded):
+            self.unsupported(node, "sizes that depend on the elements of its inputs")
+        self._deliver_outputs(aliases or {})
+        return self.program
+
+    def body(self, graph: Graph, aliases: Mapping[int, int] | None = None) -> Lowering:
+        """The finished lowering of a body."""
+        made = Lowering(
+            graph, graph.name or "body", self.machine, self.threads, self.precisions, self
+        )
+        made.run(aliases)
+        return made
+
+    def _groups(self) -> list[Group]:
+        """What becomes one kernel each, in execution order."""
+        readers = Readers(self.graph, set(self.needed))
+        groups = fuse_producers(self.graph, partition(self.needed), readers, self._producers)
+        return join_readers(self.graph, groups, readers)
+
+    def _producers(self, group: Group, producers: Producers) -> list[Group]:
+        """The groups that the kernel of a group's anchor computes itself, in its own precision."""
+        assert group.anchor is not None
+        fusion = KERNELS.of(group.anchor).fusion
+        self.precision = self.precisions[group.anchor]
+        chosen = [] if fusion is None else fusion.choose(self, group, producers)
+        anchors = [inner.anchor for inner in chosen if inner.anchor is not None]
+        return chosen if all(self.precisions[a] == self.precision for a in anchors) else []
+
+    # -- planning ----------------------------------------------------------------------------------
+
+    def reads(self, node: Node) -> list[Value]:
+        """The values whose elements a node needs at run time: also sizes and axes that nobody knows
+        before.
+        """
+        return [*runtime_operands(node, is_known), *captured(node)]
+
+    def _check_all(self, relied: Iterable[tuple[Node, Relation]]) -> list[tuple[Node, Relation]]:
+        """Checks of those relations whose sizes are known by now; the others."""
+        return [(node, relation) for node, relation in relied if self._check(node, [relation])]
+
+    def _check(self, node: Node, relied: Iterable[Relation]) -> list[Relation]:
+        """Checks, before the run or now, of those relations whose sizes are known; the others."""
+        later = []
+        for relation in relied:
+            if relation in self.checked:
+                continue
+            if relation.symbols <= set(self.program.symbols) | self.available_sizes:
+                self.require(node, relation)
+                self.checked.add(relation)
+            else:
+                later.append(relation)
+        return later
+
+    def require(self, node: Node, relation: Relation) -> None:
+        """A check of what a node needs of two sizes: before the run if they follow from those of
+        the inputs, else where the node stands.
+        """
+        text = f"{node.kind} node {node.name!r} needs {relation}"
+        if relation.symbols <= set(self.program.symbols):
+            condition = _condition(relation, Size(relation.a), Size(relation.b))
+            self.program.checks.append((condition, text))
+        else:
+            f = self.function("check", node)
+            condition = _condition(relation, f.number(relation.a), f.number(relation.b))
+            f.fail_unless(condition, "DIFFERENT_SIZES")
+            f.finish(text)
+
+    # -- groups ------------------------------------------------------------------------------------
+
+    def _lower_group(self, group: Group) -> None:
+        waiting = {}
+        for inner in group.all_nodes:
+            self._check_results(inner)
+            waiting[inner] = self._check(inner, relations_of(inner))
+        first = len(self.program.steps)
+        last, node = group.nodes[-1], group.anchor
+        results = [v for part in (*group.producers, group) for v in part.results]
+        family = KernelFamily() if node is None else KERNELS.of(node)
+        function = family.fusion.lower if family.fusion and group.producers else family.lower
+        if all(v.tensor.size == 0 for v in last.outputs) and not last.subgraphs:
+            results = list(dict.fromkeys([*results, *last.outputs]))
+            self.tensors.update((v, self.allocate(v)) for v in results)
+        elif node is None:
+            self.elementwise(group)
+        elif function is None:
+            self.unsupported(node)
+        else:
+            known = self.are_known(node) and self._has_known_parameters(node)
+            if family.resolve_sizes is not None and not known:
+                family.resolve_sizes(self, node)
+            self.precision = self.precisions[node]
+            function(self, node, group)
+        self.remember_choices(first)
+        if node is not None:
+            self._note_precision(node, first)
+        for inner, relied in waiting.items():
+            if not self.are_known(inner) or self._check(inner, relied):
+                self.unsupported(inner, "results whose sizes depend on the elements of its inputs")
+
+    def _note_precision(self, node: Node, first: int) -> None:
+        """Let the steps from number `first` on, those of a layer, tell what they compute in."""
+        steps = self.program.steps[first:]
+        if node.outputs[0].dtype != dtypes.float32 or not any(map(_is_low, steps)):
+            return
+        self.root.program.layers[node.serial] = self.precision
+        for step in steps:
+            step.precision = self.precision
+
+    def _has_known_parameters(self, node: Node) -> bool:
+        """Whether all inputs that only shape the result are known before the run."""
+        family = KERNELS.of(node)
+        return all(v is None or family.reads(i) or is_known(v) for i, v in enumerate(node.inputs))
+
+    def _check_results(self, node: Node) -> None:
+        """UnsupportedOperatorError unless the results are tensors of known rank."""
+        for value in node.outputs:
+            if not isinstance(value.type, TensorType) or value.type.shape is None:
+                self.unsupported(node, "sequences and results of unknown rank")
+
+    def are_known(self, node: Node) -> bool:
+        """Whether the sizes of the results are known by now."""
+        return (
+            set().union(*(dims.symbols(d) for v in node.outputs for d in v.shape))
+            <= self.available_sizes
+        )
+
+    def resolve_sizes(self, f: FunctionWriter, node: Node, shape: Shape, sizes: str) -> None:
+        """Let `f` find the sizes in `shape`, which are in its array `sizes`; known ones are
+        checked.
+        """
+        f.fail_unless(Invocation("is_possible", (sizes, str(len(shape)))))
+        for axis, size in enumerate(shape):
+            unknown = dims.symbols(size) - self.available_sizes
+            if not unknown:
+                same = Operation("==", (Element(sizes, axis), Size(size)))
+                f.fail_unless(same, "DIFFERENT_SIZES")
+            elif size == dims.symbol(min(unknown)):
+                f.assign(Pointed(f.resolves(min(unknown))), Element(sizes, axis))
+            else:
+                self.unsupported(node, f"a result of size {size}")
+
+    def unsupported(self, node: Node, why: str = "") -> NoReturn:
+        """Raise the error for a node without native code."""
+        opset = self.graph.opsets.get(node.op.domain)
+        raise UnsupportedOperatorError(
+            f"operator {node.kind} has no native code{f' for {why}' if why else ' yet'}",
+            where=(
+                f"node {node.name!r} (domain "
+                f"{node.op.domain or 'ai.onnx'}{f', opset {opset}' if opset else ''})"
+            ),
+            hint="the interpreter can run it: infuse.compile does that in a stage of its own",
+        )
+
+    # -- outputs -----------------------------------------------------------------------------------
+
+    def _deliver_outputs(self, aliases: Mapping[int, int]) -> None:
+        for number, value in enumerate(self.graph.outputs):
+            if number in aliases and value is self.graph.inputs[aliases[number]]:
+                self.program.aliases[number] = aliases[number]
+                continue
+            tensor = self.tensor(value)
+            home = tensor.buffer
+            lies_there = home.kind == "output" and home.number == number and tensor.offset == 0
+            if lies_there and tensor.is_dense(natural(tensor.rank)):
+                continue
+            target = dense(Buffer("output", 0, number), value.dtype, value.shape)
+            self.copy(tensor, target, "output")
+
+
+def _condition(relation: Relation, a: Expression, b: Expression) -> Expression:
+    """What has to hold of two sizes that are in a relation."""
+    if relation.kind == "~":
+        return Invocation("do_broadcast", (a, b))
+    return Operation(relation.kind, (a, b))
+
+
+def _reads_parts(node: Node, axis: int) -> bool:
+    return KERNELS.of(node).reads_parts(node, axis)
+
+
+def _is_low(step: Step) -> bool:
+    """Whether the kernel of a layer of float32 rounds operands, or reads weights that were."""
+    tensors = [a for a in step.arguments if isinstance(a, Tensor) and a.buffer.kind == "weight"]
+    halves = any(tensor.dtype == dtypes.float16 for tensor in tensors)
+    return halves or any("_bf16" in name for name in step.function.includes)

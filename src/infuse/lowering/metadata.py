@@ -1,0 +1,38 @@
+"""What a compiled model tells about itself: its inputs, outputs, sizes and weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from infuse.lowering.program import Program
+from infuse.runtime.folder import ABI
+
+
+def metadata(program: Program, fingerprint: str) -> dict[str, Any]:
+    """What `infuse_metadata` tells."""
+
+    def entry(name: str, dtype: Any, shape: Any) -> dict[str, Any]:
+        result = {
+            "name": name,
+            "dtype": dtype.name,
+            "shape": [d if isinstance(d, int) else str(d) for d in shape],
+        }
+        return result | ({"late": True} if any(map(program.is_late, shape)) else {})
+
+    sizes = program.sizes_of
+    return {
+        "abi": ABI,
+        "name": program.name,
+        "inputs": [
+            entry(*i) | ({"optional": True} if number in program.defaults else {})
+            for number, i in enumerate(program.inputs)
+        ],
+        "outputs": [
+            entry(*o) | ({"sizes": sizes[number]} if number in sizes else {})
+            for number, o in enumerate(program.outputs)
+        ],
+        "symbols": program.symbols,
+        **({"names": program.names} if program.names else {}),
+        "weights_bytes": program.weights.bytes,
+        "weights_hash": fingerprint,
+    }

@@ -1,0 +1,240 @@
+"""The C interface of a compiled model: its header, an example that runs it, and the prefix of its
+functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from infuse import dtypes
+from infuse.ir import dim_text, dims
+from infuse.options import PREFIX
+from infuse.runtime.folder import LIBRARY
+
+EXAMPLE: Final = "example.c"
+_FUNCTIONS: Final = "metadata|open|shapes|run|output|error|arena_bytes|live_bytes|close|profile"
+_NAMES: Final = re.compile(rf"\binfuse_(?=(?:{_FUNCTIONS})\b)")
+_SIZE: Final = 8
+"""The value of every symbol in the example, where its command line has none."""
+
+
+_TILES: Final = {
+    "OR_REFUSED": (
+        ", or where the system does not\n * let the process use tile registers (AMX): "
+        "infuse_error(NULL) tells"
+    ),
+    "WHY_REFUSED": (
+        '\n * For NULL: why the process may not open a context, "" where it is out of memory.'
+    ),
+}
+"""What a header says of code with tile registers."""
+
+
+def prefixed(text: str, prefix: str) -> str:
+    """C text in which the functions of the interface have this prefix in place of infuse_."""
+    return _NAMES.sub(f"{prefix}_", text)
+
+
+def header(metadata: Mapping[str, Any]) -> str:
+    """`model.h` of a model with this metadata."""
+    prefix = metadata.get("prefix", PREFIX)
+    inputs, outputs, symbols = (metadata.get(key, ()) for key in ("inputs", "outputs", "symbols"))
+    values = ", ".join([str(_SIZE)] * len(symbols)) or "0"
+    fields = {
+        "GUARD": f"{prefix.upper()}_MODEL_H",
+        "VALUES": values,
+        "PAD": " " * max(1, 24 - len(values)),
+        "SYMBOLS": ", ".join(map(plain, symbols))
+        or "the model has no symbols: NULL will do as well",
+        "INPUTS": ", ".join(f"input{i}" for i in range(len(inputs))) or "0",
+        "OUTPUTS": ", ".join("0" if e.get("late") else f"output{i}" for i, e in enumerate(outputs))
+        or "0",
+        "TENSORS": "\n".join([*_tensors("inputs", inputs), *_tensors("outputs", outputs)]) or " *",
+        "COMMAND": _command(prefix),
+        **(_TILES if metadata.get("tiles") else dict.fromkeys(_TILES, "")),
+    }
+    text = Path(__file__).with_name("model.h").read_text("utf-8")
+    for key, value in fields.items():
+        text = text.replace(f"@{key}@", value)
+    return prefixed(text, prefix)
+
+
+def _tensors(kind: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = [
+        f" * {kind}[{i}]: {plain(e['name'])}, {plain(e['dtype'])}{_sizes(e)}"
+        for i, e in enumerate(entries)
+    ]
+    lines = [f"{line} (optional)" if e.get("optional") else line for line, e in zip(lines, entries)]
+    return [
+        f"{line}, its elements in order; its sizes: {kind}[{e['sizes']}]" if "sizes" in e else line
+        for line, e in zip(lines, entries)
+    ]
+
+
+def _sizes(entry: Mapping[str, Any]) -> str:
+    return "".join(f"[{plain(size)}]" for size in entry["shape"])
+
+
+def _command(prefix: str) -> str:
+    library = LIBRARY if prefix == PREFIX else f"-L. -l{prefix}"
+    return f"cc example.c {library} -Wl,-rpath,. -o example && ./example"
+
+
+def plain(text: object) -> str:
+    """Text of a model, made harmless in a C comment."""
+    return re.sub(r"[^\w.:+%() -]", "_", str(text), flags=re.ASCII)
+
+
+# -- the example -----------------------------------------------------------------------------------
+
+_FORMULAS: Final = {
+    "floor_div": "b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0))",
+    "floor_mod": "a - floor_div(a, b) * b",
+    "max_long": "a > b ? a : b",
+    "min_long": "a < b ? a : b",
+    "broadcast_size": "a == 1 ? b : a",
+}
+"""Functions of sizes, and what they are in C."""
+_HEAD = """/* Runs the model on zeros and prints the sizes of its outputs; values of symbols come
+ * from the command line.
+ *
+ * Compile: @COMMAND@
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "model.h"
+@FORMULAS@
+/* The content of a file at an address that is a multiple of 64. */
+static void* read_file(const char* path) {
+  FILE* file = fopen(path, "rb");
+  long size;
+  void* data = NULL;
+  if (!file) return NULL;
+  if (fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0) {
+    data = aligned_alloc(64, ((size_t)size + 64) / 64 * 64);
+    if (data && fread(data, 1, (size_t)size, file) != (size_t)size) {
+      free(data);
+      data = NULL;
+    }
+  }
+  fclose(file);
+  return data;
+}
+"""
+
+
+def example(metadata: Mapping[str, Any]) -> str:
+    """A C program that runs a model with this metadata."""
+    prefix = metadata.get("prefix", PREFIX)
+    inputs, outputs, symbols = (metadata.get(key, ()) for key in ("inputs", "outputs", "symbols"))
+    total = sum(len(entry["shape"]) for entry in outputs)
+    formulas = [_bytes(entry, symbols) for entry in inputs]
+    lines = [
+        "int main(int argc, char** argv) {",
+        (
+            f"  int64_t symbols[{max(1, len(symbols))}] = "
+            f"{{{', '.join([str(_SIZE)] * len(symbols)) or '0'}}};"
+        ),
+        *(f"  /* symbols[{i}]: {plain(name)} */" for i, name in enumerate(symbols)),
+        f"  int64_t sizes[{max(1, total)}];",
+        f"  const void* inputs[{max(1, len(inputs))}] = {{0}};",
+        f"  void* outputs[{max(1, len(outputs))}] = {{0}};",
+        f"  for (int i = 0; i < {len(symbols)} && i + 1 < argc; i++)",
+        "    symbols[i] = atoll(argv[i + 1]);",
+        "",
+        '  void* weights = read_file("weights.bin");',
+        "  void* context = weights ? infuse_open(weights, 2) : NULL;",
+        "  if (!context) {",
+        '    fprintf(stderr, "the weights cannot be read, or there is no memory\\n");',
+        "    return 1;",
+        "  }",
+        "  if (infuse_shapes(symbols, sizes) != INFUSE_OK) {",
+        '    fprintf(stderr, "the sizes are invalid\\n");',
+        "    return 1;",
+        "  }",
+        *(
+            f"  inputs[{i}] = NULL; /* optional: its default */"
+            if inputs[i].get("optional")
+            else f"  inputs[{i}] = calloc((size_t)({text}) + 1, 1);"
+            for i, text in enumerate(formulas)
+        ),
+    ]
+    lines += _made_outputs(outputs)
+    lines += [
+        "  if (infuse_run(context, symbols, inputs, outputs) != INFUSE_OK) {",
+        '    fprintf(stderr, "%s\\n", infuse_error(context));',
+        "    return 1;",
+        "  }",
+        *_printed(outputs),
+        "",
+        "  infuse_close(context);",
+        f"  for (int i = 0; i < {len(inputs)}; i++) free((void*)inputs[i]);",
+        f"  for (int i = 0; i < {len(outputs)}; i++) free(outputs[i]);",
+        "  free(weights);",
+        "  return 0;",
+        "}",
+        "",
+    ]
+    head = _HEAD.replace("@FORMULAS@", _functions(" ".join(formulas))).replace(
+        "@COMMAND@", _command(prefix)
+    )
+    return prefixed(head + "\n" + "\n".join(lines), prefix)
+
+
+def _functions(text: str) -> str:
+    """The definitions of the functions that sizes call."""
+    used = [
+        name
+        for name in _FORMULAS
+        if f"{name}(" in text or (name == "floor_div" and "floor_mod(" in text)
+    ]
+    lines = [
+        f"static int64_t {name}(int64_t a, int64_t b) {{ return {_FORMULAS[name]}; }}"
+        for name in used
+    ]
+    return "\n".join(["", *lines, ""]) if lines else ""
+
+
+def _bytes(entry: Mapping[str, Any], symbols: Sequence[str]) -> str:
+    """The bytes of an input, as C."""
+    places = {name: f"symbols[{i}]" for i, name in enumerate(symbols)}
+    sizes = [size if isinstance(size, int) else _parsed(size, symbols) for size in entry["shape"]]
+    return dim_text.c_text(
+        dims.product([*sizes, dtypes.by_name(entry["dtype"]).bytes]), places.__getitem__
+    )
+
+
+def _parsed(size: str, symbols: Sequence[str]) -> dims.Dim:
+    return dims.symbol(size) if size in symbols else dim_text.parse(size)
+
+
+def _made_outputs(outputs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Memory for the outputs whose sizes are known before the run."""
+    lines, first = [], 0
+    for i, entry in enumerate(outputs):
+        rank = len(entry["shape"])
+        if not entry.get("late"):
+            factors = [f"(size_t)sizes[{first + axis}]" for axis in range(rank)]
+            size = " * ".join([*factors, str(dtypes.by_name(entry["dtype"]).bytes)])
+            lines.append(f"  outputs[{i}] = calloc({size} + 1, 1);")
+        first += rank
+    return lines
+
+
+def _printed(outputs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The sizes of all outputs, those that only the run found out included."""
+    lines, first = [], 0
+    for i, entry in enumerate(outputs):
+        rank = len(entry["shape"])
+        if entry.get("late"):
+            lines.append(f"  infuse_output(context, {i}, sizes + {first});")
+        lines.append(f'  printf("outputs[{i}]:");')
+        lines += [f'  printf(" %" PRId64, sizes[{first + axis}]);' for axis in range(rank)]
+        lines.append('  printf("\\n");')
+        first += rank
+    return lines

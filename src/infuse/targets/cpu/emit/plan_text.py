@@ -1,0 +1,118 @@
+"""What places the tensors of a program for sizes that only a call knows, as C++."""
+
+from __future__ import annotations
+
+from infuse.ir import dims
+from infuse.lowering.memory import Plan
+from infuse.lowering.program import Program
+from infuse.targets.cpu.emit.names import string
+from infuse.targets.cpu.emit.sizes import estimate_text, size_text
+from infuse.targets.cpu.emit.statements import scratch_text, text
+
+
+def buffer_sizes(plan: Plan) -> list[str]:
+    """The bytes of every buffer, as C++."""
+    return [size_text(buffer.bytes) for buffer in plan.buffers]
+
+
+def plan_text(program: Program, plan: Plan) -> str:
+    """What finds arena offsets and scratch for given sizes; the names end in the program's
+    number.
+    """
+    n = program.number
+    first = ", ".join(str(b.first) for b in plan.buffers) or "0"
+    last = ", ".join(str(b.last) for b in plan.buffers) or "0"
+    checks = [
+        f"  if (!({text(test)})) return {string(message)};" for test, message in program.checks
+    ]
+    demands = dict.fromkeys(map(scratch_text, program.scratch))
+    scratch = [f"  most = max_long(most, {demand});" for demand in demands]
+    return f"""constexpr int BUFFERS_{n} = {len(plan.buffers)};
+
+// The first and the last step that needs a buffer.
+static const int first_step_{n}[] = {{{first}}};
+static const int last_step_{n}[] = {{{last}}};
+
+struct BufferSizes_{n} {{
+  long bytes[BUFFERS_{n} + 1];
+}};
+
+static BufferSizes_{n} buffer_sizes_{n}(const Sizes& d) {{
+  (void)d;
+  return {{{{{", ".join(buffer_sizes(plan)) or "0L"}}}}};
+}}
+
+// Whether these sizes make tensors that no memory holds.
+static bool too_large_{n}(const Sizes& d) {{
+  (void)d;
+  return {" || ".join(f"{text} >= TOO_LARGE" for text in _estimates(program, plan)) or "false"};
+}}
+
+// What these sizes contradict, null when they fit.
+static const char* misfit_{n}(const Sizes& d) {{
+  (void)d;
+  if (too_large_{n}(d)) return "the sizes of the inputs make tensors that are too large";
+{chr(10).join(checks)}
+  return nullptr;
+}}
+
+// The largest sum of bytes that are live in one step: no plan needs less.
+static inline long live_bytes_{n}(const Sizes& d) {{
+  const BufferSizes_{n} sizes = buffer_sizes_{n}(d);
+  long most = 0;
+  for (int step = 0; step < {len(program.steps)}; ++step) {{
+    long live = 0;
+    for (int i = 0; i < BUFFERS_{n}; ++i)
+      if (first_step_{n}[i] <= step && step <= last_step_{n}[i])
+        live += (sizes.bytes[i] + 63) / 64 * 64;
+    most = max_long(most, live);
+  }}
+  return most;
+}}
+
+// Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
+static long place_{n}(const Sizes& d, long* offsets) {{
+  (void)d;
+{_placement(program, plan)}
+}}
+
+// Scratch bytes that each worker needs.
+static long scratch_bytes_{n}(const Sizes& d) {{
+  (void)d;
+  long most = 64;
+{chr(10).join(scratch)}
+  return most;
+}}
+"""
+
+
+def _estimates(program: Program, plan: Plan) -> list[str]:
+    """Bytes of everything whose sizes are known before the run and not to the compiler."""
+    tensors = [
+        dims.product(shape) * dtype.bytes for _, dtype, shape in (*program.inputs, *program.outputs)
+    ]
+    sizes = [
+        *map(dims.symbol, program.symbols),
+        *tensors,
+        *(buffer.bytes for buffer in plan.buffers),
+    ]
+    numbers = [
+        d for d in sizes if isinstance(d, dims.Expr) and dims.symbols(d) <= set(program.symbols)
+    ]
+    return [estimate_text(d) for d in dict.fromkeys(numbers)]
+
+
+def _placement(program: Program, plan: Plan) -> str:
+    n = program.number
+    if plan.offsets is not None:
+        lines = [f"  offsets[{i}] = {offset}L;" for i, offset in enumerate(plan.offsets)]
+        return "\n".join([*lines, f"  return {plan.total}L;"])
+    orders = ", ".join(str(i) for order in plan.orders for i in order)
+    return f"""  static const int orders[] = {{{orders}}};
+  const BufferSizes_{n} sizes = buffer_sizes_{n}(d);
+  void* work = malloc(arena_scratch(BUFFERS_{n}));
+  if (!work) return -1;
+  const ArenaItems items = {{sizes.bytes, first_step_{n}, last_step_{n}, BUFFERS_{n}}};
+  const long total = arena_plan(items, orders, {len(plan.orders)}, offsets, work);
+  free(work);
+  return total;"""

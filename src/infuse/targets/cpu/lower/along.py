@@ -1,0 +1,58 @@
+"""The axis that an operator runs along, given by an attribute, a constant, or by what the run
+computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infuse.ir import dims
+from infuse.ir.contents import known_ints
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node, Value
+from infuse.lowering.lowering import Lowering
+from infuse.targets.cpu.lower.runtime_operands import longs, new_symbol
+
+
+@dataclass(frozen=True)
+class Along:
+    """A tensor as lines: `outer` · `inner` of them, `size` elements each, `inner` elements
+    apart.
+    """
+
+    axis: Dim
+    outer: Dim
+    size: Dim
+    inner: Dim
+
+    @property
+    def sizes(self) -> tuple[Dim, Dim, Dim]:
+        return self.outer, self.size, self.inner
+
+
+def along(
+    low: Lowering, node: Node, x: Value, axis: Value | None, default: int = 0, *, last: int = 0
+) -> Along:
+    """`x` as lines along the axis that a scalar input names; `last` axes at its end cannot be
+    chosen.
+    """
+    axes = None if axis is None else known_ints(axis)
+    if axis is None or axes is not None:
+        place = int(default if axes is None else axes[0]) % x.rank
+        outer, inner = dims.product(x.shape[:place]), dims.product(x.shape[place + 1 :])
+        return Along(place, outer, x.shape[place], inner)
+    names = [new_symbol(low) for _ in range(4)]
+    f = low.function("find_axis", node)
+    f.include("sizes.hpp")
+    longs(f, "in", x.shape)
+    f.constant("axis", f"axis_index((long){f.read(low.dense(axis))}[0], {x.rank})", type="int")
+    f.fail_unless(f"axis >= 0 && axis < {x.rank - last}")
+    f.variable("long", outer=1, inner=1)
+    with f.repeat("i < axis", start="int i = 0"):
+        f.assign("outer", "outer * in[i]")
+    with f.repeat(f"i < {x.rank}", start="int i = axis + 1"):
+        f.assign("inner", "inner * in[i]")
+    for name, text in zip(names, ("axis", "outer", "in[axis]", "inner")):
+        f.assign(f"*{f.resolves(name)}", text)
+    f.finish(f"{node.kind} {node.name}: axis")
+    return Along(*map(dims.symbol, names))

@@ -1,0 +1,205 @@
+"""Operators that move elements: padding, repetition, ranges, filled tensors."""
+
+from __future__ import annotations
+
+from infuse.ir import dims
+from infuse.ir.contents import known_ints
+from infuse.ir.dims import Dim
+from infuse.ir.graph import Node
+from infuse.lowering.groups import Group
+from infuse.lowering.kernel_table import lowers, resolves_sizes
+from infuse.lowering.lowering import Lowering
+from infuse.lowering.tensors import Tensor
+from infuse.lowering.writer import FunctionWriter
+from infuse.targets.cpu.emit.formulas import stored_literal
+from infuse.targets.cpu.lower.runtime_operands import (
+    array,
+    define,
+    integers,
+    longs,
+    new_symbol,
+    operand,
+)
+
+_MODES = {
+    "constant": "PAD_CONSTANT",
+    "edge": "PAD_EDGE",
+    "reflect": "PAD_REFLECT",
+    "wrap": "PAD_WRAP",
+}
+
+
+@lowers("Pad", runtime_inputs=(0, 2))
+def pad(low: Lowering, node: Node, group: Group) -> None:
+    if known_ints(node.input(1)) is None or (
+        node.input(3) is not None and known_ints(node.input(3)) is None
+    ):
+        _pad_as_found(low, node)
+        return
+    before = _pads_before(low, node)
+    source = low.tensor(operand(node))
+    target = low.allocate(node.output, source.order)
+    constant = node.op.attributes()["mode"] == "constant"
+    grows = all(dims.is_nonnegative(p) for p in (*before, *_pads_after(node, before)))
+    if constant and grows and _fill_number(node) is not None:
+        fill(low, target, _fill_number(node), node)
+        inside = target
+        for axis, size in enumerate(source.shape):
+            inside = inside.slice(axis, before[axis], size)
+        low.copy(source, inside, "pad", node)
+    else:
+        _padded(low, node, low.arranged(source, target.order), target, before)
+    low.tensors[node.output] = target
+
+
+def _pad_as_found(low: Lowering, node: Node) -> None:
+    """Amounts, or axes, that only the run knows."""
+    data, pads, axes = operand(node), operand(node, 1), node.input(3)
+    names = [new_symbol(low) for _ in data.shape]
+    f = low.function("pad_sizes", node)
+    f.include("sizes.hpp")
+    count = array(low, f, node, "pads", pads) // 2
+    if axes is not None:
+        array(low, f, node, "axes", axes)
+    else:
+        f.array("axes", *map(str, range(data.rank)))
+    longs(f, "in", data.shape)
+    f.room({"before": data.rank, "out": data.rank})
+    repeats = "false" if node.op.attributes()["mode"] == "constant" else "true"
+    f.fail_unless(f"pad_sizes(in, {data.rank}, pads, axes, {count}, {repeats}, before, out)")
+    low.resolve_sizes(f, node, node.output.shape, "out")
+    for axis, name in enumerate(names):
+        f.assign(f"*{f.resolves(name)}", f"before[{axis}]")
+    f.finish(f"Pad {node.name}: sizes")
+    target = low.allocate(node.output)
+    _padded(
+        low,
+        node,
+        low.arranged(low.tensor(data), target.order),
+        target,
+        [dims.symbol(name) for name in names],
+    )
+    low.tensors[node.output] = target
+
+
+def _pads_before(low: Lowering, node: Node) -> list[Dim]:
+    """What is added before every axis, negative where elements are cut."""
+    data, pads = operand(node), known_ints(node.input(1))
+    axes = known_ints(node.input(3)) if node.input(3) is not None else tuple(range(data.rank))
+    assert pads is not None
+    assert axes is not None
+    before: list[Dim] = [0] * data.rank
+    for i, axis in enumerate(axes):
+        assert isinstance(axis, int)
+        before[axis % data.rank] = pads[i]
+    return before
+
+
+def _pads_after(node: Node, before: list[Dim]) -> list[Dim]:
+    sizes = zip(node.output.shape, operand(node).shape, before)
+    return [out - size - first for out, size, first in sizes]
+
+
+def _fill_number(node: Node) -> float | int | bool | None:
+    """The fill value where it is a constant."""
+    value = node.input(2)
+    if value is None:
+        return 0
+    return None if value.const is None else value.const.reshape(-1)[0].item()
+
+
+def _padded(low: Lowering, node: Node, source: Tensor, target: Tensor, before: list[Dim]) -> None:
+    """All modes, positive and negative amounts, on dense tensors of the same order."""
+    f = low.function("pad", node)
+    f.include("pad.hpp")
+    value = node.input(2)
+    if value is None or value.const is not None:
+        f.constant(
+            "value", stored_literal(_fill_number(node) or 0, source.dtype), type=source.dtype.c_name
+        )
+        number = "&value"
+    else:
+        number = f.read(low.dense(value))
+    order = source.order or (0,)
+    for name, sizes in (("size", source.shape), ("begin", before), ("out", target.shape)):
+        f.array(name, f.numbers(*(sizes[a] if sizes else 1 for a in order)))
+    mode = _MODES[node.op.attributes().get("mode", "constant")]
+    arguments = (
+        f"{len(order)}, size, begin, out, {mode}, {number}, {f.read(source)}, {f.write(target)}"
+    )
+    f.call("pad_nd", arguments, template=(source.dtype.bytes,))
+    f.finish("pad")
+
+
+def fill(
+    low: Lowering, target: Tensor, number: float | int | bool | None, node: Node | None
+) -> None:
+    """A step that writes one number everywhere."""
+    assert number is not None
+    f = low.function("fill", node)
+    f.include("copy.hpp")
+    f.call("fill", f.write(target), f.number(target.size), stored_literal(number, target.dtype))
+    f.finish("fill")
+
+
+@lowers("ConstantOfShape", runtime_inputs=())
+def constant_of_shape(low: Lowering, node: Node, group: Group) -> None:
+    target = low.allocate(node.output)
+    fill(low, target, node.op.attributes()["value"], node)
+    low.tensors[node.output] = target
+
+
+@lowers("Tile", runtime_inputs=(0,))
+def tile(low: Lowering, node: Node, group: Group) -> None:
+    data, repeats = operand(node), integers(low, node, 1, least=0)
+    assert repeats is not None
+    if not dims.symbols(dims.product(node.output.shape)) <= low.available_sizes:
+        define(low, node, node.output, [a * b for a, b in zip(data.shape, repeats)])
+    source = low.tensor(data)
+    target = low.allocate(node.output)
+    spread, whole = source, target
+    shape: list[Dim] = []
+    for axis in range(data.rank):
+        spread = spread.insert(2 * axis)
+        whole = whole.unfold(2 * axis, repeats[axis], data.shape[axis])
+        shape += [repeats[axis], data.shape[axis]]
+    low.copy(spread.expand(tuple(shape)), whole, "tile", node)
+    low.tensors[node.output] = target
+
+
+@lowers("Range")
+def range_(low: Lowering, node: Node, group: Group) -> None:
+    start, step = (low.tensor(operand(node, i)) for i in (0, 2))
+    target = low.allocate(node.output)
+    f = low.function("range", node)
+    f.include("sequence.hpp")
+    first, delta = (_single(f, t) for t in (start, step))
+    f.call("range", first, delta, f.number(node.output.shape[0]), f.write(target))
+    f.finish("range")
+    low.tensors[node.output] = target
+
+
+def _single(f: FunctionWriter, tensor: Tensor) -> str:
+    """C++ text of the only element of a tensor."""
+    return f"{f.read(tensor)}[0]"
+
+
+@resolves_sizes("CenterCropPad")
+def center_crop_pad_sizes(low: Lowering, node: Node) -> None:
+    data, axes = operand(node), node.op.attributes()["axes"]
+    targets = integers(low, node, 1, least=0) or ()
+    sizes = list(data.shape)
+    for axis, size in zip(range(data.rank) if axes is None else axes, targets):
+        sizes[axis] = size
+    define(low, node, node.output, sizes)
+
+
+@lowers("CenterCropPad", runtime_inputs=(0,))
+def center_crop_pad(low: Lowering, node: Node, group: Group) -> None:
+    data, target = operand(node), low.allocate(node.output)
+    before = []
+    for size, to in zip(data.shape, node.output.shape):
+        added, cut = dims.maximum(to - size, 0), dims.maximum(size - to, 0)
+        before.append(dims.floordiv(added, 2) - dims.floordiv(cut, 2))
+    _padded(low, node, low.arranged(low.tensor(data), target.order), target, before)
+    low.tensors[node.output] = target

@@ -1,0 +1,52 @@
+"""Matrix products of any strides, of other elements than float32."""
+
+from __future__ import annotations
+
+from infuse import dtypes
+from infuse.ir import dims
+from infuse.ir.graph import Node
+from infuse.lowering.lowering import Lowering
+from infuse.lowering.statements import Result
+from infuse.lowering.tensors import Tensor
+from infuse.lowering.writer import FunctionWriter
+from infuse.targets.cpu.lower.runtime_operands import operand
+
+
+def plain_matmul(low: Lowering, node: Node) -> None:
+    """MatMul of other elements than float32; integers wrap."""
+    a, b = (low.tensor(operand(node, i)) for i in range(2))
+    a, b = a.insert(0) if a.rank == 1 else a, b.insert(1) if b.rank == 1 else b
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    shape = node.output.shape
+    lead = shape[: len(shape) - (operand(node, 0).rank > 1) - (operand(node, 1).rank > 1)]
+    a, b = a.expand((*lead, m, k)), b.expand((*lead, k, n))
+    target = low.allocate(node.output)
+    kernel = "double_matmul" if node.output.dtype == dtypes.float64 else "plain_matmul"
+    f = low.function(kernel, node)
+    f.include("lines.hpp")
+    if kernel == "double_matmul":
+        f.include("matmul_double.hpp")
+        f.scratch("double_matmul_scratch", "matmul_double.hpp")
+    strides = zip(("a_row", "a_col", "b_row", "b_col"), (*a.strides[-2:], *b.strides[-2:]))
+    sizes = f.fields(batch=dims.product(lead), m=m, n=n, k=k, **dict(strides))
+    f.struct("PlainProduct", "shape", **dict(sizes.items))
+    for name, tensor in (("a_at", a), ("b_at", b)):
+        with f.define(name, "long i", device=False):
+            f.add(Result(batch_offset(f, tensor, len(lead))))
+    f.call(kernel, "shape", f.read(a), "a_at", f.read(b), "b_at", f.write(target))
+    f.finish("MatMul")
+    low.tensors[node.output] = target
+
+
+def batch_offset(f: FunctionWriter, tensor: Tensor, lead: int) -> str:
+    """C++ text of the offset of matrix `i`, the first `lead` axes counting matrices."""
+    terms = ["0 * i"]
+    below = dims.product(())
+    for axis in range(lead - 1, -1, -1):
+        if tensor.shape[axis] == 1:
+            continue
+        if tensor.strides[axis] != 0:
+            index = f"i / {f.number(below)} % {f.number(tensor.shape[axis])}"
+            terms.append(f"({index}) * {f.number(tensor.strides[axis])}")
+        below = below * tensor.shape[axis]
+    return " + ".join(terms)
