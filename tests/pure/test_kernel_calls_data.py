@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from infuse.lowering.statements import Aggregate
+from infuse.lowering.expressions import Aggregate
 from infuse.lowering.tensors import natural
 from infuse.targets.cpu.lower import indexing, integer_convolution, recurrent, resize, vision
 from infuse.testing.kernel_calls import KernelError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from infuse.lowering.statements import Aggregate, Calculated
+from infuse.lowering.expressions import Aggregate, Calculated
 from infuse.lowering.tensors import Tensor
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.families.reduction import ReduceSizes

@@ -12,6 +12,7 @@ from infuse import dtypes, optimize
 from infuse.build.compile import generate
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir.graph import Graph
+from infuse.ir.parser import parse
 from infuse.ir.types import TensorType
 from infuse.lowering import memory
 from infuse.ops.core.base import REGISTRY, Op, Rounding
@@ -158,6 +159,47 @@ def test_operands_of_any_size_lie_well(shape: tuple[int, int]) -> None:
     assert run.calls == 1
 
 
+# -- bodies of control flow ------------------------------------------------------------------------
+
+LOOP = """graph "g" (%x: float32[5, 4], %w: float32[4, 4], %times: int64[]) {
+  %y, %rows = Loop(%times, _, %x) {
+    body = graph "body" (%i: int64[], %on: bool[], %s: float32[5, 4]) {
+      %more = ReduceSum(%s)
+      %positive = Less(%more, float32[]{100.0})
+      %t = If(%positive) {
+        then_branch = graph "then" () {
+          %a = MatMul(%s, %w)
+          %b = Tanh(%a)
+          return b = %b
+        }
+        else_branch = graph "else" () {
+          %c = Neg(%s)
+          return c = %c
+        }
+      }
+      return on = %on, s = %t, row = %t
+    }
+  }
+  return y = %y, rows = %rows
+}"""
+
+
+def loop_feeds(times: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    x, w = rng.random((5, 4), np.float32), rng.random((4, 4), np.float32)
+    return {"x": x, "w": w, "times": np.array(times)}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_bodies_run_as_often_as_they_are_run(target: str) -> None:
+    reads = []
+    for times in (0, 1, 4):
+        run = run_lowered(parse(LOOP), Target.resolve(target), loop_feeds(times))
+        agree(run.outputs, evaluate(parse(LOOP), loop_feeds(times)))
+        reads.append(run.reads)
+    assert reads[2] - reads[0] == 4 * (reads[1] - reads[0]) > 0
+
+
 # -- what is wrong is seen -------------------------------------------------------------------------
 
 
@@ -189,6 +231,16 @@ def test_memory_that_is_shared_too_early_is_seen(
 
     with pytest.raises(PlacementError, match="reads"):
         run_broken(monkeypatch, spoil, *images)
+
+
+def test_a_step_too_few_in_a_body_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(program: lowered.Program, plan: memory.Plan) -> object:
+        (body,) = (body for body in program.bodies if body.name == "then")
+        del body.steps[0]
+        return program, plan
+
+    with pytest.raises(PlacementError, match="the body 'then' does not leave"):
+        run_broken(monkeypatch, spoil, parse(LOOP), loop_feeds(2))
 
 
 def test_a_step_too_few_is_seen(

@@ -7,13 +7,34 @@ from pathlib import Path
 import pytest
 
 import infuse
+from infuse import dtypes
 from infuse.lowering import statements as cpp
+from infuse.lowering.expressions import (
+    AsSize,
+    BlockOf,
+    BodyOutput,
+    Calculated,
+    Chosen,
+    Element,
+    Expression,
+    FieldOf,
+    Operation,
+    Pointed,
+    PointerTo,
+    Size,
+    SizeOf,
+    elements,
+    infix,
+    invoke,
+)
 from infuse.lowering.program import Program
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.emit.functions import body_of
-from infuse.targets.cpu.emit.statements import lines
+from infuse.targets.cpu.emit.statements import lines, text as written
 
 LOWERINGS = sorted((Path(infuse.__file__).parent / "targets" / "cpu" / "lower").glob("*.py"))
+
+STATED = ("when", "repeat", "end_when", "fail_unless", "assign")
 
 
 def texts(tree: ast.Module) -> Iterator[str]:
@@ -31,6 +52,19 @@ def test_lowerings_write_no_statements(path: Path) -> None:
     assert written <= {"using namespace recur;"}
 
 
+@pytest.mark.parametrize("path", LOWERINGS, ids=lambda path: path.stem)
+def test_lowerings_write_no_conditions(path: Path) -> None:
+    """What a lowering compares or stores is made of expressions: its texts are names alone."""
+    for call in ast.walk(ast.parse(path.read_text())):
+        name = getattr(getattr(call, "func", None), "attr", "")
+        if not isinstance(call, ast.Call) or name not in STATED:
+            continue
+        for each in call.args[:2]:
+            assert not isinstance(each, ast.JoinedStr), ast.unparse(call)
+            if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                assert each.value.isidentifier() or each.value == "", ast.unparse(call)
+
+
 @pytest.fixture
 def f() -> FunctionWriter:
     return FunctionWriter(Program("p", [], [], []), "work", [])
@@ -43,11 +77,11 @@ def f() -> FunctionWriter:
         (cpp.KernelCall("list", ("n0",), context=False), "list(n0);"),
         (cpp.KernelCall("count", ("p0",), context=False, result="n"), "const long n = count(p0);"),
         (
-            cpp.KernelCall("run", (cpp.elements("p0", "1.0f", type="Cell", template=("float",)),)),
+            cpp.KernelCall("run", (elements("p0", "1.0f", type="Cell", template=("float",)),)),
             "run(c, Cell<float>{p0, 1.0f});",
         ),
         (
-            cpp.Struct("Windows", "w", (("n", "1"), ("axis", cpp.elements(cpp.elements("2"))))),
+            cpp.Struct("Windows", "w", (("n", "1"), ("axis", elements(elements("2"))))),
             "const Windows w = {.n = 1, .axis = {{2}}};",
         ),
         (
@@ -64,28 +98,28 @@ def f() -> FunctionWriter:
         (cpp.Room((("out", 3), ("step", 2))), "long out[3], step[2];"),
         (cpp.Room((("rows", 2),), zeros=True), "long rows[2] = {};"),
         (cpp.Assign((("*s1", "out[0]"), ("*s2", "3L"))), "*s1 = out[0], *s2 = 3L;"),
-        (cpp.Require("a == b", "BAD_SIZES"), "if (!(a == b)) return BAD_SIZES;"),
-        (cpp.Return("n0 == 0"), "if (n0 == 0) return 0;"),
+        (cpp.Require(infix("a", "==", "b"), "BAD_SIZES"), "if (!(a == b)) return BAD_SIZES;"),
+        (cpp.Return(infix("n0", "==", 0)), "if (n0 == 0) return 0;"),
         (cpp.Return("done", ""), "if (done) return;"),
         (cpp.Variable("long", (("a", "1"), ("b", "2"))), "long a = 1, b = 2;"),
         (cpp.Pointers("in", ("p0",)), "const void* in[] = {p0, nullptr};"),
         (cpp.RunBody(3), "if (int failed = run_3(m, in, nullptr)) return failed;"),
-        (cpp.Result("x + 1"), "return x + 1;"),
+        (cpp.Result(infix("x", "+", 1)), "return x + 1;"),
         (cpp.Text("using L = One;"), "using L = One;"),
         (
-            cpp.KernelCall("rows", (cpp.elements("p0", "n1", type="Rows"), cpp.Size(3))),
+            cpp.KernelCall("rows", (elements("p0", "n1", type="Rows"), Size(3))),
             "rows(c, Rows{p0, n1}, 3L);",
         ),
         (
-            cpp.Variable("Shape", (("shape", cpp.elements("n0", "0.5f")),)),
+            cpp.Variable("Shape", (("shape", elements("n0", "0.5f")),)),
             "Shape shape = {n0, 0.5f};",
         ),
         (
-            cpp.Constant("auto", "seen", cpp.elements("inner", type="Capped", template=("float",))),
+            cpp.Constant("auto", "seen", elements("inner", type="Capped", template=("float",))),
             "const auto seen = Capped<float>{inner};",
         ),
         (
-            cpp.Assign((("width", cpp.Calculated("{0} == 1 ? {1} : {0}", ("n0", "n1"), max)),)),
+            cpp.Assign((("width", Calculated("{0} == 1 ? {1} : {0}", ("n0", "n1"), max)),)),
             "width = n0 == 1 ? n1 : n0;",
         ),
     ],
@@ -95,9 +129,38 @@ def test_single_statements(statement: cpp.Statement, text: str) -> None:
     assert lines(statement) == [text]
 
 
+@pytest.mark.parametrize(
+    ("expression", "printed"),
+    [
+        (infix(infix("a", "+", "b"), "*", "c"), "(a + b) * c"),
+        (infix("a", "*", "b", "c"), "a * b * c"),
+        (infix("a", "-", infix("b", "-", "c")), "a - (b - c)"),
+        (infix(infix("a", "-", "b"), "-", "c"), "a - b - c"),
+        (infix("a", "/", infix("b", "%", "c")), "a / (b % c)"),
+        (infix(infix("a", "||", "b"), "&&", "c"), "(a || b) && c"),
+        (infix(infix("a", "<", "b"), "||", infix("c", "&&", "d")), "a < b || c && d"),
+        (Operation("!", (infix("a", "==", "b"),)), "!(a == b)"),
+        (Operation("!", (invoke("is", "a", template=("4",)),)), "!is<4>(a)"),
+        (Chosen(infix("n", "==", 1), "0", Size(3)), "n == 1 ? 0 : 3L"),
+        (infix("a", "+", Chosen("b", "c", "d")), "a + (b ? c : d)"),
+        (Chosen(Chosen("a", "b", "c"), "d", "e"), "(a ? b : c) ? d : e"),
+        (Element("p0", infix("i", "+", 1)), "p0[i + 1]"),
+        (AsSize(infix("a", "+", "b")), "(long)(a + b)"),
+        (AsSize(Element("p0", 0)), "(long)p0[0]"),
+        (Pointed(PointerTo(BodyOutput(2, 0), dtypes.bool_)), "*(const bool*)m.f2.results[0]"),
+        (PointerTo(infix("p", "+", "n"), is_written=True), "(char*)(p + n)"),
+        (FieldOf(BlockOf(1, 3), "data"), "m.f1.left[3].data"),
+        (SizeOf("batch"), "d.s_batch"),
+    ],
+    ids=str,
+)
+def test_operators_bind_as_they_are_nested(expression: Expression, printed: str) -> None:
+    assert written(expression) == printed
+
+
 def test_statements_of_statements(f: FunctionWriter) -> None:
-    with f.repeat("i < n0"), f.when("i > 0"):
-        f.assign("a[i]", "i")
+    with f.repeat(infix("i", "<", "n0")), f.when(infix("i", ">", 0)):
+        f.assign(Element("a", "i"), "i")
     with f.define("input", "long row"):
         f.add(cpp.Result("row"))
     f.loader("rows", "p0", "n1")

@@ -29,8 +29,11 @@ VALUES = ("row", "col", "lanes")
 """What gives a kernel what it reads."""
 
 
-class Fusing(Placing):
-    """A program in the making whose elementwise work is fused."""
+class Fusing:
+    """Adds elementwise work to the program in the making whose values lie at these places."""
+
+    def __init__(self, places: Placing) -> None:
+        self.places = places
 
     def elementwise(self, group: Group) -> None:
         """A step for elementwise work without an anchor."""
@@ -41,16 +44,16 @@ class Fusing(Placing):
         vector = all(map(is_vector_term, terms))
         space = IterationSpace(value.shape, order)
         tensors = {v: self._operand(v, space, vector) for v in operands}
-        targets = {v: self.allocate(v, order, strided=True) for v in group.results}
+        targets = {v: self.places.allocate(v, order, strided=True) for v in group.results}
         space = space.widened([*tensors.values(), *targets.values()])
-        f = self.function(
+        f = self.places.function(
             "_".join(dict.fromkeys(n.kind.lower() for n in group.nodes)), *group.nodes
         )
         work = Epilogue(f, group, space, tensors, targets).statement("")
         rows, columns = f.number(space.rows), f.number(space.columns)
         f.add(MapWork(rows, columns, work, vector, sum(map(cost, terms))))
         f.checks = f.checks or work.divides
-        self.tensors.update(targets)
+        self.places.tensors.update(targets)
         f.finish(" + ".join(n.kind for n in group.nodes))
 
     def _main_order(self, value: Value, operands: Iterable[Value]) -> Order:
@@ -59,7 +62,7 @@ class Fusing(Placing):
         for operand in operands:
             if operand.is_const or operand.shape != value.shape:
                 continue
-            tensor = self.tensor(operand)
+            tensor = self.places.tensor(operand)
             if best is None or (
                 best.order == natural(best.rank) and tensor.order != natural(tensor.rank)
             ):
@@ -70,12 +73,12 @@ class Fusing(Placing):
         """An operand that the space can address: with column stride 0 or 1 for vectors, any stride
         for scalars.
         """
-        tensor = self.tensor(value)
+        tensor = self.places.tensor(value)
         if space.column_stride(tensor) in (0, 1) or (not vector and value.const is None):
             return tensor
         shift = len(space.shape) - tensor.rank
         order = tuple(a - shift for a in space.order if a >= shift)
-        return self.arranged(tensor, order, value)
+        return self.places.arranged(tensor, order, value)
 
     def sink(
         self,
@@ -118,7 +121,7 @@ class Fusing(Placing):
         if part is not None:
             work = part.told(work)
         f.add(Work(name, SINK, work))
-        self.tensors.update(places)
+        self.places.tensors.update(places)
         return name
 
     def wide_sink(
@@ -133,7 +136,7 @@ class Fusing(Placing):
         space = space.widened([*tensors.values(), *targets.values()], most)
         work = Epilogue(f, group, space, tensors, targets).statement("acc")
         f.add(Work("sink", SINK, work))
-        self.tensors.update(targets)
+        self.places.tensors.update(targets)
         return "sink", space.columns
 
     def _target(
@@ -142,13 +145,13 @@ class Fusing(Placing):
         """A place for what a sink stores: as bfloat16 where its readers take that; the one that
         there is, where sinks of other calls made parts of the value.
         """
-        axis = rounded_axis(value, self.precisions, self.machine)
+        axis = rounded_axis(value, self.places.precisions, self.places.machine)
         rounded = axis is not None and order[-1:] == (axis,)
         if rounded:
             f.function.stores_rounded = True
-        if makes_part and value in self.tensors:
-            return self.tensors[value]
-        return self.allocate(value, order, strided=True, rounded=rounded)
+        if makes_part and value in self.places.tensors:
+            return self.places.tensors[value]
+        return self.places.allocate(value, order, strided=True, rounded=rounded)
 
     def stage(
         self, f: FunctionWriter, group: Group, order: Order, bias: Tensor | None, name: str
@@ -177,18 +180,18 @@ class Fusing(Placing):
         value = group.result
         space = IterationSpace(value.shape, natural(value.rank))
         tensors = {v: self._operand(v, space, vector=True) for v in group.operands()}
-        targets = {v: self.allocate(v, space.order, strided=True) for v in group.results}
-        later = [self.tensors[v] for v in reader.results]
+        targets = {v: self.places.allocate(v, space.order, strided=True) for v in group.results}
+        later = [self.places.tensors[v] for v in reader.results]
         body = Epilogue(f, group, space, tensors, targets, later, reader.operands())
         f.add(Work(name, VALUES, body.statement("", value)))
-        self.tensors.update(targets)
+        self.places.tensors.update(targets)
 
     def lie_in_rows(self, group: Group) -> bool:
         """Whether a function of row and column can load all operands of elementwise work where they
         lie, the rows in natural order.
         """
         space = IterationSpace(group.result.shape, natural(group.result.rank))
-        tensors = (self.tensor(v) for v in group.operands() if v.const is None)
+        tensors = (self.places.tensor(v) for v in group.operands() if v.const is None)
         return all(space.column_stride(tensor) in (0, 1) for tensor in tensors)
 
     def _inner_body(self, f: FunctionWriter, group: Group, order: Order) -> Epilogue:
@@ -201,5 +204,5 @@ class Fusing(Placing):
         if bias is None:
             return start
         if body.space.column_stride(bias) not in (0, 1):
-            bias = self.arranged(bias, natural(bias.rank))
+            bias = self.places.arranged(bias, natural(bias.rank))
         return body.apply(_SUM + _BIAS, start, body.load(bias))

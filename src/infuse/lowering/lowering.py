@@ -7,6 +7,7 @@ How one operator becomes a kernel call stands in `lower/`, registered in the `Ke
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import NoReturn
 
 from infuse import dtypes
@@ -17,23 +18,17 @@ from infuse.ir.relations import Relation
 from infuse.ir.types import Shape, TensorType
 from infuse.lowering.choice import Chooser
 from infuse.lowering.concat_slots import ConcatSlots
+from infuse.lowering.expressions import Element, Expression, Invocation, Operation, Pointed, Size
 from infuse.lowering.fusing import Fusing
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import KERNELS, KernelFamily, runtime_operands
 from infuse.lowering.liveness import is_known, live_nodes, relations_of
 from infuse.lowering.partition import join_readers, partition
+from infuse.lowering.placing import Placing
 from infuse.lowering.precisions import Precision
 from infuse.lowering.producers import Producers, fuse_producers
 from infuse.lowering.program import Program, Step
 from infuse.lowering.readers import Readers
-from infuse.lowering.statements import (
-    Element,
-    Expression,
-    Invocation,
-    Operation,
-    Pointed,
-    Size,
-)
 from infuse.lowering.tensors import Buffer, Tensor, dense, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets import Machine
@@ -62,8 +57,13 @@ def lower(
     return lowering.run()
 
 
-class Lowering(Fusing):
+class Lowering(Placing):
     """The state of one lowering: the program so far and where every value lies."""
+
+    @cached_property
+    def fusing(self) -> Fusing:
+        """What adds elementwise work to the program."""
+        return Fusing(self)
 
     def run(self, aliases: Mapping[int, int] | None = None) -> Program:
         """The program. `aliases`: outputs that may be left where the body's input of that number
@@ -167,7 +167,7 @@ class Lowering(Fusing):
             results = list(dict.fromkeys([*results, *last.outputs]))
             self.tensors.update((v, self.allocate(v)) for v in results)
         elif node is None:
-            self.elementwise(group)
+            self.fusing.elementwise(group)
         elif function is None:
             self.unsupported(node)
         else:

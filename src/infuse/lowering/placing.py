@@ -15,16 +15,10 @@ from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.relations import Relation
 from infuse.lowering.choice import Choice, Chooser
 from infuse.lowering.concat_slots import ConcatSlots, Slot
+from infuse.lowering.expressions import Converted, Element, Operation, Size
 from infuse.lowering.precisions import LayerPrecisions, Precision
 from infuse.lowering.program import Program
-from infuse.lowering.statements import (
-    Converted,
-    CopyElements,
-    Element,
-    InterleavePlanes,
-    Operation,
-    Size,
-)
+from infuse.lowering.statements import CopyElements, InterleavePlanes
 from infuse.lowering.tensors import (
     Buffer,
     Order,

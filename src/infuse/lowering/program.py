@@ -19,7 +19,8 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import Shape
 from infuse.lowering.choice import Choice
-from infuse.lowering.statements import Expression, KernelSizes, Scratch, Statement
+from infuse.lowering.expressions import Expression, KernelSizes
+from infuse.lowering.statements import Scratch, Statement
 from infuse.lowering.tensors import Buffer, Order, Tensor, dense, natural
 from infuse.lowering.weights import Weights
 

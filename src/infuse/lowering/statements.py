@@ -1,124 +1,11 @@
-"""What the body of a function consists of, as data.
-
-Arguments and values are expressions: names that a function's writer gave to tensors, sizes and
-work, and what is made of these.
-"""
+"""What the body of a function consists of, as data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from infuse.dtypes import DType
-from infuse.ir.dims import Dim
 from infuse.lowering.elementwise import Elementwise
-
-KernelSizes = tuple[Any, ...]
-"""A class of named fields: sizes, truth values, or such sizes again."""
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """What stands in braces, perhaps of a type: fields by name, or elements, whose names are
-    empty.
-    """
-
-    items: tuple[tuple[str, Expression], ...]
-    type: str = ""
-    template: tuple[str, ...] = ()
-
-
-def elements(*values: Expression, type: str = "", template: tuple[str, ...] = ()) -> Aggregate:
-    """Braces around elements."""
-    return Aggregate(tuple(("", value) for value in values), type, template)
-
-
-@dataclass(frozen=True)
-class Calculated:
-    """What a target makes of other expressions, which stand in `text` where braces do; `meaning`
-    makes the same of what they stand for.
-    """
-
-    text: str
-    operands: tuple[Expression, ...]
-    meaning: Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Size:
-    """A size that stands in the body itself."""
-
-    size: Dim
-
-
-@dataclass(frozen=True)
-class Operation:
-    """An operator on expressions, in the order in which they stand beside it."""
-
-    operator: str
-    operands: tuple[Expression, ...]
-
-
-@dataclass(frozen=True)
-class Element:
-    """The element of a list, or of what a pointer leads to, of this number."""
-
-    array: Expression
-    index: int
-
-
-@dataclass(frozen=True)
-class Pointed:
-    """What lies where a name points."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Converted:
-    """A number as one of this type."""
-
-    dtype: DType
-    value: Expression
-
-
-@dataclass(frozen=True)
-class Invocation:
-    """What a function that has a meaning of its own gives for these arguments."""
-
-    function: str
-    arguments: tuple[Expression, ...]
-
-
-Expression = (
-    str
-    | Size
-    | Aggregate
-    | Calculated
-    | Operation
-    | Element
-    | Pointed
-    | Converted
-    | Invocation
-    | KernelSizes
-)
-_EXPRESSIONS = (
-    Size,
-    Aggregate,
-    Calculated,
-    Operation,
-    Element,
-    Pointed,
-    Converted,
-    Invocation,
-    tuple,
-)
-
-
-def expression(value: object) -> Expression:
-    """A value as an expression."""
-    return value if isinstance(value, _EXPRESSIONS) else str(value)
+from infuse.lowering.expressions import Expression
 
 
 @dataclass(frozen=True)
@@ -215,7 +102,7 @@ class Pointers(Statement):
     """Where the inputs of a body lie, in order."""
 
     name: str
-    elements: tuple[str, ...]
+    elements: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
@@ -229,7 +116,7 @@ class RunBody(Statement):
 class Return(Statement):
     """The function ends with a failure, well (0) or without a result where a condition holds."""
 
-    condition: str
+    condition: Expression
     failure: str = "0"
 
 
@@ -237,7 +124,7 @@ class Return(Statement):
 class Result(Statement):
     """What an inner function gives."""
 
-    value: str
+    value: Expression
 
 
 @dataclass(frozen=True)
@@ -251,23 +138,22 @@ class Scope(Statement):
 class If(Statement):
     """Statements that run where a condition holds, and others where it does not."""
 
-    condition: str
+    condition: Expression
     then: tuple[Statement, ...]
     otherwise: tuple[Statement, ...] = ()
 
 
 @dataclass(frozen=True)
 class Repeat(Statement):
-    """Statements that run for i = 0, 1, … as long as a condition holds.
+    """Statements that run for i = `first`, … as long as a condition holds."""
 
-    `step`: what follows each run, where that is not just the next i.
-    """
-
-    condition: str
+    condition: Expression
     body: tuple[Statement, ...]
-    step: str = "++i"
-    start: str = "long i = 0"
+    first: Expression | None = "0"
     """Nothing where i is declared before."""
+    type: str = "long"
+    also: str = ""
+    """Another name of the next i, which is stored there after each run."""
 
 
 @dataclass(frozen=True)

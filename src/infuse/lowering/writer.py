@@ -11,6 +11,15 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.lowering import statements as parts
+from infuse.lowering.expressions import (
+    Aggregate,
+    Expression,
+    Invocation,
+    KernelSizes,
+    Size,
+    elements,
+    expression,
+)
 from infuse.lowering.program import (
     Argument,
     Function,
@@ -20,16 +29,7 @@ from infuse.lowering.program import (
     SizeResult,
     Step,
 )
-from infuse.lowering.statements import (
-    Aggregate,
-    Expression,
-    KernelSizes,
-    Scratch,
-    Size,
-    Statement,
-    elements,
-    expression,
-)
+from infuse.lowering.statements import Scratch, Statement
 from infuse.lowering.tensors import Buffer, Tensor
 
 
@@ -203,16 +203,16 @@ class FunctionWriter:
         finally:
             self.function.statements = outer
 
-    def run_body(self, number: int, inputs: Sequence[str]) -> None:
+    def run_body(self, number: int, inputs: Sequence[Expression]) -> None:
         """Add a run of a body of control flow on these inputs."""
         self.add(parts.Pointers("in", tuple(inputs)))
         self.add(parts.RunBody(number))
 
-    def when(self, condition: str) -> AbstractContextManager[None]:
+    def when(self, condition: Expression) -> AbstractContextManager[None]:
         """Add statements that run where a condition holds."""
         return self.block(lambda inner: parts.If(condition, inner))
 
-    def repeat(self, condition: str, **how: str) -> AbstractContextManager[None]:
+    def repeat(self, condition: Expression, **how: Any) -> AbstractContextManager[None]:
         """Add statements that run again and again (see `Repeat`)."""
         return self.block(lambda inner: parts.Repeat(condition, inner, **how))
 
@@ -242,7 +242,7 @@ class FunctionWriter:
         """Add values that change, by name."""
         self.add(parts.Variable(type, tuple((name, expression(v)) for name, v in values.items())))
 
-    def end_when(self, condition: str, failure: str = "0") -> None:
+    def end_when(self, condition: Expression, failure: str = "0") -> None:
         """Let the function end where a condition holds: well, or with a failure."""
         self.add(parts.Return(condition, failure))
 
@@ -304,7 +304,7 @@ def _sizes_in(values: Iterable[Any]) -> Iterator[Dim]:
                 yield value
             case Aggregate(items=items):
                 yield from _sizes_in(each for _, each in items)
-            case parts.Invocation(arguments=arguments):
+            case Invocation(arguments=arguments):
                 yield from _sizes_in(arguments)
             case tuple():
                 yield from _sizes_in(value)

@@ -9,13 +9,37 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from types import SimpleNamespace
 from typing import Any, Final
 
 from infuse.ir.graph import Array
 from infuse.lowering import statements as cpp
+from infuse.lowering.expressions import (
+    TERMS,
+    Aggregate,
+    AsSize,
+    BlockOf,
+    BodyOutput,
+    Calculated,
+    Chosen,
+    Converted,
+    Element,
+    Estimate,
+    Expression,
+    FieldOf,
+    Grouped,
+    Invocation,
+    Operation,
+    Pointed,
+    PointerTo,
+    Size,
+    SizeOf,
+    elements,
+    expression as as_expression,
+)
 from infuse.lowering.program import Number, SizeResult, Step
-from infuse.lowering.statements import Aggregate, Expression, KernelCall, Statement
+from infuse.lowering.statements import KernelCall, Statement
 from infuse.lowering.tensors import Tensor
 from infuse.targets.cpu.emit.sizes import symbol_field
 from infuse.targets.cpu.families.base import Arguments
@@ -44,8 +68,18 @@ _OPERATORS: Final[dict[type, Callable[[Any, Any], Any]]] = {
 
 _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "==": operator.eq,
+    "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
+    ">=": operator.ge,
+    "+": lambda *terms: reduce(operator.add, terms),
+    "-": lambda *terms: reduce(operator.sub, terms),
+    "*": lambda *terms: reduce(operator.mul, terms),
+    "/": lambda *terms: reduce(_divided, terms),
+    "%": operator.mod,
+    "&&": lambda *terms: all(terms),
+    "||": lambda *terms: any(terms),
+    "!": operator.not_,
 }
 _INVOKED: Final[dict[str, Callable[..., Any]]] = {
     "do_broadcast": lambda a, b: a == b or 1 in (a, b),
@@ -131,13 +165,13 @@ class Scope:
         if isinstance(statement, cpp.Constant):
             self.names[statement.name] = self.value(statement.value)
         elif isinstance(statement, cpp.Arrays):
-            for name, elements in statement.lists:
-                self.names[name] = tuple(map(self.value, _apart(elements)))
+            for name, listed in statement.lists:
+                self.names[name] = tuple(map(self.value, _apart(listed)))
         elif isinstance(statement, cpp.Struct):
             self.names[statement.name] = self._struct(Aggregate(statement.fields, statement.type))
         elif isinstance(statement, cpp.Loader):
             items = statement.pointer, statement.columns
-            self.names[statement.name] = self._struct(cpp.elements(*items, type="Loader"))
+            self.names[statement.name] = self._struct(elements(*items, type="Loader"))
         elif isinstance(statement, cpp.Variable):
             for name, value in statement.values:
                 self.names[name] = self._variable(statement.type, value)
@@ -157,21 +191,18 @@ class Scope:
         return self.value(value) if value else SimpleNamespace()
 
     def _assign(self, place: Expression, value: Any) -> None:
-        if isinstance(place, cpp.Pointed):
-            place = f"*{place.name}"
-        if isinstance(place, cpp.Element):
-            place = f"{place.array}[{place.index}]"
-        assert isinstance(place, str)
-        size = self.names.get(place.removeprefix("*"))
-        if isinstance(size, SizeResult) and isinstance(value, int):
-            self.told[size.symbol] = value
-        name, _, field = place.partition(".")
-        if field:
-            setattr(self.names[name], field, value)
-        name, _, index = place.removesuffix("]").partition("[")
-        # What a pointer leads to is memory, which the caller fills.
-        if index and name in self.names and not isinstance(self.names[name], Pointer):
-            self.names[name][self.value(index)] = value
+        match place:
+            case str(name):
+                self.names[name] = value
+            case Pointed(name):
+                size = self.value(name)
+                if isinstance(size, SizeResult) and isinstance(value, int):
+                    self.told[size.symbol] = value
+            case FieldOf(str(name), field):
+                setattr(self.names[name], field, value)
+            case Element(str(name), index) if isinstance(self.names.get(name), list):
+                # What a pointer leads to is memory, which the caller fills.
+                self.names[name][self.value(as_expression(index))] = value
 
     def _struct(self, braces: Aggregate) -> Any:
         values = [(name, self.value(value)) for name, value in braces.items]
@@ -186,26 +217,55 @@ class Scope:
 
     def value(self, expression: Expression) -> Any:
         """What an expression stands for; its text where that is not stated."""
+        try:
+            return self._resolved(expression)
+        except UnresolvedError:
+            return expression
+
+    def _resolved(self, expression: Expression) -> Any:
         match expression:
             case Aggregate():
                 return self._struct(expression)
-            case cpp.Calculated(_, operands, meaning):
+            case Calculated(_, operands, meaning):
                 return meaning(*(self._shown(self.value(each)) for each in operands))
-            case cpp.Size(size):
+            case Size(size):
                 return self.memory.number(size)
-            case cpp.Operation(operator, operands):
-                return _OPERATIONS[operator](*map(self.value, operands))
-            case cpp.Element(array, index):
-                return self._element(self.value(array), index)
-            case cpp.Converted(_, value):
-                return self.value(value)
-            case cpp.Invocation(function, arguments):
-                return _INVOKED[function](*map(self.value, arguments))
+            case Estimate(size):
+                return float(self.memory.number(size))
+            case Operation(operator, operands):
+                return _OPERATIONS[operator](*map(self._operand, operands))
+            case Grouped(inner) | Converted(value=inner) | AsSize(inner) | PointerTo(inner):
+                return self._operand(inner)
+            case Chosen(condition, then, otherwise):
+                return self._operand(then if self._operand(condition) else otherwise)
+            case FieldOf(name, field):
+                return self._field(self._operand(name), field)
+            case Element(array, index):
+                return self._element(self._operand(array), self._operand(as_expression(index)))
+            case Pointed(name):
+                return self._element(self._operand(name), 0)
+            case Invocation(function, arguments) if function in _INVOKED:
+                return _INVOKED[function](*map(self._operand, arguments))
+            case Invocation() | BodyOutput() | BlockOf() | SizeOf():
+                raise UnresolvedError
             case tuple():
                 fields = [n if isinstance(n, bool) else self.memory.number(n) for n in expression]
                 return expression._make(fields)  # type: ignore[attr-defined]
         assert isinstance(expression, str)
         return self._of_text(expression)
+
+    def _operand(self, expression: Expression) -> Any:
+        """What an expression stands for, where that is stated."""
+        value = self._resolved(expression)
+        if isinstance(value, (str, *TERMS)) and not isinstance(value, tuple):
+            raise UnresolvedError
+        return value
+
+    @staticmethod
+    def _field(of: Any, field: str) -> Any:
+        if not hasattr(of, field):
+            raise UnresolvedError
+        return getattr(of, field)
 
     def _of_text(self, text: str) -> Any:
         plain = _CAST.sub("", text.removeprefix("&"))

@@ -11,19 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from infuse.build.compile import generate
 from infuse.ir import dims
-from infuse.ir.graph import Array, Graph, Value
+from infuse.ir.graph import Array, Graph, Value, captured
 from infuse.lowering.choice import Chooser
 from infuse.lowering.memory import Plan
 from infuse.lowering.precisions import Precision
 from infuse.lowering.program import Program, Step
 from infuse.lowering.statements import CopyElements, InterleavePlanes, Return
 from infuse.lowering.tensors import Buffer, Tensor, dense
+from infuse.ops.core.control_flow import ControlFlow
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Machine, Target
 from infuse.testing.epilogues import EpilogueError, check_work, mapped
@@ -72,13 +74,16 @@ def run_lowered(
     reads; KernelError where a kernel is called with what does not give its node; EpilogueError
     where elementwise work does not make its result;
     UnsupportedOperatorError where a node has no native code; UnknownSizeError where only a
-    kernel finds a size (the start of a computed Slice) and no statement tells how. Bodies of
-    control flow run in the interpreter.
+    kernel finds a size (the start of a computed Slice) and no statement tells how. What runs a
+    body of control flow is not looked at; the bodies are, in each of their runs.
     """
     program, plan = generate(graph, target, threads, precision, chooser)
     assert program.graph is not None
     values = evaluate_values(program.graph, feeds, _stated(program.graph, feeds))
-    machine = _Machine(program, plan, values, target.machine)
+    programs = {
+        inner.graph: (inner, its) for inner, its in zip(program.bodies, plan.bodies, strict=True)
+    }
+    machine = _Machine(program, plan, values, target.machine, programs)
     return machine.run()
 
 
@@ -86,10 +91,16 @@ class _Machine(ProgramMemory):
     """The memory of a program, and its steps."""
 
     def __init__(
-        self, program: Program, plan: Plan, values: Mapping[Value, Array], made_for: Machine
+        self,
+        program: Program,
+        plan: Plan,
+        values: Mapping[Value, Array],
+        made_for: Machine,
+        bodies: Mapping[Graph | None, tuple[Program, Plan]],
+        around: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        super().__init__(program, plan, values)
-        self.made_for = made_for
+        super().__init__(program, plan, values, around)
+        self.made_for, self.bodies = made_for, bodies
         self.reads = self.calls = self.mapped = 0
         self._spoilt: set[Buffer] = set()
 
@@ -97,16 +108,59 @@ class _Machine(ProgramMemory):
 
     def run(self) -> LoweredRun:
         """All steps in order."""
+        self._run_steps()
+        return LoweredRun(
+            dict(self._outputs()), len(self.program.steps), self.reads, self.calls, self.mapped
+        )
+
+    def _run_steps(self) -> None:
         for step in self.program.steps:
             copied = _copied(step)
             if copied is not None:
                 self._copy(step, *copied)
-            else:
-                self._compute(step)
+                continue
+            if step.function.is_control:
+                self._run_bodies(step)
+            self._compute(step)
         self._require_whole()
-        return LoweredRun(
-            dict(self._outputs()), len(self.program.steps), self.reads, self.calls, self.mapped
-        )
+
+    def _run_bodies(self, step: Step) -> None:
+        """The programs of the bodies of a step's node, as often as it runs them."""
+        (node,) = step.sources
+        assert isinstance(node.op, ControlFlow)
+        inputs = [None if v is None else self._value(v) for v in node.inputs]
+        outer = {v: self._value(v) for v in captured(node) if v in self.values}
+
+        def run(graph: Graph, given: Sequence[Array]) -> list[Array]:
+            return self._run_body(graph, given, outer)
+
+        node.op.run_bodies(node, inputs, run)
+
+    def _value(self, value: Value) -> Array:
+        return self.values[value] if value.const is None else value.const
+
+    def _run_body(
+        self, graph: Graph, inputs: Sequence[Array], outer: Mapping[Value, Array]
+    ) -> list[Array]:
+        """The outputs of a body that sees these values around it, which its program leaves;
+        PlacementError where it does not.
+        """
+        program, plan = self.bodies[graph]
+        feeds = dict(zip((v.name for v in graph.inputs), inputs))
+        stated = _stated(graph, feeds, self.sizes)
+        values = {**outer, **stated, **evaluate_values(graph, feeds, {**outer, **stated})}
+        body = _Machine(program, plan, values, self.made_for, self.bodies, self.sizes)
+        body._run_steps()
+        self.reads, self.calls = self.reads + body.reads, self.calls + body.calls
+        self.mapped += body.mapped
+        outputs = [body._value(v) for v in graph.outputs]
+        for value, expected in zip(graph.outputs, outputs):
+            tensor = program.places.get(value)
+            if tensor is not None and not _equal(
+                body.load(tensor), expected.astype(tensor.dtype.numpy)
+            ):
+                raise PlacementError(f"the body {graph.name!r} does not leave {value.name!r}")
+        return outputs
 
     def _compute(self, step: Step) -> None:
         """A step that reads operands of its nodes, and makes those of their results that lie where
@@ -237,9 +291,14 @@ class _Machine(ProgramMemory):
             yield name, self.load(dense(Buffer("output", 0, number), dtype, tuple(shape)))
 
 
-def _stated(graph: Graph, feeds: Mapping[str, Array]) -> dict[Value, Array]:
-    """What operands hold that no node makes: numbers that follow from the sizes of the inputs."""
-    sizes = sizes_of({v: np.asarray(feeds[v.name]) for v in graph.inputs if v.name in feeds})
+def _stated(
+    graph: Graph, feeds: Mapping[str, Array], around: Mapping[str, int] = MappingProxyType({})
+) -> dict[Value, Array]:
+    """What operands hold that no node makes: numbers that follow from the sizes of the inputs, and
+    for a body from those `around` it.
+    """
+    fed = {v: np.asarray(feeds[v.name]) for v in graph.inputs if v.name in feeds}
+    sizes = {**around, **sizes_of(fed)}
     stated = {}
     for value in dict.fromkeys(v for node in graph.nodes for v in node.operands()):
         is_made = value.producer is not None or value.const is not None or value in graph.inputs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -27,14 +28,24 @@ class UnknownSizeError(Exception):
 class ProgramMemory:
     """Where the values of a program lie; those that no step makes are there."""
 
-    def __init__(self, program: Program, plan: Plan, values: Mapping[Value, Array]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        plan: Plan,
+        values: Mapping[Value, Array],
+        around: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """`around`: the sizes of the program whose body this one is."""
         self.program, self.plan, self.values = program, plan, values
-        self.sizes = sizes_of(values)
+        self.sizes = {**around, **sizes_of(values)}
         self._memory: dict[object, Array] = {}
         self._offsets = self._arena_offsets()
         for value in program.places:
-            if value.producer is None and value in values:
+            if value in values and not self._is_made_here(value):
                 self.write(value)
+
+    def _is_made_here(self, value: Value) -> bool:
+        return value.producer is not None and value.producer.graph is self.program.graph
 
     def _arena_offsets(self) -> dict[Buffer, int]:
         buffers = self.plan.buffers

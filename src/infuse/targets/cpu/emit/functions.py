@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from infuse.lowering.expressions import Expression, Invocation
 from infuse.lowering.program import Function, Parameter, Program, Step
 from infuse.lowering.statements import (
     CopyElements,
     Define,
-    Expression,
     If,
     InterleavePlanes,
-    Invocation,
     MapCall,
     MapWork,
     Repeat,

@@ -6,26 +6,39 @@ from collections.abc import Mapping, Sequence
 from functools import singledispatch
 
 from infuse.lowering.elementwise import Elementwise
-from infuse.lowering.statements import (
+from infuse.lowering.expressions import (
+    OPERATORS,
     Aggregate,
+    AsSize,
+    BlockOf,
+    BodyOutput,
+    Calculated,
+    Chosen,
+    Converted,
+    Element,
+    Estimate,
+    Expression,
+    FieldOf,
+    Grouped,
+    Invocation,
+    Operation,
+    Pointed,
+    PointerTo,
+    Size,
+    SizeOf,
+)
+from infuse.lowering.statements import (
     Arrays,
     Assign,
-    Calculated,
     Constant,
-    Converted,
     CopyElements,
     Define,
-    Element,
-    Expression,
     If,
     InterleavePlanes,
-    Invocation,
     KernelCall,
     Loader,
     MapCall,
     MapWork,
-    Operation,
-    Pointed,
     Pointers,
     Repeat,
     Require,
@@ -35,7 +48,6 @@ from infuse.lowering.statements import (
     RunBody,
     Scope,
     Scratch,
-    Size,
     Statement,
     Struct,
     Text,
@@ -43,7 +55,7 @@ from infuse.lowering.statements import (
     Work,
 )
 from infuse.targets.cpu.emit.elementwise import work_lines
-from infuse.targets.cpu.emit.sizes import size_text, sizes_text
+from infuse.targets.cpu.emit.sizes import estimate_text, size_text, sizes_text, symbol_field
 
 
 def text(expression: Expression) -> str:
@@ -53,24 +65,63 @@ def text(expression: Expression) -> str:
             return expression
         case Size(size):
             return size_text(size)
+        case Estimate(size):
+            return estimate_text(size)
         case Aggregate(items, type, template):
             each = (f".{name} = {text(value)}" if name else text(value) for name, value in items)
             return f"{type}{_template(template)}{{{', '.join(each)}}}"
         case Calculated(form, operands, _):
             return form.format(*map(text, operands))
-        case Operation(operator, (one,)):
-            return f"{operator}{text(one)}"
-        case Operation(operator, operands):
-            return f" {operator} ".join(map(text, operands))
+        case Operation(operator, (first, *rest)) if not rest:
+            return f"{operator}{_tight(first)}"
+        case Operation(operator, (first, *rest)):
+            level = _LEVELS[operator]
+            return f" {operator} ".join([_at(first, level), *(_at(e, level + 1) for e in rest)])
+        case Grouped(inner):
+            return f"({text(inner)})"
+        case Chosen(condition, then, otherwise):
+            return f"{_at(condition, 0)} ? {text(then)} : {text(otherwise)}"
+        case FieldOf(name, field):
+            return f"{_tight(name)}.{field}"
         case Element(array, index):
-            return f"{text(array)}[{index}]"
-        case Pointed(name):
-            return f"*{name}"
+            return f"{_tight(array)}[{index if isinstance(index, int) else text(index)}]"
+        case Pointed(pointer):
+            return f"*{_tight(pointer)}"
         case Converted(dtype, value):
-            return f"({dtype.c_name}){text(value)}"
-        case Invocation(function, arguments):
-            return f"{function}({', '.join(map(text, arguments))})"
+            return f"({dtype.c_name}){_tight(value)}"
+        case AsSize(value):
+            return f"(long){_tight(value)}"
+        case PointerTo(pointer, dtype, is_written):
+            element = "char" if dtype is None else dtype.c_name
+            return f"({'' if is_written else 'const '}{element}*){_tight(pointer)}"
+        case Invocation(function, arguments, template):
+            return f"{function}{_template(template)}({', '.join(map(text, arguments))})"
+        case BodyOutput(body, number):
+            return f"m.f{body}.results[{number}]"
+        case BlockOf(program, number):
+            return f"m.f{program}.left[{number}]"
+        case SizeOf(symbol):
+            return f"d.{symbol_field(symbol)}"
+    assert isinstance(expression, tuple)
     return sizes_text(expression)
+
+
+_LEVELS = {name: level for level, names in enumerate(OPERATORS) for name in names}
+
+
+def _at(expression: Expression, level: int) -> str:
+    """An expression as an operand of an operator that binds so close."""
+    printed = text(expression)
+    match expression:
+        case Operation(operator, (_, _, *_)) if _LEVELS[operator] < level:
+            return f"({printed})"
+        case Chosen():
+            return f"({printed})"
+    return printed
+
+
+def _tight(expression: Expression) -> str:
+    return _at(expression, len(OPERATORS))
 
 
 def scratch_text(scratch: Scratch) -> str:
@@ -149,7 +200,7 @@ def _variable(s: Variable) -> Sequence[str]:
 
 @lines.register
 def _pointers(s: Pointers) -> Sequence[str]:
-    return [f"const void* {s.name}[] = {{{', '.join((*s.elements, 'nullptr'))}}};"]
+    return [f"const void* {s.name}[] = {{{', '.join((*map(text, s.elements), 'nullptr'))}}};"]
 
 
 @lines.register
@@ -159,12 +210,12 @@ def _run_body(s: RunBody) -> Sequence[str]:
 
 @lines.register
 def _return(s: Return) -> Sequence[str]:
-    return [f"if ({s.condition}) return{f' {s.failure}' if s.failure else ''};"]
+    return [f"if ({text(s.condition)}) return{f' {s.failure}' if s.failure else ''};"]
 
 
 @lines.register
 def _result(s: Result) -> Sequence[str]:
-    return [f"return {s.value};"]
+    return [f"return {text(s.value)};"]
 
 
 @lines.register
@@ -174,14 +225,16 @@ def _scope(s: Scope) -> Sequence[str]:
 
 @lines.register
 def _if(s: If) -> Sequence[str]:
-    head = [f"if ({s.condition}) {{", *indented(s.then)]
+    head = [f"if ({text(s.condition)}) {{", *indented(s.then)]
     other = ["} else {", *indented(s.otherwise)] if s.otherwise else []
     return [*head, *other, "}"]
 
 
 @lines.register
 def _repeat(s: Repeat) -> Sequence[str]:
-    head = f"for ({s.start}; {s.condition}; {s.step}) {{"
+    start = "" if s.first is None else f"{s.type} i = {text(s.first)}"
+    step = f"{s.also} = ++i" if s.also else "++i"
+    head = f"for ({start}; {text(s.condition)}; {step}) {{"
     return [head, *indented(s.body), "}"]
 
 

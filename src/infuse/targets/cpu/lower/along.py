@@ -10,6 +10,7 @@ from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.lowering.expressions import AsSize, Element, Pointed, infix, invoke
 from infuse.lowering.lowering import Lowering
 from infuse.targets.cpu.lower.runtime_operands import longs, new_symbol
 
@@ -45,14 +46,15 @@ def along(
     f = low.function("find_axis", node)
     f.include("sizes.hpp")
     longs(f, "in", x.shape)
-    f.constant("axis", f"axis_index((long){f.read(low.dense(axis))}[0], {x.rank})", type="int")
-    f.fail_unless(f"axis >= 0 && axis < {x.rank - last}")
+    stated = AsSize(Element(f.read(low.dense(axis)), 0))
+    f.constant("axis", invoke("axis_index", stated, x.rank), type="int")
+    f.fail_unless(infix(infix("axis", ">=", 0), "&&", infix("axis", "<", x.rank - last)))
     f.variable("long", outer=1, inner=1)
-    with f.repeat("i < axis", start="int i = 0"):
-        f.assign("outer", "outer * in[i]")
-    with f.repeat(f"i < {x.rank}", start="int i = axis + 1"):
-        f.assign("inner", "inner * in[i]")
-    for name, text in zip(names, ("axis", "outer", "in[axis]", "inner")):
-        f.assign(f"*{f.resolves(name)}", text)
+    with f.repeat(infix("i", "<", "axis"), type="int"):
+        f.assign("outer", infix("outer", "*", Element("in", "i")))
+    with f.repeat(infix("i", "<", x.rank), first=infix("axis", "+", 1), type="int"):
+        f.assign("inner", infix("inner", "*", Element("in", "i")))
+    for name, size in zip(names, ("axis", "outer", Element("in", "axis"), "inner")):
+        f.assign(Pointed(f.resolves(name)), size)
     f.finish(f"{node.kind} {node.name}: axis")
     return Along(*map(dims.symbol, names))

@@ -10,10 +10,10 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.lowering.choice import usual
+from infuse.lowering.expressions import Aggregate, Calculated, Expression, FieldOf, elements
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.statements import Aggregate, Calculated, Expression, elements
 from infuse.lowering.tensors import Tensor, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.families.attention import BLOCKS, MOST_FEW, AttentionSizes, forms
@@ -85,20 +85,20 @@ def attend(low: Lowering, node: Node, group: Group, heads: Heads) -> None:
     form = low.choose("attention", [*sizes[:2], *sizes[3:7]], *names)
     kernel = f"attention_{form}" if form == low.precision else "attention"
     f.include(f"{kernel}.hpp")
-    sink = low.sink(f, group, order, inner=2 if merged else 1)
+    sink = low.fusing.sink(f, group, order, inner=2 if merged else 1)
     f.scratch("attention_scratch", "attention.hpp", elements(sizes, type="AttentionShape"))
     causal = "true" if heads.causal else "false"
     shape = elements(f.sizes(sizes), _scale(f, heads), causal)
     f.variable("AttentionShape", shape=shape)
     if heads.valid is not None:
-        f.assign("shape.valid", f.read(heads.valid))
+        f.assign(FieldOf("shape", "valid"), f.read(heads.valid))
     if heads.sinks is not None:
-        f.assign("shape.sinks", f.read(heads.sinks))
-    f.assign("shape.left", heads.left)
+        f.assign(FieldOf("shape", "sinks"), f.read(heads.sinks))
+    f.assign(FieldOf("shape", "left"), heads.left)
     if form in ("rows", "panels"):
-        f.assign("shape.few", MOST_FEW if form == "rows" else 0)
+        f.assign(FieldOf("shape", "few"), MOST_FEW if form == "rows" else 0)
     elif form in BLOCKS:
-        f.assign("shape.block", BLOCKS[form])
+        f.assign(FieldOf("shape", "block"), BLOCKS[form])
     mask = _mask(low, f, heads)
     rows = [f.strided("HeadRows", t) for t in (q, k, v)]
     f.call(kernel, "shape", *rows, mask, sink)

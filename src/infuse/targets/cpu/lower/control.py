@@ -9,21 +9,42 @@ last iteration left it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.lowering.expressions import (
+    BlockOf,
+    BodyOutput,
+    Chosen,
+    Element,
+    Expression,
+    FieldOf,
+    Grouped,
+    Operation,
+    Pointed,
+    PointerTo,
+    Size,
+    SizeOf,
+    infix,
+    invoke,
+)
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.statements import If, Pointers, RunBody, Scope
 from infuse.lowering.tensors import Tensor, dense, natural
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets.cpu.emit.sizes import size_text, symbol_field
 from infuse.targets.cpu.lower.runtime_operands import operand
 
 MOST_ITERATIONS = 10_000_000
 """Iterations after which a loop counts as endless, whatever trip count it was given."""
+FIRST: Final = infix("i", "==", 0)
+"""Whether an iteration is the first."""
+BACKWARDS: Final = infix("trips", "-", 1, "i")
+"""The place of an iteration from the end."""
 
 
 class _Results:
@@ -34,19 +55,19 @@ class _Results:
         self.tensors = [low.program.block(v.dtype, v.shape) for v in node.outputs]
         self.available_sizes = set(low.available_sizes)
 
-    def block(self, number: int) -> str:
-        """The C++ name of the block of an output."""
-        return f"m.f{self.low.program.number}.left[{self.tensors[number].buffer.number}]"
+    def block(self, number: int) -> BlockOf:
+        """The block of an output."""
+        return BlockOf(self.low.program.number, self.tensors[number].buffer.number)
 
-    def find(self, f: FunctionWriter, number: int, sizes: Sequence[str]) -> None:
+    def find(self, f: FunctionWriter, number: int, sizes: Sequence[Expression]) -> None:
         """Store the unknown sizes of an output, check the others."""
-        for size, text in zip(self.node.outputs[number].shape, sizes):
+        for size, left in zip(self.node.outputs[number].shape, sizes):
             unknown = dims.symbols(size) - self.available_sizes
             if not unknown:
-                if text != size_text(size):
-                    f.fail_unless(f"{text} == {size_text(size)}", "DIFFERENT_SIZES")
+                if left != Size(size):
+                    f.fail_unless(infix(left, "==", Size(size)), "DIFFERENT_SIZES")
             elif size == dims.symbol(min(unknown)):
-                f.assign(f"d.{symbol_field(min(unknown))}", text)
+                f.assign(SizeOf(min(unknown)), left)
             else:
                 self.low.unsupported(self.node, f"a result of size {size}")
 
@@ -68,12 +89,12 @@ def _captures(f: FunctionWriter, body: Lowering) -> list[str]:
     return [f.read(tensor) for tensor in body.captured]
 
 
-def _sizes(value: Value) -> list[str]:
-    return [size_text(size) for size in value.shape]
+def _sizes(value: Value) -> list[Expression]:
+    return [Size(size) for size in value.shape]
 
 
-def _bytes(value: Value) -> str:
-    return size_text(dims.product(value.shape) * value.dtype.bytes)
+def _bytes(value: Value) -> Size:
+    return Size(dims.product(value.shape) * value.dtype.bytes)
 
 
 @lowers("If")
@@ -90,10 +111,11 @@ def if_(low: Lowering, node: Node, group: Group) -> None:
         with f.collect() as branch:
             f.run_body(n, _captures(f, body))
             for number, value in enumerate(body.graph.outputs[: len(node.outputs)]):
-                f.assign(f"{results.block(number)}.data", f"(char*)m.f{n}.results[{number}]")
+                left = PointerTo(BodyOutput(n, number), is_written=True)
+                f.assign(FieldOf(results.block(number), "data"), left)
                 results.find(f, number, _sizes(value))
         branches.append(tuple(branch))
-    f.add(If(f"*{truth}", *branches))
+    f.add(If(Pointed(truth), *branches))
     results.finish(f)
 
 
@@ -111,7 +133,6 @@ class _Iteration:
         aliases = {first_output + i: first_input + i for i in range(len(carried))}
         starts = [low.dense(v, natural(v.rank)) for v in carried]
         self.body = low.body(self.graph, aliases)
-        self.frame = f"m.f{self.body.program.number}"
         self.f = low.function(node.kind.lower(), node, control=True)
         self.f.include("blocks.hpp")
         self.pointers = [self.f.read(t) for t in starts]
@@ -121,7 +142,7 @@ class _Iteration:
         """The body's outputs that are stacked."""
         return self.graph.outputs[self.first_output + len(self.carried) :]
 
-    def begin(self, inputs: Sequence[str]) -> None:
+    def begin(self, inputs: Sequence[Expression]) -> None:
         """Lay out the inputs of the first iteration; `inputs` are those that are not carried, None
         for carried ones.
         """
@@ -130,7 +151,7 @@ class _Iteration:
         for value, start in zip(self.state, self.carried):
             for size, start_size in zip(value.shape, start.shape):
                 if size != start_size and isinstance(size, dims.Expr):
-                    self.f.assign(f"d.{symbol_field(str(size))}", size_text(start_size))
+                    self.f.assign(SizeOf(str(size)), Size(start_size))
         for number, value in enumerate(self.stacked):
             if value.rank:
                 self.f.room({f"rows{number}": value.rank}, zeros=True)
@@ -144,7 +165,11 @@ class _Iteration:
         """Run the body once."""
         self.f.add(RunBody(self.body.program.number))
 
-    def stack(self, index: str, count: str = "") -> None:
+    def output(self, number: int) -> BodyOutput:
+        """Where the last run of the body left an output."""
+        return BodyOutput(self.body.program.number, number)
+
+    def stack(self, index: Expression, count: Expression | None = None) -> None:
         """Keep the stacked outputs of iteration `index`: behind the earlier ones, or at that place
         among `count`.
         """
@@ -152,17 +177,19 @@ class _Iteration:
         for number, value in enumerate(self.stacked):
             place = self.first_output + len(self.carried) + number
             block, size = self.results.block(len(self.carried) + number), _bytes(value)
-            for axis, text in enumerate(_sizes(value)):
-                with f.when("i == 0"):
-                    f.assign(f"rows{number}[{axis}]", text)
-                f.fail_unless(f"rows{number}[{axis}] == {text}", "DIFFERENT_SIZES")
-            source, at = f"{self.frame}.results[{place}]", f"{index} * bytes"
+            for axis, own in enumerate(_sizes(value)):
+                row = Element(f"rows{number}", axis)
+                with f.when(FIRST):
+                    f.assign(row, own)
+                f.fail_unless(infix(row, "==", own), "DIFFERENT_SIZES")
+            source, at = self.output(place), infix(index, "*", "bytes")
             with f.block(Scope):
                 f.constant("bytes", size)
-                if count:
-                    f.end_when(f"i == 0 && !obtain({block}, bytes * {count})", "NO_MEMORY")
-                    with f.when("bytes > 0"):
-                        to = f"{block}.data + {at}"
+                if count is not None:
+                    obtained = invoke("obtain", block, infix("bytes", "*", count))
+                    f.end_when(infix(FIRST, "&&", Operation("!", (obtained,))), "NO_MEMORY")
+                    with f.when(infix("bytes", ">", 0)):
+                        to = infix(FieldOf(block, "data"), "+", at)
                         f.call("memcpy", to, source, "bytes", context=False)
                 else:
                     arguments = block, at, source, "bytes"
@@ -171,13 +198,13 @@ class _Iteration:
     def carry(self) -> None:
         """Let the next iteration start where this one ended."""
         f = self.f
-        moved: list[tuple[str, str]] = []
+        moved: list[tuple[str, Expression]] = []
         for number, value in enumerate(self.state):
             place = self.first_output + number
-            f.assign(f"in[{self.first_input + number}]", f"{self.frame}.results[{place}]")
+            f.assign(Element("in", self.first_input + number), self.output(place))
             sizes = self.graph.outputs[place].shape
             moved += [
-                (str(a), size_text(b))
+                (str(a), Size(b))
                 for a, b in zip(value.shape, sizes)
                 if a != b and isinstance(a, dims.Expr)
             ]
@@ -185,36 +212,36 @@ class _Iteration:
             symbol: f"next{i}"
             for i, symbol in enumerate(dict.fromkeys(symbol for symbol, _ in moved))
         }
-        for symbol, text in dict(moved).items():
-            f.constant(names[symbol], text)
+        for symbol, size in dict(moved).items():
+            f.constant(names[symbol], size)
         for symbol, name in names.items():
-            f.assign(f"d.{symbol_field(symbol)}", name)
+            f.assign(SizeOf(symbol), name)
 
-    def finish(self, count: str, axes: Sequence[int]) -> None:
+    def finish(self, count: Expression, axes: Sequence[int]) -> None:
         """Leave the carried values and the stacked ones, which get their new axis at these
         places.
         """
         f = self.f
         for number, value in enumerate(self.state):
-            block, at = self.results.block(number), f"in[{self.first_input + number}]"
+            block, at = self.results.block(number), Element("in", self.first_input + number)
             with f.collect() as unchanged:
                 f.call("keep", block, at, _bytes(value), failure="NO_MEMORY", context=False)
             with f.collect() as made:
-                f.assign(f"{block}.data", f"(char*){at}")
-            f.add(If(f"{at} == {self.pointers[number]}", tuple(unchanged), tuple(made)))
+                f.assign(FieldOf(block, "data"), PointerTo(at, is_written=True))
+            f.add(If(infix(at, "==", self.pointers[number]), tuple(unchanged), tuple(made)))
             self.results.find(f, number, _sizes(value))
         for number, value in enumerate(self.stacked):
             place = len(self.carried) + number
-            rows = [f"rows{number}[{axis}]" for axis in range(value.rank)]
-            rows = [
-                size_text(d) if isinstance(d, int) else row for d, row in zip(value.shape, rows)
+            rows: list[Expression] = [
+                Size(d) if isinstance(d, int) else Element(f"rows{number}", axis)
+                for axis, d in enumerate(value.shape)
             ]
             outside = [
                 d for axis, d in enumerate(self.node.outputs[place].shape) if axis != axes[number]
             ]
             # What has no rows has the sizes that are known without any.
             rows = [
-                f"({count} == 0 ? {size_text(d)} : {row})"
+                Grouped(Chosen(infix(count, "==", 0), Size(d), row))
                 if dims.symbols(d) <= self.results.available_sizes
                 else row
                 for d, row in zip(outside, rows)
@@ -244,14 +271,14 @@ def loop(low: Lowering, node: Node, group: Group) -> None:
     f = work.f
     count, truth = (None if t is None else f.read(t) for t in tensors)
     f.variable("int64_t", number=0)
-    f.constant("most", f"*{count}" if count else "INT64_MAX")
-    f.variable("bool", going=f"*{truth}" if truth else "true")
+    f.constant("most", Pointed(count) if count else "INT64_MAX")
+    f.variable("bool", going=Pointed(truth) if truth else "true")
     work.begin(["&number", "&going", *work.pointers])
     f.variable("long", i=0)
-    with f.repeat("going && i < most", start="", step="number = ++i"):
-        f.end_when(f"i == {MOST_ITERATIONS}L", "ENDLESS")
+    with f.repeat(infix("going", "&&", infix("i", "<", "most")), first=None, also="number"):
+        f.end_when(infix("i", "==", Size(MOST_ITERATIONS)), "ENDLESS")
         work.run()
-        f.assign("going", f"*(const bool*){work.frame}.results[0]")
+        f.assign("going", Pointed(PointerTo(work.output(0), dtypes.bool_)))
         work.stack("i")
         work.carry()
     work.finish("i", [0] * len(work.stacked))
@@ -267,17 +294,17 @@ def scan(low: Lowering, node: Node, group: Group) -> None:
     work = _Iteration(low, node, 0, 0, [operand(node, i) for i in range(count)])
     f = work.f
     trips: Dim = values[0].shape[axes[0]]
-    f.constant("trips", size_text(trips))
+    f.constant("trips", Size(trips))
     pointers = [f.read(t) for t in slices]
     work.begin([*work.pointers, *pointers])
     f.variable("long", i=0)
     turned = attributes["scan_input_directions"] or [0] * len(values)
     backwards = attributes["scan_output_directions"] or [0] * len(work.stacked)
-    with f.repeat("i < trips", start=""):
+    with f.repeat(infix("i", "<", "trips"), first=None):
         for number, (tensor, pointer) in enumerate(zip(slices, pointers)):
-            index = "(trips - 1 - i)" if turned[number] else "i"
-            stride = size_text(dims.product(tensor.shape[1:]))
-            f.assign(f"in[{count + number}]", f"{pointer} + {index} * {stride}")
+            index = BACKWARDS if turned[number] else "i"
+            stride = Size(dims.product(tensor.shape[1:]))
+            f.assign(Element("in", count + number), infix(pointer, "+", infix(index, "*", stride)))
         work.run()
         _stack_scan(work, backwards)
         work.carry()
@@ -288,7 +315,7 @@ def scan(low: Lowering, node: Node, group: Group) -> None:
 def _stack_scan(work: _Iteration, backwards: Sequence[int]) -> None:
     if len(set(backwards)) > 1:
         work.low.unsupported(work.node, "outputs that are stacked in different directions")
-    work.stack("(trips - 1 - i)" if any(backwards) else "i", "trips")
+    work.stack(BACKWARDS if any(backwards) else "i", "trips")
 
 
 def _outermost(low: Lowering, tensor: Tensor, axis: int) -> Tensor:

@@ -12,10 +12,10 @@ from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node
+from infuse.lowering.expressions import Invocation
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.statements import Invocation
 from infuse.lowering.tensors import Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.spatial import Sliding
@@ -144,7 +144,7 @@ def conv(low: Lowering, node: Node, group: Group) -> None:
         call_conv_of_planes(low, node, f, group, bias)
     else:
         order = channels_last(node.output.rank)
-        call_convolution(low, node, f, partial(low.sink, f, group, order, bias=bias))
+        call_convolution(low, node, f, partial(low.fusing.sink, f, group, order, bias=bias))
     f.finish(label(group))
 
 
@@ -155,7 +155,7 @@ def call_conv_of_planes(
     it.
     """
     order, inner = natural(node.output.rank), node.output.rank - 2
-    sink = partial(low.sink, f, group, order, bias=bias, inner=inner)
+    sink = partial(low.fusing.sink, f, group, order, bias=bias, inner=inner)
     call_planes(low, node, f, _conv_sizes(low, node), sink)
 
 

@@ -11,10 +11,10 @@ from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.lowering.expressions import Size, elements
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.statements import Size, elements
 from infuse.lowering.tensors import channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.convolution import Convolving
@@ -47,7 +47,7 @@ from infuse.targets.cpu.lower.windows import _windows
 def conv_integer(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("integer_conv", *group.nodes)
     order = channels_last(node.output.rank)
-    call_integer_convolution(low, node, f, partial(low.sink, f, group, order))
+    call_integer_convolution(low, node, f, partial(low.fusing.sink, f, group, order))
     f.finish(label(group))
 
 

@@ -11,6 +11,7 @@ from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.lowering.expressions import infix
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
@@ -27,7 +28,7 @@ from infuse.targets.cpu.families.integers import (
     packed_groups,
 )
 from infuse.targets.cpu.lower.linear import label
-from infuse.targets.cpu.lower.plain import batch_offset
+from infuse.targets.cpu.lower.plain import batch_terms
 from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.lower.sparse import SparseMatrix, faster_blocks, sparse_integers
 
@@ -80,14 +81,14 @@ def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
     blocks = None if lead else blocks_of(low, _known_matrix(node), rows)
     f = low.function("integer_matmul", *group.nodes)
     if blocks is not None:
-        sink, pointers = low.sink(f, group, natural(node.output.rank)), f.read(left)
+        sink, pointers = low.fusing.sink(f, group, natural(node.output.rank)), f.read(left)
         zeros = zero_text(f, low, zero, a.dtype)
         call_blocks(low, f, blocks, (rows, columns, depth, depth), (pointers, zeros), sink)
         f.finish(label(group))
         return
     packed = _packed_matrices(low, node)
     f.include("integer.hpp")
-    sink = low.sink(f, group, natural(node.output.rank))
+    sink = low.fusing.sink(f, group, natural(node.output.rank))
     sizes = f.numbers(rows, columns, depth, depth)
     name = packed.layout.name
     x, zeros, (w, sums) = f.read(left), zero_text(f, low, zero, a.dtype), packed.text(f)
@@ -95,12 +96,12 @@ def matmul_integer(low: Lowering, node: Node, group: Group) -> None:
     if lead:
         left = left.expand((*lead, left.shape[-2], depth))
         weights = packed.integers.expand((*lead, packed.integers.shape[-1]))
-        with f.repeat(f"i < {f.number(dims.product(lead))}"):
-            f.constant("a", f"{x} + {batch_offset(f, left, len(lead))}", type="auto*")
-            f.constant("b", f"{w} + {batch_offset(f, weights, len(lead))}", type="auto*")
-            f.constant("first", f"i * {f.number(rows)}")
+        with f.repeat(infix("i", "<", f.number(dims.product(lead)))):
+            f.constant("a", infix(x, "+", *batch_terms(f, left, len(lead))), type="auto*")
+            f.constant("b", infix(w, "+", *batch_terms(f, weights, len(lead))), type="auto*")
+            f.constant("first", infix("i", "*", f.number(rows)))
             with f.define("part", "auto acc, long row, long col, auto lanes", references=True):
-                f.call(sink, "acc", "first + row", "col", "lanes", context=False)
+                f.call(sink, "acc", infix("first", "+", "row"), "col", "lanes", context=False)
             f.call("integer_matmul", sizes, "a", zeros, "b", sums, "part", template=(name,))
     else:
         f.call("integer_matmul", sizes, x, zeros, w, sums, sink, template=(name,))

@@ -104,7 +104,7 @@ def packed_product(
         left = dense(whole.buffer, whole.dtype, (rows, k))
         left = replace(left, offset=whole.offset)
     f = low.function("matmul", *group.nodes)
-    sink = low.sink(f, group, natural(node.output.rank), bias=bias, scale=scale)
+    sink = low.fusing.sink(f, group, natural(node.output.rank), bias=bias, scale=scale)
     row = left.strides[0] if rows != 1 else k
     sizes = GemmSizes(rows, n, k, row)
     sparse = None
@@ -202,7 +202,7 @@ def batched_product(
     lead = shape[: len(shape) - (operand(node, 0).rank > 1) - (operand(node, 1).rank > 1)]
     a, b = a.expand((*lead, m, k)), b.expand((*lead, k, n))
     f = low.function("matmul", *group.nodes)
-    sink = low.sink(f, group, natural(len(shape)), bias=bias, scale=scale)
+    sink = low.fusing.sink(f, group, natural(len(shape)), bias=bias, scale=scale)
     pa, pb = f.read(a), f.read(b)
     batch = dims.product(lead)
     strides = [_batch_stride(a, len(lead)), _batch_stride(b, len(lead))]

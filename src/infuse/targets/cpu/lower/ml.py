@@ -10,6 +10,7 @@ from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.graph import Node
 from infuse.lowering.expand.ml_kernels import KERNELS
+from infuse.lowering.expressions import invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
@@ -54,10 +55,9 @@ def known_elements(low: Lowering, node: Node, group: Group) -> None:
     source = row_major(low, x)
     f = low.function("known_elements", node)
     f.include("lookup.hpp")
-    keys = f"{f.read(low.program.weight(listed))}, {f.number(len(listed))}"
-    f.fail_unless(
-        f"all_known({f.number(dims.product(x.shape))}, {f.read(source)}, {keys})", "BAD_INDEX"
-    )
+    keys = f.read(low.program.weight(listed)), f.number(len(listed))
+    count = f.number(dims.product(x.shape))
+    f.fail_unless(invoke("all_known", count, f.read(source), *keys), "BAD_INDEX")
     f.finish("KnownElements")
     low.tensors[node.output] = source
 

@@ -6,6 +6,7 @@ from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.lowering.expressions import Element, Pointed, invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers, resolves_sizes
 from infuse.lowering.lowering import Lowering
@@ -66,10 +67,12 @@ def _pad_as_found(low: Lowering, node: Node) -> None:
     longs(f, "in", data.shape)
     f.room({"before": data.rank, "out": data.rank})
     repeats = "false" if node.op.attributes()["mode"] == "constant" else "true"
-    f.fail_unless(f"pad_sizes(in, {data.rank}, pads, axes, {count}, {repeats}, before, out)")
+    f.fail_unless(
+        invoke("pad_sizes", "in", data.rank, "pads", "axes", count, repeats, "before", "out")
+    )
     low.resolve_sizes(f, node, node.output.shape, "out")
     for axis, name in enumerate(names):
-        f.assign(f"*{f.resolves(name)}", f"before[{axis}]")
+        f.assign(Pointed(f.resolves(name)), Element("before", axis))
     f.finish(f"Pad {node.name}: sizes")
     target = low.allocate(node.output)
     _padded(

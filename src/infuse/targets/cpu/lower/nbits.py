@@ -71,7 +71,7 @@ def matmul_n_bits(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("matmul_n_bits", *group.nodes)
     kernel = "nbits_rounded" if is_rounded else "nbits"
     f.include(f"{kernel}.hpp")
-    sink = low.sink(
+    sink = low.fusing.sink(
         f, group, natural(node.output.rank), bias=None if bias is None else low.tensor(bias)
     )
     sizes = NBitsSizes(dims.product(a.shape[:-1]), op.N, op.K, op.block_size, op.K)

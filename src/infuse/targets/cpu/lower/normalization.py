@@ -7,6 +7,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.lowering.choice import usual
+from infuse.lowering.expressions import invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.iteration_space import IterationSpace
 from infuse.lowering.kernel_table import fuses_producers, lowers
@@ -37,7 +38,7 @@ def softmax(low: Lowering, node: Node, group: Group) -> None:
     outer, inner = (
         dims.product(x.shape[a] for a in part) for part in (order[:place], order[place + 1 :])
     )
-    sink = low.sink(f, group, order, inner=x.rank - place - 1 if columns else 1)
+    sink = low.fusing.sink(f, group, order, inner=x.rank - place - 1 if columns else 1)
     if columns:
         sizes = [f.number(outer), f.number(size), f.number(inner)]
         reader(f, tensor, sizes[-1])
@@ -80,7 +81,7 @@ def lp_norm(low: Lowering, node: Node, group: Group) -> None:
     tensor = low.dense(x, order)
     f = low.function("lp_norm", *group.nodes)
     f.include("lp_norm.hpp")
-    sink, columns = low.wide_sink(f, group, order)
+    sink, columns = low.fusing.wide_sink(f, group, order)
     parts = (order[:place], order[place : place + 1], order[place + 1 :])
     sizes = [dims.product(x.shape[a] for a in part) for part in parts]
     shape = f.sizes(ReduceSizes._make([*sizes, columns]))
@@ -117,10 +118,10 @@ def _norm_producers(low: Lowering, group: Group, producers: Producers) -> list[G
 @fuses_producers("LayerNormalization", _norm_producers)
 def norm_with_producer(low: Lowering, node: Node, group: Group) -> None:
     (before,) = group.producers
-    if not low.lie_in_rows(before):
+    if not low.fusing.lie_in_rows(before):
         before.handed_on.clear()
         group.producers.clear()
-        low.elementwise(before)
+        low.fusing.elementwise(before)
     layer_norm(low, node, group)
 
 
@@ -140,10 +141,10 @@ def layer_norm(low: Lowering, node: Node, group: Group) -> None:
     scale, bias = node.input(1), node.input(2)
     f = low.function("norm", *group.all_nodes)
     f.include("norm.hpp")
-    sink = low.sink(f, group, natural(x.rank))
+    sink = low.fusing.sink(f, group, natural(x.rank))
     width = f.number(columns)
     if tensor is None:
-        low.made_rows(f, group.producers[0], group, "input")
+        low.fusing.made_rows(f, group.producers[0], group, "input")
     else:
         reader(f, tensor, width)
     pointers = ["nullptr" if v is None else f.read(low.dense(v)) for v in (scale, bias)]
@@ -169,7 +170,7 @@ def group_norm(low: Lowering, node: Node, group: Group) -> None:
     tensor = low.dense(x, order)
     f = low.function("group_norm", *group.nodes)
     f.include("norm.hpp")
-    sink = low.sink(f, group, order, inner=x.rank - 2 if planes else 1)
+    sink = low.fusing.sink(f, group, order, inner=x.rank - 2 if planes else 1)
     pointers = [f.read(low.dense(operand(node, i))) for i in (1, 2)]
     sizes = GroupSizes(x.shape[0], dims.product(x.shape[2:]), channels, groups)
     reader(f, tensor, f.number(sizes.pixels if planes else channels))
@@ -212,13 +213,13 @@ def batch_norm(low: Lowering, node: Node, group: Group) -> None:
     normalized = (acc - mean) * factor + shift
     f = low.function("batch_norm", *group.nodes)
     f.include("map.hpp")
-    sink = low.sink(f, group, tensor.order, before=(normalized, vectors))
+    sink = low.fusing.sink(f, group, tensor.order, before=(normalized, vectors))
     columns = tensor.physical_shape[-1]
     width = f.number(columns)
     reader(f, tensor, width)
     rows = f.number(dims.product(tensor.physical_shape[:-1]))
     with f.map("map2d", rows, width, parameters="long row, long col, auto lanes", cost=4):
-        f.call(sink, "input(row, col, lanes)", "row", "col", "lanes", context=False)
+        f.call(sink, invoke("input", "row", "col", "lanes"), "row", "col", "lanes", context=False)
     f.finish(label(group))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.graph import Node
+from infuse.lowering.expressions import Expression, Grouped, infix, sum_of
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.statements import Result
 from infuse.lowering.tensors import Tensor
@@ -32,21 +33,21 @@ def plain_matmul(low: Lowering, node: Node) -> None:
     f.struct("PlainProduct", "shape", **dict(sizes.items))
     for name, tensor in (("a_at", a), ("b_at", b)):
         with f.define(name, "long i", device=False):
-            f.add(Result(batch_offset(f, tensor, len(lead))))
+            f.add(Result(sum_of(batch_terms(f, tensor, len(lead)))))
     f.call(kernel, "shape", f.read(a), "a_at", f.read(b), "b_at", f.write(target))
     f.finish("MatMul")
     low.tensors[node.output] = target
 
 
-def batch_offset(f: FunctionWriter, tensor: Tensor, lead: int) -> str:
-    """C++ text of the offset of matrix `i`, the first `lead` axes counting matrices."""
-    terms = ["0 * i"]
+def batch_terms(f: FunctionWriter, tensor: Tensor, lead: int) -> list[Expression]:
+    """What adds up to the offset of matrix `i`, the first `lead` axes counting matrices."""
+    terms: list[Expression] = [infix(0, "*", "i")]
     below = dims.product(())
     for axis in range(lead - 1, -1, -1):
         if tensor.shape[axis] == 1:
             continue
         if tensor.strides[axis] != 0:
-            index = f"i / {f.number(below)} % {f.number(tensor.shape[axis])}"
-            terms.append(f"({index}) * {f.number(tensor.strides[axis])}")
+            index = infix(infix("i", "/", f.number(below)), "%", f.number(tensor.shape[axis]))
+            terms.append(infix(Grouped(index), "*", f.number(tensor.strides[axis])))
         below = below * tensor.shape[axis]
-    return " + ".join(terms)
+    return terms

@@ -6,11 +6,11 @@ from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value
 from infuse.lowering.choice import usual
+from infuse.lowering.expressions import elements
 from infuse.lowering.groups import Group
 from infuse.lowering.iteration_space import IterationSpace
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.statements import elements
 from infuse.lowering.tensors import channels_last, natural
 from infuse.targets.cpu.families.pooling import PoolSizes
 from infuse.targets.cpu.families.reduction import ReduceSizes
@@ -56,7 +56,7 @@ def pool(low: Lowering, node: Node, group: Group) -> None:
     pitch = 1 if planes else pixel_pitch(low, node)
     f = low.function("pool", *group.nodes)
     f.include(f"{kernel}.hpp")
-    sink = low.sink(f, group, order)
+    sink = low.fusing.sink(f, group, order)
     counted = bool(attributes.get("count_include_pad"))
     sizes = PoolSizes._make([*depthwise_sizes(node, win), *win.after, counted, pitch])
     if not bytes_too:
@@ -94,7 +94,7 @@ def global_pool(low: Lowering, node: Node, group: Group) -> None:
     tensor = tensor if planes else image(low, node)
     f = low.function("global_pool", *group.nodes)
     f.include("pool.hpp")
-    sink = low.sink(f, group, channels_last(x.rank))
+    sink = low.fusing.sink(f, group, channels_last(x.rank))
     batch, channels, pixels = x.shape[0], x.shape[1], dims.product(x.shape[2:])
     if planes:
         sizes = f.sizes(ReduceSizes(dims.product([batch, channels]), pixels, 1, channels))

@@ -13,11 +13,11 @@ from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value, constant
+from infuse.lowering.expressions import Aggregate, Expression, FieldOf, elements, infix
 from infuse.lowering.fp16_weights import weight_type
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.statements import Aggregate, elements
 from infuse.lowering.tensors import Order, Tensor, dense, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.recurrent_base import Recurrent
@@ -209,12 +209,15 @@ class Layer:
             f.number(k),
         )
         stride = f.number(self.hidden * k * (self.op.gates * halves))
-        also = f"from + {self.op.gates}L * {hidden_} * {rows}" if halves == 2 else self.null
+        also: Expression = self.null
+        if halves == 2:
+            also = infix("from", "+", infix(f"{self.op.gates}L", "*", hidden_, rows))
         both = one.shared if halves == 2 else 0
-        place = f"{write} + i * {f.number(size)}"
-        first = f"{read} + i * {stride} + {one.first}L * {hidden_} * {rows}"
+        place = infix(write, "+", infix("i", "*", f.number(size)))
+        before = infix(f"{one.first}L", "*", hidden_, rows)
+        first = infix(read, "+", infix("i", "*", stride), before)
         counts = both, one.gates, hidden_, rows, one.blocks
-        with f.repeat(f"i < {self.directions}"):
+        with f.repeat(infix("i", "<", self.directions)):
             f.constant("from", first, type="auto*")
             f.call("recur::pack_gates", "from", also, *counts, place)
         f.finish(f"{self.node.kind}: pack")
@@ -249,12 +252,20 @@ class Layer:
             digits = [f.read(each) for each in self._input_digits(tensor)]
         for one, w, b in zip(self.passes, weights, biases):
             units = f.number(one.units)
-            shift = self.null if b is None else f"{f.read(b)} + i * {f.number(b.shape[1])}"
-            place = f"{write} + i * {columns} + {f.number(one.column)}"
+            shift: Expression = self.null
+            if b is not None:
+                shift = infix(f.read(b), "+", infix("i", "*", f.number(b.shape[1])))
+            place = infix(write, "+", infix("i", "*", columns), f.number(one.column))
             operands = [read, *digits, *self._places(f, w, "i"), shift]
-            with f.repeat(f"i < {self.directions}"):
+            with f.repeat(infix("i", "<", self.directions)):
                 f.call(
-                    *(kernel, rows, depth, units, *operands, all_columns, place),
+                    kernel,
+                    rows,
+                    depth,
+                    units,
+                    *operands,
+                    all_columns,
+                    place,
                     template=(one.vectors,),
                 )
         f.finish(f"{self.node.kind}: inputs")
@@ -288,10 +299,10 @@ class Layer:
         self._states(f, fields, pointers)
         self._outputs(f, fields, pointers)
         for name, size in fields.items():
-            f.assign(f"r.{name}", f.number(size))
+            f.assign(FieldOf("r", name), f.number(size))
         for name, pointer in pointers.items():
-            f.assign(f"r.{name}", pointer)
-        f.assign("r.reverse", "true" if self.op.direction == "reverse" else "false")
+            f.assign(FieldOf("r", name), pointer)
+        f.assign(FieldOf("r", "reverse"), "true" if self.op.direction == "reverse" else "false")
         self._step(f, weights)
         f.call("recurrent", "r", "step", failure="BAD_SIZES")
         f.finish(node.kind)
@@ -337,9 +348,9 @@ class Layer:
         with f.define("step", f"Context& c, const Walk<{c}>& w", device=False):
             last = cells[0]
             if len(set(functions)) > 1:
-                with f.when("w.direction == 0"):
+                with f.when(infix(FieldOf("w", "direction"), "==", 0)):
                     self._run_cells(f, places, columns, cells[0])
-                f.end_when("w.direction == 0", "")
+                f.end_when(infix(FieldOf("w", "direction"), "==", 0), "")
                 last = cells[1]
             self._run_cells(f, places, columns, last)
 

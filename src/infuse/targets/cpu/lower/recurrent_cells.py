@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from infuse.ir.graph import Node
+from infuse.lowering.expressions import Aggregate, Expression, elements
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.statements import Aggregate, Expression, elements
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.recurrent_base import Activation, Recurrent
 from infuse.targets.cpu.emit.formulas import literal

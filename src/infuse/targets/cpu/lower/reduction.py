@@ -9,6 +9,7 @@ from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.lowering.expressions import invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
@@ -98,10 +99,8 @@ def _found_plan(low: Lowering, node: Node) -> _Plan:
     none, keep = (
         "true" if attributes[name] else "false" for name in ("noop_with_empty_axes", "keepdims")
     )
-    f.fail_unless(
-        f"reduced_sizes(in, {x.rank}, axes, {count}, {none}, {keep}, {out.rank}, kept, reduced, "
-        "out)"
-    )
+    how = x.rank, "axes", count, none, keep, out.rank
+    f.fail_unless(invoke("reduced_sizes", "in", *how, "kept", "reduced", "out"))
     low.resolve_sizes(f, node, out.shape, "out")
     for axis in range(x.rank):
         outside, inside = f.resolves(outer[axis]), f.resolves(reduced[axis])
@@ -134,7 +133,7 @@ def reduce(low: Lowering, node: Node, group: Group) -> None:
         low.tensors[node.output] = target
         f.finish(node.kind)
         return
-    sink, columns = low.wide_sink(f, group, plan.order, plan.inner)
+    sink, columns = low.fusing.wide_sink(f, group, plan.order, plan.inner)
     shape = f.sizes(ReduceSizes._make([*plan.sizes, columns]))
     if reducer is None:
         f.call("log_sum_exp", shape, f.read(tensor), sink)

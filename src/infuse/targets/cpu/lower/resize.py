@@ -15,11 +15,11 @@ from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.lowering.expressions import Aggregate, Expression
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.liveness import is_known
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.statements import Aggregate, Expression
 from infuse.lowering.tensors import Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.resampling import Resize, meant
@@ -122,7 +122,7 @@ def _image(low: Lowering, node: Node, group: Group, sides: list[Side], kernel: s
     f = low.function("resize", *group.nodes)
     header = f"{kernel}.hpp"
     f.include(header)
-    sink = low.sink(f, group, order)
+    sink = low.fusing.sink(f, group, order)
     plane = (ONE, *sides[2:])[-2:]
     needed = _shape(op, x.shape[:2], plane, size_text)
     f.scratch(f"{kernel}_scratch", header, needed, named=_named(x.shape[:2], plane))
@@ -215,7 +215,7 @@ def _finish(low: Lowering, node: Node, group: Group) -> None:
     rest = [n for n in group.nodes if n is not node]
     if rest:
         stored = [v for v in group.stored if v is not node.output]
-        low.elementwise(Group(rest, None, group.formulas, stored=stored))
+        low.fusing.elementwise(Group(rest, None, group.formulas, stored=stored))
 
 
 # -- sizes and scales ------------------------------------------------------------------------------

@@ -8,11 +8,19 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
+from infuse.lowering.expressions import (
+    Element,
+    Expression,
+    Operation,
+    PointerTo,
+    Size,
+    infix,
+    invoke,
+)
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers, resolves_sizes
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets.cpu.emit.sizes import size_text
 from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.runtime_operands import (
     array,
@@ -59,7 +67,7 @@ def top_k(low: Lowering, node: Node) -> None:
     axis = node.op.attributes()["axis"] % x.rank
     (count,) = integers(low, node, 1, least=0) or (0,)
     f = low.function("sizes_of", node)
-    f.fail_unless(f"{f.number(count)} <= {f.number(x.shape[axis])}")
+    f.fail_unless(infix(f.number(count), "<=", f.number(x.shape[axis])))
     f.finish(f"TopK {node.name}: sizes")
     for value in node.outputs:
         define(low, node, value, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
@@ -76,7 +84,7 @@ def split(low: Lowering, node: Node) -> None:
     total: Dim = 0
     for size in sizes:
         total = total + size
-    f.fail_unless(f"{f.number(total)} == {f.number(x.shape[axis])}")
+    f.fail_unless(infix(f.number(total), "==", f.number(x.shape[axis])))
     f.finish(f"Split {node.name}: sizes")
     for value, size in zip(node.outputs, sizes):
         define(low, node, value, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
@@ -86,24 +94,20 @@ def split(low: Lowering, node: Node) -> None:
 def squeeze(low: Lowering, node: Node) -> None:
     x, axes, rank = operand(node), node.input(1), node.output.rank
 
-    def call(f: FunctionWriter) -> str:
-        if axes is None:
-            return f"squeeze_sizes(in, {x.rank}, nullptr, 0, true, {rank}, out)"
-        return (
-            f"squeeze_sizes(in, {x.rank}, axes, {array(low, f, node, 'axes', axes)}, false, "
-            f"{rank}, out)"
-        )
+    def call(f: FunctionWriter) -> Expression:
+        listed = ("nullptr", 0, "true")
+        if axes is not None:
+            listed = ("axes", array(low, f, node, "axes", axes), "false")
+        return invoke("squeeze_sizes", "in", x.rank, *listed, rank, "out")
 
     found_by(low, node, call)
 
 
 @resolves_sizes("Unsqueeze")
 def unsqueeze(low: Lowering, node: Node) -> None:
-    def call(f: FunctionWriter) -> str:
-        return (
-            f"unsqueeze_sizes(in, {operand(node).rank}, axes, "
-            f"{array(low, f, node, 'axes', operand(node, 1))}, out)"
-        )
+    def call(f: FunctionWriter) -> Expression:
+        count = array(low, f, node, "axes", operand(node, 1))
+        return invoke("unsqueeze_sizes", "in", operand(node).rank, "axes", count, "out")
 
     found_by(low, node, call)
 
@@ -112,9 +116,10 @@ def unsqueeze(low: Lowering, node: Node) -> None:
 def range_(low: Lowering, node: Node) -> None:
     f = low.function("range_count", node)
     f.include("sizes.hpp")
-    numbers = ", ".join(f"{f.read(low.dense(operand(node, i)))}[0]" for i in range(3))
-    f.constant("count", f"range_count<{node.output.dtype.c_name}>({numbers})")
-    f.fail_unless("count >= 0")
+    numbers = [Element(f.read(low.dense(operand(node, i))), 0) for i in range(3)]
+    kind = (node.output.dtype.c_name,)
+    f.constant("count", invoke("range_count", *numbers, template=kind))
+    f.fail_unless(infix("count", ">=", 0))
     f.array("out", "count")
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish(f"Range {node.name}: sizes")
@@ -129,7 +134,7 @@ def count_nonzero(low: Lowering, node: Node) -> None:
     f = low.function("count_nonzero", node)
     f.include("sizes.hpp")
     pointer = f.read(row_major(low, x))
-    f.array("out", x.rank, f"count_nonzero({pointer}, {f.number(dims.product(x.shape))})")
+    f.array("out", x.rank, invoke("count_nonzero", pointer, f.number(dims.product(x.shape))))
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish("NonZero: count")
 
@@ -160,14 +165,11 @@ def count_compress(low: Lowering, node: Node) -> None:
     f = low.function("count_compress", node)
     f.include("sizes.hpp")
     pointer, length = f.read(low.dense(condition)), f.number(condition.shape[0])
-    f.fail_unless(
-        f"{length} <= {size_text(shape[axis])} || !count_nonzero({pointer} + "
-        f"{size_text(shape[axis])}, "
-        f"{length} - {size_text(shape[axis])})",
-        "BAD_INDEX",
-    )
+    most = Size(shape[axis])
+    behind = invoke("count_nonzero", infix(pointer, "+", most), infix(length, "-", most))
+    f.fail_unless(infix(infix(length, "<=", most), "||", Operation("!", (behind,))), "BAD_INDEX")
     sizes = [
-        f"count_nonzero({pointer}, {length})" if a == axis else size_text(d)
+        invoke("count_nonzero", pointer, length) if a == axis else Size(d)
         for a, d in enumerate(shape)
     ]
     longs(f, "out", sizes)
@@ -187,10 +189,10 @@ def compress(low: Lowering, node: Node, group: Group) -> None:
     sizes = f.numbers(dims.product(shape[:axis]), shape[axis], inner)
     f.call(
         "compress",
-        f"(const char*){f.read(source.bits)}",
+        PointerTo(f.read(source.bits)),
         arguments,
         sizes,
-        f"(char*){f.write(target.bits)}",
+        PointerTo(f.write(target.bits), is_written=True),
         context=False,
     )
     f.finish("Compress")

@@ -9,10 +9,10 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.ir.types import Shape
+from infuse.lowering.expressions import Calculated, Pointed, elements, infix
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers, resolves_sizes
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.statements import Calculated, elements
 from infuse.lowering.tensors import Tensor, natural
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.targets.cpu.families.rotary import CacheSizes, RotarySizes
@@ -76,9 +76,9 @@ def stored_keys(low: Lowering, node: Node) -> None:
     )
     f = low.function("stored_keys", node)
     f.constant("total", _first(f.read(low.dense(operand(node, 6))), "(long)"))
-    f.fail_unless("total >= 0")
+    f.fail_unless(infix("total", ">=", 0))
     for name in unknown:
-        f.assign(f"*{f.resolves(name)}", "total")
+        f.assign(Pointed(f.resolves(name)), "total")
     f.finish("GroupQueryAttention: sizes")
 
 

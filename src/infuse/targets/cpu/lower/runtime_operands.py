@@ -10,9 +10,9 @@ from infuse.ir import dims
 from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
+from infuse.lowering.expressions import AsSize, Element, Estimate, Expression, Pointed, infix, sized
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets.cpu.emit.sizes import estimate_text, size_text
 
 
 def operand(node: Node, index: int = 0) -> Value:
@@ -42,8 +42,8 @@ def integers(
     pointer = f.read(low.dense(value)) if names else ""
     for i, name in enumerate(names):
         if least is not None:
-            f.fail_unless(f"{pointer}[{i}] >= {least}")
-        f.assign(f"*{f.resolves(name)}", f"(long){pointer}[{i}]")
+            f.fail_unless(infix(Element(pointer, i), ">=", least))
+        f.assign(Pointed(f.resolves(name)), AsSize(Element(pointer, i)))
     if names:
         f.finish(f"{node.kind} {node.name}: sizes")
     return tuple(dims.symbol(name) for name in names)
@@ -60,13 +60,14 @@ def refuse_large(low: Lowering, node: Node, *sizes: Dim) -> None:
     """A step that fails where sizes, of which only the run tells, are too large to be computed
     with.
     """
-    texts = [estimate_text(size) for size in sizes if isinstance(size, dims.Expr)]
-    if not texts:
+    large = [size for size in sizes if isinstance(size, dims.Expr)]
+    if not large:
         return
     f = low.function("limits_of", node)
     f.include("element.hpp")
-    for text in texts:
-        f.fail_unless(f"{text} < TOO_LARGE && {text} > -TOO_LARGE")
+    for size in large:
+        below = infix(Estimate(size), "<", "TOO_LARGE")
+        f.fail_unless(infix(below, "&&", infix(Estimate(size), ">", "-TOO_LARGE")))
     f.finish(f"{node.kind} {node.name}: sizes")
 
 
@@ -79,7 +80,7 @@ def define(low: Lowering, node: Node, value: Value, sizes: Sequence[Dim]) -> Non
 
 
 def array(low: Lowering, f: FunctionWriter, node: Node, name: str, value: Value) -> int:
-    """Define the C array `name` of an input's integers in `f`; how many there are."""
+    """Define the list `name` of an input's integers in `f`; how many there are."""
     numbers = known_ints(value)
     if numbers is not None:
         longs(f, name, numbers)
@@ -87,8 +88,8 @@ def array(low: Lowering, f: FunctionWriter, node: Node, name: str, value: Value)
     count = _length(low, node, value)
     f.room({name: count + 1})
     if count:
-        with f.repeat(f"i < {count}", start="int i = 0"):
-            f.assign(f"{name}[i]", f"(long){f.read(low.dense(value))}[i]")
+        with f.repeat(infix("i", "<", count), type="int"):
+            f.assign(Element(name, "i"), AsSize(Element(f.read(low.dense(value)), "i")))
     return count
 
 
@@ -99,13 +100,12 @@ def _length(low: Lowering, node: Node, value: Value) -> int:
     return size
 
 
-def longs(f: FunctionWriter, name: str, numbers: Iterable[Dim | str]) -> None:
-    """Define the C array `name` of sizes or of C++ expressions in `f`; it may be empty."""
-    texts = [n if isinstance(n, str) else size_text(n) for n in numbers]
-    f.array(name, *[*texts, "0L"])
+def longs(f: FunctionWriter, name: str, numbers: Iterable[Dim | Expression]) -> None:
+    """Define the list `name` of sizes or expressions in `f`; it may be empty."""
+    f.array(name, *map(sized, numbers), "0L")
 
 
-def found_by(low: Lowering, node: Node, call: Callable[[FunctionWriter], str]) -> None:
+def found_by(low: Lowering, node: Node, call: Callable[[FunctionWriter], Expression]) -> None:
     """A step that finds the sizes of a node's result from those of its operand.
 
     `call` gives the condition, a call of kernels/sizes.hpp, that reads the array `in` and fills

@@ -145,8 +145,8 @@ def conv_with_producers(low: Lowering, node: Node, group: Group) -> None:
 def _made_rows(low: Lowering, node: Node, group: Group, f: FunctionWriter) -> None:
     """A 1 x 1 convolution of pixels that elementwise work makes."""
     order = channels_last(4)
-    low.values(f, group.producers[0], order, "value")
-    sink = low.sink(f, group, order, bias=channel_bias(low, node, 2))
+    low.fusing.values(f, group.producers[0], order, "value")
+    sink = low.fusing.sink(f, group, order, bias=channel_bias(low, node, 2))
     sizes = _point_sizes(node)
     form = product_form(low, sizes)
     of_floats = form == "fp32"
@@ -168,7 +168,7 @@ def _chain(low: Lowering, group: Group, f: FunctionWriter) -> None:
     projecting = "nullptr"
     if project is not None:
         projecting = f.read(filters_of_form(low, _anchor(project), 1, True, form))
-    sink = low.sink(f, group, channels_last(4), bias=channel_bias(low, _anchor(group), 2))
+    sink = low.fusing.sink(f, group, channels_last(4), bias=channel_bias(low, _anchor(group), 2))
     products: tuple[str, ...] = ()
     header, template = "chain.hpp", [call.form]
     if form != "fp32":
@@ -269,8 +269,8 @@ def pool_with_producers(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("pooled_chain", *group.all_nodes)
     call = _begin(low, f, group.producers, None, "fp32")
     middle = group.producers[-1]
-    sink = low.sink(f, middle, channels_last(4), bias=channel_bias(low, _anchor(middle), 2))
-    means = low.sink(f, group, channels_last(4), name="means")
+    sink = low.fusing.sink(f, middle, channels_last(4), bias=channel_bias(low, _anchor(middle), 2))
+    means = low.fusing.sink(f, group, channels_last(4), name="means")
     f.scratch("pooled_chain_scratch", "chain.hpp", call.sizes)
     made = f.write(low.tensor(middle.result))
     f.call("pooled_chain", call.operands, call.expand, sink, made, means, template=(call.form,))
@@ -283,5 +283,5 @@ def _anchor(group: Group) -> Node:
 
 
 def _stage(low: Lowering, f: FunctionWriter, group: Group, name: str) -> str:
-    low.stage(f, group, channels_last(4), channel_bias(low, _anchor(group), 2), name)
+    low.fusing.stage(f, group, channels_last(4), channel_bias(low, _anchor(group), 2), name)
     return name

@@ -10,13 +10,13 @@ import numpy.typing as npt
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.lowering.expressions import Element, FieldOf, Size, infix
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Tensor, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.signal import DFT, STFT
-from infuse.targets.cpu.emit.sizes import size_text
 from infuse.targets.cpu.lower.along import Along, along
 from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.runtime_operands import define, integers, operand
@@ -72,9 +72,9 @@ def _find_dft_sizes(low: Lowering, node: Node, line: Along, n: Dim, results: Dim
             )
         return
     f = low.function("sizes_of", node)
-    f.fail_unless(f"{size_text(n)} > 0")
-    f.arrays({"sizes": map(size_text, (*x.shape[:-1], out.shape[-1]))}, constant=False)
-    f.assign(f"sizes[{size_text(line.axis)}]", size_text(results))
+    f.fail_unless(infix(Size(n), ">", 0))
+    f.arrays({"sizes": map(Size, (*x.shape[:-1], out.shape[-1]))}, constant=False)
+    f.assign(Element("sizes", Size(line.axis)), Size(results))
     low.resolve_sizes(f, node, out.shape, "sizes")
     f.finish(f"DFT {node.name}: sizes")
 
@@ -84,7 +84,8 @@ def _transform(
 ) -> None:
     f.include("fourier.hpp")
     f.scratch("fourier_scratch", "fourier.hpp", n, str(target.dtype.bytes))
-    f.end_when("shape.parts < 1 || shape.parts > 2", "BAD_SIZES")
+    parts = FieldOf("shape", "parts")
+    f.end_when(infix(infix(parts, "<", 1), "||", infix(parts, ">", 2)), "BAD_SIZES")
     f.include("failure.hpp")
     f.checks = True
     f.call(
@@ -138,7 +139,8 @@ def _require_frame(low: Lowering, node: Node, size: Dim, n: Dim) -> None:
     """A check that a frame fits into the signal, where only the run tells."""
     if dims.compare(">=", size, n) is not True:
         f = low.function("check_frame", node)
-        f.fail_unless(f"{f.number(n)} >= 1 && {f.number(size)} >= {f.number(n)}")
+        enough = infix(f.number(n), ">=", 1)
+        f.fail_unless(infix(enough, "&&", infix(f.number(size), ">=", f.number(n))))
         f.finish(f"STFT {node.name}: sizes")
 
 

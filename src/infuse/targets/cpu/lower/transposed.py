@@ -97,7 +97,7 @@ def _spread(low: Lowering, node: Node, group: Group) -> None:
     parts = w.const.reshape(op.group, -1, *w.const.shape[1:])
     filters = np.ascontiguousarray(np.moveaxis(parts, 1, -1))
     planes, weights = low.dense(x, natural(rank)), low.program.weight(filters)
-    sink = low.sink(f, group, natural(rank), bias=channel_bias(low, node, 2), inner=rank - 2)
+    sink = low.fusing.sink(f, group, natural(rank), bias=channel_bias(low, node, 2), inner=rank - 2)
     f.include("spread.hpp")
     f.scratch("spread_scratch", "spread.hpp", sizes)
     f.call("spread", f.sizes(sizes), f.read(planes), f.read(weights), sink)
@@ -167,7 +167,7 @@ def _call(low: Lowering, node: Node, group: Group, phases: Axes, part: Part) -> 
     f = low.function("conv_transpose", *group.nodes)
     order = channels_last(node.output.rank)
     bias = channel_bias(low, node, 2) if _is_float(node) else None
-    sink = partial(low.sink, f, group, order, bias=bias, part=part)
+    sink = partial(low.fusing.sink, f, group, order, bias=bias, part=part)
     with _convolution(node, phases, part) as conv:
         if not _is_float(node):
             call_integer_convolution(low, conv, f, sink)

@@ -8,6 +8,7 @@ import numpy as np
 
 from infuse.ir.graph import Node
 from infuse.lowering.expand.ml_kernels import KERNELS
+from infuse.lowering.expressions import infix
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
@@ -41,7 +42,7 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("trees", node)
     f.include("tree_ranks.hpp" if ranked else "trees.hpp")
     width = f.number(x.shape[1])
-    f.fail_unless(f"{width} >= {forest.columns}")
+    f.fail_unless(infix(width, ">=", forest.columns))
     join = _votes(low, f, forest, plain, attributes["aggregate"], count, votes_kind)
     _walked(low, f, plain, kind)
     trees = ["trees"]

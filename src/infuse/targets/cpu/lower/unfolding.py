@@ -8,10 +8,10 @@ from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.lowering.expressions import Aggregate, elements, infix
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.statements import Aggregate, elements
 from infuse.lowering.tensors import Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.core.base import Op
@@ -70,11 +70,12 @@ def col2im(low: Lowering, node: Node, group: Group) -> None:
     )
     f = low.function("col2im_sizes", node)
     for count in counts:
-        f.fail_unless(f"{f.number(count)} > 0")
-    f.fail_unless(f"{f.number(dims.product(counts))} == {f.number(x.shape[2])}", "DIFFERENT_SIZES")
-    f.fail_unless(
-        f"{f.number(channels * dims.product(block))} == {f.number(x.shape[1])}", "DIFFERENT_SIZES"
-    )
+        f.fail_unless(infix(f.number(count), ">", 0))
+    for size, own in (
+        (dims.product(counts), x.shape[2]),
+        (channels * dims.product(block), x.shape[1]),
+    ):
+        f.fail_unless(infix(f.number(size), "==", f.number(own)), "DIFFERENT_SIZES")
     f.finish(f"Col2Im {node.name}: sizes")
     if not low.are_known(node):
         define(low, node, node.output, (x.shape[0], channels, *sizes))
@@ -98,10 +99,10 @@ def max_unpool(low: Lowering, node: Node, group: Group) -> None:
     f = low.function("max_unpool", node)
     f.include("unfold.hpp")
     for a, b in zip(least, node.output.shape):
-        f.fail_unless(f"{f.number(a)} <= {f.number(b)}")
+        f.fail_unless(infix(f.number(a), "<=", f.number(b)))
     for a, b in zip(x.shape, index.shape):
         if a != b:
-            f.fail_unless(f"{f.number(a)} == {f.number(b)}", "DIFFERENT_SIZES")
+            f.fail_unless(infix(f.number(a), "==", f.number(b)), "DIFFERENT_SIZES")
     f.arrays({"least": [f.numbers(*least)], "size": [f.numbers(*node.output.shape)]})
     pointers = f"{f.read(source.bits)}, {f.read(places)}, {f.write(target.bits)}"
     count = f.number(dims.product(x.shape))
@@ -124,7 +125,7 @@ def deform_conv(low: Lowering, node: Node, group: Group) -> None:
     out = node.output
     pixels, depth = dims.product(out.shape[2:]), columns.shape[-1]
     f = low.function("deform_conv", *group.nodes)
-    sink = low.sink(f, group, channels_last(out.rank), bias=channel_bias(low, node, 3))
+    sink = low.fusing.sink(f, group, channels_last(out.rank), bias=channel_bias(low, node, 3))
     sizes = ConvSizes._make(
         [x.shape[0], 1, pixels, depth, 1, pixels, out.shape[1], *[1] * 6, 0, 0, op.group, depth]
     )

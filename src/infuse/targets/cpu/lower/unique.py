@@ -6,11 +6,11 @@ from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.lowering.expressions import Pointed, PointerTo, Size
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Tensor, natural
-from infuse.targets.cpu.emit.sizes import size_text
 from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.runtime_operands import new_symbol, operand
 
@@ -35,11 +35,11 @@ def unique(low: Lowering, node: Node, group: Group) -> None:
     kernel = "unique_elements" if axis is None else "unique_slices"
     sizes = f.number(n) if axis is None else f.numbers(outer, n, inner)
     f.call(kernel, f.read(source), sizes, text, context=False, result="count")
-    f.assign(f"*{f.resolves(name)}", "count")
+    f.assign(Pointed(f.resolves(name)), "count")
     shape = (
         ["count"]
         if axis is None
-        else ["count" if a == axis else size_text(d) for a, d in enumerate(x.shape)]
+        else ["count" if a == axis else Size(d) for a, d in enumerate(x.shape)]
     )
     f.array("sizes", *shape)
     low.resolve_sizes(f, node, node.output.shape, "sizes")
@@ -75,10 +75,7 @@ def _take(
     target = low.allocate(node.output)
     f = low.function("take_slices", node)
     f.include("unique.hpp")
-    pointers = (
-        f"(const char*){f.read(source.bits)}, {f.numbers(*lines)}, {f.read(places)}, "
-        f"{f.number(count)}"
-    )
-    f.call("take_slices", pointers, f"(char*){f.write(target.bits)}")
+    operands = PointerTo(f.read(source.bits)), f.numbers(*lines), f.read(places), f.number(count)
+    f.call("take_slices", *operands, PointerTo(f.write(target.bits), is_written=True))
     f.finish("Unique")
     low.tensors[node.output] = target

@@ -4,6 +4,7 @@ copy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -13,11 +14,11 @@ from infuse.ir.contents import known_ints
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.ir.types import Shape
+from infuse.lowering.expressions import Chosen, Expression, Grouped, Pointed, Size, infix, invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Buffer, Order, Tensor, dense, match_shapes, natural
-from infuse.targets.cpu.emit.sizes import size_text
 from infuse.targets.cpu.lower.runtime_operands import array, longs, new_symbol, operand
 
 INT_MAX = 2**31 - 1
@@ -35,7 +36,7 @@ def identity(low: Lowering, node: Node, group: Group) -> None:
 def assert_(low: Lowering, node: Node, group: Group) -> None:
     condition = low.dense(operand(node, 1))
     f = low.function("assert", node)
-    f.fail_unless(f"*{f.read(condition)}", "ASSERTION")
+    f.fail_unless(Pointed(f.read(condition)), "ASSERTION")
     f.finish(node.op.attributes()["message"] or f"Assert {node.name}")
     low.tensors[node.output] = low.tensor(operand(node))
 
@@ -121,11 +122,13 @@ def _repeated(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift:
     place.buffer.bytes = place.size * source.dtype.bytes * dims.minimum(1, missing)
     f = low.function("repeat", node)
     f.include("copy.hpp")
-    f.end_when(f"{f.number(missing)} == 0")
-    strides = [f.number(stride) for stride in source.strides]
+    f.end_when(infix(f.number(missing), "==", 0))
+    strides: list[Expression] = [f.number(stride) for stride in source.strides]
     for axis in axes:
-        strides[axis] = f"({f.number(source.shape[axis])} == 1 ? 0 : {strides[axis]})"
+        is_one = infix(f.number(source.shape[axis]), "==", 1)
+        strides[axis] = Grouped(Chosen(is_one, "0", strides[axis]))
     read, write = f.read(source.bits), f.write(place.bits)
+    lists: dict[str, Sequence[Expression]]
     lists = {"shape": [f.numbers(*shape)], "from": strides, "to": [f.numbers(*place.strides)]}
     f.arrays(lists)
     f.share("copy.hpp", "INFUSE_SHARED_COPY", source.dtype.bytes)
@@ -147,10 +150,8 @@ def _stretched(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift
     shape, strides = list(tensor.shape), list(tensor.strides)
     for axis in axes:
         name, target = new_symbol(low), node.output.shape[axis + shift]
-        f.assign(
-            f"*{f.resolves(name)}",
-            f"{size_text(shape[axis])} == 1 ? 0 : {size_text(strides[axis])}",
-        )
+        is_one = infix(Size(shape[axis]), "==", 1)
+        f.assign(Pointed(f.resolves(name)), Chosen(is_one, "0", Size(strides[axis])))
         shape[axis], strides[axis] = target, dims.symbol(name)
     f.finish(f"Expand {node.name}: strides")
     return replace(tensor, shape=tuple(shape), strides=tuple(strides))
@@ -198,9 +199,8 @@ def _slice_as_found(low: Lowering, node: Node) -> None:
             longs(f, name, plain)
     longs(f, "in", data.shape)
     f.room({"first": data.rank, "step": data.rank, "out": data.rank})
-    f.fail_unless(
-        f"slice_ranges(in, {data.rank}, starts, ends, axes, steps, {count}, first, step, out)"
-    )
+    lists = "starts", "ends", "axes", "steps", count, "first", "step", "out"
+    f.fail_unless(invoke("slice_ranges", "in", data.rank, *lists))
     low.resolve_sizes(f, node, node.output.shape, "out")
     for axis in range(data.rank):
         start, stride = f.resolves(first[axis]), f.resolves(step[axis])

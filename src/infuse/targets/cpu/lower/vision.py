@@ -7,10 +7,10 @@ from infuse.dtypes import is_half
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.lowering.expressions import Aggregate, elements, infix, invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.kernel_table import lowers, resolves_sizes
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.statements import Aggregate, elements
 from infuse.lowering.tensors import channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.regions import MaxRoiPool, RoiAlign
@@ -67,7 +67,7 @@ def _check_equal(low: Lowering, node: Node, a: Dim, b: Dim) -> None:
     """A step that fails where two sizes differ."""
     f = low.function("check", node)
     left, right = f.number(a), f.number(b)
-    f.fail_unless(f"{left} == {right}", "DIFFERENT_SIZES")
+    f.fail_unless(infix(left, "==", right), "DIFFERENT_SIZES")
     f.finish(f"{node.kind} {node.name}: sizes")
 
 
@@ -170,7 +170,7 @@ def non_max_suppression(low: Lowering, node: Node, group: Group) -> None:
     f.constant("limit", f.number(count))
     pointers = f"{f.read(corners)}, {f.read(row_major(low, scores))}, {f.write(selected)}"
     f.call("suppress", "shape", "limit", pointers, f.write(counts))
-    f.array("out", f"suppressed_total({f.write(counts)}, {f.number(units)})", "3")
+    f.array("out", invoke("suppressed_total", f.write(counts), f.number(units)), "3")
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish("NonMaxSuppression")
     target = low.allocate(node.output)

@@ -11,8 +11,8 @@ import numpy as np
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
+from infuse.lowering.expressions import elements
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.statements import elements
 from infuse.lowering.tensors import Tensor, channels_last, dense, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.spatial import Sliding

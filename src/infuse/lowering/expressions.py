@@ -1,0 +1,233 @@
+"""What statements compute with, as data: names that a function's writer gave to tensors, sizes and
+work, and what is made of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infuse.dtypes import DType
+from infuse.ir.dims import Dim, Expr
+
+KernelSizes = tuple[Any, ...]
+"""A class of named fields: sizes, truth values, or such sizes again."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """What stands in braces, perhaps of a type: fields by name, or elements, whose names are
+    empty.
+    """
+
+    items: tuple[tuple[str, Expression], ...]
+    type: str = ""
+    template: tuple[str, ...] = ()
+
+
+def elements(*values: Expression, type: str = "", template: tuple[str, ...] = ()) -> Aggregate:
+    """Braces around elements."""
+    return Aggregate(tuple(("", value) for value in values), type, template)
+
+
+@dataclass(frozen=True)
+class Calculated:
+    """What a target makes of other expressions, which stand in `text` where braces do; `meaning`
+    makes the same of what they stand for.
+    """
+
+    text: str
+    operands: tuple[Expression, ...]
+    meaning: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size that stands in the body itself."""
+
+    size: Dim
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A size that may be too large to be computed exactly, as a float64."""
+
+    size: Dim
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operator on expressions, in the order in which they stand beside it: one of `OPERATORS`
+    (which binds closer is printed so), or "!" before one.
+    """
+
+    operator: str
+    operands: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """An expression in parentheses that its operators may not need."""
+
+    inner: Expression
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """One of two expressions, by a condition."""
+
+    condition: Expression
+    then: Expression
+    otherwise: Expression
+
+
+@dataclass(frozen=True)
+class FieldOf:
+    """A field of what a name stands for."""
+
+    name: Expression
+    field: str
+
+
+@dataclass(frozen=True)
+class Element:
+    """The element of a list, or of what a pointer leads to, of this number."""
+
+    array: Expression
+    index: Expression | int
+
+
+@dataclass(frozen=True)
+class Pointed:
+    """What lies where an expression points."""
+
+    name: Expression
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A number as one of this type."""
+
+    dtype: DType
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What a function that has a meaning of its own gives for these arguments."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    template: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BodyOutput:
+    """Where an output of the last run of a body lies, by the numbers of both."""
+
+    body: int
+    number: int
+
+
+@dataclass(frozen=True)
+class BlockOf:
+    """A tensor that a body leaves behind, by the numbers of a program and of its blocks."""
+
+    program: int
+    number: int
+
+
+@dataclass(frozen=True)
+class SizeOf:
+    """A size of the model that a step finds, by symbol."""
+
+    symbol: str
+
+
+@dataclass(frozen=True)
+class PointerTo:
+    """A pointer as one to elements of this type; to bytes where there is none."""
+
+    pointer: Expression
+    dtype: DType | None = None
+    is_written: bool = False
+
+
+@dataclass(frozen=True)
+class AsSize:
+    """A number as a size."""
+
+    value: Expression
+
+
+Expression = (
+    str
+    | Size
+    | Aggregate
+    | Calculated
+    | Estimate
+    | Operation
+    | Grouped
+    | Chosen
+    | FieldOf
+    | Element
+    | Pointed
+    | Converted
+    | Invocation
+    | BodyOutput
+    | BlockOf
+    | SizeOf
+    | PointerTo
+    | AsSize
+    | KernelSizes
+)
+TERMS: Final = (
+    Size,
+    Aggregate,
+    Calculated,
+    Estimate,
+    Operation,
+    Grouped,
+    Chosen,
+    FieldOf,
+    Element,
+    Pointed,
+    Converted,
+    Invocation,
+    BodyOutput,
+    BlockOf,
+    SizeOf,
+    PointerTo,
+    AsSize,
+)
+"""What expressions are, besides names and sizes of kernels."""
+
+
+def expression(value: object) -> Expression:
+    """A value as an expression."""
+    return value if isinstance(value, (*TERMS, tuple)) else str(value)
+
+
+OPERATORS: Final = (("||",), ("&&",), ("==",), ("<", "<=", ">", ">="), ("+", "-"), ("*", "/", "%"))
+"""Binary operators; those that bind closer come later."""
+
+
+def infix(first: object, operator: str, *rest: object) -> Operation:
+    """`first` and the others with this operator between them."""
+    return Operation(operator, tuple(map(expression, (first, *rest))))
+
+
+def invoke(function: str, *arguments: object, template: Sequence[str] = ()) -> Invocation:
+    """What a function gives for these arguments."""
+    return Invocation(function, tuple(map(expression, arguments)), tuple(template))
+
+
+def sum_of(terms: Sequence[Expression]) -> Expression:
+    """The sum of one or more."""
+    return terms[0] if len(terms) == 1 else Operation("+", tuple(terms))
+
+
+def sized(value: Dim | Expression) -> Expression:
+    """A size as an expression."""
+    return Size(value) if isinstance(value, int | Expr) else value
