@@ -20,6 +20,7 @@ from infuse.errors import CacheError, CompileError, OptionError, ToolchainError
 from infuse.runtime.cpus import cpu_features
 from infuse.runtime.levels import limit_name
 from infuse.targets import Target
+from infuse.targets.cpu.emit import units
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONPATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
@@ -380,14 +381,19 @@ def test_a_source_that_only_calls_others_is_optimized_less(script: Script, tmp_p
 def test_sources_that_may_be_one_object_are_shared_out_among_the_jobs(
     script: Script, tmp_path: Path
 ) -> None:
-    """Those with the same headers side by side; the others are compiled alone."""
+    """Neighbours, so that those with the same headers share them; the others are compiled alone."""
     body = f'echo "$*" >> "{tmp_path}/seen"; for last; do :; done; : > "$last"'
     sources = [tmp_path / name for name in ("main.cpp", *(f"{c}.cpp" for c in "abcde"))]
     for i, source in enumerate(sources):
         source.write_text(f'#include "{i % 2}.hpp"\n')
     compiler = Toolchain.from_command([str(script("mine", body))])
     library = tmp_path / "a.so"
-    make_library(compiler, sources, library, target=NATIVE, jobs=2, together=sources[1:])
+    names = units.alone({s.name: f"{units.FUNCTION}{s.read_text()}" for s in sources[1:]})
+    assert names == ["b.cpp", "d.cpp", "a.cpp", "c.cpp", "e.cpp"]
+    together = [tmp_path / name for name in names]
+    make_library(
+        compiler, sources, library, target=NATIVE, jobs=2, together=together, join=units.join
+    )
     compiled = [words[-3] for words in map(str.split, (tmp_path / "seen").read_text().splitlines())]
     joined = {Path(name).read_text() for name in compiled if "with_" in name}
     assert joined == {

@@ -101,6 +101,7 @@ def build(
                     store=store,
                     calling=folder / SOURCE,
                     together=[folder / name for name in emitter.alone(sources)],
+                    join=emitter.join,
                 )
             except BaseException:
                 stop.set()

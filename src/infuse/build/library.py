@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -18,6 +18,8 @@ from infuse.targets import Target
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, the steps done and the steps in all."""
+Join = Callable[[Sequence[str]], str]
+"""The text of a source that is all of those with these names, which lie beside it."""
 
 _MOST_TOGETHER: Final = 8
 """Sources that one compiler gets at once."""
@@ -58,7 +60,8 @@ def make_library(
     soname: str = "",
     store: ObjectStore | None = None,
     calling: Path | None = None,
-    together: Collection[Path] = (),
+    together: Sequence[Path] = (),
+    join: Join | None = None,
 ) -> None:
     """Compile `sources`, at most `jobs` at once (default: all processors), and link them to the
     library `output`, which calls itself `soname`. What `store` has the object of is not compiled;
@@ -66,8 +69,9 @@ def make_library(
 
     `calling`: one of several sources that only calls the others, and has no loops worth the time of
     optimizing them. `together`: sources of one folder that define weak symbols only, and types and
-    macros equally; where there are more of them than jobs, several become one object, which saves
-    reading the headers for each, and the store is given that for all of them.
+    macros equally, those with the same headers side by side; where there are more of them than
+    jobs, several neighbours become one object, made of what `join` gives, which saves reading the
+    headers for each, and the store is given that for all of them.
 
     Objects and temporary files lie beside `output`. CompileError when the compiler rejects a
     source; when interrupted, all compilers are ended before the interrupt goes on.
@@ -86,17 +90,18 @@ def make_library(
     objects = _Objects(output, store)
     new = [source for source in sources if not objects.fetch(source)]
     awaited = [source for source in new if store is not None and store.is_expected(source)]
-    grouped = {source.absolute() for source in together}
+    grouped = [source.absolute() for source in together] if join else []
     plain = () if toolchain.sanitizer else CALLS
 
     def make(sources: Sequence[Path], done: Callable[[int], None]) -> None:
+        waiting = set(sources)
         batches = [
-            *_batches([s for s in sources if s in grouped], jobs),
+            *_batches([s for s in grouped if s in waiting], jobs),
             *([s] for s in sources if s not in grouped),
         ]
         made = [objects.place() for _ in batches]
         steps = [
-            (*command, *(plain if batch == [calling] else ()), "-c", _joined(batch), "-o", str(one))
+            (*command, *(plain if batch == [calling] else ()), "-c", _joined(batch, join), "-o", str(one))
             for batch, one in zip(batches, made)
         ]
         toolchain.run(steps, output.parent, jobs, done)
@@ -165,29 +170,20 @@ class _Objects:
 
 
 def _batches(sources: Sequence[Path], jobs: int) -> list[list[Path]]:
-    """Parts of about equally many sources for so many compilers at once; those that include the
-    same headers are side by side.
-    """
+    """Neighbours, in parts of about equally many sources, for so many compilers at once."""
     rounds = -(-len(sources) // (_MOST_TOGETHER * jobs))
     count = min(len(sources), rounds * jobs)
-    alike = sorted(sources, key=_included)
-    ends = [i * len(alike) // count for i in range(count + 1)] if count else []
-    return [alike[a:b] for a, b in itertools.pairwise(ends)]
+    ends = [i * len(sources) // count for i in range(count + 1)] if count else []
+    return [list(sources[a:b]) for a, b in itertools.pairwise(ends)]
 
 
-def _included(source: Path) -> list[str]:
-    """The headers of a source."""
-    return [line for line in source.read_text("utf-8").splitlines() if line.startswith("#include")]
-
-
-def _joined(batch: Sequence[Path]) -> str:
+def _joined(batch: Sequence[Path], join: Join | None) -> str:
     """The path of a source that is all of a batch."""
     first, *others = batch
-    if not others:
+    if not others or join is None:
         return str(first)
-    lines = (f'#include "{source.name}"' for source in batch)
     joined = first.with_name(f"with_{first.name}")
-    joined.write_text("\n".join([*lines, ""]), "utf-8")
+    joined.write_text(join([source.name for source in batch]), "utf-8")
     return str(joined)
 
 

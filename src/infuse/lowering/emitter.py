@@ -33,7 +33,12 @@ class Emitter(Protocol):
         """The names of the kernels that a function calls, with their sizes of tiles."""
 
     def alone(self, sources: Mapping[str, str]) -> list[str]:
-        """The names of sources of one function each, which may be compiled together."""
+        """The names of sources of one function each, which may be compiled together; those with the
+        same headers side by side.
+        """
+
+    def join(self, names: Sequence[str]) -> str:
+        """The text of a source that is all of those with these names, which lie beside it."""
 
     def usual_files(self, graph: Graph) -> dict[str, str]:
         """Sources that models such as this graph, which need not be optimized, most often have."""

@@ -12,7 +12,7 @@ from infuse.targets.cpu.emit.interface import EXAMPLE, example, header
 from infuse.targets.cpu.emit.shared_files import usual_files
 from infuse.targets.cpu.emit.source import print_sources
 from infuse.targets.cpu.emit.trials import print_trials
-from infuse.targets.cpu.emit.units import alone
+from infuse.targets.cpu.emit.units import alone, join
 
 
 class CppEmitter:
@@ -21,6 +21,7 @@ class CppEmitter:
     print_sources = staticmethod(print_sources)
     print_trials = staticmethod(print_trials)
     alone = staticmethod(alone)
+    join = staticmethod(join)
     kernels_in = staticmethod(kernels_in)
     usual_files = staticmethod(usual_files)
 

@@ -151,8 +151,20 @@ class Functions:
 
 
 def alone(sources: Mapping[str, str]) -> list[str]:
-    """The names of files that define one function each, which may be compiled together."""
-    return [name for name, text in sources.items() if text.startswith(FUNCTION)]
+    """The names of files that define one function each, which may be compiled together; those that
+    include the same headers side by side.
+    """
+    functions = [name for name, text in sources.items() if text.startswith(FUNCTION)]
+    return sorted(functions, key=lambda name: _included(sources[name]))
+
+
+def _included(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("#include")]
+
+
+def join(names: Sequence[str]) -> str:
+    """A file that is all of those with these names."""
+    return "".join(f'#include "{name}"\n' for name in names)
 
 
 def distinct(
