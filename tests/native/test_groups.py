@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
-import infuse.targets.cpu.lower  # noqa: F401  registers the lowerings
 from infuse import dtypes
 from infuse.ir.graph import Node, Value
 from infuse.ir.registry import make_operator
 from infuse.ir.types import tensor
 from infuse.lowering import groups
-from infuse.lowering.kernel_table import KERNELS, has_epilogue, lowers
+from infuse.targets.cpu.table import KERNELS, lowers
 
 pytestmark = pytest.mark.row("C8")
 MINE = "com.example.groups"
@@ -34,19 +33,19 @@ def lower(low: Any, node: Node, group: groups.Group) -> None:
 
 
 def test_a_kernel_of_another_domain_is_another_kernel() -> None:
-    assert has_epilogue(node(""))
-    assert not has_epilogue(node(MINE))
+    assert KERNELS.has_epilogue(node(""))
+    assert not KERNELS.has_epilogue(node(MINE))
     lowers("Softmax", domain=MINE)(lower)
-    assert has_epilogue(node(""))
-    assert not has_epilogue(node(MINE))
+    assert KERNELS.has_epilogue(node(""))
+    assert not KERNELS.has_epilogue(node(MINE))
     lowers("Softmax", domain=MINE, has_epilogue=True)(lower)
-    assert has_epilogue(node(MINE))
+    assert KERNELS.has_epilogue(node(MINE))
 
 
 def test_what_is_registered_last_counts() -> None:
     lowers("Softmax", runtime_inputs=(0,))(lower)
-    assert not has_epilogue(node(""))
+    assert not KERNELS.has_epilogue(node(""))
     assert KERNELS.of(node("")).runtime_inputs == (0,)
     lowers("Softmax", has_epilogue=True)(lower)
-    assert has_epilogue(node(""))
+    assert KERNELS.has_epilogue(node(""))
     assert KERNELS.of(node("")).runtime_inputs is None

@@ -181,7 +181,7 @@ def test_a_program_that_extends_infuse_is_told_apart(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(base, "REGISTRY", {("", "Add"): base.REGISTRY["", "Add"]})
     kernels = sys.modules.get("infuse.lowering.kernel_table")
     if kernels is not None:
-        monkeypatch.setattr(kernels.KERNELS, "families", {})
+        monkeypatch.setattr(kernels, "TABLES", {})
     assert not _is_extended()
 
     class Mine(Rule):

@@ -66,5 +66,5 @@ IMAGE = "%x: float32[n, 4, 6, 6]"
 CONV = "$w: float32[4, 4, 3, 3]\n%c = Conv(%x, $w)\n"
 STATISTICS = "$s: float32[4]\n$h: float32[4]\n$m: float32[4]\n$v: float32[4]\n"
 MATRIX = "$w: float32[4, 5]\n%p = MatMul(%x, $w)\n"
-APART: Switch = ("infuse.lowering.partition.has_epilogue", lambda node: False)
+APART: Switch = ("infuse.lowering.kernel_table.KernelTable.has_epilogue", lambda table, node: False)
 """Native code with one kernel for each operator."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from infuse import dtypes
 from infuse.dtypes import DType
 from infuse.ir.graph import Node, Value
+from infuse.targets import Machine
 
 Lower = Callable[..., None]
 """Adds the steps of an operator to a program: (lowering, node, group)."""
@@ -75,6 +76,76 @@ class KernelTable:
     room: str
     families: dict[tuple[str, str], KernelFamily] = field(default_factory=dict)
 
+    # -- what is registered ------------------------------------------------------------------------
+
+    def change(
+        self, domain: str, kinds: tuple[str, ...], change: Callable[[KernelFamily], KernelFamily]
+    ) -> None:
+        """State more, or something else, of operators."""
+        for kind in kinds:
+            self.families[domain, kind] = change(self.named(domain, kind))
+
+    def lowers(
+        self,
+        *kinds: str,
+        domain: str = "",
+        has_epilogue: bool = False,
+        accumulates: DType = dtypes.float32,
+        runtime_inputs: tuple[int, ...] | None = None,
+        reads_parts: ReadsParts = _never,
+        takes: Callable[[Node], bool] = _always,
+    ) -> Callable[[_Lower], _Lower]:
+        """Register how operators become steps; what was said of them before is forgotten, but for
+        `fuses_producers` and `resolves_sizes`.
+
+        `has_epilogue`: the kernel ends in a sink, which gets elements of the type that it
+        `accumulates`. `runtime_inputs`: those whose elements are read at run time (the others only
+        shape the result). `reads_parts`, `takes`: as in `KernelFamily`.
+        """
+
+        def register(function: _Lower) -> _Lower:
+            def state(family: KernelFamily) -> KernelFamily:
+                return replace(
+                    family,
+                    lower=function,
+                    epilogue=accumulates if has_epilogue else None,
+                    runtime_inputs=runtime_inputs,
+                    reads_parts=reads_parts,
+                    takes=takes,
+                )
+
+            self.change(domain, kinds, state)
+            return function
+
+        return register
+
+    def fuses_producers(
+        self, kind: str, choose: Callable[..., list[Any]], domain: str = ""
+    ) -> Callable[[_Lower], _Lower]:
+        """Register how operators become steps that compute what they read themselves, and when they
+        do.
+        """
+
+        def register(function: _Lower) -> _Lower:
+            fusion = ProducerFusion(choose, function)
+            self.change(domain, (kind,), lambda family: replace(family, fusion=fusion))
+            return function
+
+        return register
+
+    def resolves_sizes(self, *kinds: str, domain: str = "") -> Callable[[_Resolve], _Resolve]:
+        """Register a step that finds the sizes of results from elements of inputs; it runs before
+        the lowering.
+        """
+
+        def register(function: _Resolve) -> _Resolve:
+            self.change(domain, kinds, lambda family: replace(family, resolve_sizes=function))
+            return function
+
+        return register
+
+    # -- what is asked -----------------------------------------------------------------------------
+
     def of(self, node: Node) -> KernelFamily:
         """The family of a node's operator; an empty one where none was registered."""
         return self.named(node.op.domain, node.kind)
@@ -84,105 +155,36 @@ class KernelTable:
         import_module(f"infuse.targets.{self.room}.lower")
         return self.families.get((domain, kind), _NOTHING)
 
-    def change(
-        self, domain: str, kinds: tuple[str, ...], change: Callable[[KernelFamily], KernelFamily]
-    ) -> None:
-        """State more, or something else, of operators."""
-        for kind in kinds:
-            self.families[domain, kind] = change(self.named(domain, kind))
+    def has_kernel(self, domain: str, kind: str) -> bool:
+        """Whether nodes of an operator that is not elementwise have a native kernel."""
+        return self.named(domain, kind).lower is not None
+
+    def takes(self, node: Node) -> bool:
+        """Whether a node has a kernel that computes it."""
+        family = self.of(node)
+        return family.lower is not None and family.takes(node)
+
+    def has_epilogue(self, node: Node) -> bool:
+        """Whether elementwise work may follow a node inside of its kernel."""
+        epilogue = self.of(node).epilogue
+        if epilogue is None or any(v.uses for v in node.outputs[1:]):
+            return False
+        return epilogue == node.output.dtype
+
+    def runtime_operands(self, node: Node, is_fixed: Callable[[Value], bool]) -> list[Value]:
+        """The operands whose elements a node needs at run time: those that its kernel reads, and
+        sizes and axes that are not `is_fixed` before.
+        """
+        family = self.of(node)
+        operands = enumerate(node.inputs)
+        return [v for i, v in operands if v is not None and (family.reads(i) or not is_fixed(v))]
 
 
 _NOTHING = KernelFamily()
-KERNELS = KernelTable("cpu")
-"""The families of all operators of which native code for processors exists."""
+TABLES: Final = {"cpu": KernelTable("cpu")}
+"""The kernels of each room of `targets`."""
 
 
-def lowers(
-    *kinds: str,
-    domain: str = "",
-    has_epilogue: bool = False,
-    accumulates: DType = dtypes.float32,
-    runtime_inputs: tuple[int, ...] | None = None,
-    reads_parts: ReadsParts = _never,
-    takes: Callable[[Node], bool] = _always,
-) -> Callable[[_Lower], _Lower]:
-    """Register how operators become steps; what was said of them before is forgotten, but for
-    `fuses_producers` and `resolves_sizes`.
-
-    `has_epilogue`: the kernel ends in a sink, which gets elements of the type that it
-    `accumulates`. `runtime_inputs`: those whose elements are read at run time (the others only
-    shape the result). `reads_parts`, `takes`: as in `KernelFamily`.
-    """
-
-    def register(function: _Lower) -> _Lower:
-        epilogue = accumulates if has_epilogue else None
-        KERNELS.change(
-            domain,
-            kinds,
-            lambda family: replace(
-                family,
-                lower=function,
-                epilogue=epilogue,
-                runtime_inputs=runtime_inputs,
-                reads_parts=reads_parts,
-                takes=takes,
-            ),
-        )
-        return function
-
-    return register
-
-
-def fuses_producers(
-    kind: str, choose: Callable[..., list[Any]], domain: str = ""
-) -> Callable[[_Lower], _Lower]:
-    """Register how operators become steps that compute what they read themselves, and when they
-    do.
-    """
-
-    def register(function: _Lower) -> _Lower:
-        fusion = ProducerFusion(choose, function)
-        KERNELS.change(domain, (kind,), lambda family: replace(family, fusion=fusion))
-        return function
-
-    return register
-
-
-def resolves_sizes(*kinds: str, domain: str = "") -> Callable[[_Resolve], _Resolve]:
-    """Register a step that finds the sizes of results from elements of inputs; it runs before the
-    lowering.
-    """
-
-    def register(function: _Resolve) -> _Resolve:
-        KERNELS.change(domain, kinds, lambda family: replace(family, resolve_sizes=function))
-        return function
-
-    return register
-
-
-def has_kernel(domain: str, kind: str) -> bool:
-    """Whether nodes of an operator that is not elementwise have a native kernel."""
-    return KERNELS.named(domain, kind).lower is not None
-
-
-def takes(node: Node) -> bool:
-    """Whether a node has a kernel that computes it."""
-    family = KERNELS.of(node)
-    return family.lower is not None and family.takes(node)
-
-
-def has_epilogue(node: Node) -> bool:
-    """Whether elementwise work may follow a node inside of its kernel."""
-    epilogue = KERNELS.of(node).epilogue
-    if epilogue is None or any(v.uses for v in node.outputs[1:]):
-        return False
-    return epilogue == node.output.dtype
-
-
-def runtime_operands(node: Node, is_fixed: Callable[[Value], bool]) -> list[Value]:
-    """The operands whose elements a node needs at run time: those that its kernel reads, and sizes
-    and axes that are not `is_fixed` before.
-    """
-    family = KERNELS.of(node)
-    operands = enumerate(node.inputs)
-    return [v for i, v in operands if v is not None and (family.reads(i) or not is_fixed(v))]
+def kernels_of(machine: Machine | None) -> KernelTable:
+    """The kernels of a kind of machine; None stands for processors."""
+    return TABLES[Machine.room if machine is None else machine.room]

@@ -21,7 +21,7 @@ from infuse.lowering.concat_slots import ConcatSlots
 from infuse.lowering.expressions import Element, Expression, Invocation, Operation, Pointed, Size
 from infuse.lowering.fusing import Fusing
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import KERNELS, KernelFamily, runtime_operands
+from infuse.lowering.kernel_table import KernelFamily, KernelTable, kernels_of
 from infuse.lowering.liveness import is_known, live_nodes, relations_of
 from infuse.lowering.partition import join_readers, partition
 from infuse.lowering.placing import Placing
@@ -61,6 +61,14 @@ class Lowering(Placing):
     """The state of one lowering: the program so far and where every value lies."""
 
     @cached_property
+    def kernels(self) -> KernelTable:
+        """The kernels of the machine."""
+        return kernels_of(self.machine)
+
+    def _reads_parts(self, node: Node, axis: int) -> bool:
+        return self.kernels.of(node).reads_parts(node, axis)
+
+    @cached_property
     def fusing(self) -> Fusing:
         """What adds elementwise work to the program."""
         return Fusing(self)
@@ -75,7 +83,7 @@ class Lowering(Placing):
             if value.default is not None:
                 self.program.defaults[number] = self.program.weight(value.default)
         self.needed = live_nodes(self.graph, set(self.program.symbols), self.reads)
-        self.homes = ConcatSlots(self.graph, self.needed, self.available_sizes, _reads_parts)
+        self.homes = ConcatSlots(self.graph, self.needed, self.available_sizes, self._reads_parts)
         expanded = list(self.relied.get(self.graph, ()))
         for group in self._groups():
             expanded = self._check_all(expanded)
@@ -100,13 +108,15 @@ class Lowering(Placing):
     def _groups(self) -> list[Group]:
         """What becomes one kernel each, in execution order."""
         readers = Readers(self.graph, set(self.needed))
-        groups = fuse_producers(self.graph, partition(self.needed), readers, self._producers)
-        return join_readers(self.graph, groups, readers)
+        groups = fuse_producers(
+            self.graph, partition(self.needed, self.kernels), readers, self._producers
+        )
+        return join_readers(self.graph, groups, readers, self.kernels)
 
     def _producers(self, group: Group, producers: Producers) -> list[Group]:
         """The groups that the kernel of a group's anchor computes itself, in its own precision."""
         assert group.anchor is not None
-        fusion = KERNELS.of(group.anchor).fusion
+        fusion = self.kernels.of(group.anchor).fusion
         self.precision = self.precisions[group.anchor]
         chosen = [] if fusion is None else fusion.choose(self, group, producers)
         anchors = [inner.anchor for inner in chosen if inner.anchor is not None]
@@ -118,7 +128,7 @@ class Lowering(Placing):
         """The values whose elements a node needs at run time: also sizes and axes that nobody knows
         before.
         """
-        return [*runtime_operands(node, is_known), *captured(node)]
+        return [*self.kernels.runtime_operands(node, is_known), *captured(node)]
 
     def _check_all(self, relied: Iterable[tuple[Node, Relation]]) -> list[tuple[Node, Relation]]:
         """Checks of those relations whose sizes are known by now; the others."""
@@ -161,7 +171,7 @@ class Lowering(Placing):
         first = len(self.program.steps)
         last, node = group.nodes[-1], group.anchor
         results = [v for part in (*group.producers, group) for v in part.results]
-        family = KernelFamily() if node is None else KERNELS.of(node)
+        family = KernelFamily() if node is None else self.kernels.of(node)
         function = family.fusion.lower if family.fusion and group.producers else family.lower
         if all(v.tensor.size == 0 for v in last.outputs) and not last.subgraphs:
             results = list(dict.fromkeys([*results, *last.outputs]))
@@ -194,7 +204,7 @@ class Lowering(Placing):
 
     def _has_known_parameters(self, node: Node) -> bool:
         """Whether all inputs that only shape the result are known before the run."""
-        family = KERNELS.of(node)
+        family = self.kernels.of(node)
         return all(v is None or family.reads(i) or is_known(v) for i, v in enumerate(node.inputs))
 
     def _check_results(self, node: Node) -> None:
@@ -258,10 +268,6 @@ def _condition(relation: Relation, a: Expression, b: Expression) -> Expression:
     if relation.kind == "~":
         return Invocation("do_broadcast", (a, b))
     return Operation(relation.kind, (a, b))
-
-
-def _reads_parts(node: Node, axis: int) -> bool:
-    return KERNELS.of(node).reads_parts(node, axis)
 
 
 def _is_low(step: Step) -> bool:

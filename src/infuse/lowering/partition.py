@@ -9,7 +9,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Graph, Node, Value
 from infuse.lowering.choice import usual
 from infuse.lowering.groups import Group, cost, formula, is_vector_term
-from infuse.lowering.kernel_table import has_epilogue
+from infuse.lowering.kernel_table import KernelTable
 from infuse.lowering.readers import Readers
 from infuse.ops.core.base import Op
 from infuse.ops.core.flops import Shapes
@@ -23,8 +23,8 @@ FEW = 8
 """Operations for an element of a kernel that waits for memory."""
 
 
-def partition(nodes: Sequence[Node]) -> list[Group]:
-    """Groups in execution order, each with one result.
+def partition(nodes: Sequence[Node], kernels: KernelTable) -> list[Group]:
+    """Groups in execution order, each with one result, for the machine of these kernels.
 
     From the last node on, a node joins the group of the nodes that read it where all of these are
     in one, so no circle can arise. All formulas of a group run on vectors, or none.
@@ -32,7 +32,7 @@ def partition(nodes: Sequence[Node]) -> list[Group]:
     needed, position = set(nodes), {node: i for i, node in enumerate(nodes)}
     terms = {node: formula(node) for node in nodes}
     readers_of = {node: _readers(node, needed) for node in nodes}
-    behind = _behind_anchors(terms, readers_of)
+    behind = _behind_anchors(terms, readers_of, kernels)
     groups: list[Group] = []
     member: dict[Node, Group] = {}
     claims: dict[int, Node] = {}
@@ -40,7 +40,7 @@ def partition(nodes: Sequence[Node]) -> list[Group]:
         term, readers, own = terms[node], readers_of[node], behind.get(node)
         group = member.get(readers[0]) if readers else None
         claimed = own is not None and claims.get(id(group), own) is not own
-        if group is None or claimed or not _joins(node, term, group, readers):
+        if group is None or claimed or not _joins(node, term, group, readers, kernels):
             group = Group([])
             groups.append(group)
         if own is not None:
@@ -57,7 +57,9 @@ def partition(nodes: Sequence[Node]) -> list[Group]:
 
 
 def _behind_anchors(
-    terms: Mapping[Node, Term | None], readers_of: Mapping[Node, list[Node]]
+    terms: Mapping[Node, Term | None],
+    readers_of: Mapping[Node, list[Node]],
+    kernels: KernelTable,
 ) -> dict[Node, Node]:
     """The nodes that may be a part of the epilogue of a kernel, as each alone reads the one before,
     with the node that has the kernel, which is there, too. Of two kernels, the last operand's
@@ -65,7 +67,7 @@ def _behind_anchors(
     """
     behind: dict[Node, Node] = {}
     for node, term in terms.items():
-        if term is None and has_epilogue(node):
+        if term is None and kernels.has_epilogue(node):
             behind[node] = node
         if term is None or not is_vector_term(term) or _widens(node):
             continue
@@ -86,7 +88,9 @@ def _readers(node: Node, needed: Collection[Node]) -> list[Node]:
     return [user for user in value.users() if user in needed or user.graph is not node.graph]
 
 
-def _joins(node: Node, term: Term | None, group: Group, readers: list[Node]) -> bool:
+def _joins(
+    node: Node, term: Term | None, group: Group, readers: list[Node], kernels: KernelTable
+) -> bool:
     """Whether a node may become a part of a group that computes what reads it."""
     members = set(group.nodes)
     inside = all(reader in members and reader is not group.anchor for reader in readers)
@@ -95,7 +99,7 @@ def _joins(node: Node, term: Term | None, group: Group, readers: list[Node]) -> 
     if any(map(_widens, readers)):
         return False
     if term is None:
-        return group.anchor is None and group.is_vector and has_epilogue(node)
+        return group.anchor is None and group.is_vector and kernels.has_epilogue(node)
     return is_vector_term(term) == group.is_vector
 
 
@@ -111,20 +115,25 @@ def _widens(node: Node) -> bool:
     return node.kind == "Cast" and bool(narrow) and node.output.dtype == dtypes.float32
 
 
-def join_readers(graph: Graph, groups: Sequence[Group], readers: Readers) -> list[Group]:
+def join_readers(
+    graph: Graph, groups: Sequence[Group], readers: Readers, kernels: KernelTable
+) -> list[Group]:
     """The groups, elementwise work joined with those that make what it reads.
 
     A value that others read later is stored, too: a further store in place of a kernel that reads
     the value again. What others need before stays a group of its own.
     """
-    return _Joining(graph, groups, readers).run()
+    return _Joining(graph, groups, readers, kernels).run()
 
 
 class _Joining:
     """Groups in execution order, of which later ones take in earlier ones."""
 
-    def __init__(self, graph: Graph, groups: Sequence[Group], readers: Readers) -> None:
+    def __init__(
+        self, graph: Graph, groups: Sequence[Group], readers: Readers, kernels: KernelTable
+    ) -> None:
         self._graph, self._groups, self._readers = graph, list(groups), readers
+        self._kernels = kernels
         self._positions = {id(group): i for i, group in enumerate(groups)}
         self._member = {node: group for group in groups for node in group.all_nodes}
 
@@ -163,7 +172,7 @@ class _Joining:
         return (
             group.anchor is None
             and group.is_vector
-            and has_epilogue(earlier.anchor)
+            and self._kernels.has_epilogue(earlier.anchor)
             and not any(map(_widens, inner))
             and _is_bound_by_memory(earlier.anchor)
         )

@@ -111,7 +111,11 @@ def _is_extended() -> bool:
     things = [
         *(registry.registered() if registry else ()),
         *(operators.REGISTRY.values() if operators else ()),
-        *(family.lower for family in (kernels.KERNELS.families.values() if kernels else ())),
+        *(
+            family.lower
+            for table in (kernels.TABLES.values() if kernels else ())
+            for family in table.families.values()
+        ),
     ]
     return any(_is_foreign(thing) for thing in things if thing is not None)
 

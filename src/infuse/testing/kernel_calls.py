@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from infuse.ir.graph import Array, Node
-from infuse.lowering.kernel_table import has_kernel
+from infuse.lowering.kernel_table import kernels_of
 from infuse.lowering.program import Step
 from infuse.lowering.statements import KernelCall, Work
 from infuse.lowering.tensors import Tensor
@@ -109,7 +109,8 @@ def _with_rows(arguments: Arguments, step: Step, node: Node, memory: Memory) -> 
 
 def anchor_of(step: Step) -> Node | None:
     """The node of a step that has a kernel, where there is just one."""
-    anchors = [n for n in step.sources if has_kernel(n.op.domain, n.kind)]
+    kernels = kernels_of(None)
+    anchors = [n for n in step.sources if kernels.has_kernel(n.op.domain, n.kind)]
     return anchors[0] if len(anchors) == 1 else None
 
 

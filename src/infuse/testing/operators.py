@@ -25,11 +25,11 @@ from infuse.frontends.onnx.contributed import functions_of
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.types import TensorType
 from infuse.lowering.expand.sequences import flatten, is_flattened
-from infuse.lowering.kernel_table import has_kernel
 from infuse.lowering.stages import must_be_hosted
 from infuse.ops.core.base import EXACT, REGISTRY, Elementwise, Op, Rounding
 from infuse.ops.core.control_flow import ControlFlow
 from infuse.targets import Target
+from infuse.targets.cpu.table import KERNELS
 from infuse.testing.samples import Row, node_of, results, rows, type_of
 from infuse.testing.silences import silences
 
@@ -168,7 +168,7 @@ def support(op: type[Op]) -> tuple[list[DType], list[DType]]:
         every = [d for d in dtypes.ALL if d.c_name]
         if not issubclass(op, ControlFlow):
             return [], []
-        return (every, []) if has_kernel(op.domain, op.name) else ([], list(dtypes.ALL))
+        return (every, []) if KERNELS.has_kernel(op.domain, op.name) else ([], list(dtypes.ALL))
     samples = rows(op, np.random.default_rng(1))
     native, host = [], []
     for dtype in _allowed(op, samples):

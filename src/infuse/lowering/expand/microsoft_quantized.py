@@ -20,7 +20,7 @@ from infuse.lowering.expand.quantization import (
     quantized_sum,
     rounded_factors,
 )
-from infuse.lowering.kernel_table import takes
+from infuse.lowering.kernel_table import kernels_of
 from infuse.ops.arithmetic import Div, Mul
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.domains.microsoft_bits import MatMulNBits
@@ -232,7 +232,7 @@ def _scaled(
 def matmul_n_bits(make: Composer, node: Node) -> Results:
     a, bias, op = _operand(node, 0), node.input(5), node.op
     assert isinstance(op, MatMulNBits)
-    if takes(node):
+    if kernels_of(make.machine).takes(node):
         return None
     result = make("MatMul", make.cast(a, dtypes.float32), _matrix(make, node, op))
     if bias is not None:

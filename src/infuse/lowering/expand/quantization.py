@@ -11,7 +11,7 @@ from infuse.dtypes import DType
 from infuse.ir import dims
 from infuse.ir.graph import Array, Node, Value, constant
 from infuse.lowering.expand.composer import Composer, Results, expands
-from infuse.lowering.kernel_table import takes
+from infuse.lowering.kernel_table import kernels_of
 from infuse.ops.arithmetic import Div, Mul, Sub
 from infuse.ops.core.base import Op
 from infuse.ops.core.evaluate import evaluate_node
@@ -336,7 +336,7 @@ def rounded_factors(make: Composer, a: Value, b: Value) -> Value:
 def dequantize_linear(make: Composer, node: Node) -> Results:
     x, scale, zero, op = *_operands(node), node.op
     assert isinstance(op, DequantizeLinear)
-    if takes(node):
+    if kernels_of(make.machine).takes(node):
         return None
     content = folded(make, node)
     if content is not None:

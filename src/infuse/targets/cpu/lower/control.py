@@ -32,12 +32,12 @@ from infuse.lowering.expressions import (
     invoke,
 )
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.statements import If, Pointers, RunBody, Scope
 from infuse.lowering.tensors import Tensor, dense, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.lower.runtime_operands import operand
+from infuse.targets.cpu.table import lowers
 
 MOST_ITERATIONS = 10_000_000
 """Iterations after which a loop counts as endless, whatever trip count it was given."""

@@ -14,7 +14,6 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Array, Node
 from infuse.lowering.expressions import Invocation
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
@@ -51,6 +50,7 @@ from infuse.targets.cpu.lower.sparse import (
 )
 from infuse.targets.cpu.lower.tiles import call_winograd
 from infuse.targets.cpu.lower.windows import plain_conv
+from infuse.targets.cpu.table import lowers
 
 
 @dataclass(frozen=True)

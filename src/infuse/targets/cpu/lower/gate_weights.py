@@ -9,10 +9,10 @@ import numpy as np
 from infuse import dtypes
 from infuse.ir.graph import Array, Node, Value
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.ops.quantization import DequantizeLinear
 from infuse.ops.recurrent_base import Recurrent
+from infuse.targets.cpu.table import lowers
 
 
 @dataclass(frozen=True, eq=False)

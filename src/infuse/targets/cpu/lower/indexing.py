@@ -14,11 +14,11 @@ from infuse.ir.graph import Node, Value
 from infuse.ir.relations import Relation
 from infuse.lowering.fp16_weights import weight_type
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Tensor, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.lower.runtime_operands import operand
+from infuse.targets.cpu.table import lowers
 
 _JOINS = {"none": "Assign", "add": "Add", "mul": "Multiply", "min": "Smaller", "max": "Larger"}
 

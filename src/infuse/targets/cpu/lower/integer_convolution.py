@@ -13,7 +13,6 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.lowering.expressions import Size, elements
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import channels_last, natural
 from infuse.lowering.writer import FunctionWriter
@@ -41,6 +40,7 @@ from infuse.targets.cpu.lower.integers import (
 from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.lower.windows import _windows
+from infuse.targets.cpu.table import lowers
 
 
 @lowers("ConvInteger", has_epilogue=True, accumulates=dtypes.int32)

@@ -13,7 +13,6 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.lowering.expressions import infix
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Tensor, dense, natural
 from infuse.lowering.writer import FunctionWriter
@@ -31,6 +30,7 @@ from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.lower.plain import batch_terms
 from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.lower.sparse import SparseMatrix, faster_blocks, sparse_integers
+from infuse.targets.cpu.table import lowers
 
 
 def zero_text(f: FunctionWriter, low: Lowering, zero: Value | None, dtype: dtypes.DType) -> str:

@@ -12,7 +12,6 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.lowering.fp16_weights import weight_type
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.statements import Result
 from infuse.lowering.tensors import Tensor, dense, natural
@@ -31,6 +30,7 @@ from infuse.targets.cpu.families.panels import panel_words
 from infuse.targets.cpu.lower.plain import plain_matmul
 from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.lower.sparse import call_sparse_gemm, faster_blocks, sparse_floats
+from infuse.targets.cpu.table import lowers
 
 
 def require_float32(low: Lowering, node: Node) -> None:

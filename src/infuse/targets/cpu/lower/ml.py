@@ -12,13 +12,13 @@ from infuse.ir.graph import Node
 from infuse.lowering.expand.ml_kernels import KERNELS
 from infuse.lowering.expressions import invoke
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.ops.core.base import Array
 from infuse.ops.domains.ml import DOMAIN
 from infuse.ops.text import TfIdfVectorizer
 from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.runtime_operands import operand
+from infuse.targets.cpu.table import lowers
 
 
 @lowers("SquareDistances", domain=KERNELS)

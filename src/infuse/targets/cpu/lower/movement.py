@@ -8,7 +8,6 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.lowering.expressions import Element, Pointed, invoke
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers, resolves_sizes
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Tensor
 from infuse.lowering.writer import FunctionWriter
@@ -21,6 +20,7 @@ from infuse.targets.cpu.lower.runtime_operands import (
     new_symbol,
     operand,
 )
+from infuse.targets.cpu.table import lowers, resolves_sizes
 
 _MODES = {
     "constant": "PAD_CONSTANT",

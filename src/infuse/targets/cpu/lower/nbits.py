@@ -8,7 +8,6 @@ from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.graph import Array, Node
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import natural
 from infuse.ops.domains.microsoft import DOMAIN
@@ -23,6 +22,7 @@ from infuse.targets.cpu.families.nbits import (
 )
 from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.lower.runtime_operands import operand
+from infuse.targets.cpu.table import lowers
 
 FLOATS = {dtypes.float8e4m3fn: FLOAT8_E4M3FN, dtypes.float8e5m2: FLOAT8_E5M2}
 WIDTHS = (2, 3, 4, 8)

@@ -10,7 +10,6 @@ from infuse.lowering.choice import usual
 from infuse.lowering.expressions import invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.iteration_space import IterationSpace
-from infuse.lowering.kernel_table import fuses_producers, lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.producers import Producers
 from infuse.lowering.tensors import Order, Tensor, channels_last, natural
@@ -21,6 +20,7 @@ from infuse.targets.cpu.families.reduction import ReduceSizes
 from infuse.targets.cpu.lower.convolution import channel_bias
 from infuse.targets.cpu.lower.linear import label, require_float32
 from infuse.targets.cpu.lower.runtime_operands import operand
+from infuse.targets.cpu.table import fuses_producers, lowers
 
 
 @lowers("Softmax", "LogSoftmax", has_epilogue=True)

@@ -9,7 +9,6 @@ from infuse.lowering.choice import usual
 from infuse.lowering.expressions import elements
 from infuse.lowering.groups import Group
 from infuse.lowering.iteration_space import IterationSpace
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import channels_last, natural
 from infuse.targets.cpu.families.pooling import PoolSizes
@@ -24,6 +23,7 @@ from infuse.targets.cpu.lower.convolution import (
 from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.lower.windows import plain_pool
+from infuse.targets.cpu.table import lowers
 
 
 def _pools_vectors(node: Node) -> bool:

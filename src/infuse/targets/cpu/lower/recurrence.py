@@ -8,7 +8,6 @@ from infuse import dtypes
 from infuse.ir import dims
 from infuse.ir.graph import Node, Value
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Tensor, natural
 from infuse.lowering.writer import FunctionWriter
@@ -16,6 +15,7 @@ from infuse.ops.recurrences import LinearAttention
 from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.runtime_operands import operand
+from infuse.targets.cpu.table import lowers
 
 
 def _given(low: Lowering, f: FunctionWriter, tensors: dict[int, Tensor], index: int) -> str:

@@ -16,7 +16,6 @@ from infuse.ir.graph import Node, Value, constant
 from infuse.lowering.expressions import Aggregate, Expression, FieldOf, elements, infix
 from infuse.lowering.fp16_weights import weight_type
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Order, Tensor, dense, natural
 from infuse.lowering.writer import FunctionWriter
@@ -26,6 +25,7 @@ from infuse.targets.cpu.lower.gate_weights import integer_rows, quads_of
 from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.recurrent_cells import Cells
 from infuse.targets.cpu.lower.runtime_operands import operand
+from infuse.targets.cpu.table import lowers
 
 QUAD = 4
 """Products of bytes that an instruction adds up."""

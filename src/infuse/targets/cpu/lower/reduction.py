@@ -11,13 +11,13 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.lowering.expressions import invoke
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Order, Tensor, natural
 from infuse.targets.cpu.families.reduction import ReduceSizes
 from infuse.targets.cpu.lower.along import along
 from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.lower.runtime_operands import array, longs, new_symbol, operand
+from infuse.targets.cpu.table import lowers
 
 _REDUCERS = {
     **{

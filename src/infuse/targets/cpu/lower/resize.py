@@ -17,7 +17,6 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.lowering.expressions import Aggregate, Expression
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.liveness import is_known
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Tensor, channels_last, natural
@@ -27,6 +26,7 @@ from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.emit.sizes import size_text
 from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.lower.runtime_operands import array, operand
+from infuse.targets.cpu.table import lowers
 
 # The enumerators of kernels/resize.hpp and resize_plan.hpp, in their order.
 _MODES = ("nearest", "linear", "cubic")

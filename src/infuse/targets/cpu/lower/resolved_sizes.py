@@ -18,7 +18,6 @@ from infuse.lowering.expressions import (
     invoke,
 )
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers, resolves_sizes
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.lower.indexing import row_major
@@ -30,6 +29,7 @@ from infuse.targets.cpu.lower.runtime_operands import (
     longs,
     operand,
 )
+from infuse.targets.cpu.table import lowers, resolves_sizes
 
 # -- shapes of results -----------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ from infuse.ir.graph import Node
 from infuse.ir.types import Shape
 from infuse.lowering.expressions import Calculated, Pointed, elements, infix
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers, resolves_sizes
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Tensor, natural
 from infuse.ops.domains.microsoft import DOMAIN
@@ -20,6 +19,7 @@ from infuse.targets.cpu.lower.attention import Heads, attend, by_heads, split_he
 from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.linear import require_float32
 from infuse.targets.cpu.lower.runtime_operands import operand
+from infuse.targets.cpu.table import lowers, resolves_sizes
 
 
 @lowers("RotaryEmbedding")

@@ -12,7 +12,6 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.lowering.groups import Group, cost
-from infuse.lowering.kernel_table import fuses_producers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.partition import CHEAP
 from infuse.lowering.producers import Producers
@@ -32,6 +31,7 @@ from infuse.targets.cpu.lower.convolution import (
 from infuse.targets.cpu.lower.filters import depthwise_filters, filters_of_form
 from infuse.targets.cpu.lower.linear import product_form
 from infuse.targets.cpu.lower.runtime_operands import operand
+from infuse.targets.cpu.table import fuses_producers
 
 ROOM = 576 << 10
 """Bytes that stay in the second level cache from one kernel to the next, roughly."""

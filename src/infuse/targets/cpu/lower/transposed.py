@@ -18,7 +18,6 @@ from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
 from infuse.lowering.expand.ml_kernels import KERNELS
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.parts import Blocks, Part, Pixels
 from infuse.lowering.phases import (
@@ -47,6 +46,7 @@ from infuse.targets.cpu.lower.integer_convolution import call_integer_convolutio
 from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.lower.planes import lies_as_planes
 from infuse.targets.cpu.lower.runtime_operands import operand
+from infuse.targets.cpu.table import lowers
 
 Axes = Sequence[Sequence[Phase]]
 """By axis, its phases."""

@@ -10,7 +10,6 @@ from infuse.ir.graph import Node
 from infuse.lowering.expand.ml_kernels import KERNELS
 from infuse.lowering.expressions import infix
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tree_layouts import (
     PlainForest,
@@ -23,6 +22,7 @@ from infuse.ops.core.base import Array
 from infuse.ops.domains.forest import Forest
 from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.runtime_operands import operand
+from infuse.targets.cpu.table import lowers
 
 _JOINS = {"SUM": "TREE_SUM", "AVERAGE": "TREE_SUM", "MIN": "TREE_LEAST", "MAX": "TREE_MOST"}
 _SMALL: Final = 4096

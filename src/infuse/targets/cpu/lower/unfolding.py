@@ -10,7 +10,6 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.lowering.expressions import Aggregate, elements, infix
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
@@ -24,6 +23,7 @@ from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.lower.runtime_operands import define, integers, operand, refuse_large
 from infuse.targets.cpu.lower.windows import grouped_filters
+from infuse.targets.cpu.table import lowers
 
 MOST_UNFOLD_AXES = 6
 

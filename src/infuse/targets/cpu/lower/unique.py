@@ -8,11 +8,11 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.lowering.expressions import Pointed, PointerTo, Size
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Tensor, natural
 from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.runtime_operands import new_symbol, operand
+from infuse.targets.cpu.table import lowers
 
 
 @lowers("Unique")

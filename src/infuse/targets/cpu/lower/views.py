@@ -16,10 +16,10 @@ from infuse.ir.graph import Node, Value
 from infuse.ir.types import Shape
 from infuse.lowering.expressions import Chosen, Expression, Grouped, Pointed, Size, infix, invoke
 from infuse.lowering.groups import Group
-from infuse.lowering.kernel_table import lowers
 from infuse.lowering.lowering import Lowering
 from infuse.lowering.tensors import Buffer, Order, Tensor, dense, match_shapes, natural
 from infuse.targets.cpu.lower.runtime_operands import array, longs, new_symbol, operand
+from infuse.targets.cpu.table import lowers
 
 INT_MAX = 2**31 - 1
 
