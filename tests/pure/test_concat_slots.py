@@ -30,7 +30,7 @@ def test_parts_are_copied_only_where_they_must_be(model: Joined, level: str) -> 
 def test_they_were_copied_where_kernels_read_no_parts(
     model: Joined, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lowering, "_reads_parts", lambda node, axis: False)
+    monkeypatch.setattr(lowering.Lowering, "_reads_parts", lambda low, node, axis: False)
     assert copies(model.make(1, 10).graph, TARGETS[1]) == model.apart
 
 
@@ -58,7 +58,7 @@ def test_a_chain_needs_the_memory_of_its_last_result() -> None:
         return generate(chain(1, 40).graph, Target.resolve("x86-64-v3"))[1].total
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lowering, "_reads_parts", lambda node, axis: False)
+        patch.setattr(lowering.Lowering, "_reads_parts", lambda low, node, axis: False)
         apart = arena()
     image = 40 * 40 * 4
     assert arena() == image * (16 + 3 * 8)
