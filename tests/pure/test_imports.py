@@ -1,12 +1,13 @@
 """Who may import whom: the rule of docs/design.md, read off the sources."""
 
 import ast
-from collections.abc import Iterator
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from tests.import_graph import imports as all_imports, module_of, targets
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "infuse"
 FOLDERS = sorted(p.name for p in PACKAGE.iterdir() if p.is_dir() and any(p.rglob("*.py")))
@@ -97,40 +98,10 @@ def room_of(module: str) -> str:
     return next((room for room, names in SINGLE.items() if name in names), name)
 
 
-def module_of(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def exists(module: str) -> bool:
-    path = PACKAGE.parent.joinpath(*module.split("."))
-    return path.with_suffix(".py").exists() or path.is_dir()
-
-
-def targets(node: ast.AST, path: Path) -> Iterator[str]:
-    """The modules of this package that an import statement names."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "infuse")
-    if isinstance(node, ast.ImportFrom):
-        package = module_of(path).split(".")
-        if path.name != "__init__.py":
-            package = package[:-1]
-        above = package[: len(package) - node.level + 1] if node.level else []
-        base = ".".join(above + ([node.module] if node.module else []))
-        if base.split(".")[0] == "infuse":
-            for alias in node.names:
-                deeper = f"{base}.{alias.name}"
-                yield deeper if exists(deeper) else base
-
-
 def imports(path: Path) -> list[tuple[int, str]]:
     """(line, module) of every import of this package in one file, also inside functions."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     return [
-        (node.lineno, module)
-        for node in ast.walk(tree)
-        for module in targets(node, path)
-        if hasattr(node, "lineno")
+        (line, module) for line, module in all_imports(path) if module.split(".")[0] == "infuse"
     ]
 
 
