@@ -163,9 +163,13 @@ def trace(
 
 
 def _verification(
-    inputs: Mapping[str, Any] | None = None, verify: bool = False
+    inputs: Mapping[str, Any] | None = None, verify: bool | None = None
 ) -> bool | Mapping[str, Any]:
-    return verify if inputs is None else inputs
+    if inputs is not None and verify is False:
+        raise OptionError(
+            "inputs are those of a verification, and verify is False", hint="leave one of them out"
+        )
+    return bool(verify) if inputs is None else inputs
 
 
 @former(

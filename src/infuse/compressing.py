@@ -32,9 +32,10 @@ def _methods(**fields: Any) -> Methods:
     pruning = {name: fields.pop(name) for name in ("of", "rounds", "kinds") if name in fields}
     if fields.get("block") == "auto":
         fields.pop("block")
-    if part is None and "kinds" in pruning:
+    if part is None and pruning:
+        named = " and ".join(f"prune_{'goal' if name == 'of' else name}" for name in pruning)
         raise OptionError(
-            "kinds say what may be pruned, and nothing is",
+            f"{named}: options of pruning, and nothing is pruned",
             hint="prune, too (--prune 50%, Prune('50%'))",
         )
     prune = None if part is None else Prune(part, **pruning)

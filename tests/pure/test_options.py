@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -16,7 +17,8 @@ import typer
 import infuse
 from infuse.cli.commands import COMMANDS, function_of
 from infuse.compression.ranges import CALIBRATORS as RANGES
-from infuse.errors import OptionError
+from infuse.errors import InfuseError, OptionError
+from infuse.ir.graph import Graph
 from infuse.onnxruntime.options import compile_fields
 from infuse.options import METHODS, Rules
 from infuse.options.compressing import CALIBRATORS, methods_of
@@ -407,3 +409,85 @@ def test_sessions_and_served_models_have_the_options_of_compiling() -> None:
     for wrong in (b'{"precision": "fp8"}', b'{"max_difference": -1}', b'{"target": "native"}'):
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(wrong, type=ModelConfig)
+
+
+# -- what strangers gave ---------------------------------------------------------------------------
+
+
+def test_names_of_rules_may_come_from_an_iterator() -> None:
+    assert infuse.Rules(disable=(name for name in ("A", "B"))).disable == frozenset("AB")
+    assert infuse.Rules(only=iter(["A"])) == infuse.Rules(only="A")
+    for wrong in (np.array(2), 3, [1]):
+        with pytest.raises(OptionError, match="disable takes names of rules"):
+            infuse.Rules(disable=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [np.int64(2), np.int32(2), np.array(2), np.uint8(2)])
+def test_numbers_of_array_libraries_become_numbers_of_python(number: Any) -> None:
+    options = infuse.CompileOptions(threads=number)
+    assert type(options.threads) is int
+    assert repr(options) == "CompileOptions(threads=2)"
+    assert hash(options) == hash(infuse.CompileOptions(threads=2))
+    assert infuse.Turns(seconds=np.float32(0.5)).seconds == 0.5
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: infuse.CompileOptions(threads=np.int64(-1)),
+        lambda: infuse.Auto(max_difference=np.int64(-3)),
+        lambda: infuse.Turns(rounds=np.int64(0)),
+        lambda: infuse.Examples(batch=np.int64(0)),
+        lambda: infuse.Tune(epochs=np.int64(0)),
+        lambda: infuse.Tune(minutes=math.inf),
+        lambda: infuse.Sparse(2.0),
+        lambda: infuse.Sparse("x"),
+        lambda: infuse.Sparse(math.nan),
+        lambda: infuse.Sparse(block="q"),
+        lambda: infuse.Sparse(block="0x1"),
+        lambda: infuse.SparseInt8(block=""),
+        lambda: infuse.Prune(0.5, kinds=[1]),
+        lambda: infuse.CompileOptions(prefix="9"),
+    ],
+)
+def test_limits_hold_for_every_kind_of_number_and_text(make: Callable[[], object]) -> None:
+    with pytest.raises(OptionError):
+        make()
+
+
+def test_numbers_that_are_not_finite_are_told_so() -> None:
+    with pytest.raises(OptionError, match="a finite number, more than 0"):
+        infuse.Tune(minutes=math.inf)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda g: infuse.compile(g, infuse.Rules()), "an object of CompileOptions"),
+        (lambda g: infuse.compile(g, 2), "an object of CompileOptions"),
+        (lambda g: infuse.optimize(g, infuse.CompileOptions()), "an object of Rules"),
+        (lambda g: infuse.optimize(g, 3), "level is 3"),
+        (lambda g: infuse.optimize(g, None), "level is None"),
+        (lambda g: infuse.compare(g, g, turns=3), "an object of Turns"),
+        (lambda g: infuse.compress(g, "int4", contract=3), "an object of Contract"),
+        (lambda g: infuse.compress(g, "int4", tune=infuse.Rules()), "an object of Tune"),
+        (lambda g: infuse.optimize(g, "none", level="all"), "rules is given, and level besides"),
+        (lambda g: infuse.compress(g, "int4", method="int8"), "methods is given, and method"),
+        (lambda g: infuse.optimize(g, inputs={}, verify=False), "verify is False"),
+        (lambda g: infuse.compress(g, prune_goal="macs"), "prune_goal: options of pruning"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_or_in_both_ways_are_refused(
+    call: Callable[[Any], object], message: str
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        with pytest.raises(OptionError) as caught:
+            call(Graph("g"))
+    assert message in str(caught.value)
+
+
+def test_a_former_method_is_shown_as_it_is_written_now() -> None:
+    with pytest.warns(FutureWarning, match=r"methods=Int8\(calibrator='mse'\) now"):  # noqa: SIM117
+        with pytest.raises(InfuseError):
+            infuse.compress(Graph("g"), calibrator="mse")

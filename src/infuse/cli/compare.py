@@ -12,9 +12,11 @@ from infuse.analysis import write_sheet
 from infuse.analysis.comparison import quantity
 from infuse.cli import terminal
 from infuse.cli.flags import Without, with_flags
+from infuse.cli.models import refuse_for_compiled
 from infuse.cli.options import AsJson, ReportFile, check_output
 from infuse.options import CompileOptions, Examples, Rules, Turns
 from infuse.profiling import Agreement, ModelComparison
+from infuse.runtime.folder import is_compiled
 
 _MODEL = "of any format that infuse check knows, or a compiled model's folder."
 
@@ -50,6 +52,8 @@ def compare(
     """
     if report is not None:
         check_output(report, ".html", ".json")
+    if is_compiled(a) and is_compiled(b):
+        refuse_for_compiled(a, options, rules)
     with terminal.progress(f"{a.name} | {b.name}") as progress:
         result = infuse.compare(
             a, b, data, options, rules=rules, turns=turns, layers=layers, progress=progress

@@ -41,8 +41,9 @@ def _methods(**given: Any) -> Methods | None:
         raise OptionError("--block says where zeros lie", hint="give their part too (--sparse 80%)")
     pruning = {each.name: given.pop(each.name) for each in fields_of(Prune) if each.name in given}
     if pruning and "part" not in pruning:
+        flags = [each.flag for each in fields_of(Prune) if each.name in pruning]
         raise OptionError(
-            f"{' and '.join(pruning)} say what may be pruned, and nothing is",
+            f"{' and '.join(flags)}: options of pruning, and nothing is pruned",
             hint="prune, too (--prune 50%)",
         )
     return with_fields(names or None, Prune(**pruning) if pruning else None, given)

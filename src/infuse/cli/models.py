@@ -35,17 +35,22 @@ def note_search(graph: Graph) -> None:
         terminal.note(str(graph.report.search))
 
 
+def refuse_for_compiled(path: Path, options: CompileOptions, rules: Rules) -> None:
+    """OptionError where options are given that the folder of a compiled model cannot follow."""
+    given = [*flags_of(options, ["threads"]), *flags_of(rules)]
+    if given:
+        raise OptionError(
+            f"{path} is compiled already: {' and '.join(given)} cannot change it",
+            hint="name the model file",
+        )
+
+
 def open_model(path: Path, options: CompileOptions, rules: Rules) -> Opened:
     """Load a compiled model's folder; compile a model file. OptionError where a folder is to be
     compiled otherwise.
     """
     if is_compiled(path):
-        given = [*flags_of(options, ["threads"]), *flags_of(rules, ["level"])]
-        if given:
-            raise OptionError(
-                f"{path} is compiled already: {' and '.join(given)} cannot change it",
-                hint="name the model file",
-            )
+        refuse_for_compiled(path, options, rules)
         return Opened(infuse.load_compiled(path, threads=options.threads), None)
     graph = infuse.load(path)
     with terminal.progress(path.name) as report:

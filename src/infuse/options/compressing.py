@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
@@ -160,6 +161,18 @@ _BLOCK = (
 )
 
 
+def _check_zeros(sparsity: str | float, block: str) -> None:
+    """OptionError unless a part of the weights can be zero in blocks of this pattern."""
+    part, _ = part_or_number(sparsity)
+    if not 0 < part < 1:
+        raise OptionError(f"{sparsity!r} is not a part of weights", hint="give 80% or 0.8")
+    if not re.fullmatch(r"auto|[1-9]\d*[x:][1-9]\d*", block):
+        raise OptionError(
+            f"{block!r} is not a pattern of zeros",
+            hint="give a block (output channels x depth) like 16x1, 16x4, 4x1 or 1x1, or 2:4",
+        )
+
+
 @documented
 @dataclass(frozen=True)
 class Sparse(Method):
@@ -169,6 +182,10 @@ class Sparse(Method):
 
     sparsity: str | float = option("80%", _SPARSITY, flag="--sparse", metavar="PART")
     block: str = option("auto", _BLOCK, metavar="PATTERN")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_zeros(self.sparsity, self.block)
 
     @property
     def in_floats(self) -> Method:
@@ -184,6 +201,10 @@ class SparseInt8(Int8):
 
     sparsity: str | float = option("80%", _SPARSITY, flag="--sparse", metavar="PART")
     block: str = option("auto", _BLOCK, metavar="PATTERN")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_zeros(self.sparsity, self.block)
 
     @property
     def in_floats(self) -> Method:
@@ -234,6 +255,10 @@ class Prune(Checked):
             raise OptionError(
                 f"prune is {self.part!r}, which is not a part of the model",
                 hint="50% of the multiplications, or 0.5",
+            )
+        if not all(isinstance(each, str) for each in self.kinds or ()):
+            raise OptionError(
+                f"kinds is {self.kinds!r}", hint=f"a list of texts: {', '.join(KINDS)}"
             )
         unknown = sorted(self.named - set(KINDS))
         if unknown or (self.kinds is not None and not self.named):

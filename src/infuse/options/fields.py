@@ -117,10 +117,19 @@ class Checked:
 
     def __post_init__(self) -> None:
         for each in fields_of(type(self)):
-            check(each, getattr(self, each.name))
+            value = _number_of(getattr(self, each.name), each.hint)
+            object.__setattr__(self, each.name, value)
+            check(each, value)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(_written(self))})"
+
+
+def _number_of(value: Any, hint: Any) -> Any:
+    """The number of Python that a scalar of an array library is, for a field that takes numbers."""
+    if not {int, float, bool} & set(_kinds_of(hint)) or getattr(value, "shape", None) != ():
+        return value
+    return value.item()
 
 
 def _written(options: Checked) -> Iterator[str]:
@@ -135,6 +144,8 @@ def shown(value: Any) -> str:
     """A value as it is written in Python, where that is short; else …."""
     if isinstance(value, frozenset):
         value = tuple(sorted(value))
+    if isinstance(value, list | tuple) and len(value) == 1 and isinstance(value[0], Checked):
+        return shown(value[0])
     if isinstance(value, list | tuple) and len(value) > 1:
         return f"({', '.join(map(shown, value))})"
     text = repr(value) if _is_plain(value) or isinstance(value, Checked) else "…"
@@ -165,7 +176,8 @@ def check(each: OptionField, value: Any) -> None:
     low = value <= about.least if about.excluded else value < about.least
     if low or not math.isfinite(value):
         bound = "more than" if about.excluded else "at least"
-        raise OptionError(f"{each.name} is {value}", hint=f"it is {bound} {about.least:g}")
+        what = "" if low else "a finite number, "
+        raise OptionError(f"{each.name} is {value}", hint=f"it is {what}{bound} {about.least:g}")
 
 
 def _short(value: Any) -> str:
@@ -177,8 +189,12 @@ def _fits(value: Any, hint: Any) -> bool:
     """Whether a value is of a type as it is annotated. What stands in containers is not looked
     at.
     """
-    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    return any(_is_a(value, kind) for kind in kinds)
+    return any(_is_a(value, kind) for kind in _kinds_of(hint))
+
+
+def _kinds_of(hint: Any) -> tuple[Any, ...]:
+    """The types that an annotation admits."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def _is_a(value: Any, kind: Any) -> bool:
@@ -204,8 +220,7 @@ def _is_number(value: Any, kind: type) -> bool:
 
 def _kinds(hint: Any) -> str:
     """The simple types of an annotation in words; empty where there are others."""
-    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    words = ["None" if kind is type(None) else _KINDS.get(kind, "") for kind in kinds]
+    words = ["None" if kind is type(None) else _KINDS.get(kind, "") for kind in _kinds_of(hint)]
     return " or ".join(words) if all(words) else ""
 
 

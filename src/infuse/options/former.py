@@ -31,6 +31,25 @@ class Moved:
     plain: str = ""
     """The field that an argument stands for which is no object of options, such as a text."""
 
+    @property
+    def kind(self) -> type[Checked] | None:
+        """The class of the argument; None where it may be of several."""
+        made = self.make if isinstance(self.make, type) else getattr(self.make, "__self__", None)
+        return made if isinstance(made, type) and issubclass(made, Checked) else None
+
+    def check(self, verb: str, value: Any) -> None:
+        """OptionError unless the argument may have this value."""
+        if self.kind is None or isinstance(value, self.kind):
+            return
+        if self.plain and not isinstance(value, Checked):
+            self.kind(**{self.plain: value})
+            return
+        raise OptionError(
+            f"{self.parameter} is {shown(value)}",
+            where=verb,
+            hint=f"it is an object of {self.kind.__name__}",
+        )
+
 
 def same(*names: str) -> dict[str, str]:
     """Keywords that are called like the fields."""
@@ -43,13 +62,18 @@ def former(*moves: Moved) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def decorate(verb: Callable[P, R]) -> Callable[P, R]:
-        order = list(inspect.signature(verb).parameters)
+        signature = inspect.signature(verb).parameters
+        order = list(signature)
+        absent = {move.parameter: signature[move.parameter].default for move in moves}
 
         @functools.wraps(verb)
         def call(*arguments: P.args, **named: P.kwargs) -> R:
+            every = {**dict(zip(order, arguments)), **named}
+            for move in moves:
+                if every.get(move.parameter, absent[move.parameter]) is not absent[move.parameter]:
+                    move.check(verb.__name__, every[move.parameter])
             if not any(keyword in named for move in moves for keyword in move.names):
                 return verb(*arguments, **named)
-            every = {**dict(zip(order, arguments)), **named}
             for move in moves:
                 keywords = [keyword for keyword in move.names if keyword in every]
                 if keywords:
@@ -67,7 +91,8 @@ def _moved(verb: str, move: Moved, keywords: Sequence[str], every: dict[str, Any
     given = {move.names[keyword]: every.pop(keyword) for keyword in keywords}
     given = {name: value for name, value in given.items() if value is not None}
     argument = every.get(move.parameter)
-    if isinstance(argument, Checked) or (argument is not None and not move.plain):
+    is_plain = move.plain and not isinstance(argument, Checked) and move.plain not in given
+    if argument is not None and not is_plain:
         raise OptionError(
             f"{move.parameter} is given, and {' and '.join(keywords)} besides",
             where=verb,

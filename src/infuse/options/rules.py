@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -63,8 +64,11 @@ class Rules(Checked):
 
 
 def _names(option: str, value: str | Iterable[str]) -> frozenset[str]:
-    names = {value} if isinstance(value, str) else value
-    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+    names: tuple[Any, ...] = (value,)
+    if not isinstance(value, str):
+        with suppress(TypeError):
+            names = tuple(value)
+    if not all(isinstance(name, str) for name in names):
         raise OptionError(
             f"{option} takes names of rules, not {value!r}",
             hint="the name of a rule, or a list of names; infuse why --list shows them",
