@@ -176,9 +176,9 @@ def test_weights_become_zero(model: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(("words", "why"), [
-    (("--sparse", "120%"), "1.2 is not a part of weights"),
+    (("--sparse", "120%"), "'120%' is not a part of weights"),
     (("--sparse", "most"), "'most' is not a part of weights"),
-    (("--sparse", "nan"), "nan is not a part of weights"),
+    (("--sparse", "nan"), "'nan' is not a part of weights"),
     (("--sparse", "80%", "--block", "big"), "'big' is not a pattern"),
     (("--sparse", "80%", "--block", "2:4"), "makes 50% of the weights zero"),
     (("--block", "16x1"), "--block says where zeros lie"),
