@@ -168,11 +168,12 @@ def test_statistics_follow_the_batches_where_that_is_asked_for() -> None:
     np.testing.assert_allclose(after["variance"], variance, rtol=1e-4, atol=1e-5)
 
 
-def test_only_chosen_parameters_are_trained() -> None:
+@pytest.mark.parametrize("chosen", ["w2", ["w2"]])
+def test_only_chosen_parameters_are_trained(chosen: str | list[str]) -> None:
     graph = network()
     x, labels = examples()
     trained, report = train(
-        graph, x, labels, TrainOptions(epochs=2, batch_size=16), parameters=["w2"]
+        graph, x, labels, TrainOptions(epochs=2, batch_size=16), parameters=chosen
     )
     before, after = constants(graph), constants(trained)
     assert [n for n in before if not np.array_equal(before[n], after[n])] == ["w2"]

@@ -86,6 +86,8 @@ def test_an_unknown_rule_is_answered_with_the_nearest(
             "optimize", network, "-o", tmp_path / "o.onnx", option, "FuseConvBatchNorm"
         )
         assert "'FuseConvBatchNormalization'" in complaint
+        nothing = cli.refused("optimize", network, "-o", tmp_path / "o.onnx", option, " , ")
+        assert "names no rule" in nothing
     assert "'FuseAttention'" in cli.refused("why", network, "FuseAttentoin")
     assert "is a pass" in cli.refused("why", network, "FoldConstants")
 

@@ -110,8 +110,14 @@ def described(texts: Iterable[str] | None) -> dict[str, Any]:
 
 
 def names(texts: Iterable[str] | None) -> list[str]:
-    """Rule names given one by one or with commas between them."""
-    return [name.strip() for text in texts or () for name in text.split(",") if name.strip()]
+    """Rule names given one by one or with commas between them. OptionError for a text without."""
+    result: list[str] = []
+    for text in texts or ():
+        named = [name.strip() for name in text.split(",") if name.strip()]
+        if not named:
+            raise OptionError(f"{text!r} names no rule", hint="infuse why --list shows them")
+        result += named
+    return result
 
 
 def dims(texts: Iterable[str] | None, option: str = "--dim") -> dict[str, int]:

@@ -56,7 +56,7 @@ def train(
     labels: Mapping[str, Any] | Any,
     options: TrainOptions = TrainOptions(),
     *,
-    parameters: Collection[str | Value] | None = None,
+    parameters: str | Collection[str | Value] | None = None,
     masks: Mapping[Value, Array] | None = None,
     watch: Watch = Watch(),
 ) -> tuple[Graph, TrainingReport]:

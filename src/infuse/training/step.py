@@ -63,16 +63,18 @@ class TrainingStep:
 
 def parameters_of(
     graph: Graph,
-    chosen: Collection[str | Value] | None = None,
+    chosen: str | Collection[str | Value] | None = None,
     losses: Sequence[tuple[float, Loss]] = (),
 ) -> list[Value]:
     """The constants of a graph that a training moves: those that are chosen, by themselves or by
-    their names, or all floats with axes that are computed with, and that the losses depend on where
-    there are any, without the statistics of batch normalizations.
+    their names (a text is one name), or all floats with axes that are computed with, and that the
+    losses depend on where there are any, without the statistics of batch normalizations.
 
     InputError for what is none of the constants, TypeMismatchError for integers.
     """
     constants = graph.constants()
+    if isinstance(chosen, str):
+        chosen = [chosen]
     if chosen is not None:
         named: dict[str | Value, Value] = {v.name: v for v in constants}
         named.update((v, v) for v in constants)
