@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from infuse.lowering.blocks import BlockRows
 from infuse.ops.core.formula import Term, divides
@@ -80,7 +81,7 @@ class Elementwise:
     makes_part: bool = False
     blocks: BlockRows | None = None
 
-    @property
+    @cached_property
     def divides(self) -> bool:
         """Whether it tells `bool* found_zero` of integers that are divided by zero."""
         return any(isinstance(d, Applied) and divides(d.term) for d in self.definitions)

@@ -31,6 +31,7 @@ from infuse.targets.cpu.families.base import HEADERS
 _KERNEL: Final = re.compile(r"\b(\w+(?:<(?:[\w, ]|<[\w, ]+>)+>)?)\(c, ")
 """A call of a kernel, whose first argument is the context."""
 _TEXTS: WeakKeyDictionary[Function, str] = WeakKeyDictionary()
+_NEEDED: WeakKeyDictionary[Function, frozenset[str]] = WeakKeyDictionary()
 _INVOKED = {"is_possible": "sizes.hpp", "do_broadcast": "failure.hpp"}
 """The headers of functions of sizes."""
 
@@ -71,12 +72,15 @@ def text_of(function: Function) -> str:
     return text
 
 
-def headers_of(function: Function) -> set[str]:
-    """The headers that a function needs."""
-    own = {HEADERS[p.sizes] for p in function.parameters if p.sizes is not None}
-    if function.stores_rounded:
-        own.add("half.hpp")
-    return function.includes.union(own, *map(_headers, _all(function.statements)))
+def headers_of(function: Function) -> frozenset[str]:
+    """The headers that a finished function needs."""
+    headers = _NEEDED.get(function)
+    if headers is None:
+        own = {HEADERS[p.sizes] for p in function.parameters if p.sizes is not None}
+        own |= {"half.hpp"} if function.stores_rounded else set()
+        inner = map(_headers, _all(function.statements))
+        headers = _NEEDED[function] = frozenset(function.includes.union(own, *inner))
+    return headers
 
 
 def _headers(statement: Statement) -> set[str]:
