@@ -7,19 +7,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from onnx import ModelProto, TensorProto, numpy_helper
+from onnx.backend.test.loader import load_model_tests
 
-from infuse import dtypes, optimize
+from infuse import dtypes, load, optimize
 from infuse.build.compile import generate
 from infuse.errors import InfuseError, UnsupportedOperatorError
 from infuse.ir.graph import Graph
 from infuse.ir.parser import parse
 from infuse.ir.types import TensorType
 from infuse.lowering import memory
+from infuse.lowering.expressions import Element
+from infuse.lowering.statements import Assign, Repeat, Statement
 from infuse.ops.core.base import REGISTRY, Op, Rounding
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
 from infuse.testing import lowered
 from infuse.testing.compare import difference
+from infuse.testing.control_steps import ControlError
 from infuse.testing.generators.networks import random_network
 from infuse.testing.lowered import PlacementError, run_lowered
 from infuse.testing.program_memory import UnknownSizeError
@@ -200,6 +205,36 @@ def test_bodies_run_as_often_as_they_are_run(target: str) -> None:
     assert reads[2] - reads[0] == 4 * (reads[1] - reads[0]) > 0
 
 
+def node_tests() -> list[tuple[str, ModelProto, list[np.ndarray]]]:
+    """ONNX's own tests of operators with bodies whose inputs are tensors."""
+    found = []
+    for case in load_model_tests(kind="node"):
+        model = case.model
+        if model is None or not {n.op_type for n in model.graph.node} & {"If", "Loop", "Scan"}:
+            continue
+        inputs = case.data_sets[0][0]
+        arrays = [numpy_helper.to_array(x) if isinstance(x, TensorProto) else x for x in inputs]
+        if all(isinstance(array, np.ndarray) for array in arrays):
+            found.append((case.name, model, arrays))
+    return found
+
+
+def test_steps_of_control_flow_leave_what_their_statements_say() -> None:
+    """The rest has sequences, ranks that the run finds, or sizes that only the bodies find."""
+    ran = 0
+    for number, (_, model, arrays) in enumerate(node_tests()):
+        for level in ("none", "all"):
+            graph = optimize(load(model), level)
+            feeds = {value.name: array for value, array in zip(graph.inputs, arrays)}
+            try:
+                run = run_lowered(graph, Target.resolve(TARGETS[number % len(TARGETS)]), feeds)
+            except (InfuseError, UnknownSizeError):
+                continue
+            agree(run.outputs, evaluate(graph, feeds))
+            ran += 1
+    assert ran > 30
+
+
 # -- what is wrong is seen -------------------------------------------------------------------------
 
 
@@ -241,6 +276,24 @@ def test_a_step_too_few_in_a_body_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
 
     with pytest.raises(PlacementError, match="the body 'then' does not leave"):
         run_broken(monkeypatch, spoil, parse(LOOP), loop_feeds(2))
+
+
+def test_a_state_that_is_not_carried_on_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(program: lowered.Program, plan: memory.Plan) -> object:
+        (step,) = (step for step in program.steps if step.function.is_control)
+        for number, statement in enumerate(step.function.statements):
+            if isinstance(statement, Repeat):
+                kept = [s for s in statement.body if not is_carried(s)]
+                assert len(kept) < len(statement.body)
+                step.function.statements[number] = replace(statement, body=tuple(kept))
+        return program, plan
+
+    def is_carried(statement: Statement) -> bool:
+        places = statement.pairs if isinstance(statement, Assign) else ()
+        return any(isinstance(place, Element) and place.array == "in" for place, _ in places)
+
+    with pytest.raises(ControlError, match="does not leave 'y'"):
+        run_broken(monkeypatch, spoil, parse(LOOP), loop_feeds(3))
 
 
 def test_a_step_too_few_is_seen(

@@ -66,7 +66,7 @@ _OPERATORS: Final[dict[type, Callable[[Any, Any], Any]]] = {
 }
 
 
-_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
+OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "==": operator.eq,
     "<": operator.lt,
     "<=": operator.le,
@@ -233,7 +233,7 @@ class Scope:
             case Estimate(size):
                 return float(self.memory.number(size))
             case Operation(operator, operands):
-                return _OPERATIONS[operator](*map(self._operand, operands))
+                return OPERATIONS[operator](*map(self._operand, operands))
             case Grouped(inner) | Converted(value=inner) | AsSize(inner) | PointerTo(inner):
                 return self._operand(inner)
             case Chosen(condition, then, otherwise):

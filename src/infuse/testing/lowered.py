@@ -8,11 +8,12 @@ with, for any target.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,16 +26,16 @@ from infuse.lowering.precisions import Precision
 from infuse.lowering.program import Program, Step
 from infuse.lowering.statements import CopyElements, InterleavePlanes, Return
 from infuse.lowering.tensors import Buffer, Tensor, dense
-from infuse.ops.core.control_flow import ControlFlow
 from infuse.ops.core.evaluate import evaluate_values
 from infuse.targets import Machine, Target
+from infuse.testing.control_steps import Address, ControlError, ControlStep
 from infuse.testing.epilogues import EpilogueError, check_work, mapped
 from infuse.testing.function_values import scope_of
 from infuse.testing.kernel_calls import ROUNDING, KernelError, check_calls
 from infuse.testing.kernel_repeats import check_repeated
 from infuse.testing.kernel_writes import agrees, is_stated, perform
 from infuse.testing.program_memory import ProgramMemory, UnknownSizeError, sizes_of
-from infuse.testing.step_memory import Memory
+from infuse.testing.step_memory import Memory, strided
 
 _COPIES: Final = (CopyElements, InterleavePlanes)
 """Statements that change the places of elements alone."""
@@ -74,14 +75,14 @@ def run_lowered(
     reads; KernelError where a kernel is called with what does not give its node; EpilogueError
     where elementwise work does not make its result;
     UnsupportedOperatorError where a node has no native code; UnknownSizeError where only a
-    kernel finds a size (the start of a computed Slice) and no statement tells how. What runs a
-    body of control flow is not looked at; the bodies are, in each of their runs.
+    kernel finds a size (the start of a computed Slice) and no statement tells how. ControlError
+    where a step of control flow does not leave its results; it runs the programs of its bodies.
     """
     program, plan = generate(graph, target, threads, precision, chooser)
     assert program.graph is not None
     values = evaluate_values(program.graph, feeds, _stated(program.graph, feeds))
     programs = {
-        inner.graph: (inner, its) for inner, its in zip(program.bodies, plan.bodies, strict=True)
+        inner.number: (inner, its) for inner, its in zip(program.bodies, plan.bodies, strict=True)
     }
     machine = _Machine(program, plan, values, target.machine, programs)
     return machine.run()
@@ -96,7 +97,7 @@ class _Machine(ProgramMemory):
         plan: Plan,
         values: Mapping[Value, Array],
         made_for: Machine,
-        bodies: Mapping[Graph | None, tuple[Program, Plan]],
+        bodies: Mapping[int, tuple[Program, Plan]],
         around: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         super().__init__(program, plan, values, around)
@@ -125,32 +126,59 @@ class _Machine(ProgramMemory):
         self._require_whole()
 
     def _run_bodies(self, step: Step) -> None:
-        """The programs of the bodies of a step's node, as often as it runs them."""
+        """A step of control flow as its statements say, with the programs of the bodies that it
+        runs; ControlError where it leaves something else than its node's results.
+        """
         (node,) = step.sources
-        assert isinstance(node.op, ControlFlow)
-        inputs = [None if v is None else self._value(v) for v in node.inputs]
         outer = {v: self._value(v) for v in captured(node) if v in self.values}
+        names: dict[str, Any] = {}
+        for parameter, argument in zip(step.function.parameters, step.arguments):
+            assert isinstance(argument, Tensor)
+            names[parameter.name] = Address.of(self.elements(argument), argument.dtype)
+        sizes = dict(self.sizes)
 
-        def run(graph: Graph, given: Sequence[Array]) -> list[Array]:
-            return self._run_body(graph, given, outer)
+        def run(number: int, given: Sequence[Any]) -> list[Address]:
+            return self._run_body(number, given, outer, sizes)
 
-        node.op.run_bodies(node, inputs, run)
+        control = ControlStep(names, sizes, run)
+        control.run(step.function.statements)
+        for value in node.outputs:
+            shape = tuple(dims.substitute(d, sizes) for d in value.shape)
+            if shape != self.values[value].shape:
+                raise ControlError(f"step {step.label} finds the sizes {shape} of {value.name!r}")
+            tensor = self.program.places[value]
+            places = strided(tensor, self.size) + self.size(tensor.offset)
+            if not places.size:
+                continue
+            block = control.blocks.get((self.program.number, tensor.buffer.number))
+            if block is None or block.data is None:
+                raise ControlError(f"step {step.label} leaves no {value.name!r}")
+            left = block.data.elements(tensor.dtype, int(places.max()) + 1)[places]
+            if not _equal(left, self.values[value].astype(tensor.dtype.numpy)):
+                raise ControlError(f"step {step.label} does not leave {value.name!r}, its result")
 
     def _value(self, value: Value) -> Array:
         return self.values[value] if value.const is None else value.const
 
     def _run_body(
-        self, graph: Graph, inputs: Sequence[Array], outer: Mapping[Value, Array]
-    ) -> list[Array]:
-        """The outputs of a body that sees these values around it, which its program leaves;
-        PlacementError where it does not.
+        self,
+        number: int,
+        given: Sequence[Any],
+        outer: Mapping[Value, Array],
+        sizes: dict[str, int],
+    ) -> list[Address]:
+        """The outputs of a body that sees these values around it, which its program leaves; `sizes`
+        get those that it finds. PlacementError where it leaves something else.
         """
-        program, plan = self.bodies[graph]
-        feeds = dict(zip((v.name for v in graph.inputs), inputs))
-        stated = _stated(graph, feeds, self.sizes)
+        program, plan = self.bodies[number]
+        graph = program.graph
+        assert graph is not None
+        feeds = {v.name: self._read(v, pointer, sizes) for v, pointer in zip(graph.inputs, given)}
+        stated = _stated(graph, feeds, sizes)
         values = {**outer, **stated, **evaluate_values(graph, feeds, {**outer, **stated})}
-        body = _Machine(program, plan, values, self.made_for, self.bodies, self.sizes)
+        body = _Machine(program, plan, values, self.made_for, self.bodies, sizes)
         body._run_steps()
+        sizes.update(body.sizes)
         self.reads, self.calls = self.reads + body.reads, self.calls + body.calls
         self.mapped += body.mapped
         outputs = [body._value(v) for v in graph.outputs]
@@ -160,7 +188,18 @@ class _Machine(ProgramMemory):
                 body.load(tensor), expected.astype(tensor.dtype.numpy)
             ):
                 raise PlacementError(f"the body {graph.name!r} does not leave {value.name!r}")
-        return outputs
+        return [
+            Address.of(array.astype(v.dtype.numpy), v.dtype)
+            for v, array in zip(graph.outputs, outputs)
+        ]
+
+    @staticmethod
+    def _read(value: Value, pointer: Any, sizes: Mapping[str, int]) -> Array:
+        """An input of a body from where it lies; a variable is a number."""
+        if not isinstance(pointer, Address):
+            return np.asarray(pointer, value.dtype.numpy)
+        shape = tuple(int(str(dims.substitute(d, sizes))) for d in value.shape)
+        return pointer.elements(value.dtype, math.prod(shape)).reshape(shape)
 
     def _compute(self, step: Step) -> None:
         """A step that reads operands of its nodes, and makes those of their results that lie where
