@@ -19,6 +19,7 @@ from infuse.cli.commands import COMMANDS, function_of
 from infuse.compression.ranges import CALIBRATORS as RANGES
 from infuse.errors import InfuseError, OptionError
 from infuse.ir.graph import Graph
+from infuse.ir.parser import parse
 from infuse.onnxruntime.options import compile_fields
 from infuse.options import METHODS, Rules
 from infuse.options.compressing import CALIBRATORS, methods_of
@@ -491,3 +492,29 @@ def test_a_former_method_is_shown_as_it_is_written_now() -> None:
     with pytest.warns(FutureWarning, match=r"methods=Int8\(calibrator='mse'\) now"):  # noqa: SIM117
         with pytest.raises(InfuseError):
             infuse.compress(Graph("g"), calibrator="mse")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda g: infuse.optimize(g, set_dims={"n": 2.5}),
+        lambda g: infuse.optimize(g, set_dims={"n": "x"}),
+        lambda g: infuse.optimize(g, set_dims={"n": True}),
+        lambda g: infuse.optimize(g, set_dims=3),
+        lambda g: infuse.inspect(g, set_dims={"n": "x"}),
+        lambda g: infuse.inspect(g, threads="2"),
+        lambda g: infuse.inspect(g, threads=1.5),
+        lambda g: infuse.inspect(g, threads=True),
+        lambda g: infuse.profile(g, infuse.Examples(dims={"n": "x"})),
+    ],
+)
+def test_sizes_and_threads_are_whole_numbers(call: Callable[[Any], object]) -> None:
+    graph = parse('graph "g" (%x: float32[n, 4]) { %y = Relu(%x) return y = %y }')
+    with pytest.raises(OptionError, match=r"whole number|number of threads|sizes of dynamic axes"):
+        call(graph)
+
+
+def test_sizes_may_be_numbers_of_numpy() -> None:
+    graph = parse('graph "g" (%x: float32[n, 4]) { %y = Relu(%x) return y = %y }')
+    better = infuse.optimize(graph, set_dims={"n": np.int64(3)})
+    assert better.inputs[0].shape == (3, 4)

@@ -4,6 +4,7 @@ image size …
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,6 +26,7 @@ def set_dims(graph: Graph, sizes: Mapping[str, int]) -> None:
     where the model does not allow the size.
     """
     require_symbols(sizes, input_symbols(graph))
+    sizes = {name: operator.index(size) for name, size in sizes.items()}
     for name, size in sizes.items():
         if size < 0:
             raise OptionError(

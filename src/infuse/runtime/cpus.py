@@ -10,7 +10,7 @@ import platform
 import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, SupportsIndex
 
 from infuse.errors import OptionError
 from infuse.runtime.levels import within_limit
@@ -56,9 +56,9 @@ def usable_threads(threads: int) -> int:
     """`threads`, or as many as a context has at most, with a warning; OptionError for less than
     one.
     """
-    if threads < 1:
+    if isinstance(threads, bool) or not isinstance(threads, SupportsIndex) or threads < 1:
         raise OptionError(
-            f"{threads} is not a valid number of threads",
+            f"{threads!r} is not a valid number of threads",
             hint="use 1 or more, or None for all processors",
         )
     if threads > MOST_THREADS:

@@ -4,8 +4,8 @@ select from tables.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -51,9 +51,18 @@ def default_size(symbol: str) -> int:
     return BATCH_SIZE if is_batch(symbol) else IMAGE_SIZE if is_image_side(symbol) else OTHER_SIZE
 
 
-def require_symbols(names: Iterable[str], symbols: Collection[str]) -> None:
-    """OptionError unless all names that were given are among a model's symbols."""
-    unknown = [name for name in names if name not in symbols]
+def require_symbols(sizes: Mapping[str, int], symbols: Collection[str]) -> None:
+    """OptionError unless all names that were given sizes are among a model's symbols, and all sizes
+    are whole numbers.
+    """
+    if not isinstance(sizes, Mapping):
+        raise OptionError(f"sizes of dynamic axes are {sizes!r}", hint="give numbers by name")
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, SupportsIndex):
+            raise OptionError(
+                f"the dynamic axis {name!r} cannot be {size!r}", hint="a size is a whole number"
+            )
+    unknown = [name for name in sizes if name not in symbols]
     if unknown:
         hint = (
             f"its dynamic axes are {', '.join(symbols)}"
