@@ -108,6 +108,7 @@ def test_why_tells_what_stopped_a_rule(cli: Cli, network: Path) -> None:
 
 
 def test_why_lists_every_rule_with_its_equation(cli: Cli) -> None:
+    assert "leave the model out" in cli("why", "--list", "model.onnx").err
     listed = cli("why", "--list", "--json").json
     assert {rule["rule"] for rule in listed["rules"]} == {rule.name for rule in ALL_RULES}
     assert all(rule["equation"] and rule["level"] for rule in listed["rules"])

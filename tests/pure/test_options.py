@@ -49,6 +49,7 @@ VERBS = [
     "view",
 ]
 X = {"x": np.zeros((4, 3), np.float32)}
+X_OF_FOUR = {"x": np.zeros((2, 4), np.float32)}
 
 
 def test_the_page_is_made_from_the_classes() -> None:
@@ -518,3 +519,10 @@ def test_sizes_may_be_numbers_of_numpy() -> None:
     graph = parse('graph "g" (%x: float32[n, 4]) { %y = Relu(%x) return y = %y }')
     better = infuse.optimize(graph, set_dims={"n": np.int64(3)})
     assert better.inputs[0].shape == (3, 4)
+
+
+def test_sizes_that_given_inputs_contradict_are_refused() -> None:
+    graph = parse('graph "g" (%x: float32[n, 4]) { %y = Relu(%x) return y = %y }')
+    examples = infuse.Examples(X_OF_FOUR, dims={"n": 3})
+    with pytest.raises(OptionError, match="'n' is to be 3, and the inputs have 2"):
+        infuse.profile(graph, examples, runs=1)

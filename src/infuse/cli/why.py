@@ -43,6 +43,8 @@ def why(
     The model is looked at as it is after all other rules up to the rule's level.
     """
     if as_list:
+        if model is not None:
+            raise typer.BadParameter("--list shows all rules: leave the model out")
         _list(as_json)
         return
     if model is None or rule is None:

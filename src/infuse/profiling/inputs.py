@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from infuse.errors import InputError
+from infuse.errors import InputError, OptionError
 from infuse.ir import dims
 from infuse.ir.graph import Graph
 from infuse.ir.types import TensorType
@@ -26,7 +26,8 @@ def complete_feeds(
     """Values for all inputs of `graph` that have no default: the given ones, and random ones.
 
     Symbols have the size that given inputs show, else the one in `sizes`, else a usual one.
-    OptionError for symbols that the model does not have, InputError for inputs that it does not
+    OptionError for symbols that the model does not have and sizes that given inputs contradict,
+    InputError for inputs that it does not
     have, or that nobody can make up.
     """
     symbols = input_symbols(graph)
@@ -38,6 +39,8 @@ def complete_feeds(
         raise InputError(
             f"the model has no input {', '.join(map(repr, unknown))}", hint=f"it takes {listed}"
         )
+    shown = shown_sizes(graph, feeds)
+    _require_equal(sizes, shown)
     if all(name in feeds for name in names):
         return dict(feeds)
     if not has_tensor_inputs(graph):
@@ -46,14 +49,19 @@ def complete_feeds(
             f"no value is given for the input {missing.name!r}: {missing.type}, and none can be "
             "made up"
         )
-    values = (
-        {symbol: default_size(symbol) for symbol in symbols}
-        | dict(sizes)
-        | shown_sizes(graph, feeds)
-    )
+    values = {symbol: default_size(symbol) for symbol in symbols} | dict(sizes) | shown
     made = random_feeds(graph, values, seed)
     every = {**made, **feeds}
     return {name: every[name] for name in names if name in every}
+
+
+def _require_equal(sizes: Mapping[str, int], shown: Mapping[str, int]) -> None:
+    for name, size in sizes.items():
+        if shown.get(name, size) != size:
+            raise OptionError(
+                f"the dynamic axis {name!r} is to be {size}, and the inputs have {shown[name]}",
+                hint="leave the size out, or give inputs of that size",
+            )
 
 
 def shown_sizes(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, int]:
