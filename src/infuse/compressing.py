@@ -145,6 +145,10 @@ def compress(
     examples = Examples.of(data)
     if examples.dims and examples.inputs is not None:
         raise OptionError("dims are sizes of random inputs, and data are given")
+    if examples.batch is not None and examples.inputs is None:
+        raise OptionError(
+            "a batch cuts data, and none are given", hint="sizes of random inputs are `dims`"
+        )
     request = Request(chosen or (Int8(),), contract, examples, options)
     source = graph_of(graph)
     if source.report is None:

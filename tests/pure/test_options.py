@@ -477,6 +477,7 @@ def test_numbers_that_are_not_finite_are_told_so() -> None:
         (lambda g: infuse.compress(g, "int4", method="int8"), "methods is given, and method"),
         (lambda g: infuse.optimize(g, inputs={}, verify=False), "verify is False"),
         (lambda g: infuse.compress(g, prune_goal="macs"), "prune_goal: options of pruning"),
+        (lambda g: infuse.compress(g, "int4", data=infuse.Examples(batch=2)), "a batch cuts data"),
     ],
 )
 def test_arguments_of_the_wrong_kind_or_in_both_ways_are_refused(
