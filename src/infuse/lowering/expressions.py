@@ -155,6 +155,11 @@ class PointerTo:
 
 
 @dataclass(frozen=True)
+class Nothing:
+    """A pointer that leads nowhere."""
+
+
+@dataclass(frozen=True)
 class AsSize:
     """A number as a size."""
 
@@ -180,6 +185,7 @@ Expression = (
     | SizeOf
     | PointerTo
     | AsSize
+    | Nothing
     | KernelSizes
 )
 TERMS: Final = (
@@ -200,6 +206,7 @@ TERMS: Final = (
     SizeOf,
     PointerTo,
     AsSize,
+    Nothing,
 )
 """What expressions are, besides names and sizes of kernels."""
 

@@ -151,9 +151,14 @@ class KernelTable:
         return self.named(node.op.domain, node.kind)
 
     def named(self, domain: str, kind: str) -> KernelFamily:
-        """The family of an operator; an empty one where none was registered."""
-        import_module(f"infuse.targets.{self.room}.lower")
-        return self.families.get((domain, kind), _NOTHING)
+        """The family of an operator, of this room or of all; an empty one where none was
+        registered.
+        """
+        import_module("infuse.lowering.operators")
+        if self.room:
+            import_module(f"infuse.targets.{self.room}.lower")
+        common = COMMON.families.get((domain, kind), _NOTHING)
+        return self.families.get((domain, kind), common)
 
     def has_kernel(self, domain: str, kind: str) -> bool:
         """Whether nodes of an operator that is not elementwise have a native kernel."""
@@ -181,6 +186,8 @@ class KernelTable:
 
 
 _NOTHING = KernelFamily()
+COMMON: Final = KernelTable("")
+"""What needs no kernel, or has the same steps on every kind of machine."""
 TABLES: Final = {"cpu": KernelTable("cpu")}
 """The kernels of each room of `targets`."""
 

@@ -232,7 +232,7 @@ class CopyElements(Statement):
     bytes: int
     rank: int
     shape: tuple[str, ...]
-    read_strides: tuple[str, ...]
+    read_strides: tuple[Expression, ...]
     write_strides: tuple[str, ...]
     source: str
     target: str

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from infuse.lowering.expressions import Expression, Invocation
+from infuse.lowering.expressions import Estimate, Expression, Invocation, Operation
 from infuse.lowering.program import Function, Parameter, Program, Step
 from infuse.lowering.statements import (
+    Arrays,
+    Constant,
     CopyElements,
     Define,
     If,
@@ -32,7 +34,19 @@ _KERNEL: Final = re.compile(r"\b(\w+(?:<(?:[\w, ]|<[\w, ]+>)+>)?)\(c, ")
 """A call of a kernel, whose first argument is the context."""
 _TEXTS: WeakKeyDictionary[Function, str] = WeakKeyDictionary()
 _NEEDED: WeakKeyDictionary[Function, frozenset[str]] = WeakKeyDictionary()
-_INVOKED = {"is_possible": "sizes.hpp", "do_broadcast": "failure.hpp"}
+_INVOKED: Final = {
+    "axis_index": "sizes.hpp",
+    "count_nonzero": "sizes.hpp",
+    "do_broadcast": "failure.hpp",
+    "expand_sizes": "sizes.hpp",
+    "is_possible": "sizes.hpp",
+    "pad_sizes": "sizes.hpp",
+    "range_count": "sizes.hpp",
+    "reshape_sizes": "sizes.hpp",
+    "slice_ranges": "sizes.hpp",
+    "squeeze_sizes": "sizes.hpp",
+    "unsqueeze_sizes": "sizes.hpp",
+}
 """The headers of functions of sizes."""
 
 
@@ -78,6 +92,7 @@ def headers_of(function: Function) -> frozenset[str]:
     if headers is None:
         own = {HEADERS[p.sizes] for p in function.parameters if p.sizes is not None}
         own |= {"half.hpp"} if function.stores_rounded else set()
+        own |= {"blocks.hpp"} if function.is_control else set()
         inner = map(_headers, _all(function.statements))
         headers = _NEEDED[function] = frozenset(function.includes.union(own, *inner))
     return headers
@@ -95,12 +110,28 @@ def _headers(statement: Statement) -> set[str]:
             return {"interleave.hpp"}
         case Require(condition=condition):
             return {"failure.hpp", *_invoked(condition)}
+        case Constant(value=value):
+            return set(_invoked(value))
+        case Arrays(lists=lists):
+            return {
+                header for _, elements in lists for each in elements for header in _invoked(each)
+            }
     return set()
 
 
-def _invoked(condition: Expression) -> Iterator[str]:
-    if isinstance(condition, Invocation) and condition.function in _INVOKED:
-        yield _INVOKED[condition.function]
+def _invoked(expression: Expression) -> Iterator[str]:
+    """The headers of what an expression calls."""
+    match expression:
+        case Invocation(function, arguments):
+            if function in _INVOKED:
+                yield _INVOKED[function]
+            for argument in arguments:
+                yield from _invoked(argument)
+        case Operation(_, operands):
+            for operand in operands:
+                yield from _invoked(operand)
+        case Estimate():
+            yield "element.hpp"
 
 
 def _all(statements: Sequence[Statement]) -> Iterator[Statement]:

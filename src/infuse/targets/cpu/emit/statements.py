@@ -21,6 +21,7 @@ from infuse.lowering.expressions import (
     FieldOf,
     Grouped,
     Invocation,
+    Nothing,
     Operation,
     Pointed,
     PointerTo,
@@ -100,6 +101,8 @@ def text(expression: Expression) -> str:
             return f"m.f{body}.results[{number}]"
         case BlockOf(program, number):
             return f"m.f{program}.left[{number}]"
+        case Nothing():
+            return "nullptr"
         case SizeOf(symbol):
             return f"d.{symbol_field(symbol)}"
     assert isinstance(expression, tuple)
@@ -300,7 +303,7 @@ def _inside(work: Elementwise) -> list[str]:
 @lines.register
 def _copy_elements(s: CopyElements) -> Sequence[str]:
     shape, read, write = (
-        ", ".join(names) or empty
+        ", ".join(map(text, names)) or empty
         for names, empty in ((s.shape, "1L"), (s.read_strides, "0L"), (s.write_strides, "0L"))
     )
     operands = f"{max(1, s.rank)}, shape, from, to, {s.source}, {s.target}"

@@ -13,11 +13,11 @@ from infuse.lowering.choice import usual
 from infuse.lowering.expressions import Aggregate, Calculated, Expression, FieldOf, elements
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.families.attention import BLOCKS, MOST_FEW, AttentionSizes, forms
 from infuse.targets.cpu.lower.linear import label, require_float32
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.table import lowers
 
 

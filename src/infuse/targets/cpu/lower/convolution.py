@@ -15,6 +15,7 @@ from infuse.ir.graph import Array, Node
 from infuse.lowering.expressions import Invocation
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.spatial import Sliding
@@ -40,7 +41,6 @@ from infuse.targets.cpu.lower.planes import (
     seconds_of_planes,
     seconds_of_turning,
 )
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.lower.sparse import (
     SparseMatrix,
     call_sparse_gemm,

@@ -9,6 +9,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Array, Node
 from infuse.lowering.fp16_weights import weight_type
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor, natural
 from infuse.targets import DotType
 from infuse.targets.cpu.families.convolution import (
@@ -22,7 +23,6 @@ from infuse.targets.cpu.families.depthwise import MOST_PLANES, pack_depthwise
 from infuse.targets.cpu.families.gemm import split_size
 from infuse.targets.cpu.families.panels import panel_words
 from infuse.targets.cpu.lower.computed import packed_at_run_time
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.lower.tiles import planar
 
 

@@ -15,17 +15,12 @@ from infuse.ir.relations import Relation
 from infuse.lowering.fp16_weights import weight_type
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand, row_major
 from infuse.lowering.tensors import Tensor, natural
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.table import lowers
 
 _JOINS = {"none": "Assign", "add": "Add", "mul": "Multiply", "min": "Smaller", "max": "Larger"}
-
-
-def row_major(low: Lowering, value: Value) -> Tensor:
-    """The value, dense in row-major order."""
-    return low.dense(value, natural(value.rank))
 
 
 @lowers("Gather")

@@ -14,6 +14,7 @@ from infuse.ir.graph import Node
 from infuse.lowering.expressions import Size, elements
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.convolution import Convolving
@@ -38,7 +39,6 @@ from infuse.targets.cpu.lower.integers import (
     zero_text,
 )
 from infuse.targets.cpu.lower.linear import label
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.lower.windows import _windows
 from infuse.targets.cpu.table import lowers
 

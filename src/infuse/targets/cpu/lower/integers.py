@@ -14,6 +14,7 @@ from infuse.ir.graph import Node, Value
 from infuse.lowering.expressions import infix
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor, dense, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets import DotType
@@ -28,7 +29,6 @@ from infuse.targets.cpu.families.integers import (
 )
 from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.lower.plain import batch_terms
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.lower.sparse import SparseMatrix, faster_blocks, sparse_integers
 from infuse.targets.cpu.table import lowers
 

@@ -13,6 +13,7 @@ from infuse.ir.graph import Node, Value
 from infuse.lowering.fp16_weights import weight_type
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.statements import Result
 from infuse.lowering.tensors import Tensor, dense, natural
 from infuse.lowering.writer import FunctionWriter
@@ -28,7 +29,6 @@ from infuse.targets.cpu.families.gemm import (
 from infuse.targets.cpu.families.matmul import MatmulSizes
 from infuse.targets.cpu.families.panels import panel_words
 from infuse.targets.cpu.lower.plain import plain_matmul
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.lower.sparse import call_sparse_gemm, faster_blocks, sparse_floats
 from infuse.targets.cpu.table import lowers
 

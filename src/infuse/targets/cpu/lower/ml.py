@@ -13,11 +13,10 @@ from infuse.lowering.expand.ml_kernels import KERNELS
 from infuse.lowering.expressions import invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand, row_major
 from infuse.ops.core.base import Array
 from infuse.ops.domains.ml import DOMAIN
 from infuse.ops.text import TfIdfVectorizer
-from infuse.targets.cpu.lower.indexing import row_major
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.table import lowers
 
 

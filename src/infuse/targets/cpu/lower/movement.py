@@ -9,18 +9,16 @@ from infuse.ir.graph import Node
 from infuse.lowering.expressions import Element, Pointed, invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.tensors import Tensor
-from infuse.lowering.writer import FunctionWriter
-from infuse.targets.cpu.emit.formulas import stored_literal
-from infuse.targets.cpu.lower.runtime_operands import (
+from infuse.lowering.operators.operands import (
     array,
-    define,
-    integers,
     longs,
     new_symbol,
     operand,
 )
-from infuse.targets.cpu.table import lowers, resolves_sizes
+from infuse.lowering.tensors import Tensor
+from infuse.lowering.writer import FunctionWriter
+from infuse.targets.cpu.emit.formulas import stored_literal
+from infuse.targets.cpu.table import lowers
 
 _MODES = {
     "constant": "PAD_CONSTANT",
@@ -152,24 +150,6 @@ def constant_of_shape(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = target
 
 
-@lowers("Tile", runtime_inputs=(0,))
-def tile(low: Lowering, node: Node, group: Group) -> None:
-    data, repeats = operand(node), integers(low, node, 1, least=0)
-    assert repeats is not None
-    if not dims.symbols(dims.product(node.output.shape)) <= low.available_sizes:
-        define(low, node, node.output, [a * b for a, b in zip(data.shape, repeats)])
-    source = low.tensor(data)
-    target = low.allocate(node.output)
-    spread, whole = source, target
-    shape: list[Dim] = []
-    for axis in range(data.rank):
-        spread = spread.insert(2 * axis)
-        whole = whole.unfold(2 * axis, repeats[axis], data.shape[axis])
-        shape += [repeats[axis], data.shape[axis]]
-    low.copy(spread.expand(tuple(shape)), whole, "tile", node)
-    low.tensors[node.output] = target
-
-
 @lowers("Range")
 def range_(low: Lowering, node: Node, group: Group) -> None:
     start, step = (low.tensor(operand(node, i)) for i in (0, 2))
@@ -185,16 +165,6 @@ def range_(low: Lowering, node: Node, group: Group) -> None:
 def _single(f: FunctionWriter, tensor: Tensor) -> str:
     """C++ text of the only element of a tensor."""
     return f"{f.read(tensor)}[0]"
-
-
-@resolves_sizes("CenterCropPad")
-def center_crop_pad_sizes(low: Lowering, node: Node) -> None:
-    data, axes = operand(node), node.op.attributes()["axes"]
-    targets = integers(low, node, 1, least=0) or ()
-    sizes = list(data.shape)
-    for axis, size in zip(range(data.rank) if axes is None else axes, targets):
-        sizes[axis] = size
-    define(low, node, node.output, sizes)
 
 
 @lowers("CenterCropPad", runtime_inputs=(0,))

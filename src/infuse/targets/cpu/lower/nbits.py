@@ -9,6 +9,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Array, Node
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import natural
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.domains.microsoft_bits import ROUNDED, MatMulNBits
@@ -21,7 +22,6 @@ from infuse.targets.cpu.families.nbits import (
     packed_words,
 )
 from infuse.targets.cpu.lower.linear import label
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.table import lowers
 
 FLOATS = {dtypes.float8e4m3fn: FLOAT8_E4M3FN, dtypes.float8e5m2: FLOAT8_E5M2}

@@ -11,6 +11,7 @@ from infuse.lowering.expressions import invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.iteration_space import IterationSpace
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.producers import Producers
 from infuse.lowering.tensors import Order, Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
@@ -19,7 +20,6 @@ from infuse.targets.cpu.families.normalization import GroupSizes
 from infuse.targets.cpu.families.reduction import ReduceSizes
 from infuse.targets.cpu.lower.convolution import channel_bias
 from infuse.targets.cpu.lower.linear import label, require_float32
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.table import fuses_producers, lowers
 
 

@@ -7,10 +7,10 @@ from infuse.ir import dims
 from infuse.ir.graph import Node
 from infuse.lowering.expressions import Expression, Grouped, infix, sum_of
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.statements import Result
 from infuse.lowering.tensors import Tensor
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets.cpu.lower.runtime_operands import operand
 
 
 def plain_matmul(low: Lowering, node: Node) -> None:

@@ -10,11 +10,11 @@ from infuse.ir.graph import Node, Value
 from infuse.lowering.choice import usual
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.costs.cost_model import predict
 from infuse.targets.cpu.families.convolution import ConvSizes
-from infuse.targets.cpu.lower.runtime_operands import operand
 
 
 def lies_as_planes(low: Lowering, node: Node, group: Group) -> bool:

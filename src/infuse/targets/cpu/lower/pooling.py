@@ -10,6 +10,7 @@ from infuse.lowering.expressions import elements
 from infuse.lowering.groups import Group
 from infuse.lowering.iteration_space import IterationSpace
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import channels_last, natural
 from infuse.targets.cpu.families.pooling import PoolSizes
 from infuse.targets.cpu.families.reduction import ReduceSizes
@@ -21,7 +22,6 @@ from infuse.targets.cpu.lower.convolution import (
     window,
 )
 from infuse.targets.cpu.lower.linear import label
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.lower.windows import plain_pool
 from infuse.targets.cpu.table import lowers
 

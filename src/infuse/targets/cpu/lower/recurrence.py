@@ -9,12 +9,11 @@ from infuse.ir import dims
 from infuse.ir.graph import Node, Value
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand, row_major
 from infuse.lowering.tensors import Tensor, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.recurrences import LinearAttention
 from infuse.targets.cpu.emit.formulas import literal
-from infuse.targets.cpu.lower.indexing import row_major
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.table import lowers
 
 

@@ -17,14 +17,13 @@ from infuse.lowering.expressions import Aggregate, Expression, FieldOf, elements
 from infuse.lowering.fp16_weights import weight_type
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand, row_major
 from infuse.lowering.tensors import Order, Tensor, dense, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.recurrent_base import Recurrent
 from infuse.targets import DotType
 from infuse.targets.cpu.lower.gate_weights import integer_rows, quads_of
-from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.recurrent_cells import Cells
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.table import lowers
 
 QUAD = 4

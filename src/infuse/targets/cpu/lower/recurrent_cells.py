@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from infuse.ir.graph import Node
 from infuse.lowering.expressions import Aggregate, Expression, elements
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import row_major
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.recurrent_base import Activation, Recurrent
 from infuse.targets.cpu.emit.formulas import literal
-from infuse.targets.cpu.lower.indexing import row_major
 
 _NAMES = {
     **{

@@ -12,11 +12,11 @@ from infuse.ir.graph import Node
 from infuse.lowering.expressions import invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.along import along
+from infuse.lowering.operators.operands import array, longs, new_symbol, operand
 from infuse.lowering.tensors import Order, Tensor, natural
 from infuse.targets.cpu.families.reduction import ReduceSizes
-from infuse.targets.cpu.lower.along import along
 from infuse.targets.cpu.lower.linear import label
-from infuse.targets.cpu.lower.runtime_operands import array, longs, new_symbol, operand
 from infuse.targets.cpu.table import lowers
 
 _REDUCERS = {

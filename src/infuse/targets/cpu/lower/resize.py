@@ -19,13 +19,13 @@ from infuse.lowering.expressions import Aggregate, Expression
 from infuse.lowering.groups import Group
 from infuse.lowering.liveness import is_known
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import array, operand
 from infuse.lowering.tensors import Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.resampling import Resize, meant
 from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.emit.sizes import size_text
 from infuse.targets.cpu.lower.linear import label
-from infuse.targets.cpu.lower.runtime_operands import array, operand
 from infuse.targets.cpu.table import lowers
 
 # The enumerators of kernels/resize.hpp and resize_plan.hpp, in their order.

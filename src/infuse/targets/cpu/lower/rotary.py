@@ -12,13 +12,12 @@ from infuse.ir.types import Shape
 from infuse.lowering.expressions import Calculated, Pointed, elements, infix
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand, row_major
 from infuse.lowering.tensors import Tensor, natural
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.targets.cpu.families.rotary import CacheSizes, RotarySizes
 from infuse.targets.cpu.lower.attention import Heads, attend, by_heads, split_heads
-from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.linear import require_float32
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.table import lowers, resolves_sizes
 
 

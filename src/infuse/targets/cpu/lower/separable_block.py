@@ -13,6 +13,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.lowering.groups import Group, cost
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.partition import CHEAP
 from infuse.lowering.producers import Producers
 from infuse.lowering.tensors import channels_last
@@ -30,7 +31,6 @@ from infuse.targets.cpu.lower.convolution import (
 )
 from infuse.targets.cpu.lower.filters import depthwise_filters, filters_of_form
 from infuse.targets.cpu.lower.linear import product_form
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.table import fuses_producers
 
 ROOM = 576 << 10

@@ -13,12 +13,11 @@ from infuse.ir.graph import Node
 from infuse.lowering.expressions import Element, FieldOf, Size, infix
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.along import Along, along
+from infuse.lowering.operators.operands import define, integers, operand, row_major
 from infuse.lowering.tensors import Tensor, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.signal import DFT, STFT
-from infuse.targets.cpu.lower.along import Along, along
-from infuse.targets.cpu.lower.indexing import row_major
-from infuse.targets.cpu.lower.runtime_operands import define, integers, operand
 from infuse.targets.cpu.table import lowers
 
 Array = npt.NDArray[Any]

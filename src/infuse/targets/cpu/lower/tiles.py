@@ -8,6 +8,7 @@ from infuse import dtypes
 from infuse.ir.graph import Array, Node
 from infuse.lowering.fp16_weights import weight_type
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor
 from infuse.lowering.writer import FunctionWriter
 from infuse.targets import DotType
@@ -20,7 +21,6 @@ from infuse.targets.cpu.families.winograd import (
     lines,
     winograd_weights,
 )
-from infuse.targets.cpu.lower.runtime_operands import operand
 
 _KINDS: Final = {
     dtypes.float32: "",

@@ -19,6 +19,7 @@ from infuse.ir.types import TensorType
 from infuse.lowering.expand.ml_kernels import KERNELS
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.parts import Blocks, Part, Pixels
 from infuse.lowering.phases import (
     Phase,
@@ -45,7 +46,6 @@ from infuse.targets.cpu.lower.convolution import (
 from infuse.targets.cpu.lower.integer_convolution import call_integer_convolution
 from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.lower.planes import lies_as_planes
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.table import lowers
 
 Axes = Sequence[Sequence[Phase]]

@@ -11,6 +11,7 @@ from infuse.lowering.expand.ml_kernels import KERNELS
 from infuse.lowering.expressions import infix
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand, row_major
 from infuse.lowering.tree_layouts import (
     PlainForest,
     RankedForest,
@@ -20,8 +21,6 @@ from infuse.lowering.tree_layouts import (
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.core.base import Array
 from infuse.ops.domains.forest import Forest
-from infuse.targets.cpu.lower.indexing import row_major
-from infuse.targets.cpu.lower.runtime_operands import operand
 from infuse.targets.cpu.table import lowers
 
 _JOINS = {"SUM": "TREE_SUM", "AVERAGE": "TREE_SUM", "MIN": "TREE_LEAST", "MAX": "TREE_MOST"}

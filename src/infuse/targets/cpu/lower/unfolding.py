@@ -11,6 +11,7 @@ from infuse.ir.graph import Node
 from infuse.lowering.expressions import Aggregate, elements, infix
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import define, integers, operand, refuse_large, row_major
 from infuse.lowering.tensors import Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.core.base import Op
@@ -19,9 +20,7 @@ from infuse.targets.cpu.families.convolution import ConvSizes
 from infuse.targets.cpu.families.gemm import SUFFIXES
 from infuse.targets.cpu.lower.convolution import channel_bias, image
 from infuse.targets.cpu.lower.filters import packed_filters
-from infuse.targets.cpu.lower.indexing import row_major
 from infuse.targets.cpu.lower.linear import label
-from infuse.targets.cpu.lower.runtime_operands import define, integers, operand, refuse_large
 from infuse.targets.cpu.lower.windows import grouped_filters
 from infuse.targets.cpu.table import lowers
 

@@ -9,9 +9,8 @@ from infuse.ir.graph import Node
 from infuse.lowering.expressions import Pointed, PointerTo, Size
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import new_symbol, operand, row_major
 from infuse.lowering.tensors import Tensor, natural
-from infuse.targets.cpu.lower.indexing import row_major
-from infuse.targets.cpu.lower.runtime_operands import new_symbol, operand
 from infuse.targets.cpu.table import lowers
 
 

@@ -10,14 +10,13 @@ from infuse.ir.graph import Node
 from infuse.lowering.expressions import Aggregate, elements, infix, invoke
 from infuse.lowering.groups import Group
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import define, integers, operand, row_major
 from infuse.lowering.tensors import channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.regions import MaxRoiPool, RoiAlign
 from infuse.ops.vision import GridSample
 from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.lower.convolution import image
-from infuse.targets.cpu.lower.indexing import row_major
-from infuse.targets.cpu.lower.runtime_operands import define, integers, operand
 from infuse.targets.cpu.table import lowers, resolves_sizes
 
 MOST_SAMPLE_AXES = 6

@@ -13,11 +13,11 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node
 from infuse.lowering.expressions import elements
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.tensors import Tensor, channels_last, dense, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.spatial import Sliding
 from infuse.targets.cpu.emit.formulas import literal
-from infuse.targets.cpu.lower.runtime_operands import operand
 
 MOST_AXES = 6
 

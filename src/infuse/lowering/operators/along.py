@@ -12,7 +12,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.lowering.expressions import AsSize, Element, Pointed, infix, invoke
 from infuse.lowering.lowering import Lowering
-from infuse.targets.cpu.lower.runtime_operands import longs, new_symbol
+from infuse.lowering.operators.operands import longs, new_symbol
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,6 @@ def along(
         return Along(place, outer, x.shape[place], inner)
     names = [new_symbol(low) for _ in range(4)]
     f = low.function("find_axis", node)
-    f.include("sizes.hpp")
     longs(f, "in", x.shape)
     stated = AsSize(Element(f.read(low.dense(axis)), 0))
     f.constant("axis", invoke("axis_index", stated, x.rank), type="int")

@@ -12,6 +12,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.lowering.expressions import AsSize, Element, Estimate, Expression, Pointed, infix, sized
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.tensors import Tensor, natural
 from infuse.lowering.writer import FunctionWriter
 
 
@@ -20,6 +21,11 @@ def operand(node: Node, index: int = 0) -> Value:
     value = node.input(index)
     assert value is not None
     return value
+
+
+def row_major(low: Lowering, value: Value) -> Tensor:
+    """The value, dense in row-major order."""
+    return low.dense(value, natural(value.rank))
 
 
 def integers(
@@ -64,7 +70,6 @@ def refuse_large(low: Lowering, node: Node, *sizes: Dim) -> None:
     if not large:
         return
     f = low.function("limits_of", node)
-    f.include("element.hpp")
     for size in large:
         below = infix(Estimate(size), "<", "TOO_LARGE")
         f.fail_unless(infix(below, "&&", infix(Estimate(size), ">", "-TOO_LARGE")))
@@ -108,11 +113,10 @@ def longs(f: FunctionWriter, name: str, numbers: Iterable[Dim | Expression]) -> 
 def found_by(low: Lowering, node: Node, call: Callable[[FunctionWriter], Expression]) -> None:
     """A step that finds the sizes of a node's result from those of its operand.
 
-    `call` gives the condition, a call of kernels/sizes.hpp, that reads the array `in` and fills
+    `call` gives the condition, a call of a function of sizes, that reads the array `in` and fills
     `out`.
     """
     f = low.function(f"{node.kind.lower()}_sizes", node)
-    f.include("sizes.hpp")
     shape, rank = operand(node).shape, node.output.rank
     longs(f, "in", shape)
     condition = call(f)

@@ -4,7 +4,6 @@ copy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -16,15 +15,23 @@ from infuse.ir.graph import Node, Value
 from infuse.ir.types import Shape
 from infuse.lowering.expressions import Chosen, Expression, Grouped, Pointed, Size, infix, invoke
 from infuse.lowering.groups import Group
+from infuse.lowering.kernel_table import COMMON
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import (
+    array,
+    define,
+    integers,
+    longs,
+    new_symbol,
+    operand,
+)
+from infuse.lowering.statements import CopyElements
 from infuse.lowering.tensors import Buffer, Order, Tensor, dense, match_shapes, natural
-from infuse.targets.cpu.lower.runtime_operands import array, longs, new_symbol, operand
-from infuse.targets.cpu.table import lowers
 
 INT_MAX = 2**31 - 1
 
 
-@lowers("Identity", "Dropout", runtime_inputs=(0,))
+@COMMON.lowers("Identity", "Dropout", runtime_inputs=(0,))
 def identity(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = low.tensor(operand(node))
     for mask in node.outputs[1:]:
@@ -32,7 +39,7 @@ def identity(low: Lowering, node: Node, group: Group) -> None:
             low.unsupported(node, "a mask output")
 
 
-@lowers("Assert", domain="infuse")
+@COMMON.lowers("Assert", domain="infuse")
 def assert_(low: Lowering, node: Node, group: Group) -> None:
     condition = low.dense(operand(node, 1))
     f = low.function("assert", node)
@@ -41,13 +48,13 @@ def assert_(low: Lowering, node: Node, group: Group) -> None:
     low.tensors[node.output] = low.tensor(operand(node))
 
 
-@lowers("Transpose")
+@COMMON.lowers("Transpose")
 def transpose(low: Lowering, node: Node, group: Group) -> None:
     perm = node.op.attributes()["perm"] or range(operand(node).rank)[::-1]
     low.tensors[node.output] = low.tensor(operand(node)).permute(perm)
 
 
-@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", runtime_inputs=(0,))
+@COMMON.lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", runtime_inputs=(0,))
 def reshape(low: Lowering, node: Node, group: Group) -> None:
     x, out = operand(node), node.output
     if low.homes.outputs.get(out) and x.const is None:
@@ -93,7 +100,7 @@ def _mergeable_order(tensor: Tensor, shape: Shape) -> Order:
     return tuple(order)
 
 
-@lowers("Expand", runtime_inputs=(0,))
+@COMMON.lowers("Expand", runtime_inputs=(0,))
 def expand(low: Lowering, node: Node, group: Group) -> None:
     tensor, shape = low.tensor(operand(node)), node.output.shape
     shift = len(shape) - tensor.rank
@@ -121,20 +128,15 @@ def _repeated(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift:
     place = dense(low.program.arena(0, node.name), source.dtype, shape, source.order)
     place.buffer.bytes = place.size * source.dtype.bytes * dims.minimum(1, missing)
     f = low.function("repeat", node)
-    f.include("copy.hpp")
     f.end_when(infix(f.number(missing), "==", 0))
     strides: list[Expression] = [f.number(stride) for stride in source.strides]
     for axis in axes:
         is_one = infix(f.number(source.shape[axis]), "==", 1)
         strides[axis] = Grouped(Chosen(is_one, "0", strides[axis]))
     read, write = f.read(source.bits), f.write(place.bits)
-    lists: dict[str, Sequence[Expression]]
-    lists = {"shape": [f.numbers(*shape)], "from": strides, "to": [f.numbers(*place.strides)]}
-    f.arrays(lists)
-    f.share("copy.hpp", "INFUSE_SHARED_COPY", source.dtype.bytes)
-    f.call(
-        "copy_nd", source.rank, "shape", "from", "to", read, write, template=(source.dtype.bytes,)
-    )
+    sizes, writes = (tuple(map(f.number, each)) for each in (shape, place.strides))
+    copied = source.dtype.bytes, source.rank, sizes, tuple(strides), writes
+    f.add(CopyElements(*copied, read, write))
     f.finish(f"Expand {node.name}")
     buffer = Buffer("either", place.size * source.dtype.bytes, either=(missing, source, place))
     return replace(place, buffer=buffer)
@@ -157,7 +159,7 @@ def _stretched(low: Lowering, node: Node, tensor: Tensor, axes: list[int], shift
     return replace(tensor, shape=tuple(shape), strides=tuple(strides))
 
 
-@lowers("Slice", runtime_inputs=(0,))
+@COMMON.lowers("Slice", runtime_inputs=(0,))
 def slice_(low: Lowering, node: Node, group: Group) -> None:
     data = operand(node)
     starts, steps = known_ints(node.input(1)), known_ints(node.input(4))
@@ -188,7 +190,6 @@ def _slice_as_found(low: Lowering, node: Node) -> None:
     data = operand(node)
     first, step = ([new_symbol(low) for _ in data.shape] for _ in range(2))
     f = low.function("slice_ranges", node)
-    f.include("sizes.hpp")
     count = array(low, f, node, "starts", operand(node, 1))
     array(low, f, node, "ends", operand(node, 2))
     for i, name, plain in ((3, "axes", map(str, range(count))), (4, "steps", ["1L"] * count)):
@@ -226,7 +227,7 @@ def _clamped(start: Dim, size: Dim, step: int) -> Dim:
     )
 
 
-@lowers("Split", runtime_inputs=(0,))
+@COMMON.lowers("Split", runtime_inputs=(0,))
 def split(low: Lowering, node: Node, group: Group) -> None:
     data = operand(node)
     axis = node.op.attributes()["axis"] % data.rank
@@ -237,7 +238,7 @@ def split(low: Lowering, node: Node, group: Group) -> None:
         start = start + size
 
 
-@lowers("Concat")
+@COMMON.lowers("Concat")
 def concat(low: Lowering, node: Node, group: Group) -> None:
     axis = node.op.attributes()["axis"] % node.output.rank
     whole = low.tensors.get(node.output)
@@ -255,3 +256,21 @@ def concat(low: Lowering, node: Node, group: Group) -> None:
 def _static_size(value: Value) -> int:
     size = value.tensor.size
     return size if isinstance(size, int) else 0
+
+
+@COMMON.lowers("Tile", runtime_inputs=(0,))
+def tile(low: Lowering, node: Node, group: Group) -> None:
+    data, repeats = operand(node), integers(low, node, 1, least=0)
+    assert repeats is not None
+    if not dims.symbols(dims.product(node.output.shape)) <= low.available_sizes:
+        define(low, node, node.output, [a * b for a, b in zip(data.shape, repeats)])
+    source = low.tensor(data)
+    target = low.allocate(node.output)
+    spread, whole = source, target
+    shape: list[Dim] = []
+    for axis in range(data.rank):
+        spread = spread.insert(2 * axis)
+        whole = whole.unfold(2 * axis, repeats[axis], data.shape[axis])
+        shape += [repeats[axis], data.shape[axis]]
+    low.copy(spread.expand(tuple(shape)), whole, "tile", node)
+    low.tensors[node.output] = target

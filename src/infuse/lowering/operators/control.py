@@ -32,12 +32,12 @@ from infuse.lowering.expressions import (
     invoke,
 )
 from infuse.lowering.groups import Group
+from infuse.lowering.kernel_table import COMMON
 from infuse.lowering.lowering import Lowering
+from infuse.lowering.operators.operands import operand
 from infuse.lowering.statements import If, Pointers, RunBody, Scope
 from infuse.lowering.tensors import Tensor, dense, natural
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets.cpu.lower.runtime_operands import operand
-from infuse.targets.cpu.table import lowers
 
 MOST_ITERATIONS = 10_000_000
 """Iterations after which a loop counts as endless, whatever trip count it was given."""
@@ -97,12 +97,11 @@ def _bytes(value: Value) -> Size:
     return Size(dims.product(value.shape) * value.dtype.bytes)
 
 
-@lowers("If")
+@COMMON.lowers("If")
 def if_(low: Lowering, node: Node, group: Group) -> None:
     condition = low.dense(operand(node))
     results = _Results(low, node)
     f = low.function("if", node, control=True)
-    f.include("blocks.hpp")
     branches = []
     truth = f.read(condition)
     for name in ("then_branch", "else_branch"):
@@ -134,7 +133,6 @@ class _Iteration:
         starts = [low.dense(v, natural(v.rank)) for v in carried]
         self.body = low.body(self.graph, aliases)
         self.f = low.function(node.kind.lower(), node, control=True)
-        self.f.include("blocks.hpp")
         self.pointers = [self.f.read(t) for t in starts]
 
     @property
@@ -262,7 +260,7 @@ class _Iteration:
         )
 
 
-@lowers("Loop")
+@COMMON.lowers("Loop")
 def loop(low: Lowering, node: Node, group: Group) -> None:
     most, going = node.input(0), node.input(1)
     tensors = [None if v is None else low.dense(v) for v in (most, going)]
@@ -284,7 +282,7 @@ def loop(low: Lowering, node: Node, group: Group) -> None:
     work.finish("i", [0] * len(work.stacked))
 
 
-@lowers("Scan")
+@COMMON.lowers("Scan")
 def scan(low: Lowering, node: Node, group: Group) -> None:
     attributes = node.op.attributes()
     count = len(node.inputs) - attributes["num_scan_inputs"]

@@ -11,57 +11,54 @@ from infuse.ir.types import Shape
 from infuse.lowering.expressions import (
     Element,
     Expression,
+    Nothing,
     Operation,
-    PointerTo,
     Size,
     infix,
     invoke,
 )
-from infuse.lowering.groups import Group
+from infuse.lowering.kernel_table import COMMON
 from infuse.lowering.lowering import Lowering
-from infuse.lowering.writer import FunctionWriter
-from infuse.targets.cpu.lower.indexing import row_major
-from infuse.targets.cpu.lower.runtime_operands import (
+from infuse.lowering.operators.operands import (
     array,
     define,
     found_by,
     integers,
     longs,
     operand,
+    row_major,
 )
-from infuse.targets.cpu.table import lowers, resolves_sizes
+from infuse.lowering.writer import FunctionWriter
 
 # -- shapes of results -----------------------------------------------------------------------------
 
 
-@resolves_sizes("Reshape")
+@COMMON.resolves_sizes("Reshape")
 def reshape(low: Lowering, node: Node) -> None:
     zeros = "true" if node.op.attributes()["allowzero"] else "false"
 
-    def call(f: FunctionWriter) -> str:
+    def call(f: FunctionWriter) -> Expression:
         count = array(low, f, node, "wanted", operand(node, 1))
-        return f"reshape_sizes(in, {operand(node).rank}, wanted, {count}, {zeros}, out)"
+        return invoke("reshape_sizes", "in", operand(node).rank, "wanted", count, zeros, "out")
 
     found_by(low, node, call)
 
 
-@resolves_sizes("Expand")
+@COMMON.resolves_sizes("Expand")
 def expand(low: Lowering, node: Node) -> None:
-    def call(f: FunctionWriter) -> str:
-        return (
-            f"expand_sizes(in, {operand(node).rank}, wanted, "
-            f"{array(low, f, node, 'wanted', operand(node, 1))}, out)"
-        )
+    def call(f: FunctionWriter) -> Expression:
+        count = array(low, f, node, "wanted", operand(node, 1))
+        return invoke("expand_sizes", "in", operand(node).rank, "wanted", count, "out")
 
     found_by(low, node, call)
 
 
-@resolves_sizes("ConstantOfShape")
+@COMMON.resolves_sizes("ConstantOfShape")
 def constant_of_shape(low: Lowering, node: Node) -> None:
     define(low, node, node.output, integers(low, node, 0, least=0) or ())
 
 
-@resolves_sizes("TopK")
+@COMMON.resolves_sizes("TopK")
 def top_k(low: Lowering, node: Node) -> None:
     x = operand(node)
     axis = node.op.attributes()["axis"] % x.rank
@@ -73,7 +70,7 @@ def top_k(low: Lowering, node: Node) -> None:
         define(low, node, value, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
-@resolves_sizes("Split")
+@COMMON.resolves_sizes("Split")
 def split(low: Lowering, node: Node) -> None:
     x = operand(node)
     axis = node.op.attributes()["axis"] % x.rank
@@ -90,12 +87,12 @@ def split(low: Lowering, node: Node) -> None:
         define(low, node, value, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
 
 
-@resolves_sizes("Squeeze")
+@COMMON.resolves_sizes("Squeeze")
 def squeeze(low: Lowering, node: Node) -> None:
     x, axes, rank = operand(node), node.input(1), node.output.rank
 
     def call(f: FunctionWriter) -> Expression:
-        listed = ("nullptr", 0, "true")
+        listed: tuple[object, ...] = (Nothing(), 0, "true")
         if axes is not None:
             listed = ("axes", array(low, f, node, "axes", axes), "false")
         return invoke("squeeze_sizes", "in", x.rank, *listed, rank, "out")
@@ -103,7 +100,7 @@ def squeeze(low: Lowering, node: Node) -> None:
     found_by(low, node, call)
 
 
-@resolves_sizes("Unsqueeze")
+@COMMON.resolves_sizes("Unsqueeze")
 def unsqueeze(low: Lowering, node: Node) -> None:
     def call(f: FunctionWriter) -> Expression:
         count = array(low, f, node, "axes", operand(node, 1))
@@ -112,10 +109,19 @@ def unsqueeze(low: Lowering, node: Node) -> None:
     found_by(low, node, call)
 
 
-@resolves_sizes("Range")
+@COMMON.resolves_sizes("CenterCropPad")
+def center_crop_pad(low: Lowering, node: Node) -> None:
+    data, axes = operand(node), node.op.attributes()["axes"]
+    targets = integers(low, node, 1, least=0) or ()
+    sizes = list(data.shape)
+    for axis, size in zip(range(data.rank) if axes is None else axes, targets):
+        sizes[axis] = size
+    define(low, node, node.output, sizes)
+
+
+@COMMON.resolves_sizes("Range")
 def range_(low: Lowering, node: Node) -> None:
     f = low.function("range_count", node)
-    f.include("sizes.hpp")
     numbers = [Element(f.read(low.dense(operand(node, i))), 0) for i in range(3)]
     kind = (node.output.dtype.c_name,)
     f.constant("count", invoke("range_count", *numbers, template=kind))
@@ -128,42 +134,27 @@ def range_(low: Lowering, node: Node) -> None:
 # -- elements that are kept ------------------------------------------------------------------------
 
 
-@resolves_sizes("NonZero")
+@COMMON.resolves_sizes("NonZero")
 def count_nonzero(low: Lowering, node: Node) -> None:
     x = operand(node)
     f = low.function("count_nonzero", node)
-    f.include("sizes.hpp")
     pointer = f.read(row_major(low, x))
     f.array("out", x.rank, invoke("count_nonzero", pointer, f.number(dims.product(x.shape))))
     low.resolve_sizes(f, node, node.output.shape, "out")
     f.finish("NonZero: count")
 
 
-@lowers("NonZero")
-def nonzero(low: Lowering, node: Node, group: Group) -> None:
-    x = operand(node)
-    source, target = row_major(low, x), low.allocate(node.output)
-    f = low.function("nonzero", node)
-    f.include("sizes.hpp")
-    longs(f, "in", x.shape)
-    total, count = f.number(dims.product(x.shape)), f.number(node.output.shape[1])
-    f.call("nonzero", f.read(source), "in", x.rank, total, count, f.write(target), context=False)
-    f.finish("NonZero")
-    low.tensors[node.output] = target
-
-
-def _compressed(node: Node) -> tuple[Shape, int]:
+def compressed_shape(node: Node) -> tuple[Shape, int]:
     """The shape that Compress works on, flat without an axis, and the axis in it."""
     x, axis = operand(node), node.op.attributes()["axis"]
     return ((dims.product(x.shape),), 0) if axis is None else (x.shape, axis % x.rank)
 
 
-@resolves_sizes("Compress")
+@COMMON.resolves_sizes("Compress")
 def count_compress(low: Lowering, node: Node) -> None:
     condition = operand(node, 1)
-    shape, axis = _compressed(node)
+    shape, axis = compressed_shape(node)
     f = low.function("count_compress", node)
-    f.include("sizes.hpp")
     pointer, length = f.read(low.dense(condition)), f.number(condition.shape[0])
     most = Size(shape[axis])
     behind = invoke("count_nonzero", infix(pointer, "+", most), infix(length, "-", most))
@@ -177,48 +168,9 @@ def count_compress(low: Lowering, node: Node) -> None:
     f.finish("Compress: count")
 
 
-@lowers("Compress")
-def compress(low: Lowering, node: Node, group: Group) -> None:
-    x, condition = operand(node), operand(node, 1)
-    shape, axis = _compressed(node)
-    source, target = row_major(low, x), low.allocate(node.output)
-    f = low.function("compress", node)
-    f.include("sizes.hpp")
-    arguments = f"{f.read(low.dense(condition))}, {f.number(condition.shape[0])}"
-    inner = dims.product(shape[axis + 1 :]) * x.dtype.bytes
-    sizes = f.numbers(dims.product(shape[:axis]), shape[axis], inner)
-    f.call(
-        "compress",
-        PointerTo(f.read(source.bits)),
-        arguments,
-        sizes,
-        PointerTo(f.write(target.bits), is_written=True),
-        context=False,
-    )
-    f.finish("Compress")
-    low.tensors[node.output] = target
-
-
-@resolves_sizes("OneHot")
+@COMMON.resolves_sizes("OneHot")
 def one_hot_sizes(low: Lowering, node: Node) -> None:
     index = operand(node)
     axis = node.op.attributes()["axis"] % (index.rank + 1)
     (depth,) = integers(low, node, 1, least=0) or (0,)
     define(low, node, node.output, (*index.shape[:axis], depth, *index.shape[axis:]))
-
-
-@lowers("OneHot", runtime_inputs=(0, 2))
-def one_hot(low: Lowering, node: Node, group: Group) -> None:
-    index, values = operand(node), operand(node, 2)
-    axis = node.op.attributes()["axis"] % (index.rank + 1)
-    places, choices, target = row_major(low, index), low.dense(values), low.allocate(node.output)
-    f = low.function("one_hot", node)
-    f.include("sizes.hpp")
-    sizes = f.numbers(
-        dims.product(index.shape[:axis]), node.output.shape[axis], dims.product(index.shape[axis:])
-    )
-    f.call(
-        "one_hot", f.read(places), sizes, f.read(choices.bits), f.write(target.bits), context=False
-    )
-    f.finish("OneHot")
-    low.tensors[node.output] = target
