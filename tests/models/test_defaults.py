@@ -26,7 +26,7 @@ from infuse.runtime.hosted import HostedModel
 from infuse.runtime.model import CompiledModel
 from infuse.serving.workers.build import build, described
 from infuse.serving.workers.main import Runner
-from infuse.targets.cpu.emit.interface import example, header
+from infuse.targets.text.interface import example, header
 from tests.models.onnx_tools import assert_close, model, run, session
 
 pytestmark = [

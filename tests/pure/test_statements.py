@@ -32,7 +32,8 @@ from infuse.lowering.writer import FunctionWriter
 from infuse.targets.cpu.emit.functions import body_of
 from infuse.targets.cpu.emit.statements import lines, text as written
 
-LOWERINGS = sorted((Path(infuse.__file__).parent / "targets" / "cpu" / "lower").glob("*.py"))
+ROOMS = ("lowering/operators", "targets/cpu/lower")
+LOWERINGS = sorted(p for room in ROOMS for p in (Path(infuse.__file__).parent / room).glob("*.py"))
 
 STATED = ("when", "repeat", "end_when", "fail_unless", "assign")
 

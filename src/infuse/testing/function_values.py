@@ -41,8 +41,8 @@ from infuse.lowering.expressions import (
 from infuse.lowering.program import Number, SizeResult, Step
 from infuse.lowering.statements import KernelCall, Statement
 from infuse.lowering.tensors import Tensor
-from infuse.targets.cpu.emit.sizes import symbol_field
 from infuse.targets.cpu.families.base import Arguments
+from infuse.targets.text.sizes import symbol_field
 from infuse.testing.formulas import working_type
 from infuse.testing.step_memory import Memory
 

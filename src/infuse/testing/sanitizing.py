@@ -35,8 +35,8 @@ from infuse.lowering.program import Program
 from infuse.lowering.weights import write_weights
 from infuse.runtime.folder import LIBRARY, SOURCE
 from infuse.targets import KERNELS, Target
-from infuse.targets.cpu.emit.interface import header
 from infuse.targets.cpu.emit.source import print_sources
+from infuse.targets.text.interface import header
 
 Feeds = Mapping[str, NDArray[Any]]
 SECONDS = 20

@@ -8,11 +8,11 @@ from typing import Any, Final
 from infuse.lowering.emitter import Emitter
 from infuse.runtime.folder import HEADER
 from infuse.targets.cpu.emit.functions import kernels_in
-from infuse.targets.cpu.emit.interface import EXAMPLE, example, header
 from infuse.targets.cpu.emit.shared_files import usual_files
 from infuse.targets.cpu.emit.source import print_sources
 from infuse.targets.cpu.emit.trials import print_trials
 from infuse.targets.cpu.emit.units import alone, join
+from infuse.targets.text.interface import EXAMPLE, example, header
 
 
 class CppEmitter:

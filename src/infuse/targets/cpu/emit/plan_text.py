@@ -5,9 +5,9 @@ from __future__ import annotations
 from infuse.ir import dims
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program
-from infuse.targets.cpu.emit.names import string
 from infuse.targets.cpu.emit.sizes import estimate_text, size_text
 from infuse.targets.cpu.emit.statements import scratch_text, text
+from infuse.targets.text.names import string
 
 
 def buffer_sizes(plan: Plan) -> list[str]:

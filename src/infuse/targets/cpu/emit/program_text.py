@@ -16,7 +16,6 @@ from infuse.lowering.program import Number, Program, SizeResult, Step
 from infuse.lowering.tensors import Buffer, Tensor
 from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.emit.functions import pointer_type, text_of
-from infuse.targets.cpu.emit.names import comment, string
 from infuse.targets.cpu.emit.plan_text import buffer_sizes
 from infuse.targets.cpu.emit.recording import recorded
 from infuse.targets.cpu.emit.sizes import (
@@ -25,9 +24,10 @@ from infuse.targets.cpu.emit.sizes import (
     fields_in,
     size_text,
     struct_text,
-    symbol_field,
 )
 from infuse.targets.cpu.emit.statements import scratch_text, text
+from infuse.targets.text.names import comment, string
+from infuse.targets.text.sizes import symbol_field
 
 _MOST_NAMES: Final = 4  # of nodes, in the comment of a call
 _MOST_CALLS: Final = 500  # in a function: what compiling one takes grows with their square

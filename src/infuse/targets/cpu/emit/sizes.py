@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Collection
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from infuse.ir import dim_text
 from infuse.ir.dims import Atom, Dim, Expr
 from infuse.targets.cpu.families.base import KernelSizes
+from infuse.targets.text.sizes import symbol_field
 
 _FIELD = re.compile(r"\bd\.(\w+)")
 
@@ -50,14 +50,6 @@ def _field(name: str) -> str:
 def estimate_text(dim: Dim) -> str:
     """A size as C++ of type double, which does not overflow."""
     return dim_text.c_text(dim, lambda name: f"double(d.{symbol_field(name)})", ".0")
-
-
-def symbol_field(name: str) -> str:
-    """A C identifier for a symbol, different for different names."""
-    clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
-    if clean == name and not name[:1].isdigit() and len(name) < 40:
-        return f"s_{name}"
-    return f"s_{clean[:24]}_{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
 
 
 def fields_in(text: str) -> set[str]:

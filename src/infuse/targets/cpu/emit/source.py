@@ -13,12 +13,13 @@ from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program, all_sizes
 from infuse.options import PREFIX
 from infuse.targets.cpu.emit.functions import text_of
-from infuse.targets.cpu.emit.interface import prefixed
 from infuse.targets.cpu.emit.plan_text import plan_text
 from infuse.targets.cpu.emit.program_text import ProgramText, model_text
 from infuse.targets.cpu.emit.recording import Recording
-from infuse.targets.cpu.emit.sizes import size_text, symbol_field
+from infuse.targets.cpu.emit.sizes import size_text
 from infuse.targets.cpu.emit.units import define, distinct, end, head, preamble
+from infuse.targets.text.interface import prefixed
+from infuse.targets.text.sizes import symbol_field
 
 _REFUSAL = '  if (!context) return tiles_granted() ? "" : TILES_REFUSED;\n'
 """Tells why no context was opened."""

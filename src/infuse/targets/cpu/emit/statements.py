@@ -5,29 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import singledispatch
 
+from infuse.ir.dims import Dim
 from infuse.lowering.elementwise import Elementwise
-from infuse.lowering.expressions import (
-    OPERATORS,
-    Aggregate,
-    AsSize,
-    BlockOf,
-    BodyOutput,
-    Calculated,
-    Chosen,
-    Converted,
-    Element,
-    Estimate,
-    Expression,
-    FieldOf,
-    Grouped,
-    Invocation,
-    Nothing,
-    Operation,
-    Pointed,
-    PointerTo,
-    Size,
-    SizeOf,
-)
+from infuse.lowering.expressions import Aggregate, Expression, Invocation, KernelSizes
 from infuse.lowering.statements import (
     Arrays,
     Assign,
@@ -56,75 +36,34 @@ from infuse.lowering.statements import (
     Work,
 )
 from infuse.targets.cpu.emit.elementwise import work_lines
-from infuse.targets.cpu.emit.sizes import estimate_text, size_text, sizes_text, symbol_field
+from infuse.targets.cpu.emit.sizes import estimate_text, size_text, sizes_text
+from infuse.targets.text.expressions import ExpressionText
 
 
-def text(expression: Expression) -> str:
-    """An expression."""
-    match expression:
-        case str():
-            return expression
-        case Size(size):
-            return size_text(size)
-        case Estimate(size):
-            return estimate_text(size)
-        case Aggregate(items, type, template):
-            each = (f".{name} = {text(value)}" if name else text(value) for name, value in items)
-            return f"{type}{_template(template)}{{{', '.join(each)}}}"
-        case Calculated(form, operands, _):
-            return form.format(*map(text, operands))
-        case Operation(operator, (first, *rest)) if not rest:
-            return f"{operator}{_tight(first)}"
-        case Operation(operator, (first, *rest)):
-            level = _LEVELS[operator]
-            return f" {operator} ".join([_at(first, level), *(_at(e, level + 1) for e in rest)])
-        case Grouped(inner):
-            return f"({text(inner)})"
-        case Chosen(condition, then, otherwise):
-            return f"{_at(condition, 0)} ? {text(then)} : {text(otherwise)}"
-        case FieldOf(name, field):
-            return f"{_tight(name)}.{field}"
-        case Element(array, index):
-            return f"{_tight(array)}[{index if isinstance(index, int) else text(index)}]"
-        case Pointed(pointer):
-            return f"*{_tight(pointer)}"
-        case Converted(dtype, value):
-            return f"({dtype.c_name}){_tight(value)}"
-        case AsSize(value):
-            return f"(long){_tight(value)}"
-        case PointerTo(pointer, dtype, is_written):
-            element = "char" if dtype is None else dtype.c_name
-            return f"({'' if is_written else 'const '}{element}*){_tight(pointer)}"
-        case Invocation(function, arguments, template):
-            return f"{function}{_template(template)}({', '.join(map(text, arguments))})"
-        case BodyOutput(body, number):
-            return f"m.f{body}.results[{number}]"
-        case BlockOf(program, number):
-            return f"m.f{program}.left[{number}]"
-        case Nothing():
-            return "nullptr"
-        case SizeOf(symbol):
-            return f"d.{symbol_field(symbol)}"
-    assert isinstance(expression, tuple)
-    return sizes_text(expression)
+class _Cpp(ExpressionText):
+    """Expressions of C++: sizes of the struct `d`, parts of the model `m`."""
+
+    sizes, model, nothing = "d.", "m.", "nullptr"
+
+    def size(self, size: Dim) -> str:
+        return size_text(size)
+
+    def estimate(self, size: Dim) -> str:
+        return estimate_text(size)
+
+    def aggregate(self, braces: Aggregate) -> str:
+        return f"{braces.type}{_template(braces.template)}{{{self.fields(braces.items)}}}"
+
+    def invocation(self, called: Invocation) -> str:
+        arguments = ", ".join(map(self.text, called.arguments))
+        return f"{called.function}{_template(called.template)}({arguments})"
+
+    def kernel_sizes(self, sizes: KernelSizes) -> str:
+        return sizes_text(sizes)
 
 
-_LEVELS = {name: level for level, names in enumerate(OPERATORS) for name in names}
-
-
-def _at(expression: Expression, level: int) -> str:
-    """An expression as an operand of an operator that binds so close."""
-    printed = text(expression)
-    match expression:
-        case Operation(operator, (_, _, *_)) if _LEVELS[operator] < level:
-            return f"({printed})"
-        case Chosen():
-            return f"({printed})"
-    return printed
-
-
-def _tight(expression: Expression) -> str:
-    return _at(expression, len(OPERATORS))
+text = _Cpp().text
+"""An expression as C++."""
 
 
 def scratch_text(scratch: Scratch) -> str:

@@ -13,9 +13,10 @@ from infuse.lowering.trials import Trial, regions_of
 from infuse.ops.core.feeds import default_size
 from infuse.targets.cpu.emit.formulas import literal
 from infuse.targets.cpu.emit.functions import call_headers, pointer_type, text_of
-from infuse.targets.cpu.emit.sizes import struct_text, symbol_field
+from infuse.targets.cpu.emit.sizes import struct_text
 from infuse.targets.cpu.emit.statements import scratch_text
 from infuse.targets.cpu.emit.units import distinct, end, preamble
+from infuse.targets.text.sizes import symbol_field
 
 
 def print_trials(trials: Sequence[Trial]) -> dict[str, str]:
