@@ -156,9 +156,13 @@ class DataError(RuntimeFailure):
 
 
 class OptionError(InfuseError):
-    """An argument, a command-line option or an environment variable has no meaning here."""
+    """An argument, a command-line option or an environment variable has no meaning here.
+
+    `field` is the field of an options class that is meant, with whose name `what` begins.
+    """
 
     code = "INF-601"
+    field: str = ""
 
 
 class ConfigurationError(InfuseError):

@@ -302,8 +302,10 @@ def test_bench_sweeps_batches(cli: Cli, network: Path, tmp_path: Path) -> None:
     facts = cli("bench", network, "--batch", "1,4,4,2", *options, "--json").json
     assert [case["batch"] for case in facts["cases"]] == [1, 4, 2]
     assert facts["cases"][1]["inputs"] == {"image": "float32[4, 3, 8, 8]"}
-    for text in ("0", "1,x", "-1", ",", "1.5"):
-        assert "is not a list of sizes" in cli.refused("bench", network, "--batch", text)
+    for text in ("", "0", "1,x", "-1", ",", "1.5"):
+        assert f"--batch {text!r} is not a list of sizes" in cli.refused(
+            "bench", network, "--batch", text
+        )
     both = cli.refused("bench", network, "--batch", "1,2", "--dim", "batch=3")
     assert "both set 'batch'" in both
     fixed = small_network(tmp_path / "fixed.onnx", batch=3)

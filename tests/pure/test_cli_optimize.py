@@ -167,6 +167,17 @@ def test_verification_takes_given_inputs(cli: Cli, network: Path, tmp_path: Path
     )
 
 
+def test_sizes_of_random_inputs_need_some(cli: Cli, network: Path, tmp_path: Path) -> None:
+    out, inputs = tmp_path / "o.onnx", tmp_path / "x.npz"
+    np.savez(inputs, image=np.ones((1, 3, 8, 8), np.float32))
+    command = ("optimize", network, "-o", out, "--dim", "batch=2")
+    for others in (("--no-verify",), ("--inputs", inputs)):
+        assert "--dim sets sizes of random inputs" in cli.refused(*command, *others)
+        page = ("--report", tmp_path / "report.json")
+        assert cli(*command, *others, *page).status == 0
+    assert cli(*command).status == 0
+
+
 @pytest.mark.row("R4")
 def test_symbolic_dimensions_are_fixed(cli: Cli, network: Path, tmp_path: Path) -> None:
     out = tmp_path / "fixed.onnx"

@@ -42,6 +42,11 @@ def test_a_server_that_is_not_there_is_named(cli: Cli, scheme: str) -> None:
         (["http://h:1", "echo", "--concurrency", "4096"], "not a list of counts"),
         (["http://h:1", "echo", "--rate", "fast"], "not a list of positive numbers"),
         (["http://h:1", "echo", "--rate", "nan"], "not a list of positive numbers"),
+        (["http://h:1", "echo", "--rate", ""], "--rate '' is not a list of positive numbers"),
+        (["http://h:1", "echo", "--concurrency", ""], "--concurrency '' is not a list"),
+        (["http://h:1", "echo", "--seconds", "0"], "--seconds is 0.0. Hint: it is at least 0.01"),
+        (["http://h:1", "echo", "--timeout", "nan"], "--timeout is nan"),
+        (["http://h:1", "echo", "--dim", "x.0"], "--dim x.0 does not give"),
         (["http://h:1", "echo", "--inputs", "a.npz", "--batch", "2"], "has sizes of its own"),
     ],
 )

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from infuse.cli import inputs, terminal
 from infuse.cli.flags import Only, Without, with_flags
 from infuse.cli.models import Opened, open_model
-from infuse.cli.options import (
-    AsJson,
-    ModelOrFolder,
-)
+from infuse.cli.options import AsJson, ModelOrFolder
 from infuse.cli.outputs import type_text
-from infuse.cli.peers import ALL, PEERS, Opened as OpenedPeer, chosen_peers, onnx_file
+from infuse.cli.peers import Opened as OpenedPeer, chosen_peers, onnx_file
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import index_limits
 from infuse.options import CompileOptions, Examples, Rules, Turns
+from infuse.options.data import BenchOptions
 from infuse.passes.verification import relative_difference
 from infuse.profiling.turns import PERCENTILES, alternate, distribution
+from infuse.runtime import Model
 from infuse.runtime.shapes import TensorSpec
 
 OURS = "infuse"
@@ -46,24 +43,7 @@ def bench(
     rules: Annotated[Rules, Without("runtime")],
     data: Annotated[Examples, Only("dims", "seed")],
     turns: Turns,
-    against: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="RUNTIME",
-            help=f"Also measure this runtime (repeatable): {', '.join(PEERS)}, or {ALL} that are "
-            "installed.",
-            show_default=False,
-        ),
-    ] = None,
-    batch: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZES",
-            help="Measure each of these batch sizes, as 1,2,4,8; the inputs' first axes must be "
-            "dynamic.",
-            show_default=False,
-        ),
-    ] = "",
+    own: BenchOptions,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model's latency and throughput on random inputs.
@@ -71,34 +51,23 @@ def bench(
     Other runtimes take turns with Infuse in one process (A B A B), and answers are compared. In
     another precision than fp32, the answer is compared with that of fp32.
     """
-    batches, peers = _batches(batch), chosen_peers(against or [])
+    peers = chosen_peers(own.against)
     opened = open_model(model, options, rules)
     with ExitStack() as stack:
         compiled = stack.enter_context(opened.model)
         others = []
         if peers:
             file = stack.enter_context(onnx_file(model, opened.graph))
-            others = _opened(peers, set(against or []), file, compiled.threads)
+            others = _opened(peers, set(own.against), file, compiled.threads)
         exact = None
         if options.precision != "fp32":
             exactly = replace(options, precision="fp32", tune=False)
-            exact = stack.enter_context(
-                open_model(model, exactly, replace(rules, search=0.0)).model
-            )
-        cases = []
-        for chosen in _sweep(compiled.inputs, data.sizes, batches):
-            feeds = _feeds(opened, chosen, data.seed)
-            case = _compared(compiled.run, exact and exact.run, others, feeds)
-            runs: dict[str, Callable[[], Any]] = {OURS: partial(compiled.run, feeds)}
-            runs |= {peer.name: partial(peer.run, feeds) for peer in others}
-            with terminal.progress(model.name) as progress:
-                times = alternate(
-                    runs,
-                    turns.rounds,
-                    turns.seconds,
-                    lambda done: progress("measure", done, turns.rounds),
-                )
-            cases.append({**case, **_figures(times, _rows(compiled.inputs, feeds))})
+            again = open_model(model, exactly, replace(rules, search=0.0))
+            exact = stack.enter_context(again.model)
+        sweep = _sweep(compiled.inputs, data.sizes, own.sizes)
+        every = [_feeds(opened, sizes, data.seed) for sizes in sweep]
+        contest = _Contest(compiled, exact, others, turns)
+        cases = [contest.case(feeds, model.name) for feeds in every]
         facts = {
             "threads": compiled.threads,
             "precision": compiled.metadata.get("precision", options.precision),
@@ -111,6 +80,41 @@ def bench(
         terminal.say_json(facts)
     else:
         _print(facts)
+
+
+@dataclass(frozen=True)
+class _Contest:
+    """A model beside that of precision fp32, if there is one, and in other runtimes."""
+
+    ours: Model
+    exact: Model | None
+    others: Sequence[OpenedPeer]
+    turns: Turns
+
+    def case(self, feeds: Arrays, title: str) -> dict[str, Any]:
+        """Differences and times on these inputs."""
+        differences = self._differences(feeds)
+        runs: dict[str, Callable[[], Any]] = {OURS: partial(self.ours.run, feeds)}
+        runs |= {peer.name: partial(peer.run, feeds) for peer in self.others}
+        turns = self.turns
+        with terminal.progress(title) as progress:
+            times = alternate(
+                runs,
+                turns.rounds,
+                turns.seconds,
+                lambda done: progress("measure", done, turns.rounds),
+            )
+        return {**differences, **_figures(times, _rows(self.ours.inputs, feeds))}
+
+    def _differences(self, feeds: Arrays) -> dict[str, Any]:
+        """The largest of each answer, relative to the largest element of each output."""
+        answer = self.ours.run(feeds)
+        exact = None if self.exact is None else _worst(answer, self.exact.run(feeds))
+        return {
+            "inputs": {name: type_text(array) for name, array in feeds.items()},
+            "difference": {peer.name: _worst(answer, peer.answer(feeds)) for peer in self.others},
+            "difference_from_fp32": exact,
+        }
 
 
 def _opened(names: Sequence[str], named: set[str], file: Path, threads: int) -> list[OpenedPeer]:
@@ -126,14 +130,6 @@ def _opened(names: Sequence[str], named: set[str], file: Path, threads: int) -> 
                 raise
             terminal.note(f"left out: {error}")
     return opened
-
-
-def _batches(text: str) -> list[int]:
-    """The sizes of `--batch`; OptionError for anything but positive numbers."""
-    sizes = [part.strip() for part in text.split(",")] if text else []
-    if not all(part.isdecimal() and int(part) > 0 for part in sizes):
-        raise OptionError(f"--batch {text!r} is not a list of sizes", hint="write it as 1,2,4,8")
-    return list(dict.fromkeys(map(int, sizes)))
 
 
 def _sweep(
@@ -169,21 +165,6 @@ def _rows(specs: Sequence[TensorSpec], feeds: Arrays) -> int:
     """
     firsts = {feeds[spec.name].shape[0] for spec in specs if spec.name in feeds and spec.shape}
     return int(firsts.pop()) if len(firsts) == 1 else 1
-
-
-def _compared(
-    ours: Callable[[Arrays], Any],
-    exact: Callable[[Arrays], Any] | None,
-    others: Sequence[OpenedPeer],
-    feeds: Arrays,
-) -> dict[str, Any]:
-    """The largest differences of the answers, relative to the largest element of each output."""
-    answer = ours(feeds)
-    return {
-        "inputs": {name: type_text(array) for name, array in feeds.items()},
-        "difference": {peer.name: _worst(answer, peer.answer(feeds)) for peer in others},
-        "difference_from_fp32": None if exact is None else _worst(answer, exact(feeds)),
-    }
 
 
 def _worst(ours: Arrays, theirs: Arrays) -> float:

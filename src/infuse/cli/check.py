@@ -13,6 +13,7 @@ import infuse
 from infuse.build.compile import Compilation
 from infuse.cli import options, terminal
 from infuse.cli.flags import with_flags
+from infuse.cli.models import load_model
 from infuse.cli.options import AsJson, ModelFile, ModelOutput, Opset
 from infuse.cli.show import describe, print_interface
 from infuse.frontends.formats import format_name
@@ -36,7 +37,7 @@ def check(
     Exit status 1 where an operator is not known.
     """
     facts: dict[str, Any] = {"format": format_name(model)}
-    graph = infuse.load(model, format)
+    graph = load_model(model, format)
     facts |= describe(graph)
     missing = unknown_nodes(graph)
     hosted = [] if missing else _hosted(graph)
@@ -70,7 +71,7 @@ def convert(
 ) -> None:
     """Write a model in another format, as it is: no rule is applied."""
     options.check_model_output(output, opset)
-    graph = infuse.load(model, format)
+    graph = load_model(model, format)
     infuse.save(graph, output, opset=opset, coded=coded, cluster_bits=cluster_bits)
     size = terminal.bytes_text(output.stat().st_size)
     terminal.say(f"{output}: {len(graph)} nodes, {size}, from {format_name(model)}")

@@ -12,7 +12,7 @@ import infuse
 from infuse.cli import terminal
 from infuse.cli.flags import Without, with_flags
 from infuse.cli.folders import file_sizes, say_folder
-from infuse.cli.models import note_search
+from infuse.cli.models import load_model, note_search
 from infuse.cli.options import AsJson, ModelFile
 from infuse.cli.outputs import weights_text
 from infuse.lowering.weights import constant_bytes
@@ -35,7 +35,7 @@ def compile(
     Kernels are chosen for the number of threads that runs will have.
     """
     started = time.perf_counter()
-    graph = infuse.load(model, format)
+    graph = load_model(model, format)
     with terminal.progress(model.name) as progress:
         better = infuse.optimize(graph, rules, progress=progress)
         optimized = time.perf_counter()

@@ -44,7 +44,8 @@ def extract(
     """
     options.check_model_output(output, opset)
     graph = infuse.load(model)
-    part = infuse.extract(graph, inputs=options.names(inputs), outputs=options.names(outputs))
+    taken, computed = _values("--input", inputs), _values("--output-value", outputs)
+    part = infuse.extract(graph, inputs=taken, outputs=computed)
     infuse.save(part, output, opset=opset)
     facts = {**describe(part), "output": {"path": str(output), "bytes": output.stat().st_size}}
     if as_json:
@@ -52,3 +53,8 @@ def extract(
         return
     print_interface(facts)
     terminal.say(f"wrote {output} ({terminal.bytes_text(output.stat().st_size)})")
+
+
+def _values(flag: str, texts: Names) -> list[str]:
+    refusal = f"{flag} {{!r}} names no value"
+    return options.listed(texts or (), refusal, "infuse show --text lists them")

@@ -17,19 +17,22 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from infuse.cli.inputs import read_array, read_data, read_metric
+from infuse.cli.inputs import read_array, read_data, read_inputs_of, read_metric
 from infuse.cli.options import described, dims, names
+from infuse.errors import OptionError
 from infuse.options.fields import Checked, OptionField, fields_of, nested
 
-READERS: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {
+READERS: Mapping[str, tuple[Any, Callable[[Any, str], Any]]] = {
+    "archive": (Path, read_inputs_of),
     "archives": (list[Path], read_data),
     "array": (Path, read_array),
     "metric": (str, read_metric),
     "names": (list[str], names),
     "sizes": (list[str], dims),
     "specs": (list[str], described),
+    "texts": (list[str], lambda texts, flag: tuple(texts)),
 }
-"""For each form of text what the command line gives, and what reads it."""
+"""For each form of text what the command line gives, and what reads it, by the name of the flag."""
 
 
 class Only:
@@ -59,7 +62,7 @@ class Flag:
     def __init__(self, field: OptionField, *, is_optional: bool = False) -> None:
         self.field = field
         about, default = field.about, field.default
-        self._read: Callable[[Any], Any] | None = None
+        self._read: Callable[[Any, str], Any] | None = None
         self.kind: Any
         if about.form:
             self.kind, self._read = READERS[about.form]
@@ -67,8 +70,8 @@ class Flag:
         elif about.choices and not about.metavar:
             words = {choice or about.nothing: choice for choice in about.choices}
             self.kind = Enum(field.name.title(), {word: word for word in words}, type=str)  # type: ignore[misc]
-            self._read = lambda word: words[word.value]
-            default = default or about.nothing
+            self._read = lambda word, flag: words[word.value]
+            default = default or about.nothing or None
         else:
             self.kind = _plain(field.hint)
         self.default = None if is_optional else default
@@ -77,13 +80,14 @@ class Flag:
     def parameter(self) -> inspect.Parameter:
         """The parameter that typer makes an option of."""
         about, declared = self.field.about, self.field.flag
-        if self.kind is bool and self.field.default is True:
+        if self.kind is bool and self.field.default is not False:
             declared = f"{declared}/--no-{declared.removeprefix('--')}"
         option = typer.Option(
             declared,
             metavar=about.metavar or None,
             help=about.text,
             min=about.least if self.kind is int else None,
+            max=about.most if self.kind is int else None,
             show_default=self.default not in (None, "") and about.metavar != "SECONDS",
         )
         kind = self.kind if self.default is not None else self.kind | None
@@ -102,13 +106,15 @@ class Flag:
 
     def value(self, given: Any) -> Any:
         """The value of the field for what the command line gives."""
-        return given if given is None or self._read is None else self._read(given)
+        if given is None or self._read is None:
+            return given
+        return self._read(given, self.field.flag)
 
 
 def _plain(hint: Any) -> Any:
     """The simple type that a flag of a field has."""
     kinds = get_args(hint) if get_args(hint) else (hint,)
-    return next(kind for kind in kinds if kind in (str, int, float, bool))
+    return next(kind for kind in kinds if kind in (str, int, float, bool, Path))
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,19 @@ class Flags:
     def options(self, given: dict[str, Any]) -> Any:
         """The object for what the command line gives, of which its flags are taken."""
         values = {flag.field.name: flag.value(given.pop(flag.key)) for flag in self.flags}
-        return self.make(**{name: each for name, each in values.items() if each is not None})
+        try:
+            return self.make(**{name: each for name, each in values.items() if each is not None})
+        except OptionError as error:
+            name_flag(error, self.flags)
+            raise
+
+
+def name_flag(error: OptionError, flags: Iterable[Flag]) -> None:
+    """Let an error about a field speak of its flag."""
+    name = next((flag.field.flag for flag in flags if flag.field.name == error.field), None)
+    if name is not None:
+        error.what = name + error.what.removeprefix(error.field)
+        error.field = ""
 
 
 def _flags(kind: type[Checked], chosen: Only, *, is_optional: bool = False) -> Iterator[Flag]:
@@ -159,7 +177,11 @@ def with_flags(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def call(**given: Any) -> None:
         made = {name: group.options(given) for name, group in groups.items()}
-        command(**given, **made)
+        try:
+            command(**given, **made)
+        except OptionError as error:
+            name_flag(error, [flag for group in groups.values() for flag in group.flags])
+            raise
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -78,7 +78,12 @@ def read_archive(path: Path, hint: str) -> dict[str, Array]:
     return loaded
 
 
-def read_array(path: Path) -> Array:
+def read_inputs_of(path: Path, flag: str = "") -> dict[str, Array]:
+    """The arrays of the inputs in an .npz file by name; InputError for any other file."""
+    return read_archive(path, "numpy.savez writes such files, with the names of the inputs")
+
+
+def read_array(path: Path, flag: str = "") -> Array:
     """The array of an .npy file; InputError for any other file."""
     loaded = load_arrays(path)
     if isinstance(loaded, dict):
@@ -89,30 +94,28 @@ def read_array(path: Path) -> Array:
     return array
 
 
-def read_data(paths: Iterable[Path] | None) -> list[dict[str, Array]] | None:
-    """The sets of inputs in the files of `--data`, None where there are none."""
-    hint = "numpy.savez writes such files, with the names of the inputs"
-    return [read_archive(path, hint) for path in paths] if paths else None
+def read_data(paths: Iterable[Path], flag: str = "") -> list[dict[str, Array]]:
+    """The sets of inputs in the files of `--data`."""
+    return list(map(read_inputs_of, paths))
 
 
-def read_metric(text: str | None) -> str | Callable[..., float] | None:
+def read_metric(text: str, flag: str = "--metric") -> str | Callable[..., float]:
     """A metric by name, or the function of a file."""
-    if text is None or ".py:" not in text:
+    if ".py:" not in text:
         return text
     path, _, name = text.rpartition(":")
+    where = f"{flag} {text}"
     spec = importlib.util.spec_from_file_location("metric_of_the_user", path)
     if not Path(path).is_file() or spec is None or spec.loader is None:
-        raise OptionError(f"there is no file {path}", where=f"--metric {text}")
+        raise OptionError(f"there is no file {path}", where=where)
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise OptionError(
-            f"it raised {type(error).__name__}: {error}", where=f"--metric {text}"
-        ) from error
+        raise OptionError(f"it raised {type(error).__name__}: {error}", where=where) from error
     function = getattr(module, name, None)
     if not callable(function):
-        raise OptionError(f"there is no function {name!r} in it", where=f"--metric {text}")
+        raise OptionError(f"there is no function {name!r} in it", where=where)
     result: Callable[..., float] = function
     return result
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infuse.cli import options, terminal
+from infuse.cli import terminal
+from infuse.cli.flags import with_flags
+from infuse.cli.options import AsJson, InputArchive
 from infuse.cli.outputs import type_text
-from infuse.cli.rollout import TOKEN_VARIABLE
 from infuse.cli.serve import require_packages
 from infuse.errors import OptionError
+from infuse.options.serving import CallOptions, Certificates, LoadPlan, RequestOptions
 from infuse.profiling.turns import PERCENTILES, distribution
 
 if TYPE_CHECKING:
     from infuse.serving.load.levels import Level
-    from infuse.serving.load.measuring import Measurement, Plan
+    from infuse.serving.load.measuring import Measurement
 
-DEFAULT_CALLERS = "1,2,4,8"
 BUSY = 0.9
 """The part of a processor from which on the generator itself may be what limits."""
 LATE_MS = 10.0
@@ -29,6 +28,7 @@ INTERRUPTED = 130
 _SHOWN = 16  # inputs, and kinds of errors
 
 
+@with_flags
 def load(
     url: Annotated[
         str,
@@ -41,66 +41,12 @@ def load(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="The model's name.", show_default=False)
     ],
-    concurrency: Annotated[
-        str,
-        typer.Option(
-            metavar="COUNTS",
-            help="So many callers, each of whom waits for an answer before the next request; by "
-            f"default {DEFAULT_CALLERS}, one level after the other.",
-            show_default=False,
-        ),
-    ] = "",
-    rate: Annotated[
-        str,
-        typer.Option(
-            metavar="RATES",
-            help="So many requests a second at random times, whether or not answers come, as "
-            "100,200; latencies count from the time at which a request was to be sent.",
-            show_default=False,
-        ),
-    ] = "",
-    seconds: Annotated[float, typer.Option(min=0.01, help="Length of each level.")] = 10.0,
-    warm_up: Annotated[
-        float, typer.Option(min=0.0, help="Seconds of the same load before each level.")
-    ] = 1.0,
-    batch: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Examples in a request.", show_default=False),
-    ] = None,
-    dim: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dim",
-            metavar="NAME=SIZE",
-            help="Size of a dynamic axis of random inputs, named INPUT.AXIS, as image.2=224; "
-            "default: 1 for the first, else 32.",
-        ),
-    ] = None,
-    inputs: options.InputArchive = None,
-    version: Annotated[str, typer.Option(help="A version, in place of the server's choice.")] = "",
-    json_tensors: Annotated[
-        bool, typer.Option("--json-tensors", help="HTTP: tensors as JSON, in place of binary.")
-    ] = False,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOKEN",
-            help=f"The bearer token; by default that in ${TOKEN_VARIABLE}.",
-            show_default=False,
-        ),
-    ] = None,
-    ca: options.Authorities = None,
-    certificate: options.CallerCertificate = None,
-    key: options.CallerKey = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.001, metavar="S", help="The longest that an answer may take.")
-    ] = 60.0,
-    processes: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="Processes that send the load together."),
-    ] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
-    as_json: options.AsJson = False,
+    plan: LoadPlan,
+    sizes: RequestOptions,
+    calls: CallOptions,
+    certificates: Certificates,
+    inputs: InputArchive = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure a server of the Open Inference Protocol v2: throughput, latencies and errors by load.
 
@@ -110,61 +56,35 @@ def load(
     require_packages(("aiohttp", "grpc", "msgspec"))
     from infuse.cli.served_inputs import requests_for
     from infuse.serving.load.caller_tls import CallerTls
-    from infuse.serving.load.measuring import Plan, Target, measure
+    from infuse.serving.load.measuring import Target, measure
     from infuse.serving.load.processes import runner
 
-    plan = Plan(*_loads(concurrency, rate), seconds, warm_up, seed, processes)
-    sizes = options.dims(dim)
-    if inputs is not None and (sizes or batch is not None):
+    if inputs is not None and sizes != RequestOptions():
         raise OptionError("--inputs has sizes of its own", hint="leave --dim and --batch out")
-    secret = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
-    tls = CallerTls(ca, certificate, key)
-    target = Target(url, model, version, secret, timeout, json_tensors, tls)
+    target = Target(url, model, calls, CallerTls(certificates))
     with terminal.progress(model) as progress:
-        work = measure(
-            target, plan, lambda m: requests_for(m, inputs, batch, sizes, seed), progress
-        )
+        work = measure(target, plan, lambda m: requests_for(m, inputs, sizes, plan.seed), progress)
         measured = runner()(work)
-    levels, facts = measured.levels, _facts(measured, plan, url)
+    facts = _facts(measured, plan, url)
     if as_json:
         terminal.say_json(facts)
     else:
         _print(facts)
     if measured.interrupted:
         raise typer.Exit(INTERRUPTED)
-    if any(level.failed for level in levels) and not any(level.latencies for level in levels):
-        is_binary = url.startswith("http") and not json_tensors
+    if _is_refused(measured.levels):
+        is_binary = url.startswith("http") and not calls.json_tensors
         advice = "; a server without binary tensors needs --json-tensors" if is_binary else ""
         terminal.complain(f"every request failed{advice}")
         raise typer.Exit(1)
 
 
-def _loads(concurrency: str, rate: str) -> tuple[list[int], list[float]]:
-    """The levels of both kinds; OptionError for anything but positive numbers."""
-    from infuse.serving.load.measuring import MOST_CONNECTIONS
-
-    callers = _numbers("--concurrency", concurrency or ("" if rate else DEFAULT_CALLERS))
-    if any(count % 1 or count > MOST_CONNECTIONS for count in callers):
-        raise OptionError(
-            f"--concurrency {concurrency!r} is not a list of counts up to {MOST_CONNECTIONS}",
-            hint=f"write it as {DEFAULT_CALLERS}",
-        )
-    return list(map(int, callers)), _numbers("--rate", rate)
+def _is_refused(levels: Sequence[Level]) -> bool:
+    """Whether requests failed, and none did not."""
+    return any(level.failed for level in levels) and not any(level.latencies for level in levels)
 
 
-def _numbers(option: str, text: str) -> list[float]:
-    try:
-        numbers = [float(part) for part in text.split(",")] if text else []
-    except ValueError:
-        numbers = [math.nan]
-    if not all(0 < number < math.inf for number in numbers):
-        raise OptionError(
-            f"{option} {text!r} is not a list of positive numbers", hint="write it as 1,2,4"
-        )
-    return list(dict.fromkeys(numbers))
-
-
-def _facts(measured: Measurement, plan: Plan, url: str) -> dict[str, Any]:
+def _facts(measured: Measurement, plan: LoadPlan, url: str) -> dict[str, Any]:
     described = {tensor.name: type_text(tensor.data) for tensor in measured.inputs}
     return {
         "url": url,

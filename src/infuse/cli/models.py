@@ -10,7 +10,7 @@ from infuse.cli import terminal
 from infuse.cli.flags import flags_of
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
-from infuse.options import CompileOptions, Rules
+from infuse.options import CompileOptions, FormatOptions, Rules
 from infuse.runtime import Model
 from infuse.runtime.folder import is_compiled
 
@@ -21,6 +21,16 @@ class Opened:
 
     model: Model
     graph: Graph | None
+
+
+def load_model(path: Path, options: FormatOptions | None) -> Graph:
+    """The graph of a model file. OptionError, with the flag, for options of another format."""
+    try:
+        return infuse.load(path, options)
+    except OptionError as error:
+        if options is not None:
+            error.rename(f"{type(options).__name__}(…)", " and ".join(flags_of(options)))
+        raise
 
 
 def require_file(path: Path, reason: str, hint: str = "name the model file") -> None:

@@ -12,14 +12,21 @@ import typer
 import infuse
 from infuse.analysis import totals, write_report
 from infuse.api import rewritten
-from infuse.cli import options, terminal
+from infuse.cli import terminal
 from infuse.cli.flags import Only, Without, with_flags
-from infuse.cli.inputs import read_inputs
-from infuse.cli.options import AsJson, Level, ModelFile, ModelOutput, Opset
+from infuse.cli.options import (
+    AsJson,
+    ModelFile,
+    ModelOutput,
+    Opset,
+    check_model_output,
+    check_output,
+)
 from infuse.errors import OptionError
 from infuse.ir.graph import Graph
 from infuse.ops.core.feeds import trial_sizes
 from infuse.options import Examples, Rules
+from infuse.options.rules import OptimizeOptions
 from infuse.passes.binding import fix_defaults, set_dims, warn_of_defaults
 from infuse.passes.explain import near_misses
 from infuse.passes.selection import Selection
@@ -40,49 +47,8 @@ def optimize(
     output: ModelOutput,
     rules: Annotated[Rules, Without("level")],
     data: Annotated[Examples, Only("dims")],
-    level: Annotated[
-        Level | None,
-        typer.Option(
-            help=(
-                "How much of the graph is rewritten; default: all for .infuse; for .onnx extended "
-                "where the opset has "
-                "the fused operators (23 and newer) and with --for, else basic."
-            ),
-            show_default=False,
-        ),
-    ] = None,
+    own: OptimizeOptions,
     opset: Opset = None,
-    fixed: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set-dim",
-            metavar="NAME=SIZE",
-            help="Fix the size of a dynamic axis in the result (repeatable).",
-        ),
-    ] = None,
-    fix: Annotated[
-        bool, typer.Option("--fix-defaults", help="Let inputs that have a default be constants.")
-    ] = False,
-    verification: Annotated[
-        bool | None,
-        typer.Option(
-            "--verify/--no-verify",
-            help=(
-                "Compare original and result, leave out a rule that is wrong; default: where that "
-                "takes seconds."
-            ),
-            show_default=False,
-        ),
-    ] = None,
-    archive: Annotated[
-        Path | None,
-        typer.Option(
-            "--inputs",
-            metavar="FILE.npz",
-            help="Inputs to compare on; default: random ones.",
-            exists=False,
-        ),
-    ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -99,32 +65,27 @@ def optimize(
     as_json: AsJson = False,
 ) -> None:
     """Write an optimized copy of a model and report which rules fired."""
-    options.check_model_output(output, opset)
+    check_model_output(output, opset)
     if report is not None:
-        options.check_output(report, ".html", ".json")
-    if archive is not None and verification is False:
-        raise OptionError("--inputs are for the comparison that --no-verify leaves out")
+        check_output(report, ".html", ".json")
+    if data.sizes and not own.is_random and report is None:
+        raise OptionError(
+            "--dim sets sizes of random inputs, and there are none", hint="leave it out"
+        )
     graph = infuse.load(model)
     usual = _default_level(output, opset or graph.opsets.get("", 0), rules.runtime)
-    chosen = replace(rules, level=(level or usual).value)
-    if fix:
-        fix_defaults(graph)
-    elif chosen.level != "none":
-        warn_of_defaults(graph)
-    set_dims(graph, options.dims(fixed, "--set-dim"))
+    chosen = replace(rules, level=own.level or usual)
+    _bind(graph, own, chosen.level)
     with terminal.progress(model.name) as progress:
         progress("read", 0, 1)
-        witness = _witness(graph, verification, archive, data.sizes)
+        witness = _witness(graph, own, data.sizes)
         better = rewritten(graph, chosen, witness, progress)
         progress("write", 0, 1)
         infuse.save(better, output, opset=opset)
         if report is not None:
             write_report(report, graph, better, data.sizes, model.name)
-    facts = {
-        **better.report.to_dict(),
-        "level": chosen.level,
-        "optimize_seconds": sum(better.report.seconds.values()),
-    }
+    facts = {**better.report.to_dict(), "level": chosen.level}
+    facts["optimize_seconds"] = sum(better.report.seconds.values())
     facts["output"] = {"path": str(output), "bytes": output.stat().st_size}
     facts |= terminal.report_facts(report)
     if explain:
@@ -135,25 +96,30 @@ def optimize(
         _print(better.report, facts)
 
 
-def _default_level(output: Path, opset: int, runtime: str) -> Level:
+def _default_level(output: Path, opset: int, runtime: str) -> str:
     """What serves whoever reads the file: fused operators only where they stay fused."""
     if output.suffix == ".infuse":
-        return Level.all
-    return Level.extended if runtime or opset >= FUSED_OPSET else Level.basic
+        return "all"
+    return "extended" if runtime or opset >= FUSED_OPSET else "basic"
 
 
-def _witness(
-    graph: Graph, verify: bool | None, archive: Path | None, sizes: dict[str, int]
-) -> Witness:
-    """The original's answers to compare with; none where that is not wanted, or takes long and was
-    not asked for.
-    """
-    if verify is False:
+def _bind(graph: Graph, options: OptimizeOptions, level: str) -> None:
+    """Fix sizes and defaults of inputs."""
+    if options.fix_defaults:
+        fix_defaults(graph)
+    elif level != "none":
+        warn_of_defaults(graph)
+    set_dims(graph, options.dims or {})
+
+
+def _witness(graph: Graph, options: OptimizeOptions, sizes: dict[str, int]) -> Witness:
+    """The original's answers to compare with; none where that is not asked for, or takes long."""
+    if options.verify is False:
         return Witness(graph, [], reason="--no-verify")
-    if archive is not None:
-        return Witness.on_given(graph, read_inputs(None, archive, [v.name for v in graph.inputs]))
+    if options.inputs is not None:
+        return Witness.on_given(graph, options.inputs)
     work = sum(_multiplications(graph, values) for values in trial_sizes(graph, sizes))
-    if work > LIMIT and not verify:
+    if work > LIMIT and not options.verify:
         reason = f"it takes {work:.1e} multiplications in NumPy; --verify does it all the same"
         return Witness(graph, [], reason=reason)
     return Witness.on_random(graph, sizes)

@@ -65,31 +65,14 @@ ReportFile = Annotated[
         "--report", metavar="FILE", help="Also write a page (.html), or its data (.json)."
     ),
 ]
-Authorities = Annotated[
-    Path | None,
-    typer.Option(
-        "--ca",
-        metavar="FILE",
-        help="Authorities whose certificates are trusted (PEM); by default the system's.",
-    ),
-]
-CallerCertificate = Annotated[
-    Path | None,
-    typer.Option(
-        "--certificate", metavar="FILE", help="The certificate that is shown to the server (PEM)."
-    ),
-]
-CallerKey = Annotated[
-    Path | None, typer.Option("--key", metavar="FILE", help="The key of --certificate (PEM).")
-]
 
 
-def described(texts: Iterable[str] | None) -> dict[str, Any]:
+def described(texts: Iterable[str], flag: str = "--input") -> dict[str, Any]:
     """`["x:float32:batch,3", "rate=16000"]` → Specs and numbers by name; OptionError for anything
     else.
     """
     inputs: dict[str, Any] = {}
-    for text in texts or ():
+    for text in texts:
         name, equals, number = text.partition("=")
         parts = text.split(":")
         try:
@@ -103,29 +86,34 @@ def described(texts: Iterable[str] | None) -> dict[str, Any]:
                 )
         except (ValueError, SyntaxError) as error:
             raise OptionError(
-                f"--input {text} describes no input",
-                hint="write it as --input x:float32:batch,3,224,224 or --input rate=16000",
+                f"{flag} {text} describes no input",
+                hint=f"write it as {flag} x:float32:batch,3,224,224 or {flag} rate=16000",
             ) from error
     return inputs
 
 
-def names(texts: Iterable[str] | None) -> list[str]:
-    """Rule names given one by one or with commas between them. OptionError for a text without."""
+def names(texts: Iterable[str], flag: str) -> list[str]:
+    """Rule names, one by one or with commas between them. OptionError for a text without."""
+    return listed(texts, f"{flag} {{!r}} names no rule", "infuse why --list shows them")
+
+
+def listed(texts: Iterable[str], refusal: str, hint: str) -> list[str]:
+    """Names, one by one or with commas between them. OptionError for a text without."""
     result: list[str] = []
-    for text in texts or ():
+    for text in texts:
         named = [name.strip() for name in text.split(",") if name.strip()]
         if not named:
-            raise OptionError(f"{text!r} names no rule", hint="infuse why --list shows them")
+            raise OptionError(refusal.format(text), hint=hint)
         result += named
     return result
 
 
-def dims(texts: Iterable[str] | None, option: str = "--dim") -> dict[str, int]:
+def dims(texts: Iterable[str], option: str) -> dict[str, int]:
     """`["batch=2", "seq=8"]` → `{"batch": 2, "seq": 8}`; OptionError for anything else, and for
     contradictions.
     """
     sizes: dict[str, int] = {}
-    for text in texts or ():
+    for text in texts:
         name, equals, size = text.rpartition("=")
         if not equals or not name or not size.isdecimal():
             raise OptionError(

@@ -14,10 +14,10 @@ import numpy as np
 import infuse
 from infuse.errors import OptionError, RuntimeFailure
 from infuse.ir.graph import Array, Graph
+from infuse.options.data import ALL_PEERS, PEERS
 from infuse.runtime.folder import is_compiled
 
 Arrays = Mapping[str, Array]
-ALL = "all"
 
 
 class Peer(Protocol):
@@ -72,10 +72,7 @@ class _OpenVino:
         return {port.get_any_name(): np.array(results[port]) for port in self._compiled.outputs}
 
 
-PEERS: Mapping[str, Callable[[Path, int], Peer]] = {
-    "onnxruntime": _OnnxRuntime,
-    "openvino": _OpenVino,
-}
+_OPENERS: Mapping[str, Callable[[Path, int], Peer]] = dict(zip(PEERS, (_OnnxRuntime, _OpenVino)))
 
 
 def chosen_peers(names: Sequence[str]) -> list[str]:
@@ -84,14 +81,14 @@ def chosen_peers(names: Sequence[str]) -> list[str]:
     """
     chosen: dict[str, None] = {}
     for name in names:
-        if name == ALL:
+        if name == ALL_PEERS:
             chosen.update((peer, None) for peer in PEERS if _missing(peer) is None)
             continue
         if name not in PEERS:
             raise OptionError(
                 f"there is no runtime {name!r} to compare with",
                 where="--against",
-                hint=f"one of: {', '.join((*PEERS, ALL))}",
+                hint=f"one of: {', '.join((*PEERS, ALL_PEERS))}",
             )
         reason = _missing(name)
         if reason is not None:
@@ -138,7 +135,7 @@ class Opened:
 
     def __init__(self, name: str, path: Path, threads: int) -> None:
         self.name = name
-        self._peer: Peer = self._guarded("cannot open the model", PEERS[name], path, threads)
+        self._peer: Peer = self._guarded("cannot open the model", _OPENERS[name], path, threads)
 
     def run(self, feeds: Arrays) -> Any:
         """See Peer."""

@@ -8,17 +8,16 @@ import os
 import ssl
 import urllib.parse
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from infuse.cli import terminal
-from infuse.cli.options import AsJson, Authorities, CallerCertificate, CallerKey
+from infuse.cli.flags import with_flags
+from infuse.cli.options import AsJson
 from infuse.cli.serve import require_packages
 from infuse.errors import OptionError, UnavailableError
-
-TOKEN_VARIABLE = "INFUSE_TOKEN"  # noqa: S105 (the name of a variable)
+from infuse.options.serving import TOKEN_VARIABLE, Certificates
 
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="The model's name.", show_default=False)
@@ -33,6 +32,7 @@ _STATES = {"promote": "promoted", "pause": "paused", "resume": "running"}
 _LOAD_SECONDS = 1000.0  # a version that is not loaded is built first
 
 
+@with_flags
 def rollout(
     model: ModelName,
     version: Annotated[
@@ -53,9 +53,8 @@ def rollout(
     pause: Annotated[bool, typer.Option("--pause", help="Hold the rollout at its share.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Let a paused rollout go on.")] = False,
     admin: Admin = _ADMIN,
-    ca: Authorities = None,
-    certificate: CallerCertificate = None,
-    key: CallerKey = None,
+    *,
+    certificates: Certificates,
     as_json: AsJson = False,
 ) -> None:
     """Move a model's traffic to another version in steps; without a version, show how it stands.
@@ -67,7 +66,7 @@ def rollout(
     ]
     if len(verbs) + (version is not None) > 1:
         raise OptionError("a version, --promote, --pause and --resume exclude each other")
-    port = AdminPort(admin, model, _context(admin, ca, certificate, key))
+    port = AdminPort(admin, model, _context(admin, certificates))
     if verbs:
         told = port.call(verbs[0], {})
         now = (told["rollout"] or {}).get("state")
@@ -85,22 +84,22 @@ def rollout(
     _show(port.call("traffic"), as_json)
 
 
+@with_flags
 def rollback(
     model: ModelName,
     reason: Annotated[
         str, typer.Option(metavar="TEXT", help="For the log and the console.")
     ] = "by hand",
     admin: Admin = _ADMIN,
-    ca: Authorities = None,
-    certificate: CallerCertificate = None,
-    key: CallerKey = None,
+    *,
+    certificates: Certificates,
     as_json: AsJson = False,
 ) -> None:
     """Take a model's traffic back from the version that is being rolled out, or to the one before.
 
     That one is loaded again, and stays, also where the model's version policy would not keep it.
     """
-    port = AdminPort(admin, model, _context(admin, ca, certificate, key))
+    port = AdminPort(admin, model, _context(admin, certificates))
     told = port.call("rollback", {"reason": reason}, _LOAD_SECONDS)
     now = (told["rollout"] or {}).get("state")
     _require(told, now not in ("running", "paused"), f"the rollout is {now}", admin)
@@ -184,16 +183,14 @@ def _require(told: dict[str, Any], holds: bool, what: str, url: str) -> dict[str
     return told
 
 
-def _context(
-    url: str, ca: Path | None, certificate: Path | None, key: Path | None
-) -> ssl.SSLContext | None:
+def _context(url: str, certificates: Certificates) -> ssl.SSLContext | None:
     """TLS as the options have it; None without any."""
     require_packages(("aiohttp", "msgspec"))
-    if ca is None and certificate is None and key is None:
+    if not certificates.are_named:
         return None
     from infuse.serving.load.caller_tls import CallerTls
 
-    tls = CallerTls(ca, certificate, key)
+    tls = CallerTls(certificates)
     tls.check_scheme(url)
     return tls.context()
 

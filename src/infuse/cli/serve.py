@@ -6,16 +6,22 @@ import asyncio
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from infuse.cli import terminal
+from infuse.cli.flags import with_flags
 from infuse.errors import OptionError
+from infuse.options.serving import ServerChanges
+
+if TYPE_CHECKING:
+    from infuse.serving.config import ServerConfig
 
 _NEEDED = ("msgspec", "httptools", "grpc", "obstore", "prometheus_client")
 
 
+@with_flags
 def serve(
     repository: Annotated[
         str | None,
@@ -29,56 +35,8 @@ def serve(
         Path | None,
         typer.Option("--config", metavar="FILE", help="A server's configuration in YAML."),
     ] = None,
-    host: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="HTTP and gRPC listen there; otherwise, as changes always do, on 127.0.0.1.",
-        ),
-    ] = None,
-    http_port: Annotated[
-        int | None, typer.Option(metavar="N", min=0, max=65535, help="By default 8000.")
-    ] = None,
-    grpc_port: Annotated[
-        int | None, typer.Option(metavar="N", min=0, max=65535, help="By default 8001.")
-    ] = None,
-    admin_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=0, max=65535, help="Metrics, console, changes: by default 8002."
-        ),
-    ] = None,
-    control: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOW",
-            help="poll (look for changes), explicit (load what is asked for) or none.",
-        ),
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model", metavar="NAME", help="With explicit control, load this at the start."
-        ),
-    ] = None,
-    workers: Annotated[
-        str | None,
-        typer.Option(metavar="MODE", help="process (each version in workers) or inprocess."),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="FIELD=VALUE",
-            help="A field of the configuration, as limits.request_bytes=1000.",
-        ),
-    ] = None,
-    insecure: Annotated[
-        bool,
-        typer.Option(
-            "--insecure", help="Listen to other machines without tokens or client certificates."
-        ),
-    ] = False,
+    *,
+    changes: ServerChanges,
     make_token: Annotated[
         bool,
         typer.Option(
@@ -95,36 +53,35 @@ def serve(
     require_packages(_NEEDED)
     if make_token:
         _print_token()
-        return
+    else:
+        _run(_configuration(repository, config, changes))
+
+
+def _configuration(
+    repository: str | None, file: Path | None, changes: ServerChanges
+) -> ServerConfig:
+    """The configuration of a file with what the command line changes. OptionError without a
+    repository.
+    """
     from infuse.serving.config import ServerConfig
     from infuse.serving.control import reading
 
-    plain: dict[str, Any] = {}
-    if config is not None:
-        plain = reading.read_plain(config)
-    for field, value in _changes(
-        repository=repository,
-        host=host,
-        http=http_port,
-        grpc=grpc_port,
-        admin=admin_port,
-        control=control,
-        models=model,
-        workers=workers,
-        insecure=insecure,
-    ).items():
-        _put(plain, field, value)
-    for text in set_ or ():
-        field, equals, value = text.partition("=")
+    plain: dict[str, Any] = {} if file is None else reading.read_plain(file)
+    if repository is not None:
+        plain["repository"] = repository
+    for path, value in changes.to_dict().items():
+        _put(plain, path, value)
+    for text in changes.settings or ():
+        path, equals, value = text.partition("=")
         if not equals:
             raise OptionError(f"--set {text!r} has no value", hint="write it as FIELD=VALUE")
-        _put(plain, field, reading.value_of(value))
-    settings = reading.convert(ServerConfig, plain, str(config) if config else "the command line")
-    if not settings.repository:
+        _put(plain, path, reading.value_of(value))
+    config = reading.convert(ServerConfig, plain, str(file or "the command line"))
+    if not config.repository:
         raise OptionError(
             "there is no repository to serve", hint="name a folder, or set repository in --config"
         )
-    _run(settings)
+    return config
 
 
 def require_packages(names: Sequence[str]) -> None:
@@ -136,7 +93,7 @@ def require_packages(names: Sequence[str]) -> None:
         )
 
 
-def _run(config: Any) -> None:
+def _run(config: ServerConfig) -> None:
     from infuse.serving.control.telemetry.logs import setup
     from infuse.serving.server import Server
 
@@ -175,36 +132,6 @@ def _print_token() -> None:
         "keep the token; put the hash into the configuration: security: {tokens: [{sha256: …, "
         "role: infer}]}"
     )
-
-
-def _changes(
-    *,
-    repository: str | None,
-    host: str | None,
-    http: int | None,
-    grpc: int | None,
-    admin: int | None,
-    control: str | None,
-    models: list[str] | None,
-    workers: str | None,
-    insecure: bool,
-) -> dict[str, Any]:
-    """The fields of the configuration that options set."""
-    ports: dict[Literal["http", "grpc", "admin"], int | None] = {
-        "http": http,
-        "grpc": grpc,
-        "admin": admin,
-    }
-    fields: dict[str, Any] = {
-        "repository": repository,
-        "control": control,
-        "models": models,
-        "workers.mode": workers,
-    }
-    fields |= {f"{name}.port": port for name, port in ports.items()}
-    fields |= {"http.host": host, "grpc.host": host}
-    fields["security.insecure"] = insecure or None
-    return {field: value for field, value in fields.items() if value is not None}
 
 
 def _put(plain: dict[str, Any], field: str, value: Any) -> None:

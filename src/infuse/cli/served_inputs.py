@@ -13,6 +13,7 @@ from infuse.cli.inputs import read_archive
 from infuse.errors import InputError, OptionError
 from infuse.ir.graph import Array
 from infuse.ops.core.feeds import BATCH_SIZE, OTHER_SIZE, random_array, require_symbols
+from infuse.options.serving import RequestOptions
 
 if TYPE_CHECKING:
     from infuse.serving.load.remote import Port, RemoteModel
@@ -24,7 +25,7 @@ _MOST_ELEMENTS = 1 << 26
 
 
 def requests_for(
-    model: RemoteModel, archive: Path | None, batch: int | None, sizes: Mapping[str, int], seed: int
+    model: RemoteModel, archive: Path | None, options: RequestOptions, seed: int
 ) -> list[list[Tensor]]:
     """The inputs of requests to a model: those of a file, or random ones of these sizes, by
     `INPUT.AXIS`.
@@ -34,7 +35,7 @@ def requests_for(
     """
     if archive is not None:
         return [_stored(model, archive)]
-    chosen = _axis_sizes(model, batch, sizes)
+    chosen = _axis_sizes(model, options.batch, options.sizes)
     rng = np.random.default_rng(seed)
     return [[_random(port, chosen, rng) for port in model.inputs] for _ in range(VARIETY)]
 

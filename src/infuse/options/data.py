@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from infuse.errors import OptionError
 from infuse.options.compiling import Data
-from infuse.options.fields import Checked, documented, option
+from infuse.options.fields import Checked, documented, fields_of, option, whole_sizes
+
+PEERS: Final = ("onnxruntime", "openvino")
+"""Other runtimes that a model can be timed beside."""
+ALL_PEERS: Final = "all"
 
 
 @documented
@@ -61,7 +65,8 @@ class Examples(Checked):
 
     def require_no(self, verb: str, *names: str) -> None:
         """OptionError where one of these fields is given, which a verb has no use for."""
-        given = [name for name in names if getattr(self, name) is not None]
+        usual = {each.name: each.default for each in fields_of(type(self))}
+        given = [name for name in names if getattr(self, name) is not usual[name]]
         if given:
             raise OptionError(f"{verb} has no use for {' and '.join(given)}", hint="leave it out")
 
@@ -78,3 +83,32 @@ class Turns(Checked):
 
     rounds: int = option(5, "How often they take turns.", least=1)
     seconds: float = option(0.5, "Least length of one turn.", least=0)
+
+
+@documented
+@dataclass(frozen=True)
+class BenchOptions(Checked):
+    """What a model is timed beside, and at which sizes of a batch."""
+
+    against: Sequence[str] = option(
+        (),
+        f"Also measure this runtime (repeatable): {', '.join(PEERS)}, or {ALL_PEERS} that are "
+        "installed.",
+        metavar="RUNTIME",
+        form="texts",
+    )
+    batches: str | Sequence[int] | None = option(
+        None,
+        "Measure each of these batch sizes, as 1,2,4,8; the inputs' first axes must be dynamic.",
+        flag="--batch",
+        metavar="SIZES",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.sizes  # noqa: B018 (for what it refuses)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of a batch; none for the usual one."""
+        return () if self.batches is None else whole_sizes("batches", self.batches)

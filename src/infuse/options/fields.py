@@ -7,13 +7,14 @@ from __future__ import annotations
 import math
 import operator
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from infuse.errors import OptionError
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 _KEY = "infuse"
 _SHOWN = 60
 _KINDS = {int: "a whole number", float: "a number", bool: "True or False", str: "a text"}
@@ -32,12 +33,14 @@ class About:
     """The only texts that it may be."""
     least: float | None = None
     """The smallest number that it may be."""
+    most: float | None = None
+    """The largest number that it may be."""
     excluded: bool = False
     """Whether `least` itself is too small."""
     form: str = ""
-    """How a text for it is read, where the text is not the value itself: `archives` and `array` are
-    files of arrays, `names`, `sizes` and `specs` lists, `metric` a name or a function of a file;
-    `object` has no text.
+    """How a text for it is read, where the text is not the value itself: `archive`, `archives` and
+    `array` are files of arrays, `names`, `texts`, `sizes` and `specs` lists, `metric` a name or a
+    function of a file; `object` has no text.
     """
     nothing: str = ""
     """The word for the empty text among the choices."""
@@ -53,6 +56,7 @@ def option(
     metavar: str = "",
     choices: Sequence[str] = (),
     least: float | None = None,
+    most: float | None = None,
     excluded: bool = False,
     form: str = "",
     nothing: str = "",
@@ -60,7 +64,7 @@ def option(
     compare: bool = True,
 ) -> Any:
     """A field of an options class, with what it is for (see `About`)."""
-    about = About(text, flag, metavar, tuple(choices), least, excluded, form, nothing, noun)
+    about = About(text, flag, metavar, tuple(choices), least, most, excluded, form, nothing, noun)
     return field(default=default, compare=compare, metadata={_KEY: about})
 
 
@@ -158,12 +162,19 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
+def refusal(field: str, what: str, hint: str) -> OptionError:
+    """An error about a field, whose name `what` goes on from."""
+    error = OptionError(f"{field} {what}", hint=hint)
+    error.field = field
+    return error
+
+
 def check(each: OptionField, value: Any) -> None:
     """OptionError unless a field may have this value."""
     if not _fits(value, each.hint):
-        raise OptionError(
-            f"{each.name} is {_short(value)}",
-            hint=f"it is {kinds}" if (kinds := _kinds(each.hint)) else each.about.text,
+        kinds = _kinds(each.hint)
+        raise refusal(
+            each.name, f"is {_short(value)}", f"it is {kinds}" if kinds else each.about.text
         )
     about = each.about
     if isinstance(value, str) and about.choices and value not in about.choices:
@@ -171,13 +182,47 @@ def check(each: OptionField, value: Any) -> None:
             f"there is no {about.noun or each.name} {value!r}",
             hint=f"one of: {', '.join(filter(None, about.choices))}",
         )
-    if about.least is None or isinstance(value, bool) or not isinstance(value, int | float):
+    if not isinstance(value, bool) and isinstance(value, int | float):
+        _check_limits(each, value)
+
+
+def _check_limits(each: OptionField, value: float) -> None:
+    least, most = each.about.least, each.about.most
+    if most is not None and value > most:
+        raise refusal(each.name, f"is {value}", f"it is at most {most:g}")
+    if least is None:
         return
-    low = value <= about.least if about.excluded else value < about.least
+    low = value <= least if each.about.excluded else value < least
     if low or not math.isfinite(value):
-        bound = "more than" if about.excluded else "at least"
+        bound = "more than" if each.about.excluded else "at least"
         what = "" if low else "a finite number, "
-        raise OptionError(f"{each.name} is {value}", hint=f"it is {what}{bound} {about.least:g}")
+        raise refusal(each.name, f"is {value}", f"it is {what}{bound} {least:g}")
+
+
+def numbers(field: str, value: Any) -> tuple[float, ...]:
+    """Positive numbers, each once: those of a text with commas between, or of a sequence.
+    OptionError for anything else, and for none.
+    """
+    return _listed(field, value, "positive numbers", "1,2,4", float)
+
+
+def whole_sizes(field: str, value: Any) -> tuple[int, ...]:
+    """The same of positive whole numbers."""
+    return _listed(field, value, "sizes", "1,2,4,8", int)
+
+
+def _listed(
+    field: str, value: Any, what: str, example: str, kind: Callable[[Any], N]
+) -> tuple[N, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    try:
+        result = [kind(each) for each in parts]
+    except (TypeError, ValueError, OverflowError):
+        result = []
+    is_exact = isinstance(value, str) or result == list(parts)
+    if not result or not is_exact or not all(0 < number < math.inf for number in result):
+        raise refusal(field, f"{value!r} is not a list of {what}", f"write it as {example}")
+    return tuple(dict.fromkeys(result))
 
 
 def _short(value: Any) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from infuse.errors import OptionError
+from infuse.options.serving import Certificates
 
 if TYPE_CHECKING:
     import grpc
@@ -18,17 +19,13 @@ SECURE_SCHEMES: Final = ("https://", "grpcs://")
 
 @dataclass(frozen=True)
 class CallerTls:
-    """PEM files: certificates of the authorities that are trusted (none: those of the system), and
-    the caller's own certificate with its key.
-    """
+    """TLS with the certificates that are named."""
 
-    authorities: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
+    files: Certificates
 
     def check_scheme(self, url: str) -> None:
         """OptionError where files are named for a URL that is not over TLS."""
-        if self != CallerTls() and not url.startswith(SECURE_SCHEMES):
+        if self.files.are_named and not url.startswith(SECURE_SCHEMES):
             raise OptionError(
                 f"{url!r} is not over TLS, so certificates have no effect",
                 hint=f"write it with {' or '.join(SECURE_SCHEMES)}, or leave them out",
@@ -36,21 +33,23 @@ class CallerTls:
 
     def context(self) -> ssl.SSLContext:
         """For HTTPS; OptionError for files that cannot be used."""
-        if (self.certificate is None) != (self.key is None):
+        if (self.files.certificate is None) != (self.files.key is None):
             raise OptionError("a certificate and its key go together", hint="name both")
         try:
-            context = ssl.create_default_context(cafile=self.authorities)
+            context = ssl.create_default_context(cafile=self.files.authorities)
         except (OSError, ValueError) as error:  # SSLError is an OSError
             raise OptionError(
-                f"its certificates cannot be used: {error}", where=str(self.authorities)
+                f"its certificates cannot be used: {error}", where=str(self.files.authorities)
             ) from error
-        if self.certificate is not None:
+        if self.files.certificate is not None:
             try:
-                context.load_cert_chain(self.certificate, self.key, password=lambda: b"")
+                context.load_cert_chain(
+                    self.files.certificate, self.files.key, password=lambda: b""
+                )
             except (OSError, ValueError) as error:
                 raise OptionError(
-                    f"the certificate cannot be used with the key {str(self.key)!r}: {error}",
-                    where=str(self.certificate),
+                    f"the certificate cannot be used with the key {str(self.files.key)!r}: {error}",
+                    where=str(self.files.certificate),
                 ) from error
         return context
 
@@ -60,9 +59,9 @@ class CallerTls:
 
         self.context()
         return grpc.ssl_channel_credentials(
-            root_certificates=_bytes(self.authorities),
-            private_key=_bytes(self.key),
-            certificate_chain=_bytes(self.certificate),
+            root_certificates=_bytes(self.files.authorities),
+            private_key=_bytes(self.files.key),
+            certificate_chain=_bytes(self.files.certificate),
         )
 
 

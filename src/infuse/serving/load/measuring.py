@@ -8,63 +8,30 @@ import threading
 import urllib.parse
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from infuse.errors import OptionError
+from infuse.options.serving import CallOptions, LoadPlan
 from infuse.serving.load.caller_tls import CallerTls
 from infuse.serving.load.levels import Level, Stage, staged_level
 from infuse.serving.load.processes import shared_level, shares
 from infuse.serving.load.remote import REFUSALS, Call, Client, Failure, RemoteModel
 from infuse.serving.messages import Tensor
 
-MOST_CONNECTIONS: Final = 1024
-"""At once, to one server."""
 _SCHEMES: Final = ("http", "https", "grpc", "grpcs")
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Target:
-    """A model of a server. `seconds`: the longest that an answer may take; `tls` is for https and
-    grpcs.
-    """
+    """A model of a server, and how it is called; `tls` is for https and grpcs."""
 
     url: str
     model: str
-    version: str = ""
-    token: str = ""
-    seconds: float = 60.0
-    json_tensors: bool = False
-    tls: CallerTls = field(default_factory=CallerTls)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Levels of load, in their order, each for so many seconds after `warm_up` seconds of the same;
-    `callers` of closed loops, `rates` of open ones; `processes` send the
-    load together.
-    """
-
-    callers: Sequence[int]
-    rates: Sequence[float]
-    seconds: float
-    warm_up: float
-    seed: int = 0
-    processes: int = 1
-
-    def stages(self) -> list[Stage]:
-        """The levels to be."""
-        loads = [*((n, 0.0) for n in self.callers), *((0, rate) for rate in self.rates)]
-        return [
-            Stage(callers, rate, self.seconds, self.warm_up, (self.seed, number))
-            for number, (callers, rate) in enumerate(loads)
-        ]
-
-    @property
-    def connections(self) -> int:
-        return MOST_CONNECTIONS if self.rates else max(self.callers)
+    options: CallOptions
+    tls: CallerTls
 
 
 @dataclass(frozen=True)
@@ -81,14 +48,15 @@ class Measurement:
 def connect(target: Target, connections: int) -> Client:
     """A client for a target. OptionError for a URL of another scheme; nothing is sent yet."""
     parts = _address(target.url)
-    common = (target.model, target.version, target.token, target.seconds, connections)
+    options = target.options
+    common = (target.model, options.version, options.secret, options.timeout, connections)
     target.tls.check_scheme(target.url)
     if parts.scheme.startswith("http"):
         from infuse.serving.load.http_client import HttpClient
 
         context = target.tls.context() if parts.scheme == "https" else None
-        return HttpClient(target.url, *common, json_tensors=target.json_tensors, tls=context)
-    if target.json_tensors:
+        return HttpClient(target.url, *common, json_tensors=options.json_tensors, tls=context)
+    if options.json_tensors:
         raise OptionError("gRPC has no JSON tensors", hint="leave --json-tensors out")
     if parts.path.strip("/") or parts.query:
         raise OptionError(f"the address {target.url!r} has a path", hint="gRPC takes host:port")
@@ -115,7 +83,7 @@ def _address(url: str) -> urllib.parse.SplitResult:
 
 async def measure(
     target: Target,
-    plan: Plan,
+    plan: LoadPlan,
     inputs_of: Callable[[RemoteModel], Sequence[Sequence[Tensor]]],
     progress: Progress,
 ) -> Measurement:
@@ -162,14 +130,21 @@ async def _try(call: Call, where: str) -> None:
             raise failure.error(where) from failure
 
 
+def _stages(plan: LoadPlan) -> list[Stage]:
+    return [
+        Stage(callers, rate, plan.seconds, plan.warm_up, (plan.seed, number))
+        for number, (callers, rate) in enumerate(plan.loads)
+    ]
+
+
 async def _levels(
-    plan: Plan, one: Callable[[Stage, asyncio.Event], Awaitable[Level]], progress: Progress
+    plan: LoadPlan, one: Callable[[Stage, asyncio.Event], Awaitable[Level]], progress: Progress
 ) -> tuple[list[Level], bool]:
     """The levels of a plan, each by `one`, as far as they came; and whether they were
     interrupted.
     """
     levels: list[Level] = []
-    stages = plan.stages()
+    stages = _stages(plan)
     with _interruption() as stop:
         for number, stage in enumerate(stages):
             named = f"{stage.callers} callers" if stage.callers else f"{stage.rate:g} requests/s"
