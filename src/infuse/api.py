@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from infuse.budgets import timed
 from infuse.errors import BudgetError, ModelFileError, OptionError
 from infuse.options import CompileOptions, FormatOptions, Rules, TorchScript
+from infuse.options.fields import require
 from infuse.options.former import Moved, former, same
 from infuse.runtime.folder import METADATA, STAGES, is_compiled
 from infuse.runtime.interface import Model
@@ -218,6 +219,7 @@ def optimize(
     )
     from infuse.passes.verification import Witness
 
+    require("verify", verify, bool | Mapping[str, Any], "True, False, or arrays by input name")
     chosen = Rules.of(rules)
     result = clone(graph_of(graph))
     if fix_defaults:
@@ -276,8 +278,10 @@ def extract(
     """
     from infuse.ir.extraction import extract as cut
 
-    names = ([each] if isinstance(each, str) else list(each) for each in (inputs, outputs))
-    return cut(graph_of(graph), *names)
+    for name, names in (("inputs", inputs), ("outputs", outputs)):
+        require(name, names, str | Sequence[str], "a name, or a list of names")
+    lists = ([each] if isinstance(each, str) else list(each) for each in (inputs, outputs))
+    return cut(graph_of(graph), *lists)
 
 
 @bounded
@@ -309,6 +313,8 @@ def save(
     floats of two and more axes has at most 2^bits values, the means of its clusters: that changes
     what the model answers. OptionError for options that the format does not have.
     """
+    require("opset", opset, int | None)
+    require("coded", coded, bool)
     target = Path(path)
     if target.suffix == ".infuse":
         from infuse.ir.file import save as save_infuse

@@ -25,6 +25,7 @@ from infuse.api import (
 from infuse.errors import OptionError
 from infuse.options import CompileOptions, Examples, Rules, Turns
 from infuse.options.compiling import Data
+from infuse.options.fields import require
 from infuse.options.former import Moved, former, same
 from infuse.runtime.folder import is_compiled
 from infuse.runtime.interface import Model
@@ -64,6 +65,7 @@ def profile(
     """
     from infuse.profiling import complete_feeds, profile_graph
 
+    require("runs", runs, int)
     source, examples = graph_of(model), Examples.of(data)
     examples.require_no("profile", "labels", "metric", "batch", "validation")
     if examples.inputs is not None and not isinstance(examples.inputs, Mapping):
@@ -78,9 +80,9 @@ def profile(
 
 
 def _compared_examples(**fields: Any) -> Examples:
-    """Examples of former keywords, which could name sizes of random inputs beside data."""
+    """Examples of former keywords, which could describe random inputs beside data."""
     if "inputs" in fields:
-        fields.pop("dims", None)
+        fields = {name: value for name, value in fields.items() if name not in ("dims", "seed")}
     return Examples(**fields)
 
 
@@ -136,6 +138,7 @@ def view(
     from infuse.analysis.view import write_view
     from infuse.ir.graph import Graph
 
+    require("title", title, str | None)
     report_format(path)
     name = model.name if isinstance(model, Graph) else Path(model).name
     write_view(path, graph_of(model), set_dims, title or name)
@@ -184,7 +187,9 @@ def compare(
     from infuse.profiling import compare_sides
 
     examples = Examples.of(data)
-    examples.require_no("compare", "validation", *(["dims"] if examples.inputs is not None else []))
+    examples.require_no(
+        "compare", "validation", *([] if examples.inputs is None else ["dims", "seed"])
+    )
 
     def build(graph: Graph) -> Model:
         return compile(optimize(graph, rules, progress=progress), options, progress=progress)

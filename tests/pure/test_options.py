@@ -28,6 +28,7 @@ from infuse.options.former import former
 from infuse.options.page import GROUPS, page
 from infuse.serving.control.compiling import compile_options
 from infuse.serving.control.model_config import ModelConfig
+from infuse.training.optimizers import AdamW
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = [kind for kinds in GROUPS.values() for kind in kinds]
@@ -83,7 +84,7 @@ def test_verbs_have_eight_parameters_at_most(verb: str) -> None:
         (lambda: infuse.CompileOptions(threads=True), "threads is True"),
         (lambda: infuse.CompileOptions(tune=1), "tune is 1. Hint: it is True or False"),
         (lambda: infuse.CompileOptions(precision="fp8"), "no precision 'fp8'. Hint: one of: fp32"),
-        (lambda: infuse.CompileOptions(weights="tiny"), "no weights 'tiny'"),
+        (lambda: infuse.CompileOptions(weights="tiny"), "no choice of weights 'tiny'"),
         (lambda: infuse.Auto(0.0), "max_difference is 0.0. Hint: it is more than 0"),
         (lambda: infuse.Auto(float("nan")), "max_difference is nan"),
         (lambda: infuse.Auto("0.1"), "max_difference is '0.1'. Hint: it is a number"),
@@ -478,6 +479,13 @@ def test_numbers_that_are_not_finite_are_told_so() -> None:
         (lambda g: infuse.optimize(g, inputs={}, verify=False), "verify is False"),
         (lambda g: infuse.compress(g, prune_goal="macs"), "prune_goal: options of pruning"),
         (lambda g: infuse.compress(g, "int4", data=infuse.Examples(batch=2)), "a batch cuts data"),
+        (lambda g: infuse.optimize(g, verify=3), "verify is 3. Hint: it is True, False, or arrays"),
+        (lambda g: infuse.extract(g, inputs=3, outputs="y"), "inputs is 3"),
+        (lambda g: infuse.extract(g, inputs=[3], outputs="y"), "inputs is [3]"),
+        (lambda g: infuse.save(g, "m.onnx", opset="x"), "opset is 'x'"),
+        (lambda g: infuse.view(g, "m.html", title=3), "title is 3"),
+        (lambda g: infuse.Auto(timer=3), "timer is 3"),
+        (lambda g: AdamW(rate="x"), "rate is 'x'"),
     ],
 )
 def test_arguments_of_the_wrong_kind_or_in_both_ways_are_refused(

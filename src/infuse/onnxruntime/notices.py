@@ -9,7 +9,8 @@ from typing import Final
 from infuse.onnxruntime.errors import ValueFault
 
 WARNING: Final = 2
-_LEVELS: Final = range(5)
+LEVELS: Final = range(5)
+"""Of severity."""
 _lock = threading.Lock()
 _warned: set[str] = set()
 _severity = WARNING
@@ -24,7 +25,7 @@ def set_default_logger_severity(level: int) -> None:
     4 fatal. From 3 on, nobody is told of options without effect.
     """
     global _severity  # noqa: PLW0603  the level is the process's
-    if level not in _LEVELS:
+    if level not in LEVELS:
         raise ValueFault(
             f"{level} is not a level of severity",
             hint="0 verbose, 1 info, 2 warning, 3 error, 4 fatal",

@@ -18,7 +18,7 @@ from infuse.onnxruntime.enums import (
     OrtExecutionProviderDevicePolicy,
 )
 from infuse.onnxruntime.errors import ArgumentTypeError, UnknownOption, ValueFault, refused
-from infuse.onnxruntime.notices import no_effect
+from infuse.onnxruntime.notices import LEVELS, no_effect
 from infuse.onnxruntime.values import OrtValue
 from infuse.options import CompileOptions
 from infuse.options.fields import fields_of, flat_fields
@@ -28,13 +28,20 @@ T = TypeVar("T")
 
 class Option(Generic[T]):
     """An attribute of options that takes values of one type only. `idle`: it has no effect, but for
-    `usual` values, which ask for what is so anyway.
+    `usual` values, which ask for what is so anyway. `among` has all values that it may be, where
+    these are few.
     """
 
     def __init__(
-        self, kind: type, default: T, *, idle: bool = False, usual: Sequence[T] = ()
+        self,
+        kind: type,
+        default: T,
+        *,
+        idle: bool = False,
+        usual: Sequence[T] = (),
+        among: Sequence[T] = (),
     ) -> None:
-        self.kind, self.default, self.idle = kind, default, idle
+        self.kind, self.default, self.idle, self.among = kind, default, idle, among
         self.usual = (default, *usual)
         self.name = ""
 
@@ -63,6 +70,9 @@ class Option(Generic[T]):
             raise OptionError(
                 f"{self.name}: {error}", hint=f"one of: {_members(self.kind)}"
             ) from None
+        if self.among and result not in self.among:
+            choices = ", ".join(map(str, self.among))
+            raise OptionError(f"{self.name} cannot be {value!r}", hint=f"one of: {choices}")
         return cast(T, result)
 
 
@@ -139,7 +149,7 @@ class SessionOptions(Settings, compiles=True):
     optimized_model_filepath = Option(str, "")
     enable_profiling = Option(bool, False)
     profile_file_prefix = Option(str, "onnxruntime_profile_")
-    log_severity_level = Option(int, -1)
+    log_severity_level = Option(int, -1, among=(-1, *LEVELS))
     use_per_session_threads = Option(bool, True)
     inter_op_num_threads = Option(int, 0, idle=True, usual=(1,))
     execution_mode = Option(ExecutionMode, ExecutionMode.ORT_SEQUENTIAL, idle=True)
@@ -269,7 +279,7 @@ class RunOptions(Settings):
 
     terminate = Option(bool, False)
     only_execute_path_to_fetches = Option(bool, False, idle=True)
-    log_severity_level = Option(int, -1)
+    log_severity_level = Option(int, -1, among=(-1, *LEVELS))
     log_verbosity_level = Option(int, 0, idle=True)
     logid = Option(str, "", idle=True)
 
@@ -302,6 +312,8 @@ def asks_to_compile_otherwise(options: SessionOptions) -> bool:
 
 
 def _integer(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError
     return operator.index(value)
 
 

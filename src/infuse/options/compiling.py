@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infuse.errors import OptionError
-from infuse.options.fields import Checked, documented, option
+from infuse.options.fields import Checked, documented, option, refusal, require
 
 PRECISIONS: Final = ("fp32", "bf16x2", "bf16", "fp16")
 """What a layer may compute in."""
@@ -49,6 +49,10 @@ class Auto(Checked):
     timer: Timer | None = None
     """What measures in place of the clock; what it leads to is not kept."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require("timer", self.timer, Callable[..., Any] | None, "a function")
+
 
 @documented
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class CompileOptions(Checked):
         "where they are faster.",
         metavar="fast|small",
         choices=WEIGHTS,
+        noun="choice of weights",
     )
     prefix: str = option(
         PREFIX,
@@ -112,9 +117,8 @@ class CompileOptions(Checked):
             return cls(precision=Auto(bound, data), **others)
         for name, value in (("max_difference", max_difference), ("data", data)):
             if value is not None:
-                raise OptionError(
-                    f"{name} means nothing for precision {precision}",
-                    hint=f"it is for precision {AUTO}",
+                raise refusal(
+                    name, f"means nothing for precision {precision}", f"it is for precision {AUTO}"
                 )
         return cls(precision=precision, **others)
 

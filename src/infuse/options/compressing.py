@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from infuse.errors import OptionError
-from infuse.options.fields import Checked, documented, fields_of, option
+from infuse.options.fields import Checked, documented, fields_of, option, refusal
 from infuse.options.rules import LEVELS
 
 CALIBRATORS: Final = ("auto", "min-max", "percentile", "entropy", "mse")
@@ -165,11 +165,12 @@ def _check_zeros(sparsity: str | float, block: str) -> None:
     """OptionError unless a part of the weights can be zero in blocks of this pattern."""
     part, _ = part_or_number(sparsity)
     if not 0 < part < 1:
-        raise OptionError(f"{sparsity!r} is not a part of weights", hint="give 80% or 0.8")
+        raise refusal("sparsity", f"{sparsity!r} is not a part of weights", "give 80% or 0.8")
     if not re.fullmatch(r"auto|[1-9]\d*[x:][1-9]\d*", block):
-        raise OptionError(
+        raise refusal(
+            "block",
             f"{block!r} is not a pattern of zeros",
-            hint="give a block (output channels x depth) like 16x1, 16x4, 4x1 or 1x1, or 2:4",
+            "give a block (output channels x depth) like 16x1, 16x4, 4x1 or 1x1, or 2:4",
         )
 
 
@@ -252,13 +253,10 @@ class Prune(Checked):
         super().__post_init__()
         number, is_percentage = part_or_number(self.part)
         if (isinstance(self.part, str) and not is_percentage) or not 0 < number < 1:
-            raise OptionError(
-                f"prune is {self.part!r}, which is not a part of the model",
-                hint="50% of the multiplications, or 0.5",
-            )
-        if not all(isinstance(each, str) for each in self.kinds or ()):
-            raise OptionError(
-                f"kinds is {self.kinds!r}", hint=f"a list of texts: {', '.join(KINDS)}"
+            raise refusal(
+                "part",
+                f"is {self.part!r}, which is not a part of the model",
+                "50% of the multiplications, or 0.5",
             )
         unknown = sorted(self.named - set(KINDS))
         if unknown or (self.kinds is not None and not self.named):
@@ -338,9 +336,8 @@ def with_fields(
     for name in given:
         if not any(name in each for each in names.values()):
             told = " and ".join(method.name for method in methods) or "pruning"
-            raise OptionError(
-                f"{name} means nothing for {told}",
-                hint=f"it is for {', '.join(_having(name))}",
+            raise refusal(
+                name, f"means nothing for {told}", f"it is for {', '.join(_having(name))}"
             )
     made = [
         replace(method, **{name: given[name] for name in given if name in names[type(method)]})
@@ -387,9 +384,10 @@ class Contract(Checked):
         super().__post_init__()
         number, _ = part_or_number(0 if self.max_drop is None else self.max_drop)
         if not (math.isfinite(number) and number >= 0):
-            raise OptionError(
-                f"max_drop is {self.max_drop!r}, which bounds nothing",
-                hint="0.5% of the original's score, or 0.005 in the unit of the score",
+            raise refusal(
+                "max_drop",
+                f"is {self.max_drop!r}, which bounds nothing",
+                "0.5% of the original's score, or 0.005 in the unit of the score",
             )
 
 
@@ -425,9 +423,10 @@ class Tune(Checked):
         super().__post_init__()
         if self.epochs is None and self.minutes is None:
             if self.features:
-                raise OptionError(
-                    "features say what a tuning learns from, and nothing is tuned",
-                    hint="tune, too (--tune MINUTES, tune=Tune(minutes=…))",
+                raise refusal(
+                    "features",
+                    "say what a tuning learns from, and nothing is tuned",
+                    "tune, too (--tune MINUTES, tune=Tune(minutes=…))",
                 )
             raise OptionError("a tuning needs an end", hint="give epochs or minutes")
 

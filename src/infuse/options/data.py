@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infuse.errors import OptionError
 from infuse.options.compiling import Data
-from infuse.options.fields import Checked, documented, fields_of, option, whole_sizes
+from infuse.options.fields import Checked, documented, fields_of, option, refusal, whole_sizes
 
 PEERS: Final = ("onnxruntime", "openvino")
 """Other runtimes that a model can be timed beside."""
@@ -66,9 +65,9 @@ class Examples(Checked):
     def require_no(self, verb: str, *names: str) -> None:
         """OptionError where one of these fields is given, which a verb has no use for."""
         usual = {each.name: each.default for each in fields_of(type(self))}
-        given = [name for name in names if getattr(self, name) is not usual[name]]
-        if given:
-            raise OptionError(f"{verb} has no use for {' and '.join(given)}", hint="leave it out")
+        for name in names:
+            if getattr(self, name) is not usual[name]:
+                raise refusal(name, f"has no use in {verb}", "leave it out")
 
     @classmethod
     def of(cls, data: Examples | Data | None) -> Examples:

@@ -8,7 +8,7 @@ import math
 import operator
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from infuse.errors import OptionError
@@ -126,7 +126,7 @@ class Checked:
             check(each, value)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(_written(self))})"
+        return shown(self)
 
 
 def _number_of(value: Any, hint: Any) -> Any:
@@ -136,9 +136,9 @@ def _number_of(value: Any, hint: Any) -> Any:
     return value.item()
 
 
-def _written(options: Checked) -> Iterator[str]:
+def _written(options: Any) -> Iterator[str]:
     """The fields that are not as they are by default, as they are written in Python."""
-    for each in fields(options):  # type: ignore[arg-type]
+    for each in fields(options):
         value = getattr(options, each.name)
         if value is not each.default and not (_is_plain(value) and value == each.default):
             yield f"{each.name}={shown(value)}"
@@ -152,14 +152,22 @@ def shown(value: Any) -> str:
         return shown(value[0])
     if isinstance(value, list | tuple) and len(value) > 1:
         return f"({', '.join(map(shown, value))})"
-    text = repr(value) if _is_plain(value) or isinstance(value, Checked) else "…"
-    return text if len(text) <= _SHOWN or isinstance(value, Checked) else "…"
+    if is_dataclass(value) and not isinstance(value, type):
+        return f"{type(value).__name__}({', '.join(_written(value))})"
+    text = repr(value) if _is_plain(value) else "…"
+    return text if len(text) <= _SHOWN else "…"
 
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, frozenset | tuple | list):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, bool | int | float | str)
+
+
+def require(name: str, value: Any, hint: Any, said: str = "") -> None:
+    """OptionError unless an argument is of a type as it is annotated, which `said` has in words."""
+    if not _fits(_number_of(value, hint), hint):
+        raise refusal(name, f"is {_short(value)}", f"it is {said or _kinds(hint)}")
 
 
 def refusal(field: str, what: str, hint: str) -> OptionError:
@@ -231,9 +239,7 @@ def _short(value: Any) -> str:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type as it is annotated. What stands in containers is not looked
-    at.
-    """
+    """Whether a value is of a type as it is annotated. What stands in mappings is not looked at."""
     return any(_is_a(value, kind) for kind in _kinds_of(hint))
 
 
@@ -252,6 +258,8 @@ def _is_a(value: Any, kind: Any) -> bool:
     origin = get_origin(kind) or kind
     if origin in (Sequence, Mapping) and isinstance(value, str | bytes):
         return False
+    if origin is Sequence and isinstance(value, list | tuple):
+        return all(_fits(each, get_args(kind)[0]) for each in value)
     return not isinstance(origin, type) or isinstance(value, origin)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import get_type_hints
 
 from infuse import dtypes
 from infuse.errors import OptionError
@@ -13,6 +14,7 @@ from infuse.ir.graph import Value
 from infuse.ir.registry import make_operator
 from infuse.ops.core.building import GraphBuilder
 from infuse.ops.domains.training import DOMAIN
+from infuse.options.fields import require
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,10 @@ class Optimizer(ABC):
         """What it remembers of every parameter, in tensors like it that begin as zeros."""
 
     def __post_init__(self) -> None:
-        """OptionError for a rate that is no positive number."""
+        """OptionError for a field of another type, and a rate that is not positive."""
+        hints = get_type_hints(type(self))
+        for each in fields(self):
+            require(each.name, getattr(self, each.name), hints[each.name])
         if not 0 < self.rate < float("inf"):
             raise OptionError(f"the learning rate must be positive, found {self.rate}")
 
