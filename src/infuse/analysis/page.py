@@ -21,8 +21,18 @@ from infuse.ir.graph import Graph
 
 STYLES = ("base.css", "page.css")
 SCRIPTS = (
-    *("common.js", "side.js", "data.js", "place.js", "paint.js", "canvas.js", "lists.js"),
-    *("inspector.js", "rewrites.js", "panels.js", "stage.js", "main.js"),
+    "common.js",
+    "side.js",
+    "data.js",
+    "place.js",
+    "paint.js",
+    "canvas.js",
+    "lists.js",
+    "inspector.js",
+    "rewrites.js",
+    "panels.js",
+    "stage.js",
+    "main.js",
 )
 WORKER = ("vendor/dagre.min.js", "layout.js")
 

@@ -27,8 +27,17 @@ from infuse.ir.nesting import room_for
 from infuse.ir.printer import changed_attributes
 
 SCRIPTS = (
-    *("common.js", "side.js", "graph.js", "place.js", "paint.js", "canvas.js", "lists.js"),
-    *("inspector.js", "stage.js", "constants.js", "view.js"),
+    "common.js",
+    "side.js",
+    "graph.js",
+    "place.js",
+    "paint.js",
+    "canvas.js",
+    "lists.js",
+    "inspector.js",
+    "stage.js",
+    "constants.js",
+    "view.js",
 )
 MOST_DOCUMENTATION = 2000
 """Characters of a documentation that are shown."""

@@ -28,8 +28,14 @@ from infuse.runtime.shapes import TensorSpec
 OURS = "infuse"
 Arrays = dict[str, Array]
 _COLUMNS = (
-    *("", "#batch", "#min ms", *(f"#p{percent} ms" for percent in PERCENTILES)),
-    *("#max ms", "#examples/s", "#runs", "#Infuse is"),
+    "",
+    "#batch",
+    "#min ms",
+    *(f"#p{percent} ms" for percent in PERCENTILES),
+    "#max ms",
+    "#examples/s",
+    "#runs",
+    "#Infuse is",
 )
 _NARROW = ("", "#batch", "#min ms", "#p50 ms", "#p99 ms", "#examples/s", "#Infuse is")
 """What is printed on terminals that are narrower than _WIDE."""

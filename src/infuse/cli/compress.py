@@ -129,9 +129,13 @@ def _tell(
 def _show(report: CompressionReport, top: int) -> None:
     rows: list[tuple[str, ...]] = [
         (
-            *(layer.node, layer.operator, layer.form, layer.calibrator),
-            *("" if layer.noise is None else f"{layer.noise:.1f}",),
-            *(_milliseconds(layer.float_seconds), _milliseconds(layer.seconds)),
+            layer.node,
+            layer.operator,
+            layer.form,
+            layer.calibrator,
+            "" if layer.noise is None else f"{layer.noise:.1f}",
+            _milliseconds(layer.float_seconds),
+            _milliseconds(layer.seconds),
             layer.reason,
         )
         for layer in report.layers

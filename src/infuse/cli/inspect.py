@@ -37,8 +37,20 @@ class By(str, Enum):
 assert tuple(by.value for by in By) == INSPECTION_GROUPINGS
 
 _COLUMNS = (
-    *("##", "layer", "operator", "output", "#layers", "#parameters", "#weights", "#FLOPs", "#MACs"),
-    *("#memory", "#FLOP/byte", "#bound ms", "#share", "bound by"),
+    "##",
+    "layer",
+    "operator",
+    "output",
+    "#layers",
+    "#parameters",
+    "#weights",
+    "#FLOPs",
+    "#MACs",
+    "#memory",
+    "#FLOP/byte",
+    "#bound ms",
+    "#share",
+    "bound by",
 )
 _OF_KINDS = frozenset(("layer", "output"))
 """Columns that rows of kinds do not have."""

@@ -133,9 +133,16 @@ def _print(facts: dict[str, Any]) -> None:
     terminal.say(f"{facts['model']} at {facts['url']}; {described}; {size} a request")
     levels = facts["levels"]
     columns = (
-        *("load", "#requests", "#failed", "#requests/s", "#examples/s", "#min ms"),
+        "load",
+        "#requests",
+        "#failed",
+        "#requests/s",
+        "#examples/s",
+        "#min ms",
         *(f"#p{percent} ms" for percent in PERCENTILES),
-        *("#max ms", "#sent", "#received"),
+        "#max ms",
+        "#sent",
+        "#received",
     )
     terminal.say_table("", columns, [_row(level) for level in levels])
     errors = [

@@ -35,8 +35,18 @@ class By(str, Enum):
 
 
 _COLUMNS = (
-    *("##", "computes", "kernel", "#calls", "#min ms", "#median", "#share"),
-    *("#MFLOP", "#MB", "#bound ms", "#of roof", "of"),
+    "##",
+    "computes",
+    "kernel",
+    "#calls",
+    "#min ms",
+    "#median",
+    "#share",
+    "#MFLOP",
+    "#MB",
+    "#bound ms",
+    "#of roof",
+    "of",
 )
 _NARROW = (
     "##",

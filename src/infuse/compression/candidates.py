@@ -74,7 +74,11 @@ def candidates_of_stage(report: CompressionReport, name: str | None) -> list[Can
     has them; the original alone where the stage changed nothing (None).
     """
     original = CandidateReport(
-        *(ORIGINAL, report.reference, {}, report.weight_bytes_before, report.float_seconds),
+        ORIGINAL,
+        report.reference,
+        {},
+        report.weight_bytes_before,
+        report.float_seconds,
         is_result=name is None,
     )
     if name is None:

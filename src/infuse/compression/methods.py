@@ -349,7 +349,11 @@ def sparse_int8(setting: Setting) -> Plan:
     chosen = _sparsified(setting, Plan(), pattern, seen)
     matrices = {layer: weights.matrices for layer, weights in chosen.items()}
     static = plan_static(
-        *(setting.graph, setting.layers, seen, setting.options.static, matrices),
+        setting.graph,
+        setting.layers,
+        seen,
+        setting.options.static,
+        matrices,
         scratch=setting.scratch,
     )
     plan = Plan({}, static.between, static.calibrators, static.errors, static.refused)

@@ -107,7 +107,11 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
         find_layers(original),
         find_embeddings(original),
         find_gates(original),
-        *(calibration, MethodOptions(), request.threads, request.seed, progress),
+        calibration,
+        MethodOptions(),
+        request.threads,
+        request.seed,
+        progress,
     )
     rotations, serials = Rotations(), frozenset[int]()
     if request.options.rotate:
@@ -147,7 +151,14 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
             report.notes += sequence_notes(original)
         report.notes += rotations.notes
         control = Control(
-            *(source, plans, evaluation, memory, bound, deadline, report, progress),
+            source,
+            plans,
+            evaluation,
+            memory,
+            bound,
+            deadline,
+            report,
+            progress,
             by_size=request.by_size,
             is_coded=request.is_coded,
         )
@@ -155,8 +166,15 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
         if not request.by_size:
             selection = control.faster(accurate)
         result = _finished(
-            *(control, selection, source, plans, layers, report, evaluation),
-            *(request.options.level, request.is_coded),
+            control,
+            selection,
+            source,
+            plans,
+            layers,
+            report,
+            evaluation,
+            request.options.level,
+            request.is_coded,
         )
         report.tried = candidates(control, evaluation, deadline, selection, report)
     _require_met(result, plans, accurate, deadline)

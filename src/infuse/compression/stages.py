@@ -208,7 +208,7 @@ def stages(
     ) as evaluation:
         lessons = examples.lessons(source, metric, request.threads) if is_tuned else None
         yield Stages(
-            *(source, request, bound, evaluation, examples, learned, lessons, notes, progress)
+            source, request, bound, evaluation, examples, learned, lessons, notes, progress
         )
 
 

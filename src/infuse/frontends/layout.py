@@ -13,9 +13,33 @@ from infuse.ir.graph import Graph, Value
 
 POINTWISE: Final = frozenset(
     [
-        *("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu", "Clip", "Relu", "Sigmoid"),
-        *("Tanh", "HardSwish", "LeakyRelu", "Elu", "Gelu", "Exp", "Log", "Sqrt", "Neg", "Abs"),
-        *("Floor", "Ceil", "Round", "Reciprocal", "Identity", "Cast"),
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Max",
+        "Min",
+        "Pow",
+        "PRelu",
+        "Clip",
+        "Relu",
+        "Sigmoid",
+        "Tanh",
+        "HardSwish",
+        "LeakyRelu",
+        "Elu",
+        "Gelu",
+        "Exp",
+        "Log",
+        "Sqrt",
+        "Neg",
+        "Abs",
+        "Floor",
+        "Ceil",
+        "Round",
+        "Reciprocal",
+        "Identity",
+        "Cast",
     ]
 )
 TO_CHANNELS: Final = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}

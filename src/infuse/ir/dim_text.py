@@ -73,7 +73,10 @@ def c_text(
 
 
 _C_FUNCTIONS = {
-    **{"div": "floor_div", "mod": "floor_mod", "max": "max_long", "min": "min_long"},
+    "div": "floor_div",
+    "mod": "floor_mod",
+    "max": "max_long",
+    "min": "min_long",
     "broadcast": "broadcast_size",
 }
 
@@ -89,11 +92,16 @@ def c_term(
 
 
 _BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
-    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},
-    **{ast.FloorDiv: floordiv, ast.Mod: mod},
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: floordiv,
+    ast.Mod: mod,
 }
 _CALLS: dict[str, Callable[[Dim, Dim], Dim]] = {
-    **{"max": maximum, "min": minimum, "broadcast": broadcast},
+    "max": maximum,
+    "min": minimum,
+    "broadcast": broadcast,
 }
 
 

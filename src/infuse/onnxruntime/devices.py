@@ -19,7 +19,14 @@ from infuse.onnxruntime.errors import ValueFault, refused
 CPU: Final = "cpu"
 CPU_PROVIDER: Final = "CPUExecutionProvider"
 _KINDS: Final = {
-    **{CPU: 0, "cuda": 1, "gpu": 1, "fpga": 2, "npu": 3, "cann": 3, "dml": 4, "webgpu": 1},
+    CPU: 0,
+    "cuda": 1,
+    "gpu": 1,
+    "fpga": 2,
+    "npu": 3,
+    "cann": 3,
+    "dml": 4,
+    "webgpu": 1,
 }
 """Names of devices, with ONNX Runtime's numbers of their kinds."""
 
@@ -128,7 +135,9 @@ class OrtArenaCfg:
 
 
 _ARENA: Final = (
-    *("max_mem", "arena_extend_strategy", "initial_chunk_size_bytes"),
+    "max_mem",
+    "arena_extend_strategy",
+    "initial_chunk_size_bytes",
     "max_dead_bytes_per_chunk",
 )
 _ARENA_GROWTH: Final = ("initial_growth_chunk_size_bytes", "max_power_of_two_extend_bytes")

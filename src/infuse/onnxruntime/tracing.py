@@ -43,9 +43,14 @@ class SessionTrace:
         out.
         """
         event = {
-            **{"cat": kind, "pid": os.getpid(), "tid": threading.get_native_id()},
-            **{"dur": (end - begin) // 1000, "ts": (begin - self._start) // 1000, "ph": "X"},
-            **{"name": name, "args": arguments},
+            "cat": kind,
+            "pid": os.getpid(),
+            "tid": threading.get_native_id(),
+            "dur": (end - begin) // 1000,
+            "ts": (begin - self._start) // 1000,
+            "ph": "X",
+            "name": name,
+            "args": arguments,
         }
         with self._lock:
             if len(self._events) < _MOST_EVENTS:

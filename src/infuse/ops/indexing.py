@@ -28,8 +28,11 @@ from infuse.ops.core.sizes import (
 from infuse.ops.core.traits import Trait
 
 REDUCTIONS: dict[str, Any] = {
-    **{"none": None, "add": np.add, "mul": np.multiply},
-    **{"max": np.maximum, "min": np.minimum},
+    "none": None,
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
 }
 
 

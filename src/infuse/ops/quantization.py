@@ -24,18 +24,21 @@ from infuse.ops.core.samples import Floats, Ints, cases
 from infuse.ops.core.traits import Trait
 
 QUANTIZED = (
-    *(
-        dtypes.int8,
-        dtypes.uint8,
-        dtypes.int16,
-        dtypes.uint16,
-        dtypes.int4,
-        dtypes.uint4,
-        dtypes.int2,
-        dtypes.uint2,
-    ),
-    *(dtypes.float4e2m1, dtypes.float6e2m3, dtypes.float6e3m2),
-    *(dtypes.float8e4m3fn, dtypes.float8e4m3fnuz, dtypes.float8e5m2, dtypes.float8e5m2fnuz),
+    dtypes.int8,
+    dtypes.uint8,
+    dtypes.int16,
+    dtypes.uint16,
+    dtypes.int4,
+    dtypes.uint4,
+    dtypes.int2,
+    dtypes.uint2,
+    dtypes.float4e2m1,
+    dtypes.float6e2m3,
+    dtypes.float6e3m2,
+    dtypes.float8e4m3fn,
+    dtypes.float8e4m3fnuz,
+    dtypes.float8e5m2,
+    dtypes.float8e5m2fnuz,
 )
 """What numbers can be quantized to."""
 STEP = Rounding(ulp=1, steps=1, why="a quotient near the middle of two steps may round to either")

@@ -54,14 +54,12 @@ _FUNCTIONS: Final[dict[str, Callable[[Array, float, float], Array]]] = {
     "thresholdedrelu": lambda x, a, b: np.where(x >= a, x, 0.0),
 }
 _ALPHA: Final = {
-    **{
-        "affine": 1.0,
-        "elu": 1.0,
-        "hardsigmoid": 0.2,
-        "leakyrelu": 0.01,
-        "scaledtanh": 1.0,
-        "thresholdedrelu": 1.0,
-    }
+    "affine": 1.0,
+    "elu": 1.0,
+    "hardsigmoid": 0.2,
+    "leakyrelu": 0.01,
+    "scaledtanh": 1.0,
+    "thresholdedrelu": 1.0,
 }
 _BETA: Final = {"affine": 0.0, "hardsigmoid": 0.5, "scaledtanh": 1.0}
 

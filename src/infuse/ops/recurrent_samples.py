@@ -30,7 +30,9 @@ def one_sample(
         "sequence_lens": np.array(
             [(time * (i + 1) // batch + i % 2 * time) % (time + 1) for i in range(batch)], np.int32
         ),
-        **{"initial_h": state, "initial_c": state, "P": Floats((directions, 3 * hidden), -1, 1)},
+        "initial_h": state,
+        "initial_c": state,
+        "P": Floats((directions, 3 * hidden), -1, 1),
     }
     inputs: dict[str, Any] = {
         "X": Floats((*first, time, *last, size), -1, 1),

@@ -180,7 +180,9 @@ class MultiplyAdd(Floating):
         a=[f32(0.1, -2.7, 1e20), f32(1 / 3), np.array([[1.1], [-7]], np.float32), _MIDDLE],
         b=[f32(0.3, 1.9, 3e-20), f32(0.7, -3, 3), np.float32(0.6), np.abs(_MIDDLE)],
         c=[
-            *(f32(-0.03, 5.13, 1), np.float32(-1), f32(0.1, -0.66, 4.2)),
+            f32(-0.03, 5.13, 1),
+            np.float32(-1),
+            f32(0.1, -0.66, 4.2),
             f32(1e-30, -1e-30, 1e-30, -1e-30, 0),
         ],
     )
@@ -200,6 +202,11 @@ class MultiplyAdd(Floating):
 
 
 WITH_SCALAR: tuple[type[WithScalar], ...] = (
-    *(AddScalar, RSubScalar, MulScalar, DivScalar, RDivScalar, PowScalar),
+    AddScalar,
+    RSubScalar,
+    MulScalar,
+    DivScalar,
+    RDivScalar,
+    PowScalar,
 )
 """The operators of one operand and a scalar; a limit is a Clip."""

@@ -24,16 +24,17 @@ from infuse.rewrite import Pass
 FIRST: tuple[Pass, ...] = (InlineConstantIf(), InlineShortLoop())
 """Passes that run before the rules: these need not look at branches that are never taken."""
 LAST: tuple[Pass, ...] = (
-    *(EliminateCommonSubexpressions(), ShortenSizes(), SlicesAsSplit(), MergeProducts()),
-    *(
-        InlineEqualBranches(),
-        HoistFromBranches(),
-        HoistLoopInvariants(),
-        PassInvariantsBy(),
-        RemoveUnusedResults(),
-        ChooseSqueezedAxes(),
-        ContinueInBranches(),
-    ),
+    EliminateCommonSubexpressions(),
+    ShortenSizes(),
+    SlicesAsSplit(),
+    MergeProducts(),
+    InlineEqualBranches(),
+    HoistFromBranches(),
+    HoistLoopInvariants(),
+    PassInvariantsBy(),
+    RemoveUnusedResults(),
+    ChooseSqueezedAxes(),
+    ContinueInBranches(),
 )
 """Passes that run when the rules have come to rest, in this order."""
 PASSES = (*FIRST, *LAST)

@@ -258,7 +258,9 @@ def kaldi_fbank(
     spectra = node("DFT", xp.expand_dims(parts, axis=-1), *operands, onesided=1)
     high = f_max if f_max > 0 else sample_rate / 2 + f_max
     filters = mel_filters(
-        *(sample_rate, n_fft, n_mels),
+        sample_rate,
+        n_fft,
+        n_mels,
         f_min=f_min,
         f_max=high,
         mel_scale="htk",

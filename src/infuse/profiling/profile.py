@@ -155,7 +155,10 @@ class Profile:
         """The steps from the longest to the shortest, as notebooks show them."""
         rows = [
             (
-                *(row.label, row.kernel, f"{row.time * 1e3:.3f}", f"{row.share:.1%}"),
+                row.label,
+                row.kernel,
+                f"{row.time * 1e3:.3f}",
+                f"{row.share:.1%}",
                 f"{row.efficiency:.0%}" if row.is_known else "–",
             )
             for row in self.table()

@@ -22,8 +22,19 @@ MOST_THREADS = 256
 # Instruction sets that a compiler may choose on its own when it builds for one processor, as Linux
 # names them.
 _X86_EXTENSIONS = (
-    *("sse", "ssse3", "popcnt", "avx", "fma", "f16c", "bmi", "abm", "movbe"),
-    *("gfni", "vaes", "vpclmul", "amx"),
+    "sse",
+    "ssse3",
+    "popcnt",
+    "avx",
+    "fma",
+    "f16c",
+    "bmi",
+    "abm",
+    "movbe",
+    "gfni",
+    "vaes",
+    "vpclmul",
+    "amx",
 )
 
 _TILES: Final = "amx"

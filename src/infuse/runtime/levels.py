@@ -16,15 +16,29 @@ X86_LEVELS: Final = {"x86-64": frozenset[str](), "x86-64-v3": _V3, "x86-64-v4": 
 EXTENSIONS: Final = {
     "x86-64-v3": {"avx_vnni": "avxvnni"},
     "x86-64-v4": {
-        **{"avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"},
-        **{"amx_tile": "amx-tile", "amx_bf16": "amx-bf16", "amx_int8": "amx-int8"},
+        "avx512_vnni": "avx512vnni",
+        "avx512_bf16": "avx512bf16",
+        "amx_tile": "amx-tile",
+        "amx_bf16": "amx-bf16",
+        "amx_int8": "amx-int8",
     },
     NEON: {"asimddp": "dotprod", "i8mm": "i8mm", "bf16": "bf16"},
 }
 """Instruction sets that may be added to a name, as Linux and as compilers name them."""
 _BEYOND: Final = (
-    *("avx", "fma", "f16c", "bmi", "movbe", "gfni", "vaes", "vpclmul", "amx"),
-    *("asimddp", "i8mm", "bf16", "sve"),
+    "avx",
+    "fma",
+    "f16c",
+    "bmi",
+    "movbe",
+    "gfni",
+    "vaes",
+    "vpclmul",
+    "amx",
+    "asimddp",
+    "i8mm",
+    "bf16",
+    "sve",
 )
 """How the names of instruction sets begin that not every processor of its family has."""
 

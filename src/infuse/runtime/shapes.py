@@ -87,7 +87,9 @@ def _broadcast(sizes: list[int]) -> int:
 
 
 _FUNCTIONS: Final[Mapping[str, Callable[[list[int]], int]]] = {
-    **{"max": max, "min": min, "broadcast": _broadcast},
+    "max": max,
+    "min": min,
+    "broadcast": _broadcast,
 }
 
 

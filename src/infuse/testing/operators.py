@@ -44,12 +44,27 @@ _GROUPS: Final = {
 }
 RUNTIME = "com.microsoft"
 UNKNOWN_OF_RUNTIME: Final = (
-    *("AttnLSTM", "BeamSearch", "BifurcationDetector", "CausalConvWithState"),
-    *("ConvTransposeWithDynamicPads", "DecoderMaskedMultiHeadAttention"),
-    *("DynamicTimeWarping", "GreedySearch", "Inverse", "LinearAttention"),
-    *("MRotaryEmbedding", "MatMulFpQ4", "MaxpoolWithMask", "NGramHashMapping"),
-    *("NGramRepeatBlock", "Sampling", "SparseAttention", "SparseToDenseMatMul"),
-    *("VarlenNGramHashMapping", "WhisperBeamSearch", "WordConvEmbedding"),
+    "AttnLSTM",
+    "BeamSearch",
+    "BifurcationDetector",
+    "CausalConvWithState",
+    "ConvTransposeWithDynamicPads",
+    "DecoderMaskedMultiHeadAttention",
+    "DynamicTimeWarping",
+    "GreedySearch",
+    "Inverse",
+    "LinearAttention",
+    "MRotaryEmbedding",
+    "MatMulFpQ4",
+    "MaxpoolWithMask",
+    "NGramHashMapping",
+    "NGramRepeatBlock",
+    "Sampling",
+    "SparseAttention",
+    "SparseToDenseMatMul",
+    "VarlenNGramHashMapping",
+    "WhisperBeamSearch",
+    "WordConvEmbedding",
 )
 """Operators of ONNX Runtime's own domain, with kernels for processors, that are not known here."""
 _HEAD: Final = """# Operators

@@ -43,12 +43,10 @@ SECONDS = 20
 """How long one run may take; code that is watched is about ten times as slow."""
 _OPTIONS = ":".join(
     (
-        *(
-            "halt_on_error=0",
-            "detect_leaks=0",
-            "allocator_may_return_null=1",
-            "max_allocation_size_mb=512",
-        ),
+        "halt_on_error=0",
+        "detect_leaks=0",
+        "allocator_may_return_null=1",
+        "max_allocation_size_mb=512",
         "max_malloc_fill_size=1073741824",
     )
 )

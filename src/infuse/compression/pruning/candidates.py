@@ -160,7 +160,7 @@ class Candidates:
             if BLOCKS not in best or best[BLOCKS].graph is not start.graph:
                 changed = self._change(start.graph)
                 best[ALONE] = Candidate(
-                    *(start.graph, start.lineage, changed, ALONE), blocks=start.blocks
+                    start.graph, start.lineage, changed, ALONE, blocks=start.blocks
                 )
         return sorted(best.values(), key=_change_of)
 
@@ -213,7 +213,11 @@ class Candidates:
             return
         least = limit if self._prune.of == "macs" else limit / 4
         order = order_of_dropping(
-            *(graph, blocks, self._runs(), self._exact, self._powers),
+            graph,
+            blocks,
+            self._runs(),
+            self._exact,
+            self._powers,
             macs_of(graph) - least * self._macs,
             macs_of(graph) - LEAST_LEFT * limit * self._macs,
             threads=self._evaluation.threads,
@@ -289,7 +293,7 @@ class Candidates:
             if best is None or changed < best.changed:
                 left = lineage.narrowed(dependencies, alive, values)
                 chosen = alive, values
-                best = Candidate(*(narrow, left, changed, start.kind, name, strategy, start.blocks))
+                best = Candidate(narrow, left, changed, start.kind, name, strategy, start.blocks)
         if best is not None and start.kind == HIDDEN:
             return self._with_fitted_norms(dependencies, *chosen, best)
         return best

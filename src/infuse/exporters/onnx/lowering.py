@@ -28,12 +28,17 @@ LISTS = {
     **dict.fromkeys(
         ("Expand", "Reshape", "Split", "Squeeze", "Tile", "TopK", "Unsqueeze", *REDUCTIONS), (1,)
     ),
-    **{"ReduceSum": (1,), "Slice": (1, 2, 3, 4), "Pad": (1, 3), "ConstantOfShape": (0,)},
+    "ReduceSum": (1,),
+    "Slice": (1, 2, 3, 4),
+    "Pad": (1, 3),
+    "ConstantOfShape": (0,),
 }
 """Inputs that ONNX wants as lists, by operator."""
 SCALARS = {
     **dict.fromkeys(("CumSum", "Dropout", "Loop", "OneHot", "Trilu"), (1,)),
-    **{"Clip": (1, 2), "If": (0,), "Range": (0, 1, 2)},
+    "Clip": (1, 2),
+    "If": (0,),
+    "Range": (0, 1, 2),
 }
 """Inputs that ONNX wants without axes, by operator."""
 USUAL = 17

@@ -20,30 +20,26 @@ from infuse.ir.types import HOLDERS, MapType, SequenceType, TensorType, Type
 
 Array = npt.NDArray[Any]
 _FIELDS: Final = {
-    **{
-        AttributeProto.FLOAT: "f",
-        AttributeProto.INT: "i",
-        AttributeProto.STRING: "s",
-        AttributeProto.TENSOR: "t",
-    },
-    **{AttributeProto.GRAPH: "g", AttributeProto.TYPE_PROTO: "tp", AttributeProto.FLOATS: "floats"},
-    **{
-        AttributeProto.INTS: "ints",
-        AttributeProto.STRINGS: "strings",
-        AttributeProto.TENSORS: "tensors",
-    },
-    **{AttributeProto.GRAPHS: "graphs", AttributeProto.TYPE_PROTOS: "type_protos"},
+    AttributeProto.FLOAT: "f",
+    AttributeProto.INT: "i",
+    AttributeProto.STRING: "s",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.TYPE_PROTO: "tp",
+    AttributeProto.FLOATS: "floats",
+    AttributeProto.INTS: "ints",
+    AttributeProto.STRINGS: "strings",
+    AttributeProto.TENSORS: "tensors",
+    AttributeProto.GRAPHS: "graphs",
+    AttributeProto.TYPE_PROTOS: "type_protos",
 }
 _LISTS: Final = {
-    **{AttributeProto.FLOAT: AttributeProto.FLOATS, AttributeProto.INT: AttributeProto.INTS},
-    **{
-        AttributeProto.STRING: AttributeProto.STRINGS,
-        AttributeProto.TENSOR: AttributeProto.TENSORS,
-    },
-    **{
-        AttributeProto.GRAPH: AttributeProto.GRAPHS,
-        AttributeProto.TYPE_PROTO: AttributeProto.TYPE_PROTOS,
-    },
+    AttributeProto.FLOAT: AttributeProto.FLOATS,
+    AttributeProto.INT: AttributeProto.INTS,
+    AttributeProto.STRING: AttributeProto.STRINGS,
+    AttributeProto.TENSOR: AttributeProto.TENSORS,
+    AttributeProto.GRAPH: AttributeProto.GRAPHS,
+    AttributeProto.TYPE_PROTO: AttributeProto.TYPE_PROTOS,
 }
 
 

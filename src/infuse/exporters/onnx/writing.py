@@ -32,8 +32,14 @@ _FIRST_IR: Final = {
             dtypes.float8e5m2fnuz,
         )
     },
-    **{"uint4": 10, "int4": 10, "float4e2m1": 11, "float8e8m0": 12, "uint2": 13, "int2": 13},
-    **{"float6e2m3": 14, "float6e3m2": 14},
+    "uint4": 10,
+    "int4": 10,
+    "float4e2m1": 11,
+    "float8e8m0": 12,
+    "uint2": 13,
+    "int2": 13,
+    "float6e2m3": 14,
+    "float6e3m2": 14,
 }
 """The first version of the file format that has an element type."""
 _METADATA_IR: Final = 10

@@ -28,9 +28,28 @@ from infuse.frontends.arrays.sizes import axes_of
 Rule = Callable[..., Any]
 
 _BY_PARTS = (
-    *("Add", "Sub", "Neg", "ReduceSum", "ReduceMean", "CumSum", "Round"),
-    *("Transpose", "Reshape", "Slice", "Gather", "Concat", "Expand", "Unsqueeze", "Squeeze"),
-    *("Split", "Tile", "GatherND", "GatherElements", "ScatterElements", "Trilu", "Where"),
+    "Add",
+    "Sub",
+    "Neg",
+    "ReduceSum",
+    "ReduceMean",
+    "CumSum",
+    "Round",
+    "Transpose",
+    "Reshape",
+    "Slice",
+    "Gather",
+    "Concat",
+    "Expand",
+    "Unsqueeze",
+    "Squeeze",
+    "Split",
+    "Tile",
+    "GatherND",
+    "GatherElements",
+    "ScatterElements",
+    "Trilu",
+    "Where",
 )
 """Linear in what is complex of their operands: what they make of each part is a part."""
 

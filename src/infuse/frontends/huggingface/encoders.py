@@ -41,7 +41,10 @@ class Bert:
     """BERT, and with other names of weights or places RoBERTa, XLM-RoBERTa, CamemBERT, ELECTRA."""
 
     tasks: tuple[str, ...] = (
-        *("model", "sequence_classification", "token_classification", "question_answering"),
+        "model",
+        "sequence_classification",
+        "token_classification",
+        "question_answering",
         "masked_lm",
     )
     root = "bert"

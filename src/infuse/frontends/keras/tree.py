@@ -16,8 +16,15 @@ from infuse.ir.graph import Array
 
 MODELS: Final = ("Functional", "Sequential", "Model")
 _FIXED: Final = (
-    *("moving_mean", "moving_variance", "mean", "variance", "count", "vector_u", "sn_u"),
-    *("kernel_scale", "embeddings_scale"),
+    "moving_mean",
+    "moving_variance",
+    "mean",
+    "variance",
+    "count",
+    "vector_u",
+    "sn_u",
+    "kernel_scale",
+    "embeddings_scale",
 )
 """Names of weights that training does not change."""
 _OPERATIONS: Final = ("keras.src.ops.", "keras.ops")

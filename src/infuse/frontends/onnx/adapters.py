@@ -16,16 +16,14 @@ from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
 
 REDUCTIONS: Final = (
-    *(
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceLogSum",
-        "ReduceLogSumExp",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceProd",
-    ),
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
     "ReduceSumSquare",
 )
 

@@ -18,27 +18,33 @@ from infuse.ops.core.base import REGISTRY
 from infuse.ops.domains.ml import lists_of
 
 FIELDS: Final = {
-    **{"FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "TYPE_PROTO": "tp"},
-    **{
-        "FLOATS": "floats",
-        "INTS": "ints",
-        "STRINGS": "strings",
-        "TENSORS": "tensors",
-        "GRAPHS": "graphs",
-    },
-    **{
-        "SPARSE_TENSOR": "sparse_tensor",
-        "SPARSE_TENSORS": "sparse_tensors",
-        "TYPE_PROTOS": "type_protos",
-    },
+    "FLOAT": "f",
+    "INT": "i",
+    "STRING": "s",
+    "TENSOR": "t",
+    "GRAPH": "g",
+    "TYPE_PROTO": "tp",
+    "FLOATS": "floats",
+    "INTS": "ints",
+    "STRINGS": "strings",
+    "TENSORS": "tensors",
+    "GRAPHS": "graphs",
+    "SPARSE_TENSOR": "sparse_tensor",
+    "SPARSE_TENSORS": "sparse_tensors",
+    "TYPE_PROTOS": "type_protos",
 }
 """The field of an AttributeProto that holds the value, by the name of its type."""
 _BY_NUMBER: Final = {
     AttributeProto.AttributeType.Value(name): field for name, field in FIELDS.items()
 }
 _ELEMENTS: Final = {
-    **{"floats": "f", "ints": "i", "strings": "s", "tensors": "t", "graphs": "g"},
-    **{"sparse_tensors": "sparse_tensor", "type_protos": "tp"},
+    "floats": "f",
+    "ints": "i",
+    "strings": "s",
+    "tensors": "t",
+    "graphs": "g",
+    "sparse_tensors": "sparse_tensor",
+    "type_protos": "tp",
 }
 
 _NUMBERS: Final = {"floats": np.float32, "ints": np.int64}

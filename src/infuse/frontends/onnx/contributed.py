@@ -60,13 +60,13 @@ _WINDOW: Final = {
     "strides": "ints",
 }
 _GATES: Final = {
-    **{
-        "activation_alpha": "floats",
-        "activation_beta": "floats",
-        "activations": "strings",
-        "clip": "float",
-    },
-    **{"direction": "string", "hidden_size": "int", "input_forget": "int"},
+    "activation_alpha": "floats",
+    "activation_beta": "floats",
+    "activations": "strings",
+    "clip": "float",
+    "direction": "string",
+    "hidden_size": "int",
+    "input_forget": "int",
 }
 _HEADS: Final = {
     "mask_filter_value": "float",

@@ -48,12 +48,12 @@ def keep_texts(model: ModelProto, sizes: Sizes, graph: Graph) -> None:
 def metadata_of(model: ModelProto) -> dict[str, str]:
     """The model's own metadata, and its fields under `onnx.` names."""
     fields = {
-        **{"producer_name": model.producer_name, "producer_version": model.producer_version},
-        **{"domain": model.domain, "doc_string": model.doc_string},
-        **{
-            "model_version": str(model.model_version or ""),
-            "ir_version": str(model.ir_version or ""),
-        },
+        "producer_name": model.producer_name,
+        "producer_version": model.producer_version,
+        "domain": model.domain,
+        "doc_string": model.doc_string,
+        "model_version": str(model.model_version or ""),
+        "ir_version": str(model.ir_version or ""),
     }
     own = {entry.key: entry.value for entry in model.metadata_props}
     return {**own, **{f"onnx.{name}": text for name, text in fields.items() if text}}

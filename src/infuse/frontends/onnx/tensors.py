@@ -26,22 +26,21 @@ _MAX_RANK: Final = 64
 _MAX_SIZE: Final = 2**56
 
 _FIELDS: Final = {
-    **{
-        "float32": "float_data",
-        "complex64": "float_data",
-        "float64": "double_data",
-        "complex128": "double_data",
-    },
-    **{
-        "uint32": "uint64_data",
-        "uint64": "uint64_data",
-        "int64": "int64_data",
-        "string": "string_data",
-    },
+    "float32": "float_data",
+    "complex64": "float_data",
+    "float64": "double_data",
+    "complex128": "double_data",
+    "uint32": "uint64_data",
+    "uint64": "uint64_data",
+    "int64": "int64_data",
+    "string": "string_data",
 }
 _STORAGE: Final = {
-    **{"float_data": np.float32, "double_data": np.float64, "uint64_data": np.uint64},
-    **{"int64_data": np.int64, "int32_data": np.int32},
+    "float_data": np.float32,
+    "double_data": np.float64,
+    "uint64_data": np.uint64,
+    "int64_data": np.int64,
+    "int32_data": np.int32,
 }
 
 

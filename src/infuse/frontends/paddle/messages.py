@@ -31,8 +31,24 @@ MESSAGES: Final = schema(
     },
 )
 ATTRIBUTES: Final = (
-    *("i", "f", "s", "ints", "floats", "strings", "b", "bools", "block_idx", "l"),
-    *("blocks_idx", "longs", "float64s", "var_name", "vars_name", "float64", "scalar", "scalars"),
+    "i",
+    "f",
+    "s",
+    "ints",
+    "floats",
+    "strings",
+    "b",
+    "bools",
+    "block_idx",
+    "l",
+    "blocks_idx",
+    "longs",
+    "float64s",
+    "var_name",
+    "vars_name",
+    "float64",
+    "scalar",
+    "scalars",
 )
 """The field that holds an attribute, by its type."""
 SCALARS: Final = {1: "b", 2: "i", 3: "r"}

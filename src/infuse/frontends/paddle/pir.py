@@ -20,8 +20,18 @@ _TYPES: Final[dict[str, DType]] = {
     "t_bf16": dtypes.bfloat16, "t_f32": dtypes.float32, "t_f64": dtypes.float64,
 }  # fmt: skip
 _PLAIN: Final = (
-    *("a_bool", "a_i32", "a_i64", "a_f32", "a_f64", "a_str", "a_intarray", "a_dtype", "a_index"),
-    *("a_scalar", "a_place", "a_layout"),
+    "a_bool",
+    "a_i32",
+    "a_i64",
+    "a_f32",
+    "a_f64",
+    "a_str",
+    "a_intarray",
+    "a_dtype",
+    "a_index",
+    "a_scalar",
+    "a_place",
+    "a_layout",
 )
 _BESIDE: Final = ("batch_norm", "sync_batch_norm")
 """Operators that write something else in place, which nothing reads at inference."""

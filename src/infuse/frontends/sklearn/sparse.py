@@ -12,8 +12,15 @@ SELECTORS: Final = (
 _BY_OPTION: Final = ("OneHotEncoder", "SplineTransformer", "RandomTreesEmbedding")
 _ALWAYS: Final = ("CountVectorizer", "TfidfVectorizer", "TfidfTransformer")
 _AS_GIVEN: Final = {
-    *("StandardScaler", "MaxAbsScaler", "RobustScaler", "Normalizer", "Binarizer"),
-    *("FunctionTransformer", "SimpleImputer", "PolynomialFeatures", *SELECTORS),
+    "StandardScaler",
+    "MaxAbsScaler",
+    "RobustScaler",
+    "Normalizer",
+    "Binarizer",
+    "FunctionTransformer",
+    "SimpleImputer",
+    "PolynomialFeatures",
+    *SELECTORS,
 }
 
 

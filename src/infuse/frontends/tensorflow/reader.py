@@ -23,11 +23,30 @@ _STRUCTURAL: Final = frozenset(
 )
 _SILENT: Final = frozenset(
     [
-        *("NoOp", "Const", "Assert", "SaveV2", *_PLACEHOLDERS),
-        *("Switch", "RefSwitch", "_SwitchN", "LoopCond", "Enter", "NextIteration"),
-        *("TensorArrayV3", "TensorArrayWriteV3", "TensorArrayScatterV3", "TensorArrayCloseV3"),
-        *("TensorListReserve", "EmptyTensorList", "TensorListFromTensor", "TensorListSetItem"),
-        *("TensorListPushBack", "TensorListResize", "VarHandleOp", "VariableV2", "Variable"),
+        "NoOp",
+        "Const",
+        "Assert",
+        "SaveV2",
+        *_PLACEHOLDERS,
+        "Switch",
+        "RefSwitch",
+        "_SwitchN",
+        "LoopCond",
+        "Enter",
+        "NextIteration",
+        "TensorArrayV3",
+        "TensorArrayWriteV3",
+        "TensorArrayScatterV3",
+        "TensorArrayCloseV3",
+        "TensorListReserve",
+        "EmptyTensorList",
+        "TensorListFromTensor",
+        "TensorListSetItem",
+        "TensorListPushBack",
+        "TensorListResize",
+        "VarHandleOp",
+        "VariableV2",
+        "Variable",
     ]
 )
 """Nodes that nobody reads without being outputs."""

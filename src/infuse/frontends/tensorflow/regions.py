@@ -29,10 +29,10 @@ OUTPUTS: Final[dict[str, tuple[str, ...]]] = {
     "UniqueWithCountsV2": ("y", "idx", "count"),
     "FusedBatchNorm": ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2"),
     "FusedBatchNormV2": (
-        *("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2"),
+        "y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2",
     ),
     "FusedBatchNormV3": (
-        *("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2"),
+        "y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2",
         "reserve_space_3",
     ),
     "NonMaxSuppressionV4": ("selected_indices", "valid_outputs"),

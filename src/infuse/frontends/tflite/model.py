@@ -28,7 +28,12 @@ from infuse.ir.graph import Array
 
 VERSION: Final = 3
 QUANTIZED: Final = (
-    *(dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.int4, dtypes.uint4, dtypes.int2),
+    dtypes.int8,
+    dtypes.uint8,
+    dtypes.int16,
+    dtypes.int4,
+    dtypes.uint4,
+    dtypes.int2,
 )
 """Element types that stand for real numbers where a tensor has a scale."""
 

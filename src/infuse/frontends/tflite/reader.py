@@ -22,8 +22,12 @@ from infuse.ir.types import TensorType
 from infuse.ops.core.sizes import fresh_shape
 
 _SUBGRAPHS: Final = (
-    *("then_subgraph_index", "else_subgraph_index", "cond_subgraph_index"),
-    *("body_subgraph_index", "init_subgraph_index", "subgraph"),
+    "then_subgraph_index",
+    "else_subgraph_index",
+    "cond_subgraph_index",
+    "body_subgraph_index",
+    "init_subgraph_index",
+    "subgraph",
 )
 """Options that name subgraphs."""
 _DEEPEST: Final = 50

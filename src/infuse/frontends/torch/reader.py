@@ -23,8 +23,10 @@ from infuse.ir.types import TensorType
 
 IGNORED: Final = frozenset(
     [
-        *("aten._assert_async.msg", "aten._assert_scalar.default"),
-        *("aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default"),
+        "aten._assert_async.msg",
+        "aten._assert_scalar.default",
+        "aten._assert_tensor_metadata.default",
+        "aten.sym_constrain_range.default",
         "aten.sym_constrain_range_for_size.default",
     ]
 )

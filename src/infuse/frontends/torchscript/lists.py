@@ -56,8 +56,22 @@ def of_lists(world: World, name: str, arguments: Sequence[Any]) -> Any:
 
 _TEXTS: Final = frozenset(
     [
-        *("capitalize", "count", "endswith", "find", "isalpha", "isdigit", "join", "lower"),
-        *("lstrip", "replace", "rfind", "rstrip", "split", "startswith", "strip", "upper"),
+        "capitalize",
+        "count",
+        "endswith",
+        "find",
+        "isalpha",
+        "isdigit",
+        "join",
+        "lower",
+        "lstrip",
+        "replace",
+        "rfind",
+        "rstrip",
+        "split",
+        "startswith",
+        "strip",
+        "upper",
     ]
 )
 

@@ -29,10 +29,10 @@ _OPERATORS: Final = {
 """Entries of the table that compute with numbers, by TorchScript's names."""
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{name: getattr(math, name) for name in (
-        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "degrees"),
-        *("erf", "erfc", "exp", "expm1", "fabs", "factorial", "fmod", "gamma", "gcd", "hypot"),
-        *("isfinite", "isinf", "isnan", "ldexp", "lgamma", "log", "log10", "log1p", "log2"),
-        *("modf", "radians", "sin", "sinh", "tan", "tanh", "copysign"),
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "degrees",
+        "erf", "erfc", "exp", "expm1", "fabs", "factorial", "fmod", "gamma", "gcd", "hypot",
+        "isfinite", "isinf", "isnan", "ldexp", "lgamma", "log", "log10", "log1p", "log2",
+        "modf", "radians", "sin", "sinh", "tan", "tanh", "copysign",
     )},
     "__lshift__": lambda a, b: a << min(b, 64),
     "__rshift__": lambda a, b: a >> b,

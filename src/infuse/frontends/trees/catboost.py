@@ -24,9 +24,24 @@ _CLASSES: Final = ("MultiClass", "MultiClassOneVsAll")
 _EXPONENTIAL: Final = ("Poisson", "Tweedie")
 _PLAIN: Final = frozenset(
     [
-        *("RMSE", "MAE", "Quantile", "MAPE", "LogLinQuantile", "Huber", "Expectile", "Lq"),
-        *("LogCosh", "MultiRMSE", "MultiQuantile", "YetiRank", "PairLogit", "QueryRMSE"),
-        *("PairLogitPairwise", "YetiRankPairwise", "QuerySoftMax", "LambdaMart"),
+        "RMSE",
+        "MAE",
+        "Quantile",
+        "MAPE",
+        "LogLinQuantile",
+        "Huber",
+        "Expectile",
+        "Lq",
+        "LogCosh",
+        "MultiRMSE",
+        "MultiQuantile",
+        "YetiRank",
+        "PairLogit",
+        "QueryRMSE",
+        "PairLogitPairwise",
+        "YetiRankPairwise",
+        "QuerySoftMax",
+        "LambdaMart",
     ]
 )
 

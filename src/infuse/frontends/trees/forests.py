@@ -75,8 +75,12 @@ class Forest:
         self.columns, self.dtype, self._mode = columns, dtype, mode
         self._layout = np.dtype(
             [
-                *(("feature", np.int64), ("mode", np.uint8), ("threshold", dtype.numpy)),
-                *(("nan", bool), ("ends", np.int64, 2), ("is_leaf", bool, 2)),
+                ("feature", np.int64),
+                ("mode", np.uint8),
+                ("threshold", dtype.numpy),
+                ("nan", bool),
+                ("ends", np.int64, 2),
+                ("is_leaf", bool, 2),
             ]
         )
         self._parts: list[Array] = []

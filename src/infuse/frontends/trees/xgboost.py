@@ -61,9 +61,17 @@ def _plain(p: Array) -> Array:
 _OBJECTIVES: Final[Mapping[str, tuple[Transform, Callable[[Array], Array]]]] = {
     **dict.fromkeys(
         [
-            *("reg:squarederror", "reg:linear", "reg:squaredlogerror", "reg:pseudohubererror"),
-            *("reg:absoluteerror", "reg:quantileerror", "reg:expectileerror"),
-            *("binary:logitraw", "rank:pairwise", "rank:ndcg", "rank:map"),
+            "reg:squarederror",
+            "reg:linear",
+            "reg:squaredlogerror",
+            "reg:pseudohubererror",
+            "reg:absoluteerror",
+            "reg:quantileerror",
+            "reg:expectileerror",
+            "binary:logitraw",
+            "rank:pairwise",
+            "rank:ndcg",
+            "rank:map",
         ],
         (_same, _plain),
     ),
@@ -73,7 +81,11 @@ _OBJECTIVES: Final[Mapping[str, tuple[Transform, Callable[[Array], Array]]]] = {
     "multi:softmax": (_class, _plain),
     **dict.fromkeys(
         [
-            *("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"),
+            "count:poisson",
+            "reg:gamma",
+            "reg:tweedie",
+            "survival:cox",
+            "survival:aft",
         ],
         (_exp, np.log),
     ),
@@ -95,7 +107,7 @@ def load(data: bytes | memoryview, where: str) -> Graph:
 
 def is_binary(head: bytes | memoryview) -> bool:
     """Whether a document that begins so is UBJSON, not JSON."""
-    return bytes(head[:1]) == b"{" and bytes(head[1:2]) in (*(b"i", b"U", b"I", b"l", b"L"), b"#")
+    return bytes(head[:1]) == b"{" and bytes(head[1:2]) in (b"i", b"U", b"I", b"l", b"L", b"#")
 
 
 def read(data: bytes | memoryview) -> Booster:

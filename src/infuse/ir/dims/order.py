@@ -124,6 +124,10 @@ def is_limited(part: Dim, size: Dim) -> bool:
 
 
 COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    **{"==": operator.eq, "!=": operator.ne, "<": operator.lt},
-    **{"<=": operator.le, ">": operator.gt, ">=": operator.ge},
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }

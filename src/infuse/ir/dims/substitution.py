@@ -81,7 +81,11 @@ def _polynomial(dim: Dim, factors: Mapping[Atom, Dim]) -> Dim:
 
 
 _FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
-    **{"div": floordiv, "mod": mod, "max": maximum, "min": minimum, "broadcast": broadcast},
+    "div": floordiv,
+    "mod": mod,
+    "max": maximum,
+    "min": minimum,
+    "broadcast": broadcast,
 }
 
 

@@ -268,7 +268,7 @@ def loop(low: Lowering, node: Node, group: Group) -> None:
     work = _Iteration(low, node, 2, 1, carried)
     f = work.f
     count, truth = (None if t is None else f.read(t) for t in tensors)
-    f.variable("int64_t", number=0)
+    f.variable(dtypes.int64.c_name, number=0)
     f.constant("most", Pointed(count) if count else "INT64_MAX")
     f.variable("bool", going=Pointed(truth) if truth else "true")
     work.begin(["&number", "&going", *work.pointers])

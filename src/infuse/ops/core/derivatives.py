@@ -66,17 +66,49 @@ _RULES: Final[dict[str, tuple[_Rule, ...]]] = {
 }
 _CONSTANT: Final = frozenset(["floor", "ceil", "round", "trunc", "sign"])
 _KINDS: Final = {
-    **{"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "neg": "Neg", "pow": "Pow"},
-    **{"lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "eq": "Equal"},
-    **{"isnan": "IsNaN", "isinf": "IsInf", "min": "Min", "max": "Max"},
+    "add": "Add",
+    "sub": "Sub",
+    "mul": "Mul",
+    "div": "Div",
+    "neg": "Neg",
+    "pow": "Pow",
+    "lt": "Less",
+    "le": "LessOrEqual",
+    "gt": "Greater",
+    "ge": "GreaterOrEqual",
+    "eq": "Equal",
+    "isnan": "IsNaN",
+    "isinf": "IsInf",
+    "min": "Min",
+    "max": "Max",
     **{f"logical_{name}": name.title() for name in ("and", "or", "not", "xor")},
 }
 """Operators by the function that they compute, where the name is another one."""
 _SAME_NAME: Final = frozenset(
     {
-        *("exp", "log", "tanh", "erf", "sigmoid", "softplus", "sqrt", "sin", "cos", "tan"),
-        *("asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
-        *("floor", "ceil", "round", "abs", "sign"),
+        "exp",
+        "log",
+        "tanh",
+        "erf",
+        "sigmoid",
+        "softplus",
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "floor",
+        "ceil",
+        "round",
+        "abs",
+        "sign",
     }
 )
 

@@ -32,7 +32,11 @@ from infuse.ops.domains.ml import (
 )
 
 LABELS = (
-    *(dtypes.float32, dtypes.float64, dtypes.int16, dtypes.int32, dtypes.int64),
+    dtypes.float32,
+    dtypes.float64,
+    dtypes.int16,
+    dtypes.int32,
+    dtypes.int64,
     dtypes.string,
 )
 

@@ -194,9 +194,15 @@ def activation(make: GradientBuilder, function: Activation, x: Value) -> Value:
     if function.name == "scaledtanh":
         return make("Mul", make("Tanh", make("Mul", x, beta)), alpha)
     names = {
-        **{"elu": "Elu", "leakyrelu": "LeakyRelu", "thresholdedrelu": "ThresholdedRelu"},
-        **{"relu": "Relu", "sigmoid": "Sigmoid", "softplus": "Softplus", "tanh": "Tanh"},
-        **{"softsign": "Softsign", "hardsigmoid": "HardSigmoid"},
+        "elu": "Elu",
+        "leakyrelu": "LeakyRelu",
+        "thresholdedrelu": "ThresholdedRelu",
+        "relu": "Relu",
+        "sigmoid": "Sigmoid",
+        "softplus": "Softplus",
+        "tanh": "Tanh",
+        "softsign": "Softsign",
+        "hardsigmoid": "HardSigmoid",
     }
     options = {}
     if function.name in ("elu", "leakyrelu", "thresholdedrelu", "hardsigmoid"):

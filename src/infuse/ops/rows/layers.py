@@ -78,11 +78,31 @@ def along_first(node: Node, proof: RowProof, *operands: int, shared: Sequence[in
 
 
 @rows_of(
-    *(DepthToSpace, SpaceToDepth, InstanceNormalization, GroupNormalization, LRN),
-    *(LpPool, GlobalLpPool, Col2Im, QLinearConv, ConvInteger),
-    *(QLinearAveragePool, QLinearGlobalAveragePool, STFT, TfIdfVectorizer),
-    *(Scaler, Normalizer, Imputer, Binarizer, LinearRegressor, LinearClassifier, SVMRegressor),
-    *(SVMClassifier, TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier),
+    DepthToSpace,
+    SpaceToDepth,
+    InstanceNormalization,
+    GroupNormalization,
+    LRN,
+    LpPool,
+    GlobalLpPool,
+    Col2Im,
+    QLinearConv,
+    ConvInteger,
+    QLinearAveragePool,
+    QLinearGlobalAveragePool,
+    STFT,
+    TfIdfVectorizer,
+    Scaler,
+    Normalizer,
+    Imputer,
+    Binarizer,
+    LinearRegressor,
+    LinearClassifier,
+    SVMRegressor,
+    SVMClassifier,
+    TreeEnsemble,
+    TreeEnsembleRegressor,
+    TreeEnsembleClassifier,
 )
 def alone(op: Op, node: Node, proof: RowProof) -> Results:
     """Each image, or row of a table, by itself."""

@@ -84,7 +84,9 @@ async def build(
     }
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", _MODULE),
+        sys.executable,
+        "-m",
+        _MODULE,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -66,7 +66,9 @@ async def stored(path: Path, specs: Sequence[TensorSpec], most: int) -> list[Arr
     """
     order = _Order(str(path), [_input(spec) for spec in specs], most)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", _MODULE),
+        sys.executable,
+        "-m",
+        _MODULE,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

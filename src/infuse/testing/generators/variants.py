@@ -267,9 +267,23 @@ def drop_operand(graph: Graph, rng: np.random.Generator) -> bool:
 
 
 CHANGES: tuple[Change, ...] = (
-    *(change_type, change_type, change_size, change_size, make_narrow, make_narrow, change_rank),
-    *(count_from_other_end, change_attributes, change_integers, change_numbers, join_operands),
-    *(fix_operand, free_operand, drop_operand, change_one_type, scatter_constants),
+    change_type,
+    change_type,
+    change_size,
+    change_size,
+    make_narrow,
+    make_narrow,
+    change_rank,
+    count_from_other_end,
+    change_attributes,
+    change_integers,
+    change_numbers,
+    join_operands,
+    fix_operand,
+    free_operand,
+    drop_operand,
+    change_one_type,
+    scatter_constants,
 )
 
 

@@ -14,12 +14,31 @@ from infuse.ir.graph import Value
 
 
 @layer(
-    *("RandomBrightness", "RandomContrast", "RandomFlip", "RandomRotation", "RandomShear"),
-    *("RandomTranslation", "RandomZoom", "RandomColorDegeneration", "RandomColorJitter"),
-    *("RandomErasing", "RandomGaussianBlur", "RandomGrayscale", "RandomHue", "RandomInvert"),
-    *("RandomPerspective", "RandomPosterization", "RandomSaturation", "RandomSharpness"),
-    *("RandomElasticTransform", "RandomHeight", "RandomWidth"),
-    *("AugMix", "CutMix", "MixUp", "RandAugment"),
+    "RandomBrightness",
+    "RandomContrast",
+    "RandomFlip",
+    "RandomRotation",
+    "RandomShear",
+    "RandomTranslation",
+    "RandomZoom",
+    "RandomColorDegeneration",
+    "RandomColorJitter",
+    "RandomErasing",
+    "RandomGaussianBlur",
+    "RandomGrayscale",
+    "RandomHue",
+    "RandomInvert",
+    "RandomPerspective",
+    "RandomPosterization",
+    "RandomSaturation",
+    "RandomSharpness",
+    "RandomElasticTransform",
+    "RandomHeight",
+    "RandomWidth",
+    "AugMix",
+    "CutMix",
+    "MixUp",
+    "RandAugment",
 )
 def augmentation(call: Call, x: Value) -> Value:
     """Images as they are, in the type of the layer."""

@@ -15,8 +15,15 @@ from infuse.ir.graph import Value
 
 
 @layer(
-    *("Identity", "Dropout", "GaussianNoise", "GaussianDropout", "AlphaDropout"),
-    *("ActivityRegularization", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"),
+    "Identity",
+    "Dropout",
+    "GaussianNoise",
+    "GaussianDropout",
+    "AlphaDropout",
+    "ActivityRegularization",
+    "SpatialDropout1D",
+    "SpatialDropout2D",
+    "SpatialDropout3D",
     masking=True,
 )
 def identity(call: Call, x: Value, **_: Any) -> Value:

@@ -85,19 +85,42 @@ def _unary(kind: str, floats: bool = True) -> Operation:
 
 
 _FLOATS: Final = (
-    *("Exp", "Log", "Sqrt", "Sin", "Cos", "Tan", "Sinh", "Cosh", "Tanh", "Erf", "Reciprocal"),
-    *("Sigmoid", "Softplus", "Softsign", "Selu"),
+    "Exp",
+    "Log",
+    "Sqrt",
+    "Sin",
+    "Cos",
+    "Tan",
+    "Sinh",
+    "Cosh",
+    "Tanh",
+    "Erf",
+    "Reciprocal",
+    "Sigmoid",
+    "Softplus",
+    "Softsign",
+    "Selu",
 )
 for _name in _FLOATS:
     operation(_name)(_unary(_name))
 for _name, _kind in (
-    *(("Arccos", "Acos"), ("Arcsin", "Asin"), ("Arctan", "Atan"), ("Silu", "Swish")),
-    *(("Arccosh", "Acosh"), ("Arcsinh", "Asinh"), ("Arctanh", "Atanh")),
+    ("Arccos", "Acos"),
+    ("Arcsin", "Asin"),
+    ("Arctan", "Atan"),
+    ("Silu", "Swish"),
+    ("Arccosh", "Acosh"),
+    ("Arcsinh", "Asinh"),
+    ("Arctanh", "Atanh"),
 ):
     operation(_name)(_unary(_kind))
 for _name, _kind in (
-    *(("Absolute", "Abs"), ("Abs", "Abs"), ("Negative", "Neg"), ("Sign", "Sign"), ("Relu", "Relu")),
-    *(("Isnan", "IsNaN"), ("Isinf", "IsInf")),
+    ("Absolute", "Abs"),
+    ("Abs", "Abs"),
+    ("Negative", "Neg"),
+    ("Sign", "Sign"),
+    ("Relu", "Relu"),
+    ("Isnan", "IsNaN"),
+    ("Isinf", "IsInf"),
 ):
     operation(_name)(_unary(_kind, floats=False))
 for _name in ("Floor", "Ceil"):
@@ -121,12 +144,24 @@ def _named(name: str) -> Operation:
 
 
 for _name, _kind in (
-    *(("LeakyRelu", "leaky_relu"), ("Elu", "elu"), ("Celu", "celu")),
-    *(("Gelu", "gelu"), ("Glu", "glu"), ("HardSigmoid", "hard_sigmoid"), ("Softmax", "softmax")),
-    *(("HardSilu", "hard_silu"), ("HardTanh", "hard_tanh"), ("HardShrink", "hard_shrink")),
-    *(("SoftShrink", "soft_shrink"), ("TanhShrink", "tanh_shrink"), ("Threshold", "threshold")),
-    *(("LogSigmoid", "log_sigmoid"), ("LogSoftmax", "log_softmax"), ("Sparsemax", "sparsemax")),
-    *(("SparsePlus", "sparse_plus"), ("SparseSigmoid", "sparse_sigmoid")),
+    ("LeakyRelu", "leaky_relu"),
+    ("Elu", "elu"),
+    ("Celu", "celu"),
+    ("Gelu", "gelu"),
+    ("Glu", "glu"),
+    ("HardSigmoid", "hard_sigmoid"),
+    ("Softmax", "softmax"),
+    ("HardSilu", "hard_silu"),
+    ("HardTanh", "hard_tanh"),
+    ("HardShrink", "hard_shrink"),
+    ("SoftShrink", "soft_shrink"),
+    ("TanhShrink", "tanh_shrink"),
+    ("Threshold", "threshold"),
+    ("LogSigmoid", "log_sigmoid"),
+    ("LogSoftmax", "log_softmax"),
+    ("Sparsemax", "sparsemax"),
+    ("SparsePlus", "sparse_plus"),
+    ("SparseSigmoid", "sparse_sigmoid"),
     ("Squareplus", "squareplus"),
 ):
     operation(_name)(_named(_kind))
@@ -149,9 +184,16 @@ def _binary(kind: str, floats: bool = False) -> Operation:
 
 
 for _name, _kind in (
-    *(("Add", "Add"), ("Subtract", "Sub"), ("Multiply", "Mul"), ("Maximum", "Max")),
-    *(("Minimum", "Min"), ("Power", "Pow"), ("Equal", "Equal")),
-    *(("Greater", "Greater"), ("GreaterEqual", "GreaterOrEqual"), ("Less", "Less")),
+    ("Add", "Add"),
+    ("Subtract", "Sub"),
+    ("Multiply", "Mul"),
+    ("Maximum", "Max"),
+    ("Minimum", "Min"),
+    ("Power", "Pow"),
+    ("Equal", "Equal"),
+    ("Greater", "Greater"),
+    ("GreaterEqual", "GreaterOrEqual"),
+    ("Less", "Less"),
     ("LessEqual", "LessOrEqual"),
 ):
     operation(_name)(_binary(_kind))

@@ -84,7 +84,9 @@ def convolution(call: Call) -> Value:
     extents = [d * (k - 1) + 1 for d, k in zip(dilations, kernel)]
     made = call.g(
         "Conv",
-        *(x, w, call.maybe("bias")),
+        x,
+        w,
+        call.maybe("bias"),
         kernel_shape=kernel,
         strides=strides,
         dilations=dilations,
@@ -119,7 +121,9 @@ def transposed_convolution(call: Call) -> Value:
             raise ModelFileError(f"its output size is {size}, and it makes at least {least}")
     made = call.g(
         "ConvTranspose",
-        *(x, w, None),
+        x,
+        w,
+        None,
         kernel_shape=kernel,
         strides=strides,
         dilations=dilations,
@@ -142,7 +146,11 @@ def deformable_convolution(call: Call) -> Value:
     x, w = call("x"), call("filter")
     return call.g(
         "DeformConv",
-        *(x, w, call("offset"), None, call.maybe("mask")),
+        x,
+        w,
+        call("offset"),
+        None,
+        call.maybe("mask"),
         kernel_shape=tuple(_fixed(size) for size in w.shape[2:]),
         strides=several(call, "strides", 2, 1),
         dilations=several(call, "dilations", 2, 1),

@@ -114,7 +114,8 @@ def grid_sample(call: Call) -> Value:
     corners = int(bool(call.attribute("align_corners", True)))
     return call.g(
         "GridSample",
-        *(call("x"), call("grid")),
+        call("x"),
+        call("grid"),
         mode=modes[mode],
         padding_mode=edge,
         align_corners=corners,
@@ -147,7 +148,9 @@ def roi_align(call: Call) -> Value:
         batch = g("Expand", g.number(0, dtypes.int64), count)
     return g(
         "RoiAlign",
-        *(call("x"), boxes, batch),
+        call("x"),
+        boxes,
+        batch,
         mode="avg",
         output_height=int(call.attribute("pooled_height", 1)),
         output_width=int(call.attribute("pooled_width", 1)),

@@ -205,15 +205,20 @@ def _from_front(axis: Any, rank: int) -> Any:
 
 
 for _name, _places in (
-    *(("slice.Tensor", (0,)), ("select.int", (0,)), ("cat.default", (0,)), ("flip.default", (0,))),
-    *(
-        ("narrow.default", (0,)),
-        ("transpose.int", (0, 1)),
-        ("squeeze.dim", (0,)),
-        ("squeeze.dims", (0,)),
-    ),
-    *(("index_select.default", (0,)), ("roll.default", (1,)), ("sum.dim_IntList", (0,))),
-    *(("mean.dim", (0,)), ("split.Tensor", (1,)), ("split_with_sizes.default", (1,))),
+    ("slice.Tensor", (0,)),
+    ("select.int", (0,)),
+    ("cat.default", (0,)),
+    ("flip.default", (0,)),
+    ("narrow.default", (0,)),
+    ("transpose.int", (0, 1)),
+    ("squeeze.dim", (0,)),
+    ("squeeze.dims", (0,)),
+    ("index_select.default", (0,)),
+    ("roll.default", (1,)),
+    ("sum.dim_IntList", (0,)),
+    ("mean.dim", (0,)),
+    ("split.Tensor", (1,)),
+    ("split_with_sizes.default", (1,)),
 ):
     _inside(_name, *_places)
 _inside("unsqueeze.default", 0, new=True)

@@ -17,10 +17,30 @@ _LONGEST: Final = 1 << 16
 
 
 @aten(
-    *("clone", "contiguous", "detach", "alias", "lift_fresh", "lift_fresh_copy", "lift"),
-    *("_to_copy", "to", "type_as", "detach_copy", "alias_copy", "resolve_conj", "resolve_neg"),
-    *("positive", "_conj", "conj", "real", "view_as_real_copy", "_autocast_to_full_precision"),
-    *("requires_grad_", "_reshape_alias_copy", "conj_physical", "_conj_physical"),
+    "clone",
+    "contiguous",
+    "detach",
+    "alias",
+    "lift_fresh",
+    "lift_fresh_copy",
+    "lift",
+    "_to_copy",
+    "to",
+    "type_as",
+    "detach_copy",
+    "alias_copy",
+    "resolve_conj",
+    "resolve_neg",
+    "positive",
+    "_conj",
+    "conj",
+    "real",
+    "view_as_real_copy",
+    "_autocast_to_full_precision",
+    "requires_grad_",
+    "_reshape_alias_copy",
+    "conj_physical",
+    "_conj_physical",
 )
 def same(g: TorchImporter, x: Value, *options: Any, **more: Any) -> Value:
     """X in the element type of the result."""

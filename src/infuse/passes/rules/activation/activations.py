@@ -33,8 +33,14 @@ def _gated(x: Any, curve: Any) -> list[Any]:
     """½ · x · (1 + curve), in the ways in which the half is shared out."""
     gate, half = curve + 1.0, x * 0.5
     return [
-        *((x * gate) * 0.5, half * gate, x * (gate * 0.5), (x * gate) / 2.0),
-        *(x * (curve * 0.5 + 0.5), half + half * curve, (x + x * curve) * 0.5, x * (gate / 2.0)),
+        (x * gate) * 0.5,
+        half * gate,
+        x * (gate * 0.5),
+        (x * gate) / 2.0,
+        x * (curve * 0.5 + 0.5),
+        half + half * curve,
+        (x + x * curve) * 0.5,
+        x * (gate / 2.0),
     ]
 
 
@@ -366,15 +372,17 @@ class ClipAsRelu(Rule):
 
 
 RULES = (
-    *(
-        FuseErfGelu,
-        FuseTanhGelu,
-        FuseSwish,
-        FuseHardSwish,
-        FuseHardSwishOfSum,
-        FuseHardSigmoid,
-        FuseMish,
-        PReluAsLeakyRelu,
-    ),
-    *(RemoveRepeated, RemoveInverse, MergeClips, LimitAsClip, ClipAsRelu),
+    FuseErfGelu,
+    FuseTanhGelu,
+    FuseSwish,
+    FuseHardSwish,
+    FuseHardSwishOfSum,
+    FuseHardSigmoid,
+    FuseMish,
+    PReluAsLeakyRelu,
+    RemoveRepeated,
+    RemoveInverse,
+    MergeClips,
+    LimitAsClip,
+    ClipAsRelu,
 )

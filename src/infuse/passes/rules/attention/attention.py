@@ -47,16 +47,19 @@ class FuseAttention(Rule):
     rounding = "scores are scaled in another place, and summed block by block"
     examples = tuple(
         {
-            **{
-                "q": (*heads, 5, 4),
-                "kt": (*heads, 4, 6),
-                "v": (*heads, 6, 7),
-                "mask": (1, 5, 6),
-                "more": (5, 6),
-            },
-            **{"condition": Bools((5, 6)), "low": np.float32(-1e20), "q_factor": np.float32(0.5)},
-            **{"k_factor": np.float32(0.5), "s_factor": np.float32(2), "q_divisor": np.float32(2)},
-            **{"k_divisor": np.float32(3), "s_divisor": np.float32(0.5)},
+            "q": (*heads, 5, 4),
+            "kt": (*heads, 4, 6),
+            "v": (*heads, 6, 7),
+            "mask": (1, 5, 6),
+            "more": (5, 6),
+            "condition": Bools((5, 6)),
+            "low": np.float32(-1e20),
+            "q_factor": np.float32(0.5),
+            "k_factor": np.float32(0.5),
+            "s_factor": np.float32(2),
+            "q_divisor": np.float32(2),
+            "k_divisor": np.float32(3),
+            "s_divisor": np.float32(0.5),
         }
         for heads in ((2, 3), (3,))
     )

@@ -338,12 +338,13 @@ class ShareHeads(Rule):
     rounding = "the same, in another order in memory"
     examples = tuple(
         {
-            **{"q": (2, 6, 5, 4), "k": (2, 3, 1, 7, 4), "v": (2, 3, 1, 7, 4), "more": more},
-            **{
-                "wide": int64s(2, 3, 2, 7, 4),
-                "k_shape": int64s(2, 6, 7, 4),
-                "v_shape": int64s(2, 6, 7, 4),
-            },
+            "q": (2, 6, 5, 4),
+            "k": (2, 3, 1, 7, 4),
+            "v": (2, 3, 1, 7, 4),
+            "more": more,
+            "wide": int64s(2, 3, 2, 7, 4),
+            "k_shape": int64s(2, 6, 7, 4),
+            "v_shape": int64s(2, 6, 7, 4),
         }
         for more in ([], [(5, 7)])
     )

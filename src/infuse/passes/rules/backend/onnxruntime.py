@@ -288,11 +288,10 @@ class UseSimplifiedNormalization(RuntimeRule):
 
 
 RULES = (
-    *(
-        FuseConvActivation,
-        FuseGemmActivation,
-        SwishAsQuickGelu,
-        UseOwnGelu,
-    ),
-    *(FuseSkipNormalization, UseSimplifiedNormalization),
+    FuseConvActivation,
+    FuseGemmActivation,
+    SwishAsQuickGelu,
+    UseOwnGelu,
+    FuseSkipNormalization,
+    UseSimplifiedNormalization,
 )

@@ -21,8 +21,11 @@ PANEL = 16
 _Q = (2, 5, 8)
 _HEADS = {"q_num_heads": 2, "kv_num_heads": 2}
 _SPECIAL = {
-    **{"softcap": 0.0, "left_window_size": -1, "right_window_size": -1, "qk_matmul_output_mode": 0},
-    **{"softmax_precision": None},
+    "softcap": 0.0,
+    "left_window_size": -1,
+    "right_window_size": -1,
+    "qk_matmul_output_mode": 0,
+    "softmax_precision": None,
 }
 
 
@@ -38,15 +41,15 @@ class UseMultiHeadAttention(RuntimeRule):
     rounding = "scores are scaled in another place"
     examples = tuple(
         {
-            **{
-                "q": _Q,
-                "k": _Q,
-                "v": _Q,
-                "mask": mask,
-                "condition": np.ones((2, 1, 1, 5), bool),
-                "low": np.float32(-1e9),
-            },
-            **{"past_key": (2, 2, 3, 4), "past_value": (2, 2, 3, 4), "attention": _HEADS},
+            "q": _Q,
+            "k": _Q,
+            "v": _Q,
+            "mask": mask,
+            "condition": np.ones((2, 1, 1, 5), bool),
+            "low": np.float32(-1e9),
+            "past_key": (2, 2, 3, 4),
+            "past_value": (2, 2, 3, 4),
+            "attention": _HEADS,
             "outputs": outputs,
         }
         for mask, outputs in (((2, 2, 5, 5), 1), ((5, 5), 1), ((2, 1, 1, 5), 1), ((1, 2, 5, 8), 3))
@@ -200,14 +203,14 @@ class FusePackedAttention(RuntimeRule):
     rounding = "products are summed in another order"
     examples = (
         {
-            **{
-                "x": (2, 5, 6),
-                "w": np.ones((6, 96), np.float32),
-                "b": np.ones(96, np.float32),
-                "bias": (1, 2, 5, 5),
-            },
-            **{"more": [int64s(32, 32, 32)], "split": {"axis": 2}, "attention": {"num_heads": 2}},
-            **{"padding": np.ones((2, 5), np.int32)},
+            "x": (2, 5, 6),
+            "w": np.ones((6, 96), np.float32),
+            "b": np.ones(96, np.float32),
+            "bias": (1, 2, 5, 5),
+            "more": [int64s(32, 32, 32)],
+            "split": {"axis": 2},
+            "attention": {"num_heads": 2},
+            "padding": np.ones((2, 5), np.int32),
         },
     )
 

@@ -38,14 +38,21 @@ class FuseEmbedNormalization(RuntimeRule):
     rounding = "the sum is added up in another order"
     examples = (
         {
-            **{**_TABLES, **_WEIGHTS, "kinds": Ints((2, 3), 0, 9), "p": (9, 4)},
-            **{"places": Ints((2, 3), 0, 7), "cut": [int64s(0), int64s(3), int64s(0)]},
+            **_TABLES,
+            **_WEIGHTS,
+            "kinds": Ints((2, 3), 0, 9),
+            "p": (9, 4),
+            "places": Ints((2, 3), 0, 7),
+            "cut": [int64s(0), int64s(3), int64s(0)],
         },
         {
-            **{**_TABLES, **_WEIGHTS, "kinds": Ints((2, 3), 0, 9), "p": (1, 7, 4)},
+            **_TABLES,
+            **_WEIGHTS,
+            "kinds": Ints((2, 3), 0, 9),
+            "p": (1, 7, 4),
             "cut": [int64s(0), int64s(3), int64s(1)],
         },
-        {**{**_TABLES, **_WEIGHTS, "kinds": Ints((2, 3), 0, 9)}, "p": (3, 4)},
+        {**_TABLES, **_WEIGHTS, "kinds": Ints((2, 3), 0, 9), "p": (3, 4)},
     )
 
     def match(
@@ -143,7 +150,15 @@ class FuseEmbedNormalization(RuntimeRule):
         indices = [_narrow(v) for v in (ids, kinds, places)]
         return own(
             "EmbedLayerNormalization",
-            *(indices[0], indices[1], w, table, t, gamma, beta, None, indices[2]),
+            indices[0],
+            indices[1],
+            w,
+            table,
+            t,
+            gamma,
+            beta,
+            None,
+            indices[2],
             epsilon=attribute(norm, "epsilon"),
         )
 

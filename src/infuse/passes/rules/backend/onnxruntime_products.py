@@ -143,7 +143,9 @@ class TransposeOfFusedMatMul(RuntimeRule):
     rounding = "sums run in another order"
     examples = (
         {
-            **{"a": (2, 3, 4), "b": (2, 5, 4), "product": {"transB": 1, "alpha": 0.5}},
+            "a": (2, 3, 4),
+            "b": (2, 5, 4),
+            "product": {"transB": 1, "alpha": 0.5},
             "moved": {"perm": (0, 2, 1)},
         },
     )

@@ -258,20 +258,16 @@ class RemoveNotBeforeWhere(Rule):
 
 
 RULES = (
-    *(
-        MergeAddedConstants,
-        MergeFactors,
-        AddThroughReshape,
-        SubtractAsAdd,
-        AbsorbNegation,
-        DoubleAsProduct,
-        SumAsAdd,
-    ),
-    *(
-        ReciprocalAsQuotient,
-        DivideByPowerOfTwo,
-        DivideByConstant,
-        PowAsProduct,
-        RemoveNotBeforeWhere,
-    ),
+    MergeAddedConstants,
+    MergeFactors,
+    AddThroughReshape,
+    SubtractAsAdd,
+    AbsorbNegation,
+    DoubleAsProduct,
+    SumAsAdd,
+    ReciprocalAsQuotient,
+    DivideByPowerOfTwo,
+    DivideByConstant,
+    PowAsProduct,
+    RemoveNotBeforeWhere,
 )

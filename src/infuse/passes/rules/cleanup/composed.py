@@ -320,14 +320,15 @@ class RemoveReluOfPositive(Rule):
 
 
 RULES = (
-    *(
-        FuseLeakyRelu,
-        FusePRelu,
-        FuseClippedLine,
-        FuseSigmoid,
-        FuseTanh,
-        FuseSoftsign,
-        FuseLogSoftmax,
-    ),
-    *(ArgMaxBeforeSoftmax, FuseReduction, FuseSumSquare, RemoveReluOfPositive),
+    FuseLeakyRelu,
+    FusePRelu,
+    FuseClippedLine,
+    FuseSigmoid,
+    FuseTanh,
+    FuseSoftsign,
+    FuseLogSoftmax,
+    ArgMaxBeforeSoftmax,
+    FuseReduction,
+    FuseSumSquare,
+    RemoveReluOfPositive,
 )

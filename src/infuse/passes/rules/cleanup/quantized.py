@@ -147,7 +147,9 @@ class PoolBeforeDequantization(Rule):
             "root": {"kernel_shape": (2, 2)},
         },
         {
-            **{"q": Ints((2, 3, 5, 5), -128, 128, dtypes.int8), "s": _STEP, "z": i8(-7)},
+            "q": Ints((2, 3, 5, 5), -128, 128, dtypes.int8),
+            "s": _STEP,
+            "z": i8(-7),
             "root": {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1), "strides": (2, 2)},
         },
     )

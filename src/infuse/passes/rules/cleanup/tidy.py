@@ -280,13 +280,13 @@ class CastConstantOfShape(Rule):
 
 
 RULES = (
-    *(
-        RemoveResize,
-        RemoveGlobalPool,
-        RemoveZeroBias,
-        RemoveTwin,
-        GatherAsSlice,
-        RemoveScatter,
-    ),
-    *(FuseUpsample, EinsumOfOne, CastConstantOfShape),
+    RemoveResize,
+    RemoveGlobalPool,
+    RemoveZeroBias,
+    RemoveTwin,
+    GatherAsSlice,
+    RemoveScatter,
+    FuseUpsample,
+    EinsumOfOne,
+    CastConstantOfShape,
 )

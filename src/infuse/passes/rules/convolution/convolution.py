@@ -310,6 +310,10 @@ class FusePadConv(Rule):
 
 
 RULES = (
-    *(FuseConvBatchNormalization, FuseConvScale, FuseConvAdd, FuseBatchNormalizationConv),
-    *(BatchNormalizationAsScale, FusePadConv),
+    FuseConvBatchNormalization,
+    FuseConvScale,
+    FuseConvAdd,
+    FuseBatchNormalizationConv,
+    BatchNormalizationAsScale,
+    FusePadConv,
 )

@@ -95,7 +95,9 @@ class FuseSpaceToDepth(Rule):
     rows = ("G23", "G27")
     examples = (
         {
-            **{"x": (2, 3, 6, 4), "s": int64s(2, 3, 3, 2, 2, 2), "t": int64s(2, 12, 3, 2)},
+            "x": (2, 3, 6, 4),
+            "s": int64s(2, 3, 3, 2, 2, 2),
+            "t": int64s(2, 12, 3, 2),
             "moved": {"perm": (0, 3, 5, 1, 2, 4)},
         },
     )
@@ -169,8 +171,10 @@ class FuseSlicesConv(Rule):
     rounding = "channels are summed in another order"
     examples = (
         {
-            **{"xs": _slices(_IMAGE, (0, 0), (1, 0), (0, 1), (1, 1)), "joined": {"axis": 1}},
-            **{"w": (2, 12, 1, 2), "b": (2,)},
+            "xs": _slices(_IMAGE, (0, 0), (1, 0), (0, 1), (1, 1)),
+            "joined": {"axis": 1},
+            "w": (2, 12, 1, 2),
+            "b": (2,),
         },
     )
 

@@ -50,17 +50,19 @@ class PoolBeforeConv(Rule):
     rounding = "means are taken before sums"
     examples = (
         {
-            **{
-                "x": (2, 3, 4, 6),
-                "w": (5, 3, 1, 1),
-                "b": (5,),
-                "axes": int64s(2, 3),
-                "mean": {"keepdims": 1},
-            },
+            "x": (2, 3, 4, 6),
+            "w": (5, 3, 1, 1),
+            "b": (5,),
+            "axes": int64s(2, 3),
+            "mean": {"keepdims": 1},
             "pool": {"kernel_shape": (2, 2), "strides": (2, 2)},
         },
         {
-            **{"x": (2, 4, 7), "w": (4, 2, 1), "b": (4,), "axes": int64s(-1), "conv": {"group": 2}},
+            "x": (2, 4, 7),
+            "w": (4, 2, 1),
+            "b": (4,),
+            "axes": int64s(-1),
+            "conv": {"group": 2},
             "pool": {"kernel_shape": (3,), "strides": (2,), "pads": (1, 1)},
         },
     )
@@ -134,7 +136,12 @@ class FuseConvGemm(Rule):
     rounding = "weights are multiplied first"
     examples = tuple(
         {
-            **{"x": (2, 3, 2, 2), "w": (6, 3, 2, 2), "p": (6,), "m": m, "q": (1, 5), "gemm": gemm},
+            "x": (2, 3, 2, 2),
+            "w": (6, 3, 2, 2),
+            "p": (6,),
+            "m": m,
+            "q": (1, 5),
+            "gemm": gemm,
             "more": more,
         }
         for m, gemm in (((6, 5), {"alpha": 0.5, "beta": 2.0}), ((5, 6), {"transB": 1}))

@@ -73,8 +73,11 @@ class Window:
     def attributes(self) -> dict[str, Any]:
         """The attributes of a node with this window."""
         return {
-            **{"kernel_shape": self.kernel, "strides": self.strides, "dilations": self.dilations},
-            **{"pads": self.pads, "auto_pad": "NOTSET"},
+            "kernel_shape": self.kernel,
+            "strides": self.strides,
+            "dilations": self.dilations,
+            "pads": self.pads,
+            "auto_pad": "NOTSET",
         }
 
 

@@ -171,14 +171,14 @@ class FuseConvMatMul(Rule):
     rounding = MULTIPLIED
     examples = (
         {
-            **{
-                "x": (2, 3, 4, 4),
-                "w": (6, 3, 2, 2),
-                "b": (6,),
-                "m": (6, 5),
-                "conv": {"strides": (2, 2)},
-            },
-            **{"s": int64s(2, 6, -1), "rows": {"perm": (0, 2, 1)}, "last": {"perm": (0, 2, 3, 1)}},
+            "x": (2, 3, 4, 4),
+            "w": (6, 3, 2, 2),
+            "b": (6,),
+            "m": (6, 5),
+            "conv": {"strides": (2, 2)},
+            "s": int64s(2, 6, -1),
+            "rows": {"perm": (0, 2, 1)},
+            "last": {"perm": (0, 2, 3, 1)},
         },
     )
 

@@ -290,6 +290,14 @@ class NotOfComparison(Rule):
 
 
 RULES = (
-    *(CommonFactor, CommonOperand, MergeAffine, MergeQuotients, NegateConstant, NegateDifference),
-    *(ProductAsNegation, RemoveNegationBeforeAbs, PowAsRoot, NotOfComparison),
+    CommonFactor,
+    CommonOperand,
+    MergeAffine,
+    MergeQuotients,
+    NegateConstant,
+    NegateDifference,
+    ProductAsNegation,
+    RemoveNegationBeforeAbs,
+    PowAsRoot,
+    NotOfComparison,
 )

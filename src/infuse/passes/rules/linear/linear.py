@@ -380,13 +380,13 @@ class UnflattenGemm(Rule):
 
 
 RULES = (
-    *(
-        FuseMatMulAdd,
-        FuseGemmAdd,
-        FuseGemmScale,
-        FuseGemmBatchNormalization,
-        FuseMatMulScale,
-        FuseScaleMatMul,
-    ),
-    *(ScaleOneOperand, FuseTransposeGemm, UnflattenGemm),
+    FuseMatMulAdd,
+    FuseGemmAdd,
+    FuseGemmScale,
+    FuseGemmBatchNormalization,
+    FuseMatMulScale,
+    FuseScaleMatMul,
+    ScaleOneOperand,
+    FuseTransposeGemm,
+    UnflattenGemm,
 )

@@ -278,6 +278,9 @@ class FuseFlattenedAffine(Rule):
 
 
 RULES = (
-    *(NegateWeights, MatMulOfTranspose, TransposeOfProduct, FuseGemmFactor),
+    NegateWeights,
+    MatMulOfTranspose,
+    TransposeOfProduct,
+    FuseGemmFactor,
     FuseFlattenedAffine,
 )

@@ -141,13 +141,14 @@ class AddInputToConv(Rule):
     rounding = _ADDED
     examples = (
         {
-            **{
-                "x": (1, 4, 6, 5),
-                "w": (4, 2, 3, 3),
-                "b": (4,),
-                "conv": {"pads": (1, 1, 1, 1), "group": 2},
-            },
-            **{"scale": (4,), "shift": (4,), "mean": (4,), "var": (4,)},
+            "x": (1, 4, 6, 5),
+            "w": (4, 2, 3, 3),
+            "b": (4,),
+            "conv": {"pads": (1, 1, 1, 1), "group": 2},
+            "scale": (4,),
+            "shift": (4,),
+            "mean": (4,),
+            "var": (4,),
         },
     )
 

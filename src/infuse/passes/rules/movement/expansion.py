@@ -248,6 +248,12 @@ class MergeExpands(Rule):
 
 
 RULES = (
-    *(TileAsExpand, MergeExpands, ConcatAsExpand, NeutralAsExpand, CompareRange),
-    *(RemoveExpandBeforeMatMul, RemoveExpandBeforeAttention, RemoveExpandBeforeBroadcast),
+    TileAsExpand,
+    MergeExpands,
+    ConcatAsExpand,
+    NeutralAsExpand,
+    CompareRange,
+    RemoveExpandBeforeMatMul,
+    RemoveExpandBeforeAttention,
+    RemoveExpandBeforeBroadcast,
 )

@@ -33,8 +33,14 @@ from infuse.passes.rules.movement.exchange import (
 from infuse.rewrite import Rule, require
 
 REDUCTIONS = (
-    *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"),
-    *("ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSumSquare",
+    "ReduceL1",
+    "ReduceL2",
 )
 WORKING = ("MatMul", "Gemm", "Conv", "Attention", *BINARY)
 """Operators that are worth to be computed in part."""
@@ -324,6 +330,11 @@ class SinkExpand(Rule):
 
 
 RULES = (
-    *(RemoveTransposesAround, SinkTranspose, SinkTransposes, SinkTransposeResidual),
-    *(SinkExpand, CutOperand, CutOperands),
+    RemoveTransposesAround,
+    SinkTranspose,
+    SinkTransposes,
+    SinkTransposeResidual,
+    SinkExpand,
+    CutOperand,
+    CutOperands,
 )

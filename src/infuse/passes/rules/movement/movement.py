@@ -310,13 +310,12 @@ class MergePads(Rule):
 
 
 RULES = (
-    *(
-        MergeSlices,
-        RemoveSplitConcat,
-        RemoveConcatSplit,
-        RemoveConcatSlice,
-        MergeConcats,
-        CountIndicesFromFront,
-    ),
-    *(SqueezeSliceAsGather, MergePads),
+    MergeSlices,
+    RemoveSplitConcat,
+    RemoveConcatSplit,
+    RemoveConcatSlice,
+    MergeConcats,
+    CountIndicesFromFront,
+    SqueezeSliceAsGather,
+    MergePads,
 )

@@ -365,20 +365,16 @@ class ReadShapeEarlier(Rule):
 
 
 RULES = (
-    *(
-        MergeTransposes,
-        MaterializeReshape,
-        MergeReshapes,
-        MergeCasts,
-        CastLikeAsCast,
-        WidenLater,
-        SqueezeAsReshape,
-    ),
-    *(
-        TransposeAsReshape,
-        MoveReshapeUp,
-        MoveUnitAxesUp,
-        RemoveReshapeBeforeBroadcast,
-        ReadShapeEarlier,
-    ),
+    MergeTransposes,
+    MaterializeReshape,
+    MergeReshapes,
+    MergeCasts,
+    CastLikeAsCast,
+    WidenLater,
+    SqueezeAsReshape,
+    TransposeAsReshape,
+    MoveReshapeUp,
+    MoveUnitAxesUp,
+    RemoveReshapeBeforeBroadcast,
+    ReadShapeEarlier,
 )

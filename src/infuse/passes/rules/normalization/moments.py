@@ -322,8 +322,10 @@ class FuseNormalizationCasts(Rule):
     rounding = "the scale is applied before or after rounding"
     examples = (
         {
-            **{"x": Call("Cast", ((3, 4),), {"to": dtypes.float16}), "s": np.ones(4, np.float32)},
-            **{"up": {"to": dtypes.float32}, "down": {"to": dtypes.float16}},
+            "x": Call("Cast", ((3, 4),), {"to": dtypes.float16}),
+            "s": np.ones(4, np.float32),
+            "up": {"to": dtypes.float32},
+            "down": {"to": dtypes.float16},
         },
     )
 
@@ -352,12 +354,11 @@ class FuseNormalizationCasts(Rule):
 
 
 RULES = (
-    *(
-        FuseL2Normalization,
-        FuseLpNormalization,
-        FuseShiftedNormalization,
-        FuseShiftedInstance,
-        FuseInstanceNormalization,
-    ),
-    *(FuseGroupedNormalization, FuseNormalizationCasts),
+    FuseL2Normalization,
+    FuseLpNormalization,
+    FuseShiftedNormalization,
+    FuseShiftedInstance,
+    FuseInstanceNormalization,
+    FuseGroupedNormalization,
+    FuseNormalizationCasts,
 )

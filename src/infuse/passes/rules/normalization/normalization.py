@@ -266,8 +266,11 @@ class FuseGroupNormalization(Rule):
     rounding = _MOMENTS
     examples = (
         {
-            **{"x": (2, 4, 3, 3), "s": int64s(0, 2, -1), "t": int64s(2, 4, 3, 3)},
-            **{"a": np.ones(2, np.float32), "b": np.zeros(2, np.float32)},
+            "x": (2, 4, 3, 3),
+            "s": int64s(0, 2, -1),
+            "t": int64s(2, 4, 3, 3),
+            "a": np.ones(2, np.float32),
+            "b": np.zeros(2, np.float32),
         },
     )
 
@@ -351,16 +354,12 @@ class GlobalAveragePool(Rule):
 
 
 RULES = (
-    *(
-        FuseLayerNormalization,
-        FuseFastVariance,
-        FuseRMSNormalization,
-        FuseNormalizationScale,
-        FuseNormalizationShift,
-    ),
-    *(
-        FuseGroupNormalization,
-        FuseSoftmax,
-        GlobalAveragePool,
-    ),
+    FuseLayerNormalization,
+    FuseFastVariance,
+    FuseRMSNormalization,
+    FuseNormalizationScale,
+    FuseNormalizationShift,
+    FuseGroupNormalization,
+    FuseSoftmax,
+    GlobalAveragePool,
 )

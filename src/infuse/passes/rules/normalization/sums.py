@@ -278,7 +278,12 @@ class FuseLogSoftmaxParts(Rule):
 
 
 RULES = (
-    *(MergeReductions, FuseReductionReshape, SumAsMean),
-    *(FuseUnshiftedSoftmax, FuseLogSoftmaxParts),
-    *(FuseLogSumExp, RemoveShiftBeforeSoftmax, ExpOfLogSoftmax),
+    MergeReductions,
+    FuseReductionReshape,
+    SumAsMean,
+    FuseUnshiftedSoftmax,
+    FuseLogSoftmaxParts,
+    FuseLogSumExp,
+    RemoveShiftBeforeSoftmax,
+    ExpOfLogSoftmax,
 )

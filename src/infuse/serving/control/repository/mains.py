@@ -10,8 +10,18 @@ from typing import Final
 from infuse.runtime.folder import METADATA, STAGES
 
 ENDINGS: Final = (
-    *(".onnx", ".infuse", ".pt2", ".pt", ".pth", ".tflite", ".keras", ".h5", ".hdf5"),
-    *(".mindir", ".ubj", ".cbm"),
+    ".onnx",
+    ".infuse",
+    ".pt2",
+    ".pt",
+    ".pth",
+    ".tflite",
+    ".keras",
+    ".h5",
+    ".hdf5",
+    ".mindir",
+    ".ubj",
+    ".cbm",
 )
 """Of files that are models, whatever stands before."""
 ALONE: Final = (".onnx", ".infuse", ".pt2", ".tflite", ".keras", ".mindir")

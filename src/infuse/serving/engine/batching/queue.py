@@ -25,19 +25,23 @@ class Entry:
     """
 
     __slots__ = (
-        *(
-            "alone",
-            "batch_rows",
-            "deadline",
-            "future",
-            "inputs",
-            "key",
-            "lengths",
-            "level",
-            "own",
-            "request",
-        ),
-        *("outputs", "rows", "size", "state", "timer", "tries", "turn"),
+        "alone",
+        "batch_rows",
+        "deadline",
+        "future",
+        "inputs",
+        "key",
+        "lengths",
+        "level",
+        "own",
+        "request",
+        "outputs",
+        "rows",
+        "size",
+        "state",
+        "timer",
+        "tries",
+        "turn",
     )
 
     def __init__(

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from infuse.processing.text import RowOptions, Tokenizer
 
 _ROWS: Final = (
-    *("truncation", "truncation_side", "padding", "padding_side", "multiple", "special_tokens"),
+    "truncation",
+    "truncation_side",
+    "padding",
+    "padding_side",
+    "multiple",
+    "special_tokens",
 )
 
 

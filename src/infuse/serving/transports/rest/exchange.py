@@ -61,8 +61,19 @@ class Exchange:
     """
 
     __slots__ = (
-        *("_body", "_chunked", "_expects_continue", "_held", "_outlet", "_parts", "_waiter"),
-        *("complete", "gone", "keep_alive", "scope", "started", "task"),
+        "_body",
+        "_chunked",
+        "_expects_continue",
+        "_held",
+        "_outlet",
+        "_parts",
+        "_waiter",
+        "complete",
+        "gone",
+        "keep_alive",
+        "scope",
+        "started",
+        "task",
     )
 
     def __init__(

@@ -27,8 +27,13 @@ _JSON_LENGTH: Final = b"inference-header-content-length"
 # different requests.
 _SINGLE: Final = frozenset(
     (
-        *(b"authorization", b"content-encoding", b"content-type", b"host", b"origin"),
-        *(_LENGTH, _JSON_LENGTH),
+        b"authorization",
+        b"content-encoding",
+        b"content-type",
+        b"host",
+        b"origin",
+        _LENGTH,
+        _JSON_LENGTH,
     )
 )
 
@@ -54,9 +59,25 @@ class RequestReader:
     """
 
     __slots__ = (
-        *("_base", "_body", "_ended", "_expects", "_headers", "_keep_alive", "_lend", "_length"),
-        *("_limits", "_parser", "_refusal", "_requests", "_scope", "_single", "_unbounded", "_url"),
-        *("place", "stage", "step"),
+        "_base",
+        "_body",
+        "_ended",
+        "_expects",
+        "_headers",
+        "_keep_alive",
+        "_lend",
+        "_length",
+        "_limits",
+        "_parser",
+        "_refusal",
+        "_requests",
+        "_scope",
+        "_single",
+        "_unbounded",
+        "_url",
+        "place",
+        "stage",
+        "step",
     )
 
     def __init__(self, requests: Requests, limits: Limits, base: Scope, lend: Lend | None) -> None:

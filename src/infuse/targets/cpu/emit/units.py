@@ -30,17 +30,20 @@ SMALL: Final = "functions.cpp"
 """The file with the functions of a model that do not stand alone."""
 _SMALL: Final = frozenset(
     [
-        *("along.hpp", "axes.hpp", "cache.hpp", "copy.hpp", "element.hpp", "failure.hpp"),
-        *(
-            "half.hpp",
-            "interleave.hpp",
-            "lookup.hpp",
-            "lowbit.hpp",
-            "map.hpp",
-            "narrow.hpp",
-            "rows.hpp",
-            "sizes.hpp",
-        ),
+        "along.hpp",
+        "axes.hpp",
+        "cache.hpp",
+        "copy.hpp",
+        "element.hpp",
+        "failure.hpp",
+        "half.hpp",
+        "interleave.hpp",
+        "lookup.hpp",
+        "lowbit.hpp",
+        "map.hpp",
+        "narrow.hpp",
+        "rows.hpp",
+        "sizes.hpp",
     ]
 )
 """Headers whose kernels, but for those that are shared, are compiled faster than a file of their

@@ -13,20 +13,17 @@ from infuse.ops.recurrent_base import Activation, Recurrent
 from infuse.targets.cpu.emit.formulas import literal
 
 _NAMES = {
-    **{
-        "affine": "Affine",
-        "elu": "Elu",
-        "hardsigmoid": "HardSigmoid",
-        "leakyrelu": "LeakyRelu",
-        "relu": "Relu",
-    },
-    **{
-        "scaledtanh": "ScaledTanh",
-        "sigmoid": "Sigmoid",
-        "softplus": "Softplus",
-        "softsign": "Softsign",
-    },
-    **{"tanh": "Tanh", "thresholdedrelu": "ThresholdedRelu"},
+    "affine": "Affine",
+    "elu": "Elu",
+    "hardsigmoid": "HardSigmoid",
+    "leakyrelu": "LeakyRelu",
+    "relu": "Relu",
+    "scaledtanh": "ScaledTanh",
+    "sigmoid": "Sigmoid",
+    "softplus": "Softplus",
+    "softsign": "Softsign",
+    "tanh": "Tanh",
+    "thresholdedrelu": "ThresholdedRelu",
 }
 
 

@@ -20,19 +20,15 @@ from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.table import lowers
 
 _REDUCERS = {
-    **{
-        "ReduceSum": "Sum",
-        "ReduceMean": "Mean",
-        "ReduceMax": "Max",
-        "ReduceMin": "Min",
-        "ReduceProd": "Product",
-    },
-    **{
-        "ReduceSumSquare": "SumSquare",
-        "ReduceL1": "L1",
-        "ReduceL2": "L2",
-        "ReduceLogSum": "LogSum",
-    },
+    "ReduceSum": "Sum",
+    "ReduceMean": "Mean",
+    "ReduceMax": "Max",
+    "ReduceMin": "Min",
+    "ReduceProd": "Product",
+    "ReduceSumSquare": "SumSquare",
+    "ReduceL1": "L1",
+    "ReduceL2": "L2",
+    "ReduceLogSum": "LogSum",
 }
 _OF_ONE = ("ReduceSum", "ReduceMean", "ReduceProd")
 """Of one element that element, whose sign and whose last bits `Max` keeps: 0 + -0 is 0."""

@@ -54,7 +54,8 @@ def tree_scores(low: Lowering, node: Node, group: Group) -> None:
         f.scratch("ranked_trees_scratch", "tree_ranks.hpp", *map(str, counts))
     f.call(
         "run_ranked_trees" if ranked else "run_trees",
-        *(*trees, "votes"),
+        *trees,
+        "votes",
         f"{f.number(x.shape[0])}, {width}, {f.number(int(plain.depths.max(initial=0)))}",
         f.read(source),
         f.write(target),
