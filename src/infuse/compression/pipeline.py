@@ -102,30 +102,7 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
     calibration = None if data is None else feeds_of(original, data, request.batch)
     runs = examples_of(original, calibration, request.examples.validation, request)
     measured = metric_for(request.examples.metric, labels, bound, has_data=calibration is not None)
-    setting = Setting(
-        original,
-        find_layers(original),
-        find_embeddings(original),
-        find_gates(original),
-        calibration,
-        MethodOptions(),
-        request.threads,
-        request.seed,
-        progress,
-    )
-    rotations, serials = Rotations(), frozenset[int]()
-    if request.options.rotate:
-        setting, rotations = rotate(setting, request.methods)
-    if request.options.equalize:
-        setting, serials = equalize(setting, request.methods)
-    plans = [
-        plan
-        for method in request.methods
-        for plan in plans_of(method, replace(setting, options=request.settings_of(method)))
-    ]
-    give_back_freed_memory()
-    mark_layers(plans, rotations.serials, "rotated")
-    mark_layers(plans, serials, "equalized")
+    setting, plans, notes = _planned(original, calibration, request, progress)
     source, layers = setting.graph, [*setting.embeddings, *setting.recurrent, *setting.layers]
     memory = Memory(_facts(source, request, calibration, runs, labels))
     with Evaluation(
@@ -145,11 +122,7 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
             measured.higher_is_better,
             "" if bound is None else str(bound),
         )
-        if calibration is None:
-            report.notes.append("measured on random inputs, which say little of accuracy")
-        else:
-            report.notes += sequence_notes(original)
-        report.notes += rotations.notes
+        report.notes += [*_data_notes(original, calibration), *notes]
         control = Control(
             source,
             plans,
@@ -179,6 +152,49 @@ def compress_graph(graph: Graph, request: Request, progress: Progress | None = N
         report.tried = candidates(control, evaluation, deadline, selection, report)
     _require_met(result, plans, accurate, deadline)
     return result
+
+
+def _planned(
+    graph: Graph,
+    calibration: list[Feeds] | None,
+    request: Request,
+    progress: Progress | None,
+) -> tuple[Setting, list[Plan], list[str]]:
+    """What a graph is compressed from, its channels turned and scaled where that is asked for; a
+    plan for every layer that a method takes; and what is to be known of them.
+    """
+    setting = Setting(
+        graph,
+        find_layers(graph),
+        find_embeddings(graph),
+        find_gates(graph),
+        calibration,
+        MethodOptions(),
+        request.threads,
+        request.seed,
+        progress,
+    )
+    rotations, serials = Rotations(), frozenset[int]()
+    if request.options.rotate:
+        setting, rotations = rotate(setting, request.methods)
+    if request.options.equalize:
+        setting, serials = equalize(setting, request.methods)
+    plans = [
+        plan
+        for method in request.methods
+        for plan in plans_of(method, replace(setting, options=request.settings_of(method)))
+    ]
+    give_back_freed_memory()
+    mark_layers(plans, rotations.serials, "rotated")
+    mark_layers(plans, serials, "equalized")
+    return setting, plans, list(rotations.notes)
+
+
+def _data_notes(graph: Graph, calibration: Sequence[Feeds] | None) -> list[str]:
+    """What is to be known of the data that scores were measured on."""
+    if calibration is None:
+        return ["measured on random inputs, which say little of accuracy"]
+    return sequence_notes(graph)
 
 
 def examples_of(

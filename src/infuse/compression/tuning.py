@@ -67,6 +67,18 @@ class TuningReport:
     """The nodes whose values were drawn to the original's."""
 
 
+def _training(student: Graph, options: TuneOptions, begun: float) -> TrainOptions:
+    """How a graph learns that began to at this time."""
+    batch = student.inputs[0].shape[0]
+    return TrainOptions(
+        optimizer=AdamW(rate=options.rate, weight_decay=0.0),
+        epochs=options.epochs or MANY_EPOCHS,
+        batch_size=batch if isinstance(batch, int) else options.batch_size,
+        schedule=_schedule(options, begun),
+        clip_norm=1.0,
+    )
+
+
 def tune(
     graph: Graph,
     lessons: Lessons,
@@ -119,22 +131,11 @@ def tune(
         if progress is not None:
             progress("tune", step, steps)
 
-    epochs = options.epochs or MANY_EPOCHS
-    batch = student.inputs[0].shape[0]
     _, trained = train(
         student,
         lessons.examples,
         targets,
-        TrainOptions(
-            loss=losses,
-            optimizer=AdamW(rate=options.rate, weight_decay=0.0),
-            epochs=epochs,
-            batch_size=batch if isinstance(batch, int) else options.batch_size,
-            schedule=_schedule(options, begun),
-            clip_norm=1.0,
-            seed=seed,
-            threads=threads,
-        ),
+        replace(_training(student, options, begun), loss=losses, seed=seed, threads=threads),
         parameters=[pairs[value] for value in moved],
         masks={pairs[value]: mask for value, mask in masks.items()},
         watch=Watch(progress=watch, after_epoch=after_epoch, until=lambda: deadline.is_over),

@@ -209,6 +209,12 @@ def whisper_log_mel(samples: Any, *, n_mels: int = 80, seconds: float = 30.0) ->
     return (levels + 4.0) / 4.0
 
 
+def _emphasized(frames: Any, by: float) -> Any:
+    """Frames less a part of the sample before each."""
+    before = xp.concat([frames[..., :1], frames[..., :-1]], axis=-1)
+    return frames - by * before
+
+
 @block
 def kaldi_fbank(
     samples: Any,
@@ -249,9 +255,7 @@ def kaldi_fbank(
     if remove_dc:
         parts = parts - xp.mean(parts, axis=-1, keepdims=True)
     energy = xp.sum(parts * parts, axis=-1, keepdims=True)
-    if preemphasis:
-        before = xp.concat([parts[..., :1], parts[..., :-1]], axis=-1)
-        parts = parts - preemphasis * before
+    parts = _emphasized(parts, preemphasis) if preemphasis else parts
     n_fft = 1 << (length - 1).bit_length()
     parts = parts * lifted(_symmetric(window, length), x.dtype)
     operands = lifted(np.int64(n_fft)), lifted(np.int64(-2))

@@ -149,6 +149,17 @@ def singular(
         return None, values, None
     turned = take_along_axis(turned, level(places), axis=-1)
     rotations = take_along_axis(_part(rotations, 0, count, -2), level(places), axis=-1)
+    left, right = _singular_vectors(x, turned, rotations, short, whole)
+    return left * (scale / scale), values, right * (scale / scale)
+
+
+def _singular_vectors(
+    x: Array, turned: Array, rotations: Array, short: Any, whole: bool
+) -> tuple[Array, Array]:
+    """U and Vᴴ of x: of its columns, `turned` by rotations until they are orthogonal, the longest
+    first; `short` is the number of singular values.
+    """
+    rows = x.shape[-2]
     upper, vectors, steps = reflected(turned)
     left = unitary(vectors, steps, rows if whole else short)
     heads = _diagonal(_part(_part(upper, 0, short, -1), 0, short, -2))
@@ -158,7 +169,7 @@ def singular(
         ones = stacked(x, node("Expand", lifted(1, x.dtype), listed(rows - short)))
         phase = concat([phase, ones], axis=-1)
     right = adjoint(rotations if whole else _part(rotations, 0, short, -1))
-    return left * level(phase) * (scale / scale), values, right * (scale / scale)
+    return left * level(phase), right
 
 
 def _rotation(first: Array, last: Array, beside: Array) -> tuple[Array, Array, Array, Array]:

@@ -241,16 +241,10 @@ def _places(low: int, axis: str, size: int, count: int, nearest: bool) -> str:
         {axis}_part = Sub ({axis}_exact, {axis}_first)"""
 
 
-def crop_and_resize(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
-    """Regions of images, whose corners are parts of the image, brought to one size."""
-    mode = attributes.get("mode", "bilinear")
-    if mode not in ("bilinear", "nearest"):
-        return None
-    corners = ""
-    for row in ("first", "last"):
-        for column in ("first", "last"):
-            name = f"{row}_{column}"
-            corners += f"""
+def _corner(row: str, column: str) -> str:
+    """The pixels at one corner of where each sample lies."""
+    name = f"{row}_{column}"
+    return f"""
         {name}_y = Unsqueeze (y_{row}, behind)
         {name}_x = Unsqueeze (x_{column}, middle)
         {name}_yi = Cast <to = 7> ({name}_y)
@@ -259,6 +253,14 @@ def crop_and_resize(attributes: Mapping[str, Any], inputs: Inputs) -> str | None
         {name}_place = Add ({name}_at, {name}_xi)
         {name}_whole = Add ({name}_place, start)
         {name} = Gather (pixels, {name}_whole)"""
+
+
+def crop_and_resize(attributes: Mapping[str, Any], inputs: Inputs) -> str | None:
+    """Regions of images, whose corners are parts of the image, brought to one size."""
+    mode = attributes.get("mode", "bilinear")
+    if mode not in ("bilinear", "nearest"):
+        return None
+    corners = "".join(_corner(y, x) for y in ("first", "last") for x in ("first", "last"))
     return f"""(x, rois, images, crop) => (y) {{
         zero = Constant <value_float = 0.0> ()
         half = Constant <value_float = 0.5> ()

@@ -22,9 +22,6 @@ def plan_text(program: Program, plan: Plan) -> str:
     n = program.number
     first = ", ".join(str(b.first) for b in plan.buffers) or "0"
     last = ", ".join(str(b.last) for b in plan.buffers) or "0"
-    checks = [
-        f"  if (!({text(test)})) return {string(message)};" for test, message in program.checks
-    ]
     demands = dict.fromkeys(map(scratch_text, program.scratch))
     scratch = [f"  most = max_long(most, {demand});" for demand in demands]
     return f"""constexpr int BUFFERS_{n} = {len(plan.buffers)};
@@ -42,20 +39,7 @@ static BufferSizes_{n} buffer_sizes_{n}(const Sizes& d) {{
   return {{{{{", ".join(buffer_sizes(plan)) or "0L"}}}}};
 }}
 
-// Whether these sizes make tensors that no memory holds.
-static bool too_large_{n}(const Sizes& d) {{
-  (void)d;
-  return {" || ".join(f"{text} >= TOO_LARGE" for text in _estimates(program, plan)) or "false"};
-}}
-
-// What these sizes contradict, null when they fit.
-static const char* misfit_{n}(const Sizes& d) {{
-  (void)d;
-  if (too_large_{n}(d)) return "the sizes of the inputs make tensors that are too large";
-{chr(10).join(checks)}
-  return nullptr;
-}}
-
+{_checks_text(program, plan)}
 // The largest sum of bytes that are live in one step: no plan needs less.
 static inline long live_bytes_{n}(const Sizes& d) {{
   const BufferSizes_{n} sizes = buffer_sizes_{n}(d);
@@ -82,6 +66,29 @@ static long scratch_bytes_{n}(const Sizes& d) {{
   long most = 64;
 {chr(10).join(scratch)}
   return most;
+}}
+"""
+
+
+def _checks_text(program: Program, plan: Plan) -> str:
+    """What refuses sizes before a run."""
+    n = program.number
+    estimates = (f"{estimate} >= TOO_LARGE" for estimate in _estimates(program, plan))
+    checks = [
+        f"  if (!({text(test)})) return {string(message)};" for test, message in program.checks
+    ]
+    return f"""// Whether these sizes make tensors that no memory holds.
+static bool too_large_{n}(const Sizes& d) {{
+  (void)d;
+  return {" || ".join(estimates) or "false"};
+}}
+
+// What these sizes contradict, null when they fit.
+static const char* misfit_{n}(const Sizes& d) {{
+  (void)d;
+  if (too_large_{n}(d)) return "the sizes of the inputs make tensors that are too large";
+{chr(10).join(checks)}
+  return nullptr;
 }}
 """
 

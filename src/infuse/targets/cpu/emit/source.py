@@ -24,6 +24,21 @@ from infuse.targets.text.sizes import symbol_field
 _REFUSAL = '  if (!context) return tiles_granted() ? "" : TILES_REFUSED;\n'
 """Tells why no context was opened."""
 
+_OPEN = """INFUSE_API void* infuse_open(const void* weights, int threads) {
+  Model* m = (Model*)calloc(1, sizeof(Model));
+  if (!m) return nullptr;
+  m->weights = (const char*)weights;
+  m->pool = context_open(threads);
+  m->error = "";
+  if (!m->pool) {
+    free(m);
+    return nullptr;
+  }
+  return m;
+}
+
+"""
+
 
 def print_sources(
     program: Program,
@@ -73,7 +88,6 @@ def _interface(
     )
     open_ = [i for i, d in enumerate(sizes) if isinstance(d, dims.Expr) and d not in late]
     negative = " || ".join(f"dims[{i}] < 0" for i in open_) or "false"
-    held = " + ".join(frame.bytes_text() for frame in frames)
     return f"""static inline void read_sizes(Sizes& d, const int64_t* symbols) {{
   (void)d, (void)symbols;
   {read}
@@ -85,20 +99,7 @@ INFUSE_API const char* infuse_metadata(void) {{
   return {text};
 }}
 
-INFUSE_API void* infuse_open(const void* weights, int threads) {{
-  Model* m = (Model*)calloc(1, sizeof(Model));
-  if (!m) return nullptr;
-  m->weights = (const char*)weights;
-  m->pool = context_open(threads);
-  m->error = "";
-  if (!m->pool) {{
-    free(m);
-    return nullptr;
-  }}
-  return m;
-}}
-
-INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {{
+{_OPEN}INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {{
   Sizes d{{}};
   read_sizes(d, symbols);
   if ({valid} || too_large_0(d)) return INFUSE_BAD_DATA;
@@ -118,11 +119,19 @@ INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* con
   return failed == NO_MEMORY ? INFUSE_OUT_OF_MEMORY : INFUSE_BAD_DATA;
 }}
 
-INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {{
+{_state_text(frames, info, record)}
+}}  // extern "C"
+"""
+
+
+def _state_text(frames: Sequence[ProgramText], info: Mapping[str, Any], record: Recording) -> str:
+    """What tells of the last run and of the memory of a context, and closes it."""
+    held = " + ".join(frame.bytes_text() for frame in frames)
+    return f"""INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {{
   Model& m = *(Model*)context;
   const Sizes& d = m.d;
   (void)m, (void)d, (void)dims;
-{_late_outputs(outer)}
+{_late_outputs(frames[0])}
   return nullptr;
 }}
 
@@ -145,8 +154,6 @@ INFUSE_API int64_t infuse_live_bytes(void* context) {{ return live_bytes_0(((Mod
 {record.end}  context_close(m->pool);
   free(context);
 }}
-
-}}  // extern "C"
 """
 
 

@@ -197,6 +197,10 @@ class Layer:
 
             buffer = self.low.program.weights.add(weights.const, how, dtype.bytes * count, make)
             return dense(buffer, dtype, (self.directions, size))
+        return self._packed_in_run(weights, one, k, halves, size)
+
+    def _packed_in_run(self, weights: Value, one: Pass, k: Dim, halves: int, size: Dim) -> Tensor:
+        """What `packed` gives, of weights that only the run has, by a step."""
         source = row_major(self.low, weights)
         target = self.low.scratch_tensor(self.dtype, (self.directions, size), natural(2))
         f = self.low.function("pack_gates", self.node)
