@@ -201,8 +201,8 @@ def test_residual_blocks_of_convolutions_go() -> None:
 def test_rounds_with_tuning_drop_blocks_and_channels() -> None:
     graph, data = idle(Transformer(layers=2).graph(), "layers.1.wide.down/MatMul"), examples(100)
     report = infuse.compress(
-        *(graph, "int8"),
-        infuse.Prune("60%", rounds=2),
+        graph,
+        ["int8", infuse.Prune("60%", rounds=2)],
         data=data,
         tune=infuse.Tune(epochs=4, features=1.0),
         options=infuse.CompressOptions(threads=1, allow_slower=True),
