@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import infuse
+from infuse.errors import OptionError
+from infuse.onnxruntime import SessionOptions
 from tests.native.ort_fixtures import onnxruntime, ort, quiet, session_of, state
 from tests.native.session_models import ADDER, FEED, W, X, Y, adder, scaled
 
@@ -279,3 +281,16 @@ def test_without_profiling_there_is_no_trace(ort: ModuleType) -> None:
     session = session_of(ort)
     assert session.end_profiling() == ""
     assert session.get_profiling_start_time_ns() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("log_severity_level", 9, "log_severity_level cannot be 9"),
+        ("intra_op_num_threads", True, "intra_op_num_threads cannot be True"),
+    ],
+)
+def test_values_that_an_option_cannot_have_are_refused(name: str, value: int, said: str) -> None:
+    """Those of Infuse: ONNX Runtime takes any number, and True as one."""
+    with pytest.raises(OptionError, match=said):
+        setattr(SessionOptions(), name, value)
