@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from threading import Event
-from typing import Any, Final
+from typing import Any
 
 from infuse.build.ahead import compiling, expected, is_expected
 from infuse.build.cache import Cache
 from infuse.build.library import Progress, library_name, make_library
 from infuse.build.objects import Objects
 from infuse.build.toolchain import Toolchain
+from infuse.errors import InfuseError
+from infuse.ir.graph import Graph
 from infuse.lowering.emitter import emitter_of
 from infuse.lowering.weights import Entries, write_weights
-from infuse.errors import InfuseError
 from infuse.options import PREFIX
-from infuse.ir.graph import Graph
 from infuse.runtime.checked import note_written
 from infuse.runtime.cpus import cpu_limit
 from infuse.runtime.folder import (
@@ -38,7 +38,6 @@ from infuse.runtime.folder import (
     publish,
 )
 from infuse.targets import KERNELS, Target
-
 
 
 def build(
@@ -59,10 +58,10 @@ def build(
     now.
 
     `sources` maps file names, "model.cpp" among them, to C++ text that implements `model.h`; where
-    there are others, it only calls them. `key` must stand for the content of the weights; sources, target, compiler, kernels
-    and metadata are added to it here. `metadata` is what `infuse_metadata` returns. With `output`,
-    the result is a copy there, and an older model there is replaced. Raises ToolchainError,
-    CompileError, CacheError or OptionError.
+    there are others, it only calls them. `key` must stand for the content of the weights; sources,
+    target, compiler, kernels and metadata are added to it here. `metadata` is what
+    `infuse_metadata` returns. With `output`, the result is a copy there, and an older model there
+    is replaced. Raises ToolchainError, CompileError, CacheError or OptionError.
     """
     assert SOURCE in sources, f"one of the sources must be {SOURCE}"
     if output is not None:

@@ -14,26 +14,26 @@ from typing import Any, Final
 
 from infuse.build.autotune.measurement import tuned
 from infuse.build.autotune.precision import Built, PrecisionReport, search_precision
-from infuse.lowering.emitter import emitter_of
-from infuse.lowering.choice import Chooser
-from infuse.lowering.metadata import metadata
 from infuse.build.build import build
-from infuse.lowering.expand import expand
-from infuse.lowering.expand.sequences import flatten
-from infuse.lowering.labels import separate_labels
-from infuse.lowering.lowering import lower
-from infuse.lowering.memory import Plan, plan
-from infuse.lowering.precisions import LayerPrecisions, Precision
-from infuse.lowering.program import Program, all_sizes
-from infuse.lowering.ranks import list_outputs, unranked_results
-from infuse.lowering.stages import Stage, make_outputs, must_be_hosted, split
-from infuse.lowering.tensors import is_native_type
 from infuse.build.toolchain import Toolchain
 from infuse.errors import OptionError, UnsupportedOperatorError
 from infuse.ir.clone import clone
 from infuse.ir.description import description_of
 from infuse.ir.dim_text import NAMELESS
 from infuse.ir.graph import Graph, Node
+from infuse.lowering.choice import Chooser
+from infuse.lowering.emitter import emitter_of
+from infuse.lowering.expand import expand
+from infuse.lowering.expand.sequences import flatten
+from infuse.lowering.labels import separate_labels
+from infuse.lowering.lowering import lower
+from infuse.lowering.memory import Plan, plan
+from infuse.lowering.metadata import metadata
+from infuse.lowering.precisions import LayerPrecisions, Precision
+from infuse.lowering.program import Program, all_sizes
+from infuse.lowering.ranks import list_outputs, unranked_results
+from infuse.lowering.stages import Stage, make_outputs, must_be_hosted, split
+from infuse.lowering.tensors import is_native_type
 from infuse.ops.core.opaque import require_known
 from infuse.ops.core.rows import independent_rows
 from infuse.options import PREFIX, CompileOptions

@@ -101,7 +101,14 @@ def make_library(
         ]
         made = [objects.place() for _ in batches]
         steps = [
-            (*command, *(plain if batch == [calling] else ()), "-c", _joined(batch, join), "-o", str(one))
+            (
+                *command,
+                *(plain if batch == [calling] else ()),
+                "-c",
+                _joined(batch, join),
+                "-o",
+                str(one),
+            )
             for batch, one in zip(batches, made)
         ]
         toolchain.run(steps, output.parent, jobs, done)

@@ -27,9 +27,18 @@ _INSTALL: Final = (
     "install one: pip install ziglang, or your system's g++ (apt install g++), or set CXX"
 )
 _COMPILE: Final = (
-    "-O3", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-pthread",
-    "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-strict-aliasing",
-    "-fno-stack-protector", "-fno-threadsafe-statics", "-ffunction-sections",
+    "-O3",
+    "-std=c++17",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-pthread",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-math-errno",
+    "-fno-strict-aliasing",
+    "-fno-stack-protector",
+    "-fno-threadsafe-statics",
+    "-ffunction-sections",
 )
 CALLS: Final = ("-O1", "-fno-inline")
 """How sources that only call others are optimized. Where sizes follow from those of the inputs,
@@ -45,11 +54,18 @@ Sanitizer = Literal["", "address", "thread"]
 _SANITIZE: Final[Mapping[Sanitizer, tuple[str, ...]]] = {
     "": (),
     "address": (
-        "-O0", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined",
-        "-fsanitize-recover=address,undefined", "-fno-sanitize=vptr",
+        "-O0",
+        "-g1",
+        "-fno-omit-frame-pointer",
+        "-fsanitize=address,undefined",
+        "-fsanitize-recover=address,undefined",
+        "-fno-sanitize=vptr",
     ),
     "thread": (
-        "-O0", "-g1", "-fno-omit-frame-pointer", "-fsanitize=thread",
+        "-O0",
+        "-g1",
+        "-fno-omit-frame-pointer",
+        "-fsanitize=thread",
         "-DINFUSE_ALTERNATE=3",
     ),
 }
@@ -58,14 +74,15 @@ _LINK_ELF: Final = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed", "-Wl,--g
 
 # What compilers read beside their arguments.
 _VARIABLES: Final = (
-    
-        "CPATH",
-        "CPLUS_INCLUDE_PATH",
-        "C_INCLUDE_PATH",
-        "LIBRARY_PATH",
-        "COMPILER_PATH",
-        "GCC_EXEC_PREFIX",
-    "CCC_OVERRIDE_OPTIONS", "SOURCE_DATE_EPOCH", "ZIG_LIB_DIR",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "C_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "CCC_OVERRIDE_OPTIONS",
+    "SOURCE_DATE_EPOCH",
+    "ZIG_LIB_DIR",
 )
 
 _INSTALL_CROSS: Final = (

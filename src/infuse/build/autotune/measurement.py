@@ -11,14 +11,14 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from infuse.lowering.emitter import emitter_of
-from infuse.lowering.trials import Trial, contents, trials_of
 from infuse.build.autotune.records import CacheRecord
-from infuse.lowering.choice import Chooser, Key, Times
 from infuse.build.build import build
 from infuse.build.library import Progress
-from infuse.lowering.program import Program
 from infuse.errors import OptionError, RuntimeFailure
+from infuse.lowering.choice import Chooser, Key, Times
+from infuse.lowering.emitter import emitter_of
+from infuse.lowering.program import Program
+from infuse.lowering.trials import Trial, contents, trials_of
 from infuse.runtime.folder import LIBRARY
 from infuse.targets import Target
 

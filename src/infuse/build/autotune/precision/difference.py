@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from infuse import dtypes
-from infuse.lowering.expand.composer import Composer
-from infuse.lowering.fp16_weights import why_not
 from infuse.ir.clone import clone
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.types import TensorType
+from infuse.lowering.expand.composer import Composer
+from infuse.lowering.fp16_weights import why_not
 from infuse.ops.core.evaluate import evaluate_again, evaluate_values
 
 

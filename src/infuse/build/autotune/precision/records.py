@@ -11,8 +11,8 @@ import numpy as np
 from infuse.build.autotune.precision.report import PrecisionReport
 from infuse.build.autotune.precision.request import Sample
 from infuse.build.autotune.records import CacheRecord
-from infuse.lowering.precisions import LayerPrecisions
 from infuse.ir.graph import Graph, Node
+from infuse.lowering.precisions import LayerPrecisions
 from infuse.runtime.model import CompiledModel
 from infuse.targets import Target
 

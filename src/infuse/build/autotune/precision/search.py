@@ -32,9 +32,9 @@ from infuse.build.autotune.precision.request import (
     least_seconds,
     samples_of,
 )
-from infuse.lowering.precisions import MIXED, LayerPrecisions, supported
 from infuse.errors import DataError, OptionError
 from infuse.ir.graph import Graph
+from infuse.lowering.precisions import MIXED, LayerPrecisions, supported
 from infuse.options import Auto
 from infuse.runtime.interface import Model
 from infuse.runtime.model import CompiledModel
