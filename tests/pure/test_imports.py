@@ -17,7 +17,7 @@ BASE = FILES | {"options"}
 # of its own, the program is part of `cli`.
 SURFACE = ("__init__", "api", "compressing", "measuring", "dynamo", "onnxruntime")
 PROGRAM = ("__main__",)
-INNER = ("targets.cpu", "targets.c", "targets.text")
+INNER = ("targets.cpu", "targets.text")
 """Folders inside of others that are rooms of their own."""
 ROOMS = [*(name for name in FOLDERS if name not in SURFACE), *INNER]
 SINGLE = {"infuse": SURFACE, "cli": PROGRAM, **{name: (name,) for name in FILES}}
@@ -46,7 +46,6 @@ ALLOWED: dict[str, set[str] | None] = {
     "lowering": BASE | {"ir", "ops", "runtime", "targets"},
     "targets.text": BASE | {"ir", "runtime", "targets", "lowering"},
     "targets.cpu": BASE | {"ir", "ops", "runtime", "targets", "targets.text", "lowering"},
-    "targets.c": BASE | {"ir", "ops", "runtime", "targets", "targets.text", "lowering"},
     "build": BASE | {"ir", "ops", "runtime", "targets", "lowering"},
     "training": BASE | {"ir", "ops", "rewrite", "passes", "build", "runtime", "targets"},
     "analysis": BASE | {"ir", "ops"},

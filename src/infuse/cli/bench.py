@@ -71,9 +71,8 @@ def bench(
             again = open_model(model, exactly, replace(rules, search=0.0))
             exact = stack.enter_context(again.model)
         sweep = _sweep(compiled.inputs, data.sizes, own.sizes)
-        every = [_feeds(opened, sizes, data.seed) for sizes in sweep]
         contest = _Contest(compiled, exact, others, turns)
-        cases = [contest.case(feeds, model.name) for feeds in every]
+        cases = [contest.case(_feeds(opened, sizes, data.seed), model.name) for sizes in sweep]
         facts = {
             "threads": compiled.threads,
             "precision": compiled.metadata.get("precision", options.precision),

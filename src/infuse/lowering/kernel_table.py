@@ -73,7 +73,10 @@ class KernelTable:
     its `lower` is imported: before anybody looks one up or registers another.
     """
 
-    room: str
+    home: str
+    """The package whose import registers them."""
+    base: KernelTable | None = None
+    """What has the families that are missing here."""
     families: dict[tuple[str, str], KernelFamily] = field(default_factory=dict)
 
     # -- what is registered ------------------------------------------------------------------------
@@ -151,14 +154,14 @@ class KernelTable:
         return self.named(node.op.domain, node.kind)
 
     def named(self, domain: str, kind: str) -> KernelFamily:
-        """The family of an operator, of this room or of all; an empty one where none was
-        registered.
+        """The family of an operator, that of the base where it has none of its own; an empty one
+        where none was registered.
         """
-        import_module("infuse.lowering.operators")
-        if self.room:
-            import_module(f"infuse.targets.{self.room}.lower")
-        common = COMMON.families.get((domain, kind), _NOTHING)
-        return self.families.get((domain, kind), common)
+        import_module(self.home)
+        family = self.families.get((domain, kind))
+        if family is None:
+            family = self.base.named(domain, kind) if self.base else _NOTHING
+        return family
 
     def has_kernel(self, domain: str, kind: str) -> bool:
         """Whether nodes of an operator that is not elementwise have a native kernel."""
@@ -186,9 +189,9 @@ class KernelTable:
 
 
 _NOTHING = KernelFamily()
-COMMON: Final = KernelTable("")
+COMMON: Final = KernelTable("infuse.lowering.operators")
 """What needs no kernel, or has the same steps on every kind of machine."""
-TABLES: Final = {"cpu": KernelTable("cpu")}
+TABLES: Final = {"cpu": KernelTable("infuse.targets.cpu.lower", COMMON)}
 """The kernels of each room of `targets`."""
 
 

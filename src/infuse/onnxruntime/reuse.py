@@ -113,7 +113,7 @@ def _is_extended() -> bool:
         *(operators.REGISTRY.values() if operators else ()),
         *(
             family.lower
-            for table in (kernels.TABLES.values() if kernels else ())
+            for table in ((kernels.COMMON, *kernels.TABLES.values()) if kernels else ())
             for family in table.families.values()
         ),
     ]

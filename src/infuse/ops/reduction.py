@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -24,6 +24,18 @@ from infuse.ops.core.traits import Trait
 
 SUMS = Rounding(ulp=4, abs=1e-6, why="sums round in another order")
 """Of results that are sums of many elements."""
+REDUCTIONS: Final = (
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSumSquare",
+)
+"""Those whose axes are an input from opset 18 on; of ReduceSum, from opset 13 on."""
 _AXES = (
     cases(
         data=[(2, 3, 5), (2, 3, 5), (7,), ()],

@@ -105,9 +105,13 @@ class BenchOptions(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.sizes  # noqa: B018 (for what it refuses)
+        self._read_sizes()
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes of a batch; none for the usual one."""
+        return self._read_sizes()
+
+    def _read_sizes(self) -> tuple[int, ...]:
+        """What `sizes` gives. OptionError for a text that is no list of sizes."""
         return () if self.batches is None else whole_sizes("batches", self.batches)

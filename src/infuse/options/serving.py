@@ -171,11 +171,15 @@ class LoadPlan(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.loads  # noqa: B018 (for what it refuses)
+        self._levels()
 
     @property
     def loads(self) -> list[tuple[int, float]]:
         """The callers and the rate of each level; 0 callers for a rate."""
+        return self._levels()
+
+    def _levels(self) -> list[tuple[int, float]]:
+        """What `loads` gives. OptionError for texts that are no lists of numbers."""
         rates = () if self.rates is None else numbers("rates", self.rates)
         usual = () if rates else numbers("callers", DEFAULT_CALLERS)
         callers = usual if self.callers is None else numbers("callers", self.callers)

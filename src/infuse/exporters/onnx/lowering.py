@@ -13,7 +13,7 @@ from infuse.exporters.onnx import (  # noqa: F401  (each registers its steps)
 )
 from infuse.exporters.onnx.attending import wide_mask
 from infuse.exporters.onnx.decompose import DECOMPOSITIONS, OWN, Inputs, build, decompose
-from infuse.exporters.onnx.spelling import REDUCTIONS, NotExpressible, Spelling, spell
+from infuse.exporters.onnx.spelling import NotExpressible, Spelling, spell
 from infuse.exporters.onnx.ties import keep_ties
 from infuse.exporters.onnx.trees import part_trees
 from infuse.ir.clone import clone
@@ -21,6 +21,7 @@ from infuse.ir.dims import Dim
 from infuse.ir.graph import Graph, Node, Value, constant
 from infuse.ir.registry import make_operator
 from infuse.ir.types import TensorType
+from infuse.ops.reduction import REDUCTIONS
 
 _log = logging.getLogger(__name__)
 LOWEST = 13

@@ -10,10 +10,11 @@ from infuse import dtypes
 from infuse.exporters.onnx.schemas import (
     NEWEST,
 )
-from infuse.exporters.onnx.spelling import REDUCTIONS, NotExpressible, Spelling, before
+from infuse.exporters.onnx.spelling import NotExpressible, Spelling, before
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Value, constant
 from infuse.ir.types import UNKNOWN
+from infuse.ops.reduction import REDUCTIONS
 
 
 @before(NEWEST + 1, "ConstantOfShape")

@@ -37,17 +37,6 @@ from infuse.ops.domains.ml import MlOp
 RECURRENT: Final = ("GRU", "LSTM", "RNN")
 OWN_OF_RUNTIME: Final = ("SimplifiedLayerNormalization",)
 """What ONNX Runtime keeps in ONNX's own domain."""
-REDUCTIONS: Final = (
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSumSquare",
-)
 
 
 class NotExpressible(Exception):

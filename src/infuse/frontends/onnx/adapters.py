@@ -4,8 +4,6 @@ opsets.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from infuse import dtypes
@@ -14,19 +12,7 @@ from infuse.frontends.onnx.forms import Form, lift
 from infuse.ir.graph import Graph, Node, Value
 from infuse.ir.registry import make_operator
 from infuse.ir.types import UNKNOWN
-
-REDUCTIONS: Final = (
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSumSquare",
-)
-
+from infuse.ops.reduction import REDUCTIONS
 
 # -- attributes that became inputs -----------------------------------------------------------------
 
