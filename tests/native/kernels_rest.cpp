@@ -1,7 +1,7 @@
 // Plain functions over the kernels, for kernel_driver.py.
 #include <stdlib.h>
 
-#include "arena.hpp"
+#include "arena.h"
 #include "attention.hpp"
 #include "conv_planes.hpp"
 #include "depthwise_any.hpp"
@@ -139,7 +139,7 @@ API long plan(const long* sizes, const int* first, const int* last, int count, c
               int attempts, long* offsets) {
   void* work = malloc(size_t(arena_scratch(count)));
   ArenaItems items = {sizes, first, last, count};
-  long total = arena_plan(items, orders, attempts, offsets, work);
+  long total = arena_plan(&items, orders, attempts, offsets, work);
   free(work);
   return total;
 }

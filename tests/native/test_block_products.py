@@ -21,7 +21,7 @@ from infuse.ops.core.evaluate import evaluate
 from infuse.ops.domains.microsoft import DOMAIN
 from infuse.ops.domains.microsoft_bits import MatMulNBits
 from infuse.targets import Target
-from infuse.targets.cpu.emit.functions import body_of
+from infuse.targets.cpu.emit.language import CPP
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1")]
@@ -62,7 +62,7 @@ def test_blocks_are_decoded_where_they_are_multiplied(
         graph = network(kind, depth, zeros, gemm, block).graph
         program, _ = generate(graph, Target.resolve("native"))
         assert any(
-            "nbits_matmul" in line for step in program.steps for line in body_of(step.function)
+            "nbits_matmul" in line for step in program.steps for line in CPP.body_of(step.function)
         )
         with infuse.compile(graph, infuse.CompileOptions(threads=1)) as model:
             for rows in (1, 5, 40):
@@ -93,7 +93,7 @@ def test_all_numbers_of_rows_and_threads(bits: int, zeros: bool) -> None:
     product = make("MatMul", x, make("DequantizeLinear", *weights, axis=0, block_size=block))
     make.output(make("Add", product, make.weight(COLUMNS)))
     program, _ = generate(make.graph, Target.resolve("native"))
-    calls = "".join(line for step in program.steps for line in body_of(step.function))
+    calls = "".join(line for step in program.steps for line in CPP.body_of(step.function))
     assert f"nbits_matmul<{bits}, {1 + zeros}>" in calls
     bias = next(v.const for node in make.graph.nodes if node.kind == "Add" for v in [node.input(1)])
     for threads in (1, 2):
@@ -135,7 +135,7 @@ def test_rows_are_rounded_where_the_model_asks_for_it(bits: int, zeros: bool) ->
     op.infer_node(node)
     make.output(node.output)
     program, _ = generate(make.graph, Target.resolve("native"))
-    calls = "".join(line for step in program.steps for line in body_of(step.function))
+    calls = "".join(line for step in program.steps for line in CPP.body_of(step.function))
     assert f"nbits_rounded<{1 + zeros}>" in calls
     for threads in (1, 2):
         with infuse.compile(make.graph, infuse.CompileOptions(threads=threads)) as model:

@@ -10,7 +10,7 @@ from onnx import helper
 
 import infuse
 from infuse.errors import InfuseError, RuntimeFailure
-from infuse.targets.cpu.emit import program_text
+from infuse.targets.text import frames
 from tests.native.dynamic_models import BOOL, CASES, FLOAT, INT, PLANE, Spec, body, ints, model
 
 node = helper.make_node
@@ -21,7 +21,7 @@ node = helper.make_node
 def test_as_in_the_runtime(name: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In parts: a function for each call, as programs of very many calls have."""
     if level == "in parts":
-        monkeypatch.setattr(program_text, "_MOST_CALLS", 1)
+        monkeypatch.setattr(frames, "_MOST_CALLS", 1)
         level = "none"
     make, feeds = CASES[name]
     made = make()

@@ -21,7 +21,7 @@ from infuse.dtypes import DType
 from infuse.ir.graph import Graph, constant
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
-from infuse.targets.cpu.emit.functions import body_of
+from infuse.targets.cpu.emit.language import CPP
 from tests.native.builder import Builder
 
 pytestmark = [pytest.mark.row("Z1")]
@@ -59,7 +59,7 @@ def floats32(name: str, array: Any) -> Any:
 
 def calls_of(graph: Graph) -> str:
     program, _ = generate(graph, Target.resolve("native"))
-    return "".join(line for step in program.steps for line in body_of(step.function))
+    return "".join(line for step in program.steps for line in CPP.body_of(step.function))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -56,5 +56,5 @@ def test_many_calls_are_functions_of_some() -> None:
     program, memory = generate(g.graph, Target.resolve("x86-64-v3"), 1)
     text = print_sources(program, memory, metadata(program, "0"))["model.cpp"]
     functions = text.split("\n}\n")
-    assert len(program.steps) == sum(f.count("(c, d, ") for f in functions) == 1200
-    assert max(f.count("(c, d, ") for f in functions) == 500
+    assert len(program.steps) == sum(f.count("(*c, d, ") for f in functions) == 1200
+    assert max(f.count("(*c, d, ") for f in functions) == 500

@@ -10,7 +10,7 @@ from infuse.build.toolchain import Toolchain
 from infuse.targets import KERNELS, Target
 from infuse.targets.cpu.emit.shared_files import APART
 
-HEADERS = sorted(path.name for path in KERNELS.glob("*.hpp"))
+HEADERS = sorted(path.name for path in KERNELS.glob("*.h*"))
 
 pytestmark = pytest.mark.row("R1")
 

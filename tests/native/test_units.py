@@ -18,11 +18,11 @@ from infuse.ir.graph import Graph
 from infuse.lowering.metadata import metadata
 from infuse.ops.core.evaluate import evaluate
 from infuse.targets import Target
-from infuse.targets.cpu.emit.functions import text_of
+from infuse.targets.cpu.emit.language import CPP
 from infuse.targets.cpu.emit.shared_files import POOL, included
-from infuse.targets.cpu.emit.sizes import fields_in
 from infuse.targets.cpu.emit.source import print_sources
 from infuse.targets.cpu.emit.units import SMALL
+from infuse.targets.text.sizes import fields_in
 from tests.native.builder import Builder
 from tests.native.cache_fixtures import root
 
@@ -236,7 +236,7 @@ def test_layers_that_differ_in_numbers_share_a_function() -> None:
         shifted = b("Add", b("Mul", product, np.float32(scale)), np.float32(zero))
         b.output(b("Min", shifted, np.float32(most)))
     program, _ = generate(b.graph, Target.resolve())
-    assert len({text_of(step.function) for step in program.steps}) == 1
+    assert len({CPP.text_of(step.function) for step in program.steps}) == 1
     with infuse.compile(b.graph, infuse.CompileOptions(threads=1)) as model:
         feeds = b.feeds({"rows": 7})
         results = model.run(feeds)

@@ -10,11 +10,12 @@ import pytest
 import infuse
 from infuse.ir import dims
 from infuse.targets import TILE_SIDE, DotType
-from infuse.targets.cpu.emit.sizes import size_text, struct_text
+from infuse.targets.cpu.emit.sizes import struct_text
 from infuse.targets.cpu.families.base import HEADERS
 from infuse.targets.cpu.families.depthwise import ChainSizes, DepthwiseSizes
 from infuse.targets.cpu.families.pooling import PoolSizes
 from infuse.targets.cpu.families.work import FEW_ROWS
+from infuse.targets.text.sizes import size_text
 
 pytestmark = pytest.mark.row("R1")
 KERNELS = Path(infuse.__file__).parent / "kernels"
@@ -58,10 +59,10 @@ def test_every_field_is_named() -> None:
     mid = DepthwiseSizes._make([1, seq, *[2] * 12])
     text = struct_text(ChainSizes(mid, 0, seq + 1, 4), size_text)
     assert text.startswith(
-        "ChainSizes{.mid = DepthwiseSizes{.batch = 1L, .height = d.s_seq, .width = 2L, "
+        "ChainSizes{.mid = DepthwiseSizes{.batch = 1L, .height = d->s_seq, .width = 2L, "
     )
     assert text.endswith(
-        ".pad_left = 2L}, .in_channels = 0L, .pitch = (d.s_seq + 1L), .out_channels = 4L}"
+        ".pad_left = 2L}, .in_channels = 0L, .pitch = (d->s_seq + 1L), .out_channels = 4L}"
     )
     assert struct_text(PoolSizes._make([*[1] * 16, True, 1]), size_text).endswith(
         ", .count_padding = true, .pitch = 1L}"

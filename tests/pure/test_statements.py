@@ -29,8 +29,7 @@ from infuse.lowering.expressions import (
 )
 from infuse.lowering.program import Program
 from infuse.lowering.writer import FunctionWriter
-from infuse.targets.cpu.emit.functions import body_of
-from infuse.targets.cpu.emit.statements import lines, text as written
+from infuse.targets.cpu.emit.language import CPP
 
 ROOMS = ("lowering/operators", "targets/cpu/lower")
 LOWERINGS = sorted(p for room in ROOMS for p in (Path(infuse.__file__).parent / room).glob("*.py"))
@@ -97,14 +96,17 @@ def f() -> FunctionWriter:
         ),
         (cpp.Constant("long", "most", "*p0"), "const long most = *p0;"),
         (cpp.Room((("out", 3), ("step", 2))), "long out[3], step[2];"),
-        (cpp.Room((("rows", 2),), zeros=True), "long rows[2] = {};"),
+        (cpp.Room((("rows", 2),), zeros=True), "long rows[2] = {0};"),
         (cpp.Assign((("*s1", "out[0]"), ("*s2", "3L"))), "*s1 = out[0], *s2 = 3L;"),
         (cpp.Require(infix("a", "==", "b"), "BAD_SIZES"), "if (!(a == b)) return BAD_SIZES;"),
         (cpp.Return(infix("n0", "==", 0)), "if (n0 == 0) return 0;"),
         (cpp.Return("done", ""), "if (done) return;"),
         (cpp.Variable("long", (("a", "1"), ("b", "2"))), "long a = 1, b = 2;"),
         (cpp.Pointers("in", ("p0",)), "const void* in[] = {p0, nullptr};"),
-        (cpp.RunBody(3), "if (int failed = run_3(m, in, nullptr)) return failed;"),
+        (
+            cpp.RunBody(3),
+            "{ const int failed = run_3(m, in, nullptr); if (failed) return failed; }",
+        ),
         (cpp.Result(infix("x", "+", 1)), "return x + 1;"),
         (cpp.Text("using L = One;"), "using L = One;"),
         (
@@ -127,7 +129,7 @@ def f() -> FunctionWriter:
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
 def test_single_statements(statement: cpp.Statement, text: str) -> None:
-    assert lines(statement) == [text]
+    assert CPP.lines(statement) == [text]
 
 
 @pytest.mark.parametrize(
@@ -148,15 +150,15 @@ def test_single_statements(statement: cpp.Statement, text: str) -> None:
         (Element("p0", infix("i", "+", 1)), "p0[i + 1]"),
         (AsSize(infix("a", "+", "b")), "(long)(a + b)"),
         (AsSize(Element("p0", 0)), "(long)p0[0]"),
-        (Pointed(PointerTo(BodyOutput(2, 0), dtypes.bool_)), "*(const bool*)m.f2.results[0]"),
+        (Pointed(PointerTo(BodyOutput(2, 0), dtypes.bool_)), "*(const bool*)m->f2.results[0]"),
         (PointerTo(infix("p", "+", "n"), is_written=True), "(char*)(p + n)"),
-        (FieldOf(BlockOf(1, 3), "data"), "m.f1.left[3].data"),
-        (SizeOf("batch"), "d.s_batch"),
+        (FieldOf(BlockOf(1, 3), "data"), "m->f1.left[3].data"),
+        (SizeOf("batch"), "d->s_batch"),
     ],
     ids=str,
 )
 def test_operators_bind_as_they_are_nested(expression: Expression, printed: str) -> None:
-    assert written(expression) == printed
+    assert CPP.text(expression) == printed
 
 
 def test_statements_of_statements(f: FunctionWriter) -> None:
@@ -169,7 +171,7 @@ def test_statements_of_statements(f: FunctionWriter) -> None:
         f.call("sink", "row", context=False)
     with f.block(cpp.Scope):
         f.constant("bytes", "8L")
-    assert body_of(f.function) == [
+    assert CPP.body_of(f.function) == [
         "for (long i = 0; i < n0; ++i) {",
         "  if (i > 0) {",
         "    a[i] = i;",
@@ -196,7 +198,7 @@ def test_a_branch_has_two_sides(f: FunctionWriter) -> None:
     with f.collect() as otherwise:
         f.assign("a", 2)
     f.add(cpp.If("going", tuple(then), tuple(otherwise)))
-    assert body_of(f.function) == ["if (going) {", "  a = 1;", "} else {", "  a = 2;", "}"]
+    assert CPP.body_of(f.function) == ["if (going) {", "  a = 1;", "} else {", "  a = 2;", "}"]
 
 
 def test_a_call_that_may_fail_is_checked(f: FunctionWriter) -> None:

@@ -209,7 +209,7 @@ def _digest(*parts: str) -> str:
 
 def kernels_hash() -> str:
     """The hash of all kernel headers."""
-    headers = sorted(KERNELS.glob("*.hpp"))
+    headers = sorted(KERNELS.glob("*.h*"))
     return _hash_files(
         tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in headers)
     )

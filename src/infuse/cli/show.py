@@ -31,7 +31,8 @@ from infuse.ops.core.opaque import unknown_nodes
 from infuse.ops.core.rows import RowReport, independent_rows
 from infuse.options import CompileOptions, Rules
 from infuse.runtime.folder import is_compiled
-from infuse.targets.cpu.emit.functions import kernels_in, text_of
+from infuse.targets.cpu.emit.functions import kernels_in
+from infuse.targets.cpu.emit.language import CPP
 from infuse.targets.cpu.emit.listing import listing
 
 
@@ -171,7 +172,7 @@ class Lowered:
         uncalled = sum(node.name not in called for node in graph.unordered_nodes)
         return {
             "calls": list(map(_call, steps)),
-            "functions": len({text_of(step.function) for step in steps}),
+            "functions": len({CPP.text_of(step.function) for step in steps}),
             "nodes": len(graph),
             "nodes_without_call": uncalled - len(hosted),
             "host_steps": [_label(node) for node in hosted if not unknown_nodes(node)],

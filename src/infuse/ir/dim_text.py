@@ -1,10 +1,11 @@
-"""Dimensions as text: the C++ expression of one, and one from its printed form."""
+"""Dimensions as text: the C expression of one, and one from its printed form."""
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from infuse.ir.dims import (
     Atom,
@@ -48,14 +49,32 @@ def _no_variable(atom: Atom) -> None:
     """Of terms that are all written out."""
 
 
-def c_text(
-    dim: Dim, name: Callable[[str], str], suffix: str = "L", term: Terms = _no_variable
-) -> str:
-    """`dim` as a C++ expression of type long; `name` gives the variable of a symbol, and `term`
-    that of a function's result where there is one.
+C_LONG: Final[Mapping[str, str]] = {
+    "div": "floor_div",
+    "mod": "floor_mod",
+    "max": "max_long",
+    "min": "min_long",
+    "broadcast": "broadcast_size",
+}
+"""The functions of C that compute what sizes are functions of, as a long."""
+C_ESTIMATE: Final[Mapping[str, str]] = {
+    name: f"estimated_{name}" for name in ("div", "mod", "max", "min", "broadcast")
+}
+"""Those that compute it as a double."""
 
-    With ".0" as `suffix` of numbers, and variables of type double, it is one of type double, which
-    does not overflow.
+
+def c_text(
+    dim: Dim,
+    name: Callable[[str], str],
+    suffix: str = "L",
+    term: Terms = _no_variable,
+    functions: Mapping[str, str] = C_LONG,
+) -> str:
+    """`dim` as a C expression of type long; `name` gives the variable of a symbol, and `term` that
+    of a function's result where there is one.
+
+    With ".0" as `suffix` of numbers, variables of type double and the functions `C_ESTIMATE`, it is
+    one of type double, which does not overflow.
     """
     if not isinstance(dim, Expr):
         return f"{dim}{suffix}"
@@ -63,7 +82,7 @@ def c_text(
     for monomial, coefficient in sorted(dim.terms.items(), key=term_key):
         factors = [f"{coefficient}{suffix}"] if coefficient != 1 or not monomial else []
         factors += [
-            term(atom) or c_term(atom, name, suffix, term)
+            term(atom) or c_term(atom, name, suffix, term, functions)
             for atom, power in monomial
             for _ in range(power)
         ]
@@ -72,23 +91,18 @@ def c_text(
     return terms[0] if alone else f"({' + '.join(terms)})"
 
 
-_C_FUNCTIONS = {
-    "div": "floor_div",
-    "mod": "floor_mod",
-    "max": "max_long",
-    "min": "min_long",
-    "broadcast": "broadcast_size",
-}
-
-
 def c_term(
-    atom: Atom, name: Callable[[str], str], suffix: str = "L", term: Terms = _no_variable
+    atom: Atom,
+    name: Callable[[str], str],
+    suffix: str = "L",
+    term: Terms = _no_variable,
+    functions: Mapping[str, str] = C_LONG,
 ) -> str:
-    """The C++ expression of a symbol or a function (see `c_text`)."""
+    """The C expression of a symbol or a function (see `c_text`)."""
     if atom.kind == "symbol":
         return name(atom.args[0])
-    arguments = ", ".join(c_text(a, name, suffix, term) for a in atom.args)
-    return f"{_C_FUNCTIONS[atom.kind]}({arguments})"
+    arguments = ", ".join(c_text(a, name, suffix, term, functions) for a in atom.args)
+    return f"{functions[atom.kind]}({arguments})"
 
 
 _BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {

@@ -4,36 +4,11 @@
 #include "half.hpp"
 #include "lowbit.hpp"
 #include "math.hpp"
+#include "whole.h"
 
 #define INFUSE_LAMBDA __attribute__((always_inline))
 
 namespace infuse {
-
-/** The quotient rounded down; 0 for a divisor of 0. */
-inline long floor_div(long a, long b) {
-  if (b == 0) return 0;
-  long q = a / b;
-  return q - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
-inline long floor_mod(long a, long b) { return a - floor_div(a, b) * b; }
-inline long max_long(long a, long b) { return a > b ? a : b; }
-inline long min_long(long a, long b) { return a < b ? a : b; }
-
-/** The size of an axis along which operands of sizes a and b are combined. */
-inline long broadcast_size(long a, long b) { return a == 1 ? b : a; }
-
-/** Whether they can be: equal, or one of them 1. */
-inline bool do_broadcast(long a, long b) { return a == b || a == 1 || b == 1; }
-
-/** The same as estimates of what does not fit into a long. */
-inline double floor_div(double a, double b) { return b == 0 ? 0 : __builtin_floor(a / b); }
-inline double floor_mod(double a, double b) { return a - floor_div(a, b) * b; }
-inline double max_long(double a, double b) { return a > b ? a : b; }
-inline double min_long(double a, double b) { return a < b ? a : b; }
-inline double broadcast_size(double a, double b) { return a == 1 ? b : a; }
-
-/** Bytes that no tensor reaches: what is larger comes of sizes that overflow. */
-constexpr double TOO_LARGE = 0x1p46;
 
 // ---- conversions -----------------------------------------------------------------------------
 

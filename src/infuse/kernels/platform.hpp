@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "memory.h"
+
 #if defined(_WIN32)
 #define INFUSE_WINDOWS 1
 #include <malloc.h>
@@ -45,9 +47,6 @@ __declspec(dllimport) int __stdcall SleepConditionVariableSRW(struct _RTL_CONDIT
 #endif
 
 namespace infuse {
-
-constexpr long CACHE_LINE = 64;
-constexpr long HUGE_PAGE = 2L << 20;
 
 constexpr long round_up(long value, long step) { return (value + step - 1) / step * step; }
 
@@ -104,39 +103,6 @@ class FlushSubnormals {
   FlushSubnormals(const FlushSubnormals&) = delete;
   FlushSubnormals& operator=(const FlushSubnormals&) = delete;
 };
-
-// ---------------------------------------------------------------- memory
-
-/** Aligned memory, on huge pages when it is big; null when there is none. */
-inline char* memory_open(long bytes) {
-  if (bytes < 0) return nullptr;
-  long align = bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
-  if (bytes > INTPTR_MAX - align) return nullptr;
-#if defined(__SANITIZE_ADDRESS__)
-  align = CACHE_LINE;
-  size_t size = static_cast<size_t>(bytes);
-#else
-  size_t size = static_cast<size_t>(round_up(bytes > 0 ? bytes : 1, CACHE_LINE));
-#endif
-#if defined(INFUSE_WINDOWS)
-  return static_cast<char*>(_aligned_malloc(size, static_cast<size_t>(align)));
-#else
-  void* memory = nullptr;
-  if (posix_memalign(&memory, static_cast<size_t>(align), size) != 0) return nullptr;
-#if defined(__linux__)
-  if (align == HUGE_PAGE) madvise(memory, size, MADV_HUGEPAGE);
-#endif
-  return static_cast<char*>(memory);
-#endif
-}
-
-inline void memory_close(char* memory) {
-#if defined(INFUSE_WINDOWS)
-  _aligned_free(memory);
-#else
-  free(memory);
-#endif
-}
 
 // ---------------------------------------------------------------- processors
 

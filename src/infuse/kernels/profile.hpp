@@ -1,6 +1,7 @@
 // What a model that was compiled for profiling keeps of a run: when every step began and ended.
 #pragma once
-#include "blocks.hpp"
+#include "blocks.h"
+#include "platform.hpp"
 
 namespace infuse {
 
@@ -41,7 +42,7 @@ inline bool note(Records<SIZES>& records, int program, int step, long long begin
     for (int i = 0; i < SIZES; ++i) row.sizes[i] = static_cast<const long*>(sizes)[i];
   (void)sizes;
   const long size = static_cast<long>(sizeof row);
-  return append(records.rows, records.count++ * size, &row, size);
+  return append(&records.rows, records.count++ * size, &row, size);
 }
 
 }  // namespace infuse

@@ -99,6 +99,9 @@ INFUSE_POOL Context* context_open(int threads);
 /** Ends the threads and frees everything; null is allowed. */
 INFUSE_POOL void context_close(Context* context);
 
+/** Grows the scratch memory of a context (`Context::reserve`). */
+inline bool context_reserve(Context* context, long bytes) { return context->reserve(bytes); }
+
 /** Keeps accesses in order around a kernel, which may see one tensor as several types. */
 inline void settle() { __asm__ __volatile__("" ::: "memory"); }
 

@@ -155,6 +155,13 @@ class PointerTo:
 
 
 @dataclass(frozen=True)
+class AddressOf:
+    """A pointer to what an expression stands for."""
+
+    inner: Expression
+
+
+@dataclass(frozen=True)
 class Nothing:
     """A pointer that leads nowhere."""
 
@@ -184,6 +191,7 @@ Expression = (
     | BlockOf
     | SizeOf
     | PointerTo
+    | AddressOf
     | AsSize
     | Nothing
     | KernelSizes
@@ -205,6 +213,7 @@ TERMS: Final = (
     BlockOf,
     SizeOf,
     PointerTo,
+    AddressOf,
     AsSize,
     Nothing,
 )

@@ -2,7 +2,7 @@
 placed, chosen so that they end close to the lower bound.
 
 Where sizes are symbols, there is an order for small, one for usual and one for large sizes; the run
-places the buffers in each (kernels/arena.hpp, with the same result as `place`) and takes the best.
+places the buffers in each (kernels/arena.h, with the same result as `place`) and takes the best.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Step:
     in_place: list[tuple[Buffer, Buffer]] = field(default_factory=list)
     """Pairs (written, read) that may share memory when the read buffer is not needed afterwards."""
     checks: bool = False
-    """Whether the function returns a failure code (`kernels/failure.hpp`)."""
+    """Whether the function returns a failure code (`kernels/failure.h`)."""
     scratch: list[Scratch] = field(default_factory=list)
     """Scratch memory whose bytes only the run knows: reserved just before the step."""
     sources: tuple[Node, ...] = ()

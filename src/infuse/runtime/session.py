@@ -30,7 +30,7 @@ _ALIGNMENT: Final = 64
 _ALIGNED_FROM: Final = 1 << 16  # bytes; below, the alignment of an array costs more than it gains
 _MOST_PLANS: Final = 1024
 _NO_MEMORY: Final = 1
-# As kernels/failure.hpp numbers them: all but the first depend on the elements of the inputs.
+# As kernels/failure.h numbers them: all but the first depend on the elements of the inputs.
 _FAILURES: Final = {
     _NO_MEMORY: "out of memory",
     2: "an index or a value in the input data is out of range",

@@ -15,6 +15,7 @@ from infuse.ir import dims
 from infuse.ir.graph import Array
 from infuse.lowering import statements as done
 from infuse.lowering.expressions import (
+    AddressOf,
     BlockOf,
     BodyOutput,
     Chosen,
@@ -183,11 +184,10 @@ class ControlStep:
 
     def _pointer(self, element: Expression) -> Any:
         """What an input is: the name of a variable where it points to one."""
-        is_variable = isinstance(element, str) and element.startswith("&")
-        return element if is_variable else self.value(element)
+        return element if isinstance(element, AddressOf) else self.value(element)
 
     def _given(self, pointer: Any) -> Any:
-        return self.names[pointer.removeprefix("&")] if isinstance(pointer, str) else pointer
+        return self.value(pointer.inner) if isinstance(pointer, AddressOf) else pointer
 
     def value(self, expression: Expression) -> Any:
         """What an expression stands for."""
@@ -220,6 +220,8 @@ class ControlStep:
                 return Address(self.value(pointer).bytes, dtype or uint8)
             case FieldOf(BlockOf() as block, "data"):
                 return self.value(block).data
+            case AddressOf(inner):
+                return self.value(inner)
             case BlockOf(program, number):
                 return self.blocks.setdefault((program, number), Block())
             case BodyOutput(body, number):

@@ -17,6 +17,7 @@ from infuse.ir.graph import Array
 from infuse.lowering import statements as cpp
 from infuse.lowering.expressions import (
     TERMS,
+    AddressOf,
     Aggregate,
     AsSize,
     BlockOf,
@@ -246,7 +247,7 @@ class Scope:
                 return self._element(self._operand(name), 0)
             case Invocation(function, arguments) if function in _INVOKED:
                 return _INVOKED[function](*map(self._operand, arguments))
-            case Invocation() | BodyOutput() | BlockOf() | SizeOf():
+            case Invocation() | BodyOutput() | BlockOf() | SizeOf() | AddressOf():
                 raise UnresolvedError
             case tuple():
                 fields = [n if isinstance(n, bool) else self.memory.number(n) for n in expression]

@@ -16,6 +16,7 @@ from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.ir.graph import Node, Value
 from infuse.lowering.expressions import (
+    AddressOf,
     BlockOf,
     BodyOutput,
     Chosen,
@@ -184,13 +185,13 @@ class _Iteration:
             with f.block(Scope):
                 f.constant("bytes", size)
                 if count is not None:
-                    obtained = invoke("obtain", block, infix("bytes", "*", count))
+                    obtained = invoke("obtain", AddressOf(block), infix("bytes", "*", count))
                     f.end_when(infix(FIRST, "&&", Operation("!", (obtained,))), "NO_MEMORY")
                     with f.when(infix("bytes", ">", 0)):
                         to = infix(FieldOf(block, "data"), "+", at)
                         f.call("memcpy", to, source, "bytes", context=False)
                 else:
-                    arguments = block, at, source, "bytes"
+                    arguments = AddressOf(block), at, source, "bytes"
                     f.call("append", *arguments, failure="NO_MEMORY", context=False)
 
     def carry(self) -> None:
@@ -223,7 +224,9 @@ class _Iteration:
         for number, value in enumerate(self.state):
             block, at = self.results.block(number), Element("in", self.first_input + number)
             with f.collect() as unchanged:
-                f.call("keep", block, at, _bytes(value), failure="NO_MEMORY", context=False)
+                f.call(
+                    "keep", AddressOf(block), at, _bytes(value), failure="NO_MEMORY", context=False
+                )
             with f.collect() as made:
                 f.assign(FieldOf(block, "data"), PointerTo(at, is_written=True))
             f.add(If(infix(at, "==", self.pointers[number]), tuple(unchanged), tuple(made)))
@@ -271,7 +274,7 @@ def loop(low: Lowering, node: Node, group: Group) -> None:
     f.variable(dtypes.int64.c_name, number=0)
     f.constant("most", Pointed(count) if count else "INT64_MAX")
     f.variable("bool", going=Pointed(truth) if truth else "true")
-    work.begin(["&number", "&going", *work.pointers])
+    work.begin([AddressOf("number"), AddressOf("going"), *work.pointers])
     f.variable("long", i=0)
     with f.repeat(infix("going", "&&", infix("i", "<", "most")), first=None, also="number"):
         f.end_when(infix("i", "==", Size(MOST_ITERATIONS)), "ENDLESS")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from infuse.dtypes import DType
 from infuse.ir.dims import Dim
 from infuse.lowering.expressions import (
     OPERATORS,
+    AddressOf,
     Aggregate,
     AsSize,
     BlockOf,
@@ -58,8 +59,8 @@ class ExpressionText(ABC):
         """What stands in braces, perhaps of a type."""
 
     @abstractmethod
-    def invocation(self, called: Invocation) -> str:
-        """A call of a function."""
+    def instance(self, function: str, template: Sequence[str]) -> str:
+        """The name of a function for these arguments of its template."""
 
     @abstractmethod
     def kernel_sizes(self, sizes: KernelSizes) -> str:
@@ -85,8 +86,11 @@ class ExpressionText(ABC):
                 return self.estimate(size)
             case Aggregate():
                 return self.aggregate(expression)
-            case Invocation():
-                return self.invocation(expression)
+            case Invocation(function, arguments, template):
+                called = ", ".join(map(self.text, arguments))
+                return f"{self.instance(function, template)}({called})"
+            case AddressOf(inner):
+                return f"&{self._tight(inner)}"
             case Calculated(form, operands, _):
                 return form.format(*map(self.text, operands))
             case Operation(operator, (first, *rest)) if not rest:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from infuse.ir import dims
 from infuse.ir.dims import Dim
 from infuse.lowering.blocks import BlockRows
-from infuse.targets.cpu.emit.sizes import size_text
+from infuse.targets.text.sizes import size_text
 
 
 def block_lines(rows: BlockRows) -> Sequence[str]:

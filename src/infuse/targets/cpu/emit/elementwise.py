@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from infuse.lowering.elementwise import Elementwise, Place, RowStep, Scalar, Source
 from infuse.targets.cpu.emit.blocks import block_lines
 from infuse.targets.cpu.emit.formulas import FormulaPrinter
-from infuse.targets.cpu.emit.sizes import size_text
+from infuse.targets.text.sizes import size_text
 
 
 def row_text(step: RowStep) -> str:

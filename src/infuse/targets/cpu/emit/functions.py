@@ -1,4 +1,4 @@
-"""Functions of programs as C++: parameters, bodies, and the headers that these need."""
+"""The headers and the kernels of functions of programs in C++."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from infuse.lowering.expressions import Estimate, Expression, Invocation, Operation
-from infuse.lowering.program import Function, Parameter, Program, Step
+from infuse.lowering.program import Function, Program, Step
 from infuse.lowering.statements import (
     Arrays,
     Constant,
@@ -25,65 +25,27 @@ from infuse.lowering.statements import (
     Statement,
     Work,
 )
-from infuse.targets.cpu.emit.formulas import scalar_type
+from infuse.targets.cpu.emit.language import CPP
 from infuse.targets.cpu.emit.shared import Shared
-from infuse.targets.cpu.emit.statements import lines
 from infuse.targets.cpu.families.base import HEADERS
 
 _KERNEL: Final = re.compile(r"\b(\w+(?:<(?:[\w, ]|<[\w, ]+>)+>)?)\(c, ")
 """A call of a kernel, whose first argument is the context."""
-_TEXTS: WeakKeyDictionary[Function, str] = WeakKeyDictionary()
 _NEEDED: WeakKeyDictionary[Function, frozenset[str]] = WeakKeyDictionary()
 _INVOKED: Final = {
-    "axis_index": "sizes.hpp",
+    "axis_index": "sizes.h",
     "count_nonzero": "sizes.hpp",
-    "do_broadcast": "failure.hpp",
-    "expand_sizes": "sizes.hpp",
-    "is_possible": "sizes.hpp",
-    "pad_sizes": "sizes.hpp",
+    "do_broadcast": "whole.h",
+    "expand_sizes": "sizes.h",
+    "is_possible": "sizes.h",
+    "pad_sizes": "sizes.h",
     "range_count": "sizes.hpp",
-    "reshape_sizes": "sizes.hpp",
-    "slice_ranges": "sizes.hpp",
-    "squeeze_sizes": "sizes.hpp",
-    "unsqueeze_sizes": "sizes.hpp",
+    "reshape_sizes": "sizes.h",
+    "slice_ranges": "sizes.h",
+    "squeeze_sizes": "sizes.h",
+    "unsqueeze_sizes": "sizes.h",
 }
 """The headers of functions of sizes."""
-
-
-def pointer_type(parameter: Parameter) -> str:
-    """The type of a parameter that leads to a tensor."""
-    assert parameter.dtype is not None
-    return f"{'' if parameter.is_written else 'const '}{parameter.dtype.c_name}*"
-
-
-def parameter_text(parameter: Parameter) -> str:
-    """The declaration of a parameter."""
-    match parameter.kind:
-        case "tensor":
-            return f"{pointer_type(parameter)} {parameter.name}"
-        case "number":
-            assert parameter.dtype is not None
-            return f"const {scalar_type(parameter.dtype)} {parameter.name}"
-        case "sizes":
-            assert parameter.sizes is not None
-            return f"const {parameter.sizes.__name__}& {parameter.name}"
-        case "found size":
-            return f"long* {parameter.name}"
-    return f"const long {parameter.name}"
-
-
-def body_of(function: Function) -> list[str]:
-    """The lines of a function's body."""
-    return [line for statement in function.statements for line in lines(statement)]
-
-
-def text_of(function: Function) -> str:
-    """Parameters and body: the identity of a function."""
-    text = _TEXTS.get(function)
-    if text is None:
-        parameters = ", ".join(map(parameter_text, function.parameters))
-        text = _TEXTS[function] = parameters + "\n" + "\n".join(body_of(function))
-    return text
 
 
 def headers_of(function: Function) -> frozenset[str]:
@@ -92,7 +54,7 @@ def headers_of(function: Function) -> frozenset[str]:
     if headers is None:
         own = {HEADERS[p.sizes] for p in function.parameters if p.sizes is not None}
         own |= {"half.hpp"} if function.stores_rounded else set()
-        own |= {"blocks.hpp"} if function.is_control else set()
+        own |= {"blocks.h"} if function.is_control else set()
         inner = map(_headers, _all(function.statements))
         headers = _NEEDED[function] = frozenset(function.includes.union(own, *inner))
     return headers
@@ -101,7 +63,7 @@ def headers_of(function: Function) -> frozenset[str]:
 def _headers(statement: Statement) -> set[str]:
     match statement:
         case MapWork(work=work):
-            return {"map.hpp", "element.hpp", *(["failure.hpp"] if work.divides else [])}
+            return {"map.hpp", "element.hpp", *(["failure.h"] if work.divides else [])}
         case Work():
             return {"element.hpp"}
         case CopyElements():
@@ -109,7 +71,7 @@ def _headers(statement: Statement) -> set[str]:
         case InterleavePlanes():
             return {"interleave.hpp"}
         case Require(condition=condition):
-            return {"failure.hpp", *_invoked(condition)}
+            return {"failure.h", *_invoked(condition)}
         case Constant(value=value):
             return set(_invoked(value))
         case Arrays(lists=lists):
@@ -131,7 +93,7 @@ def _invoked(expression: Expression) -> Iterator[str]:
             for operand in operands:
                 yield from _invoked(operand)
         case Estimate():
-            yield "element.hpp"
+            yield "whole.h"
 
 
 def _all(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -173,4 +135,4 @@ def _scratch(steps: Sequence[Step]) -> Iterator[Scratch]:
 
 def kernels_in(function: Function) -> str:
     """The names of the kernels that a function calls, with their sizes of tiles."""
-    return ", ".join(dict.fromkeys(_KERNEL.findall("\n".join(body_of(function)))))
+    return ", ".join(dict.fromkeys(_KERNEL.findall("\n".join(CPP.body_of(function)))))

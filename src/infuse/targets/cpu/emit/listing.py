@@ -9,8 +9,7 @@ from infuse.lowering.memory import Plan
 from infuse.lowering.program import Argument, Number, Program, SizeResult, Step
 from infuse.lowering.tensors import Buffer, Tensor, natural
 from infuse.targets import Target
-from infuse.targets.cpu.emit.functions import body_of, parameter_text, text_of
-from infuse.targets.cpu.emit.sizes import struct_text
+from infuse.targets.cpu.emit.language import CPP
 from infuse.targets.cpu.emit.units import distinct
 
 
@@ -30,9 +29,9 @@ def listing(program: Program, plan: Plan, target: Target, threads: int) -> str:
     for one, own in programs:
         lines += _Listing(one, own, names).lines()
     for function in functions.all:
-        parameters = ", ".join(map(parameter_text, function.parameters))
-        lines += ["", f"function {names[text_of(function)]}({parameters})"]
-        lines += [f"  {line}" for line in body_of(function)]
+        parameters = ", ".join(map(CPP.parameter_text, function.parameters))
+        lines += ["", f"function {names[CPP.text_of(function)]}({parameters})"]
+        lines += [f"  {line}" for line in CPP.body_of(function)]
     return "\n".join(lines) + "\n"
 
 
@@ -71,9 +70,9 @@ class _Listing:
         yield f"  step {number}: {step.label}" + (
             f"  [{', '.join(nodes)}{chosen}]" if nodes else ""
         )
-        yield f"    {self.functions[text_of(step.function)]}"
+        yield f"    {self.functions[CPP.text_of(step.function)]}"
         for parameter, argument in zip(step.function.parameters, step.arguments, strict=True):
-            yield f"      {parameter_text(parameter)} = {self._argument(argument)}"
+            yield f"      {CPP.parameter_text(parameter)} = {self._argument(argument)}"
 
     def _argument(self, argument: Argument) -> str:
         if isinstance(argument, Tensor):
@@ -84,7 +83,7 @@ class _Listing:
             return f"{argument.value:g}"
         if isinstance(argument, (int, Expr)):
             return str(argument)
-        return struct_text(argument, str)
+        return CPP.call_sizes(argument, str)
 
     def _tensor(self, tensor: Tensor) -> str:
         value = self.names.get((tensor.buffer, tensor.offset))

@@ -30,7 +30,7 @@ _BY_HEADER: Final = {
     "transpose.hpp": Shared("transpose_shared.hpp", "INFUSE_SHARED_TRANSPOSE"),
 }
 """What every user of a header shares."""
-_INCLUDE: Final = re.compile(r'^#include "(\w+\.hpp)"', re.MULTILINE)
+_INCLUDE: Final = re.compile(r'^#include "(\w+\.h(?:pp)?)"', re.MULTILINE)
 _MULTIPLYING: Final = frozenset(["Conv", "Gemm", "MatMul"])
 """Kinds of nodes that most often use the products of `gemm.hpp`."""
 

@@ -4,40 +4,19 @@ interface.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from infuse.ir import dims
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program, all_sizes
 from infuse.options import PREFIX
-from infuse.targets.cpu.emit.functions import text_of
-from infuse.targets.cpu.emit.plan_text import plan_text
-from infuse.targets.cpu.emit.program_text import ProgramText, model_text
-from infuse.targets.cpu.emit.recording import Recording
-from infuse.targets.cpu.emit.sizes import size_text
-from infuse.targets.cpu.emit.units import define, distinct, end, head, preamble
+from infuse.targets.cpu.emit.language import CPP
+from infuse.targets.cpu.emit.recording import recorded, recording
+from infuse.targets.cpu.emit.units import distinct, end, preamble
+from infuse.targets.text.entry import Additions, interface_text
+from infuse.targets.text.frames import ProgramText, model_text
 from infuse.targets.text.interface import prefixed
-from infuse.targets.text.sizes import symbol_field
-
-_REFUSAL = '  if (!context) return tiles_granted() ? "" : TILES_REFUSED;\n'
-"""Tells why no context was opened."""
-
-_OPEN = """INFUSE_API void* infuse_open(const void* weights, int threads) {
-  Model* m = (Model*)calloc(1, sizeof(Model));
-  if (!m) return nullptr;
-  m->weights = (const char*)weights;
-  m->pool = context_open(threads);
-  m->error = "";
-  if (!m->pool) {
-    free(m);
-    return nullptr;
-  }
-  return m;
-}
-
-"""
+from infuse.targets.text.plan import plan_text
 
 
 def print_sources(
@@ -55,123 +34,20 @@ def print_sources(
     `profile`, a run records when every step began and ended (`infuse_profile`).
     """
     programs = [program, *program.bodies]
-    frames = [ProgramText(p, q, profile) for p, q in zip(programs, [plan, *plan.bodies])]
-    record = Recording(len(all_sizes(programs)) if profile else None)
+    steps = recorded if profile else None
+    frames = [ProgramText(p, q, CPP, steps) for p, q in zip(programs, [plan, *plan.bodies])]
+    added = recording(len(all_sizes(programs))) if profile else Additions()
+    headers = ["profile.hpp"] if profile else []
     prefix = info.get("prefix", PREFIX)
     functions = distinct((step for p in programs for step in p.steps), programs, apart, prefix)
     names = functions.names
-    main = [
-        preamble(programs, functions.in_main, planning=True, more=record.headers, prefix=prefix)
-    ]
+    main = [preamble(programs, functions.in_main, planning=True, more=headers, prefix=prefix)]
     main += functions.text()
-    main += [plan_text(frame.program, frame.plan) for frame in frames]
-    main += [model_text(frames, record.fields)]
-    main += [f"{head(f, names[text_of(f)])};" for f in functions.controls]
+    main += [plan_text(frame.program, frame.plan, CPP) for frame in frames]
+    main += [model_text(frames, added.fields)]
+    main += [f"{CPP.head(f, names[CPP.text_of(f)])};" for f in functions.controls]
     main += [frame.run_text(names) for frame in frames]
-    main += [define(f, names[text_of(f)]) for f in functions.controls]
-    main += [prefixed(_interface(frames[0], frames, info, record), prefix), end(prefix)]
+    main += [CPP.define(f, names[CPP.text_of(f)]) for f in functions.controls]
+    exported = f'extern "C" {{\n\n{interface_text(frames, info, CPP, added)}\n}}  // extern "C"\n'
+    main += [prefixed(exported, prefix), end(prefix)]
     return functions.files("\n".join(main))
-
-
-def _interface(
-    outer: ProgramText, frames: Sequence[ProgramText], info: Mapping[str, Any], record: Recording
-) -> str:
-    program = outer.program
-    text = json.dumps(json.dumps(info, separators=(",", ":")))
-    symbols = [symbol_field(s) for s in program.symbols]
-    read = " ".join(f"d.{s} = (long)symbols[{i}];" for i, s in enumerate(symbols))
-    sizes = [d for _, _, shape in program.outputs for d in shape]
-    valid = " || ".join(f"d.{s} < 0" for s in symbols) or "false"
-    late = set(filter(program.is_late, sizes))
-    store = " ".join(
-        f"dims[{i}] = {'-1' if d in late else size_text(d)};" for i, d in enumerate(sizes)
-    )
-    open_ = [i for i, d in enumerate(sizes) if isinstance(d, dims.Expr) and d not in late]
-    negative = " || ".join(f"dims[{i}] < 0" for i in open_) or "false"
-    return f"""static inline void read_sizes(Sizes& d, const int64_t* symbols) {{
-  (void)d, (void)symbols;
-  {read}
-}}
-
-extern "C" {{
-
-INFUSE_API const char* infuse_metadata(void) {{
-  return {text};
-}}
-
-{_OPEN}INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {{
-  Sizes d{{}};
-  read_sizes(d, symbols);
-  if ({valid} || too_large_0(d)) return INFUSE_BAD_DATA;
-  {store}
-  return {negative} ? INFUSE_BAD_DATA : INFUSE_OK;
-}}
-
-INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs,
-                          void* const* outputs) {{
-  const FlushSubnormals flush;
-  Model& m = *(Model*)context;
-  m.error = nullptr;
-  m.pool->index_limit = -1;
-{record.begin}  read_sizes(m.d, symbols);
-{_defaults(program)}  const int failed = run_0(m, inputs, outputs);
-  if (!failed) return INFUSE_OK;
-  return failed == NO_MEMORY ? INFUSE_OUT_OF_MEMORY : INFUSE_BAD_DATA;
-}}
-
-{_state_text(frames, info, record)}
-}}  // extern "C"
-"""
-
-
-def _state_text(frames: Sequence[ProgramText], info: Mapping[str, Any], record: Recording) -> str:
-    """What tells of the last run and of the memory of a context, and closes it."""
-    held = " + ".join(frame.bytes_text() for frame in frames)
-    return f"""INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {{
-  Model& m = *(Model*)context;
-  const Sizes& d = m.d;
-  (void)m, (void)d, (void)dims;
-{_late_outputs(frames[0])}
-  return nullptr;
-}}
-
-INFUSE_API const char* infuse_error(void* context) {{
-{_REFUSAL if info.get("tiles") else ""}  const char* text = ((Model*)context)->error;
-  return text ? text : "";
-}}
-
-INFUSE_API int64_t infuse_arena_bytes(void* context) {{
-  const Model& m = *(Model*)context;
-  return {held};
-}}
-
-INFUSE_API int64_t infuse_live_bytes(void* context) {{ return live_bytes_0(((Model*)context)->d); }}
-
-{record.interface}INFUSE_API void infuse_close(void* context) {{
-  if (!context) return;
-  Model* m = (Model*)context;
-{chr(10).join(frame.close_text() for frame in frames)}
-{record.end}  context_close(m->pool);
-  free(context);
-}}
-"""
-
-
-def _defaults(program: Program) -> str:
-    """What takes defaults for inputs that are absent."""
-    if not program.defaults:
-        return ""
-    texts = [f"inputs[{number}]" for number in range(len(program.inputs))]
-    for number, tensor in program.defaults.items():
-        texts[number] = (
-            f"inputs[{number}] ? inputs[{number}] : m.weights + {tensor.buffer.position}L"
-        )
-    return f"  const void* const all[] = {{{', '.join(texts)}}};\n  inputs = all;\n"
-
-
-def _late_outputs(frame: ProgramText) -> str:
-    lines = []
-    for number in frame.owned:
-        store = " ".join(f"dims[{i}] = {text};" for i, text in enumerate(frame.shape_texts(number)))
-        lines.append(f"  if (number == {number}) {{ {store} return m.f0.results[{number}]; }}")
-    return "\n".join(lines)

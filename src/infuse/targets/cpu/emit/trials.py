@@ -11,10 +11,8 @@ from infuse.lowering.program import Number, SizeResult, all_sizes
 from infuse.lowering.tensors import Tensor
 from infuse.lowering.trials import Trial, regions_of
 from infuse.ops.core.feeds import default_size
-from infuse.targets.cpu.emit.formulas import literal
-from infuse.targets.cpu.emit.functions import call_headers, pointer_type, text_of
-from infuse.targets.cpu.emit.sizes import struct_text
-from infuse.targets.cpu.emit.statements import scratch_text
+from infuse.targets.cpu.emit.functions import call_headers
+from infuse.targets.cpu.emit.language import CPP
 from infuse.targets.cpu.emit.units import distinct, end, preamble
 from infuse.targets.text.sizes import symbol_field
 
@@ -27,7 +25,7 @@ def print_trials(trials: Sequence[Trial]) -> dict[str, str]:
     functions = distinct((s for trial in trials for s in trial.steps), programs, apart=True)
     names = functions.names
     scratch = list(
-        dict.fromkeys(scratch_text(each) for program in programs for each in program.scratch)
+        dict.fromkeys(CPP.scratch(each) for program in programs for each in program.scratch)
     )
     headers = {"model.h", "platform.hpp"}.union(*map(call_headers, programs))
     starts, total = regions_of(trials)
@@ -62,24 +60,22 @@ def _trial_text(number: int, trial: Trial, starts: dict[str, int], names: Mappin
         for argument, parameter in zip(step.arguments, step.function.parameters):
             if isinstance(argument, Tensor):
                 region, start = trial.places[id(argument.buffer)]
-                kind = pointer_type(parameter)
+                kind = CPP.pointer_type(parameter)
                 arguments.append(
                     f"({kind})(m + {starts[region] + start}L) + {usual(argument.offset)}L"
                 )
             elif isinstance(argument, Number):
-                arguments.append(literal(argument.value, argument.dtype))
+                arguments.append(CPP.literal(argument.value, argument.dtype))
             elif isinstance(argument, tuple):
-                arguments.append(struct_text(argument, _usual_text))
+                arguments.append(CPP.call_sizes(argument, _usual_text))
             else:
                 assert not isinstance(argument, SizeResult)
                 arguments.append(_usual_text(argument))
-        lines.append(
-            f"  if (int failed = {names[text_of(step.function)]}({', '.join(arguments)})) return "
-            "failed;"
-        )
+        call = f"{names[CPP.text_of(step.function)]}({', '.join(arguments)})"
+        lines.append(f"  if (int failed = {call}) return failed;")
     body = "\n".join(lines)
     return f"""// {trial.choice.key}: {trial.choice.chosen}
-static int trial_{number}(Context& c, const Sizes& d, char* m) {{
+static int trial_{number}(Context& c, const Sizes* d, char* m) {{
 {body}
   return 0;
 }}
@@ -98,7 +94,7 @@ _RANGE: Final = """struct Range {
 
 _DRIVER: Final = """
 struct Trial {
-  int (*run)(Context&, const Sizes&, char*);
+  int (*run)(Context&, const Sizes*, char*);
   const Range* warm;
   int ranges;
 };
@@ -179,7 +175,7 @@ INFUSE_API double trials_run(void* bench, int number) {
   pass(b, b.other, b.other_bytes);
   for (int i = 0; i < t.ranges; ++i) pass(b, b.memory + t.warm[i].begin, t.warm[i].bytes);
   const long long begin = clock_ns(*b.context);
-  const int failed = t.run(*b.context, b.d, b.memory);
+  const int failed = t.run(*b.context, &b.d, b.memory);
   return failed ? -1.0 : double(clock_ns(*b.context) - begin) * 1e-9;
 }
 

@@ -103,7 +103,7 @@ def tensor_scatter(low: Lowering, node: Node, group: Group) -> None:
     low.copy(low.tensor(cache), target, "cache", node)
     places = None if starts is None else low.dense(starts)
     f = low.function("tensor_scatter", node)
-    f.include("recurrence.hpp", "failure.hpp")
+    f.include("recurrence.hpp", "failure.h")
     bytes_ = dims.product(cache.shape[axis + 1 :]) * cache.dtype.bytes
     sizes = f.numbers(
         cache.shape[0],

@@ -287,7 +287,7 @@ class Layer:
         )
         live = low.scratch_tensor(dtypes.int64, (self.directions, self.batch), natural(2))
         f = low.function(node.kind.lower(), node)
-        f.include("recurrent.hpp", "failure.hpp")
+        f.include("recurrent.hpp", "failure.h")
         c = self.dtype.c_name
         f.text("using namespace recur;")
         f.variable(f"Recurrent<{c}>", r=elements())

@@ -24,9 +24,9 @@ from infuse.lowering.tensors import Tensor, channels_last, natural
 from infuse.lowering.writer import FunctionWriter
 from infuse.ops.resampling import Resize, meant
 from infuse.targets.cpu.emit.formulas import literal
-from infuse.targets.cpu.emit.sizes import size_text
 from infuse.targets.cpu.lower.linear import label
 from infuse.targets.cpu.table import lowers
+from infuse.targets.text.sizes import size_text
 
 # The enumerators of kernels/resize.hpp and resize_plan.hpp, in their order.
 _MODES = ("nearest", "linear", "cubic")
@@ -280,7 +280,7 @@ def _found_plan(low: Lowering, node: Node, op: Resize, crops: bool) -> Tensor:
     axes = [a % x.rank for a in op.axes] or list(range(x.rank))
     plan = low.scratch_tensor(dtypes.float64, (x.rank, 3), natural(2), "resize plan")
     f = low.function("resize_plan", node)
-    f.include("resize_plan.hpp", "failure.hpp")
+    f.include("resize_plan.hpp", "failure.h")
     scales, sizes, roi = node.input(2), node.input(3), node.input(1)
     sized = sizes is not None and sizes.tensor.size != 0
     if sized:

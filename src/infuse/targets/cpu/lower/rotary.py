@@ -36,7 +36,7 @@ def rotary_embedding(low: Lowering, node: Node, group: Group) -> None:
     by_head = target if x.rank == 4 else split_heads(target, attributes["num_heads"])
     tables = [row_major(low, v) for v in (cos, sin)]
     f = low.function("rotary", node)
-    f.include("rotary.hpp", "failure.hpp")
+    f.include("rotary.hpp", "failure.h")
     sizes = f.sizes(
         RotarySizes._make([*source.shape, cos.shape[-1], bool(attributes["interleaved"])])
     )
@@ -123,7 +123,7 @@ def _valid(low: Lowering, node: Node, shape: Shape, most: Dim) -> Tensor:
     """How many keys count in each batch."""
     result = low.scratch_tensor(dtypes.int64, (shape[0],), (0,), "valid")
     f = low.function("count_keys", node)
-    f.include("cache.hpp", "failure.hpp")
+    f.include("cache.hpp", "failure.h")
     last, total = (f.read(low.dense(operand(node, i))) for i in (5, 6))
     sizes, rows = f.sizes(CacheSizes(*shape)), f.number(most)
     operands = sizes, rows, last, _first(total), f.write(result)

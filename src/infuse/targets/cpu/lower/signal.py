@@ -85,7 +85,7 @@ def _transform(
     f.scratch("fourier_scratch", "fourier.hpp", n, str(target.dtype.bytes))
     parts = FieldOf("shape", "parts")
     f.end_when(infix(infix(parts, "<", 1), "||", infix(parts, ">", 2)), "BAD_SIZES")
-    f.include("failure.hpp")
+    f.include("failure.h")
     f.checks = True
     f.call(
         "fourier", "shape", source, window, table, f.write(target), template=(target.dtype.c_name,)
@@ -206,7 +206,7 @@ def mel_weight_matrix(low: Lowering, node: Node, group: Group) -> None:
         define(low, node, out, (dims.floordiv(length, 2) + 1, bins))
     target = low.allocate(out)
     f = low.function("mel_weights", node)
-    f.include("mel.hpp", "failure.hpp")
+    f.include("mel.hpp", "failure.h")
     numbers = [f"(double){f.read(low.dense(operand(node, i)))}[0]" for i in range(2, 5)]
     sizes = f.numbers(bins, length)
     arguments, template = (sizes, *numbers, f.write(target)), (out.dtype.c_name,)

@@ -108,7 +108,7 @@ def roi_align(low: Lowering, node: Node, group: Group) -> None:
     f.call(
         "roi_align", shape, scale, ratio, half, pointers, template=(largest,), failure="BAD_INDEX"
     )
-    f.include("failure.hpp")
+    f.include("failure.h")
     f.finish("RoiAlign")
     low.tensors[node.output] = target
 
@@ -127,7 +127,7 @@ def max_roi_pool(low: Lowering, node: Node, group: Group) -> None:
     shape, scale = _regions(f, node), literal(op.spatial_scale, source.dtype)
     pointers = f"{f.read(source)}, {f.read(rois)}, {f.write(target)}"
     f.call("max_roi_pool", shape, scale, pointers, failure="BAD_INDEX")
-    f.include("failure.hpp")
+    f.include("failure.h")
     f.finish("MaxRoiPool")
     low.tensors[node.output] = target
 

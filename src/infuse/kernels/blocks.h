@@ -1,69 +1,76 @@
 // Memory whose size only a run finds out: results of data-dependent size, what a loop carries and stacks.
 #pragma once
-#include "platform.hpp"
+#include <stdbool.h>
+#include <string.h>
 
+#include "memory.h"
+
+#ifdef __cplusplus
 namespace infuse {
+#endif
 
 /** Where a tensor lies: in memory of the block's own, or in somebody else's. */
-struct Block {
+typedef struct Block {
   char* data;
   char* own;
   long capacity;
-};
+} Block;
 
 /** Lets the block hold `bytes` in its own memory, contents lost; false when out of memory. */
-inline bool obtain(Block& block, long bytes) {
+static inline bool obtain(Block* block, long bytes) {
   if (bytes < 0) return false;
 #if defined(__SANITIZE_ADDRESS__)
-  if (bytes != block.capacity) {  // exactly as large, so that every access outside is seen
-    memory_close(block.own);
-    block.own = nullptr;
-    block.capacity = 0;
+  if (bytes != block->capacity) {  // exactly as large, so that every access outside is seen
+    memory_close(block->own);
+    block->own = NULL;
+    block->capacity = 0;
   }
 #endif
-  if (bytes > block.capacity || !block.own) {
-    const long spare = block.own ? bytes / 4 : 0;
+  if (bytes > block->capacity || !block->own) {
+    const long spare = block->own ? bytes / 4 : 0;
     char* memory = memory_open(bytes + spare);
     if (!memory) return false;
-    memory_close(block.own);
-    block.own = memory;
-    block.capacity = bytes + spare;
+    memory_close(block->own);
+    block->own = memory;
+    block->capacity = bytes + spare;
   }
-  block.data = block.own;
+  block->data = block->own;
   return true;
 }
 
 /** Writes `bytes` bytes behind the first `used` ones, which stay; false when out of memory. */
-inline bool append(Block& block, long used, const void* source, long bytes) {
-  if (used + bytes > block.capacity || !block.own) {
+static inline bool append(Block* block, long used, const void* source, long bytes) {
+  if (used + bytes > block->capacity || !block->own) {
     const long wanted = (used + bytes) * 2;
     char* memory = memory_open(wanted);
     if (!memory) return false;
-    if (used > 0) memcpy(memory, block.own, static_cast<size_t>(used));
-    memory_close(block.own);
-    block.own = memory;
-    block.capacity = wanted;
+    if (used > 0) memcpy(memory, block->own, (size_t)used);
+    memory_close(block->own);
+    block->own = memory;
+    block->capacity = wanted;
   }
-  if (bytes > 0) memcpy(block.own + used, source, static_cast<size_t>(bytes));
-  block.data = block.own;
+  if (bytes > 0) memcpy(block->own + used, source, (size_t)bytes);
+  block->data = block->own;
   return true;
 }
 
 /** A copy of `bytes` bytes in the block's own memory; false when out of memory. */
-inline bool keep(Block& block, const void* source, long bytes) {
+static inline bool keep(Block* block, const void* source, long bytes) {
   return append(block, 0, source, bytes);
 }
 
 /** Frees the memory of `count` blocks. */
-inline void close_blocks(Block* blocks, int count) {
+static inline void close_blocks(Block* blocks, int count) {
   for (int i = 0; i < count; ++i) memory_close(blocks[i].own);
 }
 
 /** Bytes that `count` blocks hold. */
-inline long block_bytes(const Block* blocks, int count) {
+static inline long block_bytes(const Block* blocks, int count) {
   long total = 0;
   for (int i = 0; i < count; ++i) total += blocks[i].capacity;
   return total;
 }
 
+#ifdef __cplusplus
 }  // namespace infuse
+#endif

@@ -1,7 +1,9 @@
 // What a kernel returns that found something wrong; 0 says that all is well.
 #pragma once
 
+#ifdef __cplusplus
 namespace infuse {
+#endif
 
 enum Failure {
   NO_MEMORY = 1,
@@ -14,7 +16,7 @@ enum Failure {
 };
 
 /** The reason in words. */
-inline const char* failure_text(int failure) {
+static inline const char* failure_text(int failure) {
   switch (failure) {
     case NO_MEMORY: return "out of memory";
     case BAD_INDEX: return "an index lies outside of the tensor it selects from";
@@ -27,4 +29,6 @@ inline const char* failure_text(int failure) {
   return "it failed";
 }
 
+#ifdef __cplusplus
 }  // namespace infuse
+#endif

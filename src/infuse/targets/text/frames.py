@@ -1,10 +1,10 @@
-"""The C++ of one program of a model: what it keeps between runs, its memory plan, and its list of
+"""The C of one program of a model: what it keeps between runs, its memory plan, and its list of
 calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Final
@@ -14,21 +14,13 @@ from infuse.ir.dims import Dim
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Number, Program, SizeResult, Step
 from infuse.lowering.tensors import Buffer, Tensor
-from infuse.targets.cpu.emit.formulas import literal
-from infuse.targets.cpu.emit.functions import pointer_type, text_of
-from infuse.targets.cpu.emit.plan_text import buffer_sizes
-from infuse.targets.cpu.emit.recording import recorded
-from infuse.targets.cpu.emit.sizes import (
-    RunSizes,
-    estimate_text,
-    fields_in,
-    size_text,
-    struct_text,
-)
-from infuse.targets.cpu.emit.statements import scratch_text, text
+from infuse.targets.text.language import Language
 from infuse.targets.text.names import comment, string
-from infuse.targets.text.sizes import symbol_field
+from infuse.targets.text.plan import buffer_sizes
+from infuse.targets.text.sizes import RunSizes, estimate_text, fields_in, size_text, symbol_field
 
+Recorded = Callable[[int, int, str, Sequence[str]], list[str]]
+"""The lines of a step that is recorded: of a program, its number, what it is called, its lines."""
 _MOST_NAMES: Final = 4  # of nodes, in the comment of a call
 _MOST_CALLS: Final = 500  # in a function: what compiling one takes grows with their square
 
@@ -36,10 +28,12 @@ _MOST_CALLS: Final = 500  # in a function: what compiling one takes grows with t
 class ProgramText:
     """A program and its plan, as text. The names in it end in the program's number."""
 
-    def __init__(self, program: Program, plan: Plan, profiled: bool = False) -> None:
-        """`profiled`: every step leaves a record of when it ran."""
+    def __init__(
+        self, program: Program, plan: Plan, language: Language, recorded: Recorded | None = None
+    ) -> None:
+        """`recorded`: what lets a step leave a record of when it ran, where each does."""
         self.program, self.plan, self.number = program, plan, program.number
-        self.profiled = profiled
+        self.language, self.recorded = language, recorded
         self._slots = {id(b): i for i, b in enumerate(plan.buffers)}
         self._late_fields = {symbol_field(s) for s in program.late_sizes}
         self._sizes: RunSizes | None = None
@@ -60,15 +54,15 @@ class ProgramText:
             return [symbol_field(s) for s in self.program.symbols]
         texts = [
             *buffer_sizes(self.plan),
-            *(text(test) for test, _ in self.program.checks),
-            *map(scratch_text, self.program.scratch),
+            *(self.language.text(test) for test, _ in self.program.checks),
+            *map(self.language.scratch, self.program.scratch),
         ]
         return sorted(set().union(*map(fields_in, texts)) - self._late_fields)
 
     def struct_text(self) -> str:
         """What the frame keeps."""
         outputs, plan = len(self.program.outputs), self.plan
-        return f"""struct Frame_{self.number} {{  // {comment(self.program.name)}
+        return f"""typedef struct Frame_{self.number} {{  // {comment(self.program.name)}
   bool planned;
   long key[{len(self.key) + 1}];
   long offsets[{len(plan.buffers) + 1}];
@@ -79,15 +73,15 @@ class ProgramText:
   Block own[{2 * outputs + 1}];
   const char* results[{outputs + 1}];
   int turn;
-}};
+}} Frame_{self.number};
 """
 
     def run_text(self, names: Mapping[str, str]) -> str:
         """The calls in order."""
         n = self.number
         obtained: set[object] = set()
-        present = "".join(f"d.{name}, " for name in self.key)
-        results = [f"  f.results[{k}] = {self._result(k)};" for k in self.owned]
+        present = "".join(f"d->{name}, " for name in self.key)
+        results = [f"  f->results[{k}] = {self._result(k)};" for k in self.owned]
         steps = list(enumerate(self.program.steps))
         parts = [
             self._calls(steps[i : i + _MOST_CALLS], names, obtained)
@@ -95,33 +89,36 @@ class ProgramText:
         ]
         apart = parts if len(parts) > 1 else []
         lines = [
-            f"  if (int failed = part_{n}_{k}(m, in, out)) return failed;"
+            f"  if ((failed = part_{n}_{k}(m, in, out)) != 0) return failed;"
             for k in range(len(apart))
         ]
-        turn = [f"  m.f{n}.turn ^= 1;"] if n else []
+        turn = [f"  m->f{n}.turn ^= 1;"] if n else []
         return f"""// Plans anew where sizes changed.
-static int prepare_{n}(Model& m) {{
-  Frame_{n}& f = m.f{n};
-  const Sizes& d = m.d;
+static int prepare_{n}(Model* m) {{
+  Frame_{n}* f = &m->f{n};
+  const Sizes* d = &m->d;
   const long key[] = {{{present}0}};
-  if (f.planned && memcmp(key, f.key, sizeof key) == 0) return 0;
-  f.planned = false;
-  if (const char* wrong = misfit_{n}(d)) {{
-    m.error = wrong;
+  if (f->planned && memcmp(key, f->key, sizeof key) == 0) return 0;
+  f->planned = false;
+  const char* wrong = misfit_{n}(d);
+  if (wrong) {{
+    m->error = wrong;
     return DIFFERENT_SIZES;
   }}
-  f.bytes = place_{n}(d, f.offsets);
-  if (f.bytes < 0 || !m.pool->reserve(scratch_bytes_{n}(d)) || !obtain(f.arena, f.bytes))
+  f->bytes = place_{n}(d, f->offsets);
+  if (f->bytes < 0 || !context_reserve(m->pool, scratch_bytes_{n}(d)) ||
+      !obtain(&f->arena, f->bytes))
     return fail(m, NO_MEMORY, "the working buffers");
-  memcpy(f.key, key, sizeof key);
-  f.planned = true;
+  memcpy(f->key, key, sizeof key);
+  f->planned = true;
   return 0;
 }}
 
 {"".join(self._part_text(k, part) for k, part in enumerate(apart))}\
 // Calls the kernels in order; nonzero at the first one that finds something wrong.
-static int run_{n}(Model& m, const void* const* in, void* const* out) {{
-  if (int failed = prepare_{n}(m)) return failed;
+static int run_{n}(Model* m, const void* const* in, void* const* out) {{
+  int failed = prepare_{n}(m);
+  if (failed) return failed;
 {chr(10).join([*turn, self._frame_text(), *(lines or chain.from_iterable(parts)), *results])}
   return 0;
 }}
@@ -137,17 +134,19 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
 
     def _frame_text(self) -> str:
         """What calls name."""
-        return f"""  Frame_{self.number}& f = m.f{self.number};
-  Context& c = *m.pool;
-  Sizes& d = m.d;
-  const long* at = f.offsets;
-  Block* own = f.own + f.turn * {len(self.program.outputs)};
+        return f"""  Frame_{self.number}* f = &m->f{self.number};
+  Context* c = m->pool;
+  Sizes* d = &m->d;
+  const long* at = f->offsets;
+  Block* own = f->own + f->turn * {len(self.program.outputs)};
   (void)in, (void)out, (void)c, (void)d, (void)at, (void)own;"""
 
     def _part_text(self, part: int, lines: Sequence[str]) -> str:
         """A function of some of the calls."""
-        return f"""[[gnu::noinline]] static int part_{self.number}_{part}(
-    Model& m, const void* const* in, void* const* out) {{
+        return f"""{self.language.apart} static int part_{self.number}_{part}(
+    Model* m, const void* const* in, void* const* out) {{
+  int failed = 0;
+  (void)failed;
 {self._frame_text()}
 {chr(10).join(lines)}
   return 0;
@@ -173,7 +172,7 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
             block = self.plan.late.get(root)
             if block is not None and root.first == number and root not in obtained:
                 obtained.add(root)
-                lines.append(self._obtain(f"f.late[{block}]", root.bytes, where))
+                lines.append(self._obtain(f"f->late + {block}", root.bytes, where))
             if (
                 buffer.kind == "output"
                 and buffer.number in self.owned
@@ -182,14 +181,14 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
                 obtained.add(buffer.number)
                 _, dtype, shape = self.program.outputs[buffer.number]
                 lines.append(
-                    self._obtain(f"own[{buffer.number}]", dims.product(shape) * dtype.bytes, where)
+                    self._obtain(f"own + {buffer.number}", dims.product(shape) * dtype.bytes, where)
                 )
         lines += [
-            f"if (!c.reserve({scratch_text(each)})) return fail(m, NO_MEMORY, {where});"
-            for each in step.scratch
+            f"if (!context_reserve(c, {bytes_})) return fail(m, NO_MEMORY, {where});"
+            for bytes_ in map(self.language.scratch, step.scratch)
         ]
         lines.append(self._call(step, names, where))
-        return recorded(self.number, number, where, lines) if self.profiled else lines
+        return self.recorded(self.number, number, where, lines) if self.recorded else lines
 
     def _obtain(self, block: str, size: Dim, where: str) -> str:
         limit = f"{estimate_text(size)} < TOO_LARGE && " if isinstance(size, dims.Expr) else ""
@@ -200,22 +199,22 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
 
     def _call(self, step: Step, names: Mapping[str, str], where: str) -> str:
         control = step.function.is_control
-        arguments = ["m"] if control else ["c", "d"]
+        arguments = ["m"] if control else [self.language.given, "d"]
         for argument, parameter in zip(step.arguments, step.function.parameters):
             if isinstance(argument, SizeResult):
-                arguments.append(f"&d.{symbol_field(argument.symbol)}")
+                arguments.append(f"&d->{symbol_field(argument.symbol)}")
             elif isinstance(argument, Tensor):
-                arguments.append(self._place(argument, pointer_type(parameter)))
+                arguments.append(self._place(argument, self.language.pointer_type(parameter)))
             elif isinstance(argument, Number):
-                arguments.append(literal(argument.value, argument.dtype))
+                arguments.append(self.language.literal(argument.value, argument.dtype))
             elif isinstance(argument, tuple):
-                arguments.append(struct_text(argument, self._size))
+                arguments.append(self.language.call_sizes(argument, self._size))
             else:
                 arguments.append(self._size(argument))
-        call = f"{names[text_of(step.function)]}({', '.join(arguments)})"
+        call = f"{names[self.language.text_of(step.function)]}({', '.join(arguments)})"
         statement = f"{call};"
         if step.checks or control:
-            statement = f"if (int failed = {call}) return fail(m, failed, {where});"
+            statement = f"if ((failed = {call}) != 0) return fail(m, failed, {where});"
         return f"{self._unless_empty(step)}{statement}  // {comment(_computed(step))}"
 
     def _unless_empty(self, step: Step) -> str:
@@ -250,18 +249,17 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
             case "either":
                 assert buffer.either is not None
                 size, *tensors = buffer.either
-                first, second = (
-                    f"(void*)({self._place(t, f'{t.dtype.c_name}*')})" for t in tensors
-                )
+                named = ((t, self.language.element_type(t.dtype)) for t in tensors)
+                first, second = (f"(void*)({self._place(t, f'{name}*')})" for t, name in named)
                 return f"{self._size(size)} == 0 ? {first} : {second}"
             case "arena" if root in self.plan.late:
-                return f"f.late[{self.plan.late[root]}].data"
+                return f"f->late[{self.plan.late[root]}].data"
             case "arena":
-                return f"f.arena.data + at[{self._slots[id(root)]}]"
+                return f"f->arena.data + at[{self._slots[id(root)]}]"
             case "weight":
-                return f"m.weights + {buffer.position}L"
+                return f"m->weights + {buffer.position}L"
             case "block":
-                return f"f.left[{buffer.number}].data"
+                return f"f->left[{buffer.number}].data"
             case "output" if buffer.number in self.owned:
                 return f"own[{buffer.number}].data"
         return f"{'in' if buffer.kind == 'input' else 'out'}[{buffer.number}]"
@@ -288,7 +286,7 @@ static int run_{n}(Model& m, const void* const* in, void* const* out) {{
 
     def bytes_text(self) -> str:
         """Bytes that the frame holds."""
-        f = f"m.f{self.number}"
+        f = f"m->f{self.number}"
         parts = [f" + block_bytes({f}.{name}, {count})" for name, count in self._blocks.items()]
         return f"{f}.bytes{''.join(parts)}"
 
@@ -298,27 +296,27 @@ def model_text(frames: Sequence[ProgramText], extra: str = "") -> str:
     fields = "\n".join(f"  Frame_{frame.number} f{frame.number};" for frame in frames)
     numbers = [frame.number for frame in frames]
     runs = "\n".join(
-        f"static int run_{n}(Model& m, const void* const* in, void* const* out);" for n in numbers
+        f"static int run_{n}(Model* m, const void* const* in, void* const* out);" for n in numbers
     )
     return f"""{"".join(frame.struct_text() for frame in frames)}
-struct Model {{
+typedef struct Model {{
   Context* pool;
   const char* weights;
   Sizes d;
 {fields}
 {extra}  const char* error;
   char text[512];
-}};
+}} Model;
 
 // Says what failed where, unless that is known already.
-static int fail(Model& m, int failure, const char* where) {{
-  if (!m.error) {{
-    int used = snprintf(m.text, sizeof m.text, "%s: %s", where, failure_text(failure));
-    const long limit = m.pool->index_limit;
-    if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m.text)
-      snprintf(m.text + used, sizeof m.text - used, ": %ld of %ld elements", m.pool->bad_index,
-               limit);
-    m.error = m.text;
+static int fail(Model* m, int failure, const char* where) {{
+  if (!m->error) {{
+    int used = snprintf(m->text, sizeof m->text, "%s: %s", where, failure_text(failure));
+    const long limit = m->pool->index_limit;
+    if (failure == BAD_INDEX && limit >= 0 && used > 0 && used < (int)sizeof m->text)
+      snprintf(m->text + used, sizeof m->text - (size_t)used, ": %ld of %ld elements",
+               m->pool->bad_index, limit);
+    m->error = m->text;
   }}
   return failure;
 }}

@@ -1,67 +1,65 @@
-"""What places the tensors of a program for sizes that only a call knows, as C++."""
+"""What places the tensors of a program for sizes that only a call knows, as C."""
 
 from __future__ import annotations
 
 from infuse.ir import dims
 from infuse.lowering.memory import Plan
 from infuse.lowering.program import Program
-from infuse.targets.cpu.emit.sizes import estimate_text, size_text
-from infuse.targets.cpu.emit.statements import scratch_text, text
+from infuse.targets.text.language import Language
 from infuse.targets.text.names import string
+from infuse.targets.text.sizes import estimate_text, size_text
 
 
 def buffer_sizes(plan: Plan) -> list[str]:
-    """The bytes of every buffer, as C++."""
+    """The bytes of every buffer, as C."""
     return [size_text(buffer.bytes) for buffer in plan.buffers]
 
 
-def plan_text(program: Program, plan: Plan) -> str:
+def plan_text(program: Program, plan: Plan, language: Language) -> str:
     """What finds arena offsets and scratch for given sizes; the names end in the program's
     number.
     """
     n = program.number
     first = ", ".join(str(b.first) for b in plan.buffers) or "0"
     last = ", ".join(str(b.last) for b in plan.buffers) or "0"
-    demands = dict.fromkeys(map(scratch_text, program.scratch))
+    demands = dict.fromkeys(map(language.scratch, program.scratch))
     scratch = [f"  most = max_long(most, {demand});" for demand in demands]
-    return f"""constexpr int BUFFERS_{n} = {len(plan.buffers)};
+    return f"""enum {{ BUFFERS_{n} = {len(plan.buffers)} }};
 
 // The first and the last step that needs a buffer.
 static const int first_step_{n}[] = {{{first}}};
 static const int last_step_{n}[] = {{{last}}};
 
-struct BufferSizes_{n} {{
-  long bytes[BUFFERS_{n} + 1];
-}};
-
-static BufferSizes_{n} buffer_sizes_{n}(const Sizes& d) {{
+static void buffer_sizes_{n}(const Sizes* d, long* bytes) {{
+  const long sizes[] = {{{", ".join(buffer_sizes(plan)) or "0L"}}};
   (void)d;
-  return {{{{{", ".join(buffer_sizes(plan)) or "0L"}}}}};
+  memcpy(bytes, sizes, sizeof sizes);
 }}
 
-{_checks_text(program, plan)}
+{_checks_text(program, plan, language)}
 // The largest sum of bytes that are live in one step: no plan needs less.
-static inline long live_bytes_{n}(const Sizes& d) {{
-  const BufferSizes_{n} sizes = buffer_sizes_{n}(d);
+static inline long live_bytes_{n}(const Sizes* d) {{
+  long bytes[BUFFERS_{n} + 1];
   long most = 0;
+  buffer_sizes_{n}(d, bytes);
   for (int step = 0; step < {len(program.steps)}; ++step) {{
     long live = 0;
     for (int i = 0; i < BUFFERS_{n}; ++i)
       if (first_step_{n}[i] <= step && step <= last_step_{n}[i])
-        live += (sizes.bytes[i] + 63) / 64 * 64;
+        live += (bytes[i] + 63) / 64 * 64;
     most = max_long(most, live);
   }}
   return most;
 }}
 
 // Arena offsets for these sizes; returns the arena's bytes, negative when memory runs out.
-static long place_{n}(const Sizes& d, long* offsets) {{
+static long place_{n}(const Sizes* d, long* offsets) {{
   (void)d;
 {_placement(program, plan)}
 }}
 
 // Scratch bytes that each worker needs.
-static long scratch_bytes_{n}(const Sizes& d) {{
+static long scratch_bytes_{n}(const Sizes* d) {{
   (void)d;
   long most = 64;
 {chr(10).join(scratch)}
@@ -70,25 +68,26 @@ static long scratch_bytes_{n}(const Sizes& d) {{
 """
 
 
-def _checks_text(program: Program, plan: Plan) -> str:
+def _checks_text(program: Program, plan: Plan, language: Language) -> str:
     """What refuses sizes before a run."""
     n = program.number
     estimates = (f"{estimate} >= TOO_LARGE" for estimate in _estimates(program, plan))
     checks = [
-        f"  if (!({text(test)})) return {string(message)};" for test, message in program.checks
+        f"  if (!({language.text(test)})) return {string(message)};"
+        for test, message in program.checks
     ]
     return f"""// Whether these sizes make tensors that no memory holds.
-static bool too_large_{n}(const Sizes& d) {{
+static bool too_large_{n}(const Sizes* d) {{
   (void)d;
   return {" || ".join(estimates) or "false"};
 }}
 
 // What these sizes contradict, null when they fit.
-static const char* misfit_{n}(const Sizes& d) {{
+static const char* misfit_{n}(const Sizes* d) {{
   (void)d;
   if (too_large_{n}(d)) return "the sizes of the inputs make tensors that are too large";
 {chr(10).join(checks)}
-  return nullptr;
+  return NULL;
 }}
 """
 
@@ -116,10 +115,11 @@ def _placement(program: Program, plan: Plan) -> str:
         return "\n".join([*lines, f"  return {plan.total}L;"])
     orders = ", ".join(str(i) for order in plan.orders for i in order)
     return f"""  static const int orders[] = {{{orders}}};
-  const BufferSizes_{n} sizes = buffer_sizes_{n}(d);
+  long bytes[BUFFERS_{n} + 1];
+  const ArenaItems items = {{bytes, first_step_{n}, last_step_{n}, BUFFERS_{n}}};
   void* work = malloc(arena_scratch(BUFFERS_{n}));
   if (!work) return -1;
-  const ArenaItems items = {{sizes.bytes, first_step_{n}, last_step_{n}, BUFFERS_{n}}};
-  const long total = arena_plan(items, orders, {len(plan.orders)}, offsets, work);
+  buffer_sizes_{n}(d, bytes);
+  const long total = arena_plan(&items, orders, {len(plan.orders)}, offsets, work);
   free(work);
   return total;"""

@@ -1,0 +1,54 @@
+// Memory of the system, in C and in C++.
+#pragma once
+#include <stdint.h>
+#include <stdlib.h>
+
+#if defined(_WIN32)
+#include <malloc.h>
+#elif defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#ifdef __cplusplus
+namespace infuse {
+#endif
+
+#define CACHE_LINE 64L
+#define HUGE_PAGE (2L << 20)
+
+/** Aligned memory, on huge pages when it is big; null when there is none. */
+static inline char* memory_open(long bytes) {
+  long align = bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
+  size_t size;
+  if (bytes < 0 || bytes > INTPTR_MAX - align) return NULL;
+#if defined(__SANITIZE_ADDRESS__)
+  align = CACHE_LINE;
+  size = (size_t)bytes;
+#else
+  size = (size_t)(((bytes > 0 ? bytes : 1) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+#endif
+#if defined(_WIN32)
+  return (char*)_aligned_malloc(size, (size_t)align);
+#else
+  {
+    void* memory = NULL;
+    if (posix_memalign(&memory, (size_t)align, size) != 0) return NULL;
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    if (align == HUGE_PAGE) madvise(memory, size, MADV_HUGEPAGE);
+#endif
+    return (char*)memory;
+  }
+#endif
+}
+
+static inline void memory_close(char* memory) {
+#if defined(_WIN32)
+  _aligned_free(memory);
+#else
+  free(memory);
+#endif
+}
+
+#ifdef __cplusplus
+}  // namespace infuse
+#endif

@@ -1,0 +1,151 @@
+"""The functions of the C interface of a model, as C."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from infuse.ir import dims
+from infuse.lowering.program import Program
+from infuse.targets.text.frames import ProgramText
+from infuse.targets.text.language import Language
+from infuse.targets.text.sizes import size_text, symbol_field
+
+_REFUSAL = '  if (!context) return tiles_granted() ? "" : TILES_REFUSED;\n'
+"""Tells why no context was opened."""
+
+_OPEN = """INFUSE_API void* infuse_open(const void* weights, int threads) {
+  Model* m = (Model*)calloc(1, sizeof(Model));
+  if (!m) return NULL;
+  m->weights = (const char*)weights;
+  m->pool = context_open(threads);
+  m->error = "";
+  if (!m->pool) {
+    free(m);
+    return NULL;
+  }
+  return m;
+}
+
+"""
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What a model that records its runs has besides: fields, what a run begins with, functions of
+    the interface, and what ends a context.
+    """
+
+    fields: str = ""
+    begin: str = ""
+    interface: str = ""
+    end: str = ""
+
+
+def interface_text(
+    frames: Sequence[ProgramText],
+    info: Mapping[str, Any],
+    language: Language,
+    added: Additions = Additions(),
+) -> str:
+    """The functions of a model of these frames, the outermost first."""
+    program = frames[0].program
+    text = json.dumps(json.dumps(info, separators=(",", ":")))
+    symbols = [symbol_field(s) for s in program.symbols]
+    read = " ".join(f"d->{s} = (long)symbols[{i}];" for i, s in enumerate(symbols))
+    sizes = [d for _, _, shape in program.outputs for d in shape]
+    valid = " || ".join(f"d->{s} < 0" for s in symbols) or "false"
+    late = set(filter(program.is_late, sizes))
+    store = " ".join(
+        f"dims[{i}] = {'-1' if d in late else size_text(d)};" for i, d in enumerate(sizes)
+    )
+    open_ = [i for i, d in enumerate(sizes) if isinstance(d, dims.Expr) and d not in late]
+    negative = " || ".join(f"dims[{i}] < 0" for i in open_) or "false"
+    return f"""static inline void read_sizes(Sizes* d, const int64_t* symbols) {{
+  (void)d, (void)symbols;
+  {read}
+}}
+
+INFUSE_API const char* infuse_metadata(void) {{
+  return {text};
+}}
+
+{_OPEN}INFUSE_API int infuse_shapes(const int64_t* symbols, int64_t* dims) {{
+  Sizes sizes;
+  Sizes* d = &sizes;
+  memset(d, 0, sizeof sizes);
+  read_sizes(d, symbols);
+  if ({valid} || too_large_0(d)) return INFUSE_BAD_DATA;
+  {store}
+  return {negative} ? INFUSE_BAD_DATA : INFUSE_OK;
+}}
+
+INFUSE_API int infuse_run(void* context, const int64_t* symbols, const void* const* inputs,
+                          void* const* outputs) {{
+{language.begin}  Model* m = (Model*)context;
+  m->error = NULL;
+  m->pool->index_limit = -1;
+{added.begin}  read_sizes(&m->d, symbols);
+{_defaults(program)}  const int failed = run_0(m, inputs, outputs);
+  if (!failed) return INFUSE_OK;
+  return failed == NO_MEMORY ? INFUSE_OUT_OF_MEMORY : INFUSE_BAD_DATA;
+}}
+
+{_state_text(frames, info, added)}"""
+
+
+def _state_text(frames: Sequence[ProgramText], info: Mapping[str, Any], added: Additions) -> str:
+    """What tells of the last run and of the memory of a context, and closes it."""
+    held = " + ".join(frame.bytes_text() for frame in frames)
+    return f"""INFUSE_API const void* infuse_output(void* context, int number, int64_t* dims) {{
+  Model* m = (Model*)context;
+  const Sizes* d = &m->d;
+  (void)m, (void)d, (void)dims;
+{_late_outputs(frames[0])}
+  return NULL;
+}}
+
+INFUSE_API const char* infuse_error(void* context) {{
+{_REFUSAL if info.get("tiles") else ""}  const char* text = ((Model*)context)->error;
+  return text ? text : "";
+}}
+
+INFUSE_API int64_t infuse_arena_bytes(void* context) {{
+  const Model* m = (const Model*)context;
+  return {held};
+}}
+
+INFUSE_API int64_t infuse_live_bytes(void* context) {{
+  return live_bytes_0(&((Model*)context)->d);
+}}
+
+{added.interface}INFUSE_API void infuse_close(void* context) {{
+  if (!context) return;
+  Model* m = (Model*)context;
+{chr(10).join(frame.close_text() for frame in frames)}
+{added.end}  context_close(m->pool);
+  free(context);
+}}
+"""
+
+
+def _defaults(program: Program) -> str:
+    """What takes defaults for inputs that are absent."""
+    if not program.defaults:
+        return ""
+    texts = [f"inputs[{number}]" for number in range(len(program.inputs))]
+    for number, tensor in program.defaults.items():
+        texts[number] = (
+            f"inputs[{number}] ? inputs[{number}] : m->weights + {tensor.buffer.position}L"
+        )
+    return f"  const void* const all[] = {{{', '.join(texts)}}};\n  inputs = all;\n"
+
+
+def _late_outputs(frame: ProgramText) -> str:
+    lines = []
+    for number in frame.owned:
+        store = " ".join(f"dims[{i}] = {text};" for i, text in enumerate(frame.shape_texts(number)))
+        lines.append(f"  if (number == {number}) {{ {store} return m->f0.results[{number}]; }}")
+    return "\n".join(lines)
